@@ -23,7 +23,7 @@ use vk_callbacks::bridge::BareBridge;
 
 fn main() {
     let mut report = BenchReport::new("bridge", &["case", "raw", "bare", "context", "bridge"]);
-    let trace = Trace::bundled("lavapipe-22.3.csv.gz");
+    let trace = Trace::bundled("lavapipe-22.3.trace.gz");
     let sizes: Vec<Layout> = trace.layouts().collect();
     over(&mut report, "system", &SYSTEM, &sizes);
     over(&mut report, "mimalloc", &MIMALLOC, &sizes);

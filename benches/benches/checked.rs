@@ -21,7 +21,7 @@ use vk_callbacks::{CheckOptions, Checker, Command, OwnerId, Owners};
 
 fn main() {
     let mut report = BenchReport::new("checked", &["case", "bridge", "checked"]);
-    let sizes: Vec<Layout> = Trace::bundled("lavapipe-22.3.csv.gz").layouts().collect();
+    let sizes: Vec<Layout> = Trace::bundled("lavapipe-22.3.trace.gz").layouts().collect();
     over(&mut report, "system", &SYSTEM, &sizes);
     over(&mut report, "mimalloc", &MIMALLOC, &sizes);
     report.print();

@@ -26,8 +26,8 @@ fn main() {
         &["case", "raw", "context", "bridge+context", "dhat"],
     );
     for (name, file) in [
-        ("lavapipe", "lavapipe-22.3.csv.gz"),
-        ("nvidia", "nvidia-580-h200.csv.gz"),
+        ("lavapipe", "lavapipe-22.3.trace.gz"),
+        ("nvidia", "nvidia-580-h200.trace.gz"),
     ] {
         let trace = Trace::bundled(file);
         over(

@@ -23,11 +23,11 @@ pub const TRACES: [BundledTrace; 4] = [
     },
     BundledTrace {
         name: "lavapipe-22.3",
-        compressed: include_bytes!("../../traces/lavapipe-22.3.csv.gz"),
+        compressed: include_bytes!("../../traces/lavapipe-22.3.trace.gz"),
     },
     BundledTrace {
         name: "nvidia-580-h200",
-        compressed: include_bytes!("../../traces/nvidia-580-h200.csv.gz"),
+        compressed: include_bytes!("../../traces/nvidia-580-h200.trace.gz"),
     },
 ];
 

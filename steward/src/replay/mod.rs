@@ -160,7 +160,7 @@ pub fn replay_into<A: HostAllocator + Sync>(
         error,
     };
     let reader = TraceReader::from_bytes(&trace.bytes).map_err(|error| malformed(error.into()))?;
-    let (format, driver) = (reader.format(), reader.driver().to_owned());
+    let driver = reader.driver().to_owned();
 
     // SAFETY: the backing is borrowed until this function returns. The tree is gone by then, even after an error or a panic: contexts,
     // handles, blocks and snapshots are in the locals below, which are dropped before `root`; the report holds numbers and names.
@@ -239,8 +239,10 @@ pub fn replay_into<A: HostAllocator + Sync>(
         leaks.name_rules(&report.findings);
     }
     report.unjudged = Unjudged::of_trace(judge.lost(), lost);
-    let limits = format.limits().iter().copied().chain(judge.limits());
-    report.limits = limits.map(|limit| format!("{format}: {limit}")).collect();
+    report.limits = judge
+        .limits()
+        .map(|limit| format!("the trace: {limit}"))
+        .collect();
     Ok((report, sites.recorder.drain_events()))
 }
 

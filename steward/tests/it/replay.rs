@@ -36,9 +36,8 @@ struct Plain {
     peak: u64,
 }
 
-/// Reads a trace of either format that has no faults.
+/// Reads a trace that has no faults.
 fn parse(text: &str) -> Vec<Plain> {
-    let first = text.starts_with("# host-allocation trace");
     let (mut phases, mut live) = (vec![Plain::default()], std::collections::HashMap::new());
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let field: Vec<&str> = line.split(',').collect();
@@ -48,11 +47,7 @@ fn parse(text: &str) -> Vec<Plain> {
                 .unwrap_or_else(|_| panic!("{line}"))
         };
         let op = field[0];
-        let name = if first {
-            Some(field[7])
-        } else {
-            (op == "p").then(|| field[1])
-        };
+        let name = (op == "p").then(|| field[1]);
         if let Some(name) = name.filter(|name| *name != phases[phases.len() - 1].name) {
             let Plain {
                 live, live_blocks, ..
@@ -67,13 +62,10 @@ fn parse(text: &str) -> Vec<Plain> {
         }
         let phase = phases.last_mut().expect("there is one");
         phase.commands += u64::from(op == "e");
-        let (old, new) = match (op, first) {
-            ("a", true) => (None, Some((number(1), number(3), number(5)))),
-            ("r", true) => (Some(number(1)), Some((number(2), number(3), number(5)))),
-            ("f", true) => (Some(number(1)), None),
-            ("a", false) => (None, Some((number(3), number(4), number(6)))),
-            ("r", false) => (Some(number(3)), Some((number(4), number(5), number(7)))),
-            ("f", false) => (Some(number(3)), None),
+        let (old, new) = match op {
+            "a" => (None, Some((number(3), number(4), number(6)))),
+            "r" => (Some(number(3)), Some((number(4), number(5), number(7)))),
+            "f" => (Some(number(3)), None),
             _ => continue,
         };
         let before = old

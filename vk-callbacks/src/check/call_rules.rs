@@ -5,7 +5,7 @@
 use core::num::NonZeroU64;
 use core::sync::atomic::Ordering;
 
-use alloc_core::{NoticeEvent, Scope};
+use alloc_core::{HostError, NoticeEvent, Scope};
 
 use super::allocator_rules::{freed_elsewhere, misplaced};
 use super::block::{BlockRecord, BlockRequest, BlockState, ReportedAs};
@@ -15,7 +15,7 @@ use super::kind::FindingKind;
 use super::owner::CallbackOwner;
 use super::pass::Pass;
 use super::row::FindingRow;
-use super::table::{NoRoom, Promised};
+use super::table::Promised;
 use crate::command::{Bracket, BracketCoverage, Creation};
 use crate::commands::{AllocatorSource, CommandAction};
 use crate::raw::{INTERNAL_EXECUTABLE, RawInternalType, RawScope};
@@ -152,7 +152,7 @@ impl<'t> Engine<'_, 't> {
         call: &CallbackCall<'_, 't>,
         request: BlockRequest,
         address: NonZeroU64,
-    ) -> Result<(), NoRoom> {
+    ) -> Result<(), HostError> {
         let CallbackCall {
             caller,
             owner,
@@ -171,7 +171,10 @@ impl<'t> Engine<'_, 't> {
         let merge = |there: &mut BlockRecord<'t>| before = Some(core::mem::replace(there, block));
         let put = match room {
             None => self.blocks.put(block, merge),
-            Some(room) => room.put(block, merge),
+            Some(room) => {
+                room.put(block, merge);
+                Ok(())
+            }
         };
         if put.is_err() {
             owner.discount_block(&block);
@@ -241,11 +244,11 @@ impl<'t> Engine<'_, 't> {
         before: &BlockRecord<'t>,
     ) {
         // A freed block is none, and a running reallocation has freed its block already.
-        if before.state() != BlockState::Live {
+        if before.state != BlockState::Live {
             return;
         }
         self.discount(before, call.owner);
-        let kind = if before.stays() {
+        let kind = if before.stays {
             FindingKind::OldBlockGivenAway
         } else {
             FindingKind::LiveBlockGivenAgain
@@ -264,8 +267,8 @@ impl<'t> Engine<'_, 't> {
     /// be of the same callbacks, or of those that were called.
     pub(crate) fn moved_despite_refusal(&self, old: NonZeroU64) -> bool {
         let before = self.with_block(old, |block| {
-            let before = block.state();
-            block.set_state(BlockState::Gone);
+            let before = block.state;
+            block.state = BlockState::Gone;
             before
         });
         before == Some(BlockState::Live)
@@ -273,22 +276,17 @@ impl<'t> Engine<'_, 't> {
 
     /// In a log, the callbacks of a live block are not known.
     pub(crate) fn doubt_owner(&self, address: NonZeroU64) {
-        let _ = self.with_block(address, |block| block.set_doubted(true));
+        let _ = self.with_block(address, |block| block.doubted = true);
     }
 
     /// Whether a reallocation of the block is running.
     pub(crate) fn is_moving(&self, address: NonZeroU64) -> bool {
-        self.with_block(address, |block| block.state()) == Some(BlockState::Moving)
+        self.with_block(address, |block| block.state) == Some(BlockState::Moving)
     }
 
-    /// The request of a recorded block, without its alignment.
+    /// The request of a recorded block.
     pub(crate) fn request_of(&self, address: Option<NonZeroU64>) -> Option<BlockRequest> {
-        let block = self.with_block(address?, |block| *block)?;
-        Some(BlockRequest {
-            size: block.size(),
-            align: 1,
-            scope: block.scope().map_or(-1, |scope| scope as i32),
-        })
+        self.with_block(address?, |block| block.request())
     }
 
     /// A free, or a reallocation to size 0, before it is passed on: afterwards the address may be another block's.
@@ -299,14 +297,14 @@ impl<'t> Engine<'_, 't> {
             let before = *block;
             let may_pass = self.may_pass(&before, call);
             let pass = self.way_of(&before, call, may_pass);
-            if before.state() == BlockState::Live {
+            if before.state == BlockState::Live {
                 if pass != Pass::Not || !self.groups_reported {
-                    block.set_state(BlockState::Gone);
+                    block.state = BlockState::Gone;
                     // A log does not say which callbacks are compatible: the block may have been freed, or not.
-                    block.set_doubted(pass == Pass::Not);
+                    block.doubted = pass == Pass::Not;
                 } else {
                     // It stays, and the finding says why: it is no leftover besides.
-                    block.set_reported_as(ReportedAs::End);
+                    block.reported_as = ReportedAs::End;
                 }
             }
             (before, may_pass, pass)
@@ -315,10 +313,10 @@ impl<'t> Engine<'_, 't> {
             self.unknown_pointer(call, FindingKind::FreedUnknown, None);
             return Pass::Not;
         };
-        if block.doubted() && block.state() == BlockState::Gone && self.finish_free(&block, call) {
+        if block.doubted && block.state == BlockState::Gone && self.finish_free(&block, call) {
             return Pass::On;
         }
-        let wrong = match block.state() {
+        let wrong = match block.state {
             BlockState::Gone => Some(FindingKind::FreedTwice),
             BlockState::Moving => Some(FindingKind::FreedInTransit),
             BlockState::Live => None,
@@ -340,7 +338,7 @@ impl<'t> Engine<'_, 't> {
         }
         self.discount(&block, owner);
         self.discount_command_block(caller, &block);
-        if block.reported_as() != ReportedAs::Nothing {
+        if block.reported_as != ReportedAs::Nothing {
             self.leaked_block_freed(caller, &block);
         }
         match (caller.bracket, block.scope()) {
@@ -364,21 +362,26 @@ impl<'t> Engine<'_, 't> {
         Pass::On
     }
 
+    /// A free of NULL: legal (V18).
+    pub(crate) fn freed_null(&self, call: &CallbackCall<'_, 't>) {
+        self.report(call.finding(FindingKind::NullFree, None));
+    }
+
     /// The owner of a block frees it after another owner did: that free was not passed on, then.
     #[cold]
     fn finish_free(&self, block: &BlockRecord<'t>, call: &CallbackCall<'_, 't>) -> bool {
         self.may_pass(block, call)
             && self
-                .with_block(block.address(), |there| there.set_doubted(false))
+                .with_block(block.address, |there| there.doubted = false)
                 .is_some()
     }
 
     /// In a log, a reallocation to size 0 through callbacks that may not be compatible with the block's.
     pub(crate) fn released_through_other(&self, address: NonZeroU64) {
         let _ = self.with_block(address, |block| {
-            if block.state() == BlockState::Live {
-                block.set_state(BlockState::Gone);
-                block.set_doubted(true);
+            if block.state == BlockState::Live {
+                block.state = BlockState::Gone;
+                block.doubted = true;
             }
         });
     }
@@ -424,8 +427,8 @@ impl<'t> Engine<'_, 't> {
                 pass: self.way_of(block, call, may_pass),
                 through_other: !may_pass,
             };
-            if block.state() == BlockState::Live && moving.pass != Pass::Not {
-                block.set_state(BlockState::Moving);
+            if block.state == BlockState::Live && moving.pass != Pass::Not {
+                block.state = BlockState::Moving;
                 block.tag = number;
             }
             moving
@@ -434,7 +437,7 @@ impl<'t> Engine<'_, 't> {
             self.unknown_pointer(call, FindingKind::ReallocatedUnknown, scope);
             return None;
         };
-        if moving.block.state() != BlockState::Live {
+        if moving.block.state != BlockState::Live {
             self.misused(call, FindingKind::ReallocatedFreed, &moving.block);
             return None;
         }
@@ -452,14 +455,14 @@ impl<'t> Engine<'_, 't> {
         request: BlockRequest,
     ) {
         let (block, scope) = (&moving.block, request.scope());
-        if !block.has_align(request.align) {
+        if block.align != request.align {
             let finding = call.finding(FindingKind::OtherAlignment, block.scope());
             self.report(CheckFinding {
-                alignments: block.align().map(|old| (old, request.align)),
+                alignments: Some((block.align, request.align)),
                 ..finding.of_size(request.size)
             });
         }
-        if scope.is_some() && !block.has_scope(request) {
+        if scope.is_some() && block.scope() != scope {
             let finding = call.finding(FindingKind::OtherScope, scope);
             self.report(finding.of_size(request.size));
         }
@@ -482,7 +485,7 @@ impl<'t> Engine<'_, 't> {
             if ours {
                 *there = *block;
                 if tried {
-                    there.set_stays();
+                    there.stays = true;
                 }
             }
             ours
@@ -505,33 +508,31 @@ impl<'t> Engine<'_, 't> {
         room: &Promised<'_, '_, BlockRecord<'t>>,
     ) {
         let block = &moving.block;
-        let mut moved = block.moved_to(new);
-        moved.set_size(size);
+        let moved = BlockRecord {
+            address: new,
+            size,
+            ..*block
+        };
         if old != new {
             let _ = self.with_block(old, |there| {
                 if there.is_moved_by(moving.number) {
                     *there = *block;
-                    there.set_state(BlockState::Gone);
+                    there.state = BlockState::Gone;
                 }
             });
         }
         let mut before = None;
         let merge = |there: &mut BlockRecord<'t>| before = Some(core::mem::replace(there, moved));
         self.counts_of(block, call.owner, |owner| owner.count_block(&moved));
-        // There is room: it was promised.
-        let put = room.put(moved, merge);
+        room.put(moved, merge);
+        if old != new {
+            // A search for leftovers may have been where the block is now, before it came.
+            self.blocks.entry_moved();
+        }
         self.counts_of(block, call.owner, |owner| {
             owner.discount_block(block);
-            if put.is_ok() {
-                owner.resize_usage(block, size);
-            } else {
-                owner.discount_usage(block);
-                owner.discount_block(&moved);
-            }
+            owner.resize_usage(block, size);
         });
-        if put.is_err() {
-            self.lose_one();
-        }
         if let Some(before) = before {
             self.address_returned_twice(call, block.scope(), size, &before);
         }

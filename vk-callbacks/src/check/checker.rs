@@ -1,6 +1,5 @@
 //! The live checker, which the application owns.
 
-use core::alloc::Layout;
 use core::cell::Cell;
 use core::ffi::c_void;
 use core::fmt;
@@ -19,20 +18,20 @@ use super::handed_out::{Handed, HandedOut};
 use super::options::{CheckOptions, CheckedOwner};
 use super::owner::CallbackOwner;
 use super::owner_usage::OwnerUsage;
-use super::table::{Cursor, NoRoom, ShardedTable};
+use super::table::{Cursor, ShardedTable};
 use super::user_data;
 use super::watched_entry::{WatchedEntry, identity, key_of};
 use crate::command::thread::{Running, ThreadState, is_busy, with_state};
 use crate::command::{Command, CommandFrame, Creation, OwnerId};
 use crate::error::{CallbackError, CallbacksInUse, Function};
-use crate::pinned::{SCOPE, allocate_pinned, free_list, free_pinned};
+use crate::pinned::{allocate_pinned, free_list, free_pinned};
 use crate::raw::RawCallbacks;
 use crate::trace::Sighting;
 
 /// A checker of any callbacks: it reports broken [rules](crate::Rule), and who broke them.
 ///
 /// A decorator: [`wrap`](Checker::wrap) returns the callbacks to pass to Vulkan instead. Pointers, sizes and alignments pass unchanged;
-/// each block has a record of 48 bytes in a side table, in the memory of [`Checker::new`]. The inner functions are called while the
+/// each block has a record of 64 bytes in a side table, in the memory of [`Checker::new`]. The inner functions are called while the
 /// checker holds no lock. Two calls are refused:
 ///
 /// - a free or reallocation of an unknown or freed pointer is reported and **not** passed on. One of another owner's block is reported
@@ -98,8 +97,8 @@ pub(super) struct CheckerState<'h> {
     handed: AtomicPtr<Handed>,
 }
 
-/// Initial slots of each shard of the table of watched callbacks.
-const WATCHED_ROOM: usize = 8;
+/// Initial entries of each shard of the table of watched callbacks.
+const WATCHED_ROOM: usize = 7;
 
 impl<'h> Checker<'h> {
     /// A new checker. Its records lie in `memory`, which must not come from callbacks that it watches: about 30 kB now, more for
@@ -135,10 +134,7 @@ impl<'h> Checker<'h> {
         let engine = engine.with_reserved_rows()?;
         let memory = engine.memory();
         let mut watched = ShardedTable::new(memory, false, usize::MAX);
-        let layout = Layout::new::<[Option<WatchedEntry>; WATCHED_ROOM]>();
-        watched
-            .reserve(WATCHED_ROOM)
-            .map_err(|NoRoom| memory.refusal(layout, SCOPE))?;
+        watched.reserve(WATCHED_ROOM)?;
         let handed = AtomicPtr::new(ptr::null_mut());
         Ok(Self {
             shared: allocate_pinned(
@@ -256,8 +252,7 @@ impl<'h> Checker<'h> {
     ) -> Result<Checked, CallbackError> {
         let shared = self.shared();
         let memory = shared.engine.memory();
-        let room = shared.watched.promise();
-        let room = room.map_err(|NoRoom| memory.refusal(Layout::new::<WatchedEntry>(), SCOPE))?;
+        let room = shared.watched.promise()?;
         let watched = allocate_pinned(
             memory,
             Watched::new(self.shared, NonNull::dangling(), inner),
@@ -282,8 +277,7 @@ impl<'h> Checker<'h> {
         unsafe { (*watched.as_ptr()).owner = NonNull::from(owner) };
         let entry = WatchedEntry::new(&inner, owner, user_data);
         let mut other = None;
-        // There is room: it was promised.
-        let _ = room.put(entry, |there| {
+        room.put(entry, |there| {
             // Another thread wrapped identical ones meanwhile; or they ended before, and the entry is still there.
             other = there.use_again();
             if other.is_none() {
@@ -453,7 +447,7 @@ impl<'h> Checker<'h> {
         self.shared().engine.owner(owner)?.usage()
     }
 
-    /// The number of observations without room: about 16 000 different ones are kept, fewer if memory is refused.
+    /// The number of observations without room: about 14 000 different ones are kept, fewer if memory is refused.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.shared().engine.lost()

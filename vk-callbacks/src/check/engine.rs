@@ -15,13 +15,16 @@ use super::options::CheckOptions;
 use super::owner::CallbackOwner;
 use super::owner_list::OwnerList;
 use super::row::FindingRow;
-use super::table::{Cursor, NoRoom, ShardedTable, TableEntry as _};
+use super::table::{Cursor, ShardedTable, TableEntry as _};
 use crate::command::{Bracket, BracketCoverage, OwnerId, thread};
-use crate::pinned::{Memory, SCOPE};
+use crate::pinned::Memory;
 
-/// Rows of findings of a shard: the maximum, and the initial number if frees may allocate nothing.
-const MAX_ROWS: usize = 1024;
-const INITIAL_ROWS: usize = 8;
+/// Rows of findings of a shard: the maximum, and the initial number if frees may allocate nothing. A hash table has room for seven
+/// eighths of a power of two.
+const MAX_ROWS: usize = 896;
+const INITIAL_ROWS: usize = 7;
+/// Owners that have room from the beginning.
+const INITIAL_OWNERS: usize = 14;
 
 pub(crate) struct Engine<'h, 't> {
     memory: Memory<'h>,
@@ -53,8 +56,6 @@ pub(crate) struct Engine<'h, 't> {
     pub(super) is_notified: AtomicBool,
     /// The application says which callbacks are compatible; a log does not.
     pub(super) groups_reported: bool,
-    /// Unknown pointers differ from freed blocks.
-    pub(super) has_unknown_pointers: bool,
     pub(super) caller_module: Option<CallerModule>,
 }
 
@@ -131,7 +132,7 @@ impl<'a, 't> CallbackCall<'a, 't> {
             command: block.command,
             ..self.finding(kind, block.scope())
         }
-        .of_size(block.size())
+        .of_size(block.size)
     }
 }
 
@@ -156,7 +157,6 @@ impl<'h, 't> Engine<'h, 't> {
             running: AtomicU32::new(0),
             is_notified: AtomicBool::new(false),
             groups_reported: !numbered,
-            has_unknown_pointers: true,
             caller_module: None,
         }
     }
@@ -173,9 +173,9 @@ impl<'h, 't> Engine<'h, 't> {
         self.owners.add(make)
     }
 
-    /// The number of owners of this id, at most `most`.
-    pub(crate) fn owners_of(&self, id: OwnerId, most: usize) -> usize {
-        self.owners.of_number(id.get()).take(most).count()
+    /// The owners of this number, the newest first.
+    pub(crate) fn of_number(&self, number: u32) -> impl Iterator<Item = &CallbackOwner<'t>> {
+        self.owners.of_number(number)
     }
 
     pub(crate) fn owners(&self) -> impl Iterator<Item = &CallbackOwner<'t>> {
@@ -188,14 +188,12 @@ impl<'h, 't> Engine<'h, 't> {
 
     /// The owner of this number, which records store.
     pub(crate) fn numbered(&self, number: u32) -> Option<&CallbackOwner<'t>> {
-        self.owners.numbered(number)
+        self.of_number(number).next()
     }
 
     /// Whether a block of callbacks of this number may be live.
     pub(crate) fn may_hold_blocks(&self, number: u32) -> bool {
-        self.owners
-            .of_number(number)
-            .any(CallbackOwner::may_hold_blocks)
+        self.of_number(number).any(CallbackOwner::may_hold_blocks)
     }
 
     /// The oldest owner of the group, which has the sums of the group.
@@ -248,14 +246,10 @@ impl<'h, 't> Engine<'h, 't> {
 
     #[cold]
     pub(crate) fn report_row(&self, row: FindingRow<'t>) {
-        use FindingKind::{FreedUnknown, ReallocatedUnknown};
         let kind = row.finding.kind;
-        if !self.has_unknown_pointers && matches!(kind, FreedUnknown | ReallocatedUnknown) {
-            return;
-        }
         if self.lossy.load(Ordering::Relaxed) && !proven_by_one_event(kind)
             || self.handles_lost.load(Ordering::Relaxed) && about_handles(kind)
-            || self.put_row(row).is_err()
+            || !self.put_row(row)
         {
             self.lost.fetch_add(row.finding.count, Ordering::Relaxed);
         }
@@ -263,32 +257,23 @@ impl<'h, 't> Engine<'h, 't> {
 
     /// Reserves room for findings about frees, which allocate nothing from here on.
     pub(crate) fn with_reserved_rows(mut self) -> Result<Self, HostError> {
-        let layout = core::alloc::Layout::new::<[Option<FindingRow<'t>>; INITIAL_ROWS]>();
-        self.rows
-            .reserve(INITIAL_ROWS)
-            .map_err(|NoRoom| self.memory.refusal(layout, SCOPE))?;
+        self.rows.reserve(INITIAL_ROWS)?;
+        self.owners.reserve(INITIAL_OWNERS)?;
         self.rows_reserved = true;
         Ok(self)
     }
 
-    fn put_row(&self, row: FindingRow<'t>) -> Result<(), NoRoom> {
+    /// False if there is no room.
+    fn put_row(&self, row: FindingRow<'t>) -> bool {
         let add = |there: &mut FindingRow<'t>| there.add(&row);
         if !self.rows_reserved || !may_come_of_a_free(row.finding.kind) {
-            return self.rows.put(row, add);
+            return self.rows.put(row, add).is_ok();
         }
         let (put, roomy) = self.rows.put_within(row, add);
         if !roomy {
             self.rows_tight.store(true, Ordering::Relaxed);
         }
         put
-    }
-
-    /// Whether the row is there, with its command's name at the same address.
-    pub(crate) fn has_row_of_name(&self, finding: CheckFinding<'t>) -> bool {
-        let is_of_name = |there: &mut FindingRow<'t>| {
-            !there.gone() && ptr::eq(there.finding.command, finding.command)
-        };
-        self.rows.with(&finding.into(), is_of_name) == Some(true)
     }
 
     /// Makes room for findings of later frees. Called when a call begins that may allocate.

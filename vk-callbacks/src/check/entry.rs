@@ -189,7 +189,7 @@ impl<'h> Watched<'h> {
         };
         match number(block) {
             Some(new) => {
-                if before.block.has_align(request.align) && is_misaligned(new, request) {
+                if before.block.align == request.align && is_misaligned(new, request) {
                     engine.misaligned(call, request);
                 }
                 engine.moved(call, (old, new), &before, request.size, &room);

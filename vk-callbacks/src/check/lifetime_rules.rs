@@ -156,16 +156,15 @@ impl<'t> Engine<'_, 't> {
             }
             return;
         }
-        let mut layouts = self.blocks.layouts();
-        let mut cursor = Cursor::default();
+        let (mut moves, mut cursor) = (self.blocks.moves(), Cursor::default());
         loop {
             let left = self
                 .blocks
                 .next(&mut cursor, |block| is_left(block, reported, &of));
             left.iter().for_each(report);
             // If another thread, or the memory of a finding, moved blocks meanwhile, some may have been missed.
-            if self.blocks.layouts() != layouts {
-                (layouts, cursor) = (self.blocks.layouts(), Cursor::default());
+            if self.blocks.moves() != moves {
+                (moves, cursor) = (self.blocks.moves(), Cursor::default());
             } else if left.is_none() {
                 return;
             }
@@ -188,7 +187,7 @@ impl<'t> Engine<'_, 't> {
             first_serial: block.serial,
             ..CheckFinding::one(kind)
         }
-        .of_size(block.size())
+        .of_size(block.size)
     }
 
     /// A block that was reported as left is freed.
@@ -209,13 +208,13 @@ impl<'t> Engine<'_, 't> {
     pub(crate) fn withdraw_leftover(&self, block: &BlockRecord<'t>) {
         self.change_leftover(block, |left| {
             left.count = left.count.saturating_sub(1);
-            left.bytes = left.bytes.saturating_sub(block.size());
+            left.bytes = left.bytes.saturating_sub(block.size);
         });
     }
 
     /// Changes the finding that reported the block as left, if there is one.
     fn change_leftover(&self, block: &BlockRecord<'t>, change: impl Fn(&mut CheckFinding<'t>)) {
-        let kind = match block.reported_as() {
+        let kind = match block.reported_as {
             ReportedAs::Command => FindingKind::CommandBlockLeft,
             ReportedAs::Destroy => FindingKind::LiveAfterDestroy,
             ReportedAs::End => FindingKind::LiveAtEnd,
@@ -357,7 +356,7 @@ impl<'t> Engine<'_, 't> {
                 ReportedAs::Destroy,
                 command,
                 held,
-                |block| block.owner == number && !block.doubted() && owner.has_no_objects(),
+                |block| block.owner == number && !block.doubted && owner.has_no_objects(),
             );
         }
         let over = || self.of_group(owner.group).all(CallbackOwner::has_ended);
@@ -406,11 +405,11 @@ fn is_left<'t>(
     of: impl Fn(&BlockRecord<'t>) -> bool,
 ) -> bool {
     // At the end, a reallocation that never ended has left its block, too.
-    let there = block.state() == BlockState::Live
-        || block.state() == BlockState::Moving && reported == ReportedAs::End;
-    let left = there && block.reported_as() == ReportedAs::Nothing && of(block);
+    let there = block.state == BlockState::Live
+        || block.state == BlockState::Moving && reported == ReportedAs::End;
+    let left = there && block.reported_as == ReportedAs::Nothing && of(block);
     if left {
-        block.set_reported_as(reported);
+        block.reported_as = reported;
     }
     left
 }

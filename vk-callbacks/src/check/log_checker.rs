@@ -5,12 +5,12 @@
 mod lines;
 
 use core::fmt;
+use core::mem;
 use core::num::NonZeroU64;
 
 use alloc_core::{HostAllocator, HostError, HostSource, Scope, Scoped, TryMap, TryVec};
 
 use super::block::BlockRequest;
-use super::block_lists::BlockLists;
 use super::call_rules::Moving;
 use super::engine::{CallbackCall, CallerContext, Engine};
 use super::finding::CheckFinding;
@@ -21,7 +21,7 @@ use crate::commands::CommandAction;
 use crate::error::CallbackError;
 use crate::keyed_hash::HashKey;
 use crate::pinned::{Memory, SCOPE};
-use crate::trace::{Caller, Pointer, Request, Sighting, TraceEvent, TraceFormat, TraceReader};
+use crate::trace::{Caller, Pointer, Request, Sighting, TraceEvent, TraceReader};
 
 /// A checker of a trace: the [rules](crate::Rule), applied by the code of the live [`Checker`](crate::Checker).
 ///
@@ -52,14 +52,18 @@ use crate::trace::{Caller, Pointer, Request, Sighting, TraceEvent, TraceFormat, 
 pub struct Judge<'h, 't> {
     engine: Engine<'h, 't>,
     threads: TryMap<u64, Thread<'h, 't>, Own<'h>, HashKey>,
-    lists: BlockLists<'h>,
+    /// The blocks of each owner, and those of scope command of each running command, by its serial number: a scan of all blocks at the
+    /// end of each object or command would take quadratic time.
+    by_owner: BlockLists<'h>,
+    by_command: BlockLists<'h>,
     /// The number of losses so far. A command or reallocation that began before the last one may have ended.
     losses: u64,
     commands: bool,
-    limits: &'static [&'static str],
 }
 
 type Own<'h> = Scoped<Memory<'h>>;
+
+type BlockLists<'h> = TryMap<u64, TryVec<NonZeroU64, Own<'h>>, Own<'h>, HashKey>;
 
 /// The state of a thread.
 struct Thread<'h, 't> {
@@ -91,21 +95,21 @@ impl Thread<'_, '_> {
 const MAX_DECLARATIONS: usize = 16;
 
 /// The limit of a trace without commands.
-const NO_COMMANDS: &[&str] =
-    &["it has no command: what has to do with commands and threads is not judged"];
+const NO_COMMANDS: &str =
+    "it has no command: what has to do with commands and threads is not judged";
 
 impl<'h, 't> Judge<'h, 't> {
-    /// A new judge. Allocates nothing yet; later about 100 bytes for each block of the trace.
+    /// A new judge. Allocates nothing yet; later about 130 bytes for each block of the trace.
     #[must_use]
     pub fn new(memory: &'h (dyn HostAllocator + Sync), options: CheckOptions) -> Self {
         let own = Scoped::new(memory, SCOPE);
         Self {
             engine: Engine::new(memory, options, true),
             threads: TryMap::with_hasher_in(HashKey::fresh(), own),
-            lists: BlockLists::new(memory),
+            by_owner: TryMap::with_hasher_in(HashKey::fresh(), own),
+            by_command: TryMap::with_hasher_in(HashKey::fresh(), own),
             losses: 0,
             commands: false,
-            limits: &[],
         }
     }
 
@@ -114,8 +118,6 @@ impl<'h, 't> Judge<'h, 't> {
     /// # Errors
     /// A line that cannot be read, or no memory. The findings so far are kept.
     pub fn run(&mut self, reader: TraceReader<'t>) -> Result<(), CallbackError> {
-        self.limits = reader.format().limits();
-        self.engine.has_unknown_pointers = reader.format() == TraceFormat::Two;
         for item in reader {
             let (line, event) = item?;
             self.step(line, event)?;
@@ -136,9 +138,11 @@ impl<'h, 't> Judge<'h, 't> {
                 kind,
             } => {
                 // Each declaration adds an owner to the group.
-                if id(owner).is_some_and(|id| {
-                    self.engine.owners_of(id, MAX_DECLARATIONS) == MAX_DECLARATIONS
-                }) {
+                let number = id(owner).map(OwnerId::get);
+                let before = number.map(|number| self.engine.of_number(number));
+                if before
+                    .is_some_and(|before| before.take(MAX_DECLARATIONS).count() == MAX_DECLARATIONS)
+                {
                     self.engine.lose_one();
                 } else {
                     self.engine
@@ -149,11 +153,8 @@ impl<'h, 't> Judge<'h, 't> {
             TraceEvent::Leave { by, result } => self.leave(line, by, result),
             TraceEvent::Allocate { by, block, asked } => {
                 self.assume_owners(by);
-                self.lists.reserve()?;
-                if let Err(refused) = self.allocated(line, by, block, block_request(asked)) {
-                    self.lists.release_reserved();
-                    return Err(refused);
-                }
+                let done = self.allocated(line, by, block, block_request(asked));
+                done.inspect_err(|_| self.release_room())?;
             }
             TraceEvent::ReallocateBegin { by, old } => {
                 self.thread(by.thread)?.moving.try_reserve(1)?;
@@ -168,11 +169,8 @@ impl<'h, 't> Judge<'h, 't> {
                 asked,
             } => {
                 self.assume_owners(by);
-                self.lists.reserve()?;
-                if let Err(refused) = self.reallocated(line, by, (old, new), block_request(asked)) {
-                    self.lists.release_reserved();
-                    return Err(refused);
-                }
+                let done = self.reallocated(line, by, (old, new), block_request(asked));
+                done.inspect_err(|_| self.release_room())?;
             }
             TraceEvent::Free { by, block } => {
                 let call = self.call(line, by)?;
@@ -211,24 +209,11 @@ impl<'h, 't> Judge<'h, 't> {
                 let command = caller.bracket.map_or(last, |bracket| bracket.name);
                 let owner = Some(owner).filter(|owner| owner.id.is_some());
                 let last = self.engine.destroyed(&caller, kind, handle, owner, command);
-                if let Some(owner) = last.filter(|last| last.has_no_objects()) {
-                    let head = &self
-                        .engine
-                        .first_of_group(owner.group)
-                        .unwrap_or(owner)
-                        .held;
-                    let call = CallbackCall {
-                        caller,
-                        owner,
-                        callbacks: 0,
-                    };
-                    self.engine.report_left_by(
-                        &call,
-                        command,
-                        Some(&mut self.lists.of_owner(head)),
-                    );
-                    // Each of the others is gone, or was reported now.
-                    self.lists.retain(head, |at| self.engine.is_moving(at));
+                let last = last
+                    .filter(|last| last.has_no_objects())
+                    .map(CallbackOwner::number);
+                if let Some(number) = last {
+                    self.owner_ended(line, by, number, command)?;
                 }
             }
             TraceEvent::Seen { by, block, what } => {
@@ -267,8 +252,7 @@ impl<'h, 't> Judge<'h, 't> {
 
     /// What the trace does not show and is not checked, one sentence each.
     pub fn limits(&self) -> impl Iterator<Item = &'static str> {
-        let commands = if self.commands { &[] } else { NO_COMMANDS };
-        self.limits.iter().chain(commands).copied()
+        (!self.commands).then_some(NO_COMMANDS).into_iter()
     }
 
     /// The number of events that the recorder lost, and of observations without room or made doubtful by lost events.
@@ -281,7 +265,38 @@ impl<'h, 't> Judge<'h, 't> {
     fn lose(&mut self, events: u64) {
         self.engine.lose_events(events);
         self.losses = self.losses.saturating_add(1);
-        self.lists.end_all_commands();
+        self.by_command.clear();
+    }
+
+    /// The last object of the owner was destroyed: its blocks are leftovers.
+    fn owner_ended(
+        &mut self,
+        line: u64,
+        by: Caller,
+        number: u32,
+        command: &'t str,
+    ) -> Result<(), HostError> {
+        let own = *self.threads.allocator();
+        let held = self.by_owner.get_mut(&number.into());
+        let mut held = held.map_or(TryVec::new_in(own), |held| {
+            mem::replace(held, TryVec::new_in(own))
+        });
+        let caller = self.call(line, by)?.caller;
+        if let Some(owner) = self.engine.numbered(number) {
+            let call = CallbackCall {
+                caller,
+                owner,
+                callbacks: 0,
+            };
+            self.engine
+                .report_left_by(&call, command, Some(&mut held.iter().copied()));
+        }
+        // Each of the others is gone, or was reported now.
+        held.retain(|block| self.engine.is_moving(*block));
+        if let Some(there) = self.by_owner.get_mut(&number.into()) {
+            *there = held;
+        }
+        Ok(())
     }
 
     /// The allocators of a command about this owner: its own, and those above it.
@@ -405,13 +420,6 @@ impl<'h, 't> Judge<'h, 't> {
         let thread = self.threads.try_get_or_insert_with(number, fresh)?;
         thread.forget_before(losses);
         Ok(thread)
-    }
-
-    #[cold]
-    fn refusal(&self) -> HostError {
-        self.engine
-            .memory()
-            .refusal(core::alloc::Layout::new::<Moving<'t>>(), SCOPE)
     }
 }
 

@@ -9,14 +9,12 @@
 //! ```
 //! The file of each rule (see [`Rule`]; some rules have parts in several):
 //!
-//! - `call_rules`, with `pass` for where a call goes: V7, V8, V11, V14 to V16, V19 to V23, V30, V35, V41
+//! - `call_rules`, with `pass` for where a call goes: V7, V8, V11, V14 to V16, V18 to V23, V30, V35, V41
 //! - `lifetime_rules`: V1 to V6, V8, V9, V20 to V23, V25, V28, V34, V41 to V44
-//! - `null_frees`: V18
 //! - `allocator_rules`: V5, V26, V28 to V32, V34, V36 to V40
 
 mod allocator_rules;
 mod block;
-mod block_lists;
 mod call_rules;
 mod checker;
 mod engine;
@@ -29,7 +27,6 @@ mod lifetime_rules;
 mod live_blocks;
 mod log_checker;
 mod message;
-mod null_frees;
 mod options;
 mod owner;
 mod owner_list;

@@ -11,7 +11,6 @@ use super::block::BlockRecord;
 use super::finding::CheckFinding;
 use super::kind::FindingKind;
 use super::live_blocks::LiveBlocks;
-use super::null_frees::NullFrees;
 use super::options::CheckedOwner;
 use super::owner_usage::{OwnerUsage, UsageCounters};
 use crate::command::OwnerId;
@@ -39,15 +38,11 @@ pub(crate) struct CallbackOwner<'t> {
     pub(crate) filled: AtomicU64,
     /// Pools: a command on the pool requested memory of scope object from any allocator.
     pub(crate) drawn: AtomicBool,
-    /// Frees of NULL without a row of findings.
-    pub(crate) null_frees: NullFrees,
     /// A command pool, whose callbacks recording commands may use.
     records: bool,
     live_blocks: LiveBlocks,
     /// Bytes and blocks by scope, if counted.
     usage: Option<UsageCounters>,
-    /// Logs: the head of the [list](super::block_lists) of blocks; only in the oldest owner of a group.
-    pub(crate) held: AtomicU32,
     /// Notified internal memory in bytes, by scope; the sums of a group are in its oldest owner.
     internal: [AtomicU64; Scope::COUNT],
 }
@@ -84,11 +79,9 @@ impl<'t> CallbackOwner<'t> {
             creations: AtomicU32::new(0),
             filled: AtomicU64::new(0),
             drawn: AtomicBool::new(false),
-            null_frees: NullFrees::new(),
             records: kind == "VkCommandPool",
             live_blocks: LiveBlocks::new(),
             usage: None,
-            held: AtomicU32::new(0),
             internal: [const { AtomicU64::new(0) }; Scope::COUNT],
         }
     }
@@ -131,20 +124,20 @@ impl<'t> CallbackOwner<'t> {
     /// Counts a block before it is recorded.
     #[inline]
     pub(crate) fn count_block(&self, block: &BlockRecord<'_>) {
-        self.live_blocks.count(block.address().get());
+        self.live_blocks.count(block.address.get());
     }
 
     /// Discounts a block that left the record, or was not recorded.
     #[inline]
     pub(crate) fn discount_block(&self, block: &BlockRecord<'_>) {
-        self.live_blocks.discount(block.address().get());
+        self.live_blocks.discount(block.address.get());
     }
 
     /// Counts the usage of a recorded block.
     #[inline]
     pub(crate) fn count_usage(&self, block: &BlockRecord<'_>) {
         if let Some(usage) = &self.usage {
-            usage.count(block.scope(), block.size());
+            usage.count(block.scope(), block.size);
         }
     }
 
@@ -152,7 +145,7 @@ impl<'t> CallbackOwner<'t> {
     #[inline]
     pub(crate) fn discount_usage(&self, block: &BlockRecord<'_>) {
         if let Some(usage) = &self.usage {
-            usage.discount(block.scope(), block.size());
+            usage.discount(block.scope(), block.size);
         }
     }
 
@@ -160,7 +153,7 @@ impl<'t> CallbackOwner<'t> {
     #[inline]
     pub(crate) fn resize_usage(&self, block: &BlockRecord<'_>, size: u64) {
         if let Some(usage) = &self.usage {
-            usage.resize(block.scope(), block.size(), size);
+            usage.resize(block.scope(), block.size, size);
         }
     }
 

@@ -2,11 +2,7 @@
 //!
 //! ```text
 //!   newest --> owner --> owner --> owner             all, the newest first
-//!
-//!   number --keyed hash--> 10 11 01 ..               by number, and by group: two bits of the hash choose one of four below;
-//!      root --> owner 7 --10--> owner 3 --11--> ..   there is the first owner of a key,
-//!                  |                                 with the others of that key behind it, the newest first
-//!                  +--> owner 7, newest --> owner 7, second
+//!   table: number --> newest --> .. --> oldest       those of a number, and those of a group, linked in the same way
 //! ```
 //!
 //! A log may number each object, so a lookup must not take time in proportion to their number.
@@ -17,72 +13,69 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use alloc_core::HostError;
 
 use super::owner::CallbackOwner;
-use crate::keyed_hash::HashKey;
+use super::table::{ShardedTable, TableEntry};
 use crate::pinned::{Memory, free_list, place_with, push_front};
 
 pub(crate) struct OwnerList<'h, 't> {
     memory: Memory<'h>,
-    hash_key: HashKey,
     newest: AtomicPtr<OwnerNode<'t>>,
-    by_number: AtomicPtr<OwnerNode<'t>>,
-    by_group: AtomicPtr<OwnerNode<'t>>,
+    by_number: ShardedTable<'h, OwnerEntry<'t>, 1>,
+    by_group: ShardedTable<'h, OwnerEntry<'t>, 1>,
 }
 
 struct OwnerNode<'t> {
     owner: CallbackOwner<'t>,
     older: AtomicPtr<OwnerNode<'t>>,
-    by_number: Links<'t>,
-    by_group: Links<'t>,
+    older_of_number: AtomicPtr<OwnerNode<'t>>,
+    older_of_group: AtomicPtr<OwnerNode<'t>>,
 }
 
-/// The place of a node in an index.
-struct Links<'t> {
-    below: [AtomicPtr<OwnerNode<'t>>; 4],
-    /// In the first node of a key: the newest of the others.
-    newest: AtomicPtr<OwnerNode<'t>>,
-    /// In the others: the one added before.
-    older: AtomicPtr<OwnerNode<'t>>,
-}
-
-/// One of the two indices.
+/// The owners of a key.
 #[derive(Clone, Copy)]
-enum Index {
-    ByNumber,
-    ByGroup,
+struct OwnerEntry<'t> {
+    key: u64,
+    newest: NonNull<OwnerNode<'t>>,
+    oldest: NonNull<OwnerNode<'t>>,
 }
 
-impl Index {
-    #[inline]
-    fn key(self, owner: &CallbackOwner<'_>) -> u64 {
-        match self {
-            Self::ByNumber => owner.number().into(),
-            Self::ByGroup => owner.group,
-        }
-    }
-
-    #[inline]
-    fn links<'a, 't>(self, node: &'a OwnerNode<'t>) -> &'a Links<'t> {
-        match self {
-            Self::ByNumber => &node.by_number,
-            Self::ByGroup => &node.by_group,
-        }
-    }
-}
-
+// SAFETY: nodes are only shared, and change through atomics alone.
+unsafe impl Send for OwnerEntry<'_> {}
 // SAFETY: nodes are only shared, change through atomics alone, and end with the list; all else is `Send` and `Sync`.
 unsafe impl Send for OwnerList<'_, '_> {}
 // SAFETY: as above.
 unsafe impl Sync for OwnerList<'_, '_> {}
 
+impl TableEntry for OwnerEntry<'_> {
+    fn key(&self) -> u64 {
+        self.key
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+
+    fn gone(&self) -> bool {
+        false
+    }
+}
+
 impl<'h, 't> OwnerList<'h, 't> {
     pub(crate) fn new(memory: Memory<'h>) -> Self {
         Self {
             memory,
-            hash_key: HashKey::fresh(),
             newest: AtomicPtr::new(ptr::null_mut()),
-            by_number: AtomicPtr::new(ptr::null_mut()),
-            by_group: AtomicPtr::new(ptr::null_mut()),
+            by_number: ShardedTable::new(memory, false, usize::MAX),
+            by_group: ShardedTable::new(memory, false, usize::MAX),
         }
+    }
+
+    /// Allocates the first room of the tables.
+    ///
+    /// # Errors
+    /// The refusal of the memory.
+    pub(crate) fn reserve(&mut self, owners: usize) -> Result<(), HostError> {
+        self.by_number.reserve(owners)?;
+        self.by_group.reserve(owners)
     }
 
     /// Adds the owner that `make` creates after its memory was allocated.
@@ -90,131 +83,90 @@ impl<'h, 't> OwnerList<'h, 't> {
         &self,
         make: impl FnOnce() -> CallbackOwner<'t>,
     ) -> Result<&CallbackOwner<'t>, HostError> {
+        let rooms = (self.by_number.promise()?, self.by_group.promise()?);
+        let null = || AtomicPtr::new(ptr::null_mut());
         let node = || OwnerNode {
             owner: make(),
-            older: AtomicPtr::new(ptr::null_mut()),
-            by_number: Links::new(),
-            by_group: Links::new(),
+            older: null(),
+            older_of_number: null(),
+            older_of_group: null(),
         };
         let place = place_with(self.memory, node)?;
         // SAFETY: just placed; it stays until the list ends, and is only shared.
         let node = unsafe { place.as_ref() };
         // SAFETY: in no list yet, with its own link; it stays until the list ends.
         unsafe { push_front(&self.newest, place, &node.older) };
-        self.add_to(Index::ByNumber, place, node);
-        self.add_to(Index::ByGroup, place, node);
+        let entry = |key| OwnerEntry {
+            key,
+            newest: place,
+            oldest: place,
+        };
+        let before = |there: &mut OwnerEntry<'t>, older: &AtomicPtr<_>| {
+            older.store(there.newest.as_ptr(), Ordering::Relaxed);
+            there.newest = place;
+        };
+        rooms.0.put(entry(node.owner.number().into()), |there| {
+            before(there, &node.older_of_number)
+        });
+        rooms.1.put(entry(node.owner.group), |there| {
+            before(there, &node.older_of_group)
+        });
         Ok(&node.owner)
-    }
-
-    #[inline]
-    fn root(&self, index: Index) -> &AtomicPtr<OwnerNode<'t>> {
-        match index {
-            Index::ByNumber => &self.by_number,
-            Index::ByGroup => &self.by_group,
-        }
-    }
-
-    fn add_to<'a>(&'a self, index: Index, place: NonNull<OwnerNode<'t>>, node: &'a OwnerNode<'t>) {
-        let key = index.key(&node.owner);
-        let mut hash = self.hash_key.hash(key);
-        let mut slot = self.root(index);
-        loop {
-            let there = slot.compare_exchange(
-                ptr::null_mut(),
-                place.as_ptr(),
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
-            let Err(there) = there else { return };
-            // SAFETY: not null, so a node of the borrowed list, which stays until the list ends.
-            let Some(there) = (unsafe { there.as_ref() }) else {
-                return;
-            };
-            let links = index.links(there);
-            if index.key(&there.owner) == key {
-                // SAFETY: in no list of this index yet, with its own link there; it stays until the list ends.
-                return unsafe { push_front(&links.newest, place, &index.links(node).older) };
-            }
-            let Some(next) = links.below(hash) else {
-                return;
-            };
-            (slot, hash) = (next, hash << 2);
-        }
-    }
-
-    /// The first owner of a key.
-    #[inline]
-    fn first(&self, index: Index, key: u64) -> Option<&OwnerNode<'t>> {
-        let mut hash = self.hash_key.hash(key);
-        let mut slot = self.root(index);
-        loop {
-            // SAFETY: null or a node of the borrowed list, which stays until the list ends.
-            let node = unsafe { slot.load(Ordering::Acquire).as_ref() }?;
-            if index.key(&node.owner) == key {
-                return Some(node);
-            }
-            (slot, hash) = (index.links(node).below(hash)?, hash << 2);
-        }
-    }
-
-    /// All owners of a key: the newest first, but the oldest of all, which is the first of its key, last.
-    fn of_key(&self, index: Index, key: u64) -> impl Iterator<Item = &CallbackOwner<'t>> {
-        self.first(index, key).into_iter().flat_map(move |first| {
-            follow(&index.links(first).newest, move |node| {
-                &index.links(node).older
-            })
-            .chain([&first.owner])
-        })
     }
 
     /// All owners, the newest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &CallbackOwner<'t>> {
-        follow(&self.newest, |node| &node.older)
+        follow(self.newest.load(Ordering::Acquire), |node| &node.older)
     }
 
-    /// The newest owner of this number.
-    #[inline]
-    pub(crate) fn numbered(&self, number: u32) -> Option<&CallbackOwner<'t>> {
-        self.of_number(number).next()
-    }
-
+    /// The owners of this number, the newest first.
     pub(crate) fn of_number(&self, number: u32) -> impl Iterator<Item = &CallbackOwner<'t>> {
-        self.of_key(Index::ByNumber, number.into())
+        follow(
+            find(&self.by_number, number.into(), |there| there.newest),
+            |node| &node.older_of_number,
+        )
+    }
+
+    pub(crate) fn of_group(&self, group: u64) -> impl Iterator<Item = &CallbackOwner<'t>> {
+        follow(find(&self.by_group, group, |there| there.newest), |node| {
+            &node.older_of_group
+        })
     }
 
     /// The oldest owner of the group.
     pub(crate) fn first_of_group(&self, group: u64) -> Option<&CallbackOwner<'t>> {
-        self.first(Index::ByGroup, group).map(|node| &node.owner)
-    }
-
-    pub(crate) fn of_group(&self, group: u64) -> impl Iterator<Item = &CallbackOwner<'t>> {
-        self.of_key(Index::ByGroup, group)
+        follow(find(&self.by_group, group, |there| there.oldest), |node| {
+            &node.older_of_group
+        })
+        .next()
     }
 }
 
-impl<'t> Links<'t> {
-    const fn new() -> Self {
-        Self {
-            below: [const { AtomicPtr::new(ptr::null_mut()) }; 4],
-            newest: AtomicPtr::new(ptr::null_mut()),
-            older: AtomicPtr::new(ptr::null_mut()),
-        }
-    }
-
-    fn below(&self, hash: u64) -> Option<&AtomicPtr<OwnerNode<'t>>> {
-        self.below.get((hash >> 62) as usize)
-    }
+/// A node of the key's entry; null without an entry.
+fn find<'t>(
+    table: &ShardedTable<'_, OwnerEntry<'t>, 1>,
+    key: u64,
+    node: impl Fn(&OwnerEntry<'t>) -> NonNull<OwnerNode<'t>>,
+) -> *mut OwnerNode<'t> {
+    let like = OwnerEntry {
+        key,
+        newest: NonNull::dangling(),
+        oldest: NonNull::dangling(),
+    };
+    table
+        .with(&like, |there| node(there))
+        .map_or(ptr::null_mut(), NonNull::as_ptr)
 }
 
 fn follow<'a, 't: 'a>(
-    from: &'a AtomicPtr<OwnerNode<'t>>,
-    link: impl Fn(&'a OwnerNode<'t>) -> &'a AtomicPtr<OwnerNode<'t>>,
+    first: *mut OwnerNode<'t>,
+    older: impl Fn(&'a OwnerNode<'t>) -> &'a AtomicPtr<OwnerNode<'t>>,
 ) -> impl Iterator<Item = &'a CallbackOwner<'t>> {
-    let mut from = from;
+    let mut next = first;
     core::iter::from_fn(move || {
         // SAFETY: null or a node of the borrowed list, which stays until the list ends.
-        let node = unsafe { from.load(Ordering::Acquire).as_ref() }?;
-        from = link(node);
+        let node = unsafe { next.as_ref() }?;
+        next = older(node).load(Ordering::Acquire);
         Some(&node.owner)
     })
 }

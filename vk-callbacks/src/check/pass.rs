@@ -27,7 +27,7 @@ impl<'t> Engine<'_, 't> {
     pub(super) fn may_pass(&self, block: &BlockRecord<'t>, call: &CallbackCall<'_, 't>) -> bool {
         block.owner == call.owner.number()
             || (call.callbacks != 0 && block.tag == call.callbacks)
-            || (block.doubted() && block.state() == BlockState::Live)
+            || (block.doubted && block.state == BlockState::Live)
             || self.compatible(block.owner, call.owner)
     }
 

@@ -28,7 +28,7 @@ impl<'t> Engine<'_, 't> {
     {
         let block = self.with_block(address, |block| *block);
         block.is_some_and(|block| {
-            block.state() == BlockState::Live
+            block.state == BlockState::Live
                 && OwnerId::from_number(block.owner).is_some_and(is_judged)
                 && self.report_elsewhere(caller(), &block)
         })
@@ -36,10 +36,10 @@ impl<'t> Engine<'_, 't> {
 
     #[cold]
     fn report_elsewhere(&self, caller: CallerContext<'_, 't>, block: &BlockRecord<'t>) -> bool {
-        let went = self.with_block(block.address(), |there| {
-            let is_there = there.state() == BlockState::Live && there.owner == block.owner;
+        let went = self.with_block(block.address, |there| {
+            let is_there = there.state == BlockState::Live && there.owner == block.owner;
             if is_there {
-                there.set_state(BlockState::Gone);
+                there.state = BlockState::Gone;
             }
             is_there
         });

@@ -1,26 +1,33 @@
-//! A hash table in 16 locked shards, in the checker's memory.
+//! A hash table in locked shards, in the checker's memory.
 //!
 //! ```text
-//!   key --keyed hash--> hash   4 bits: the shard   bits 20..: the first slot to probe, then the next ones
-//!   shard: lock, slots [entry | gone entry | empty ..], the number of used slots
+//!   key --keyed hash--> hash   four bits in the middle: the shard, the others: hashbrown's
+//!   shard: lock, HashTable [entry | gone entry | free ..], the number of promised places
 //! ```
 //!
 //! Removal frees nothing: the entry stays as *gone* until its key comes again or the shard is rebuilt. Memory is allocated and freed
-//! while no lock is held: a full shard is measured, unlocked, and moved into slots that were allocated meanwhile.
+//! while no lock is held: a full shard is measured, unlocked, and moved into a table that was allocated meanwhile.
+#![expect(
+    clippy::disallowed_types,
+    reason = "entries are found by hash and an equality that is no key, and room is allocated while no lock is held: TryMap has neither"
+)]
 
 use core::alloc::Layout;
-use core::ptr::NonNull;
+use core::marker::PhantomData;
+use core::mem;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use alloc_core::support::StateMutex;
+use alloc_core::{HostAllocator, HostError, Scoped};
+use hashbrown::HashTable;
 
 use crate::command::thread::enter_growth;
 use crate::fence::fenced;
 use crate::keyed_hash::HashKey;
 use crate::pinned::{Memory, SCOPE};
 
-const SHARDS: usize = 16;
-const FIRST_SLOTS: usize = 32;
+/// The entries that a shard has room for at first.
+pub(super) const FIRST_ENTRIES: usize = 28;
 
 /// An entry of a table: plain data.
 pub(crate) trait TableEntry: Copy {
@@ -32,171 +39,132 @@ pub(crate) trait TableEntry: Copy {
     fn gone(&self) -> bool;
 }
 
-/// There is no memory for another entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoRoom;
-
-pub(crate) struct ShardedTable<'h, E: TableEntry> {
-    memory: Memory<'h>,
+pub(crate) struct ShardedTable<'h, E: TableEntry, const SHARDS: usize = 16> {
+    memory: PhantomData<Memory<'h>>,
     /// Gone entries are kept when a shard is rebuilt.
     keeps_gone: bool,
-    /// The maximum slots of a shard.
-    max_slots: usize,
-    /// Keys come from a driver or a file, which must not know their slots.
+    /// The maximum entries of a shard.
+    max_entries: usize,
+    /// Keys come from a driver or a file, which must not know their places.
     hash_key: HashKey,
-    /// The number of rebuilds: entries moved then, and an iteration may have missed some.
-    layouts: AtomicUsize,
+    /// How often entries moved: an iteration meanwhile may have missed some.
+    moves: AtomicUsize,
     shards: [Shard<E>; SHARDS],
 }
 
 /// A cache line of its own, against false sharing.
 #[repr(align(64))]
-struct Shard<E>(StateMutex<ShardSlots<E>>);
+struct Shard<E>(StateMutex<ShardEntries<E>>);
 
-struct ShardSlots<E> {
-    slots: NonNull<[Option<E>]>,
-    /// Slots that are not empty.
-    used: usize,
+/// The lifetime of the memory is that of the table, which has it: behind a lock it would make every checker invariant.
+type Own = Scoped<&'static (dyn HostAllocator + Sync)>;
+
+struct ShardEntries<E> {
+    table: HashTable<E, Own>,
     promised: usize,
 }
-
-// SAFETY: entries are plain data, and slots are reached only under the shard's lock; the memory is `Sync`.
-unsafe impl<E: TableEntry + Send> Send for ShardedTable<'_, E> {}
-// SAFETY: as above.
-unsafe impl<E: TableEntry + Send> Sync for ShardedTable<'_, E> {}
 
 /// The position of [`ShardedTable::next`].
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Cursor {
     shard: usize,
-    slot: usize,
+    bucket: usize,
 }
 
-/// The promise of one slot in every shard, [`ShardedTable::promise`].
-pub(crate) struct Promised<'a, 'h, E: TableEntry>(&'a ShardedTable<'h, E>);
+/// The promise of room for one entry in every shard, [`ShardedTable::promise`].
+pub(crate) struct Promised<'a, 'h, E: TableEntry, const SHARDS: usize = 16>(
+    &'a ShardedTable<'h, E, SHARDS>,
+);
 
-impl<'h, E: TableEntry> ShardedTable<'h, E> {
-    pub(crate) fn new(memory: Memory<'h>, keeps_gone: bool, max_slots: usize) -> Self {
-        let shards = core::array::from_fn(|_| {
-            Shard(StateMutex::new(ShardSlots {
-                slots: NonNull::from(&mut []),
-                used: 0,
+impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
+    pub(crate) fn new(memory: Memory<'h>, keeps_gone: bool, max_entries: usize) -> Self {
+        // SAFETY: the lifetime alone changes; the table, which nobody copies the memory from, ends before `'h` does.
+        let own = Scoped::new(
+            unsafe { mem::transmute::<Memory<'h>, Memory<'static>>(memory) },
+            SCOPE,
+        );
+        let shard = |_| {
+            Shard(StateMutex::new(ShardEntries {
+                table: HashTable::new_in(own),
                 promised: 0,
             }))
-        });
+        };
         Self {
-            memory,
+            memory: PhantomData,
             keeps_gone,
-            max_slots,
+            max_entries,
             hash_key: HashKey::fresh(),
-            layouts: AtomicUsize::new(0),
-            shards,
+            moves: AtomicUsize::new(0),
+            shards: core::array::from_fn(shard),
         }
     }
 
     /// Shows `look` the entry that is the same as `like`, gone or not.
     #[inline]
     pub(crate) fn with<R>(&self, like: &E, look: impl FnOnce(&mut E) -> R) -> Option<R> {
-        let hash = self.hash_key.hash(like.key());
-        let shard = self.shard(hash)?;
-        let mut slots = shard.0.lock();
-        match slots.find(hash, like) {
-            Probe::Occupied(entry) => Some(look(entry)),
-            Probe::Empty(_) | Probe::Full => None,
-        }
+        let (hash, shard) = self.place_of(like);
+        shard?
+            .0
+            .lock()
+            .table
+            .find_mut(hash, |there| there.same(like))
+            .map(look)
     }
 
-    /// Shows `look` the entries of this key, and others between them, gone or not, until it returns true.
+    /// Shows `look` the entries of this key, gone or not, until it returns true.
     pub(crate) fn among(&self, key: u64, mut look: impl FnMut(&mut E) -> bool) {
         let hash = self.hash_key.hash(key);
-        let Some(shard) = self.shard(hash) else {
-            return;
-        };
-        let mut slots = shard.0.lock();
-        let all = slots.all();
-        let first = (hash >> 20) as usize & all.len().wrapping_sub(1);
-        let (before, behind) = all.split_at_mut(first.min(all.len()));
-        for slot in behind.iter_mut().chain(before) {
-            let Some(entry) = slot else { return };
-            if look(entry) {
-                return;
-            }
+        if let Some(shard) = self.shard(hash) {
+            let mut entries = shard.0.lock();
+            let _ = entries
+                .table
+                .iter_hash_mut(hash)
+                .any(|there| there.key() == key && look(there));
         }
     }
 
     /// Adds an entry, or shows `merge` the same one in the table.
+    ///
+    /// # Errors
+    /// There is no room, and no memory for more.
     #[inline]
-    pub(crate) fn put(&self, entry: E, merge: impl FnOnce(&mut E)) -> Result<(), NoRoom> {
-        self.put_with(entry, merge, false)
-    }
-
-    #[inline]
-    fn put_with(&self, entry: E, merge: impl FnOnce(&mut E), promised: bool) -> Result<(), NoRoom> {
-        let hash = self.hash_key.hash(entry.key());
-        let shard = self.shard(hash).ok_or(NoRoom)?;
-        let mut merge = Some(merge);
-        let mut grow = Grow::Allowed;
+    pub(crate) fn put(&self, entry: E, merge: impl FnOnce(&mut E)) -> Result<(), HostError> {
+        let (hash, shard) = self.place_of(&entry);
+        let Some(shard) = shard else { return Ok(()) };
+        let mut merge = merge;
         loop {
-            {
-                let mut slots = shard.0.lock();
-                let roomy = promised || slots.has_room(grow);
-                match slots.find(hash, &entry) {
-                    Probe::Occupied(there) => {
-                        if let Some(merge) = merge.take() {
-                            merge(there);
-                        }
-                        return Ok(());
-                    }
-                    Probe::Empty(slot) if roomy => {
-                        *slot = Some(entry);
-                        slots.used = slots.used.saturating_add(1);
-                        return Ok(());
-                    }
-                    Probe::Empty(_) | Probe::Full => {}
-                }
+            match shard.0.lock().put(entry, merge, hash, 0) {
+                Ok(()) => return Ok(()),
+                Err(back) => merge = back,
             }
-            if grow == Grow::Refused {
-                return Err(NoRoom);
-            }
-            grow = self.make_room(shard);
+            self.make_room(shard)?;
         }
     }
 
     /// As [`put`](Self::put), in existing room: allocates nothing. The second result is false if the shard is nearly full:
     /// [`make_ready`](Self::make_ready) should be called soon.
-    pub(crate) fn put_within(
-        &self,
-        entry: E,
-        merge: impl FnOnce(&mut E),
-    ) -> (Result<(), NoRoom>, bool) {
-        let hash = self.hash_key.hash(entry.key());
-        let Some(shard) = self.shard(hash) else {
-            return (Err(NoRoom), true);
+    pub(crate) fn put_within(&self, entry: E, merge: impl FnOnce(&mut E)) -> (bool, bool) {
+        let (hash, shard) = self.place_of(&entry);
+        let Some(shard) = shard else {
+            return (false, true);
         };
-        let mut slots = shard.0.lock();
-        let roomy = slots.has_room(Grow::Refused);
-        let put = match slots.find(hash, &entry) {
-            Probe::Occupied(there) => {
-                merge(there);
-                Ok(())
-            }
-            Probe::Empty(slot) if roomy => {
-                *slot = Some(entry);
-                slots.used = slots.used.saturating_add(1);
-                Ok(())
-            }
-            Probe::Empty(_) | Probe::Full => Err(NoRoom),
-        };
-        (put, slots.has_room(Grow::Allowed))
+        let mut entries = shard.0.lock();
+        (
+            entries.put(entry, merge, hash, 0).is_ok(),
+            entries.is_roomy(),
+        )
     }
 
-    /// Allocates the first slots of each shard, a power of two. From here on the shard of an entry is the same in each process: how much
-    /// room a run has must not depend on chance.
-    pub(crate) fn reserve(&mut self, number: usize) -> Result<(), NoRoom> {
+    /// Allocates the first room of each shard. From here on the shard of an entry is the same in each process: how much room a run has
+    /// must not depend on chance.
+    ///
+    /// # Errors
+    /// The refusal of the memory.
+    pub(crate) fn reserve(&mut self, entries: usize) -> Result<(), HostError> {
         self.hash_key = HashKey::FIXED;
-        for shard in &mut self.shards {
-            let fresh = allocate_slots(self.memory, number).ok_or(NoRoom)?;
-            free_slots(self.memory, shard.replace(fresh));
+        for shard in &self.shards {
+            let fresh = self.allocate(shard, entries)?;
+            shard.0.lock().table = fresh;
         }
         Ok(())
     }
@@ -205,46 +173,52 @@ impl<'h, E: TableEntry> ShardedTable<'h, E> {
     #[cold]
     pub(crate) fn make_ready(&self) {
         for shard in &self.shards {
-            while !shard.is_roomy() {
-                if self.make_room(shard) == Grow::Refused {
-                    break;
-                }
+            let is_roomy = shard.0.lock().is_roomy();
+            if !is_roomy {
+                let _ = self.make_room(shard);
             }
         }
     }
 
-    /// Promises one slot in each shard: for a reallocation, whose new address is not known in advance.
-    pub(crate) fn promise(&self) -> Result<Promised<'_, 'h, E>, NoRoom> {
+    /// Promises room for one entry in each shard: for an entry whose key is not known in advance.
+    ///
+    /// # Errors
+    /// As of [`put`](Self::put).
+    pub(crate) fn promise(&self) -> Result<Promised<'_, 'h, E, SHARDS>, HostError> {
         for (done, shard) in self.shards.iter().enumerate() {
-            let mut grow = Grow::Allowed;
-            while !shard.promise(grow) {
-                if grow == Grow::Refused {
+            while !shard.0.lock().promise() {
+                if let Err(refused) = self.make_room(shard) {
                     self.shards.iter().take(done).for_each(Shard::release);
-                    return Err(NoRoom);
+                    return Err(refused);
                 }
-                grow = self.make_room(shard);
             }
         }
         Ok(Promised(self))
     }
 
     /// A number that changes when entries moved.
-    pub(crate) fn layouts(&self) -> usize {
-        self.layouts.load(Ordering::Acquire)
+    pub(crate) fn moves(&self) -> usize {
+        self.moves.load(Ordering::Acquire)
+    }
+
+    /// What an entry stands for is in the table under another key from now on: an iteration may have missed both.
+    pub(crate) fn entry_moved(&self) {
+        self.moves.fetch_add(1, Ordering::Release);
     }
 
     /// The next entry for which `pick` returns true; it may change the entry. Entries that are added or removed meanwhile may be missed. If
-    /// [`layouts`](Self::layouts) changes, any entry may be missed or come twice.
+    /// [`moves`](Self::moves) changes, any entry may be missed or come twice.
     pub(crate) fn next(
         &self,
         cursor: &mut Cursor,
         mut pick: impl FnMut(&mut E) -> bool,
     ) -> Option<E> {
         while let Some(shard) = self.shards.get(cursor.shard) {
-            let mut slots = shard.0.lock();
-            for slot in slots.all().iter_mut().skip(cursor.slot) {
-                cursor.slot = cursor.slot.saturating_add(1);
-                if let Some(entry) = slot
+            let mut entries = shard.0.lock();
+            while cursor.bucket < entries.table.num_buckets() {
+                let entry = entries.table.get_bucket_mut(cursor.bucket);
+                cursor.bucket = cursor.bucket.saturating_add(1);
+                if let Some(entry) = entry
                     && pick(entry)
                 {
                     return Some(*entry);
@@ -252,7 +226,7 @@ impl<'h, E: TableEntry> ShardedTable<'h, E> {
             }
             *cursor = Cursor {
                 shard: cursor.shard.saturating_add(1),
-                slot: 0,
+                bucket: 0,
             };
         }
         None
@@ -260,212 +234,153 @@ impl<'h, E: TableEntry> ShardedTable<'h, E> {
 
     /// The number of entries that are not gone.
     pub(crate) fn count(&self) -> usize {
-        let mut count = 0_usize;
-        let _ = self.next(&mut Cursor::default(), |entry| {
-            count = count.saturating_add(usize::from(!entry.gone()));
-            false
-        });
-        count
+        let of_shard = |shard: &Shard<E>| shard.0.lock().kept(false);
+        self.shards.iter().map(of_shard).sum()
     }
 
+    #[inline]
+    fn place_of(&self, entry: &E) -> (u64, Option<&Shard<E>>) {
+        let hash = self.hash_key.hash(entry.key());
+        (hash, self.shard(hash))
+    }
+
+    #[inline]
     fn shard(&self, hash: u64) -> Option<&Shard<E>> {
-        self.shards.get((hash >> 60) as usize)
+        self.shards.get((hash >> 32) as usize % SHARDS)
     }
 
     /// Rebuilds a shard with room for more. Holds no lock while it allocates and frees.
     #[cold]
-    fn make_room(&self, shard: &Shard<E>) -> Grow {
-        let wanted = shard.0.lock().wanted(self.keeps_gone);
-        let Some(_nested) = enter_growth() else {
-            return Grow::Refused;
+    fn make_room(&self, shard: &Shard<E>) -> Result<(), HostError> {
+        let (needed, free) = {
+            let entries = shard.0.lock();
+            (entries.needed(self.keeps_gone), entries.free())
         };
-        let Some(fresh) = (wanted <= self.max_slots)
-            .then(|| allocate_slots(self.memory, wanted))
-            .flatten()
-        else {
-            return Grow::Refused;
-        };
-        let old = {
-            let mut slots = shard.0.lock();
-            // Another thread may have rebuilt the shard: then the fresh slots are too few, or not needed.
-            if slots.has_room(Grow::Allowed) || slots.wanted(self.keeps_gone) > wanted {
-                fresh
-            } else {
-                let old = slots.move_to(fresh, self.keeps_gone, self.hash_key);
-                self.layouts.fetch_add(1, Ordering::Release);
-                old
+        // A half more than is there: a rebuild is paid for by the entries that come before the next one.
+        let room = needed
+            .saturating_add(needed / 2)
+            .max(FIRST_ENTRIES)
+            .min(self.max_entries);
+        // A shard of the maximum without gone entries is rebuilt for nothing.
+        if room < needed.saturating_add(free) {
+            return Err(HostError::TooLarge);
+        }
+        // What is closed meanwhile may be this table: it is in use until the old entries are freed.
+        let _nested = enter_growth().ok_or(HostError::TooLarge)?;
+        let mut fresh = self.allocate(shard, room)?;
+        let mut entries = shard.0.lock();
+        // Another thread may have rebuilt the shard: then the fresh table is too small, or not needed.
+        if !entries.is_roomy() && entries.needed(self.keeps_gone) <= fresh.capacity() {
+            for entry in entries
+                .table
+                .iter()
+                .filter(|entry| self.keeps_gone || !entry.gone())
+            {
+                // There is room, so nothing is hashed again.
+                fresh.insert_unique(self.hash_key.hash(entry.key()), *entry, |_| 0);
             }
-        };
-        free_slots(self.memory, old);
-        Grow::Allowed
+            mem::swap(&mut entries.table, &mut fresh);
+            self.entry_moved();
+        }
+        drop(entries);
+        let _ = fenced(|| drop(fresh));
+        Ok(())
     }
-}
 
-/// Allocates `number` empty slots.
-fn allocate_slots<E>(memory: Memory<'_>, number: usize) -> Option<NonNull<[Option<E>]>> {
-    let layout = Layout::array::<Option<E>>(number).ok()?;
-    // A panic of the memory must not reach the driver.
-    let place = fenced(|| memory.allocate(layout, SCOPE))
-        .ok()?
-        .ok()?
-        .cast::<Option<E>>();
-    for index in 0..number {
-        // SAFETY: below `number`, so within the block.
-        let slot = unsafe { place.add(index) };
-        // SAFETY: fresh memory of the layout of `number` slots.
-        unsafe { slot.write(None) };
-    }
-    Some(NonNull::slice_from_raw_parts(place, number))
-}
-
-fn free_slots<E>(memory: Memory<'_>, slots: NonNull<[Option<E>]>) {
-    let Ok(layout) = Layout::array::<Option<E>>(slots.len()) else {
-        return;
-    };
-    if layout.size() > 0 {
-        // SAFETY: allocated by `allocate_slots` with this layout, and in no shard.
-        let _ = fenced(|| unsafe { memory.deallocate(slots.cast(), layout, SCOPE) });
-    }
-}
-
-impl<E: TableEntry> Drop for ShardedTable<'_, E> {
-    fn drop(&mut self) {
-        for shard in &mut self.shards {
-            free_slots(self.memory, shard.replace(NonNull::from(&mut [])));
+    /// An empty table. A panic of the memory must not reach the driver.
+    fn allocate(&self, shard: &Shard<E>, entries: usize) -> Result<HashTable<E, Own>, HostError> {
+        let own = *shard.0.lock().table.allocator();
+        let mut fresh = HashTable::new_in(own);
+        match fenced(|| fresh.try_reserve(entries, |_| 0)) {
+            Ok(Ok(())) => Ok(fresh),
+            _ => Err(own.host().refusal(Layout::new::<E>(), SCOPE)),
         }
     }
 }
 
-impl<E: TableEntry> Promised<'_, '_, E> {
-    /// Adds an entry to the promised slot.
-    pub(crate) fn put(&self, entry: E, merge: impl FnOnce(&mut E)) -> Result<(), NoRoom> {
-        self.0.put_with(entry, merge, true)
+impl<E> Shard<E> {
+    fn release(&self) {
+        let mut entries = self.0.lock();
+        entries.promised = entries.promised.saturating_sub(1);
     }
 }
 
-impl<E: TableEntry> Drop for Promised<'_, '_, E> {
+impl<E> ShardEntries<E> {
+    /// Free room that is not promised.
+    #[inline]
+    fn free(&self) -> usize {
+        let used = self.table.len().saturating_add(self.promised);
+        self.table.capacity().saturating_sub(used)
+    }
+
+    /// Whether a quarter of the room is free.
+    fn is_roomy(&self) -> bool {
+        self.free() > self.table.capacity() / 4
+    }
+
+    fn promise(&mut self) -> bool {
+        let is_free = self.free() > 0;
+        self.promised = self.promised.saturating_add(usize::from(is_free));
+        is_free
+    }
+}
+
+impl<E: TableEntry> ShardEntries<E> {
+    /// Adds an entry, or shows `merge` the same one. Returns `merge` if there is no room; `promised` places of it are the caller's.
+    #[inline]
+    fn put<F: FnOnce(&mut E)>(
+        &mut self,
+        entry: E,
+        merge: F,
+        hash: u64,
+        promised: usize,
+    ) -> Result<(), F> {
+        if let Some(there) = self.table.find_mut(hash, |there| there.same(&entry)) {
+            merge(there);
+            return Ok(());
+        }
+        if self.free().saturating_add(promised) == 0 {
+            return Err(merge);
+        }
+        // There is room, so the table does not grow and nothing is hashed again.
+        self.table.insert_unique(hash, entry, |_| 0);
+        Ok(())
+    }
+
+    fn kept(&self, keeps_gone: bool) -> usize {
+        self.table
+            .iter()
+            .filter(|entry| keeps_gone || !entry.gone())
+            .count()
+    }
+
+    /// The room that a rebuilt shard needs: for what is kept and promised, and one more.
+    fn needed(&self, keeps_gone: bool) -> usize {
+        self.kept(keeps_gone)
+            .saturating_add(self.promised)
+            .saturating_add(1)
+    }
+}
+
+impl<E: TableEntry, const SHARDS: usize> Promised<'_, '_, E, SHARDS> {
+    /// Adds an entry in the promised room, or shows `merge` the same one in the table.
+    pub(crate) fn put(&self, entry: E, merge: impl FnOnce(&mut E)) {
+        let (hash, shard) = self.0.place_of(&entry);
+        if let Some(shard) = shard {
+            let _ = shard.0.lock().put(entry, merge, hash, 1);
+        }
+    }
+}
+
+impl<E: TableEntry, const SHARDS: usize> Drop for Promised<'_, '_, E, SHARDS> {
     fn drop(&mut self) {
         self.0.shards.iter().for_each(Shard::release);
     }
 }
 
-impl<E: TableEntry> Shard<E> {
-    fn replace(&mut self, slots: NonNull<[Option<E>]>) -> NonNull<[Option<E>]> {
-        core::mem::replace(&mut self.0.get_mut().slots, slots)
-    }
-
-    fn is_roomy(&self) -> bool {
-        self.0.lock().has_room(Grow::Allowed)
-    }
-
-    fn promise(&self, grow: Grow) -> bool {
-        let mut slots = self.0.lock();
-        let room = slots.has_room(grow);
-        slots.promised = slots.promised.saturating_add(usize::from(room));
-        room
-    }
-
-    fn release(&self) {
-        let mut slots = self.0.lock();
-        slots.promised = slots.promised.saturating_sub(1);
-    }
-}
-
-/// Whether the shard may grow.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Grow {
-    /// A quarter of the slots stays empty.
-    Allowed,
-    /// All slots but one may be used.
-    Refused,
-}
-
-enum Probe<'a, E> {
-    Occupied(&'a mut E),
-    Empty(&'a mut Option<E>),
-    Full,
-}
-
-impl<E: TableEntry> ShardSlots<E> {
-    fn all(&mut self) -> &mut [Option<E>] {
-        // SAFETY: the shard's own slots, all written, reached under its lock only.
-        unsafe { self.slots.as_mut() }
-    }
-
-    /// The slot of the entry, or the empty slot for it.
-    #[inline]
-    fn find(&mut self, hash: u64, like: &E) -> Probe<'_, E> {
-        let number = self.slots.len();
-        let mask = number.wrapping_sub(1);
-        let first = self.slots.cast::<Option<E>>();
-        let mut index = (hash >> 20) as usize;
-        for _ in 0..number {
-            index &= mask;
-            // SAFETY: `number` is a power of two, so the index is below it.
-            let slot = unsafe { first.add(index) };
-            // SAFETY: a written slot, which is exclusive while `self` is borrowed.
-            let slot = unsafe { &mut *slot.as_ptr() };
-            match slot {
-                None => return Probe::Empty(slot),
-                Some(entry) if entry.same(like) => return Probe::Occupied(entry),
-                Some(_) => index = index.wrapping_add(1),
-            }
-        }
-        Probe::Full
-    }
-
-    fn has_room(&self, grow: Grow) -> bool {
-        let (number, needed) = (
-            self.slots.len(),
-            self.used.saturating_add(self.promised).saturating_add(1),
-        );
-        match grow {
-            Grow::Allowed => needed <= number / 4 * 3,
-            Grow::Refused => needed < number,
-        }
-    }
-
-    /// The number of slots after a rebuild.
-    fn wanted(&mut self, keeps_gone: bool) -> usize {
-        let promised = self.promised;
-        let kept = self
-            .all()
-            .iter()
-            .flatten()
-            .filter(|entry| keeps_gone || !entry.gone())
-            .count();
-        let needed = kept.saturating_add(promised).saturating_add(1);
-        needed
-            .saturating_mul(2)
-            .checked_next_power_of_two()
-            .map_or(usize::MAX, |number| number.max(FIRST_SLOTS))
-    }
-
-    /// Moves to enough empty slots; returns the old ones.
-    fn move_to(
-        &mut self,
-        fresh: NonNull<[Option<E>]>,
-        keeps_gone: bool,
-        hash_key: HashKey,
-    ) -> NonNull<[Option<E>]> {
-        let mut new = Self {
-            slots: fresh,
-            used: 0,
-            promised: self.promised,
-        };
-        for entry in self
-            .all()
-            .iter()
-            .flatten()
-            .filter(|entry| keeps_gone || !entry.gone())
-        {
-            if let Probe::Empty(slot) = new.find(hash_key.hash(entry.key()), entry) {
-                *slot = Some(*entry);
-                new.used = new.used.saturating_add(1);
-            }
-        }
-        core::mem::replace(self, new).slots
-    }
+impl<E: TableEntry, const SHARDS: usize> Drop for ShardedTable<'_, E, SHARDS> {
+    /// Does nothing, but for the compiler, which keeps the memory longer than the table.
+    fn drop(&mut self) {}
 }
 
 #[cfg(test)]

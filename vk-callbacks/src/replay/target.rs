@@ -16,7 +16,7 @@ pub trait ReplayTarget {
     /// Each block keeps its sink, so two results for one owner may differ.
     type Sink: HostAllocator;
 
-    /// The sink of the owner's blocks. Owner 0, and in format 1 every owner, means that the trace does not say.
+    /// The sink of the owner's blocks. Owner 0 means that the trace does not say.
     fn sink(&mut self, owner: u64) -> Self::Sink;
 
     /// The trace declared an owner: an object kind, below `parent` (0: below none).

@@ -13,7 +13,7 @@ pub struct Totals {
     pub allocations: u64,
     /// Calls of `pfnReallocation` that answered, refused ones included.
     pub reallocations: u64,
-    /// Calls of `pfnReallocation` that began. More than returned if the trace ends inside of some. Format 1 has no such lines.
+    /// Calls of `pfnReallocation` that began. More than returned if the trace ends inside of some.
     pub reallocations_begun: u64,
     /// Calls of `pfnFree`, those with NULL included.
     pub frees: u64,

@@ -19,7 +19,7 @@ pub struct TraceError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TraceFault {
-    /// The first line is the header of neither format.
+    /// The first line is no header of a trace.
     NotATrace,
     /// The first line names a version that this reader does not know.
     UnknownVersion,
@@ -55,7 +55,7 @@ impl fmt::Display for TraceError {
         write!(f, "line {}: ", self.line)?;
         match self.fault {
             TraceFault::NotATrace => f.write_str(
-                "expected `# steward host trace 2` or `# host-allocation trace`: this is no host trace, give another file",
+                "expected `# steward host trace 2`: this is no host trace, give another file",
             ),
             TraceFault::UnknownVersion => f.write_str("expected host trace version 2: read this one with a newer program"),
             TraceFault::NotText => f.write_str("expected UTF-8 text: the file is damaged, or still compressed"),

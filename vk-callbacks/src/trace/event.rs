@@ -1,4 +1,4 @@
-//! The events of a trace, in either format.
+//! The events of a trace.
 
 #![forbid(unsafe_code)]
 
@@ -49,8 +49,8 @@ pub enum TraceEvent<'t> {
         /// The request.
         asked: Request,
     },
-    /// `pfnReallocation` was called: until the [`TraceEvent::Reallocate`] of the same thread the old block is in transit. Format 1
-    /// has no such line.
+    /// `pfnReallocation` was called: until the [`TraceEvent::Reallocate`] of the same thread the old block is in
+    /// transit.
     ReallocateBegin {
         /// The caller, with the owner of the callbacks.
         by: Caller,

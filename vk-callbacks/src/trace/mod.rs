@@ -27,21 +27,18 @@
 //! | `x` | events | so many events were lost here |
 //! | `z` | lines | the end; so many lines stand before it |
 //!
-//! A name is the last field of its line and may hold commas. `TRACE-FORMAT.md` has the rules in full, and format 1.
+//! A name is the last field of its line and may hold commas. `TRACE-FORMAT.md` has the rules in full.
 
 #![forbid(unsafe_code)]
 
 mod error;
 mod event;
 mod fields;
-mod format;
-mod format1;
 mod format2;
 mod reader;
 mod writer;
 
 pub use error::{TraceError, TraceFault};
 pub use event::{Caller, Pointer, Request, Sighting, TraceEvent};
-pub use format::TraceFormat;
 pub use reader::TraceReader;
 pub use writer::TraceWriter;

@@ -1,4 +1,4 @@
-//! The borrowing reader of both formats, over the parsers [`format1`] and [`format2`]. Allocates nothing.
+//! The borrowing reader, over the parser [`format2`]. Allocates nothing.
 
 #![forbid(unsafe_code)]
 
@@ -7,8 +7,7 @@ use core::iter::FusedIterator;
 use super::error::{TraceError, TraceFault};
 use super::event::TraceEvent;
 use super::fields::{Lines, MAX_NAME, TraceLine};
-use super::format::TraceFormat;
-use super::{format1, format2};
+use super::format2;
 
 /// Reads a trace: an iterator of events, each with the number of its line (from 1).
 ///
@@ -17,11 +16,11 @@ use super::{format1, format2};
 ///
 /// ```
 /// use vk_callbacks::{TraceEvent, TraceReader};
-/// use vk_callbacks::trace::{TraceFormat, Pointer};
+/// use vk_callbacks::trace::Pointer;
 ///
 /// let trace = "# steward host trace 2\n# driver: example\nf,1,0,?1\nz,3\n";
 /// let mut reader = TraceReader::new(trace)?;
-/// assert_eq!((reader.format(), reader.driver()), (TraceFormat::Two, "example"));
+/// assert_eq!(reader.driver(), "example");
 /// let (line, event) = reader.next().ok_or("an event")??;
 /// assert!(matches!((line, event), (3, TraceEvent::Free { block: Pointer::Unknown(1), .. })));
 /// assert!(reader.next().is_none());
@@ -30,12 +29,7 @@ use super::{format1, format2};
 #[derive(Clone, Debug)]
 pub struct TraceReader<'t> {
     lines: Lines<'t>,
-    format: TraceFormat,
     driver: &'t str,
-    /// Format 1 has the phase on each line: the last one.
-    phase: Option<&'t str>,
-    /// The event of a line whose phase was returned first.
-    pending: Option<(u64, TraceEvent<'t>)>,
     over: bool,
 }
 
@@ -46,7 +40,7 @@ impl<'t> TraceReader<'t> {
     /// Reads the header.
     ///
     /// # Errors
-    /// The first line is the header of neither format, or of a later version.
+    /// The first line is no header, or that of another version.
     pub fn new(text: &'t str) -> Result<Self, TraceError> {
         let mut lines = Lines::new(text);
         let head = lines.next().unwrap_or(TraceLine {
@@ -55,31 +49,21 @@ impl<'t> TraceReader<'t> {
             whole: false,
         });
         let error = |fault| Err(TraceError { line: 1, fault });
-        let format = match head.text.strip_prefix(format2::HEADER) {
-            Some(format2::VERSION) => TraceFormat::Two,
+        match head.text.strip_prefix(format2::HEADER) {
+            Some(format2::VERSION) => {}
             Some(_) => return error(TraceFault::UnknownVersion),
-            None if head.text.starts_with(format1::HEADER) => TraceFormat::One,
             None => return error(TraceFault::NotATrace),
-        };
+        }
         if !head.whole {
             return error(TraceFault::CutOff);
         }
-        let driver = match format {
-            TraceFormat::One => head
-                .text
-                .split_once("driver: ")
-                .map_or("", |(_, name)| name),
-            TraceFormat::Two => lines
-                .map_while(|line| line.text.strip_prefix("# "))
-                .find_map(|header| header.strip_prefix("driver: "))
-                .unwrap_or(""),
-        };
+        let driver = lines
+            .map_while(|line| line.text.strip_prefix("# "))
+            .find_map(|header| header.strip_prefix("driver: "))
+            .unwrap_or("");
         Ok(Self {
             lines,
-            format,
             driver,
-            phase: None,
-            pending: None,
             over: false,
         })
     }
@@ -102,12 +86,6 @@ impl<'t> TraceReader<'t> {
         }
     }
 
-    /// The format of the trace.
-    #[must_use]
-    pub const fn format(&self) -> TraceFormat {
-        self.format
-    }
-
     /// The driver's name from the header; empty if missing.
     #[must_use]
     pub const fn driver(&self) -> &'t str {
@@ -121,7 +99,7 @@ impl<'t> TraceReader<'t> {
                 return Ok(None);
             };
             // A marker that lost only its line feed still counts every line before it.
-            let marker = self.format == TraceFormat::Two && line.text.starts_with("z,");
+            let marker = line.text.starts_with("z,");
             if !line.whole && !marker {
                 return Err(TraceError {
                     line: line.number,
@@ -134,23 +112,7 @@ impl<'t> TraceReader<'t> {
         }
     }
 
-    fn next1(&mut self) -> Result<Option<(u64, TraceEvent<'t>)>, TraceError> {
-        if let Some(event) = self.pending.take() {
-            return Ok(Some(event));
-        }
-        let Some(line) = self.line()? else {
-            return Ok(None);
-        };
-        let (event, phase) = format1::event(line)?;
-        if self.phase == Some(phase) {
-            return Ok(Some((line.number, event)));
-        }
-        self.phase = Some(phase);
-        self.pending = Some((line.number, event));
-        Ok(Some((line.number, TraceEvent::Phase { name: phase })))
-    }
-
-    fn next2(&mut self) -> Result<Option<(u64, TraceEvent<'t>)>, TraceError> {
+    fn event(&mut self) -> Result<Option<(u64, TraceEvent<'t>)>, TraceError> {
         let Some(line) = self.line()? else {
             return Err(TraceError {
                 line: self.lines.taken().saturating_add(1),
@@ -183,10 +145,7 @@ impl<'t> Iterator for TraceReader<'t> {
         if self.over {
             return None;
         }
-        let next = match self.format {
-            TraceFormat::One => self.next1(),
-            TraceFormat::Two => self.next2(),
-        };
+        let next = self.event();
         self.over = !matches!(next, Ok(Some(_)));
         next.transpose()
     }

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use alloc_core::NoticeEvent;
 use proptest::prelude::*;
 use vk_callbacks::trace::{
-    Caller, Pointer, Request, Sighting, TraceError, TraceFault, TraceFormat, TraceWriter,
+    Caller, Pointer, Request, Sighting, TraceError, TraceFault, TraceWriter,
 };
 use vk_callbacks::{TraceEvent, TraceReader};
 
@@ -139,7 +139,6 @@ proptest! {
     fn what_is_written_reads_back(driver in "[^\\p{Cc}]{0,20}", events in prop::collection::vec(event(), 0..60)) {
         let text = written(&driver, &events);
         let reader = TraceReader::new(&text).expect("own header");
-        prop_assert_eq!(reader.format(), TraceFormat::Two);
         prop_assert_eq!(reader.driver(), driver.as_str());
         let read: Vec<_> = reader.map(|item| item.expect("own lines")).collect();
         let expected: Vec<_> = events.iter().zip(3_u64..).map(|(event, line)| (line, event.event())).collect();
@@ -183,12 +182,8 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), header in 0..3_u8) {
-        let mut text = match header {
-            0 => Vec::new(),
-            1 => b"# steward host trace 2\n".to_vec(),
-            _ => b"# host-allocation trace\n".to_vec(),
-        };
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), header: bool) {
+        let mut text = if header { b"# steward host trace 2\n".to_vec() } else { Vec::new() };
         text.extend(bytes);
         if let Ok(reader) = TraceReader::from_bytes(&text) {
             prop_assert!(reader.count() <= 2 * text.len());
@@ -196,16 +191,15 @@ proptest! {
     }
 
     #[test]
-    fn no_line_of_our_own_letters_makes_it_panic(body in "([abrfijelopxz][,0-9?-]{0,24}\n?){0,12}", two: bool) {
-        let header = if two { "# steward host trace 2\n" } else { "# host-allocation trace\n" };
-        if let Err(error) = read(&format!("{header}{body}")) {
+    fn no_line_of_our_own_letters_makes_it_panic(body in "([abrfijelopxz][,0-9?-]{0,24}\n?){0,12}") {
+        if let Err(error) = read(&format!("# steward host trace 2\n{body}")) {
             prop_assert!(error.line >= 2);
         }
     }
 }
 
 #[test]
-fn cut_at_every_line_of_format_2() {
+fn cut_at_every_line() {
     let events = [
         Owned::Named(1, 0, 0, "start".into()),
         Owned::Named(2, 1, 0, "vkCreateInstance".into()),
@@ -297,26 +291,8 @@ fn damage_is_named_by_line_and_kind() {
             3,
             TraceFault::BehindEnd,
         ),
-        (
-            "# host-allocation trace\na,1,0,1,8,1\n",
-            2,
-            TraceFault::MissingField("thread"),
-        ),
-        (
-            "# host-allocation trace\na,1,0,1,8,1,0\n",
-            2,
-            TraceFault::MissingField("phase"),
-        ),
-        (
-            "# host-allocation trace\na,1,0,1,8,1,0,x",
-            2,
-            TraceFault::CutOff,
-        ),
-        (
-            "# host-allocation trace\no,1,0,1,8,1,0,x\n",
-            2,
-            TraceFault::UnknownOperation,
-        ),
+        // Version 1, which is not read any more.
+        ("# host-allocation trace\n", 1, TraceFault::NotATrace),
     ];
     for (text, line, fault) in cases {
         let error = read(text).expect_err(text);
@@ -366,21 +342,6 @@ fn carriage_returns_and_comments_are_no_part_of_a_trace() {
     assert_eq!(events, [(4, TraceEvent::Phase { name: "one" })]);
 }
 
-#[test]
-fn each_format_says_what_it_cannot_judge() {
-    assert!(TraceFormat::Two.limits().is_empty());
-
-    let old = TraceReader::new("# host-allocation trace; driver: d\n").expect("a header");
-    assert_eq!((old.format(), old.driver()), (TraceFormat::One, "d"));
-
-    assert!(
-        old.format()
-            .limits()
-            .iter()
-            .any(|limit| limit.contains("no commands"))
-    );
-}
-
 /// One of the recorded traces that the program carries.
 fn recorded(name: &str) -> String {
     let path = format!("{}/../steward/traces/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -404,16 +365,17 @@ fn add(rows: &mut Vec<Row>, phase: &str, op: char, bytes: u64) {
 
 /// The same by the shortest way, which shares nothing with the reader.
 fn naive(text: &str) -> Vec<Row> {
-    let mut rows = Vec::new();
+    let (mut rows, mut phase) = (Vec::new(), "");
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let columns: Vec<&str> = line.split(',').collect();
-        let op = columns[0].chars().next().expect("a letter");
-        add(
-            &mut rows,
-            columns[7],
-            op,
-            columns[3].parse().expect("a size"),
-        );
+        let size = |at: usize| columns[at].parse().expect("a size");
+        match columns[0] {
+            "p" => phase = columns[1],
+            "a" => add(&mut rows, phase, 'a', size(4)),
+            "r" => add(&mut rows, phase, 'r', size(5)),
+            "f" => add(&mut rows, phase, 'f', 0),
+            _ => {}
+        }
     }
     rows
 }
@@ -421,8 +383,8 @@ fn naive(text: &str) -> Vec<Row> {
 #[test]
 fn the_recorded_traces_read_to_the_totals_of_a_naive_parser() {
     for (name, driver) in [
-        ("lavapipe-22.3.csv.gz", "llvmpipe"),
-        ("nvidia-580-h200.csv.gz", "NVIDIA H200"),
+        ("lavapipe-22.3.trace.gz", "llvmpipe"),
+        ("nvidia-580-h200.trace.gz", "NVIDIA H200"),
     ] {
         let text = recorded(name);
         let reader = TraceReader::new(&text).expect("a header");
@@ -440,67 +402,6 @@ fn the_recorded_traces_read_to_the_totals_of_a_naive_parser() {
         }
         assert!(rows.len() > 10);
         assert_eq!(rows, naive(&text), "{name}");
-    }
-}
-
-#[test]
-fn a_recorded_trace_cut_anywhere_names_the_line_or_is_legal() {
-    let text = recorded("nvidia-580-h200.csv.gz");
-    // At a line's end format 1 cannot know, so that is legal; a cut within a line is not.
-    for (line, (at, _)) in text.match_indices('\n').enumerate().step_by(16) {
-        assert!(read(&text[..=at]).is_ok(), "cut behind line {}", line + 1);
-    }
-    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
-    for _ in 0..200 {
-        seed = seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let at = usize::try_from(seed >> 32).expect("32 bits") % text.len();
-        let cut = &text[..at];
-        match read(cut) {
-            Ok(_) => assert!(cut.ends_with('\n')),
-            Err(error) => assert_eq!(error.line, cut.matches('\n').count() as u64 + 1, "{error}"),
-        }
-    }
-}
-
-#[test]
-fn format_1_turns_into_format_2_and_reads_the_same() {
-    let text = recorded("nvidia-580-h200.csv.gz");
-    let events: Vec<_> = TraceReader::new(&text)
-        .expect("a header")
-        .map(|item| item.expect("a line").1)
-        .collect();
-    let two = written(
-        "NVIDIA H200",
-        &events.iter().map(|event| plain(*event)).collect::<Vec<_>>(),
-    );
-    let again: Vec<_> = TraceReader::new(&two)
-        .expect("a header")
-        .map(|item| item.expect("a line").1)
-        .collect();
-    assert_eq!(again, events);
-}
-
-fn plain(event: TraceEvent<'_>) -> Owned {
-    match event {
-        TraceEvent::Phase { name } => Owned::Named(1, 0, 0, name.to_owned()),
-        TraceEvent::Allocate { by, block, asked } => {
-            Owned::Plain(TraceEvent::Allocate { by, block, asked })
-        }
-        TraceEvent::Reallocate {
-            by,
-            old,
-            new,
-            asked,
-        } => Owned::Plain(TraceEvent::Reallocate {
-            by,
-            old,
-            new,
-            asked,
-        }),
-        TraceEvent::Free { by, block } => Owned::Plain(TraceEvent::Free { by, block }),
-        other => panic!("{other:?}"),
     }
 }
 

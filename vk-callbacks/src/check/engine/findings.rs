@@ -2,7 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use core::alloc::Layout;
 use core::ptr;
 
 use alloc_core::{HostError, HostSource, Scope, TryVec};
@@ -11,10 +10,8 @@ use super::super::block::{BlockRecord, BlockState, ReportedAs};
 use super::super::finding::CheckFinding;
 use super::super::kind::FindingKind;
 use super::super::row::FindingRow;
-use super::super::table::{Cursor, NoRoom, ShardedTable, TableEntry as _};
+use super::super::table::{Cursor, ShardedTable, TableEntry as _};
 use super::{CallbackCall, Engine, MAX_ROWS};
-use crate::command::OwnerId;
-use crate::pinned::SCOPE;
 
 impl<'t> Engine<'_, 't> {
     /// The findings, by rule and time; rows that differ in their thread alone are added up.
@@ -32,21 +29,19 @@ impl<'t> Engine<'_, 't> {
     ) -> Result<TryVec<CheckFinding<'t>, A>, HostError> {
         loop {
             let left = ShardedTable::new(self.memory, false, MAX_ROWS);
-            let layouts = self.blocks.layouts();
+            let moves = self.blocks.moves();
             self.left_now(&left)?;
             // If another thread, or the memory of a row, moved blocks meanwhile, some may have been missed.
-            if self.blocks.layouts() == layouts {
+            if self.blocks.moves() == moves {
                 return self.findings_and(Some(&left), memory);
             }
         }
     }
 
     fn left_now(&self, left: &ShardedTable<'_, FindingRow<'t>>) -> Result<(), HostError> {
-        let layout = Layout::new::<FindingRow<'t>>();
         let put = |finding: CheckFinding<'t>| {
             let row = FindingRow::from(finding);
             left.put(row, |there| there.add(&row))
-                .map_err(|NoRoom| self.memory.refusal(layout, SCOPE))
         };
         for owner in self.owners() {
             owner.finding_never_drawn().map_or(Ok(()), put)?;
@@ -65,7 +60,7 @@ impl<'t> Engine<'_, 't> {
         }
         let mut cursor = Cursor::default();
         let is_left = |block: &mut BlockRecord<'t>| {
-            block.state() != BlockState::Gone && block.reported_as() == ReportedAs::Nothing
+            block.state != BlockState::Gone && block.reported_as == ReportedAs::Nothing
         };
         while let Some(block) = self.blocks.next(&mut cursor, is_left) {
             put(self.finding_left(FindingKind::LiveAtEnd, "", &block))?;
@@ -83,10 +78,10 @@ impl<'t> Engine<'_, 't> {
         loop {
             let left_rows = left.map_or(0, ShardedTable::count);
             all.try_reserve(self.rows.count().saturating_add(left_rows))?;
-            let layouts = self.rows.layouts();
+            let moves = self.rows.moves();
             let collected = self.collect(&self.rows, &mut all)
                 && left.is_none_or(|left| self.collect(left, &mut all));
-            if collected && self.rows.layouts() == layouts {
+            if collected && self.rows.moves() == moves {
                 break;
             }
             all.clear();
@@ -109,10 +104,6 @@ impl<'t> Engine<'_, 't> {
         let mut cursor = Cursor::default();
         while let Some(row) = rows.next(&mut cursor, |row| !row.gone()) {
             let finding = CheckFinding {
-                count: row
-                    .finding
-                    .count
-                    .saturating_add(self.counted_again(&row.finding)),
                 groups_reported: self.groups_reported,
                 opened: self.options.opened,
                 coverage: self.coverage(),
@@ -124,18 +115,6 @@ impl<'t> Engine<'_, 't> {
             }
         }
         true
-    }
-
-    /// The observations that owners counted after the row was added.
-    fn counted_again(&self, finding: &CheckFinding<'t>) -> u64 {
-        if finding.kind != FindingKind::NullFree {
-            return 0;
-        }
-        let owners = self.owners.of_number(finding.owner.map_or(0, OwnerId::get));
-        owners
-            .filter(|owner| owner.kind == finding.owner_kind)
-            .map(|owner| owner.null_frees.counted(finding.command))
-            .sum()
     }
 }
 

@@ -1,10 +1,14 @@
 extern crate std;
 
+use core::alloc::Layout;
+use core::num::NonZeroU64;
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicPtr;
 use std::alloc::System;
 use std::thread;
 use std::vec::Vec;
 
-use alloc_core::FromGlobalAlloc;
+use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator};
 
 use super::*;
 use crate::check::block::BlockRequest;
@@ -28,11 +32,10 @@ fn v11_two_reallocations_around_one_address_are_told_apart_though_threads_are_no
         .add_owner(|| CallbackOwner::of_log(id(1), "VkBuffer", 0))
         .expect("there is memory");
     let call = &CallbackCall::unknown(owner);
-    let at = |address| core::num::NonZeroU64::new(address).expect("not 0");
     let live = |address| {
         engine
             .blocks
-            .with(&BlockRecord::at(at(address)), |block| block.state())
+            .with(&BlockRecord::at(at(address)), |block| block.state)
     };
     use crate::check::block::BlockState::{Live, Moving};
     engine
@@ -74,7 +77,7 @@ fn an_owner_may_hold_blocks_exactly_as_long_as_one_lives_wherever_it_moves() {
         .add_owner(|| CallbackOwner::of_log(id(1), "VkBuffer", 0))
         .expect("there is memory");
     let call = &CallbackCall::unknown(owner);
-    let at = |number: u64| core::num::NonZeroU64::new(number * 4096).expect("not 0");
+    let at = |number: u64| at(number * 4096);
     for number in 1..64 {
         assert!(!engine.may_hold_blocks(1), "before {number}");
         engine
@@ -125,4 +128,78 @@ fn owners_are_found_by_their_number_the_newest_first() {
         (engine.kind_of(id(7)), engine.owners().count()),
         ("VkImage", 121)
     );
+}
+
+/// Memory that moves a block, once, when it is asked for more.
+struct MovingMemory {
+    engine: AtomicPtr<()>,
+    from: AtomicU64,
+    to: AtomicU64,
+}
+
+fn at(address: u64) -> NonZeroU64 {
+    NonZeroU64::new(address).expect("not 0")
+}
+
+// SAFETY: every block is the system's.
+unsafe impl HostAllocator for MovingMemory {
+    fn traits(&self) -> AllocatorTraits {
+        AllocatorTraits::new()
+    }
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        let engine = self.engine.swap(ptr::null_mut(), Ordering::SeqCst);
+        // SAFETY: null, or the engine of the test, which waits for this memory.
+        if let Some(engine) = unsafe { engine.cast::<Engine<'_, '_>>().as_ref() } {
+            let call = &CallbackCall::unknown(engine.numbered(1).expect("added"));
+            let [from, to] =
+                [&self.from, &self.to].map(|address| at(address.load(Ordering::SeqCst)));
+            let moving = engine.moving(call, from, None).expect("live");
+            let room = engine.blocks.promise().expect("there is memory");
+            engine.moved(call, (from, to), &moving, 64, &room);
+        }
+        SYSTEM.allocate(layout, scope)
+    }
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        // SAFETY: forwarded.
+        unsafe { SYSTEM.deallocate(block, layout, scope) }
+    }
+}
+
+#[test]
+fn v41_a_block_that_moves_while_leftovers_are_looked_for_is_left_all_the_same() {
+    const BLOCKS: u64 = 100;
+    let memory = MovingMemory {
+        engine: AtomicPtr::new(ptr::null_mut()),
+        from: AtomicU64::new(0),
+        to: AtomicU64::new(0),
+    };
+    let engine = Engine::new(&memory, CheckOptions::default(), false);
+    let owner = engine
+        .add_owner(|| CallbackOwner::of_log(id(1), "VkBuffer", 0))
+        .expect("there is memory");
+    let call = &CallbackCall::unknown(owner);
+    for number in 1..=BLOCKS {
+        engine
+            .answered(None, call, ASKED, at(number * 4096))
+            .expect("there is memory");
+    }
+    let mut order = Vec::new();
+    let mut cursor = Cursor::default();
+    while let Some(block) = engine.blocks.next(&mut cursor, |_| true) {
+        order.push(block.address);
+    }
+    // The first in the order of the search is free: there the last one goes when the search has passed.
+    let (first, last) = (order[0], order[order.len() - 1]);
+    let _ = engine.released(call, first);
+    memory.from.store(last.get(), Ordering::SeqCst);
+    memory.to.store(first.get(), Ordering::SeqCst);
+    memory
+        .engine
+        .store(ptr::from_ref(&engine).cast_mut().cast(), Ordering::SeqCst);
+    let kind = FindingKind::LiveAfterDestroy;
+    engine.report_leftovers(kind, ReportedAs::Destroy, "vkDestroyBuffer", None, |_| true);
+    assert!(memory.engine.load(Ordering::SeqCst).is_null(), "it moved");
+    let own = alloc_core::Scoped::new(&SYSTEM, Scope::Object);
+    let findings = engine.findings(own).expect("there is memory");
+    assert_eq!((findings.len(), findings[0].count), (1, BLOCKS - 1));
 }

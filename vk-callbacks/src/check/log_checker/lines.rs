@@ -2,19 +2,19 @@
 
 #![forbid(unsafe_code)]
 
-use core::num::NonZeroU64;
 use core::sync::atomic::Ordering;
 
-use alloc_core::HostError;
+use alloc_core::{HostError, Scope, TryMap, TryVec};
 
-use super::super::block::BlockRequest;
-use super::super::table::NoRoom;
+use super::super::block::{BlockRecord, BlockRequest};
+use super::super::engine::CallbackCall;
 use super::{Judge, address};
 use crate::command::Bracket;
+use crate::keyed_hash::HashKey;
 use crate::trace::{Caller, Pointer};
 
 impl<'t> Judge<'_, 't> {
-    /// `pfnAllocation` answered. There is room in the lists.
+    /// `pfnAllocation` answered.
     pub(super) fn allocated(
         &mut self,
         line: u64,
@@ -22,19 +22,15 @@ impl<'t> Judge<'_, 't> {
         block: Pointer,
         request: BlockRequest,
     ) -> Result<(), HostError> {
+        let listed = Listed::of_call(&self.call(line, by)?, request);
+        self.reserve(listed)?;
         let call = self.call(line, by)?;
-        let (owner_number, serial) = (call.owner.number(), call.caller.serial());
         match address(block) {
-            Some(address) => self
-                .engine
-                .answered(None, &call, request, address)
-                .map_err(|NoRoom| self.refusal())?,
+            Some(address) => self.engine.answered(None, &call, request, address)?,
             None => self.engine.refused(&call.caller),
         }
         self.engine.requested(&call, request);
-        if let Some(address) = address(block) {
-            self.list(address, owner_number, serial);
-        }
+        self.list(block, listed);
         Ok(())
     }
 
@@ -51,7 +47,8 @@ impl<'t> Judge<'_, 't> {
             self.engine.coverage(),
             None,
         );
-        self.lists.begin_command(line)?;
+        let blocks = TryVec::new_in(*self.threads.allocator());
+        self.by_command.try_insert(line, blocks)?;
         let thread = self.thread(by.thread)?;
         let (first, inside) = (!thread.issued, !thread.moving.is_empty());
         thread.brackets.try_push(bracket)?;
@@ -88,13 +85,14 @@ impl<'t> Judge<'_, 't> {
             .get()
             .and_then(|creation| thread.creation.replace(creation));
         self.object_created(before);
-        let mut blocks = self.lists.end_command(bracket.serial);
+        let blocks = self.by_command.remove(&bracket.serial);
         self.engine.running.fetch_sub(1, Ordering::Relaxed);
+        let mut blocks = blocks.iter().flatten().copied();
         self.engine
             .command_returned(&bracket, line, Some(&mut blocks));
     }
 
-    /// `pfnReallocation` answered (V11 to V17). There is room in the lists.
+    /// `pfnReallocation` answered (V11 to V17).
     pub(super) fn reallocated(
         &mut self,
         line: u64,
@@ -102,28 +100,28 @@ impl<'t> Judge<'_, 't> {
         (old, new): (Pointer, Pointer),
         request: BlockRequest,
     ) -> Result<(), HostError> {
+        // All the memory that the line may need comes first: nothing is left half-done.
+        let mut listed = Listed::of_call(&self.call(line, by)?, request);
+        let before =
+            address(old).and_then(|old| self.engine.with_block(old, |block| Listed::of(block)));
+        self.reserve(listed)?;
+        before.map_or(Ok(()), |before| self.reserve(before))?;
         let engine = &self.engine;
         let call = self.call(line, by)?;
         let caller = &call.caller;
-        // All the memory that the line may need: from here on nothing is refused, so nothing is left half-done.
-        let room = engine.blocks.promise().map_err(|NoRoom| self.refusal())?;
-        let answered = |new| {
-            engine
-                .answered(Some(&room), &call, request, new)
-                .map_err(|NoRoom| self.refusal())
-        };
-        // The line of its begin; if that was lost, or the format has none, the reallocation begins here.
+        let room = engine.blocks.promise()?;
+        let answered = |new| engine.answered(Some(&room), &call, request, new);
+        // The line of its begin; if that was lost, the reallocation begins here.
         let begun = self.current(by.thread);
         let mut begun = begun.and_then(|thread| thread.moving.last().copied());
-        let (old, new) = (address(old), address(new));
+        let (old, answer, new) = (address(old), new, address(new));
         // If the line is that of another reallocation, the end of that one was lost.
         if let Some(Some(other)) = begun
-            && Some(other.block.address()) != old
+            && Some(other.block.address) != old
         {
-            engine.not_moved(&call, other.block.address(), &other, false);
+            engine.not_moved(&call, other.block.address, &other, false);
             begun = None;
         }
-        let (mut of_owner, mut of_command) = (call.owner.number(), caller.serial());
         let moving = old.and_then(|old| begun.unwrap_or_else(|| engine.moving(&call, old, None)));
         match (old, moving, new) {
             (None, _, _) => {
@@ -147,7 +145,7 @@ impl<'t> Judge<'_, 't> {
             (Some(old), Some(before), Some(new)) => {
                 engine.move_requested(&call, &before, request);
                 engine.moved(&call, (old, new), &before, request.size, &room);
-                (of_owner, of_command) = (before.block.owner, before.block.serial);
+                listed = Listed::of(&before.block);
             }
             (Some(old), Some(before), None) => {
                 engine.move_requested(&call, &before, request);
@@ -166,27 +164,66 @@ impl<'t> Judge<'_, 't> {
             (Some(_), None, None) => engine.refused(caller),
         }
         drop(room);
-        if let Some(new) = new {
-            self.list(new, of_owner, of_command);
-        }
+        self.list(answer, listed);
         if let Some(thread) = self.known(by.thread) {
             thread.moving.pop();
         }
         Ok(())
     }
 
-    /// Adds a block, whose room is reserved, to the lists of its owner and of its command.
-    fn list(&mut self, block: NonZeroU64, owner: u32, serial: u64) {
-        let owner = self
-            .engine
-            .numbered(owner)
-            .filter(|owner| owner.id.is_some());
-        let first = owner.map(|owner| self.engine.first_of_group(owner.group).unwrap_or(owner));
-        if !self
-            .lists
-            .add(block, first.map(|first| &first.held), serial)
-        {
-            self.engine.lose_one();
+    /// Reserves room for one more block in its lists.
+    fn reserve(&mut self, listed: Listed) -> Result<(), HostError> {
+        let own = *self.threads.allocator();
+        let of_owner = self
+            .by_owner
+            .try_get_or_insert_with(listed.owner, |_| TryVec::new_in(own))?;
+        of_owner.try_reserve(1)?;
+        let of_command = self.by_command.get_mut(&listed.command);
+        of_command.map_or(Ok(()), |blocks| blocks.try_reserve(1))
+    }
+
+    /// The block of the reserved room was refused: frees the room if it is the first.
+    pub(super) fn release_room(&mut self) {
+        if self.by_owner.values().all(|blocks| blocks.is_empty()) {
+            self.by_owner = TryMap::with_hasher_in(HashKey::fresh(), *self.threads.allocator());
+        }
+    }
+
+    /// Adds a block, whose room is reserved, to its lists.
+    fn list(&mut self, block: Pointer, listed: Listed) {
+        let Some(block) = address(block) else { return };
+        let of_owner = self.by_owner.get_mut(&listed.owner);
+        let of_command = self.by_command.get_mut(&listed.command);
+        for blocks in of_owner.into_iter().chain(of_command) {
+            if blocks.try_push(block).is_err() {
+                self.engine.lose_one();
+            }
+        }
+    }
+}
+
+/// The lists of a block.
+#[derive(Clone, Copy)]
+struct Listed {
+    owner: u64,
+    /// The serial number of its command; 0, which no command has, if its scope is another.
+    command: u64,
+}
+
+impl Listed {
+    fn of_call(call: &CallbackCall<'_, '_>, request: BlockRequest) -> Self {
+        Self::new(call.owner.number(), call.caller.serial(), request.scope())
+    }
+
+    fn of(block: &BlockRecord<'_>) -> Self {
+        Self::new(block.owner, block.serial, block.scope())
+    }
+
+    fn new(owner: u32, serial: u64, scope: Option<Scope>) -> Self {
+        let of_command = scope == Some(Scope::Command);
+        Self {
+            owner: owner.into(),
+            command: if of_command { serial } else { 0 },
         }
     }
 }

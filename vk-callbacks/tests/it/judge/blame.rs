@@ -310,29 +310,6 @@ fn v9_v34_the_words_say_no_more_than_was_looked_at() {
 }
 
 #[test]
-fn format_1_does_not_know_a_stranger() {
-    let text = "# host-allocation trace of one Vulkan program; driver: x\n# op,id,new_id,size,align,scope,thread,phase\n\
-                f,7,0,0,0,0,2,one\nr,9,10,64,8,1,1,one\na,3,0,8,24,1,0,one\nf,3,0,0,0,0,2,one\n";
-    let mut judge = Judge::new(&SYSTEM, COMPLETE);
-    judge
-        .run(TraceReader::new(text).expect("a header"))
-        .expect("whole");
-    let found = judge
-        .findings(Scoped::new(&SYSTEM, Scope::Object))
-        .expect("memory");
-    let kinds: Vec<_> = found.iter().map(|found| found.kind).collect();
-    assert_eq!(
-        (kinds, judge.lost()),
-        (vec![FindingKind::BadAlignment, FindingKind::LiveAtEnd], 0)
-    );
-    assert!(
-        judge
-            .limits()
-            .any(|limit| limit.contains("strange pointers"))
-    );
-}
-
-#[test]
 fn v20_what_an_owner_gave_back_after_it_was_declared_again_is_what_it_took_before() {
     assert_eq!(
         levels("i,1,3,64,0,1 o,3,2,VkBuffer j,1,3,64,0,1 e,1,3,vkDestroyBuffer l,1,0")

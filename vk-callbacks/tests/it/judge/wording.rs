@@ -201,30 +201,3 @@ fn v11_v19_prove_nothing_once_events_were_lost() {
     );
     assert_eq!(judge.lost(), 3 + 1);
 }
-
-#[test]
-fn format_1_says_what_it_cannot_judge() {
-    let text = "# host-allocation trace of one Vulkan program; driver: x\n# op,id,new_id,size,align,scope,thread,phase\n\
-                a,1,0,64,3,1,0,one\nr,1,2,128,8,1,1,one\nf,2,0,0,0,0,2,one\na,3,0,8,8,1,0,one\n";
-    let mut judge = Judge::new(&SYSTEM, COMPLETE);
-    judge
-        .run(TraceReader::new(text).expect("a header"))
-        .expect("whole");
-    let found = judge
-        .findings(Scoped::new(&SYSTEM, Scope::Object))
-        .expect("memory");
-    let kinds: Vec<_> = found.iter().map(|found| found.kind).collect();
-    assert_eq!(
-        kinds,
-        [
-            FindingKind::BadAlignment,
-            FindingKind::OtherAlignment,
-            FindingKind::LiveAtEnd
-        ]
-    );
-    let limits: Vec<_> = judge.limits().collect();
-    assert!(
-        limits.len() == 6 && limits[5].contains("no command"),
-        "{limits:?}"
-    );
-}

@@ -1,7 +1,7 @@
 //! Reading and writing traces.
 
 use testkit::{Sink, Stage};
-use vk_callbacks::trace::{TraceFormat, TraceWriter};
+use vk_callbacks::trace::TraceWriter;
 use vk_callbacks::{CallbackError, Function, TraceReader};
 
 use super::replays::TEXT;
@@ -11,11 +11,9 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
     vec![
         nothing(
             &[
-                "TraceFormat::limits",
                 "TraceReader::new",
                 "TraceReader::from_bytes",
                 "TraceReader::driver",
-                "TraceReader::format",
                 "TraceWriter::new",
                 "TraceWriter::event",
                 "TraceWriter::finish",
@@ -34,11 +32,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
 fn there_and_back<S: Stage>(stage: &S, _: &Ground<'_>) {
     stage.attempt_plainly(|| {
         let reader = TraceReader::from_bytes(TEXT.as_bytes()).expect("a trace");
-        assert_eq!(
-            (reader.format(), reader.driver()),
-            (TraceFormat::Two, "example")
-        );
-        assert!(Sink::debug(TraceFormat::One.limits()) > 0);
+        assert_eq!(reader.driver(), "example");
         let mut sink = Sink::default();
         let mut writer = TraceWriter::new(&mut sink, reader.driver()).expect("the sink takes all");
         for item in TraceReader::new(TEXT).expect("a trace") {

@@ -18,17 +18,24 @@ fn naive(text: &str) -> (u64, u64, u64, u64, u64) {
     let mut sizes = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let c: Vec<&str> = line.split(',').collect();
-        if c[0] != "a" {
+        // The old block, the new one, its size.
+        let (old, new) = match c[0] {
+            "a" => (None, Some((c[3], c[4]))),
+            "r" => (Some(c[3]), Some((c[4], c[5]))),
+            "f" => (Some(c[3]), None),
+            _ => continue,
+        };
+        if let Some(old) = old {
             live -= sizes
-                .remove(c[1])
+                .remove(old)
                 .expect("the recorded traces free only what they took");
         }
-        if c[0] == "f" {
+        let Some((block, size)) = new else {
             frees += 1;
             continue;
-        }
-        let size: u64 = c[3].parse().expect("a size");
-        sizes.insert(if c[0] == "a" { c[1] } else { c[2] }, size);
+        };
+        let size: u64 = size.parse().expect("a size");
+        sizes.insert(block, size);
         (calls, bytes, live) = (calls + 1, bytes + size, live + size);
         peak = peak.max(live);
     }
@@ -37,7 +44,7 @@ fn naive(text: &str) -> (u64, u64, u64, u64, u64) {
 
 #[test]
 fn the_recorded_traces_replay_to_the_totals_of_a_naive_parser() {
-    for name in ["lavapipe-22.3.csv.gz", "nvidia-580-h200.csv.gz"] {
+    for name in ["lavapipe-22.3.trace.gz", "nvidia-580-h200.trace.gz"] {
         let text = recorded(name);
         let mut ears = ListeningTarget::new();
         let totals = Replay::new(memory())
@@ -63,7 +70,7 @@ fn the_recorded_traces_replay_to_the_totals_of_a_naive_parser() {
 
 #[test]
 fn one_sink_for_all_is_enough_for_a_bench() {
-    let text = recorded("nvidia-580-h200.csv.gz");
+    let text = recorded("nvidia-580-h200.trace.gz");
     let system = FromGlobalAlloc::SYSTEM;
     let totals = Replay::new(memory())
         .run(
