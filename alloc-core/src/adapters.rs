@@ -79,7 +79,7 @@ unsafe impl<G: GlobalAlloc> HostAllocator for FromGlobalAlloc<G> {
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, _: Scope) {
         if layout.size() != 0 {
-            // SAFETY: the caller's promise, and blocks of a size above 0 all come from `self.0`.
+            // SAFETY: this function's contract: a live block of this layout; those of a size above 0 all come from `self.0`.
             unsafe { self.0.dealloc(block.as_ptr(), layout) }
         }
     }
@@ -93,7 +93,7 @@ unsafe impl<G: GlobalAlloc> HostAllocator for FromGlobalAlloc<G> {
     ) -> Result<NonNull<u8>, AllocError> {
         // `realloc` can neither change the alignment nor speak of size 0.
         if old.align() != new.align() || old.size() == 0 || new.size() == 0 {
-            // SAFETY: forwarded.
+            // SAFETY: this function's contract, which is that of the allocator behind.
             return unsafe { crate::host::move_block(self, block, old, new, scope) };
         }
         // SAFETY: a live block of `self.0` with layout `old`; the new size is not 0 and, as a `Layout`, does not overflow.
@@ -137,7 +137,7 @@ unsafe impl<A: Allocator> HostAllocator for FromAllocator<A> {
     }
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, _: Scope) {
-        // SAFETY: the caller's promise.
+        // SAFETY: this function's contract, which is that of the allocator behind.
         unsafe { self.0.deallocate(block, layout) }
     }
     unsafe fn resize(
@@ -148,10 +148,10 @@ unsafe impl<A: Allocator> HostAllocator for FromAllocator<A> {
         _: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
         let moved = if new.size() >= old.size() {
-            // SAFETY: the caller's promise.
+            // SAFETY: this function's contract, which is that of the allocator behind.
             unsafe { self.0.grow(block, old, new) }
         } else {
-            // SAFETY: as above.
+            // SAFETY: this function's contract, which is that of the allocator behind.
             unsafe { self.0.shrink(block, old, new) }
         };
         moved.map(NonNull::cast)
@@ -193,7 +193,7 @@ unsafe impl<H: HostAllocator> Allocator for Scoped<H> {
     }
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract, which is that of the allocator behind.
         unsafe { self.host.deallocate(block, layout, self.scope) }
     }
     unsafe fn grow(
@@ -202,7 +202,7 @@ unsafe impl<H: HostAllocator> Allocator for Scoped<H> {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract, which is that of the allocator behind.
         let block = unsafe { self.host.resize(block, old, new, self.scope) }?;
         Ok(NonNull::slice_from_raw_parts(block, new.size()))
     }
@@ -212,7 +212,7 @@ unsafe impl<H: HostAllocator> Allocator for Scoped<H> {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract, which is that of the allocator behind.
         let block = unsafe { self.host.resize(block, old, new, self.scope) }?;
         Ok(NonNull::slice_from_raw_parts(block, new.size()))
     }

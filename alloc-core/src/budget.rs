@@ -47,15 +47,6 @@ pub struct BudgetUsage {
     pub slice: u64,
 }
 
-impl BudgetUsage {
-    /// True when more than the limit was ever charged, or since [`restart_high_water`](crate::ContextHandle::restart_high_water). Only a
-    /// [soft](Budget::soft) budget allows it.
-    #[must_use]
-    pub const fn is_exceeded(&self) -> bool {
-        self.high > self.limit
-    }
-}
-
 impl Budget {
     /// At most `bytes` live, leased in slices of `bytes / 256`, 64 KiB at most.
     #[must_use]
@@ -75,7 +66,7 @@ impl Budget {
         }
     }
 
-    /// A watermark that refuses nothing: [`BudgetUsage::is_exceeded`] says whether more than `bytes` were charged at once. Leased as
+    /// A watermark that refuses nothing: [`BudgetUsage::high`] says how much was charged at once. Leased as
     /// [`limit`](Self::limit) is. For code that cannot survive a refusal.
     #[must_use]
     pub const fn soft(bytes: u64) -> Self {

@@ -7,7 +7,7 @@
 
 use crate::account::{self, AccountTable};
 use crate::context::tree;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Ordering, Relaxed as _};
 use crate::threads;
 
 /// 0: open. Else the thread that forks, see [`threads::id`]; 1 where threads cannot be told apart.
@@ -28,14 +28,14 @@ pub(crate) fn enter(table: Option<&AccountTable>) -> bool {
         }
         return cfg!(feature = "std");
     };
-    let held = table.held.load(Ordering::Relaxed);
+    let held = table.held.get();
     if held != 0 {
-        table.held.store(held.wrapping_add(1), Ordering::Relaxed);
+        table.held.set(held.wrapping_add(1));
     } else if table.is_listed() {
         table.held.store(1, Ordering::SeqCst);
     } else {
         UNLISTED.fetch_add(1, Ordering::SeqCst);
-        table.held.store(IS_UNLISTED | 1, Ordering::Relaxed);
+        table.held.set(IS_UNLISTED | 1);
     }
     held == 0
 }
@@ -49,9 +49,9 @@ pub(crate) fn leave(table: Option<&AccountTable>) {
         }
         return;
     };
-    let held = table.held.load(Ordering::Relaxed).wrapping_sub(1);
+    let held = table.held.get().wrapping_sub(1);
     if held == IS_UNLISTED {
-        table.held.store(0, Ordering::Relaxed);
+        table.held.set(0);
         UNLISTED.fetch_sub(1, Ordering::Release);
     } else {
         table.held.store(held, Ordering::Release);
@@ -60,7 +60,7 @@ pub(crate) fn leave(table: Option<&AccountTable>) {
 
 /// The locks that the thread with this table holds.
 pub(crate) fn held(table: &AccountTable) -> usize {
-    (table.held.load(Ordering::Relaxed) & !IS_UNLISTED) as usize
+    (table.held.get() & !IS_UNLISTED) as usize
 }
 
 /// False while another thread forks.
@@ -88,9 +88,9 @@ pub(crate) fn wait_for_gate() {
 
 /// In the child, whose one thread has this table: see [`crate::after_fork`].
 pub(crate) fn in_child(own: Option<&AccountTable>) {
-    let unlisted = own.is_some_and(|own| own.held.load(Ordering::Relaxed) & IS_UNLISTED != 0);
-    UNLISTED.store(usize::from(unlisted), Ordering::Relaxed);
-    GATE.store(0, Ordering::Relaxed);
+    let unlisted = own.is_some_and(|own| own.held.get() & IS_UNLISTED != 0);
+    UNLISTED.set(usize::from(unlisted));
+    GATE.set(0);
     account::inherit(own);
     tree::recharge();
 }
@@ -110,7 +110,7 @@ mod handlers {
     use core::ffi::c_int;
 
     use super::{AccountTable, GATE, Ordering, UNLISTED, account, in_child, threads};
-    use crate::sync::AtomicU8;
+    use crate::sync::{AtomicU8, Relaxed as _};
 
     type Handler = Option<extern "C" fn()>;
 
@@ -121,11 +121,11 @@ mod handlers {
 
     pub(super) fn watch() {
         static WATCHED: AtomicU8 = AtomicU8::new(0);
-        if WATCHED.load(Ordering::Relaxed) == 0 && WATCHED.swap(1, Ordering::Relaxed) == 0 {
+        if WATCHED.get() == 0 && WATCHED.swap(1, Ordering::Relaxed) == 0 {
             // SAFETY: the C library forgets the handlers of a library that is unloaded.
             let refused = unsafe { pthread_atfork(Some(before), Some(after), Some(child)) } != 0;
             // No memory: the next root tries again.
-            WATCHED.store(u8::from(!refused), Ordering::Relaxed);
+            WATCHED.set(u8::from(!refused));
         }
     }
 
@@ -177,7 +177,7 @@ mod handlers {
     }
 
     extern "C" fn after() {
-        if GATE.load(Ordering::Relaxed) == threads::id().max(1) {
+        if GATE.get() == threads::id().max(1) {
             GATE.store(0, Ordering::Release);
         }
     }

@@ -70,7 +70,7 @@ pub unsafe trait HostAllocator {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded from this function's contract.
+        // SAFETY: this function's contract, which is the referent's.
         unsafe { move_block(self, block, old, new, scope) }
     }
 
@@ -172,7 +172,7 @@ pub unsafe fn move_block<A: HostAllocator + ?Sized>(
     let kept = old.size().min(new.size());
     // SAFETY: both blocks hold at least `kept` bytes and are different live blocks, hence disjoint.
     unsafe { ptr::copy_nonoverlapping(block.as_ptr(), moved.as_ptr(), kept) };
-    // SAFETY: the caller's promise for `block`, `old` and `scope`.
+    // SAFETY: this function's contract: `block` is live, of this layout and scope; it was copied and is used no more.
     unsafe { allocator.deallocate(block, old, scope) };
     Ok(moved)
 }
@@ -192,7 +192,7 @@ unsafe impl<A: HostAllocator + ?Sized> HostAllocator for &A {
     }
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract, which is the referent's.
         unsafe { (**self).deallocate(block, layout, scope) }
     }
     #[inline]
@@ -203,7 +203,7 @@ unsafe impl<A: HostAllocator + ?Sized> HostAllocator for &A {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract, which is the referent's.
         unsafe { (**self).resize(block, old, new, scope) }
     }
     fn notify(&self, notice: Notice) {

@@ -82,6 +82,7 @@ mod fork;
 mod host;
 mod json;
 mod owned;
+mod refusal;
 mod rejected;
 mod requester;
 mod scope;
@@ -97,11 +98,9 @@ pub use allocator_traits::AllocatorTraits;
 pub use arena::{Arena, ArenaScope};
 pub use budget::{Budget, BudgetUsage};
 pub use byte_count::ByteCount;
-pub use collections::{FoldHasher, FoldState, TryBox, TryMap, TryString, TryVec, TryVecIntoIter};
+pub use collections::{FoldHasher, FoldState, TryBox, TryMap, TryString, TryVec};
 pub use context::{CloseError, Context, ContextHandle, ContextOptions, ContextRef, Outstanding};
 pub use error::{ContextId, HostError, Misuse};
-#[cfg(feature = "bumpalo")]
-pub use foreign::ForeignBump;
 pub use foreign::{Foreign, ForeignKind, ForeignUsage};
 pub use host::{
     HostAllocator, Notice, NoticeEvent, NoticeKind, PointerStatus, dangling, move_block,

@@ -10,6 +10,30 @@ pub(crate) use core::sync::atomic::{
 
 use crate::{fork, threads};
 
+/// A cell that is written under a lock, or by one thread alone: reading and writing it needs no order of its own.
+pub(crate) trait Relaxed {
+    type Value;
+    fn get(&self) -> Self::Value;
+    fn set(&self, value: Self::Value);
+}
+
+macro_rules! relaxed {
+    ($($cell:ident $(<$to:ident>)?: $value:ty),*) => {$(
+        impl $(<$to>)? Relaxed for $cell $(<$to>)? {
+            type Value = $value;
+            #[inline]
+            fn get(&self) -> $value {
+                self.load(Ordering::Relaxed)
+            }
+            #[inline]
+            fn set(&self, value: $value) {
+                self.store(value, Ordering::Relaxed);
+            }
+        }
+    )*};
+}
+relaxed!(AtomicU8: u8, AtomicU32: u32, AtomicU64: u64, AtomicUsize: usize, AtomicI64: i64, AtomicPtr<T>: *mut T);
+
 /// A short spin lock for state of ours; never held over a call to a host allocator, a driver or a destructor (law 5).
 ///
 /// For the crates built on this one: [`held_state_locks`](crate::held_state_locks) counts it while it is held. It guards no data by
@@ -107,7 +131,7 @@ impl StateLock {
     fn wait(&self) {
         let mut tries = 0u32;
         loop {
-            if self.0.load(Ordering::Relaxed) == 0 && self.try_acquire() {
+            if self.0.get() == 0 && self.try_acquire() {
                 return;
             }
             tries = tries.saturating_add(1);

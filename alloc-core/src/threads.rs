@@ -6,8 +6,8 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use crate::account::{AccountEntry, AccountTable};
-use crate::context::Refusal;
 use crate::fork;
+use crate::refusal::Refusal;
 use crate::requester::Requester;
 
 #[cfg(feature = "std")]

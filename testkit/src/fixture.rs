@@ -20,8 +20,7 @@ pub trait Stage {
     /// The allocator below everything. It refuses nothing outside of [`attempt`](Stage::attempt).
     fn host(&self) -> &Self::Host;
 
-    /// Runs the operation that the body is about, once a body. Where it fails, what `observe` sees must not have changed, and
-    /// the next try must succeed.
+    /// Runs an operation that the body is about. Where it fails, what `observe` sees must not have changed, and the next try must succeed.
     fn attempt<T, E: Debug, O: PartialEq + Debug>(
         &self,
         observe: impl Fn() -> O,
@@ -38,6 +37,11 @@ pub trait Stage {
     fn attempt_plainly<T>(&self, mut operation: impl FnMut() -> T) -> T {
         self.attempt(|| (), || Ok::<T, fmt::Error>(operation()))
     }
+
+    /// As [`attempt_plainly`](Stage::attempt_plainly), of an operation that must request nothing.
+    fn attempt_without_memory<T>(&self, operation: impl FnMut() -> T) -> T {
+        self.attempt_plainly(operation)
+    }
 }
 
 impl<H: HostAllocator + Sync + 'static, R: Fn(&H, Option<u64>)> Stage for Trial<'_, H, R> {
@@ -53,6 +57,14 @@ impl<H: HostAllocator + Sync + 'static, R: Fn(&H, Option<u64>)> Stage for Trial<
         operation: impl FnMut() -> Result<T, E>,
     ) -> T {
         Trial::attempt(self, observe, operation)
+    }
+
+    fn attempt_without_memory<T>(&self, operation: impl FnMut() -> T) -> T {
+        let before = self.host().requests();
+        let result = self.attempt_plainly(operation);
+        let requests = self.host().requests() - before;
+        assert_eq!(requests, 0, "requests of a step that needs no memory");
+        result
     }
 
     fn with_hook<T>(&self, hook: &dyn Fn(), body: impl FnOnce() -> T) -> T {

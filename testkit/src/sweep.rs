@@ -52,17 +52,18 @@ pub struct Swept {
     pub survived: u64,
 }
 
-/// One run of the operation; at most one of its requests is refused.
+/// One run of the body; at most one of the requests of its attempts is refused.
 pub struct Trial<'a, H, R> {
     host: Counted<H>,
     witness: RecordingAllocator,
     refuse: &'a R,
     nth: Option<u64>,
     keeps: bool,
+    /// Of all attempts so far.
     outcome: Cell<Option<Outcome>>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Outcome {
     requests: u64,
     refused: bool,
@@ -202,16 +203,21 @@ where
     /// as before, and a second try, with nothing refused, must succeed. Answers with what the operation gave.
     ///
     /// # Panics
-    /// When one of these does not hold, when it fails although nothing was refused, and on a second attempt in one trial.
+    /// When one of these does not hold, and when it fails although nothing was refused.
     pub fn attempt<T, E: Debug, O: PartialEq + Debug>(
         &self,
         observe: impl Fn() -> O,
         mut operation: impl FnMut() -> Result<T, E>,
     ) -> T {
-        assert!(self.outcome.get().is_none(), "one attempt a trial");
+        let so_far = self.outcome.get().unwrap_or_default();
+        // The first refusal is the trial's only one.
+        let nth = self
+            .nth
+            .filter(|_| !so_far.refused)
+            .and_then(|nth| nth.checked_sub(so_far.requests));
         let before = (observe(), self.live());
         let (requests, refusals) = (self.host.requests(), self.host.refusals());
-        (self.refuse)(&self.host.inner, self.nth);
+        (self.refuse)(&self.host.inner, nth);
         self.host.attempting.store(true, SeqCst);
         let first = operation();
         self.host.attempting.store(false, SeqCst);
@@ -221,7 +227,11 @@ where
             refused: self.host.refusals() > refusals,
             failed: first.is_err(),
         };
-        self.outcome.set(Some(outcome));
+        self.outcome.set(Some(Outcome {
+            requests: so_far.requests + outcome.requests,
+            refused: so_far.refused || outcome.refused,
+            failed: so_far.failed || outcome.failed,
+        }));
         first.unwrap_or_else(|error| {
             assert!(
                 outcome.refused,
@@ -296,7 +306,7 @@ impl<H: HostAllocator> Counted<H> {
         }
     }
 
-    fn requests(&self) -> u64 {
+    pub(crate) fn requests(&self) -> u64 {
         self.requests.load(SeqCst)
     }
 

@@ -12,7 +12,7 @@
 //! therefore also sees each allocation, and the sum is never negative.
 
 use crate::context::ContextNode;
-use crate::sync::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
+use crate::sync::{AtomicI64, AtomicPtr, AtomicU64, Ordering, Relaxed as _};
 
 /// See the file's head.
 #[repr(C, align(64))]
@@ -68,50 +68,42 @@ impl AccountEntry {
     /// As [`AccountEntry::tag`], for the owner thread, which needs no ordering with itself.
     #[inline]
     pub(crate) fn own_tag(&self) -> u64 {
-        self.tag.load(Ordering::Relaxed)
+        self.tag.get()
     }
 
     #[inline]
     pub(crate) fn node(&self) -> *mut ContextNode {
-        self.node.load(Ordering::Relaxed)
+        self.node.get()
     }
 
     #[inline]
     pub(crate) fn ceiling(&self) -> i64 {
-        self.ceiling.load(Ordering::Relaxed)
+        self.ceiling.get()
     }
 
     #[inline]
     pub(crate) fn set_ceiling(&self, ceiling: i64) {
-        self.ceiling.store(ceiling, Ordering::Relaxed);
+        self.ceiling.set(ceiling);
     }
 
     /// Bytes allocated minus bytes freed since the last fold, read by the owner.
     #[inline]
     pub(crate) fn delta(&self) -> i64 {
-        let taken = self.alloc_bytes.load(Ordering::Relaxed);
-        taken
-            .wrapping_sub(self.free_bytes.load(Ordering::Relaxed))
-            .cast_signed()
+        let taken = self.alloc_bytes.get();
+        taken.wrapping_sub(self.free_bytes.get()).cast_signed()
     }
 
     /// Owner: counts `bytes` allocated in `blocks` blocks. True when the delta exceeds the ceiling, so that the entry must be folded.
     #[inline]
     pub(crate) fn record_alloc(&self, bytes: u64, blocks: u64) -> bool {
-        let taken = self.alloc_bytes.load(Ordering::Relaxed).wrapping_add(bytes);
-        let delta = taken
-            .wrapping_sub(self.free_bytes.load(Ordering::Relaxed))
-            .cast_signed();
-        self.alloc_bytes.store(taken, Ordering::Relaxed);
-        self.alloc_blocks.store(
-            self.alloc_blocks
-                .load(Ordering::Relaxed)
-                .wrapping_add(blocks),
-            Ordering::Relaxed,
-        );
-        if delta > self.high.load(Ordering::Relaxed) {
-            self.high.store(delta, Ordering::Relaxed);
-            return delta > self.ceiling.load(Ordering::Relaxed);
+        let taken = self.alloc_bytes.get().wrapping_add(bytes);
+        let delta = taken.wrapping_sub(self.free_bytes.get()).cast_signed();
+        self.alloc_bytes.set(taken);
+        self.alloc_blocks
+            .set(self.alloc_blocks.get().wrapping_add(blocks));
+        if delta > self.high.get() {
+            self.high.set(delta);
+            return delta > self.ceiling.get();
         }
         false
     }
@@ -119,16 +111,10 @@ impl AccountEntry {
     /// Owner: counts `bytes` freed in `blocks` blocks. Returns the new delta.
     #[inline]
     pub(crate) fn record_free(&self, bytes: u64, blocks: u64) -> i64 {
-        let given = self.free_bytes.load(Ordering::Relaxed).wrapping_add(bytes);
-        let delta = self
-            .alloc_bytes
-            .load(Ordering::Relaxed)
-            .wrapping_sub(given)
-            .cast_signed();
+        let given = self.free_bytes.get().wrapping_add(bytes);
+        let delta = self.alloc_bytes.get().wrapping_sub(given).cast_signed();
         self.free_blocks.store(
-            self.free_blocks
-                .load(Ordering::Relaxed)
-                .wrapping_add(blocks),
+            self.free_blocks.get().wrapping_add(blocks),
             Ordering::Release,
         );
         self.free_bytes.store(given, Ordering::Release);
@@ -142,28 +128,28 @@ impl AccountEntry {
         Counts {
             free_bytes,
             free_blocks,
-            alloc_bytes: self.alloc_bytes.load(Ordering::Relaxed),
-            alloc_blocks: self.alloc_blocks.load(Ordering::Relaxed),
-            high: self.high.load(Ordering::Relaxed),
+            alloc_bytes: self.alloc_bytes.get(),
+            alloc_blocks: self.alloc_blocks.get(),
+            high: self.high.get(),
         }
     }
 
     /// Under the row's lock, when no other thread can write the entry: returns the counts and sets them to 0.
     pub(crate) fn drain(&self) -> Counts {
         let counts = self.read();
-        self.alloc_bytes.store(0, Ordering::Relaxed);
-        self.alloc_blocks.store(0, Ordering::Relaxed);
-        self.free_blocks.store(0, Ordering::Relaxed);
-        self.free_bytes.store(0, Ordering::Relaxed);
-        self.high.store(0, Ordering::Relaxed);
+        self.alloc_bytes.set(0);
+        self.alloc_blocks.set(0);
+        self.free_blocks.set(0);
+        self.free_bytes.set(0);
+        self.high.set(0);
         counts
     }
 
     /// Under the table's lock, after [`AccountEntry::drain`]: assigns the entry to another row. The Release store makes a reader that sees
     /// the new tag also see the zeroed counts.
     pub(crate) fn install(&self, tag: u64, node: *mut ContextNode, ceiling: i64) {
-        self.node.store(node, Ordering::Relaxed);
-        self.ceiling.store(ceiling, Ordering::Relaxed);
+        self.node.set(node);
+        self.ceiling.set(ceiling);
         self.tag.store(tag, Ordering::Release);
     }
 }

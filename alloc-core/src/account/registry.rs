@@ -4,7 +4,7 @@ use super::Counts;
 use super::row::{AccountRow, RowGuard};
 use super::table::AccountTable;
 use super::usage::ScopeUsage;
-use crate::sync::{AtomicPtr, AtomicU32, Lock, Ordering};
+use crate::sync::{AtomicPtr, AtomicU32, Lock, Ordering, Relaxed as _};
 
 struct Registry {
     lock: Lock,
@@ -24,54 +24,45 @@ static REGISTRY: Registry = Registry {
 
 /// The most threads that ever shared a residue.
 pub(super) fn laps() -> u64 {
-    u64::from(REGISTRY.laps.load(Ordering::Relaxed))
+    u64::from(REGISTRY.laps.get())
 }
 
 /// Adds a thread's table and assigns it the residue with the fewest threads.
 pub(super) fn list(table: &AccountTable) {
     let _held = REGISTRY.lock.lock();
-    let count = |(_, residents): &(usize, &AtomicU32)| residents.load(Ordering::Relaxed);
+    let count = |(_, residents): &(usize, &AtomicU32)| residents.get();
     if let Some((residue, residents)) = REGISTRY.residents.iter().enumerate().min_by_key(count) {
-        let sharers = residents.load(Ordering::Relaxed).saturating_add(1);
-        residents.store(sharers, Ordering::Relaxed);
+        let sharers = residents.get().saturating_add(1);
+        residents.set(sharers);
         REGISTRY.laps.fetch_max(sharers, Ordering::Relaxed);
-        table.residue.store(residue as u32, Ordering::Relaxed);
+        table.residue.set(residue as u32);
     }
     let this = core::ptr::from_ref(table).cast_mut();
-    let head = REGISTRY.head.load(Ordering::Relaxed);
-    table.next.store(head, Ordering::Relaxed);
-    table.prev.store(core::ptr::null_mut(), Ordering::Relaxed);
+    let head = REGISTRY.head.get();
+    table.next.set(head);
+    table.prev.set(core::ptr::null_mut());
     // SAFETY: listed tables live until they are unlisted, which takes the lock that is held.
     if let Some(head) = unsafe { head.as_ref() } {
-        head.prev.store(this, Ordering::Relaxed);
+        head.prev.set(this);
     }
-    REGISTRY.head.store(this, Ordering::Relaxed);
+    REGISTRY.head.set(this);
 }
 
 /// Removes a thread's table; after this no other thread reads it.
 pub(super) fn unlist(table: &AccountTable) {
     let _held = REGISTRY.lock.lock();
-    if let Some(residents) = REGISTRY
-        .residents
-        .get(table.residue.load(Ordering::Relaxed) as usize)
-    {
-        residents.store(
-            residents.load(Ordering::Relaxed).saturating_sub(1),
-            Ordering::Relaxed,
-        );
+    if let Some(residents) = REGISTRY.residents.get(table.residue.get() as usize) {
+        residents.set(residents.get().saturating_sub(1));
     }
-    let (next, prev) = (
-        table.next.load(Ordering::Relaxed),
-        table.prev.load(Ordering::Relaxed),
-    );
+    let (next, prev) = (table.next.get(), table.prev.get());
     // SAFETY: listed tables live until they are unlisted, which takes the lock that is held.
     match unsafe { prev.as_ref() } {
-        Some(prev) => prev.next.store(next, Ordering::Relaxed),
-        None => REGISTRY.head.store(next, Ordering::Relaxed),
+        Some(prev) => prev.next.set(next),
+        None => REGISTRY.head.set(next),
     }
-    // SAFETY: as above.
+    // SAFETY: listed tables live until they are unlisted, which takes the lock that is held.
     if let Some(next) = unsafe { next.as_ref() } {
-        next.prev.store(prev, Ordering::Relaxed);
+        next.prev.set(prev);
     }
 }
 
@@ -89,12 +80,10 @@ pub(crate) fn is_a_lock_held() -> bool {
 pub(crate) fn inherit(own: Option<&AccountTable>) {
     REGISTRY.lock.reset();
     each(u64::MAX, AccountTable::inherit);
-    REGISTRY
-        .head
-        .store(core::ptr::null_mut(), Ordering::Relaxed);
-    REGISTRY.laps.store(1, Ordering::Relaxed);
+    REGISTRY.head.set(core::ptr::null_mut());
+    REGISTRY.laps.set(1);
     for residents in &REGISTRY.residents {
-        residents.store(0, Ordering::Relaxed);
+        residents.set(0);
     }
     if let Some(own) = own.filter(|own| own.is_listed()) {
         list(own);
@@ -103,13 +92,13 @@ pub(crate) fn inherit(own: Option<&AccountTable>) {
 
 /// Calls `visit` with each listed table whose residue is among `touched`. The registry's lock is held meanwhile.
 fn each(touched: u64, mut visit: impl FnMut(&AccountTable)) {
-    let mut at = REGISTRY.head.load(Ordering::Relaxed);
+    let mut at = REGISTRY.head.get();
     // SAFETY: listed tables live until they are unlisted, which takes the registry's lock, held by the caller.
     while let Some(table) = unsafe { at.as_ref() } {
-        if touched & (1u64 << (table.residue.load(Ordering::Relaxed) & 63)) != 0 {
+        if touched & (1u64 << (table.residue.get() & 63)) != 0 {
             visit(table);
         }
-        at = table.next.load(Ordering::Relaxed);
+        at = table.next.get();
     }
 }
 
@@ -157,24 +146,11 @@ fn sum_of(row: &AccountRow, tag: u64, guard: &RowGuard<'_>) -> ScopeUsage {
         sum.alloc_blocks = sum.alloc_blocks.wrapping_add(c.alloc_blocks);
         high = high.max(c.high);
     });
-    let live_bytes = sum.alloc_bytes.wrapping_sub(sum.free_bytes);
-    let live_blocks = sum.alloc_blocks.wrapping_sub(sum.free_blocks);
     // A thread's maximum on top of the folded bytes: exact where it is the only thread.
     let seen = guard.live_bytes().saturating_add(high);
-    guard.raise_peak(
-        seen.max(live_bytes.cast_signed()),
-        live_blocks.cast_signed(),
-    );
-    let (peak_bytes, peak_blocks) = guard.peaks();
-    ScopeUsage {
-        live_bytes,
-        live_blocks,
-        peak_bytes,
-        peak_slack: guard.peak_slack(),
-        peak_blocks,
-        total_bytes: sum.alloc_bytes,
-        total_blocks: sum.alloc_blocks,
-    }
+    let live_blocks = sum.alloc_blocks.wrapping_sub(sum.free_blocks);
+    guard.raise_peak(seen.max(sum.delta()), live_blocks.cast_signed());
+    guard.usage(&sum)
 }
 
 /// Folds and closes every thread's entries for the rows of an ending context.

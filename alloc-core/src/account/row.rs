@@ -4,7 +4,7 @@ use super::entry::Counts;
 use super::fold::fold_threshold;
 use super::registry::laps;
 use super::usage::ScopeUsage;
-use crate::sync::{AtomicU32, AtomicU64, Lock, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Lock, Ordering, Relaxed as _};
 
 /// 64 bytes. Everything but `lock` and `touched` is written under `lock` only.
 #[repr(C)]
@@ -55,7 +55,7 @@ impl AccountRow {
     /// Notes that the thread with residue `bit` is about to hold an entry: before the entry's tag is stored.
     pub(crate) fn touch(&self, bit: u32) {
         let mask = 1u64 << (bit & 63);
-        if self.touched.load(Ordering::Relaxed) & mask == 0 {
+        if self.touched.get() & mask == 0 {
             self.touched.fetch_or(mask, Ordering::Relaxed);
         }
     }
@@ -71,38 +71,26 @@ impl AccountRow {
             return ScopeUsage::default();
         }
         let guard = self.lock();
-        let counts = guard.counts();
-        let (peak_bytes, peak_blocks) = guard.peaks();
-        ScopeUsage {
-            live_bytes: counts.alloc_bytes.wrapping_sub(counts.free_bytes),
-            live_blocks: counts.alloc_blocks.wrapping_sub(counts.free_blocks),
-            peak_bytes,
-            peak_slack: guard.peak_slack(),
-            peak_blocks,
-            total_bytes: counts.alloc_bytes,
-            total_blocks: counts.alloc_blocks,
-        }
+        guard.usage(&guard.counts())
     }
 
     /// Notes that a thread without an entry has counted here. Where others have entries, two more bits mark the row as shared; threads
     /// with these residues are then searched in vain.
     pub(crate) fn touch_directly(&self) {
-        if self.touched.load(Ordering::Relaxed) != 0 {
+        if self.touched.get() != 0 {
             self.touched.fetch_or(0b11 << 62, Ordering::Relaxed);
         }
     }
 
     /// True when more than one thread may have counted here: more than one bit, or bits that several threads share.
     fn is_shared(&self) -> bool {
-        let touched = self.touched.load(Ordering::Relaxed);
+        let touched = self.touched.get();
         touched.count_ones() > 1 || touched != 0 && laps() > 1
     }
 
     /// True when nothing was ever counted here.
     pub(crate) fn is_untouched(&self) -> bool {
-        self.touched() == 0
-            && self.alloc_blocks.load(Ordering::Relaxed) == 0
-            && self.free_blocks.load(Ordering::Relaxed) == 0
+        self.touched() == 0 && self.alloc_blocks.get() == 0 && self.free_blocks.get() == 0
     }
 }
 
@@ -113,8 +101,8 @@ pub(crate) struct RowGuard<'r> {
 }
 
 fn add(cell: &AtomicU64, by: u64) -> u64 {
-    let sum = cell.load(Ordering::Relaxed).wrapping_add(by);
-    cell.store(sum, Ordering::Relaxed);
+    let sum = cell.get().wrapping_add(by);
+    cell.set(sum);
     sum
 }
 
@@ -141,23 +129,21 @@ impl RowGuard<'_> {
     /// Raises the peaks to at least these values.
     pub(crate) fn raise_peak(&self, bytes: i64, blocks: i64) {
         if let Ok(bytes) = u64::try_from(bytes)
-            && bytes > self.row.peak_bytes.load(Ordering::Relaxed)
+            && bytes > self.row.peak_bytes.get()
         {
-            self.row.peak_bytes.store(bytes, Ordering::Relaxed);
+            self.row.peak_bytes.set(bytes);
         }
         if let Ok(blocks) = u64::try_from(blocks)
-            && blocks > self.row.peak_blocks.load(Ordering::Relaxed)
+            && blocks > self.row.peak_blocks.get()
         {
-            self.row.peak_blocks.store(blocks, Ordering::Relaxed);
+            self.row.peak_blocks.set(blocks);
         }
     }
 
     /// Folded bytes allocated minus folded bytes freed; below 0 while the allocations are in another thread's entry.
     pub(crate) fn live_bytes(&self) -> i64 {
-        let alloc = self.row.alloc_bytes.load(Ordering::Relaxed);
-        alloc
-            .wrapping_sub(self.row.free_bytes.load(Ordering::Relaxed))
-            .cast_signed()
+        let alloc = self.row.alloc_bytes.get();
+        alloc.wrapping_sub(self.row.free_bytes.get()).cast_signed()
     }
 
     /// The threshold for an entry that is about to be opened on this row.
@@ -170,39 +156,44 @@ impl RowGuard<'_> {
     /// Notes that one thread may hide up to `bytes` from the peak.
     pub(crate) fn note_hidden(&self, bytes: i64) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        if bytes > self.row.hidden_max.load(Ordering::Relaxed) {
-            self.row.hidden_max.store(bytes, Ordering::Relaxed);
+        if bytes > self.row.hidden_max.get() {
+            self.row.hidden_max.set(bytes);
         }
     }
 
     /// The folded counts.
     pub(crate) fn counts(&self) -> Counts {
         Counts {
-            alloc_bytes: self.row.alloc_bytes.load(Ordering::Relaxed),
-            alloc_blocks: self.row.alloc_blocks.load(Ordering::Relaxed),
-            free_bytes: self.row.free_bytes.load(Ordering::Relaxed),
-            free_blocks: self.row.free_blocks.load(Ordering::Relaxed),
+            alloc_bytes: self.row.alloc_bytes.get(),
+            alloc_blocks: self.row.alloc_blocks.get(),
+            free_bytes: self.row.free_bytes.get(),
+            free_blocks: self.row.free_blocks.get(),
             high: 0,
         }
     }
 
-    pub(crate) fn peaks(&self) -> (u64, u64) {
-        (
-            self.row.peak_bytes.load(Ordering::Relaxed),
-            self.row.peak_blocks.load(Ordering::Relaxed),
-        )
+    /// The account of the row with these counts, and the peaks so far.
+    pub(crate) fn usage(&self, counts: &Counts) -> ScopeUsage {
+        ScopeUsage {
+            live_bytes: counts.alloc_bytes.wrapping_sub(counts.free_bytes),
+            live_blocks: counts.alloc_blocks.wrapping_sub(counts.free_blocks),
+            peak_bytes: self.row.peak_bytes.get(),
+            peak_slack: self.peak_slack(),
+            peak_blocks: self.row.peak_blocks.get(),
+            total_bytes: counts.alloc_bytes,
+            total_blocks: counts.alloc_blocks,
+        }
     }
 
     /// The error bound of the peak: 0 as long as one thread counts here. Otherwise each thread may hide its threshold, in either direction,
     /// and the threads' maxima may belong to different moments.
-    pub(crate) fn peak_slack(&self) -> u64 {
+    fn peak_slack(&self) -> u64 {
         if !self.row.is_shared() {
             return 0;
         }
-        let threads =
-            u64::from(self.row.touched.load(Ordering::Relaxed).count_ones()).saturating_mul(laps());
+        let threads = u64::from(self.row.touched.get().count_ones()).saturating_mul(laps());
         threads
             .saturating_add(1)
-            .saturating_mul(u64::from(self.row.hidden_max.load(Ordering::Relaxed)))
+            .saturating_mul(u64::from(self.row.hidden_max.get()))
     }
 }

@@ -13,7 +13,7 @@ use super::fold::FOLD_MIN;
 use super::registry;
 use crate::context::ContextNode;
 use crate::scope::Scope;
-use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, Lock, Ordering};
+use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, Lock, Ordering, Relaxed as _};
 
 /// A thread's entries and its place in the registry.
 #[repr(C, align(64))]
@@ -79,7 +79,7 @@ impl AccountTable {
         let _table = self.lock.lock();
         retire(entry);
         node.note_scope(scope);
-        row.touch(self.residue.load(Ordering::Relaxed));
+        row.touch(self.residue.get());
         let ceiling = {
             let row = row.lock();
             if node.is_budgeted() {
@@ -95,11 +95,11 @@ impl AccountTable {
 
     /// Lists the thread, once. False when it is ending and must count on the rows directly.
     pub(crate) fn attach(&self) -> bool {
-        match self.state.load(Ordering::Relaxed) {
+        match self.state.get() {
             LISTED => true,
             FRESH if crate::threads::on_exit() => {
                 registry::list(self);
-                self.state.store(LISTED, Ordering::Relaxed);
+                self.state.set(LISTED);
                 true
             }
             _ => false,
@@ -135,7 +135,7 @@ impl AccountTable {
     /// True while the registry has the table.
     #[inline]
     pub(crate) fn is_listed(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == LISTED
+        self.state.get() == LISTED
     }
 
     /// In the child of a fork: adds the counts of a thread, mostly one that is gone, to the rows, and empties the entries. Leases are not

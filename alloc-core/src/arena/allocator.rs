@@ -36,7 +36,7 @@ unsafe impl<A: HostSource> Allocator for &Arena<A> {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: a live block of this arena.
         unsafe { self.resize(block, old, new) }
     }
 
@@ -49,7 +49,7 @@ unsafe impl<A: HostSource> Allocator for &Arena<A> {
         if !self.is_newest(block, old) && block.addr().get().is_multiple_of(new.align()) {
             return Ok(NonNull::slice_from_raw_parts(block, new.size()));
         }
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: a live block of this arena.
         unsafe { self.resize(block, old, new) }
     }
 }

@@ -64,7 +64,7 @@ impl ArenaChunk {
     }
 
     fn write(self, prev: Self, size: usize) {
-        // SAFETY: live, aligned, and at least a header long: `take` and `grow` are asked for no less.
+        // SAFETY: a live chunk (the type's invariant); `plan::exact` and `plan::shared` give no size below a header's.
         unsafe { self.0.write(Header { prev, size }) }
     }
 
@@ -75,13 +75,13 @@ impl ArenaChunk {
     /// The whole chunk's size; 0 for none.
     #[inline]
     pub(super) fn size(self) -> usize {
-        // SAFETY: null or live, and headers are written by the arena only, through this type.
+        // SAFETY: null or live (the type's invariant); headers are written through this type alone.
         unsafe { self.0.as_ref() }.map_or(0, |header| header.size)
     }
 
     /// The chunk below this one in its stack.
     pub(super) fn prev(self) -> Self {
-        // SAFETY: as in `size`.
+        // SAFETY: null or live (the type's invariant); headers are written through this type alone.
         unsafe { self.0.as_ref() }.map_or(Self::NONE, |header| header.prev)
     }
 

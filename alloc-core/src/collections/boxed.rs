@@ -5,9 +5,9 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ops::{Deref, DerefMut};
-use core::pin::Pin;
 use core::ptr::{self, NonNull};
 
+use super::TryVec;
 use crate::adapters::HostSource;
 use crate::error::HostError;
 use crate::host::dangling;
@@ -30,23 +30,12 @@ pub struct TryBox<T: ?Sized, A: HostSource> {
 unsafe impl<T: ?Sized + Send, A: HostSource + Send> Send for TryBox<T, A> {}
 // SAFETY: a shared box only gives out `&T` and `&A`.
 unsafe impl<T: ?Sized + Sync, A: HostSource + Sync> Sync for TryBox<T, A> {}
-// Moving the box does not move the value. `'static` for the reason given at `try_pin_in`.
-impl<T: ?Sized, A: HostSource + 'static> Unpin for TryBox<T, A> {}
-
 /// A block for `layout`, or a dangling pointer for size 0.
-fn allocate_block(
-    allocator: &impl HostSource,
-    layout: Layout,
-    zeroed: bool,
-) -> Result<NonNull<u8>, HostError> {
+fn allocate_block(allocator: &impl HostSource, layout: Layout) -> Result<NonNull<u8>, HostError> {
     if layout.size() == 0 {
         return Ok(dangling(layout));
     }
-    let block = if zeroed {
-        allocator.allocate_zeroed(layout)
-    } else {
-        allocator.allocate(layout)
-    };
+    let block = allocator.allocate(layout);
     block
         .map(NonNull::cast)
         .map_err(|_| allocator.refusal(layout))
@@ -62,7 +51,7 @@ struct UninitBlock<'a, A: HostSource> {
 impl<A: HostSource> Drop for UninitBlock<'_, A> {
     fn drop(&mut self) {
         if self.layout.size() != 0 {
-            // SAFETY: `take` got this block from this allocator with this layout, and its owner is gone.
+            // SAFETY: the block was the box's own, of this allocator and with this layout (see `TryBox::value`), and the box is gone.
             unsafe { self.allocator.deallocate(self.start, self.layout) }
         }
     }
@@ -87,26 +76,12 @@ impl<T, A: HostSource> TryBox<T, A> {
     /// The allocator's refusal.
     #[inline]
     pub fn try_new_uninit_in(allocator: A) -> Result<TryBox<MaybeUninit<T>, A>, HostError> {
-        let value = allocate_block(&allocator, Layout::new::<T>(), false)?.cast();
+        let value = allocate_block(&allocator, Layout::new::<T>())?.cast();
         Ok(TryBox {
             value,
             allocator,
             owns: PhantomData,
         })
-    }
-
-    /// As [`try_new_in`](TryBox::try_new_in), and the value will not move again.
-    ///
-    /// `A: 'static`, because a pinned value's memory must not be reused before its destructor ran: a box over a borrowed
-    /// allocator could be forgotten and the allocator dropped. An owned, counted handle is such an allocator.
-    ///
-    /// # Errors
-    /// The allocator's refusal, with the value.
-    pub fn try_pin_in(value: T, allocator: A) -> Result<Pin<Self>, Rejected<T, HostError>>
-    where
-        A: 'static,
-    {
-        Self::try_new_in(value, allocator).map(Self::into_pin)
     }
 
     /// Takes the value out and frees the block.
@@ -128,17 +103,6 @@ impl<T, A: HostSource> TryBox<MaybeUninit<T>, A> {
     #[inline]
     pub fn write(mut boxed: Self, value: T) -> TryBox<T, A> {
         MaybeUninit::write(&mut boxed, value);
-        // SAFETY: written on the line above.
-        unsafe { Self::assume_init(boxed) }
-    }
-
-    /// Takes the value for written.
-    ///
-    /// # Safety
-    /// A valid `T` was written.
-    #[inline]
-    #[must_use]
-    pub unsafe fn assume_init(boxed: Self) -> TryBox<T, A> {
         let (value, allocator) = Self::into_raw_with_allocator(boxed);
         TryBox {
             value: value.cast(),
@@ -149,28 +113,6 @@ impl<T, A: HostSource> TryBox<MaybeUninit<T>, A> {
 }
 
 impl<T, A: HostSource> TryBox<[T], A> {
-    /// A block for `len` elements that are still to be written.
-    ///
-    /// # Errors
-    /// [`HostError::TooLarge`] when `len` elements exceed `isize::MAX` bytes; the allocator's refusal.
-    pub fn try_new_uninit_slice_in(
-        len: usize,
-        allocator: A,
-    ) -> Result<TryBox<[MaybeUninit<T>], A>, HostError> {
-        Self::slice(len, allocator, false)
-    }
-
-    /// As [`try_new_uninit_slice_in`](TryBox::try_new_uninit_slice_in), of zero bytes.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn try_new_zeroed_slice_in(
-        len: usize,
-        allocator: A,
-    ) -> Result<TryBox<[MaybeUninit<T>], A>, HostError> {
-        Self::slice(len, allocator, true)
-    }
-
     /// Clones `slice` into a block of its own.
     ///
     /// # Errors
@@ -179,41 +121,10 @@ impl<T, A: HostSource> TryBox<[T], A> {
     where
         T: Clone,
     {
-        let mut vec = super::TryVec::new_in(allocator);
-        vec.try_reserve_exact(slice.len())?;
-        vec.try_extend_from_slice(slice)?;
-        Ok(vec.try_into_boxed_slice()?)
-    }
-
-    fn slice(
-        len: usize,
-        allocator: A,
-        zeroed: bool,
-    ) -> Result<TryBox<[MaybeUninit<T>], A>, HostError> {
-        let layout = Layout::array::<T>(len).map_err(|_| HostError::TooLarge)?;
-        let first = allocate_block(&allocator, layout, zeroed)?.cast();
-        Ok(TryBox {
-            value: NonNull::slice_from_raw_parts(first, len),
-            allocator,
-            owns: PhantomData,
-        })
-    }
-}
-
-impl<T, A: HostSource> TryBox<[MaybeUninit<T>], A> {
-    /// Takes all elements for written.
-    ///
-    /// # Safety
-    /// Every element holds a valid `T`.
-    #[must_use]
-    pub unsafe fn assume_init_slice(boxed: Self) -> TryBox<[T], A> {
-        let (value, allocator) = Self::into_raw_with_allocator(boxed);
-        let value = NonNull::slice_from_raw_parts(value.cast(), value.len());
-        TryBox {
-            value,
-            allocator,
-            owns: PhantomData,
-        }
+        let vec = TryVec::try_from_slice_in(slice, allocator)?;
+        let (first, len, _, allocator) = vec.into_raw_parts_with_allocator();
+        // SAFETY: `len` elements in a block of exactly their size, since a vector of so many was asked for.
+        Ok(unsafe { Self::from_raw_in(NonNull::slice_from_raw_parts(first, len), allocator) })
     }
 }
 
@@ -248,16 +159,6 @@ impl<T: ?Sized, A: HostSource> TryBox<T, A> {
             owns: PhantomData,
         }
     }
-
-    /// Pins the value where it lies.
-    pub fn into_pin(boxed: Self) -> Pin<Self>
-    where
-        A: 'static,
-    {
-        // SAFETY: the value does not move with the box, the box never gives it out by value once it is pinned, and `A: 'static`
-        // keeps the block from being reused when the box is forgotten.
-        unsafe { Pin::new_unchecked(boxed) }
-    }
 }
 
 impl<T: ?Sized, A: HostSource> Drop for TryBox<T, A> {
@@ -291,25 +192,7 @@ impl<T: ?Sized, A: HostSource> DerefMut for TryBox<T, A> {
     }
 }
 
-impl<T: ?Sized, A: HostSource> AsRef<T> for TryBox<T, A> {
-    fn as_ref(&self) -> &T {
-        self
-    }
-}
-
-impl<T: ?Sized, A: HostSource> AsMut<T> for TryBox<T, A> {
-    fn as_mut(&mut self) -> &mut T {
-        self
-    }
-}
-
 impl<T: ?Sized + fmt::Debug, A: HostSource> fmt::Debug for TryBox<T, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: ?Sized + fmt::Display, A: HostSource> fmt::Display for TryBox<T, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

@@ -60,18 +60,6 @@ impl Hasher for FoldHasher {
     }
 
     #[inline]
-    fn write_u8(&mut self, n: u8) {
-        self.fold(n.into());
-    }
-    #[inline]
-    fn write_u16(&mut self, n: u16) {
-        self.fold(n.into());
-    }
-    #[inline]
-    fn write_u32(&mut self, n: u32) {
-        self.fold(n.into());
-    }
-    #[inline]
     fn write_u64(&mut self, n: u64) {
         self.fold(n);
     }

@@ -82,11 +82,6 @@ impl<K, V, A: HostSource, S> TryMap<K, V, A, S> {
         self.table.iter().map(|(key, value)| (key, value))
     }
 
-    /// All keys with their values, to be changed.
-    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (&K, &mut V)> {
-        self.table.iter_mut().map(|(key, value)| (&*key, value))
-    }
-
     /// All keys.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &K> + Clone {
         self.table.iter().map(|(key, _)| key)
@@ -95,11 +90,6 @@ impl<K, V, A: HostSource, S> TryMap<K, V, A, S> {
     /// All values.
     pub fn values(&self) -> impl ExactSizeIterator<Item = &V> + Clone {
         self.table.iter().map(|(_, value)| value)
-    }
-
-    /// All values, to be changed.
-    pub fn values_mut(&mut self) -> impl ExactSizeIterator<Item = &mut V> {
-        self.table.iter_mut().map(|(_, value)| value)
     }
 
     /// Takes everything out; what is not asked for is dropped with the iterator. Keeps the block.
@@ -214,41 +204,8 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
             .1)
     }
 
-    /// As [`try_get_or_insert_with`](TryMap::try_get_or_insert_with), where making the value can fail too.
-    ///
-    /// Room is made first, so a value that was made always finds its place.
-    ///
-    /// # Errors
-    /// As [`try_insert`](TryMap::try_insert), without the key, or what `make` answers. Then the key is not there.
-    pub fn try_get_or_try_insert_with<E: From<HostError>>(
-        &mut self,
-        key: K,
-        make: impl FnOnce(&K) -> Result<V, E>,
-    ) -> Result<&mut V, E> {
-        let hash = self.hasher.hash_one(&key);
-        let Self { table, hasher } = self;
-        let table = match table.find_entry(hash, |(k, _)| *k == key) {
-            Ok(found) => return Ok(&mut found.into_mut().1),
-            Err(absent) => absent.into_table(),
-        };
-        reserve(table, hasher, 1)?;
-        let value = make(&key)?;
-        Ok(&mut table
-            .insert_unique(hash, (key, value), |(k, _)| hasher.hash_one(k))
-            .into_mut()
-            .1)
-    }
-
     /// Takes the value of `key` out.
     pub fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
-    where
-        K: Borrow<Q>,
-    {
-        self.remove_entry(key).map(|(_, value)| value)
-    }
-
-    /// Takes `key`, as it was stored, and its value out.
-    pub fn remove_entry<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<(K, V)>
     where
         K: Borrow<Q>,
     {
@@ -256,7 +213,7 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
             .table
             .find_entry(self.hasher.hash_one(key), |(k, _)| k.borrow() == key)
             .ok()?;
-        Some(found.remove().0)
+        Some(found.remove().0.1)
     }
 
     /// Room for `additional` new keys.
@@ -265,64 +222,6 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
     /// [`HostError::TooLarge`] when the table would exceed `isize::MAX` bytes; the allocator's refusal.
     pub fn try_reserve(&mut self, additional: usize) -> Result<(), HostError> {
         reserve(&mut self.table, &self.hasher, additional)
-    }
-
-    /// Moves everything to a block without needless room, where that is smaller. Needs both blocks for a moment.
-    ///
-    /// # Errors
-    /// The allocator's refusal; then all stays as it is.
-    pub fn try_shrink_to_fit(&mut self) -> Result<(), HostError>
-    where
-        A: Clone,
-    {
-        let mut smaller = HashTable::new_in(self.allocator().clone());
-        let Self { table, hasher } = self;
-        // What the same keys need when they come alone; found out before any memory is taken.
-        if table.capacity() == 0 || needed_buckets(table.len()) >= table.num_buckets() {
-            return Ok(());
-        }
-        reserve(&mut smaller, hasher, table.len())?;
-        for entry in table.drain() {
-            let hash = hasher.hash_one(&entry.0);
-            smaller.insert_unique(hash, entry, |(k, _)| hasher.hash_one(k));
-        }
-        *table = smaller;
-        Ok(())
-    }
-
-    /// The same keys and values again, in the same allocator.
-    ///
-    /// # Errors
-    /// The allocator's refusal.
-    pub fn try_clone(&self) -> Result<Self, HostError>
-    where
-        K: Clone,
-        V: Clone,
-        A: Clone,
-        S: Clone,
-    {
-        let mut copy = Self::with_hasher_in(self.hasher.clone(), self.allocator().clone());
-        copy.try_reserve(self.len())?;
-        let Self { table, hasher } = &mut copy;
-        for entry in &self.table {
-            table.insert_unique(hasher.hash_one(&entry.0), entry.clone(), |(k, _)| {
-                hasher.hash_one(k)
-            });
-        }
-        Ok(copy)
-    }
-}
-
-/// The buckets hashbrown takes for `len` keys at its load of 7/8 (small tables: all but one). A guess that is too high only
-/// keeps [`TryMap::try_shrink_to_fit`] from moving.
-fn needed_buckets(len: usize) -> usize {
-    match len {
-        0 => 0,
-        1..=3 => 4,
-        4..=7 => 8,
-        _ => (len.saturating_mul(8) / 7)
-            .checked_next_power_of_two()
-            .unwrap_or(usize::MAX),
     }
 }
 
@@ -346,7 +245,7 @@ impl<K, V, A: HostSource, S> IntoIterator for TryMap<K, V, A, S> {
         let mut map = ManuallyDrop::new(self);
         // SAFETY: the map is neither used nor dropped again, so its table is moved out.
         let table = unsafe { ptr::read(&raw const map.table) };
-        // SAFETY: as above; it is dropped once.
+        // SAFETY: the map is neither used nor dropped again, so its hasher is dropped once.
         unsafe { ptr::drop_in_place(&raw mut map.hasher) };
         table.into_iter()
     }

@@ -5,14 +5,12 @@
 
 mod boxed;
 mod hasher;
-mod into_iter;
 mod map;
 mod string;
 mod vec;
 
 pub use boxed::TryBox;
 pub use hasher::{FoldHasher, FoldState};
-pub use into_iter::TryVecIntoIter;
 pub use map::TryMap;
 pub use string::{TryString, floor_char_boundary};
 pub use vec::TryVec;

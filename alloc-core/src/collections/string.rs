@@ -1,9 +1,6 @@
 //! Text that grows.
 
-use core::borrow::Borrow;
-use core::cmp::Ordering;
 use core::fmt::{self, Write};
-use core::hash::{Hash, Hasher};
 use core::ops::Deref;
 use core::str;
 
@@ -46,39 +43,6 @@ impl<A: HostSource> TryString<A> {
         Ok(Self {
             bytes: TryVec::try_from_slice_in(text.as_bytes(), allocator)?,
         })
-    }
-
-    /// The parts one after another with `separator` between them, without spare room.
-    ///
-    /// # Errors
-    /// [`HostError::TooLarge`] when the sum overflows; the allocator's refusal.
-    pub fn try_join_in(parts: &[&str], separator: &str, allocator: A) -> Result<Self, HostError> {
-        let separators = separator.len().checked_mul(parts.len().saturating_sub(1));
-        let total = parts
-            .iter()
-            .try_fold(separators.ok_or(HostError::TooLarge)?, |sum, part| {
-                sum.checked_add(part.len())
-            });
-        let mut text = Self::try_with_capacity_in(total.ok_or(HostError::TooLarge)?, allocator)?;
-        for (i, part) in parts.iter().enumerate() {
-            if i != 0 {
-                text.try_push_str(separator)?;
-            }
-            text.try_push_str(part)?;
-        }
-        Ok(text)
-    }
-
-    /// Text of bytes that are valid UTF-8; else the bytes back.
-    ///
-    /// # Errors
-    /// The bytes, which are not UTF-8.
-    pub fn from_utf8(bytes: TryVec<u8, A>) -> Result<Self, TryVec<u8, A>> {
-        if str::from_utf8(&bytes).is_ok() {
-            Ok(Self { bytes })
-        } else {
-            Err(bytes)
-        }
     }
 
     /// Appends `text`, all or nothing.
@@ -144,14 +108,6 @@ impl<A: HostSource> TryString<A> {
         Ok(())
     }
 
-    /// Takes the last character off.
-    pub fn pop(&mut self) -> Option<char> {
-        let last = self.chars().next_back()?;
-        self.bytes
-            .truncate(self.bytes.len().saturating_sub(last.len_utf8()));
-        Some(last)
-    }
-
     /// Cuts the text after `len` bytes, or before the character that stands across that place.
     pub fn truncate(&mut self, len: usize) {
         let boundary = floor_char_boundary(self, len);
@@ -177,19 +133,6 @@ impl<A: HostSource> TryString<A> {
     /// As [`TryVec::try_shrink_to_fit`].
     pub fn try_shrink_to_fit(&mut self) -> Result<(), HostError> {
         self.bytes.try_shrink_to_fit()
-    }
-
-    /// The same text again, in the same allocator, without spare room.
-    ///
-    /// # Errors
-    /// The allocator's refusal.
-    pub fn try_clone(&self) -> Result<Self, HostError>
-    where
-        A: Clone,
-    {
-        Ok(Self {
-            bytes: self.bytes.try_clone()?,
-        })
     }
 
     /// How many bytes the block has room for.
@@ -265,18 +208,6 @@ impl<A: HostSource> Deref for TryString<A> {
     }
 }
 
-impl<A: HostSource> AsRef<str> for TryString<A> {
-    fn as_ref(&self) -> &str {
-        self
-    }
-}
-
-impl<A: HostSource> Borrow<str> for TryString<A> {
-    fn borrow(&self) -> &str {
-        self
-    }
-}
-
 impl<A: HostSource> fmt::Debug for TryString<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_str().fmt(f)
@@ -301,31 +232,7 @@ impl<A: HostSource> PartialEq<str> for TryString<A> {
     }
 }
 
-impl<A: HostSource> PartialEq<&str> for TryString<A> {
-    fn eq(&self, other: &&str) -> bool {
-        self.as_str() == *other
-    }
-}
-
 impl<A: HostSource> Eq for TryString<A> {}
-
-impl<A: HostSource> PartialOrd for TryString<A> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<A: HostSource> Ord for TryString<A> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.as_str().cmp(other)
-    }
-}
-
-impl<A: HostSource> Hash for TryString<A> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.as_str().hash(state);
-    }
-}
 
 /// The largest character boundary of `text` that is not above `at`. What `str::floor_char_boundary` is since Rust 1.91.
 #[must_use]

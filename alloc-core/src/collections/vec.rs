@@ -7,14 +7,12 @@
 mod traits;
 
 use core::alloc::Layout;
-use core::mem::MaybeUninit;
 use core::ops::{Bound, RangeBounds};
 use core::ptr::{self, NonNull};
 
 use allocator_api2::collections::{TryReserveError, TryReserveErrorKind};
 use allocator_api2::vec::Vec;
 
-use super::TryBox;
 use crate::adapters::HostSource;
 use crate::error::{HostError, Misuse};
 use crate::rejected::Rejected;
@@ -234,16 +232,6 @@ impl<T, A: HostSource> TryVec<T, A> {
         Ok(())
     }
 
-    /// Moves all elements of `other` to the end of this one.
-    ///
-    /// # Errors
-    /// As [`try_reserve`](TryVec::try_reserve); then neither has changed.
-    pub fn try_append(&mut self, other: &mut Self) -> Result<(), HostError> {
-        self.try_reserve(other.len())?;
-        self.inner.append(&mut other.inner);
-        Ok(())
-    }
-
     /// Makes the length `len`: drops what is beyond, or appends clones of `value`.
     ///
     /// # Errors
@@ -254,20 +242,6 @@ impl<T, A: HostSource> TryVec<T, A> {
     {
         self.try_reserve(len.saturating_sub(self.len()))?;
         self.inner.resize(len, value);
-        Ok(())
-    }
-
-    /// As [`try_resize`](TryVec::try_resize), with values that `make` gives.
-    ///
-    /// # Errors
-    /// As there; `make` is not called then.
-    pub fn try_resize_with(
-        &mut self,
-        len: usize,
-        make: impl FnMut() -> T,
-    ) -> Result<(), HostError> {
-        self.try_reserve(len.saturating_sub(self.len()))?;
-        self.inner.resize_with(len, make);
         Ok(())
     }
 
@@ -283,7 +257,7 @@ impl<T, A: HostSource> TryVec<T, A> {
     ///
     /// # Errors
     /// As [`try_shrink_to_fit`](TryVec::try_shrink_to_fit).
-    pub fn try_shrink_to(&mut self, capacity: usize) -> Result<(), HostError> {
+    fn try_shrink_to(&mut self, capacity: usize) -> Result<(), HostError> {
         let len = self.len();
         let capacity = capacity.max(len);
         if size_of::<T>() == 0 || capacity >= self.capacity() {
@@ -318,12 +292,13 @@ impl<T, A: HostSource> TryVec<T, A> {
     /// Forgets the block and continues with another one of the same allocator.
     ///
     /// # Safety
-    /// `first`, `len`, `capacity` and the vector's allocator are as [`from_raw_parts_in`](TryVec::from_raw_parts_in) asks.
+    /// `first` is the start of a live block of the vector's allocator with room for `capacity` elements, or dangles where that has size 0; its
+    /// first `len` elements are valid.
     unsafe fn replace_block(&mut self, first: NonNull<T>, len: usize, capacity: usize) {
         // SAFETY: overwritten below, without a drop and without anything between that could unwind.
         let forgotten = unsafe { ptr::read(&raw const self.inner) };
         let (_, _, _, allocator) = forgotten.into_raw_parts_with_alloc();
-        // SAFETY: the caller's promise.
+        // SAFETY: this function's contract.
         let inner = unsafe { Vec::from_raw_parts_in(first.as_ptr(), len, capacity, allocator) };
         // SAFETY: what stood here was moved out above.
         unsafe { ptr::write(&raw mut self.inner, inner) };
@@ -339,19 +314,6 @@ impl<T, A: HostSource> TryVec<T, A> {
         A: Clone,
     {
         Self::try_from_slice_in(self, self.allocator().clone())
-    }
-
-    /// The elements as a box without spare room.
-    ///
-    /// # Errors
-    /// As [`try_shrink_to_fit`](TryVec::try_shrink_to_fit), with the array.
-    pub fn try_into_boxed_slice(mut self) -> Result<TryBox<[T], A>, Rejected<Self, HostError>> {
-        if let Err(error) = self.try_shrink_to_fit() {
-            return Err(Rejected { value: self, error });
-        }
-        let (first, len, _, allocator) = self.into_raw_parts_with_allocator();
-        // SAFETY: `len` elements in a block of exactly their size, now owned by nobody else.
-        Ok(unsafe { TryBox::from_raw_in(NonNull::slice_from_raw_parts(first, len), allocator) })
     }
 
     /// How many elements the block has room for; `usize::MAX` for elements of size 0.
@@ -381,25 +343,17 @@ impl<T, A: HostSource> TryVec<T, A> {
         self.inner.as_mut_slice()
     }
 
-    /// The room beyond the length, for calls that fill arrays (`vkEnumerate...`). [`set_len`](TryVec::set_len) takes it in.
-    #[must_use]
-    pub fn spare_capacity_mut(&mut self) -> &mut [MaybeUninit<T>] {
-        self.inner.spare_capacity_mut()
-    }
-
     /// Declares the first `len` elements valid, without dropping any.
     ///
     /// # Safety
     /// `len` is at most the capacity, and the elements up to there are written.
     pub unsafe fn set_len(&mut self, len: usize) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract.
         unsafe { self.inner.set_len(len) }
     }
 
-    /// Gives the block away: first element, length, capacity in elements, allocator. Nothing is freed until
-    /// [`from_raw_parts_in`](TryVec::from_raw_parts_in) puts them together again.
-    #[must_use = "the block leaks unless from_raw_parts_in gets it back"]
-    pub fn into_raw_parts_with_allocator(self) -> (NonNull<T>, usize, usize, A) {
+    /// Gives the block away: first element, length, capacity in elements, allocator. Nothing is freed.
+    pub(crate) fn into_raw_parts_with_allocator(self) -> (NonNull<T>, usize, usize, A) {
         let (first, len, capacity, allocator) = self.inner.into_raw_parts_with_alloc();
         // SAFETY: a vector's pointer is never null; it dangles where there is no block.
         (
@@ -408,23 +362,5 @@ impl<T, A: HostSource> TryVec<T, A> {
             capacity,
             allocator,
         )
-    }
-
-    /// An array around a block of `allocator`.
-    ///
-    /// # Safety
-    /// `first` is the start of a live block of `allocator` (or of what it was cloned from) of layout
-    /// `Layout::array::<T>(capacity)`, any aligned address where that has size 0; its first `len <= capacity` elements are
-    /// valid; nobody else uses or frees it.
-    pub unsafe fn from_raw_parts_in(
-        first: NonNull<T>,
-        len: usize,
-        capacity: usize,
-        allocator: A,
-    ) -> Self {
-        Self {
-            // SAFETY: forwarded.
-            inner: unsafe { Vec::from_raw_parts_in(first.as_ptr(), len, capacity, allocator) },
-        }
     }
 }

@@ -8,9 +8,9 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::AllocError;
 
-use super::backing::Link;
+use super::backing::DynAllocator;
 use super::lease::Reservation;
-use super::node::{BUDGETED, CLOSED, ContextNode, TRACKS_REQUESTER};
+use super::node::{ABANDONED, BUDGETED, CLOSED, ContextNode, TRACKS_REQUESTER};
 use crate::account::{FOLD_MAX, FOLD_MIN};
 use crate::host::dangling;
 use crate::scope::Scope;
@@ -57,7 +57,8 @@ impl ContextNode {
         if self.flags() & (CLOSED | BUDGETED | TRACKS_REQUESTER) != 0 {
             return self.allocate_limited(layout, scope);
         }
-        let Ok(block) = self.backing.allocate(layout, scope) else {
+        // SAFETY: a node that was abandoned is closed.
+        let Ok(block) = unsafe { self.backing.get() }.allocate(layout, scope) else {
             return self.refused_by_backing(layout, scope);
         };
         let counted = count(layout.size() as u64);
@@ -118,7 +119,7 @@ impl ContextNode {
                 _ => false,
             });
         if !leased {
-            return self.allocate_checked(layout, scope, Link::allocate);
+            return self.allocate_checked(layout, scope, |backing| backing.allocate(layout, scope));
         }
         let reserved = Reservation::of(self, scope, bytes.cast_unsigned());
         let block = self.with_requester(|backing| backing.allocate(layout, scope));
@@ -146,7 +147,9 @@ impl ContextNode {
         if layout.size() == 0 {
             return Ok(dangling(layout));
         }
-        self.allocate_checked(layout, scope, Link::zeroed)
+        self.allocate_checked(layout, scope, |backing| {
+            backing.allocate_zeroed(layout, scope)
+        })
     }
 
     /// With the checks for closed and budgeted nodes.
@@ -154,9 +157,8 @@ impl ContextNode {
         &self,
         layout: Layout,
         scope: Scope,
-        allocate: impl FnOnce(&Link, Layout, Scope) -> Result<NonNull<u8>, AllocError>,
+        call: impl FnOnce(&DynAllocator) -> Result<NonNull<u8>, AllocError>,
     ) -> Result<NonNull<u8>, AllocError> {
-        let call = |backing: &Link| allocate(backing, layout, scope);
         self.call_checked(scope, layout.size() as u64, 1, call)?
             .or_else(|_| self.refused_by_backing(layout, scope))
     }
@@ -169,7 +171,7 @@ impl ContextNode {
         scope: Scope,
         bytes: u64,
         blocks: u64,
-        call: impl FnOnce(&Link) -> Result<NonNull<u8>, AllocError>,
+        call: impl FnOnce(&DynAllocator) -> Result<NonNull<u8>, AllocError>,
     ) -> Result<Result<NonNull<u8>, AllocError>, AllocError> {
         if self.flags() & CLOSED != 0 {
             return Err(self.refuse_closed(scope));
@@ -192,7 +194,7 @@ impl ContextNode {
     /// As [`HostAllocator::deallocate`](crate::HostAllocator::deallocate), for a block of this node.
     #[inline]
     pub(crate) unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract, which is the same.
         ThreadTable::with(|table| unsafe { self.deallocate_on(table, block, layout, scope) });
     }
 
@@ -211,8 +213,8 @@ impl ContextNode {
         if layout.size() == 0 {
             return;
         }
-        if self.flags() & (BUDGETED | TRACKS_REQUESTER) != 0 {
-            // SAFETY: forwarded.
+        if self.flags() & (ABANDONED | BUDGETED | TRACKS_REQUESTER) != 0 {
+            // SAFETY: this function's contract, which is the same.
             return unsafe { self.deallocate_limited(block, layout, scope) };
         }
         let counted = match table.find(self.slot(scope), self.tag(scope)) {
@@ -228,23 +230,23 @@ impl ContextNode {
         };
         // As in `allocate`: the rare branches do the rest themselves.
         match counted {
-            // SAFETY: the caller's promise; blocks of this node come from its backing.
-            Counted::Yes => unsafe { self.backing.deallocate(block, layout, scope) },
-            // SAFETY: forwarded.
+            // SAFETY: a live block of this node (this function's contract), and so of its backing.
+            Counted::Yes => unsafe { self.backing().deallocate(block, layout, scope) },
+            // SAFETY: this function's contract, which is the same.
             Counted::AndDue => unsafe { self.freed_and_fold(block, layout, scope) },
-            // SAFETY: forwarded.
+            // SAFETY: this function's contract, which is the same.
             Counted::No => unsafe { self.freed_without_entry(block, layout, scope) },
         }
     }
 
-    /// For nodes with a budget, and for those whose backing tracks requesters. The bytes are refunded after the block is freed, so that the
+    /// For nodes with a budget, those whose backing tracks requesters, and those that were abandoned. The bytes are refunded after the block is freed, so that the
     /// limit also holds for the memory that the backing has handed out.
     ///
     /// # Safety
     /// As [`ContextNode::deallocate`].
     #[inline(never)]
     unsafe fn deallocate_limited(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: the caller's promise; blocks of this node come from its backing.
+        // SAFETY: a live block of this node (this function's contract), and so of its backing.
         self.with_requester(|backing| unsafe { backing.deallocate(block, layout, scope) });
         self.count_free(scope, layout.size() as u64, 1);
     }
@@ -255,8 +257,8 @@ impl ContextNode {
     #[inline(never)]
     unsafe fn freed_and_fold(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         self.fold_own(scope);
-        // SAFETY: the caller's promise; blocks of this node come from its backing.
-        unsafe { self.backing.deallocate(block, layout, scope) };
+        // SAFETY: a live block of this node (this function's contract), and so of its backing.
+        unsafe { self.backing().deallocate(block, layout, scope) };
     }
 
     /// # Safety
@@ -265,8 +267,8 @@ impl ContextNode {
     #[inline(never)]
     unsafe fn freed_without_entry(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         self.count_miss(scope, layout.size() as u64, 1, false);
-        // SAFETY: the caller's promise; blocks of this node come from its backing.
-        unsafe { self.backing.deallocate(block, layout, scope) };
+        // SAFETY: a live block of this node (this function's contract), and so of its backing.
+        unsafe { self.backing().deallocate(block, layout, scope) };
     }
 
     /// Grows or shrinks. Counts the difference only: no block is counted twice, and the total rises by the growth.
@@ -284,7 +286,7 @@ impl ContextNode {
             return self.allocate(new, scope);
         }
         if new.size() == 0 {
-            // SAFETY: the caller's promise.
+            // SAFETY: this function's contract.
             unsafe { self.deallocate(block, old, scope) };
             return Ok(dangling(new));
         }
@@ -292,7 +294,7 @@ impl ContextNode {
             .checked_sub(old.size() as u64)
             .filter(|more| *more > 0)
         else {
-            // SAFETY: the caller's promise.
+            // SAFETY: a live block of this node (this function's contract), and so of its backing.
             let shrunk =
                 self.with_requester(|backing| unsafe { backing.resize(block, old, new, scope) });
             let Ok(block) = shrunk else {
@@ -304,8 +306,8 @@ impl ContextNode {
             }
             return Ok(block);
         };
-        // SAFETY: the caller's promise.
-        let call = |backing: &Link| unsafe { backing.resize(block, old, new, scope) };
+        // SAFETY: a live block of this node (this function's contract), and so of its backing.
+        let call = |backing: &DynAllocator| unsafe { backing.resize(block, old, new, scope) };
         self.call_checked(scope, more, 0, call)?.or_else(|_| {
             // Only the growth was missing.
             let growth = Layout::from_size_align(more as usize, new.align());

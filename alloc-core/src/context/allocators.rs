@@ -20,7 +20,7 @@ macro_rules! host_allocator {
             fn traits(&self) -> AllocatorTraits {
                 AllocatorTraits {
                     tracks_requester: self.node().tracks_requester(),
-                    ..self.node().backing.traits()
+                    ..self.node().backing().traits()
                 }
             }
             #[inline]
@@ -36,7 +36,7 @@ macro_rules! host_allocator {
             }
             #[inline]
             unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-                // SAFETY: forwarded.
+                // SAFETY: this function's contract, which is the node's as well.
                 unsafe { self.node().deallocate(block, layout, scope) }
             }
             unsafe fn resize(
@@ -46,7 +46,7 @@ macro_rules! host_allocator {
                 new: Layout,
                 scope: Scope,
             ) -> Result<NonNull<u8>, AllocError> {
-                // SAFETY: forwarded.
+                // SAFETY: this function's contract, which is the node's as well.
                 unsafe { self.node().resize(block, old, new, scope) }
             }
             fn notify(&self, notice: Notice) {
@@ -85,7 +85,7 @@ macro_rules! allocator {
             #[inline]
             unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
                 let node = self.node();
-                // SAFETY: forwarded.
+                // SAFETY: this function's contract, which is the node's as well.
                 unsafe { node.deallocate(block, layout, node.scope) }
             }
             unsafe fn grow(
@@ -95,7 +95,7 @@ macro_rules! allocator {
                 new: Layout,
             ) -> Result<NonNull<[u8]>, AllocError> {
                 let node = self.node();
-                // SAFETY: forwarded.
+                // SAFETY: this function's contract, which is the node's as well.
                 let block = unsafe { node.resize(block, old, new, node.scope) }?;
                 Ok(NonNull::slice_from_raw_parts(block, new.size()))
             }
@@ -105,7 +105,7 @@ macro_rules! allocator {
                 old: Layout,
                 new: Layout,
             ) -> Result<NonNull<[u8]>, AllocError> {
-                // SAFETY: forwarded.
+                // SAFETY: this function's contract, which is the node's as well.
                 let block = unsafe { Allocator::grow(self, block, old, new) }?;
                 // SAFETY: the block holds `new.size()` bytes, at least `old.size()` of them.
                 let tail = unsafe { block.cast::<u8>().add(old.size()) };
@@ -120,7 +120,7 @@ macro_rules! allocator {
                 new: Layout,
             ) -> Result<NonNull<[u8]>, AllocError> {
                 let node = self.node();
-                // SAFETY: forwarded.
+                // SAFETY: this function's contract, which is the node's as well.
                 let block = unsafe { node.resize(block, old, new, node.scope) }?;
                 Ok(NonNull::slice_from_raw_parts(block, new.size()))
             }

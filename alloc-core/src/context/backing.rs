@@ -1,338 +1,178 @@
-//! The allocator behind a node, flattened: a data pointer and function pointers, so that the hot path makes one indirect call.
+//! The allocator behind a node: a pointer to a trait object.
 
 use core::alloc::Layout;
+use core::any::TypeId;
+use core::marker::PhantomData;
+use core::mem::transmute;
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::AllocError;
 
 use super::node::ContextNode;
 use crate::allocator_traits::AllocatorTraits;
-use crate::error::HostError;
-use crate::host::{HostAllocator, Notice, PointerStatus};
+use crate::host::HostAllocator;
 use crate::scope::Scope;
-use crate::sync::{AtomicPtr, Ordering};
 
-type AllocFn = unsafe fn(*const (), Layout, Scope) -> Result<NonNull<u8>, AllocError>;
-type FreeFn = unsafe fn(*const (), NonNull<u8>, Layout, Scope);
-type ResizeFn =
-    unsafe fn(*const (), NonNull<u8>, Layout, Layout, Scope) -> Result<NonNull<u8>, AllocError>;
+/// An allocator as any thread may call it.
+pub(crate) type DynAllocator = dyn HostAllocator + Sync;
 
-/// The functions of one type of allocator.
-pub(crate) struct Functions {
-    allocate: AllocFn,
-    deallocate: FreeFn,
-    zeroed: AllocFn,
-    resize: ResizeFn,
-    notify: unsafe fn(*const (), Notice),
-    refusal: unsafe fn(*const (), Layout, Scope) -> HostError,
-    traits: unsafe fn(*const ()) -> AllocatorTraits,
-    validate_pointer: unsafe fn(*const (), NonNull<u8>, usize) -> PointerStatus,
-    /// The type has size 0, so that its address identifies nothing.
-    sizeless: bool,
-    /// The layout of an allocator with a root's node behind it, see [`root_layout`].
-    root_layout: Option<Layout>,
-    free_root: unsafe fn(*const (), Layout, Scope),
-    type_name: fn() -> &'static str,
-}
-
-/// An allocator by address and functions.
+/// The address and type of an allocator.
+///
+/// Invariant: the allocator lives for as long as a node that was not abandoned has the backing. [`Context::root`](super::Context::root) and
+/// [`ContextOptions::allocator`](super::ContextOptions::allocator) ask their callers for that.
 #[derive(Clone, Copy)]
 pub(crate) struct Backing {
-    data: *const (),
-    functions: &'static Functions,
+    allocator: NonNull<DynAllocator>,
+    /// Reads nothing of the allocator, which may be gone.
+    allocator_type: fn() -> AllocatorType,
+}
+
+/// What a node must know of its allocator's type.
+struct AllocatorType {
+    id: TypeId,
+    /// Of size 0, so that its address identifies nothing.
+    is_sizeless: bool,
+    root_layout: Layout,
+    free_root: unsafe fn(NonNull<u8>, Scope),
 }
 
 impl Backing {
     pub(crate) fn of<A: HostAllocator + Sync>(allocator: &A) -> Self {
-        Self::at(core::ptr::from_ref(allocator))
+        Self::at(NonNull::from(allocator))
     }
 
     /// Of the allocator at this address.
-    pub(super) fn at<A: HostAllocator + Sync>(allocator: *const A) -> Self {
-        struct Of<A>(A);
-        impl<A: HostAllocator + Sync> Of<A> {
-            const FUNCTIONS: Functions = Functions {
-                allocate: Self::allocate,
-                deallocate: Self::deallocate,
-                zeroed: Self::zeroed,
-                resize: Self::resize,
-                notify: Self::notify,
-                refusal: Self::refusal,
-                traits: Self::traits,
-                validate_pointer: Self::validate_pointer,
-                sizeless: size_of::<A>() == 0,
-                root_layout: root_layout::<A>(),
-                free_root: Self::free_root,
-                type_name: core::any::type_name::<A>,
-            };
-
-            /// # Safety
-            /// `data` is the address of an `A` that lives through the call.
-            #[inline]
-            unsafe fn at<'a>(data: *const ()) -> &'a A {
-                // SAFETY: this function's contract.
-                unsafe { &*data.cast::<A>() }
-            }
-            unsafe fn allocate(
-                data: *const (),
-                layout: Layout,
-                scope: Scope,
-            ) -> Result<NonNull<u8>, AllocError> {
-                // SAFETY: forwarded.
-                unsafe { Self::at(data) }.allocate(layout, scope)
-            }
-            unsafe fn zeroed(
-                data: *const (),
-                layout: Layout,
-                scope: Scope,
-            ) -> Result<NonNull<u8>, AllocError> {
-                // SAFETY: forwarded.
-                unsafe { Self::at(data) }.allocate_zeroed(layout, scope)
-            }
-            unsafe fn deallocate(
-                data: *const (),
-                block: NonNull<u8>,
-                layout: Layout,
-                scope: Scope,
-            ) {
-                // SAFETY: forwarded.
-                let allocator = unsafe { Self::at(data) };
-                // SAFETY: forwarded.
-                unsafe { allocator.deallocate(block, layout, scope) }
-            }
-            unsafe fn resize(
-                data: *const (),
-                block: NonNull<u8>,
-                old: Layout,
-                new: Layout,
-                scope: Scope,
-            ) -> Result<NonNull<u8>, AllocError> {
-                // SAFETY: forwarded.
-                let allocator = unsafe { Self::at(data) };
-                // SAFETY: forwarded.
-                unsafe { allocator.resize(block, old, new, scope) }
-            }
-            /// # Safety
-            /// `data` is the address of an `A` at the beginning of a block of its own, with this layout and scope; neither is used after this.
-            unsafe fn free_root(data: *const (), layout: Layout, scope: Scope) {
-                // SAFETY: the caller's promise; the place is not used after this.
-                let allocator = unsafe { data.cast::<A>().read() };
-                if let Some(block) = NonNull::new(data.cast_mut().cast::<u8>()) {
-                    // SAFETY: the caller's promise; moving an allocator invalidates no block.
-                    unsafe { allocator.deallocate(block, layout, scope) };
-                }
-            }
-            unsafe fn notify(data: *const (), notice: Notice) {
-                // SAFETY: forwarded.
-                unsafe { Self::at(data) }.notify(notice);
-            }
-            unsafe fn refusal(data: *const (), layout: Layout, scope: Scope) -> HostError {
-                // SAFETY: forwarded.
-                unsafe { Self::at(data) }.refusal(layout, scope)
-            }
-            unsafe fn traits(data: *const ()) -> AllocatorTraits {
-                // SAFETY: forwarded.
-                unsafe { Self::at(data) }.traits()
-            }
-            unsafe fn validate_pointer(
-                data: *const (),
-                pointer: NonNull<u8>,
-                front: usize,
-            ) -> PointerStatus {
-                // SAFETY: forwarded.
-                unsafe { Self::at(data) }.validate_pointer(pointer, front)
-            }
-        }
+    pub(super) fn at<A: HostAllocator + Sync>(allocator: NonNull<A>) -> Self {
+        let allocator: NonNull<dyn HostAllocator + Sync + '_> = allocator;
         Self {
-            data: allocator.cast(),
-            functions: &Of::<A>::FUNCTIONS,
+            // SAFETY: names another lifetime, and changes nothing else. How long the allocator lives is the type's invariant.
+            allocator: unsafe {
+                transmute::<NonNull<dyn HostAllocator + Sync + '_>, NonNull<DynAllocator>>(
+                    allocator,
+                )
+            },
+            allocator_type: AllocatorType::of::<A>,
+        }
+    }
+
+    /// # Safety
+    /// The allocator lives while the result is used: no node that has it was abandoned.
+    #[inline]
+    pub(super) unsafe fn get<'a>(self) -> &'a DynAllocator {
+        // SAFETY: this function's contract.
+        unsafe { self.allocator.as_ref() }
+    }
+
+    /// Frees a root's block through the allocator in it.
+    ///
+    /// # Safety
+    /// The allocator lies at the beginning of a block of its own with [`root_layout`] and this scope; neither is used after this.
+    pub(super) unsafe fn free_root(self, scope: Scope) {
+        // SAFETY: this function's contract.
+        unsafe { (self.allocator_type().free_root)(self.addr(), scope) };
+    }
+
+    /// The layout of the allocator and the node of a root that owns it.
+    pub(super) fn root_layout(self) -> Layout {
+        self.allocator_type().root_layout
+    }
+
+    fn allocator_type(self) -> AllocatorType {
+        (self.allocator_type)()
+    }
+
+    /// True when both are the same allocator, so that a block of one can be freed through the other. Two allocators of a type of size 0 are
+    /// equal.
+    pub(super) fn is_same(self, other: Self) -> bool {
+        let (mine, theirs) = (self.allocator_type(), other.allocator_type());
+        mine.id == theirs.id && (mine.is_sizeless || self.addr() == other.addr())
+    }
+
+    /// True when the other allocator may be the same, or a part of it, so that it dies with this one.
+    pub(super) fn dies_with(self, other: Self) -> bool {
+        let (mine, theirs) = (self.allocator_type(), other.allocator_type());
+        match (mine.is_sizeless, theirs.is_sizeless) {
+            (false, false) => self.addr() == other.addr(),
+            _ => mine.id == theirs.id,
+        }
+    }
+
+    fn addr(self) -> NonNull<u8> {
+        self.allocator.cast()
+    }
+}
+
+impl AllocatorType {
+    fn of<A: HostAllocator>() -> Self {
+        Self {
+            id: type_id::<A>(),
+            is_sizeless: size_of::<A>() == 0,
+            root_layout: root_layout::<A>().map_or(ContextNode::LAYOUT, |(layout, _)| layout),
+            free_root: free_root::<A>,
         }
     }
 }
 
-/// The functions of an abandoned allocator: they refuse every request, ignore frees and do not use the address.
-static ABANDONED: Functions = Functions {
-    allocate: |_, _, _| Err(AllocError),
-    deallocate: |_, _, _, _| (),
-    zeroed: |_, _, _| Err(AllocError),
-    resize: |_, block, old, new, _| {
+/// Tells types apart, whatever their lifetimes; [`TypeId::of`] does so for those without.
+fn type_id<A>() -> TypeId {
+    trait OfType {
+        fn id(&self) -> TypeId
+        where
+            Self: 'static;
+    }
+    impl<A> OfType for PhantomData<A> {
+        fn id(&self) -> TypeId
+        where
+            Self: 'static,
+        {
+            TypeId::of::<A>()
+        }
+    }
+    let of: &dyn OfType = &PhantomData::<A>;
+    // SAFETY: names another lifetime, and changes nothing else; `id` reads nothing of an `A`.
+    unsafe { transmute::<&dyn OfType, &(dyn OfType + 'static)>(of) }.id()
+}
+
+/// The layout of an allocator of type `A` with the node of a root behind it, and the node's offset; `None` where that overflows.
+pub(super) fn root_layout<A>() -> Option<(Layout, usize)> {
+    let (layout, offset) = Layout::new::<A>().extend(ContextNode::LAYOUT).ok()?;
+    Some((layout.pad_to_align(), offset))
+}
+
+/// # Safety
+/// `block` begins with an `A`, and has the layout of [`root_layout`], allocated from that `A` in this scope; neither is used after this.
+unsafe fn free_root<A: HostAllocator>(block: NonNull<u8>, scope: Scope) {
+    // SAFETY: the block begins with it (this function's contract), and it is not used there again.
+    let allocator = unsafe { block.cast::<A>().read() };
+    if let Some((layout, _)) = root_layout::<A>() {
+        // SAFETY: this function's contract; moving an allocator invalidates no block.
+        unsafe { allocator.deallocate(block, layout, scope) };
+    }
+}
+
+/// The allocator of a node that was cut off from its own: it refuses every request and ignores frees.
+pub(super) struct Abandoned;
+
+// SAFETY: it gives no block out; a block that shrinks stays where it is.
+unsafe impl HostAllocator for Abandoned {
+    fn traits(&self) -> AllocatorTraits {
+        AllocatorTraits::new().never_unwinds()
+    }
+    fn allocate(&self, _: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
+        Err(AllocError)
+    }
+    unsafe fn deallocate(&self, _: NonNull<u8>, _: Layout, _: Scope) {}
+    unsafe fn resize(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        _: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         if new.size() <= old.size() && block.addr().get().is_multiple_of(new.align()) {
             Ok(block)
         } else {
             Err(AllocError)
         }
-    },
-    notify: |_, _| (),
-    refusal: |_, layout, scope| HostError::OutOfHostMemory {
-        bytes: layout.size(),
-        scope,
-    },
-    traits: |_| AllocatorTraits::new().never_unwinds(),
-    validate_pointer: |_, _, _| PointerStatus::Unknown,
-    sizeless: true,
-    root_layout: None,
-    free_root: |_, _, _| (),
-    type_name: || "abandoned",
-};
-
-/// An allocator of type `A` and behind it the node of a root that owns it; `None` where that overflows.
-pub(super) const fn root_layout<A>() -> Option<Layout> {
-    match Layout::new::<A>().extend(ContextNode::LAYOUT) {
-        Ok((layout, _)) => Some(layout.pad_to_align()),
-        Err(_) => None,
-    }
-}
-
-/// The offset of the root's node behind its allocator.
-pub(super) const fn root_offset<A>() -> usize {
-    match Layout::new::<A>().extend(ContextNode::LAYOUT) {
-        Ok((_, offset)) => offset,
-        Err(_) => 0,
-    }
-}
-
-/// A node's [`Backing`], which [`Link::abandon`] can cut off while other threads use it.
-pub(crate) struct Link {
-    data: *const (),
-    allocate: AtomicPtr<()>,
-    deallocate: AtomicPtr<()>,
-    functions: AtomicPtr<Functions>,
-    /// The original functions, kept when the link is abandoned.
-    original: &'static Functions,
-}
-
-// SAFETY: `data` is the address of a `Sync` allocator (see `Backing::of`), used through shared references only.
-unsafe impl Send for Link {}
-// SAFETY: as above; the other fields are atomics or never written.
-unsafe impl Sync for Link {}
-
-impl Link {
-    /// # Safety
-    /// The allocator behind `backing` lives until the link is no longer used or was abandoned.
-    pub(crate) unsafe fn new(backing: Backing) -> Self {
-        Self {
-            data: backing.data,
-            allocate: AtomicPtr::new(backing.functions.allocate as *mut ()),
-            deallocate: AtomicPtr::new(backing.functions.deallocate as *mut ()),
-            functions: AtomicPtr::new(core::ptr::from_ref(backing.functions).cast_mut()),
-            original: backing.functions,
-        }
-    }
-
-    /// A second link to the same allocator.
-    pub(crate) fn inherit(&self) -> Self {
-        Self {
-            data: self.data,
-            allocate: AtomicPtr::new(self.allocate.load(Ordering::Relaxed)),
-            deallocate: AtomicPtr::new(self.deallocate.load(Ordering::Relaxed)),
-            functions: AtomicPtr::new(self.functions.load(Ordering::Relaxed)),
-            original: self.original,
-        }
-    }
-
-    /// The layout of the allocator and the node of a root that owns it.
-    pub(crate) fn root_layout(&self) -> Layout {
-        self.original.root_layout.unwrap_or(ContextNode::LAYOUT)
-    }
-
-    /// Frees such a block through the allocator in it. An abandoned block stays allocated.
-    ///
-    /// # Safety
-    /// The allocator lies at the beginning of a block of its own with [`root_layout`](Self::root_layout) and this scope; neither is used
-    /// after this.
-    pub(super) unsafe fn free_root(&self, scope: Scope) {
-        // SAFETY: forwarded.
-        unsafe { (self.functions().free_root)(self.data, self.root_layout(), scope) }
-    }
-
-    /// True when both links have the same allocator, so that a block of one can be freed through the other.
-    ///
-    /// Two allocators of a type of size 0 are equal. The result may be a false `false` when two crates made the links.
-    pub(crate) fn same_as(&self, other: &Self) -> bool {
-        core::ptr::eq(self.original, other.original)
-            && (self.original.sizeless || self.data == other.data)
-    }
-
-    /// True when the other link's allocator may be the same, so that it dies with this one. Errs towards true. Does not compare the
-    /// functions' addresses, which may differ between crates for one type.
-    pub(crate) fn dies_with(&self, other: &Self) -> bool {
-        match (self.original.sizeless, other.original.sizeless) {
-            (false, false) => self.data == other.data,
-            (true, true) => (self.original.type_name)() == (other.original.type_name)(),
-            _ => false,
-        }
-    }
-
-    /// Replaces the functions, so that this link no longer calls the allocator.
-    pub(crate) fn abandon(&self) {
-        self.allocate
-            .store(ABANDONED.allocate as *mut (), Ordering::Relaxed);
-        self.deallocate
-            .store(ABANDONED.deallocate as *mut (), Ordering::Relaxed);
-        self.functions
-            .store((&raw const ABANDONED).cast_mut(), Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub(crate) fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        let function = self.allocate.load(Ordering::Relaxed);
-        // SAFETY: only `AllocFn`s are ever stored here.
-        let function = unsafe { core::mem::transmute::<*mut (), AllocFn>(function) };
-        // SAFETY: `data` is the live allocator's address (`Link::new`), or unused by the abandoned function.
-        unsafe { function(self.data, layout, scope) }
-    }
-
-    /// # Safety
-    /// As [`HostAllocator::deallocate`], for a block of this link's allocator.
-    #[inline]
-    pub(crate) unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        let function = self.deallocate.load(Ordering::Relaxed);
-        // SAFETY: only `FreeFn`s are ever stored here.
-        let function = unsafe { core::mem::transmute::<*mut (), FreeFn>(function) };
-        // SAFETY: `data` as in `allocate`; the block is the caller's promise.
-        unsafe { function(self.data, block, layout, scope) }
-    }
-
-    fn functions(&self) -> &'static Functions {
-        // SAFETY: only addresses of `&'static Functions` are ever stored here.
-        unsafe { &*self.functions.load(Ordering::Relaxed) }
-    }
-
-    pub(crate) fn zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: `data` as in `allocate`.
-        unsafe { (self.functions().zeroed)(self.data, layout, scope) }
-    }
-
-    /// # Safety
-    /// As [`HostAllocator::resize`].
-    pub(crate) unsafe fn resize(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: `data` as in `allocate`; the block is the caller's promise.
-        unsafe { (self.functions().resize)(self.data, block, old, new, scope) }
-    }
-
-    pub(crate) fn notify(&self, notice: Notice) {
-        // SAFETY: `data` as in `allocate`.
-        unsafe { (self.functions().notify)(self.data, notice) }
-    }
-
-    pub(crate) fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
-        // SAFETY: `data` as in `allocate`.
-        unsafe { (self.functions().refusal)(self.data, layout, scope) }
-    }
-
-    pub(crate) fn traits(&self) -> AllocatorTraits {
-        // SAFETY: `data` as in `allocate`.
-        unsafe { (self.functions().traits)(self.data) }
-    }
-
-    pub(crate) fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
-        // SAFETY: `data` as in `allocate`.
-        unsafe { (self.functions().validate_pointer)(self.data, pointer, front) }
     }
 }

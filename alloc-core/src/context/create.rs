@@ -7,8 +7,10 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use super::backing::{Backing, Link, root_layout, root_offset};
-use super::node::{BUDGETED, ContextNode, OWNS_BACKING};
+use super::backing::{Backing, root_layout};
+use super::node::{
+    ABANDONED, BUDGETED, BUDGETS, ContextNode, OWNS_BACKING, STUCK, TRACKS_REQUESTER, retain,
+};
 use super::options::ContextOptions;
 use super::tree;
 use crate::budget::{Budget, BudgetKind};
@@ -18,7 +20,7 @@ use crate::host::HostAllocator;
 use crate::rejected::Rejected;
 use crate::requester::with_identity;
 use crate::scope::Scope;
-use crate::sync::{Ordering, fence};
+use crate::sync::{Ordering, Relaxed as _, fence};
 
 /// Creates a root. Its own memory comes from the backing and is counted in the root.
 ///
@@ -28,7 +30,7 @@ pub(super) unsafe fn make_root(
     backing: Backing,
     options: &ContextOptions<'_>,
 ) -> Result<NonNull<ContextNode>, HostError> {
-    // SAFETY: forwarded from this function's contract.
+    // SAFETY: this function's contract.
     let (block, node) = unsafe { begin_root(backing, ContextNode::LAYOUT, options) }?;
     Ok(finish_root(place(block, node)))
 }
@@ -38,10 +40,10 @@ pub(super) fn make_owned_root<A: HostAllocator + Sync>(
     allocator: A,
     options: &ContextOptions<'_>,
 ) -> Result<NonNull<ContextNode>, Rejected<A, HostError>> {
-    let Some(layout) = root_layout::<A>() else {
+    let Some((layout, offset)) = root_layout::<A>() else {
         return Err(Rejected::new(allocator, HostError::TooLarge));
     };
-    // SAFETY: the allocator lives here until it moves, and then the node gets another link.
+    // SAFETY: the allocator lives here until it moves, and then the node gets another backing.
     let begun = unsafe { begin_root(Backing::of(&allocator), layout, options) };
     let (block, mut node) = match begun {
         Ok(begun) => begun,
@@ -50,11 +52,11 @@ pub(super) fn make_owned_root<A: HostAllocator + Sync>(
     let home = block.cast::<A>();
     // SAFETY: the new block begins with room for the allocator.
     unsafe { home.write(allocator) };
-    // SAFETY: it lives there until the node is gone.
-    node.backing = unsafe { Link::new(Backing::at(home.as_ptr())) };
+    // It lives there until the node is gone.
+    node.backing = Backing::at(home);
     node.set_flags(OWNS_BACKING);
     // SAFETY: the node's place lies in the block, see the layout.
-    let behind = unsafe { block.add(root_offset::<A>()) };
+    let behind = unsafe { block.add(offset) };
     Ok(finish_root(place(behind, node)))
 }
 
@@ -83,17 +85,15 @@ unsafe fn begin_root(
             leased_elsewhere: 0,
         });
     }
-    // SAFETY: forwarded from this function's contract.
-    let link = unsafe { Link::new(backing) };
-    let mut node = ContextNode::new(link, scope, scope, options.name, None, None);
+    let mut node = ContextNode::new(backing, scope, scope, options.name, None, None);
     let block = node.with_requester(|backing| backing.allocate(layout, scope));
-    let block = block.map_err(|_| node.backing.refusal(layout, scope))?;
+    let block = block.map_err(|_| node.backing().refusal(layout, scope))?;
     node.label = match copy_label(options.label, |layout| {
         node.with_requester(|backing| backing.allocate(layout, scope))
     }) {
         Ok(label) => label,
         Err(refused) => {
-            let error = node.backing.refusal(refused, scope);
+            let error = node.backing().refusal(refused, scope);
             // SAFETY: the block was just taken with this layout and scope and holds nothing yet.
             node.with_requester(|backing| unsafe { backing.deallocate(block, layout, scope) });
             return Err(error);
@@ -101,8 +101,8 @@ unsafe fn begin_root(
     };
     if let Some(budget) = options.budget {
         set_budget(&node, budget, None);
-        node.budget.charged.store(own_bytes, Ordering::Relaxed);
-        node.budget.high.store(own_bytes, Ordering::Relaxed);
+        node.budget.charged.set(own_bytes);
+        node.budget.high.set(own_bytes);
     }
     Ok((block, node))
 }
@@ -145,13 +145,8 @@ pub(super) unsafe fn make_child(
             unsafe { parent.deallocate(block, ContextNode::LAYOUT, home) };
             error
         })?;
-    let backing = match options.backing {
-        // SAFETY: forwarded from this function's contract.
-        Some(backing) => unsafe { Link::new(backing) },
-        None => parent.backing.inherit(),
-    };
     let node = ContextNode::new(
-        backing,
+        options.backing.unwrap_or(parent.backing),
         options.scope.unwrap_or(home),
         home,
         options.name,
@@ -164,7 +159,7 @@ pub(super) unsafe fn make_child(
     let this = unsafe { node.as_ref() };
     if parent.is_budgeted() {
         this.set_flags(BUDGETED);
-        this.budget.slice.store(parent.slice(), Ordering::Relaxed);
+        this.budget.slice.set(parent.slice());
     }
     if let Some(budget) = options.budget {
         set_budget(this, budget, parent.is_budgeted().then(|| parent.slice()));
@@ -178,14 +173,13 @@ fn set_budget(node: &ContextNode, budget: Budget, above: Option<u64>) {
         // No limit: inherited limits hold, and this one must cost nothing.
         return;
     }
-    node.note_budget();
-    node.budget.kind.store(budget.kind as u8, Ordering::Relaxed);
+    node.root().note(BUDGETS);
+    node.budget.kind.set(budget.kind as u8);
     node.set_flags(BUDGETED);
-    node.budget.limit.store(budget.limit, Ordering::Relaxed);
-    node.budget.slice.store(
-        above.map_or(budget.slice(), |slice| slice.min(budget.slice())),
-        Ordering::Relaxed,
-    );
+    node.budget.limit.set(budget.limit);
+    node.budget
+        .slice
+        .set(above.map_or(budget.slice(), |slice| slice.min(budget.slice())));
 }
 
 #[inline]
@@ -213,48 +207,13 @@ fn copy_label(
     Ok(Some(NonNull::slice_from_raw_parts(block, label.len())))
 }
 
-/// A saturated reference count: the node is never freed. Only leaking billions of references reaches it.
-const STUCK: usize = usize::MAX / 2;
-
-/// Acquires one more reference.
-pub(super) fn retain(node: NonNull<ContextNode>) -> NonNull<ContextNode> {
-    // SAFETY: the caller has a reference.
-    let references = unsafe { &node.as_ref().references };
-    if references.fetch_add(1, Ordering::Relaxed) >= STUCK {
-        references.store(STUCK, Ordering::Relaxed);
-    }
-    node
-}
-
-/// Acquires one more reference to a linked node. False when the last one was already released. The tree lock is held.
-pub(super) fn retain_living(node: &ContextNode) -> bool {
-    let mut references = node.references.load(Ordering::Relaxed);
-    while references != 0 {
-        let more = if references >= STUCK {
-            STUCK
-        } else {
-            references.saturating_add(1)
-        };
-        match node.references.compare_exchange_weak(
-            references,
-            more,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        ) {
-            Ok(_) => return true,
-            Err(now) => references = now,
-        }
-    }
-    false
-}
-
 /// Releases a reference. The last one ends the node.
 ///
 /// # Safety
 /// The caller owns one reference, and does not use the node after this.
 #[inline]
 pub(super) unsafe fn release(node: NonNull<ContextNode>) {
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract.
     if unsafe { is_last(node) } {
         let mut cascade = Cascade { ending: Some(node) };
         cascade.run();
@@ -268,9 +227,7 @@ pub(super) unsafe fn release(node: NonNull<ContextNode>) {
 unsafe fn is_last(node: NonNull<ContextNode>) -> bool {
     // SAFETY: the reference that is being released keeps the node alive up to here.
     let references = unsafe { &node.as_ref().references };
-    if references.load(Ordering::Relaxed) >= STUCK
-        || references.fetch_sub(1, Ordering::Release) != 1
-    {
+    if references.get() >= STUCK || references.fetch_sub(1, Ordering::Release) != 1 {
         return false;
     }
     fence(Ordering::Acquire);
@@ -315,26 +272,21 @@ unsafe fn end(node: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
     this.evict_entries();
     let label = this.label;
     let Some(parent) = tree::unlink(this) else {
-        let owns_backing = this.flags() & OWNS_BACKING != 0;
-        let (backing, scope, tracks_requester, id, name) = (
-            this.backing.inherit(),
-            this.scope,
-            this.tracks_requester(),
-            this.id(),
-            this.name,
-        );
+        // Copies: the node lies in the memory that is freed.
+        let (allocator, scope, flags) = (this.backing(), this.scope, this.flags());
+        let (id, name, backing) = (this.id(), this.name, this.backing);
         free_parts(node, label, |block, layout| {
             let free = || {
-                if owns_backing && block == node.cast() {
-                    // SAFETY: the node's block begins with its allocator, and is used no more.
+                if flags & OWNS_BACKING == 0 || block != node.cast() {
+                    // SAFETY: node and label of a root were allocated from the backing with these layouts and this scope.
+                    unsafe { allocator.deallocate(block, layout, scope) };
+                } else if flags & ABANDONED == 0 {
+                    // SAFETY: the allocator that the root owns lies at the beginning of the node's block, which is not used after this.
                     unsafe { backing.free_root(scope) };
-                } else {
-                    // SAFETY: node and label of a root were taken from the backing with these layouts and this scope.
-                    unsafe { backing.deallocate(block, layout, scope) };
                 }
             };
             // Without the label, which is freed first.
-            if tracks_requester {
+            if flags & TRACKS_REQUESTER != 0 {
                 with_identity(id, name, None, free)
             } else {
                 free()

@@ -7,7 +7,7 @@ use super::node::{ContextNode, OWNED_BY_PARENT};
 use super::{Context, ContextHandle, tree};
 use crate::error::ContextId;
 use crate::owned::{Marker, PlacedMarker, end_values};
-use crate::sync::Ordering;
+use crate::sync::Relaxed as _;
 
 /// Closes the subtree and destroys the values owned in it.
 pub(super) fn end_subtree(top: &ContextHandle) {
@@ -78,7 +78,7 @@ impl Context {
     /// Returns an owner of the newest context left to this one, among those with an id below `next_id`.
     fn claim_newest_before(&self, next_id: ContextId) -> Option<Context> {
         let _held = self.node().root().tree_lock.lock();
-        let newest = self.node().tree.first_child.load(Ordering::Relaxed);
+        let newest = self.node().tree.first_child.get();
         let child = tree::find_sibling(newest, |child| {
             child.flags() & OWNED_BY_PARENT != 0 && child.id() < next_id
         })?;

@@ -7,9 +7,8 @@ use core::hash::{Hash, Hasher};
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use super::{CLOSED, Context, ContextNode, ContextOptions, create, debug_node, tree};
+use super::{CLOSED, Context, ContextNode, ContextOptions, create, debug_node, node, tree};
 use crate::account::Usage;
-use crate::adapters::Scoped;
 use crate::budget::BudgetUsage;
 use crate::error::{ContextId, HostError};
 use crate::scope::Scope;
@@ -26,7 +25,7 @@ pub struct ContextHandle {
 
 // SAFETY: `ContextNode` is `Sync` and freed by whichever thread drops the last reference.
 unsafe impl Send for ContextHandle {}
-// SAFETY: as above.
+// SAFETY: a shared handle gives out `&ContextNode`, which is `Sync`.
 unsafe impl Sync for ContextHandle {}
 
 impl ContextHandle {
@@ -65,14 +64,8 @@ impl ContextHandle {
     /// # Safety
     /// `block` is a live block of this context, of this `layout` and `scope`.
     pub unsafe fn free(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: a live block of this context.
         unsafe { self.node().deallocate(block, layout, scope) }
-    }
-
-    /// Returns an [`Allocator`](crate::Allocator) over this context whose requests have `scope` instead of the default one.
-    #[must_use]
-    pub fn with_scope(&self, scope: Scope) -> Scoped<&Self> {
-        Scoped::new(self, scope)
     }
 
     /// The context's id, which no other context of the process ever has.
@@ -104,7 +97,7 @@ impl ContextHandle {
     pub fn parent(&self) -> Option<ContextHandle> {
         let _held = self.node().root().tree_lock.lock();
         self.node().parent_ptr().map(|parent| Self {
-            node: create::retain(parent),
+            node: node::retain(parent),
         })
     }
 
@@ -153,12 +146,6 @@ impl ContextHandle {
     #[must_use]
     pub fn budget(&self) -> Option<BudgetUsage> {
         self.node().budget_usage()
-    }
-
-    /// [`BudgetUsage::high`] alone, without waiting: it may miss bytes that another thread is charging.
-    #[must_use]
-    pub fn budget_high_water(&self) -> Option<u64> {
-        self.node().budget_high_water()
     }
 
     /// Raises or lowers the limit of the budget set on this context itself. O(contexts below).
@@ -210,7 +197,7 @@ impl ContextHandle {
 impl Clone for ContextHandle {
     fn clone(&self) -> Self {
         Self {
-            node: create::retain(self.node),
+            node: node::retain(self.node),
         }
     }
 }

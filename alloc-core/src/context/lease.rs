@@ -7,12 +7,12 @@
 use allocator_api2::alloc::AllocError;
 
 use super::node::ContextNode;
-use super::refusal::{Reason, Shortage};
 use crate::account::{Counts, FOLD_MAX, FOLD_MIN};
 use crate::budget::{Budget, BudgetKind, BudgetUsage, lease_extra};
 use crate::error::{HostError, Misuse};
+use crate::refusal::{Reason, Shortage};
 use crate::scope::Scope;
-use crate::sync::Ordering;
+use crate::sync::Relaxed as _;
 
 /// Bytes that a call has reserved. When the backing unwinds, the drop returns them to the thread's lease.
 pub(crate) struct Reservation<'n> {
@@ -151,7 +151,7 @@ impl ContextNode {
 
     /// The smallest slice of the budgets from here up; 0 where one of them is exact.
     pub(crate) fn slice(&self) -> u64 {
-        self.budget.slice.load(Ordering::Relaxed)
+        self.budget.slice.get()
     }
 
     /// True when a budget from here up is exact: each byte is charged when it is allocated and refunded when it is freed.
@@ -165,15 +165,10 @@ impl ContextNode {
         self.budget.read()
     }
 
-    pub(crate) fn budget_high_water(&self) -> Option<u64> {
-        let is_set = self.budget.is_set();
-        is_set.then(|| self.budget.high.load(Ordering::Relaxed))
-    }
-
     pub(crate) fn restart_high_water(&self) -> Option<BudgetUsage> {
         let _held = self.root().budget_lock.lock();
         let before = self.budget.read()?;
-        self.budget.high.store(before.charged, Ordering::Relaxed);
+        self.budget.high.set(before.charged);
         Some(before)
     }
 
@@ -212,7 +207,7 @@ impl ContextNode {
                 row.lock().note_hidden(slice.cast_signed().max(FOLD_MIN));
             }
         }
-        self.budget.slice.store(slice, Ordering::Relaxed);
+        self.budget.slice.set(slice);
     }
 
     /// Sets the limit, unless more is charged: then returns the charge.
@@ -221,32 +216,32 @@ impl ContextNode {
         if !self.budget.is_set() {
             return Err(HostError::Misuse(Misuse::NoBudget));
         }
-        let charged = self.budget.charged.load(Ordering::Relaxed);
+        let charged = self.budget.charged.get();
         if charged > bytes && self.budget.kind() != BudgetKind::Soft {
             return Ok(Some(charged));
         }
-        self.budget.limit.store(bytes, Ordering::Relaxed);
+        self.budget.limit.set(bytes);
         Ok(None)
     }
 }
 
 impl super::node::BudgetCell {
     pub(crate) fn is_set(&self) -> bool {
-        self.limit.load(Ordering::Relaxed) != u64::MAX
+        self.limit.get() != u64::MAX
     }
 
     fn read(&self) -> Option<BudgetUsage> {
         self.is_set().then(|| BudgetUsage {
-            limit: self.limit.load(Ordering::Relaxed),
-            charged: self.charged.load(Ordering::Relaxed),
-            high: self.high.load(Ordering::Relaxed),
-            slice: self.slice.load(Ordering::Relaxed),
+            limit: self.limit.get(),
+            charged: self.charged.get(),
+            high: self.high.get(),
+            slice: self.slice.get(),
         })
     }
 
     /// The slice that this budget alone allows.
     fn own_slice(&self) -> u64 {
-        let limit = self.limit.load(Ordering::Relaxed);
+        let limit = self.limit.get();
         if limit == u64::MAX {
             u64::MAX
         } else {
@@ -260,30 +255,27 @@ impl super::node::BudgetCell {
 
     /// Charges bytes that fit the limit.
     pub(super) fn add(&self, bytes: u64) {
-        let charged = self.charged.load(Ordering::Relaxed).saturating_add(bytes);
-        self.charged.store(charged, Ordering::Relaxed);
-        if charged > self.high.load(Ordering::Relaxed) {
-            self.high.store(charged, Ordering::Relaxed);
+        let charged = self.charged.get().saturating_add(bytes);
+        self.charged.set(charged);
+        if charged > self.high.get() {
+            self.high.set(charged);
         }
     }
 
     pub(super) fn subtract(&self, bytes: u64) {
-        self.charged.store(
-            self.charged.load(Ordering::Relaxed).saturating_sub(bytes),
-            Ordering::Relaxed,
-        );
+        self.charged.set(self.charged.get().saturating_sub(bytes));
     }
 
     fn kind(&self) -> BudgetKind {
-        BudgetKind::from_raw(self.kind.load(Ordering::Relaxed))
+        BudgetKind::from_raw(self.kind.get())
     }
 
     /// Bytes that can still be charged; a soft budget has no limit here.
     pub(super) fn room(&self) -> u64 {
         let limit = match self.kind() {
             BudgetKind::Soft => u64::MAX,
-            BudgetKind::Leased | BudgetKind::Exact => self.limit.load(Ordering::Relaxed),
+            BudgetKind::Leased | BudgetKind::Exact => self.limit.get(),
         };
-        limit.saturating_sub(self.charged.load(Ordering::Relaxed))
+        limit.saturating_sub(self.charged.get())
     }
 }

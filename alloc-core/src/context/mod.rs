@@ -24,10 +24,9 @@ use core::ptr::NonNull;
 
 use backing::Backing;
 pub use handle::ContextHandle;
-pub(crate) use node::{CLOSED, ContextNode, DRAINED, ORPHANED, OWNED_BY_PARENT};
+pub(crate) use node::{CLOSED, ContextNode, DRAINED, FOREIGN, ORPHANED, OWNED_BY_PARENT};
 pub use options::ContextOptions;
 pub use outstanding::{CloseError, Outstanding};
-pub(crate) use refusal::Refusal;
 pub(crate) use reparent::ContextMove;
 pub use transfer::ContextRef;
 pub(crate) use transfer::{check_room, check_transfer, transfer};
@@ -35,7 +34,7 @@ pub(crate) use transfer::{check_room, check_transfer, transfer};
 use crate::error::{HostError, Misuse};
 use crate::host::HostAllocator;
 use crate::rejected::Rejected;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, Relaxed as _};
 
 /// The owner of a node in a tree of contexts that inherit their allocator.
 ///
@@ -78,7 +77,7 @@ impl Context {
         backing: &A,
         options: ContextOptions<'_>,
     ) -> Result<Self, HostError> {
-        // SAFETY: forwarded from this function's contract.
+        // SAFETY: this function's contract: the backing lives as long as the tree.
         let node = unsafe { create::make_root(Backing::of(backing), &options) }?;
         Ok(Self::owning(node))
     }
@@ -214,8 +213,7 @@ impl Drop for Context {
         node.set_flags(ORPHANED);
         // A single reference means no children and no handles; without values only the node itself is to be ended.
         if node.flags() & DRAINED == 0
-            && (node.references.load(Ordering::Acquire) != 1
-                || !node.owned.load(Ordering::Relaxed).is_null())
+            && (node.references.load(Ordering::Acquire) != 1 || !node.owned.get().is_null())
         {
             end_subtree::end_subtree(&self.handle);
         }

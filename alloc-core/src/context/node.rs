@@ -1,26 +1,26 @@
 //! The memory layout of a context.
 //!
 //! ```text
-//!   0  read by every operation: backing {data, allocate, deallocate, rest, original}, tag base, flags, scopes, root; which parts are in use
-//!  64  rarely written: name, label, tree links, budget {limit, charged, high, slice, kind}
-//! 176  references; sums of ended children
-//! 344  foreign memory, by kind (see `foreign::cells`)
-//! 464  five rows of 64 bytes: the account of one scope (see `account::row`); the locks of a root's tree; owned values
+//!   0  read by every operation: backing {allocator, its functions, its type}, tag base, flags, scopes, root; which parts are in use
+//!  48  rarely written: name, label, tree links, budget {limit, charged, high, slice, kind}
+//! 160  references; sums of ended children
+//! 328  foreign memory, by kind (see `foreign::cells`)
+//! 448  five rows of 64 bytes: the account of one scope (see `account::row`); the locks of a root's tree; owned values
 //! ```
 //! Aligned to 16 only: the system's allocators are slower above that, and the counters that threads write all the time lie in their own
-//! tables. Fields that are written now and then keep their distance from the first 64 bytes.
+//! tables.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use super::backing::Link;
+use super::backing::{Abandoned, Backing, DynAllocator};
 use crate::account::{AccountRow, Counts, ScopeUsage, evict, read_row, slot, try_read_row};
 use crate::error::ContextId;
 use crate::foreign::ForeignCells;
 use crate::owned::ValueTable;
 use crate::requester::with_identity;
 use crate::scope::Scope;
-use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Lock, Ordering};
+use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Lock, Ordering, Relaxed as _};
 
 /// No new allocation.
 pub(crate) const CLOSED: u8 = 1;
@@ -40,16 +40,16 @@ pub(crate) const TRACKS_REQUESTER: u8 = 64;
 pub(crate) const OWNS_BACKING: u8 = 128;
 
 /// In `parts_in_use`, beside a bit for each scope: foreign memory was declared.
-const FOREIGN: u8 = 1 << Scope::COUNT;
+pub(crate) const FOREIGN: u8 = 1 << Scope::COUNT;
 /// In `parts_in_use`: ended children left sums.
-const GONE: u8 = 2 << Scope::COUNT;
+pub(super) const GONE: u8 = 2 << Scope::COUNT;
 /// In `parts_in_use` of a root: a context of the tree was given a budget.
-const BUDGETS: u8 = 4 << Scope::COUNT;
+pub(super) const BUDGETS: u8 = 4 << Scope::COUNT;
 
 /// A context's record, see the file's head. `create` creates and ends it.
 #[repr(C, align(16))]
 pub(crate) struct ContextNode {
-    pub(crate) backing: Link,
+    pub(super) backing: Backing,
     tag_base: u64,
     flags: AtomicU8,
     pub(crate) scope: Scope,
@@ -81,6 +81,7 @@ unsafe impl Sync for ContextNode {}
 unsafe impl Send for ContextNode {}
 
 /// A node's links to its parent, children and siblings, newest first. Written under the root's tree lock.
+#[derive(Default)]
 pub(crate) struct TreeLinks {
     pub(crate) parent: AtomicPtr<ContextNode>,
     /// The newest child.
@@ -94,6 +95,7 @@ pub(crate) struct TreeLinks {
 }
 
 /// A node's own budget; written under the root's budget lock. `limit` of `u64::MAX` = none of its own.
+#[derive(Default)]
 pub(crate) struct BudgetCell {
     pub(crate) limit: AtomicU64,
     pub(crate) charged: AtomicU64,
@@ -104,6 +106,7 @@ pub(crate) struct BudgetCell {
 }
 
 /// Sums of ended children, by scope; written under the root's tree lock.
+#[derive(Default)]
 pub(crate) struct ClosedSums {
     pub(crate) total_bytes: [AtomicU64; Scope::COUNT],
     pub(crate) total_blocks: [AtomicU64; Scope::COUNT],
@@ -114,7 +117,7 @@ pub(crate) struct ClosedSums {
 
 // The documents state this size.
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<ContextNode>() == 800);
+const _: () = assert!(size_of::<ContextNode>() == 784);
 
 static SERIALS: AtomicU64 = AtomicU64::new(1);
 
@@ -123,7 +126,7 @@ impl ContextNode {
 
     /// A node that is not yet linked. Without `root` it is a root.
     pub(crate) fn new(
-        backing: Link,
+        backing: Backing,
         scope: Scope,
         home: Scope,
         name: &'static str,
@@ -131,7 +134,8 @@ impl ContextNode {
         root: Option<NonNull<Self>>,
     ) -> Self {
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
-        let flags = if backing.traits().tracks_requester {
+        // SAFETY: the new node has the backing.
+        let flags = if unsafe { backing.get() }.traits().tracks_requester {
             TRACKS_REQUESTER
         } else {
             0
@@ -145,16 +149,19 @@ impl ContextNode {
             parts_in_use: AtomicU8::new(0),
             root,
             references: AtomicUsize::new(1),
-            tree: TreeLinks::new(),
+            tree: TreeLinks::default(),
             name,
             label,
-            budget: BudgetCell::none(),
-            closed_children: ClosedSums::zero(),
-            foreign: ForeignCells::new(),
+            budget: BudgetCell {
+                limit: AtomicU64::new(u64::MAX),
+                ..BudgetCell::default()
+            },
+            closed_children: ClosedSums::default(),
+            foreign: ForeignCells::default(),
             rows: [const { AccountRow::new() }; Scope::COUNT],
             tree_lock: Lock::new(),
             budget_lock: Lock::new(),
-            owned: AtomicPtr::new(core::ptr::null_mut()),
+            owned: AtomicPtr::default(),
         }
     }
 
@@ -189,7 +196,7 @@ impl ContextNode {
 
     #[inline]
     pub(crate) fn flags(&self) -> u8 {
-        self.flags.load(Ordering::Relaxed)
+        self.flags.get()
     }
 
     pub(crate) fn set_flags(&self, flags: u8) {
@@ -212,12 +219,27 @@ impl ContextNode {
 
     /// Calls the backing, with this node as the requester if the backing tracks requesters.
     #[inline]
-    pub(crate) fn with_requester<R>(&self, call: impl FnOnce(&Link) -> R) -> R {
+    pub(crate) fn with_requester<R>(&self, call: impl FnOnce(&DynAllocator) -> R) -> R {
         if self.tracks_requester() {
-            with_identity(self.id(), self.name, self.label(), || call(&self.backing))
+            with_identity(self.id(), self.name, self.label(), || call(self.backing()))
         } else {
-            call(&self.backing)
+            call(self.backing())
         }
+    }
+
+    /// The allocator behind, or one that is none where the node was cut off.
+    #[inline]
+    pub(crate) fn backing<'a>(&self) -> &'a DynAllocator {
+        if self.flags() & ABANDONED != 0 {
+            return &Abandoned;
+        }
+        // SAFETY: the node was not abandoned.
+        unsafe { self.backing.get() }
+    }
+
+    /// True when a block of one node can be freed through the other.
+    pub(crate) fn shares_backing(&self, other: &Self) -> bool {
+        (self.flags() | other.flags()) & ABANDONED == 0 && self.backing.is_same(other.backing)
     }
 
     pub(crate) fn is_root(&self) -> bool {
@@ -231,7 +253,7 @@ impl ContextNode {
 
     /// The id that the next node will have, unless another thread makes one first.
     pub(crate) fn next_id() -> ContextId {
-        ContextId::from_raw(SERIALS.load(Ordering::Relaxed)).unwrap_or(ContextId::FIRST)
+        ContextId::from_raw(SERIALS.get()).unwrap_or(ContextId::FIRST)
     }
 
     /// The node at the top of this tree.
@@ -242,14 +264,14 @@ impl ContextNode {
 
     /// As [`parent`](ContextNode::parent).
     pub(crate) fn parent_ptr(&self) -> Option<NonNull<ContextNode>> {
-        NonNull::new(self.tree.parent.load(Ordering::Relaxed))
+        NonNull::new(self.tree.parent.get())
     }
 
     /// The node above. It changes (see `reparent`) only under both the root's tree lock and budget lock: the caller holds one of them, or
     /// has the only reference to the node.
     pub(crate) fn parent(&self) -> Option<&ContextNode> {
         // SAFETY: a node holds a reference on its parent for as long as it is linked to it.
-        unsafe { self.tree.parent.load(Ordering::Relaxed).as_ref() }
+        unsafe { self.tree.parent.get().as_ref() }
     }
 
     pub(crate) fn label(&self) -> Option<&str> {
@@ -273,52 +295,26 @@ impl ContextNode {
         )
     }
 
-    fn note(&self, part: u8) {
+    /// Notes, before something is first counted in a part of the account, that the part is in use, so that a reader that must see the count
+    /// sees this.
+    pub(crate) fn note(&self, part: u8) {
         if !self.uses(part) {
             self.parts_in_use.fetch_or(part, Ordering::Relaxed);
         }
     }
 
-    fn uses(&self, part: u8) -> bool {
-        self.parts_in_use.load(Ordering::Relaxed) & part != 0
+    pub(crate) fn uses(&self, part: u8) -> bool {
+        self.parts_in_use.get() & part != 0
     }
 
-    /// Notes, before the first count in `scope`, that the scope is in use, so that a reader that must see the count sees this.
+    /// Notes that `scope` is in use.
     pub(crate) fn note_scope(&self, scope: Scope) {
         self.note(1 << scope.index());
-    }
-
-    /// The same for foreign memory.
-    pub(crate) fn note_foreign(&self) {
-        self.note(FOREIGN);
-    }
-
-    /// The same for the sums of ended children.
-    pub(crate) fn note_gone(&self) {
-        self.note(GONE);
-    }
-
-    /// The same for the budgets of a tree.
-    pub(super) fn note_budget(&self) {
-        self.root().note(BUDGETS);
-    }
-
-    /// True for a root if its tree has a budget.
-    pub(super) fn has_budgets(&self) -> bool {
-        self.uses(BUDGETS)
     }
 
     /// Whether anything was ever counted in `scope`.
     pub(crate) fn counts_in(&self, scope: Scope) -> bool {
         self.uses(1 << scope.index())
-    }
-
-    pub(crate) fn has_foreign(&self) -> bool {
-        self.uses(FOREIGN)
-    }
-
-    pub(crate) fn has_gone(&self) -> bool {
-        self.uses(GONE)
     }
 
     /// The account of one scope of this node.
@@ -370,37 +366,37 @@ impl ContextNode {
     }
 }
 
-impl TreeLinks {
-    const fn new() -> Self {
-        Self {
-            parent: AtomicPtr::new(core::ptr::null_mut()),
-            first_child: AtomicPtr::new(core::ptr::null_mut()),
-            last_child: AtomicPtr::new(core::ptr::null_mut()),
-            next: AtomicPtr::new(core::ptr::null_mut()),
-            prev: AtomicPtr::new(core::ptr::null_mut()),
-        }
+/// A saturated reference count: the node is never freed. Only leaking billions of references reaches it.
+pub(super) const STUCK: usize = usize::MAX / 2;
+
+/// Acquires one more reference.
+pub(super) fn retain(node: NonNull<ContextNode>) -> NonNull<ContextNode> {
+    // SAFETY: the caller has a reference.
+    let references = unsafe { &node.as_ref().references };
+    if references.fetch_add(1, Ordering::Relaxed) >= STUCK {
+        references.set(STUCK);
     }
+    node
 }
 
-impl BudgetCell {
-    const fn none() -> Self {
-        Self {
-            limit: AtomicU64::new(u64::MAX),
-            charged: AtomicU64::new(0),
-            high: AtomicU64::new(0),
-            slice: AtomicU64::new(0),
-            kind: AtomicU8::new(0),
+/// Acquires one more reference to a linked node. False when the last one was already released. The tree lock is held.
+pub(super) fn retain_living(node: &ContextNode) -> bool {
+    let mut references = node.references.get();
+    while references != 0 {
+        let more = if references >= STUCK {
+            STUCK
+        } else {
+            references.saturating_add(1)
+        };
+        match node.references.compare_exchange_weak(
+            references,
+            more,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        ) {
+            Ok(_) => return true,
+            Err(now) => references = now,
         }
     }
-}
-
-impl ClosedSums {
-    const fn zero() -> Self {
-        Self {
-            total_bytes: [const { AtomicU64::new(0) }; Scope::COUNT],
-            total_blocks: [const { AtomicU64::new(0) }; Scope::COUNT],
-            lost_bytes: [const { AtomicU64::new(0) }; Scope::COUNT],
-            lost_blocks: [const { AtomicU64::new(0) }; Scope::COUNT],
-        }
-    }
+    false
 }

@@ -9,32 +9,11 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::AllocError;
 
 use super::node::{CLOSED, ContextNode};
-use crate::error::{ContextId, HostError};
+use crate::error::HostError;
+use crate::refusal::{Reason, Refusal, Shortage};
 use crate::scope::Scope;
 use crate::sync::Held;
 use crate::threads;
-
-/// The last refusal of a thread.
-#[derive(Clone, Copy)]
-pub(crate) struct Refusal {
-    /// The tag of the row of the refusing context and the scope.
-    tag: u64,
-    reason: Reason,
-}
-
-#[derive(Clone, Copy)]
-pub(super) enum Reason {
-    /// A budget had no room; `leased_elsewhere` is computed when the reason is queried.
-    Short(Shortage),
-    Other(HostError),
-}
-
-/// A budget that had no room for a request.
-#[derive(Clone, Copy)]
-pub(super) struct Shortage {
-    context: ContextId,
-    short_by: u64,
-}
 
 impl Shortage {
     /// The first of the nodes that has no room for `bytes`. The budget lock is held.
@@ -101,7 +80,7 @@ impl ContextNode {
         layout: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        Err(self.refuse(scope, Reason::Other(self.backing.refusal(layout, scope))))
+        Err(self.refuse(scope, Reason::Other(self.backing().refusal(layout, scope))))
     }
 
     /// Why the context last refused a request of this thread in `scope`. Where it refused none, and without thread-locals, why it would
@@ -127,7 +106,7 @@ impl ContextNode {
             .then(|| self.shortage(layout.size() as u64))
             .flatten();
         short.map_or_else(
-            || Reason::Other(self.backing.refusal(layout, scope)),
+            || Reason::Other(self.backing().refusal(layout, scope)),
             Reason::Short,
         )
     }

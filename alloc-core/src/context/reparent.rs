@@ -7,13 +7,13 @@
 use core::ptr::NonNull;
 
 use super::node::{BUDGETED, CLOSED, ContextNode, ORPHANED, OWNED_BY_PARENT};
-use super::refusal::Shortage;
 use super::transfer::unshared_budgets;
-use super::{Context, ContextHandle, create, tree};
+use super::{Context, ContextHandle, create, node, tree};
 use crate::error::{HostError, Misuse};
+use crate::refusal::Shortage;
 use crate::rejected::Rejected;
 use crate::scope::Scope;
-use crate::sync::{AtomicPtr, Held, Ordering};
+use crate::sync::{AtomicPtr, Held, Ordering, Relaxed as _};
 
 impl Context {
     /// Moves this context and all below it to another parent of the same tree, where it becomes the newest child. Below its present parent
@@ -153,7 +153,7 @@ impl ContextMove {
     ) -> Result<bool, HostError> {
         let (source, old, above) = (from.node(), from.handle.node_ptr(), to.node_ptr());
         let held = source.root().tree_lock.lock();
-        let link = |link: &AtomicPtr<ContextNode>| NonNull::new(link.load(Ordering::Relaxed));
+        let link = |link: &AtomicPtr<ContextNode>| NonNull::new(link.get());
         if source.flags() & CLOSED != 0 {
             return Err(HostError::Closed {
                 context: source.id(),
@@ -195,7 +195,7 @@ impl ContextMove {
     ) -> (&'n ContextNode, &'n ContextNode) {
         // SAFETY: the caller of a move refers to both parents.
         let old = unsafe { self.old.as_ref() };
-        // SAFETY: as above.
+        // SAFETY: the caller of a move refers to both parents.
         (old, unsafe { above.as_ref() })
     }
 
@@ -207,8 +207,8 @@ impl ContextMove {
             if core::ptr::eq(*node, oldest.as_ptr()) {
                 return None;
             }
-            // SAFETY: as above.
-            unsafe { node.tree.next.load(Ordering::Relaxed).as_ref() }
+            // SAFETY: linked nodes are alive under the tree lock, which the caller holds.
+            unsafe { node.tree.next.get().as_ref() }
         })
     }
 
@@ -222,7 +222,7 @@ impl ContextMove {
         if new.flags() & CLOSED != 0 {
             return Err(HostError::Closed { context: new.id() });
         }
-        if !old.backing.same_as(&new.backing) {
+        if !old.shares_backing(new) {
             return Err(HostError::Misuse(Misuse::OtherBacking));
         }
         if new.is_budgeted()
@@ -256,10 +256,8 @@ impl ContextMove {
         });
         tree::put_first(new, self.newest, self.oldest);
         for child in self.siblings() {
-            create::retain(above);
-            if child.is_budgeted()
-                && child.budget.slice.load(Ordering::Relaxed) != child.due_slice()
-            {
+            node::retain(above);
+            if child.is_budgeted() && child.budget.slice.get() != child.due_slice() {
                 tree::each_under(held, child, |node, _| node.update_slice());
             }
         }
@@ -280,7 +278,7 @@ impl ContextMove {
                 sum_up(held, child);
             }
             let charged = if new.is_budgeted() || child.is_budgeted() {
-                child.budget.charged.load(Ordering::Relaxed)
+                child.budget.charged.get()
             } else {
                 0
             };
@@ -298,7 +296,7 @@ impl ContextMove {
             if begins(&child) {
                 tree::unbudgeted_post_order(held, child, |node| node.set_flags(BUDGETED));
             }
-            child.tree.parent.store(above.as_ptr(), Ordering::Relaxed);
+            child.tree.parent.set(above.as_ptr());
         }
         Ok(())
     }
@@ -348,10 +346,9 @@ fn weigh(held: &Held<'_>, top: &ContextNode) {
         if !node.is_budgeted() {
             node.evict_entries();
             let live = Scope::ALL.map(|scope| node.folded_usage(scope).live_bytes);
-            node.budget.charged.store(
-                live.into_iter().fold(0, u64::saturating_add),
-                Ordering::Relaxed,
-            );
+            node.budget
+                .charged
+                .set(live.into_iter().fold(0, u64::saturating_add));
         }
     });
 }
@@ -360,9 +357,7 @@ fn weigh(held: &Held<'_>, top: &ContextNode) {
 fn sum_up(held: &Held<'_>, top: &ContextNode) {
     tree::unbudgeted_post_order(held, top, |node| {
         if let Some(parent) = node.parent().filter(|_| !core::ptr::eq(node, top)) {
-            parent
-                .budget
-                .add(node.budget.charged.load(Ordering::Relaxed));
+            parent.budget.add(node.budget.charged.get());
         }
     });
 }

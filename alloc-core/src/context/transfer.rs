@@ -1,11 +1,11 @@
 //! Moving the charge of blocks from one context to another; the blocks are not touched.
 
 use super::node::{CLOSED, ContextNode};
-use super::refusal::Shortage;
 use super::{Context, ContextHandle};
 use crate::account::{Counts, FOLD_MAX};
 use crate::adapters::HostSource;
 use crate::error::{HostError, Misuse};
+use crate::refusal::Shortage;
 use crate::scope::Scope;
 use crate::sync::Held;
 use crate::threads::with_table;
@@ -49,7 +49,7 @@ pub(crate) fn check_transfer(from: &ContextNode, to: &ContextNode) -> Result<(),
     if core::ptr::eq(from, to) {
         return Err(HostError::Misuse(Misuse::SameContext));
     }
-    if !from.backing.same_as(&to.backing) {
+    if !from.shares_backing(to) {
         return Err(HostError::Misuse(Misuse::OtherBacking));
     }
     if from.scope != to.scope {

@@ -2,10 +2,12 @@
 
 use core::ptr::NonNull;
 
-use super::node::{ABANDONED, CLOSED, ContextNode, DRAINED, ORPHANED, OWNED_BY_PARENT};
+use super::node::{
+    ABANDONED, BUDGETS, CLOSED, ContextNode, DRAINED, FOREIGN, GONE, ORPHANED, OWNED_BY_PARENT,
+};
 use crate::account::{ScopeUsage, Usage};
 use crate::scope::Scope;
-use crate::sync::{AtomicPtr, AtomicU64, Held, Lock, Ordering, fence};
+use crate::sync::{AtomicPtr, AtomicU64, Held, Lock, Ordering, Relaxed as _, fence};
 
 /// The roots of the process, the newest first, linked as siblings are. The lock is held together with no other.
 static ROOTS: (Lock, AtomicPtr<ContextNode>) = (Lock::new(), AtomicPtr::new(core::ptr::null_mut()));
@@ -16,29 +18,23 @@ pub(super) fn list_root(root: NonNull<ContextNode>) {
     let older = ROOTS.1.swap(root.as_ptr(), Ordering::Relaxed);
     // SAFETY: listed roots are alive: a root is unlisted, under the lock held here, before it is freed.
     if let Some(older) = unsafe { older.as_ref() } {
-        older.tree.prev.store(root.as_ptr(), Ordering::Relaxed);
+        older.tree.prev.set(root.as_ptr());
     }
     // SAFETY: the caller's new root.
-    unsafe { root.as_ref() }
-        .tree
-        .next
-        .store(older, Ordering::Relaxed);
+    unsafe { root.as_ref() }.tree.next.set(older);
 }
 
 fn unlist_root(root: &ContextNode) {
     let _held = ROOTS.0.lock();
-    let (newer, older) = (
-        root.tree.prev.load(Ordering::Relaxed),
-        root.tree.next.load(Ordering::Relaxed),
-    );
+    let (newer, older) = (root.tree.prev.get(), root.tree.next.get());
     // SAFETY: as in `list_root`.
     match unsafe { newer.as_ref() } {
-        Some(newer) => newer.tree.next.store(older, Ordering::Relaxed),
-        None => ROOTS.1.store(older, Ordering::Relaxed),
+        Some(newer) => newer.tree.next.set(older),
+        None => ROOTS.1.set(older),
     }
     // SAFETY: as in `list_root`.
     if let Some(older) = unsafe { older.as_ref() } {
-        older.tree.prev.store(newer, Ordering::Relaxed);
+        older.tree.prev.set(newer);
     }
 }
 
@@ -46,10 +42,10 @@ fn unlist_root(root: &ContextNode) {
 /// lock that is held stays as it is.
 pub(crate) fn recharge() {
     ROOTS.0.reset();
-    let mut at = ROOTS.1.load(Ordering::Relaxed);
+    let mut at = ROOTS.1.get();
     // SAFETY: as in `list_root`; the process has no other thread.
     while let Some(root) = unsafe { at.as_ref() } {
-        if root.has_budgets()
+        if root.uses(BUDGETS)
             && let Some(held) = root.tree_lock.try_lock()
             && let Some(_budget) = root.budget_lock.try_lock()
         {
@@ -59,7 +55,7 @@ pub(crate) fn recharge() {
                 {
                     let lost = Scope::ALL.map(|scope| node.closed_children.sum(scope).live_bytes);
                     let charged = lost.into_iter().fold(live, u64::saturating_add);
-                    node.budget.charged.store(charged, Ordering::Relaxed);
+                    node.budget.charged.set(charged);
                 }
             });
             post_order(
@@ -68,14 +64,12 @@ pub(crate) fn recharge() {
                 |_| true,
                 |node| {
                     if let Some(parent) = node.parent().filter(|parent| parent.is_budgeted()) {
-                        parent
-                            .budget
-                            .add(node.budget.charged.load(Ordering::Relaxed));
+                        parent.budget.add(node.budget.charged.get());
                     }
                 },
             );
         }
-        at = root.tree.next.load(Ordering::Relaxed);
+        at = root.tree.next.get();
     }
 }
 
@@ -87,22 +81,18 @@ pub(super) fn link(above: NonNull<ContextNode>, new: NonNull<ContextNode>) {
     let child = unsafe { new.as_ref() };
     let _held = parent.root().tree_lock.lock();
     // Pointers to the whole node, not ones made from a reference: the node is freed through one of these.
-    child.tree.parent.store(above.as_ptr(), Ordering::Relaxed);
+    child.tree.parent.set(above.as_ptr());
     put_first(parent, new, new);
     // A parent that was closed meanwhile closes its new child as well.
-    let inherited = parent.flags() & (CLOSED | ABANDONED);
-    if inherited != 0 {
-        child.set_flags(inherited);
+    if parent.flags() & CLOSED != 0 {
+        child.set_flags(CLOSED);
     }
-    if child.flags() & ABANDONED != 0 && child.backing.dies_with(&parent.backing) {
-        child.backing.abandon();
+    if parent.flags() & ABANDONED != 0 && child.backing.dies_with(parent.backing) {
+        child.set_flags(ABANDONED);
     }
     // A limit above may have changed since the child was made.
     if child.is_budgeted() {
-        child
-            .budget
-            .slice
-            .store(child.due_slice(), Ordering::Relaxed);
+        child.budget.slice.set(child.due_slice());
     }
 }
 
@@ -120,16 +110,16 @@ pub(super) fn unlink(node: &ContextNode) -> Option<NonNull<ContextNode>> {
     // SAFETY: the node's own reference on its parent.
     let parent = unsafe { above.as_ref() };
     detach(parent, node, node);
-    if node.has_foreign() || node.has_gone() {
-        parent.note_gone();
+    if node.uses(FOREIGN) || node.uses(GONE) {
+        parent.note(GONE);
         parent.foreign.inherit(&node.foreign);
     }
     for (scope, own) in Scope::ALL.into_iter().zip(usage) {
         if node.counts_in(scope) {
-            parent.note_gone();
+            parent.note(GONE);
             parent.closed_children.add(scope, &own);
         }
-        if node.has_gone() {
+        if node.uses(GONE) {
             let below = node.closed_children.sum(scope);
             parent.closed_children.add(scope, &below);
         }
@@ -143,46 +133,34 @@ pub(super) fn put_first(
     newest: NonNull<ContextNode>,
     oldest: NonNull<ContextNode>,
 ) {
-    let first = parent.tree.first_child.load(Ordering::Relaxed);
+    let first = parent.tree.first_child.get();
     // SAFETY: linked nodes are alive: a node is unlinked, under the lock held here, before it is freed.
     match unsafe { first.as_ref() } {
-        Some(first) => first.tree.prev.store(oldest.as_ptr(), Ordering::Relaxed),
-        None => parent
-            .tree
-            .last_child
-            .store(oldest.as_ptr(), Ordering::Relaxed),
+        Some(first) => first.tree.prev.set(oldest.as_ptr()),
+        None => parent.tree.last_child.set(oldest.as_ptr()),
     }
     // SAFETY: the chain's nodes are about to be linked, hence alive.
-    unsafe { oldest.as_ref() }
-        .tree
-        .next
-        .store(first, Ordering::Relaxed);
-    // SAFETY: as above.
+    unsafe { oldest.as_ref() }.tree.next.set(first);
+    // SAFETY: linked nodes are alive, see `put_first`.
     unsafe { newest.as_ref() }
         .tree
         .prev
-        .store(core::ptr::null_mut(), Ordering::Relaxed);
-    parent
-        .tree
-        .first_child
-        .store(newest.as_ptr(), Ordering::Relaxed);
+        .set(core::ptr::null_mut());
+    parent.tree.first_child.set(newest.as_ptr());
 }
 
 /// Unlinks a chain of siblings from the children of `parent`. The tree lock is held.
 pub(super) fn detach(parent: &ContextNode, newest: &ContextNode, oldest: &ContextNode) {
-    let (newer, older) = (
-        newest.tree.prev.load(Ordering::Relaxed),
-        oldest.tree.next.load(Ordering::Relaxed),
-    );
+    let (newer, older) = (newest.tree.prev.get(), oldest.tree.next.get());
     // SAFETY: linked nodes are alive, see `put_first`.
     match unsafe { newer.as_ref() } {
-        Some(newer) => newer.tree.next.store(older, Ordering::Relaxed),
-        None => parent.tree.first_child.store(older, Ordering::Relaxed),
+        Some(newer) => newer.tree.next.set(older),
+        None => parent.tree.first_child.set(older),
     }
-    // SAFETY: as above.
+    // SAFETY: linked nodes are alive, see `put_first`.
     match unsafe { older.as_ref() } {
-        Some(older) => older.tree.prev.store(newer, Ordering::Relaxed),
-        None => parent.tree.last_child.store(newer, Ordering::Relaxed),
+        Some(older) => older.tree.prev.set(newer),
+        None => parent.tree.last_child.set(newer),
     }
 }
 
@@ -203,7 +181,7 @@ pub(super) fn each_under(
     loop {
         visit(at, depth);
         // SAFETY: linked nodes are alive, see `put_first`.
-        if let Some(child) = unsafe { at.tree.last_child.load(Ordering::Relaxed).as_ref() } {
+        if let Some(child) = unsafe { at.tree.last_child.get().as_ref() } {
             (at, depth) = (child, depth.saturating_add(1));
             continue;
         }
@@ -212,7 +190,7 @@ pub(super) fn each_under(
                 return;
             }
             // SAFETY: linked nodes are alive, see `put_first`.
-            if let Some(sibling) = unsafe { at.tree.prev.load(Ordering::Relaxed).as_ref() } {
+            if let Some(sibling) = unsafe { at.tree.prev.get().as_ref() } {
                 at = sibling;
                 break;
             }
@@ -248,10 +226,7 @@ fn post_order(
     let mut at = down(top);
     loop {
         // SAFETY: linked nodes are alive, see `put_first`. Read before the visit, which may make the node budgeted.
-        let (next, parent) = (
-            unsafe { at.tree.next.load(Ordering::Relaxed).as_ref() },
-            at.parent(),
-        );
+        let (next, parent) = (unsafe { at.tree.next.get().as_ref() }, at.parent());
         visit(at);
         if core::ptr::eq(at, top) {
             return;
@@ -267,7 +242,7 @@ fn post_order(
 /// The node's children, newest first. The tree lock is held.
 pub(super) fn children(node: &ContextNode) -> impl Iterator<Item = &ContextNode> {
     // SAFETY: linked nodes are alive, see `put_first`.
-    let at = |link: &AtomicPtr<ContextNode>| unsafe { link.load(Ordering::Relaxed).as_ref() };
+    let at = |link: &AtomicPtr<ContextNode>| unsafe { link.get().as_ref() };
     core::iter::successors(at(&node.tree.first_child), move |child| {
         at(&child.tree.next)
     })
@@ -305,9 +280,8 @@ pub(super) fn next_to_drain(
     loop {
         // SAFETY: linked nodes are alive, see `put_first`.
         let node = unsafe { at.as_ref() };
-        let busy =
-            node.flags() & OWNED_BY_PARENT != 0 || !node.owned.load(Ordering::Relaxed).is_null();
-        if (at == top || busy) && super::create::retain_living(node) {
+        let busy = node.flags() & OWNED_BY_PARENT != 0 || !node.owned.get().is_null();
+        if (at == top || busy) && super::node::retain_living(node) {
             return at;
         }
         node.set_flags(DRAINED);
@@ -320,10 +294,7 @@ fn lowest(mut at: NonNull<ContextNode>) -> NonNull<ContextNode> {
     loop {
         match undrained(
             // SAFETY: linked nodes are alive, see `put_first`.
-            unsafe { at.as_ref() }
-                .tree
-                .first_child
-                .load(Ordering::Relaxed),
+            unsafe { at.as_ref() }.tree.first_child.get(),
         ) {
             Some(child) => at = child,
             None => return at,
@@ -335,7 +306,7 @@ fn lowest(mut at: NonNull<ContextNode>) -> NonNull<ContextNode> {
 fn past(done: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
     // SAFETY: linked nodes are alive, see `put_first`.
     let done = unsafe { done.as_ref() };
-    match undrained(done.tree.next.load(Ordering::Relaxed)) {
+    match undrained(done.tree.next.get()) {
         Some(older) => Some(lowest(older)),
         None => done.parent_ptr(),
     }
@@ -357,7 +328,7 @@ pub(super) fn find_sibling(
         if wanted(node) {
             return NonNull::new(at);
         }
-        at = node.tree.next.load(Ordering::Relaxed);
+        at = node.tree.next.get();
     }
     None
 }
@@ -375,9 +346,8 @@ pub(super) fn end_of_drain(node: &ContextNode) -> bool {
 pub(super) fn abandon(top: &ContextNode) {
     each(top, |node, _| {
         node.set_flags(CLOSED);
-        if node.backing.dies_with(&top.backing) {
+        if node.backing.dies_with(top.backing) {
             node.set_flags(ABANDONED);
-            node.backing.abandon();
         }
     });
 }
@@ -424,13 +394,13 @@ pub(super) fn subtree_usage_under(held: &Held<'_>, top: &ContextNode) -> Usage {
                 *place = place.plus(&node.usage(scope));
             }
         }
-        if node.has_foreign() {
+        if node.uses(FOREIGN) {
             sum.add(
                 &[ScopeUsage::default(); Scope::COUNT],
                 &node.foreign.usage(),
             );
         }
-        if node.has_gone() {
+        if node.uses(GONE) {
             let gone = gone_usage(node);
             sum.add(&gone.scopes, &gone.foreign);
         }
@@ -449,21 +419,15 @@ impl super::node::ClosedSums {
             (&self.lost_blocks, gone.live_blocks),
         ] {
             if let Some(cell) = cells.get(at) {
-                cell.store(
-                    cell.load(Ordering::Relaxed).wrapping_add(by),
-                    Ordering::Relaxed,
-                );
+                cell.set(cell.get().wrapping_add(by));
             }
         }
     }
 
     /// The sums of ended children for `scope`; `live_*` are their lost bytes and blocks.
     fn sum(&self, scope: Scope) -> ScopeUsage {
-        let read = |cells: &[AtomicU64; Scope::COUNT]| {
-            cells
-                .get(scope.index())
-                .map_or(0, |c| c.load(Ordering::Relaxed))
-        };
+        let read =
+            |cells: &[AtomicU64; Scope::COUNT]| cells.get(scope.index()).map_or(0, |c| c.get());
         ScopeUsage {
             live_bytes: read(&self.lost_bytes),
             live_blocks: read(&self.lost_blocks),

@@ -9,45 +9,30 @@
 #![forbid(unsafe_code)]
 
 use super::{ForeignKind, ForeignUsage};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, Relaxed as _};
 
 /// See the file's head.
+#[derive(Default)]
 pub(crate) struct ForeignCells {
     own: [Own; ForeignKind::COUNT],
     /// Written under the root's tree lock.
     gone: [Gone; ForeignKind::COUNT],
 }
 
+#[derive(Default)]
 struct Own {
     live: AtomicU64,
     peak: AtomicU64,
     total: AtomicU64,
 }
 
+#[derive(Default)]
 struct Gone {
     total: AtomicU64,
     lost: AtomicU64,
 }
 
 impl ForeignCells {
-    pub(crate) const fn new() -> Self {
-        Self {
-            own: [const {
-                Own {
-                    live: AtomicU64::new(0),
-                    peak: AtomicU64::new(0),
-                    total: AtomicU64::new(0),
-                }
-            }; ForeignKind::COUNT],
-            gone: [const {
-                Gone {
-                    total: AtomicU64::new(0),
-                    lost: AtomicU64::new(0),
-                }
-            }; ForeignKind::COUNT],
-        }
-    }
-
     fn own(&self, kind: ForeignKind) -> &Own {
         let [executable, heap, mapping] = &self.own;
         match kind {
@@ -89,12 +74,12 @@ impl ForeignCells {
     /// The declarations of this context. During another thread's declaration the peak and total may lag, but are at least the live bytes.
     pub(crate) fn usage(&self) -> [ForeignUsage; ForeignKind::COUNT] {
         self.own.each_ref().map(|own| {
-            let live_bytes = own.live.load(Ordering::Relaxed);
-            let peak_bytes = own.peak.load(Ordering::Relaxed).max(live_bytes);
+            let live_bytes = own.live.get();
+            let peak_bytes = own.peak.get().max(live_bytes);
             ForeignUsage {
                 live_bytes,
                 peak_bytes,
-                total_bytes: own.total.load(Ordering::Relaxed).max(peak_bytes),
+                total_bytes: own.total.get().max(peak_bytes),
             }
         })
     }
@@ -102,9 +87,9 @@ impl ForeignCells {
     /// The sums of ended children; live bytes are lost, because they can no longer be withdrawn.
     pub(crate) fn gone(&self) -> [ForeignUsage; ForeignKind::COUNT] {
         self.gone.each_ref().map(|gone| ForeignUsage {
-            live_bytes: gone.lost.load(Ordering::Relaxed),
+            live_bytes: gone.lost.get(),
             peak_bytes: 0,
-            total_bytes: gone.total.load(Ordering::Relaxed),
+            total_bytes: gone.total.get(),
         })
     }
 
@@ -113,10 +98,7 @@ impl ForeignCells {
         for ((gone, own), below) in self.gone.iter().zip(child.usage()).zip(child.gone()) {
             let sum = own.plus(&below);
             for (cell, by) in [(&gone.total, sum.total_bytes), (&gone.lost, sum.live_bytes)] {
-                cell.store(
-                    cell.load(Ordering::Relaxed).saturating_add(by),
-                    Ordering::Relaxed,
-                );
+                cell.set(cell.get().saturating_add(by));
             }
         }
     }

@@ -1,18 +1,14 @@
 //! Foreign memory: memory from elsewhere, declared at a context and counted apart from routed memory.
 
-#[cfg(feature = "bumpalo")]
-mod bump;
 mod cells;
 mod usage;
 
 use core::fmt;
 
-#[cfg(feature = "bumpalo")]
-pub use bump::ForeignBump;
 pub(crate) use cells::ForeignCells;
 pub use usage::{ForeignKind, ForeignUsage};
 
-use crate::context::{ContextHandle, ContextNode, ContextRef};
+use crate::context::{ContextHandle, ContextNode, ContextRef, FOREIGN};
 use crate::error::{HostError, Misuse};
 use crate::host::{Notice, NoticeEvent, NoticeKind};
 
@@ -171,7 +167,7 @@ impl ContextNode {
 
     /// As [`ForeignCells::declare`](cells::ForeignCells::declare), noted.
     fn count_foreign(&self, kind: ForeignKind, bytes: u64) -> bool {
-        self.note_foreign();
+        self.note(FOREIGN);
         self.foreign.declare(kind, bytes)
     }
 
@@ -190,7 +186,7 @@ impl ContextNode {
     /// Notifies the allocator of memory for generated code, the only kind that Vulkan has a notification for.
     fn notify_declared(&self, event: NoticeEvent, kind: ForeignKind, bytes: usize) {
         if kind == ForeignKind::Executable && bytes > 0 {
-            self.backing.notify(Notice {
+            self.backing().notify(Notice {
                 event,
                 kind: NoticeKind::Executable,
                 bytes,
@@ -209,6 +205,6 @@ impl ContextNode {
             NoticeEvent::Allocated => self.count_foreign(kind, bytes),
             NoticeEvent::Freed => self.foreign.subtract(kind, bytes),
         };
-        self.backing.notify(notice);
+        self.backing().notify(notice);
     }
 }

@@ -63,14 +63,6 @@ impl ContextHandle {
         check_transfer(source, node)?;
         loop {
             let (theirs, ours) = table::lock_both(source, node);
-            if theirs
-                .as_ref()
-                .is_some_and(|table| table.is_ended_elsewhere())
-            {
-                return Err(HostError::Closed {
-                    context: source.id(),
-                });
-            }
             if theirs.as_ref().is_some_and(|table| table.is_held()) {
                 return Err(HostError::Misuse(Misuse::Held));
             }

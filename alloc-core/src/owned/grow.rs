@@ -5,22 +5,16 @@ use core::cell::Cell;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 
-use super::slot::{List, ValueSlot};
-use super::table::{ValueTable, lock, of};
-use crate::context::ContextNode;
+use super::slot::{List, ValueSlot, ValueType};
+use super::table::{Put, Segment, ValueTable, lock, of};
+use crate::context::{CLOSED, ContextNode};
 use crate::error::HostError;
-use crate::sync::{AtomicU64, AtomicUsize, Lock, Ordering, fence};
+use crate::sync::{AtomicU64, Lock, Ordering, Relaxed as _, fence};
 
 /// Slots of the first segment, which lies behind the table itself.
 const MIN_SEGMENT: u32 = 8;
 /// Slots of the largest segment.
 const MAX_SEGMENT: u32 = 256;
-
-/// A segment's head, followed by its slots.
-pub(super) struct Segment {
-    older: *mut Segment,
-    slots: u32,
-}
 
 /// A table and its first slots, in one block.
 #[repr(C)]
@@ -29,13 +23,27 @@ struct First {
     slots: [MaybeUninit<ValueSlot>; MIN_SEGMENT as usize],
 }
 
-/// Creates the table, or adds a segment.
-#[cold]
-pub(super) fn grow(node: &ContextNode) -> Result<(), HostError> {
-    grow_by(node, 1)
+/// Gives a value its slot, making room where there is none.
+pub(super) fn put(
+    node: &ContextNode,
+    value: NonNull<u8>,
+    kind: &'static ValueType,
+) -> Result<Put, HostError> {
+    loop {
+        if let Some(table) = lock(node) {
+            if node.flags() & CLOSED != 0 {
+                return Err(HostError::Closed { context: node.id() });
+            }
+            if let Some(put) = table.put(value, kind) {
+                return Ok(put);
+            }
+        }
+        grow_by(node, 1)?;
+    }
 }
 
 /// Makes room for `missing` more values, or for none.
+#[cold]
 pub(super) fn grow_by(node: &ContextNode, missing: usize) -> Result<(), HostError> {
     let Some(size) = segment_size(node, missing)? else {
         return begin(node);
@@ -122,16 +130,9 @@ fn segment_size(node: &ContextNode, missing: usize) -> Result<Option<u32>, HostE
 
 impl ValueTable {
     fn own(&self, layout: Layout) {
-        self.own_bytes.store(
-            self.own_bytes
-                .load(Ordering::Relaxed)
-                .wrapping_add(layout.size() as u64),
-            Ordering::Relaxed,
-        );
-        self.own_blocks.store(
-            self.own_blocks.load(Ordering::Relaxed).wrapping_add(1),
-            Ordering::Relaxed,
-        );
+        self.own_bytes
+            .set(self.own_bytes.get().wrapping_add(layout.size() as u64));
+        self.own_blocks.set(self.own_blocks.get().wrapping_add(1));
     }
 }
 
@@ -154,11 +155,8 @@ fn begin(node: &ContextNode) -> Result<(), HostError> {
         live_len: Cell::new(0),
         doomed: List::new(),
         holds: Cell::new(0),
-        ender: AtomicUsize::new(0),
-        held_at_end: Cell::new(false),
         segments: Cell::new(ptr::null_mut()),
         next_size: Cell::new(MIN_SEGMENT * 2),
-        markers: Cell::new(0),
         bytes: AtomicU64::new(0),
         blocks: AtomicU64::new(0),
         own_bytes: AtomicU64::new(0),
@@ -191,7 +189,7 @@ fn segment(size: u32) -> Option<(Layout, usize)> {
 
 /// Frees the table's memory. The node has no reference and owns no value.
 pub(crate) fn free_table(node: &ContextNode) {
-    if node.owned.load(Ordering::Relaxed).is_null() {
+    if node.owned.get().is_null() {
         return;
     }
     let first = {
@@ -213,7 +211,7 @@ pub(crate) fn free_table(node: &ContextNode) {
             unsafe { node.deallocate(block.cast(), layout, node.scope) };
         }
     }
-    // SAFETY: as above; the table stands at the block's beginning.
+    // SAFETY: the node's own table, used no more; it stands at the block's beginning.
     unsafe { node.deallocate(first.cast(), Layout::new::<First>(), node.scope) };
 }
 

@@ -65,7 +65,7 @@ impl<'c> SlotReference<'c> {
         let before = slot.holds.get();
         let holds = more(before).ok_or(HostError::Misuse(Misuse::Held))?;
         slot.holds.set(holds);
-        table.note_hold();
+        table.holds.set(table.holds.get().wrapping_add(1));
         Ok(Self {
             node,
             slot: id.slot(),
@@ -155,7 +155,7 @@ impl<T> Deref for HoldMut<'_, T> {
 impl<T> DerefMut for HoldMut<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and the guard is borrowed mutably.
+        // SAFETY: held by this guard alone, which is borrowed mutably.
         unsafe { self.value.as_mut() }
     }
 }

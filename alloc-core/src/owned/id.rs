@@ -26,7 +26,7 @@ pub struct Owned<T> {
 
 // SAFETY: an id gives no access; only the context reads the slot, under its lock.
 unsafe impl<T> Send for Owned<T> {}
-// SAFETY: as above.
+// SAFETY: an id gives no access; only the context reads the slot, under its lock.
 unsafe impl<T> Sync for Owned<T> {}
 
 impl<T> Owned<T> {

@@ -4,8 +4,7 @@
 //!   live list:   newest | added later .. | marker | older .. | oldest
 //! ```
 //! A marker is a slot without a value on the stack of the thread that clears the context: it allocates nothing and uses no slot of the table.
-//! Other walks skip it. It is unlinked with its [`PlacedMarker`], or when a thread begins to end the context and from then on has the list
-//! for itself.
+//! Other walks skip it. It is unlinked with its [`PlacedMarker`].
 
 use core::cell::Cell;
 use core::iter::successors;
@@ -13,7 +12,6 @@ use core::iter::successors;
 use super::slot::ValueSlot;
 use super::table::{self, RemovedValue};
 use crate::context::ContextNode;
-use crate::sync::Ordering;
 
 /// See the file's head.
 pub(crate) struct Marker(ValueSlot);
@@ -23,18 +21,15 @@ impl Marker {
         Self(ValueSlot::new())
     }
 
-    /// Links the marker before the newest value of the node, if the node has values and is not ending.
+    /// Links the marker before the newest value of the node, if the node has values.
     pub(crate) fn mark<'m>(&'m self, node: &'m ContextNode) -> PlacedMarker<'m> {
         let marked = PlacedMarker {
             node,
             slot: &self.0,
             linked: Cell::new(false),
         };
-        if let Some(table) = table::lock(node)
-            && table.ender.load(Ordering::Relaxed) == 0
-        {
+        if let Some(table) = table::lock(node) {
             table.live.push(marked.slot);
-            table.markers.set(table.markers.get().wrapping_add(1));
             marked.linked.set(true);
         }
         marked
@@ -57,15 +52,8 @@ impl PlacedMarker<'_> {
     }
 
     fn next(&self) -> Option<RemovedValue> {
-        let table = table::lock(self.node).filter(|table| !table.is_ended_elsewhere())?;
-        let newest = if table.ender.load(Ordering::Relaxed) != 0 {
-            // This thread is ending the context: no value can have been added later.
-            table.live.newest()
-        } else if self.linked.get() {
-            self.slot.older()
-        } else {
-            None
-        };
+        let table = table::lock(self.node)?;
+        let newest = self.slot.older().filter(|_| self.linked.get());
         let (slot, kind) = successors(newest, |slot| slot.older())
             .find_map(|slot| Some((slot, slot.kind.get().filter(|_| slot.is_free_to_go())?)))?;
         Some(table.remove(slot, kind))
@@ -77,10 +65,7 @@ impl Drop for PlacedMarker<'_> {
         if self.linked.get()
             && let Some(table) = table::lock(self.node)
         {
-            table.markers.set(table.markers.get().wrapping_sub(1));
-            if table.ender.load(Ordering::Relaxed) == 0 {
-                table.live.unlink(self.slot);
-            }
+            table.live.unlink(self.slot);
         }
     }
 }

@@ -15,7 +15,7 @@ pub use hold::{Hold, HoldMut};
 pub use id::Owned;
 pub(crate) use marker::{Marker, PlacedMarker};
 use slot::{DOOMED, ValueSlot, ValueType};
-use table::{Locked, Put, RemovedValue};
+use table::{Locked, RemovedValue};
 pub(crate) use table::{ValueTable, bytes_freed_with};
 
 use core::alloc::Layout;
@@ -71,23 +71,6 @@ impl ContextHandle {
                 error: node.refusal(layout, node.scope),
             });
         };
-        // Both branches return a `Put`, from which the id is made here, so that it can stay in registers.
-        let put = match table::put_here(node, block, value) {
-            Ok(put) => put,
-            Err(value) => self.own_with_growth(block, value)?,
-        };
-        Ok(Owned::new(node.id(), &put))
-    }
-
-    /// Adds the value with a larger table, or returns it.
-    #[cold]
-    #[inline(never)]
-    fn own_with_growth<T: Send + 'static>(
-        &self,
-        block: NonNull<u8>,
-        value: T,
-    ) -> Result<Put, Rejected<T, HostError>> {
-        let node = self.node();
         // SAFETY: the new block is as large and as aligned as a `T`.
         unsafe { block.cast::<T>().write(value) };
         // If the allocator unwinds, the value is destroyed and its block freed.
@@ -96,17 +79,15 @@ impl ContextHandle {
             value: block,
             kind: ValueType::of::<T>(),
         };
-        let put = table::put(node, block, unlisted.kind);
+        let put = grow::put(node, block, unlisted.kind);
         core::mem::forget(unlisted);
-        put.map_err(|error| {
-            // SAFETY: written above.
-            let value = unsafe {
-                RemovedValue {
-                    value: block,
-                    kind: ValueType::of::<T>(),
-                }
-                .into_value(node)
+        put.map(|put| Owned::new(node.id(), &put)).map_err(|error| {
+            let removed = RemovedValue {
+                value: block,
+                kind: ValueType::of::<T>(),
             };
+            // SAFETY: a `T` was written above.
+            let value = unsafe { removed.into_value(node) };
             Rejected { value, error }
         })
     }
@@ -136,9 +117,7 @@ impl ContextHandle {
     /// How many values this context owns. O(1).
     #[must_use]
     pub fn owned_values(&self) -> usize {
-        table::lock(self.node())
-            .filter(|table| !table.is_ended_elsewhere())
-            .map_or(0, |table| table.live_len.get())
+        table::lock(self.node()).map_or(0, |table| table.live_len.get())
     }
 }
 
@@ -195,12 +174,9 @@ fn find<'t, T>(
 #[inline]
 fn look_up<'t, T>(
     node: &ContextNode,
-    table: &'t Locked<'_>,
+    _: &'t Locked<'_>,
     id: Owned<T>,
 ) -> Result<(&'t ValueSlot, &'static ValueType), HostError> {
-    if table.is_ended_elsewhere() {
-        return Err(HostError::Closed { context: node.id() });
-    }
     // SAFETY: only this module makes ids; the id's context is this node, in whose table the slot stays.
     let slot: &'t ValueSlot = unsafe { id.slot().as_ref() };
     match slot.kind.get() {

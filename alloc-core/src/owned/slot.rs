@@ -35,7 +35,7 @@ impl ValueType {
             /// # Safety
             /// `value` is a `T` that nobody uses any more.
             unsafe fn destroy(value: NonNull<u8>) {
-                // SAFETY: forwarded.
+                // SAFETY: this function's contract.
                 unsafe { value.cast::<T>().drop_in_place() }
             }
         }

@@ -3,23 +3,15 @@
 //! ```text
 //!   node.owned -> | lock, lists, counts | 8 slots |   -> | older | 16 slots |   -> .. 256 slots, 256 slots, ..
 //! ```
-//! While the context ends, one thread has the list of live values for itself (`ender`): it takes them out without the lock, one by one;
-//! others are answered that the context is closed, and what they still hold was put on a list of its own before. The destructors
-//! that this thread runs may use the values that are left: in turns with it. Should they take holds, which could reach other threads,
-//! the lock is taken again for each value.
-//!
 //! All of it is memory of the context itself, in its default scope. Slots that were never used lie at the end of the newest
 //! segment; those given back are in a list. Freeing takes no memory.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
 
-use super::grow::{Segment, grow};
 use super::slot::{DOOMED, LAST_GENERATION, List, ValueSlot, ValueType};
-use crate::context::{CLOSED, ContextNode};
-use crate::error::HostError;
-use crate::sync::{AtomicU64, AtomicUsize, Held, Lock, Ordering};
-use crate::threads;
+use crate::context::ContextNode;
+use crate::sync::{AtomicU64, Held, Lock, Ordering, Relaxed as _};
 
 /// See the file's head. All but the atomics is used under the lock.
 pub(crate) struct ValueTable {
@@ -36,20 +28,20 @@ pub(crate) struct ValueTable {
     pub(super) doomed: List,
     /// Holds that are out.
     pub(super) holds: Cell<usize>,
-    /// The thread that destroys the values, once the context has ended; 0 = none. Written under the lock, once.
-    pub(super) ender: AtomicUsize,
-    /// Read and written by that thread alone: a destructor has taken a hold.
-    pub(super) held_at_end: Cell<bool>,
     pub(super) segments: Cell<*mut Segment>,
     pub(super) next_size: Cell<u32>,
-    /// Markers that are out, see `owned::marker`.
-    pub(super) markers: Cell<u32>,
     /// Blocks of the values that go with the context.
     pub(super) bytes: AtomicU64,
     pub(super) blocks: AtomicU64,
     /// Blocks of the table itself.
     pub(super) own_bytes: AtomicU64,
     pub(super) own_blocks: AtomicU64,
+}
+
+/// A segment's head, followed by its slots.
+pub(super) struct Segment {
+    pub(super) older: *mut Segment,
+    pub(super) slots: u32,
 }
 
 /// A value that was taken out of its slot, and the block that it lies in.
@@ -110,52 +102,12 @@ pub(super) fn lock_both<'n>(
 /// Bytes and blocks that go with the node: its values' blocks and the table's own. May be asked under the tree's lock.
 pub(crate) fn bytes_freed_with(node: &ContextNode) -> (u64, u64) {
     of(node).map_or((0, 0), |table| {
-        let read = |one: &AtomicU64, other: &AtomicU64| {
-            one.load(Ordering::Relaxed)
-                .saturating_add(other.load(Ordering::Relaxed))
-        };
+        let read = |one: &AtomicU64, other: &AtomicU64| one.get().saturating_add(other.get());
         (
             read(&table.bytes, &table.own_bytes),
             read(&table.blocks, &table.own_blocks),
         )
     })
-}
-
-/// Moves a value into its block and gives it a slot, where there is one; else gives the value back.
-///
-/// The value is written with the lock held: taking the lock waits for all writes before it, and those into a new block are the slow
-/// ones. A large value would keep others waiting, so it is left to [`put`].
-#[inline]
-pub(super) fn put_here<T>(node: &ContextNode, block: NonNull<u8>, value: T) -> Result<Put, T> {
-    if size_of::<T>() <= 256
-        && let Some(table) = lock(node)
-        && node.flags() & CLOSED == 0
-        && let Some(slot) = table.empty_slot()
-    {
-        // SAFETY: the caller's new block, as large and as aligned as a `T`.
-        unsafe { block.cast::<T>().write(value) };
-        return Ok(table.fill(slot, block, ValueType::of::<T>()));
-    }
-    Err(value)
-}
-
-/// Gives a value its slot, making room where there is none.
-pub(super) fn put(
-    node: &ContextNode,
-    value: NonNull<u8>,
-    kind: &'static ValueType,
-) -> Result<Put, HostError> {
-    loop {
-        if let Some(table) = lock(node) {
-            if node.flags() & CLOSED != 0 {
-                return Err(HostError::Closed { context: node.id() });
-            }
-            if let Some(put) = table.put(value, kind) {
-                return Ok(put);
-            }
-        }
-        grow(node)?;
-    }
 }
 
 impl ValueTable {
@@ -191,22 +143,6 @@ impl ValueTable {
         }
     }
 
-    /// True when the values are another thread's to destroy, and not to be touched any more.
-    #[inline]
-    pub(super) fn is_ended_elsewhere(&self) -> bool {
-        let ender = self.ender.load(Ordering::Relaxed);
-        ender != 0 && ender != threads::id()
-    }
-
-    /// A hold is taken: the lock is held.
-    #[inline]
-    pub(super) fn note_hold(&self) {
-        self.holds.set(self.holds.get().wrapping_add(1));
-        if self.ender.load(Ordering::Relaxed) != 0 {
-            self.held_at_end.set(true);
-        }
-    }
-
     /// How many values there is room for without growing.
     pub(super) fn room(&self) -> usize {
         self.free_len
@@ -221,7 +157,7 @@ impl ValueTable {
         self.fresh.set(slot.wrapping_add(1));
         // SAFETY: one of the newest segment's slots, which nobody has used yet.
         unsafe { slot.write(ValueSlot::new()) };
-        // SAFETY: as above, and written.
+        // SAFETY: one of the newest segment's slots, just written.
         unsafe { slot.as_ref() }
     }
 
@@ -264,40 +200,22 @@ impl ValueTable {
 
     /// Bytes of all values that go with the context, and blocks.
     pub(super) fn values(&self) -> (u64, u64) {
-        (
-            self.bytes.load(Ordering::Relaxed),
-            self.blocks.load(Ordering::Relaxed),
-        )
+        (self.bytes.get(), self.blocks.get())
     }
 
     #[inline]
     fn count(&self, kind: &'static ValueType) {
         let size = kind.layout.size() as u64;
-        self.bytes.store(
-            self.bytes.load(Ordering::Relaxed).wrapping_add(size),
-            Ordering::Relaxed,
-        );
-        self.blocks.store(
-            self.blocks
-                .load(Ordering::Relaxed)
-                .wrapping_add(u64::from(size > 0)),
-            Ordering::Relaxed,
-        );
+        self.bytes.set(self.bytes.get().wrapping_add(size));
+        self.blocks
+            .set(self.blocks.get().wrapping_add(u64::from(size > 0)));
     }
 
     #[inline]
     fn uncount(&self, kind: &'static ValueType) {
         let size = kind.layout.size() as u64;
-        // Nothing is counted any more when the context is ending.
-        self.bytes.store(
-            self.bytes.load(Ordering::Relaxed).saturating_sub(size),
-            Ordering::Relaxed,
-        );
-        self.blocks.store(
-            self.blocks
-                .load(Ordering::Relaxed)
-                .saturating_sub(u64::from(size > 0)),
-            Ordering::Relaxed,
-        );
+        self.bytes.set(self.bytes.get().saturating_sub(size));
+        self.blocks
+            .set(self.blocks.get().saturating_sub(u64::from(size > 0)));
     }
 }

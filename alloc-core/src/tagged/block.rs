@@ -45,7 +45,7 @@ impl TaggedBlock {
     /// See the type.
     #[inline]
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<Self, HostError> {
-        // SAFETY: forwarded.
+        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
         ThreadTable::with(|table| unsafe { self.allocate_on(table, size, fill) })
     }
 
@@ -63,7 +63,7 @@ impl TaggedBlock {
         size: usize,
         fill: Fill,
     ) -> Result<Self, HostError> {
-        // SAFETY: forwarded.
+        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
         let parent = unsafe { self.block() };
         if parent.is_slot() {
             return Err(HostError::Misuse(Misuse::Held));
@@ -88,7 +88,7 @@ impl TaggedBlock {
     /// # Safety
     /// See the type.
     pub unsafe fn resize(self, size: usize) -> Result<Self, HostError> {
-        // SAFETY: forwarded.
+        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
         let block = unsafe { self.block() };
         if block.is_slot() || slot::is_collector(block) {
             return Err(HostError::Misuse(Misuse::Held));
@@ -96,7 +96,7 @@ impl TaggedBlock {
         if block.has(DYING) {
             return Err(HostError::Misuse(Misuse::Dying));
         }
-        // SAFETY: forwarded.
+        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
         unsafe { resize::resize(block, size) }.map(|block| Self(block.payload()))
     }
 
@@ -106,7 +106,7 @@ impl TaggedBlock {
     /// # Safety
     /// See the type. None of the blocks is used after this, and their destructors obey the rules of [`TaggedDestructor`].
     pub unsafe fn free(self) {
-        // SAFETY: forwarded.
+        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
         ThreadTable::with(|table| unsafe { self.free_on(table) });
     }
 
@@ -115,13 +115,13 @@ impl TaggedBlock {
     /// # Safety
     /// As [`free`](Self::free).
     pub unsafe fn free_on(self, table: ThreadTable<'_>) {
-        // SAFETY: forwarded.
+        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
         let block = unsafe { self.block() };
         if block.is_slot() {
-            // SAFETY: forwarded.
-            unsafe { slabs::free(block, table) };
+            // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
+            unsafe { slabs::free(block) };
         } else if !block.has(DYING) {
-            // SAFETY: forwarded.
+            // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
             unsafe { walk::free(block, table) };
         }
     }
@@ -134,9 +134,9 @@ impl TaggedBlock {
     /// # Safety
     /// See the type.
     pub unsafe fn steal(self, parent: Option<Self>) -> bool {
-        // SAFETY: forwarded.
+        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
         let block = unsafe { self.block() };
-        // SAFETY: forwarded.
+        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
         let parent = parent.map(|parent| unsafe { parent.block() });
         tree::steal(block, parent)
     }
@@ -149,9 +149,9 @@ impl TaggedBlock {
     /// # Safety
     /// See the type.
     pub unsafe fn adopt(self, from: Self) -> bool {
-        // SAFETY: forwarded.
+        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
         let block = unsafe { self.block() };
-        // SAFETY: forwarded.
+        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
         let from = unsafe { from.block() };
         tree::adopt(block, from)
     }
@@ -162,7 +162,7 @@ impl TaggedBlock {
     /// See the type.
     #[must_use]
     pub unsafe fn parent(self) -> Option<Self> {
-        // SAFETY: forwarded.
+        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
         let block = unsafe { self.block() };
         let parent = if block.is_slot() {
             // SAFETY: a live slot.
@@ -179,7 +179,7 @@ impl TaggedBlock {
     /// See the type.
     #[must_use]
     pub unsafe fn size(self) -> usize {
-        // SAFETY: forwarded.
+        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
         let block = unsafe { self.block() };
         if block.is_slot() {
             slot::size(block)
@@ -194,7 +194,7 @@ impl TaggedBlock {
     /// See the type.
     #[must_use]
     pub unsafe fn domain(self) -> DomainId {
-        // SAFETY: forwarded.
+        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
         let block = unsafe { self.block() };
         if block.is_slot() {
             // SAFETY: a live slot.
@@ -217,7 +217,7 @@ impl TaggedBlock {
         self,
         destructor: Option<TaggedDestructor>,
     ) -> Result<(), HostError> {
-        // SAFETY: forwarded.
+        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
         let block = unsafe { self.block() };
         if block.is_collected() || slot::is_collector(block) {
             return Err(HostError::Misuse(Misuse::Held));

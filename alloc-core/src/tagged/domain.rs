@@ -34,7 +34,7 @@ use crate::threads::ThreadTable;
 /// let shader = compiler.allocate(0, Fill::Undefined)?;
 /// // SAFETY: the shader is live, and this thread's alone.
 /// let name = unsafe { shader.allocate(16, Fill::Zeros) }?;
-/// // SAFETY: as above.
+/// // SAFETY: both blocks are live.
 /// assert_eq!(unsafe { name.parent() }, Some(shader));
 ///
 /// drop(compiler); // closed; it ends with its last block
@@ -50,7 +50,7 @@ pub struct TaggedDomain {
 
 // SAFETY: a record is changed through atomics, and any thread may use and end its context.
 unsafe impl Send for TaggedDomain {}
-// SAFETY: as above.
+// SAFETY: a shared owner reads atomics and a context, which is `Sync`.
 unsafe impl Sync for TaggedDomain {}
 
 /// The number of a domain in the headers of its blocks. Used again when the domain has ended.
@@ -237,7 +237,7 @@ impl DomainId {
     /// # Safety
     /// The domain has an owner or a live block that stays during the call.
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<TaggedBlock, HostError> {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the domain stays during the call.
         let block =
             ThreadTable::with(|table| unsafe { memory::allocate(self, table, size, fill) })?;
         retain(block);
@@ -309,7 +309,7 @@ impl Drop for Reference {
 /// # Safety
 /// The caller owns one reference, and does not use the record after this.
 unsafe fn release(record: NonNull<DomainRecord>) {
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract: the domain stays during the call.
     if unsafe { is_last(record) } {
         // SAFETY: the last reference was released just now.
         unsafe { end_all(record) };
@@ -340,7 +340,7 @@ unsafe fn end_all(mut record: NonNull<DomainRecord>) {
     loop {
         // SAFETY: the record stays in its place until it is ended below.
         let fallback = unsafe { record.as_ref() }.fallback.map(Reference);
-        // SAFETY: forwarded, or the last reference was released just now.
+        // SAFETY: this function's contract, or the last reference was released just now.
         unsafe { end(record) };
         let Some(fallback) = fallback else { return };
         let fallback = ManuallyDrop::new(fallback).0;

@@ -31,9 +31,9 @@ impl GcBlocks {
     /// The block is live, new, without children, and has [`BLOCK_SIZE`](Self::BLOCK_SIZE) bytes, which have no other use.
     #[must_use]
     pub unsafe fn init(block: TaggedBlock) -> Self {
-        // SAFETY: forwarded.
+        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
         let header = unsafe { block.block() };
-        // SAFETY: forwarded; payloads are aligned to 16.
+        // SAFETY: this function's contract; payloads are aligned to 16.
         unsafe { block.payload().cast().write(SlabLists::new()) };
         header.set_destructor_number(COLLECTOR);
         Self(block)
@@ -62,11 +62,11 @@ impl GcBlocks {
     /// See the type.
     #[inline]
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<TaggedBlock, HostError> {
-        // SAFETY: forwarded.
+        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
         if let Some(new) = unsafe { self.allocate_in_slab(size, fill) } {
             return Ok(new);
         }
-        // SAFETY: forwarded.
+        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
         unsafe { self.allocate_further(size, fill) }
     }
 
@@ -77,12 +77,12 @@ impl GcBlocks {
     /// See the type.
     #[inline]
     pub unsafe fn allocate_in_slab(self, size: usize, fill: Fill) -> Option<TaggedBlock> {
-        // SAFETY: forwarded.
+        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
         let collector = unsafe { self.0.block() };
         if !has_slot_for(collector, size) {
             return None;
         }
-        // SAFETY: forwarded.
+        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
         let new = unsafe { slabs::allocate(collector, size) }?;
         Some(filled(new, size, fill))
     }
@@ -91,17 +91,17 @@ impl GcBlocks {
     /// See the type.
     #[inline(never)]
     unsafe fn allocate_further(self, size: usize, fill: Fill) -> Result<TaggedBlock, HostError> {
-        // SAFETY: forwarded.
+        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
         let collector = unsafe { self.0.block() };
         if has_slot_for(collector, size) {
-            // SAFETY: forwarded.
+            // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
             let new = unsafe { slabs::allocate_in_further(collector, size) }?;
             return Ok(filled(new, size, fill));
         }
         if collector.is_collected() {
             return Err(HostError::Misuse(Misuse::Held));
         }
-        // SAFETY: forwarded.
+        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
         let new = unsafe { self.0.allocate(size, fill) }?;
         // SAFETY: just allocated.
         let block = unsafe { new.block() };
@@ -116,7 +116,7 @@ impl GcBlocks {
     /// # Safety
     /// See the type.
     pub unsafe fn begin_sweep(self) -> bool {
-        // SAFETY: forwarded.
+        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
         let collector = unsafe { self.0.block() };
         if collector.is_collected() {
             return false;
@@ -135,10 +135,10 @@ impl GcBlocks {
     /// See the type.
     #[inline]
     pub unsafe fn mark(self, block: TaggedBlock) {
-        // SAFETY: forwarded.
+        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
         let block = unsafe { block.block() };
         if block.is_collected() {
-            // SAFETY: forwarded.
+            // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
             paint(block, unsafe { self.0.block() });
         }
     }
@@ -148,20 +148,20 @@ impl GcBlocks {
     /// # Safety
     /// See the type; and as [`TaggedBlock::free`] for the unmarked blocks.
     pub unsafe fn end_sweep(self) {
-        // SAFETY: forwarded.
+        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
         ThreadTable::with(|table| unsafe { self.end_sweep_on(table) });
     }
 
     /// # Safety
     /// As [`end_sweep`](Self::end_sweep).
     unsafe fn end_sweep_on(self, table: ThreadTable<'_>) {
-        // SAFETY: forwarded.
+        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
         let collector = unsafe { self.0.block() };
         if collector.is_slot() {
             return;
         }
         if slot::is_collector(collector) {
-            // SAFETY: forwarded.
+            // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
             unsafe { slabs::sweep(collector, table) };
         }
         let is_dead = |block: &Block| {
@@ -180,7 +180,7 @@ impl GcBlocks {
                 dying = block;
             }
         }
-        // SAFETY: forwarded.
+        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
         unsafe { walk::free(dying, table) };
     }
 }

@@ -151,7 +151,7 @@ impl Block {
         // SAFETY: the caller's memory has room for a header here, aligned to 16.
         unsafe { self.0.write(header) };
         if small.is_err() {
-            // SAFETY: forwarded.
+            // SAFETY: this function's contract.
             unsafe { self.set_size(size) };
         }
     }
@@ -200,7 +200,7 @@ impl Block {
     #[inline]
     pub(super) const unsafe fn of_payload(payload: NonNull<u8>) -> Self {
         // A slot's header is never read as one; of the first slot of a slab it begins in the slab's own memory all the same.
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract.
         Self(unsafe { payload.sub(HEADER_SIZE) }.cast())
     }
 

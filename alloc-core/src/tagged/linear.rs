@@ -62,7 +62,7 @@ impl LinearBlocks {
     #[must_use]
     pub unsafe fn init(block: TaggedBlock, first: usize) -> Self {
         let used = FRONT.saturating_add(first.next_multiple_of(ALIGN));
-        // SAFETY: forwarded: the first suballocation ends within the block.
+        // SAFETY: this function's contract: the first suballocation ends within the block.
         let handle = unsafe { Self::init_state(block, used, CHUNK) };
         // SAFETY: the size lies between the state and the handle.
         unsafe { write_size(handle.0, first) };
@@ -85,9 +85,9 @@ impl LinearBlocks {
     /// The block is live, has no other use, and its size is that of [`unsized_block_size`](Self::unsized_block_size).
     #[must_use]
     pub unsafe fn init_unsized(block: TaggedBlock) -> Self {
-        // SAFETY: forwarded.
+        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
         let chunk = unsafe { block.size() }.saturating_sub(FRONT);
-        // SAFETY: forwarded: a block of that size has more than the front.
+        // SAFETY: this function's contract: a block of that size has more than the front.
         unsafe { Self::init_state(block, FRONT, chunk | UNSIZED) }
     }
 
@@ -95,7 +95,7 @@ impl LinearBlocks {
     /// As [`init`](Self::init); the block has at least `used` bytes, and those at least [`FRONT`].
     unsafe fn init_state(block: TaggedBlock, used: usize, chunk: usize) -> Self {
         let payload = block.payload();
-        // SAFETY: forwarded.
+        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
         let size = unsafe { block.size() };
         // SAFETY: the block has that many bytes.
         let at = unsafe { payload.add(used) };
@@ -141,11 +141,11 @@ impl LinearBlocks {
     /// See the type.
     #[inline]
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<NonNull<u8>, HostError> {
-        // SAFETY: forwarded.
+        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
         if let Some(new) = unsafe { self.allocate_in_chunk(size, fill) } {
             return Ok(new);
         }
-        // SAFETY: forwarded.
+        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
         let start = unsafe { self.further_chunk(size) }?;
         // SAFETY: the chunk's first bytes were reserved for this.
         Ok(unsafe { self.place(start, size, fill) })
@@ -158,7 +158,7 @@ impl LinearBlocks {
     /// See the type.
     #[inline]
     pub unsafe fn allocate_in_chunk(self, size: usize, fill: Fill) -> Option<NonNull<u8>> {
-        // SAFETY: forwarded.
+        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
         let state = unsafe { self.state() };
         let need = state.need(size).ok()?;
         let (at, room) = (state.at.get(), state.room.get());
@@ -178,7 +178,7 @@ impl LinearBlocks {
     /// See the type; at `start` are the bytes of [`LinearState::need`], reserved for it.
     #[inline]
     unsafe fn place(self, start: NonNull<u8>, size: usize, fill: Fill) -> NonNull<u8> {
-        // SAFETY: forwarded.
+        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
         let front = unsafe { self.state() }.front();
         // SAFETY: the reserved bytes are that many, and `size` more.
         let new = unsafe { start.add(front) };
@@ -199,13 +199,13 @@ impl LinearBlocks {
     /// See the type.
     #[cold]
     unsafe fn further_chunk(self, size: usize) -> Result<NonNull<u8>, HostError> {
-        // SAFETY: forwarded.
+        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
         let state = unsafe { self.state() };
         let need = state.need(size)?;
-        // SAFETY: forwarded.
+        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
         let block = unsafe { self.block() };
         let length = need.max(state.chunk.get() & !UNSIZED);
-        // SAFETY: forwarded.
+        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
         let chunk = unsafe { block.allocate(length, Fill::Undefined) }?.payload();
         // The chunk with more room becomes the current one, so that a large suballocation does not end a chunk with room left.
         let room = length.saturating_sub(need);
@@ -225,15 +225,15 @@ impl LinearBlocks {
     /// # Safety
     /// See the type; `old` is a suballocation of any linear memory with sizes.
     pub unsafe fn resize(self, old: NonNull<u8>, size: usize) -> Result<NonNull<u8>, HostError> {
-        // SAFETY: forwarded.
+        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
         if unsafe { self.state() }.front() == 0 {
             return Err(HostError::Misuse(Misuse::UnknownSize));
         }
-        // SAFETY: forwarded.
+        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
         let new = unsafe { self.allocate(size, Fill::Undefined) }?;
         // SAFETY: the size of a suballocation stands in front of it.
         let place = unsafe { old.sub(SIZE) };
-        // SAFETY: as above, aligned to 8.
+        // SAFETY: written there when the suballocation was made, aligned to 8.
         let kept = unsafe { place.cast::<usize>().read() }.min(size);
         // SAFETY: both are different suballocations with at least that many bytes.
         unsafe { old.copy_to_nonoverlapping(new, kept) };
@@ -271,9 +271,9 @@ impl LinearState {
 /// # Safety
 /// The 8 bytes in front of `of`, which is aligned to 8, are the caller's.
 unsafe fn write_size(of: NonNull<u8>, size: usize) {
-    // SAFETY: forwarded.
+    // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
     let place = unsafe { of.sub(SIZE) };
-    // SAFETY: forwarded.
+    // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
     unsafe { place.cast::<usize>().write(size) };
 }
 

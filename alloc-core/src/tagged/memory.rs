@@ -4,7 +4,7 @@ use super::domain::{DomainId, DomainRecord, Reference, is_counted, record_of};
 use super::header::{Block, Plan};
 use super::{Fill, tables, tree};
 use crate::error::HostError;
-use crate::sync::Ordering;
+use crate::sync::Relaxed as _;
 use crate::threads::ThreadTable;
 
 /// Allocates a block, neither linked nor counted.
@@ -19,11 +19,11 @@ pub(super) unsafe fn allocate(
     fill: Fill,
 ) -> Result<Block, HostError> {
     if u32::try_from(size).is_err() || fill == Fill::Zeros {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the domain stays during the call.
         return unsafe { allocate_otherwise(domain, size, fill) };
     }
     let plan = Plan::new(size)?;
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract: the domain stays during the call.
     let record = unsafe { record_of(domain) }?;
     let (node, scope) = (record.context.node(), record.scope());
     let Ok(memory) = node.allocate_on(table, plan.layout, scope) else {
@@ -47,7 +47,7 @@ unsafe fn allocate_otherwise(
     fill: Fill,
 ) -> Result<Block, HostError> {
     let plan = Plan::new(size)?;
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract: the domain stays during the call.
     let record = unsafe { record_of(domain) }?;
     match record.allocate(&plan, size, fill) {
         Some(block) => Ok(block),
@@ -86,7 +86,7 @@ pub(super) unsafe fn free_leaves(above: Block, table: ThreadTable<'_>) {
             // SAFETY: live, without children, and no longer linked.
             unsafe { free(child, true, table) };
         } else {
-            // SAFETY: as above, and of the same domain.
+            // SAFETY: live, without children, no longer linked, and of the parent's domain.
             unsafe { record.free(child, table) };
         }
     }
@@ -149,7 +149,7 @@ impl DomainRecord {
         let Some(fallback) = self.fallback.filter(|_| is_for_a_fallback(error)) else {
             return Err(error);
         };
-        self.refused.store(1, Ordering::Relaxed);
+        self.refused.set(1);
         // SAFETY: the domain keeps its fallback.
         let fallback = unsafe { fallback.as_ref() };
         fallback

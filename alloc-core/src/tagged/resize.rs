@@ -15,14 +15,14 @@ use crate::threads::ThreadTable;
 pub(super) unsafe fn resize(block: Block, size: usize) -> Result<Block, HostError> {
     let (old, new) = (Plan::new(block.size())?, Plan::new(size)?);
     if !old.is_alike(&new) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is live, and only this thread uses its tree.
         return unsafe { replace(block, size) };
     }
-    // SAFETY: forwarded; both headers have the same offset.
+    // SAFETY: this function's contract; both headers have the same offset.
     let resized = match unsafe { memory::resize(block, &old, &new) } {
         Ok(resized) => resized,
         Err(error) if !memory::has_fallback(block, error) => return Err(error),
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is live, and only this thread uses its tree.
         Err(_) => return unsafe { replace(block, size) },
     };
     // SAFETY: resized to the plan of this size.

@@ -1,13 +1,13 @@
 //! The slabs of a collector: contiguous slots of all sizes, and lists of free slots.
 //!
-//! A slab is freed with its last slot, except the newest slab, which is reused from its start. Slots are neither split nor joined, because
-//! compilers request few different sizes.
+//! Slots are neither split nor joined, because compilers request few different sizes. A sweep frees the slabs in which it leaves nothing, except
+//! the newest one, which is used again from its start.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
 
 use super::header::{Block, DYING};
-use super::slot::{self, CLASS_COUNT, FIRST, FreeLinks, Slab};
+use super::slot::{self, CLASS_COUNT, FIRST, Slab};
 use super::{Fill, TaggedBlock, tables, walk};
 use crate::error::{HostError, Misuse};
 use crate::threads::ThreadTable;
@@ -33,40 +33,11 @@ impl SlabLists {
         }
     }
 
+    /// Frees a slot that is in no list.
     fn push(&self, slot: Block) {
-        let Some(head) = self.free.get(slot::own_class(slot)) else {
-            return; // no slot is longer
-        };
-        let next = head.replace(Some(slot));
-        let links = FreeLinks {
-            next: Cell::new(next),
-            prev: Cell::new(None),
-        };
-        // SAFETY: every slot has room for the links, and this slot is free.
-        unsafe { slot.payload().cast::<FreeLinks>().write(links) };
-        if let Some(next) = next {
-            // SAFETY: a slot in a list is free, and lies in a live slab.
-            unsafe { slot::links(next) }.prev.set(Some(slot));
-        }
-    }
-
-    /// Removes a free slot from its list.
-    fn remove(&self, slot: Block) {
-        // SAFETY: a slot in a list is free, and lies in a live slab.
-        let links = unsafe { slot::links(slot) };
-        let (next, prev) = (links.next.get(), links.prev.get());
-        match prev {
-            // SAFETY: as above.
-            Some(prev) => unsafe { slot::links(prev) }.next.set(next),
-            None => {
-                if let Some(head) = self.free.get(slot::own_class(slot)) {
-                    head.set(next);
-                }
-            }
-        }
-        if let Some(next) = next {
-            // SAFETY: as above.
-            unsafe { slot::links(next) }.prev.set(prev);
+        if let Some(head) = self.free.get(slot::own_class(slot)) {
+            slot::set_free(slot, head.get());
+            head.set(Some(slot));
         }
     }
 }
@@ -87,25 +58,19 @@ pub(super) unsafe fn allocate(collector: Block, size: usize) -> Option<Block> {
     if collector.has(DYING) {
         return None;
     }
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract: a live collector with slabs, whose tree only this thread uses.
     let lists = unsafe { lists(collector) };
     let head = lists.free.get(slot::class(size))?;
-    let (slot, slab) = match head.get() {
+    let slot = match head.get() {
         Some(free) => {
-            lists.remove(free);
-            // SAFETY: a slot in a list lies in a live slab.
-            (free, unsafe { slot::slab_of(free) })
+            // SAFETY: a slot in a list is free, and lies in a live slab.
+            head.set(unsafe { slot::next_free(free) });
+            free
         }
-        None => {
-            let newest = lists.newest.get()?;
-            // SAFETY: forwarded.
-            (unsafe { unused(newest, slot::stride(size)) }?, newest)
-        }
+        // SAFETY: a collector's slabs are live.
+        None => unsafe { unused(lists.newest.get()?, slot::stride(size)) }?,
     };
     slot::set_live(slot, size, collector);
-    // SAFETY: as above.
-    let live = unsafe { &slab.as_ref().live };
-    live.set(live.get().wrapping_add(1));
     Some(slot)
 }
 
@@ -124,9 +89,9 @@ pub(super) unsafe fn allocate_in_further(
     if collector.has(DYING) {
         return Err(HostError::Misuse(Misuse::Dying));
     }
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract: a live collector with slabs, whose tree only this thread uses.
     unsafe { further(collector) }?;
-    // SAFETY: forwarded. A slab has room for the longest slot.
+    // SAFETY: this function's contract. A slab has room for the longest slot.
     unsafe { allocate(collector, size) }.ok_or(HostError::Misuse(Misuse::Held))
 }
 
@@ -136,7 +101,7 @@ pub(super) unsafe fn allocate_in_further(
 /// The slab is live.
 #[inline]
 unsafe fn unused(slab: NonNull<Slab>, stride: usize) -> Option<Block> {
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract: a live collector with slabs, whose tree only this thread uses.
     let state = unsafe { slab.as_ref() };
     let at = usize::from(state.used.get());
     let end = at.saturating_add(stride);
@@ -151,7 +116,7 @@ unsafe fn unused(slab: NonNull<Slab>, stride: usize) -> Option<Block> {
 /// # Safety
 /// As [`allocate`].
 unsafe fn further(collector: Block) -> Result<(), HostError> {
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract: a live collector with slabs, whose tree only this thread uses.
     let lists = unsafe { lists(collector) };
     let older = lists.newest.get();
     let bytes = older.map_or(MIN_SLAB, |older| {
@@ -163,62 +128,36 @@ unsafe fn further(collector: Block) -> Result<(), HostError> {
             .min(MAX_SLAB)
     });
     let owner = TaggedBlock::from_payload(collector.payload());
-    // SAFETY: forwarded. A callback of the allocator must not use this tree.
+    // SAFETY: this function's contract. A callback of the allocator must not use this tree.
     let block = unsafe { owner.allocate(bytes, Fill::Undefined) }?;
     let new = block.payload().cast::<Slab>();
     let slab = Slab {
         older: Cell::new(older),
-        newer: Cell::new(None),
         used: Cell::new(FIRST as u16),
         end: bytes as u16,
-        live: Cell::new(0),
     };
     // SAFETY: the block is new, longer than this, and aligned to 16.
     unsafe { new.write(slab) };
-    // SAFETY: as above: a block's payload.
+    // SAFETY: the payload of the new block.
     unsafe { block.block() }.set_destructor_number(tables::SLAB);
-    if let Some(older) = older {
-        // SAFETY: as above.
-        unsafe { older.as_ref() }.newer.set(Some(new));
-    }
     lists.newest.set(Some(new));
     Ok(())
 }
 
-/// Frees a slot. Does nothing if the slot is already free, or if its collector is being freed: then the slot is freed with its slab.
+/// Frees a slot, to be used again. Does nothing if the slot is already free, or if its collector is being freed: then the slot is freed with
+/// its slab.
 ///
 /// # Safety
 /// The slot's slab is live, and only this thread uses its tree. The slot is not used after this.
-pub(super) unsafe fn free(slot: Block, table: ThreadTable<'_>) {
-    // SAFETY: forwarded.
+pub(super) unsafe fn free(slot: Block) {
+    // SAFETY: this function's contract.
     let collector = unsafe { slot::collector(slot) };
-    let Some(collector) = collector.filter(|collector| !collector.has(DYING)) else {
-        return;
-    };
-    if !slot.is_collected() {
-        return;
+    if let Some(collector) =
+        collector.filter(|collector| slot.is_collected() && !collector.has(DYING))
+    {
+        // SAFETY: a live slot has a live collector with slabs.
+        unsafe { lists(collector) }.push(slot);
     }
-    // SAFETY: forwarded.
-    let slab = unsafe { slot::slab_of(slot) };
-    // SAFETY: the slot's slab is live.
-    if unsafe { slab.as_ref() }.live.get() == 1 {
-        // SAFETY: forwarded: this is the last live slot.
-        unsafe { empty(collector, slab, table) };
-    } else {
-        // SAFETY: forwarded.
-        unsafe { free_one(collector, slab, slot) };
-    }
-}
-
-/// # Safety
-/// As [`free`]; the slot is live, in this slab of the collector.
-unsafe fn free_one(collector: Block, slab: NonNull<Slab>, slot: Block) {
-    slot::set_free(slot);
-    // SAFETY: forwarded.
-    let live = unsafe { &slab.as_ref().live };
-    live.set(live.get().wrapping_sub(1));
-    // SAFETY: forwarded.
-    unsafe { lists(collector) }.push(slot);
 }
 
 /// All slots of a slab.
@@ -226,7 +165,7 @@ unsafe fn free_one(collector: Block, slab: NonNull<Slab>, slot: Block) {
 /// # Safety
 /// The slab is live as long as the iterator is used.
 unsafe fn slots(slab: NonNull<Slab>) -> impl Iterator<Item = Block> {
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract: a live collector with slabs, whose tree only this thread uses.
     let used = usize::from(unsafe { slab.as_ref() }.used.get());
     let mut at = FIRST;
     core::iter::from_fn(move || {
@@ -240,42 +179,6 @@ unsafe fn slots(slab: NonNull<Slab>) -> impl Iterator<Item = Block> {
     })
 }
 
-/// Frees a slab whose slots are no longer used.
-///
-/// # Safety
-/// `slab` belongs to `collector`, which is live. No slot of the slab is used after this. Slots that are not marked as free are in no list.
-unsafe fn empty(collector: Block, slab: NonNull<Slab>, table: ThreadTable<'_>) {
-    // SAFETY: forwarded.
-    let lists = unsafe { lists(collector) };
-    // SAFETY: the slab is live until the end of this function.
-    for slot in unsafe { slots(slab) } {
-        if slot.is_collected() {
-            // If the slab stays, a second free of the slot finds it free.
-            slot::set_free(slot);
-        } else {
-            lists.remove(slot);
-        }
-    }
-    // SAFETY: forwarded.
-    let state = unsafe { slab.as_ref() };
-    let Some(newer) = state.newer.get() else {
-        state.used.set(FIRST as u16);
-        state.live.set(0);
-        return;
-    };
-    let older = state.older.get();
-    // SAFETY: a collector's slabs are live.
-    unsafe { newer.as_ref() }.older.set(older);
-    if let Some(older) = older {
-        // SAFETY: as above.
-        unsafe { older.as_ref() }.newer.set(Some(newer));
-    }
-    // SAFETY: a slab is the payload of a block.
-    let block = unsafe { Block::of_payload(slab.cast()) };
-    // SAFETY: nothing refers to the slab any more.
-    unsafe { walk::free(block, table) };
-}
-
 /// Frees all slots that do not have the collector's colour.
 ///
 /// # Safety
@@ -284,41 +187,33 @@ pub(super) unsafe fn sweep(collector: Block, table: ThreadTable<'_>) {
     if collector.has(DYING) {
         return;
     }
-    // SAFETY: forwarded.
-    let mut next = unsafe { lists(collector) }.newest.get();
+    // SAFETY: this function's contract.
+    let lists = unsafe { lists(collector) };
+    // All free slots are put into the lists anew, so that none of a freed slab is left in one.
+    lists.free.iter().for_each(|head| head.set(None));
     let kept = slot::live_bits(collector);
+    let mut newer: Option<&Slab> = None;
+    let mut next = lists.newest.get();
     while let Some(slab) = next {
         // SAFETY: a collector's slabs are live.
-        next = unsafe { slab.as_ref() }.older.get();
-        // SAFETY: as above.
-        if !unsafe { slots(slab) }.any(|slot| slot::bits(slot) == kept) {
-            // SAFETY: forwarded.
-            unsafe { empty(collector, slab, table) };
+        let state = unsafe { slab.as_ref() };
+        next = state.older.get();
+        // SAFETY: the slab is live.
+        let all = || unsafe { slots(slab) };
+        if all().any(|slot| slot::bits(slot) == kept) {
+            all()
+                .filter(|slot| slot::bits(*slot) != kept)
+                .for_each(|slot| lists.push(slot));
+        } else if let Some(newer) = newer {
+            newer.older.set(next);
+            // SAFETY: a slab is the payload of a block.
+            let block = unsafe { Block::of_payload(slab.cast()) };
+            // SAFETY: neither a list nor another slab refers to the slab any more.
+            unsafe { walk::free(block, table) };
             continue;
+        } else {
+            state.used.set(FIRST as u16);
         }
-        // SAFETY: forwarded; a kept slot keeps the slab.
-        unsafe { free_unmarked(collector, slab, kept) };
+        newer = Some(state);
     }
-}
-
-/// Frees the slots of a slab that are neither free nor have these bits.
-///
-/// # Safety
-/// As [`sweep`]; the slab is the collector's.
-unsafe fn free_unmarked(collector: Block, slab: NonNull<Slab>, kept: u16) {
-    // SAFETY: forwarded.
-    let lists = unsafe { lists(collector) };
-    let mut freed = 0_u16;
-    // SAFETY: forwarded.
-    for slot in unsafe { slots(slab) } {
-        let bits = slot::bits(slot);
-        if bits != kept && bits != slot::FREE {
-            slot::set_free(slot);
-            lists.push(slot);
-            freed = freed.wrapping_add(1);
-        }
-    }
-    // SAFETY: forwarded.
-    let live = unsafe { &slab.as_ref().live };
-    live.set(live.get().wrapping_sub(freed));
 }

@@ -19,8 +19,8 @@ pub(super) const MAX_SIZE: usize = 512;
 /// Slots and slabs are multiples of this, and payloads aligned to it.
 const UNIT: usize = 16;
 const TAIL: usize = size_of::<Tail>();
-/// A free slot has room for its [`FreeLinks`].
-const MIN_STRIDE: usize = (TAIL + size_of::<FreeLinks>()).next_multiple_of(UNIT);
+/// A free slot has room for the link to the next one.
+const MIN_STRIDE: usize = (TAIL + size_of::<Option<Block>>()).next_multiple_of(UNIT);
 pub(super) const CLASS_COUNT: usize = class(MAX_SIZE) + 1;
 
 /// In a tail's word: bytes to the next slot, unshifted, because a walk over slots waits for this value.
@@ -67,25 +67,15 @@ pub(super) fn own_class(slot: Block) -> usize {
 #[repr(C)]
 pub(super) struct Slab {
     pub(super) older: Cell<Option<NonNull<Slab>>>,
-    pub(super) newer: Cell<Option<NonNull<Slab>>>,
     /// Offset of the next unused slot, in bytes.
     pub(super) used: Cell<u16>,
     pub(super) end: u16,
-    /// Slots that are not free.
-    pub(super) live: Cell<u16>,
 }
 
-/// Offset of a slab's first slot: behind [`Slab`], with its payload aligned for any size of an address.
-pub(super) const FIRST: usize = (size_of::<Slab>() + TAIL).next_multiple_of(UNIT) - TAIL;
+/// Offset of a slab's first slot, behind [`Slab`]: as many bytes lie in front of its payload as a header has.
+pub(super) const FIRST: usize = 32 - TAIL;
 
-const _: () = assert!((FIRST + TAIL).is_multiple_of(UNIT) && FIRST + TAIL >= 32);
-
-/// The neighbours in a list of free slots, in a free slot's payload.
-#[repr(C)]
-pub(super) struct FreeLinks {
-    pub(super) next: Cell<Option<Block>>,
-    pub(super) prev: Cell<Option<Block>>,
-}
+const _: () = assert!((FIRST + TAIL).is_multiple_of(UNIT) && size_of::<Slab>() <= FIRST);
 
 /// Whether the block is a collector with slabs: it then has a reserved destructor number.
 pub(super) fn is_collector(block: Block) -> bool {
@@ -98,9 +88,9 @@ pub(super) fn is_collector(block: Block) -> bool {
 /// The slab is live, and long enough.
 #[inline]
 pub(super) unsafe fn at(slab: NonNull<Slab>, at: usize) -> Block {
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract: the slot's slab is live.
     let tail = unsafe { slab.cast::<u8>().add(at) };
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract: the slot's slab is live.
     let payload = unsafe { tail.add(TAIL) };
     // SAFETY: at least 32 bytes of the slab lie in front of every payload.
     unsafe { Block::of_payload(payload) }
@@ -111,14 +101,14 @@ pub(super) unsafe fn at(slab: NonNull<Slab>, at: usize) -> Block {
 /// # Safety
 /// The slab has `stride` unused bytes at `place`.
 pub(super) unsafe fn init(slab: NonNull<Slab>, place: usize, stride: usize) -> Block {
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract: the slot's slab is live.
     let slot = unsafe { at(slab, place) };
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract: the slot's slab is live.
     let tail = unsafe { slab.cast::<u8>().add(place) };
     let unit = (place.saturating_add(TAIL) / UNIT) as u32;
     let word = unit << PLACE_SHIFT | stride as u32 & STRIDE_MASK;
     // SAFETY: the slot's first bytes, aligned to 8.
-    unsafe { tail.cast::<Tail>().write(Tail::of_slot(word, FREE)) };
+    unsafe { tail.cast::<Tail>().write(Tail::of_slot(word, 0)) };
     slot
 }
 
@@ -136,9 +126,6 @@ pub(super) fn set_live(slot: Block, size: usize, collector: Block) {
     tail.bits.set(live_bits(collector));
 }
 
-/// The bits of a free slot.
-pub(super) const FREE: u16 = 0;
-
 /// The bits of a live slot in its collector's colour.
 #[inline]
 pub(super) fn live_bits(collector: Block) -> u16 {
@@ -150,17 +137,20 @@ pub(super) fn bits(slot: Block) -> u16 {
     slot.tail().bits.get()
 }
 
-/// Marks a slot as free. Keeps its word, which has the slot's length.
-pub(super) fn set_free(slot: Block) {
-    slot.tail().bits.set(FREE);
+/// Marks a slot as free, and links it to the `next` free one. Keeps its word, which has the slot's length.
+pub(super) fn set_free(slot: Block, next: Option<Block>) {
+    slot.tail().bits.set(0);
+    // SAFETY: every slot has room for the link, and this one is free.
+    unsafe { slot.payload().cast::<Option<Block>>().write(next) };
 }
 
+/// The free slot after this free one.
+///
 /// # Safety
-/// The slot's slab is live.
-pub(super) unsafe fn slab_of(slot: Block) -> NonNull<Slab> {
-    let units = slot.tail().size.get() >> PLACE_SHIFT & PLACE_MASK;
-    // SAFETY: the slab begins that many units before the payload.
-    unsafe { slot.payload().sub(units as usize * UNIT) }.cast()
+/// The slot's slab is live, and the slot is free.
+pub(super) unsafe fn next_free(slot: Block) -> Option<Block> {
+    // SAFETY: written when the slot was freed.
+    unsafe { slot.payload().cast::<Option<Block>>().read() }
 }
 
 /// The block that the slot lies in.
@@ -168,10 +158,11 @@ pub(super) unsafe fn slab_of(slot: Block) -> NonNull<Slab> {
 /// # Safety
 /// The slot's slab is live.
 pub(super) unsafe fn slab(slot: Block) -> Block {
-    // SAFETY: forwarded.
-    let slab = unsafe { slab_of(slot) };
+    let units = slot.tail().size.get() >> PLACE_SHIFT & PLACE_MASK;
+    // SAFETY: the slab begins that many units before the payload.
+    let slab = unsafe { slot.payload().sub(units as usize * UNIT) };
     // SAFETY: a slab is the payload of a block.
-    unsafe { Block::of_payload(slab.cast()) }
+    unsafe { Block::of_payload(slab) }
 }
 
 /// The collector that a slot was allocated by.
@@ -179,13 +170,6 @@ pub(super) unsafe fn slab(slot: Block) -> Block {
 /// # Safety
 /// The slot's slab is live.
 pub(super) unsafe fn collector(slot: Block) -> Option<Block> {
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract: the slot's slab is live.
     tree::parent(unsafe { slab(slot) })
-}
-
-/// # Safety
-/// The slot's slab is live, and the slot is free.
-pub(super) unsafe fn links<'s>(slot: Block) -> &'s FreeLinks {
-    // SAFETY: every slot has room for them, and they are only reached through cells.
-    unsafe { slot.payload().cast::<FreeLinks>().as_ref() }
 }

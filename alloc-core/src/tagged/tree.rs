@@ -99,7 +99,7 @@ fn remove_newest_of(above: Block, older: Option<Block>, grand: Option<Block>) {
     }
 }
 
-/// As [`TaggedBlock::steal`].
+/// As [`TaggedBlock::steal`](super::TaggedBlock::steal).
 pub(super) fn steal(block: Block, above: Option<Block>) -> bool {
     let is_refused = |above: Block| above.is_slot() || is_below(above, block);
     if block.is_slot() || block.has(DYING) || above.is_some_and(is_refused) {
@@ -139,7 +139,7 @@ pub(super) fn recount_children(above: Block, before: Block, now: Block) {
     }
 }
 
-/// As [`TaggedBlock::adopt`].
+/// As [`TaggedBlock::adopt`](super::TaggedBlock::adopt).
 pub(super) fn adopt(above: Block, from: Block) -> bool {
     let is_slot = above.is_slot() || from.is_slot();
     if is_slot || from.has(DYING) || slot::is_collector(from) || is_below(above, from) {
@@ -192,7 +192,7 @@ impl TaggedBlock {
     /// See the type.
     #[must_use]
     pub unsafe fn newest_child(self) -> Option<Self> {
-        // SAFETY: forwarded.
+        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
         let block = unsafe { self.block() };
         if block.is_slot() {
             return None;
@@ -206,7 +206,7 @@ impl TaggedBlock {
     /// See the type.
     #[must_use]
     pub unsafe fn next_older(self) -> Option<Self> {
-        // SAFETY: forwarded.
+        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
         let block = unsafe { self.block() };
         if block.is_slot() {
             return None;

@@ -17,7 +17,7 @@ pub(super) unsafe fn free(top: Block, table: ThreadTable<'_>) {
     let was_counted = domain::is_counted(top, tree::parent(top));
     if top.is_plain_leaf() {
         tree::unlink(top);
-        // SAFETY: forwarded; if it was not counted, its parent belongs to its domain, and is live.
+        // SAFETY: this function's contract; if it was not counted, its parent belongs to its domain, and is live.
         unsafe { memory::free(top, was_counted, table) };
         return;
     }

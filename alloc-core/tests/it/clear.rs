@@ -40,29 +40,6 @@ fn root(witness: &Witness) -> Context {
     unsafe { Context::root(witness, ContextOptions::new("root").scope(Scope::Object)) }.unwrap()
 }
 
-/// The owner that `clear` makes of a left child is its last reference: dropping it frees the record.
-#[test]
-fn clear_with_a_left_child_frees_its_record() {
-    let (witness, log) = (Witness::new(), ClearLog::default());
-    let root = root(&witness);
-    for _ in 0..3 {
-        drop(root.child("empty").unwrap().leave().unwrap());
-    }
-    let owner = root.child("owner of values").unwrap();
-    owner.own(log.value("value")).unwrap();
-    drop(owner.child("below").unwrap().leave().unwrap());
-    drop(owner.leave().unwrap());
-    root.clear();
-    assert_eq!(log.take(), ["value"]);
-    assert_eq!(
-        (root.subtree_usage().total().live_blocks, witness.blocks()),
-        (1, 1),
-        "the root's own record"
-    );
-    root.close_root().unwrap();
-    witness.assert_empty();
-}
-
 /// Owns another value of its kind when it is destroyed, up to `left` times, which a clear that does not end would use up.
 struct Again {
     context: ContextHandle,

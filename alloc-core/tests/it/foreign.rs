@@ -12,7 +12,7 @@ use std::thread;
 use alloc_core::{
     AllocError, AllocatorTraits, Budget, Context, ContextHandle, ContextOptions, Foreign,
     ForeignKind, FromGlobalAlloc, HostAllocator, HostError, Misuse, Notice, NoticeEvent,
-    NoticeKind, Scope, Scoped, Snapshot, TryVec, Usage,
+    NoticeKind, Scope, Scoped, Snapshot, TryVec,
 };
 use testkit::RecordingAllocator;
 
@@ -417,28 +417,6 @@ fn foreign_counts_are_exact_across_threads() {
         .sum();
     assert_eq!((quiet.live_bytes, quiet.total_bytes), (0, total as u64));
     assert!(quiet.peak_bytes > 0 && quiet.peak_bytes <= total as u64);
-    close(root);
-}
-
-#[test]
-fn usage_adds_and_subtracts_what_is_foreign() {
-    let witness = RecordingAllocator::system();
-    let root = root(&witness);
-    let mut declared = Foreign::declare(&root, ForeignKind::Heap, 10).expect("a statement");
-    let constant = root.usage();
-    declared.set_bytes(30).expect("a statement");
-    let heap = |usage: Usage| usage.foreign(ForeignKind::Heap);
-    let rest = heap(root.usage().without(&constant));
-    assert_eq!(
-        (rest.live_bytes, rest.peak_bytes, rest.total_bytes),
-        (20, 20, 20)
-    );
-    let sum = heap(root.usage().plus(&constant));
-    assert_eq!(
-        (sum.live_bytes, sum.peak_bytes, sum.total_bytes),
-        (40, 40, 40)
-    );
-    drop(declared);
     close(root);
 }
 

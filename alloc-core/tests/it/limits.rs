@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
 use alloc_core::{
-    AllocError, Allocator, AllocatorTraits, Budget, Context, ContextOptions, FromGlobalAlloc,
-    HostAllocator, HostError, Misuse, Scope, TryVec,
+    AllocError, AllocatorTraits, Budget, Context, ContextOptions, FromGlobalAlloc, HostAllocator,
+    HostError, Misuse, Scope, TryVec,
 };
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
@@ -202,27 +202,6 @@ fn no_limit_is_no_budget() {
 }
 
 #[test]
-fn growing_with_zeros_is_one_growth() {
-    let root = root();
-    let context = root.child("c").expect("a child");
-    let block = Allocator::allocate(&&context, layout(64))
-        .expect("a block")
-        .cast::<u8>();
-    // SAFETY: the live block with its layout.
-    let grown = unsafe { Allocator::grow_zeroed(&&context, block, layout(64), layout(4096)) }
-        .expect("grown");
-    // SAFETY: inside the block.
-    let tail = unsafe { grown.cast::<u8>().add(64) };
-    // SAFETY: the bytes behind the old ones were zeroed, and nobody writes them meanwhile.
-    let tail = unsafe { std::slice::from_raw_parts(tail.as_ptr(), 4096 - 64) };
-    assert!(tail.iter().all(|byte| *byte == 0));
-    let total = context.usage().total();
-    assert_eq!((total.total_bytes, total.total_blocks), (4096, 1));
-    // SAFETY: the live block with its layout.
-    unsafe { Allocator::deallocate(&&context, grown.cast(), layout(4096)) };
-}
-
-#[test]
 fn an_abandoned_block_is_not_called_aligned_when_it_is_not() {
     let gate = Gate::default();
     // SAFETY: the gate outlives the tree, and frees what is left when it goes.
@@ -282,6 +261,16 @@ fn abandoning_a_type_without_size_cuts_off_all_that_draw_on_it() {
     let below = apart
         .child_with(ContextOptions::new("below").allocator_static(&OTHER))
         .expect("a child");
+    let id = top.own(1_u32).expect("memory");
+    let refused = apart.steal(&top, id);
+    assert_eq!(
+        refused,
+        Err(HostError::Misuse(Misuse::OtherBacking)),
+        "of no size, and another type"
+    );
+    below
+        .steal(&top, id)
+        .expect("one allocator, by another address");
     let blocks = [&top, &apart, &below].map(|context| {
         context
             .try_allocate(layout(64), Scope::Object)

@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 use alloc_core::{
-    AllocError, AllocatorTraits, Arena, Budget, Context, ContextHandle, ContextId, ContextOptions,
-    FromGlobalAlloc, HostAllocator, PointerStatus, Scope, TryVec, with_front, with_requester,
+    AllocError, AllocatorTraits, Budget, Context, ContextHandle, ContextId, ContextOptions,
+    FromGlobalAlloc, HostAllocator, PointerStatus, Scope, with_front, with_requester,
 };
 use debug_guard::{FailingAllocator, Fault};
 
@@ -199,44 +199,6 @@ fn who_does_not_want_to_know_is_not_told() {
     assert_eq!(told, vec![None; CALLS.len()]);
 }
 
-/// Blocks of all sizes come and go through both; every count, every peak and what it may be off are the same.
-#[test]
-fn telling_changes_no_count() {
-    let churn = |host: &'static Asks| {
-        let root = Context::root_static(host, ContextOptions::new("root")).expect("a root");
-        let limited = ContextOptions::new("limited").budget(Budget::limit(1 << 20));
-        let children = [
-            root.child("plain").expect("a child"),
-            root.child_with(limited).expect("a child"),
-        ];
-        let mut usages = Vec::new();
-        for child in &children {
-            let mut live = Vec::new();
-            for n in 0..400_usize {
-                let layout = Layout::from_size_align(1 + n * 37 % 700, 8).expect("a layout");
-                live.push((
-                    child.try_allocate(layout, Scope::Object).expect("a block"),
-                    layout,
-                ));
-                if n % 3 == 0 {
-                    let (block, layout) = live.swap_remove(n * 7 % live.len());
-                    // SAFETY: live.
-                    unsafe { child.free(block, layout, Scope::Object) };
-                }
-                usages.push(child.usage());
-            }
-            for (block, layout) in live {
-                // SAFETY: live.
-                unsafe { child.free(block, layout, Scope::Object) };
-            }
-            usages.push(child.usage());
-        }
-        usages
-    };
-    assert_eq!(churn(&ASKS), churn(&DEAF));
-    TOLD.take();
-}
-
 #[test]
 fn a_child_with_its_own_allocator_tells_that_one() {
     let deaf = Context::root_static(&DEAF, ContextOptions::new("deaf")).expect("a root");
@@ -276,80 +238,6 @@ fn records_and_labels_are_told_as_the_parents_and_a_roots_as_its_own() {
     let (closed, told) = heard(|| root.close_root());
     assert!(closed.is_ok());
     assert_eq!(whose(&told), [("deallocate", id); 2]);
-}
-
-#[test]
-fn arenas_and_collections_tell_their_context() {
-    let root = root();
-    let (first, second) = (
-        root.child("first").expect("a child"),
-        root.child("second").expect("a child"),
-    );
-    let (arena, told) = heard(|| {
-        let arena = Arena::new_in(&first);
-        arena.try_alloc([0_u8; 9]).expect("room");
-        arena
-    });
-    assert_eq!(whose(&told), [("allocate", first.id())]);
-    let arena = arena
-        .move_to(&second)
-        .map_err(|(_, error)| error)
-        .expect("moved");
-    let ((), told) = heard(|| drop(arena));
-    assert_eq!(
-        whose(&told),
-        [("deallocate", second.id())],
-        "its chunk became the second's"
-    );
-
-    let ((), told) = heard(|| {
-        let mut list = TryVec::<u64, &Context>::new_in(&first);
-        list.try_extend_from_slice(&[1, 2]).expect("room");
-    });
-    assert_eq!(
-        whose(&told),
-        [("allocate", first.id()), ("deallocate", first.id())]
-    );
-}
-
-#[test]
-fn owned_values_are_told_as_those_of_whoever_has_them() {
-    let root = root();
-    let (first, second) = (
-        root.child("first").expect("a child"),
-        root.child("second").expect("a child"),
-    );
-    let id = second.own(0_u8).expect("owned");
-    second
-        .destroy(id)
-        .expect("destroyed, and the table is there");
-    let (id, told) = heard(|| first.own([1_u64; 9]).expect("owned"));
-    assert_eq!(
-        whose(&told),
-        [("allocate", first.id()); 2],
-        "its block, and the first's table"
-    );
-    let stolen = second.steal(&first, id).expect("stolen");
-    let (taken, told) = heard(|| second.remove(stolen).expect("there"));
-    assert_eq!(
-        (taken, whose(&told)),
-        ([1; 9], vec![("deallocate", second.id())])
-    );
-}
-
-#[test]
-fn a_moved_context_stays_itself_and_its_record_is_its_new_parents() {
-    let root = root();
-    let (old, new) = (
-        root.child("old").expect("a child"),
-        root.child("new").expect("a child"),
-    );
-    let mut moved = old.child("moved").expect("a child");
-    moved.reparent(&new).expect("moved");
-    let ((), told) = heard(|| all_calls(&moved));
-    assert_eq!(whose(&told), CALLS.map(|call| (call, moved.id())));
-    let ((), told) = heard(|| drop(moved));
-    assert_eq!(whose(&told), [("deallocate", new.id())]);
 }
 
 /// Takes its memory from a context of another tree, as a guard takes its tables.

@@ -119,7 +119,6 @@ fn change(rng: &mut Rng, thing: Thing, to: &Context, moved: &mut Moved) -> Thing
         }
         Thing::Map(mut map) => {
             map.retain(|key, _| key % 2 == 0);
-            let _ = map.try_shrink_to_fit();
             Thing::Map(map)
         }
         Thing::Snapshot(_) | Thing::Page(_) | Thing::Context(_) => thing,

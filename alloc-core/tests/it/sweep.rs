@@ -1,11 +1,11 @@
 //! Law 2 over every public operation: each request behind it is refused once, then that one and all after it.
 //!
-//! The table in `operations` names every public function; one that it lacks fails here.
+//! The scenarios in `operations` call every public function; one that they lack fails here.
 
 use std::cell::Cell;
 use std::path::Path;
 
-use crate::operations::{Operation, Place, run, table};
+use crate::operations::{Place, run, scenarios};
 use debug_guard::{FailingAllocator, Fault};
 use testkit::{MemoryUse, RecordingAllocator, Sweep, Swept, Trial};
 
@@ -20,31 +20,25 @@ fn sweep(refuse: Refuse) -> Sweep<impl Fn(RecordingAllocator) -> Host, Refuse> {
     )
 }
 
-/// Runs the whole table in all places, each operation with every refusal. Returns how many times the backing used a context meanwhile.
+/// Runs the scenarios in all places, each with every refusal. Returns how many times the backing used a context meanwhile.
 fn sweep_all(
     sweep: &Sweep<impl Fn(RecordingAllocator) -> Host, Refuse>,
     of: impl Fn(MemoryUse) -> bool,
     judge: impl Fn(&str, MemoryUse, Swept),
 ) -> u64 {
     let visits = Cell::new(0);
-    for (number, operation) in table::<Staged<'_>>()
+    for (number, scenario) in scenarios::<Staged<'_>>()
         .iter()
         .enumerate()
-        .filter(|(_, operation)| of(operation.takes))
+        .filter(|(_, scenario)| of(scenario.takes))
     {
         for place in Place::ALL {
-            let Operation {
-                names, how, takes, ..
-            } = operation;
-            let name = format!("{} {how} ({place:?})", names.join(", "));
-            // The table again, because its stage lives no longer than the trial.
-            judge(
-                &name,
-                *takes,
-                sweep.run(&name, |trial| {
-                    visits.set(visits.get() + run(trial, &table()[number], place))
-                }),
-            );
+            let name = format!("{} ({place:?})", scenario.name);
+            // The scenarios again, because their stage lives no longer than the trial.
+            let swept = sweep.run(&name, |trial| {
+                visits.set(visits.get() + run(trial, &scenarios()[number], place))
+            });
+            judge(&name, scenario.takes, swept);
         }
     }
     visits.get()
@@ -100,42 +94,14 @@ fn each_request_refused_and_all_after_it() {
     );
 }
 
-fn names() -> impl Iterator<Item = &'static str> {
-    table::<Staged<'_>>()
-        .into_iter()
-        .flat_map(|operation| operation.names)
-        .copied()
-}
-
-/// What takes its memory from the global allocator, because it cannot be told another: no net for routed memory holds it.
-/// `foreign_bump.rs` refuses and watches the global allocator itself. And `after_fork`, which only a process with one thread may call:
-/// vk-layer's tests of row LC9 do, and it takes no memory at all; so for `forgo_thread_locals`, which is for a whole process, and the
-/// reference driver's tests of row RD12. `floor_char_boundary` is arithmetic over a `str`.
-const NOT_ROUTED: &[&str] = &[
-    "ForeignBump::allocation_limit",
-    "ForeignBump::bytes_held",
-    "ForeignBump::context",
-    "ForeignBump::new_in",
-    "ForeignBump::reset",
-    "ForeignBump::set_allocation_limit",
-    "ForeignBump::try_alloc",
-    "ForeignBump::try_alloc_layout",
-    "ForeignBump::try_alloc_slice_copy",
-    "ForeignBump::try_alloc_slice_fill_with",
-    "ForeignBump::try_alloc_str",
-    "ForeignBump::try_with_capacity_in",
-    "after_fork",
-    "floor_char_boundary",
-    "forgo_thread_locals",
-];
+/// `after_fork` is for a process with one thread, and takes no memory at all: vk-layer's tests of row LC9 call it; `forgo_thread_locals` is for
+/// a whole process: the reference driver's tests of row RD12 call it. `floor_char_boundary` is arithmetic over a `str`.
+const NOT_HERE: &[&str] = &["after_fork", "floor_char_boundary", "forgo_thread_locals"];
 
 #[test]
-fn the_table_names_every_public_function() {
-    let names = names().chain(NOT_ROUTED.iter().copied());
-    testkit::assert_every_function_is_named(Path::new(env!("CARGO_MANIFEST_DIR")), names);
-}
-
-#[test]
-fn the_bodies_call_what_the_table_names() {
-    testkit::assert_bodies_call(Path::new(env!("CARGO_MANIFEST_DIR")), names());
+fn the_scenarios_call_every_public_function() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let all = testkit::public_api(&manifest.join("src"));
+    let names = all.iter().map(String::as_str);
+    testkit::assert_bodies_call(manifest, names.filter(|name| !NOT_HERE.contains(name)));
 }

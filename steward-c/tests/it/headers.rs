@@ -319,6 +319,24 @@ fn ca2_the_headers_are_c99_and_cpp17() {
     }
 }
 
+/// Types of functions, sizes, offsets and constants of earlier interfaces. A struct that begins with its size may grow; `sized.rs` tests that a
+/// shorter one of a caller is read and written as far as it goes.
+#[test]
+fn ca6_what_earlier_interfaces_had_is_as_it_was() {
+    if installed("ca6").is_none() {
+        return;
+    }
+    let mut lines = 0;
+    for file in package("tests/abi").read_dir().expect("a folder").flatten() {
+        let text = std::fs::read_to_string(file.path()).expect("text");
+        lines += text.lines().count();
+        succeed(&compile("cc", "c", "-std=gnu11", &text), "an interface");
+        let wrong = text.replacen(" == 0", " == 1", 1);
+        assert!(text != wrong && !compile("cc", "c", "-std=gnu11", &wrong).status.success());
+    }
+    assert!(lines > 130);
+}
+
 /// No logic on this side: each function is a conversion and a call.
 #[test]
 fn ca1_functions_are_short_and_pkg_config_finds_the_libraries() {

@@ -319,42 +319,6 @@ fn ca12_nothing_is_asked_of_malloc_over_a_host_of_ones_own() {
     assert!(said.ends_with(" was called\n"), "{said}");
 }
 
-/// What was compiled with the headers of an earlier interface runs over this library.
-#[test]
-fn ca6_programs_of_earlier_interfaces_run() {
-    let Some(installed) = installed("ca6") else {
-        return;
-    };
-    let mut programs = 0;
-    for folder in package("tests/kept")
-        .read_dir()
-        .expect("a folder")
-        .flatten()
-    {
-        let folder = folder.path();
-        if !folder.is_dir() {
-            continue;
-        }
-        let version = folder
-            .file_name()
-            .expect("a name")
-            .to_string_lossy()
-            .into_owned();
-        let include = format!("-I{}", folder.display());
-        for source in ["interface.c", "driver.c"] {
-            let source = format!("tests/kept/{version}/{source}");
-            // Its own headers come first.
-            let options = [C11, &[include.as_str()]].concat();
-            succeed(
-                &run(&installed.compile(&source, &options, "steward")),
-                &source,
-            );
-            programs += 1;
-        }
-    }
-    assert!(programs >= 2);
-}
-
 #[test]
 fn ca4_two_drivers_in_one_process_keep_their_rallocs_apart() {
     let Some(installed) = installed("ca4") else {

@@ -108,6 +108,28 @@ fn fence(ordering: Ordering, fences: Fences) {
     }
 }
 
+/// As alloc-core's.
+pub(crate) trait Relaxed {
+    type Value;
+    fn get(&self) -> Self::Value;
+    fn set(&self, value: Self::Value);
+}
+
+macro_rules! relaxed {
+    ($($cell:ident $(<$to:ident>)?: $value:ty),*) => {$(
+        impl $(<$to>)? Relaxed for $cell $(<$to>)? {
+            type Value = $value;
+            fn get(&self) -> $value {
+                self.load(Ordering::Relaxed)
+            }
+            fn set(&self, value: $value) {
+                self.store(value, Ordering::Relaxed);
+            }
+        }
+    )*};
+}
+relaxed!(AtomicU8: u8, AtomicU32: u32, AtomicU64: u64, AtomicI64: i64, AtomicPtr<T>: *mut T);
+
 macro_rules! atomic {
     ($name:ident, $value:ty, $zeros:ident, $ones:ident) => {
         pub(crate) struct $name {

@@ -301,7 +301,7 @@ fn libraries_import_little() {
     allowed(
         "alloc-core",
         &["allocator-api2", "hashbrown"],
-        &["bumpalo", "serde", "thiserror"],
+        &["serde", "thiserror"],
     );
     // Tables that the checker finds by hash and an equality that is no key.
     allowed("vk-callbacks", &["alloc-core", "hashbrown"], &["ash"]);

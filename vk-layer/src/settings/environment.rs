@@ -75,7 +75,14 @@ pub(super) fn push_settings_file(entries: &mut Entries) -> Result<(), HostError>
 }
 
 fn joined(parts: &[&str]) -> Result<TryString<Own>, HostError> {
-    TryString::try_join_in(parts, "/", own())
+    let mut path = TryString::new_in(own());
+    for (number, part) in parts.iter().enumerate() {
+        if number > 0 {
+            path.try_push_str("/")?;
+        }
+        path.try_push_str(part)?;
+    }
+    Ok(path)
 }
 
 /// Whether the file exists. One that another user could have written is not read: the reason is reported, and no other place is searched.

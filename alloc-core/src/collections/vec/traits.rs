@@ -2,15 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use core::borrow::Borrow;
 use core::fmt;
-use core::hash::{Hash, Hasher};
 use core::ops::{Deref, DerefMut};
 use core::slice;
 
 use super::TryVec;
 use crate::adapters::HostSource;
-use crate::collections::TryVecIntoIter;
 
 impl<T, A: HostSource> Deref for TryVec<T, A> {
     type Target = [T];
@@ -25,15 +22,6 @@ impl<T, A: HostSource> DerefMut for TryVec<T, A> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.inner
-    }
-}
-
-impl<T, A: HostSource> IntoIterator for TryVec<T, A> {
-    type Item = T;
-    type IntoIter = TryVecIntoIter<T, A>;
-
-    fn into_iter(self) -> TryVecIntoIter<T, A> {
-        TryVecIntoIter::new(self.inner.into_iter())
     }
 }
 
@@ -52,24 +40,6 @@ impl<'a, T, A: HostSource> IntoIterator for &'a mut TryVec<T, A> {
 
     fn into_iter(self) -> slice::IterMut<'a, T> {
         self.iter_mut()
-    }
-}
-
-impl<T, A: HostSource> AsRef<[T]> for TryVec<T, A> {
-    fn as_ref(&self) -> &[T] {
-        self
-    }
-}
-
-impl<T, A: HostSource> AsMut<[T]> for TryVec<T, A> {
-    fn as_mut(&mut self) -> &mut [T] {
-        self
-    }
-}
-
-impl<T, A: HostSource> Borrow<[T]> for TryVec<T, A> {
-    fn borrow(&self) -> &[T] {
-        self
     }
 }
 
@@ -94,13 +64,5 @@ impl<T: PartialEq, A: HostSource> PartialEq<[T]> for TryVec<T, A> {
 impl<T: PartialEq, A: HostSource, const N: usize> PartialEq<[T; N]> for TryVec<T, A> {
     fn eq(&self, other: &[T; N]) -> bool {
         self.as_slice() == other
-    }
-}
-
-impl<T: Eq, A: HostSource> Eq for TryVec<T, A> {}
-
-impl<T: Hash, A: HostSource> Hash for TryVec<T, A> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.as_slice().hash(state);
     }
 }

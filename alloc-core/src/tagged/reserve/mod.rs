@@ -52,7 +52,7 @@ struct FreeBlock {
 
 // SAFETY: a reserve owns its memory; the state is reached under a lock.
 unsafe impl Send for Reserve {}
-// SAFETY: as above.
+// SAFETY: the state is reached under a lock, and the rest never changes.
 unsafe impl Sync for Reserve {}
 
 impl Reserve {
@@ -155,7 +155,7 @@ unsafe impl HostAllocator for Reserve {
         if is_roomy {
             return Ok(block);
         }
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract, which is the same.
         unsafe { move_block(self, block, old, new, scope) }
     }
 }

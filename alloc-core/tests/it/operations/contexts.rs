@@ -1,325 +1,311 @@
-//! Making and ending contexts.
+//! Contexts: created, ended, moved; what they own; what they answer.
 
-use alloc_core::{Budget, Context, ContextHandle, ContextOptions, Scope, Scoped, TryVec};
+use std::hash::BuildHasher;
+
+use alloc_core::support::{Json, StateLock, StateMutex, watch_forks};
+use alloc_core::{
+    Budget, CloseError, Context, ContextHandle, ContextId, ContextOptions, FoldState, Foreign,
+    ForeignKind, ForeignUsage, HostError, Misuse, Owned, Rejected, Scope, Scoped, Snapshot, TryVec,
+    Usage, attach_thread, fold_thread, held_state_locks,
+};
 use testkit::{Sink, Stage};
 
-use super::{Ground, Operation, nothing, over, takes};
+use super::{Ground, over};
 
-pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
-    vec![
-        takes(&["Context::root"], "with a label", root::<S>),
-        takes(
-            &[
-                "Context::root_owned",
-                "Context::into_raw",
-                "Context::from_raw",
-                "ContextHandle::into_raw",
-                "ContextHandle::from_raw",
-            ],
-            "with a label; the allocator comes back when it is refused",
-            root_owned::<S>,
-        ),
-        takes(&["Context::root_static"], "with a budget", root_static::<S>),
-        takes(&["ContextHandle::child"], "", child::<S>),
-        takes(
-            &["ContextHandle::child"],
-            "from one whose account no thread has touched yet",
-            grandchild::<S>,
-        ),
-        takes(
-            &["ContextHandle::child_with"],
-            "with a label and a scope",
-            child_with_label::<S>,
-        ),
-        takes(
-            &["ContextHandle::child_with"],
-            "with a budget",
-            child_with_budget::<S>,
-        ),
-        takes(
-            &["ContextHandle::child_with"],
-            "with an allocator of its own",
-            child_with_allocator::<S>,
-        ),
-        nothing(
-            &[
-                "ContextOptions::new",
-                "ContextOptions::label",
-                "ContextOptions::scope",
-                "ContextOptions::budget",
-                "ContextOptions::allocator",
-                "ContextOptions::allocator_static",
-                "Budget::exact",
-                "Budget::limit",
-                "Budget::soft",
-            ],
-            "values on the stack",
-            options::<S>,
-        ),
-        nothing(
-            &[
-                "ContextHandle::id",
-                "ContextHandle::name",
-                "ContextHandle::label",
-                "ContextHandle::scope",
-                "ContextHandle::parent",
-                "ContextHandle::parent_id",
-                "ContextHandle::is_closed",
-                "ContextHandle::usage",
-                "ContextHandle::try_usage",
-                "ContextHandle::subtree_usage",
-                "BudgetUsage::is_exceeded",
-                "ContextHandle::budget",
-                "ContextHandle::budget_high_water",
-                "ContextHandle::set_limit",
-                "ContextHandle::restart_high_water",
-                "ContextHandle::with_scope",
-            ],
-            "reads the node, or writes numbers into it",
-            questions::<S>,
-        ),
-        nothing(
-            &["Context::handle"],
-            "a handle is a reference that is counted in the node",
-            handles::<S>,
-        ),
-        nothing(
-            &[
-                "Context::close",
-                "Outstanding::is_empty",
-                "Outstanding::needs_backing",
-            ],
-            "ending a node frees; freeing takes nothing (law 3)",
-            close::<S>,
-        ),
-        nothing(
-            &["Context::close_root", "Context::try_close"],
-            "as close; a refusal gives back the same context",
-            close_root::<S>,
-        ),
-        nothing(
-            &["Context::abandon"],
-            "only exchanges function pointers",
-            abandon::<S>,
-        ),
-    ]
-}
-
-fn root<S: Stage>(stage: &S, ground: &Ground) {
-    let root = stage.attempt(
-        || ground.picture(),
-        // SAFETY: closed below.
-        || unsafe {
-            Context::root(
-                stage.host(),
-                ContextOptions::new("second root").label("of two"),
-            )
-        },
-    );
-    assert_eq!(root.usage().total().live_blocks, 2);
-    root.close_root().expect("nothing was taken from it");
-}
-
-fn root_owned<S: Stage>(stage: &S, ground: &Ground) {
-    // SAFETY: the root is closed below, while the host lives: nothing of the longer lifetime outlasts the body.
-    let host: &'static S::Host = unsafe { &*std::ptr::from_ref(stage.host()) };
-    let root = stage.attempt(
-        || ground.picture(),
-        || {
-            let options = ContextOptions::new("owner").label("of its allocator");
-            Context::root_owned(host, options).map_err(|rejected| {
-                assert!(std::ptr::eq(rejected.value, host));
-                rejected.error
-            })
-        },
-    );
-    let handle = root.handle().into_raw();
-    // SAFETY: taken back once.
-    drop(unsafe { ContextHandle::from_raw(handle) });
-    let raw = root.into_raw();
-    // SAFETY: as above.
-    let root = unsafe { Context::from_raw(raw) };
-    assert_eq!(root.try_close().map_err(|refused| refused.error), Ok(()));
-}
-
-fn root_static<S: Stage>(stage: &S, ground: &Ground) {
-    // SAFETY: the root is closed below, while the host lives: nothing of the longer lifetime outlasts the body.
-    let host: &'static S::Host = unsafe { &*std::ptr::from_ref(stage.host()) };
-    let options = ContextOptions::new("static root")
-        .label("labelled")
-        .budget(Budget::limit(1 << 20));
-    let root = stage.attempt(|| ground.picture(), || Context::root_static(host, options));
-    root.close_root().expect("nothing was taken from it");
-}
-
-fn child<S: Stage>(stage: &S, ground: &Ground) {
-    let child = stage.attempt(|| ground.picture(), || ground.context().child("new"));
-    assert_eq!(
-        (child.parent_id(), child.scope()),
-        (Some(ground.context().id()), ground.context().scope())
-    );
-}
-
-fn grandchild<S: Stage>(stage: &S, ground: &Ground) {
-    let parent = ground.context().child("parent").expect("refused nothing");
-    let child = stage.attempt(|| ground.picture(), || parent.child("new"));
-    assert_eq!(parent.usage().total().live_blocks, 1);
-    drop(child);
-    assert_eq!(parent.usage().total().live_blocks, 0);
-}
-
-fn child_with_label<S: Stage>(stage: &S, ground: &Ground) {
+pub(super) fn contexts<S: Stage>(g: &Ground<'_, S>) {
+    let context = g.context();
+    drop(g.step(|| context.child("plain")));
+    let untouched = g.below();
+    drop(g.step(|| untouched.child("the first use of its parent's account")));
     let options = ContextOptions::new("new")
         .label("a label")
         .scope(Scope::Command);
-    let child = stage.attempt(|| ground.picture(), || ground.context().child_with(options));
+    let child = g.step(|| context.child_with(options));
     assert_eq!(
         (child.label(), child.scope()),
         (Some("a label"), Scope::Command)
     );
-}
-
-fn child_with_budget<S: Stage>(stage: &S, ground: &Ground) {
-    let options = ContextOptions::new("new")
-        .label("budgeted")
-        .budget(Budget::exact(5000));
-    let child = stage.attempt(|| ground.picture(), || ground.context().child_with(options));
+    let budgeted = g.step(|| context.child_with(options.budget(Budget::exact(5000))));
     assert_eq!(
-        child.budget().map(|budget| (budget.limit, budget.charged)),
+        budgeted
+            .budget()
+            .map(|budget| (budget.limit, budget.charged)),
         Some((5000, 0))
     );
-}
-
-fn child_with_allocator<S: Stage>(stage: &S, ground: &Ground) {
-    let own = over(Scoped::new(stage.host(), Scope::Command));
+    let own = over(Scoped::new(g.stage.host(), Scope::Command));
     // SAFETY: the child is dropped before `own`.
-    let options = unsafe {
-        ContextOptions::new("new")
-            .label("of its own")
-            .allocator(&own)
-    };
-    let child = stage.attempt(|| ground.picture(), || ground.context().child_with(options));
-    drop(child);
+    drop(g.step(|| context.child_with(unsafe { options.allocator(&own) })));
+
+    let held = TryVec::try_from_slice_in(&[1_u64, 2, 3], child.handle()).expect("refused nothing");
+    let below = child.child("below").expect("refused nothing");
+    g.without_memory(|| {
+        let left = child.close();
+        let seen = (
+            left.is_empty() || !left.needs_backing(),
+            left.blocks,
+            left.contexts,
+            left.handles,
+        );
+        assert_eq!(seen, (false, 1, 1, 1));
+        let handle = budgeted.handle();
+        assert_eq!(budgeted.abandon().handles, 1);
+        assert!(
+            TryVec::try_from_slice_in(&[1_u8], handle).is_err(),
+            "it gives nothing any more"
+        );
+    });
+    drop((held, below));
+    moves(g);
 }
 
-fn options<S: Stage>(stage: &S, _: &Ground) {
-    let own = over(Scoped::new(stage.host(), Scope::Command));
-    stage.attempt_plainly(|| {
-        let options = ContextOptions::new("name")
-            .label("label")
-            .scope(Scope::Cache)
-            .budget(Budget::limit(1));
-        assert_ne!(Budget::soft(1), Budget::limit(1));
-        // SAFETY: no context is made of them.
-        let options = unsafe { options.budget(Budget::exact(2)).allocator(&own) };
+fn moves<S: Stage>(g: &Ground<'_, S>) {
+    let (context, other, mut child) = (g.context(), g.below(), g.below());
+    let below = child
+        .child("left")
+        .expect("refused nothing")
+        .leave()
+        .expect("it has a parent");
+    g.without_memory(|| {
+        child.reparent(&other).expect("within one tree");
+        let handle = child.leave().expect("it has a parent");
+        let mut child = handle.claim().expect("it was left");
+        assert_eq!(child.parent_id(), Some(other.id()));
+        child.reparent(context).expect("within one tree");
+        assert_eq!(child.parent_id(), Some(context.id()));
+    });
+    assert!(below.is_closed());
+}
+
+pub(super) fn roots<S: Stage>(g: &Ground<'_, S>) {
+    let options = ContextOptions::new("second root").label("of two");
+    // SAFETY: closed below, while the host lives.
+    let root = g.step(|| unsafe { Context::root(g.stage.host(), options) });
+    assert_eq!(root.usage().total().live_blocks, 2);
+    // SAFETY: as above: nothing of the longer lifetime outlasts this function.
+    let host: &'static S::Host = unsafe { &*std::ptr::from_ref(g.stage.host()) };
+    let limited = g.step(|| Context::root_static(host, options.budget(Budget::exact(5000))));
+    let mut backing = Some(host);
+    let owner = g.step(|| {
+        Context::root_owned(backing.take().expect("given back"), options).map_err(|rejected| {
+            backing = Some(rejected.value);
+            rejected.error
+        })
+    });
+    g.without_memory(|| {
+        // SAFETY: converted back once each.
+        let owner = unsafe { Context::from_raw(owner.into_raw()) };
         // SAFETY: as above.
-        let host: &'static S::Host = unsafe { &*std::ptr::from_ref(stage.host()) };
+        drop(unsafe { ContextHandle::from_raw(owner.handle().into_raw()) });
+        owner.close_root().expect("nothing is left");
+        limited.try_close().expect("nothing is left");
+        let handle = root.handle();
+        let refused = root.close_root().expect_err("a handle is out");
+        assert_eq!(refused.error.outstanding().handles, 1);
+        assert!(Sink::debug(&refused) > 0);
+        drop(handle);
+        refused.value.close_root().expect("nothing is left");
+        assert_ne!(Budget::soft(1), Budget::limit(1));
         assert!(Sink::debug(options.allocator_static(host)) > 0);
     });
 }
 
-fn questions<S: Stage>(stage: &S, ground: &Ground) {
+pub(super) fn owned<S: Stage>(g: &Ground<'_, S>) {
+    let (context, other) = (g.context(), g.below());
+    let own = |n: u64| {
+        let before = (context.owned_values(), context.usage().total());
+        let refused = || {
+            assert_eq!(
+                (context.owned_values(), context.usage().total().live_bytes),
+                (before.0, before.1.live_bytes)
+            )
+        };
+        g.step(|| context.own(n).inspect_err(|_| refused()))
+    };
+    // The first value of a context, and one that needs a further segment.
+    let ids: [Owned<u64>; 9] = std::array::from_fn(|n| own(n as u64));
+    let stolen = g.step(|| other.steal(context, ids[8]));
+    assert_eq!(
+        (stolen.context(), other.get(stolen).map(|value| *value)),
+        (other.id(), Ok(8))
+    );
+    let (from, below) = (
+        g.below(),
+        other.child("moved along").expect("refused nothing"),
+    );
+    for n in 0..20_u64 {
+        other.own(n).expect("refused nothing");
+    }
+    g.step(|| from.adopt(&other));
+    let counts = (other.owned_values(), from.owned_values(), below.parent_id());
+    assert_eq!(counts, (0, 21, Some(from.id())));
+    g.without_memory(|| {
+        let [first, second, third, ..] = ids;
+        *context.get_mut(first).expect("no hold is out") += 10;
+        assert!(
+            Sink::debug(context.get(first).expect("it is there")) > 0 && Sink::debug(first) > 0
+        );
+        assert_eq!(context.remove(first), Ok(10));
+        assert!(context.get(first).is_err());
+        context.destroy(second).expect("no hold is out");
+        assert_eq!(context.get(third).map(|value| *value), Ok(2));
+        from.clear();
+        context.clear();
+        assert_eq!((context.owned_values(), from.owned_values()), (0, 0));
+    });
+}
+
+pub(super) fn snapshots<S: Stage>(g: &Ground<'_, S>) {
+    let options = ContextOptions::new("a \"name\"")
+        .label("label")
+        .scope(Scope::Command);
+    let child = g.context().child_with(options).expect("refused nothing");
+    let limited = ContextOptions::new("limited").budget(Budget::exact(1000));
+    let _limited = child.child_with(limited).expect("refused nothing");
+    assert_eq!(
+        g.step(|| Snapshot::capture(&child, g.handle()))
+            .nodes()
+            .len(),
+        2
+    );
+    let snapshot = g.step(|| g.context().snapshot());
+    g.without_memory(|| {
+        assert_eq!(
+            (snapshot.nodes().len(), snapshot.label(&snapshot.nodes()[1])),
+            (3, Some("label"))
+        );
+        assert_eq!(snapshot.subtree(0), snapshot.total());
+        let mut sink = Sink::default();
+        snapshot.write_json(&mut sink).expect("the sink takes all");
+        std::fmt::write(&mut sink, format_args!("{snapshot}")).expect("the sink takes all");
+        assert!(sink.bytes > 100 && Sink::debug(&snapshot) > 0);
+        Json::new(&mut sink)
+            .list(|json| {
+                json.text("text")?;
+                json.object(|json| {
+                    json.plain("number", 1)?;
+                    json.plain_or_null("none", None::<u8>)?;
+                    json.string("string", "text")?;
+                    json.string_or_null("some", Some("text"))?;
+                    json.list_at("list", |_| Ok(()))?;
+                    json.object_at("object", |_| Ok(()))
+                })
+            })
+            .expect("the sink takes all");
+    });
+}
+
+pub(super) fn questions<S: Stage>(g: &Ground<'_, S>) {
+    let context = g.context();
     let options = ContextOptions::new("asked")
         .label("label")
         .budget(Budget::exact(1 << 16));
-    let asked = ground
-        .context()
-        .child_with(options)
-        .expect("refused nothing");
-    stage.attempt_plainly(|| {
-        assert_eq!(asked.parent_id(), Some(ground.context().id()));
-        assert!(asked.budget().is_some_and(|budget| !budget.is_exceeded()));
-        assert_ne!(asked.id(), ground.context().id());
+    let asked = context.child_with(options).expect("refused nothing");
+    g.without_memory(|| {
         assert_eq!(
             (asked.name(), asked.label(), asked.is_closed()),
             ("asked", Some("label"), false)
         );
-        assert_eq!(asked.scope(), ground.context().scope());
+        assert_eq!(
+            (asked.scope(), asked.parent_id()),
+            (context.scope(), Some(context.id()))
+        );
+        assert_eq!(asked.parent().map(|parent| parent.id()), asked.parent_id());
         assert_eq!(asked.usage(), asked.subtree_usage());
         // Another thread may be reading at this moment.
         assert!(asked.try_usage().is_none_or(|usage| usage == asked.usage()));
-        let high = asked.budget().map(|budget| budget.high);
-        assert_eq!(asked.budget_high_water(), high);
         assert_eq!(asked.budget(), asked.restart_high_water());
-        assert_eq!(asked.parent().map(|parent| parent.id()), asked.parent_id());
         asked.set_limit(1 << 15).expect("nothing is charged");
         assert_eq!(asked.budget().map(|budget| budget.limit), Some(1 << 15));
-        assert_eq!(asked.with_scope(Scope::Cache).host().id(), asked.id());
-        assert!(Sink::debug(&asked) > 0);
+        let handles = [asked.handle(), ContextHandle::from(&asked)];
+        assert!(
+            handles
+                .iter()
+                .all(|handle| handle.id() == asked.id() && Sink::debug(handle) > 0)
+        );
+        values(&asked);
+        declared(&asked);
+        attach_thread();
+        fold_thread();
+        watch_forks();
+        let lock = StateLock::new();
+        let held = lock.lock();
+        assert_eq!(held_state_locks(), 1);
+        drop(held);
+        let mut state = StateMutex::new(1);
+        *state.get_mut() += 1;
+        assert_eq!(*state.lock(), 2);
+        assert_eq!(held_state_locks(), 0);
     });
 }
 
-fn handles<S: Stage>(stage: &S, ground: &Ground) {
-    let context = ground.context();
-    stage.attempt_plainly(|| {
-        let first = context.handle();
-        let (second, third) = (first.clone(), ContextHandle::from(context));
-        for handle in [&first, &second, &third] {
-            assert_eq!(
-                (handle.id(), handle.name(), handle.scope()),
-                (context.id(), context.name(), context.scope())
-            );
-            assert_eq!(
-                (handle.is_closed(), handle.usage()),
-                (false, context.usage())
-            );
-        }
-        assert!(Sink::debug(first) > 0);
-    });
+fn values(context: &Context) {
+    assert_eq!(ContextId::from_raw(context.id().get()), Some(context.id()));
+    let error = HostError::OutOfHostMemory {
+        bytes: 1,
+        scope: Scope::Command,
+    };
+    assert!(error.is_out_of_host_memory());
+    assert!(
+        CloseError::Misuse(Misuse::NotARoot)
+            .outstanding()
+            .is_empty()
+    );
+    assert_eq!(
+        Rejected::<_, HostError>::new([7; 3], error).into_value(),
+        [7; 3]
+    );
+    let own = context.usage();
+    for scope in Scope::ALL {
+        assert_eq!(Scope::from_raw(scope.as_raw()), Some(scope));
+        assert!(scope.index() < Scope::COUNT && !scope.name().is_empty());
+        assert_eq!(
+            own.scope(scope).plus(&Usage::default().scope(scope)),
+            own.scope(scope)
+        );
+    }
+    let none = Usage::default();
+    assert_eq!(own.plus(&none).without(&none).total(), own.total());
+    assert_ne!(
+        FoldState.hash_one((context.id(), "text")),
+        FoldState.hash_one(())
+    );
 }
 
-fn close<S: Stage>(stage: &S, ground: &Ground) {
-    let mut middle = Some(ground.context().child("middle").expect("refused nothing"));
-    let below = middle
-        .as_ref()
-        .map(|middle| middle.child("below").expect("refused nothing"));
-    let handle = middle.as_ref().map(Context::handle).expect("made above");
-    let held = TryVec::try_from_slice_in(&[1_u64, 2, 3], handle).expect("refused nothing");
-    stage.attempt_plainly(|| {
-        let left = middle.take().map(Context::close).expect("made above");
+fn declared(context: &Context) {
+    for kind in ForeignKind::ALL {
+        let live = || context.usage().foreign(kind).live_bytes;
+        let mut declared = Foreign::declare(context, kind, 100).expect("a small number");
+        declared.set_bytes(5000).expect("a small number");
         assert_eq!(
             (
-                left.is_empty() || !left.needs_backing(),
-                left.blocks,
-                left.contexts,
-                left.handles
+                live(),
+                declared.bytes(),
+                declared.kind(),
+                declared.context().id()
             ),
-            (false, 1, 1, 1)
+            (5000, 5000, kind, context.id())
         );
-    });
-    drop((held, below));
-}
-
-fn close_root<S: Stage>(stage: &S, _: &Ground) {
-    // SAFETY: closed below.
-    let root = unsafe { Context::root(stage.host(), ContextOptions::new("closed")) }
-        .expect("refused nothing");
-    let mut parts = Some((root.handle(), root));
-    stage.attempt_plainly(|| {
-        let (handle, root) = parts.take().expect("made above");
-        let refused = root.close_root().expect_err("a handle is out");
-        assert_eq!(refused.error.outstanding().handles, 1);
-        assert!(Sink::debug(&refused) > 0);
-        let refused = refused.value.try_close().expect_err("it still is");
-        drop(handle);
-        refused.value.close_root().expect("nothing is left");
-    });
-}
-
-fn abandon<S: Stage>(stage: &S, ground: &Ground) {
-    let mut child = Some(
-        ground
-            .context()
-            .child("abandoned")
-            .expect("refused nothing"),
-    );
-    let handle = child.as_ref().map(Context::handle).expect("made above");
-    stage.attempt_plainly(|| {
-        let left = child.take().map(Context::abandon).expect("made above");
-        assert_eq!((left.blocks, left.handles), (0, 1));
-        assert!(
-            TryVec::try_from_slice_in(&[1_u8], handle.clone()).is_err(),
-            "it gives nothing any more"
+        assert_eq!(declared.set_bytes(usize::MAX), Err(HostError::TooLarge));
+        drop(declared);
+        assert_eq!(
+            (
+                live(),
+                ForeignKind::ALL[kind.index()],
+                kind.name().is_empty()
+            ),
+            (0, kind, false)
         );
-    });
+        let usage = context.usage();
+        assert_eq!(
+            usage.foreign(kind).plus(&ForeignUsage::default()),
+            usage.foreign(kind)
+        );
+        assert!(!usage.foreign_total().is_empty());
+        context.declare_foreign(kind, 100).expect("a small number");
+        assert_eq!(
+            context.subtract_foreign(kind, 101),
+            Err(HostError::Misuse(Misuse::NotDeclared))
+        );
+        context.subtract_foreign(kind, 100).expect("declared above");
+    }
 }

@@ -1,38 +1,28 @@
-//! Every public operation of the crate, each with a body that runs it: what `sweep.rs` refuses memory to, and what
-//! `no_global.rs` and `dhat_heap.rs` watch. One table, so that no net can forget what another one holds.
+//! Scenarios that together run every public operation of the crate: what `sweep.rs` refuses memory to, step by step, and what `no_global.rs`
+//! and `dhat_heap.rs` watch.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 mod arenas;
-mod arrays;
 mod blocks;
-mod boxes;
+mod collections;
 mod contexts;
-mod foreign;
-mod maps;
-mod owned;
-mod plain;
-mod snapshots;
 mod tagged;
-mod texts;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Debug;
 
-use alloc_core::{Budget, Context, ContextOptions, FromAllocator, Scope, Scoped};
+use alloc_core::{Budget, Context, ContextHandle, ContextOptions, FromAllocator, Scope, Scoped};
 use testkit::programs::use_context;
 use testkit::{MemoryUse, Once, OperationTable, Stage, picture};
 
-/// One way to run some public functions.
-pub(crate) struct Operation<S: Stage> {
-    /// `Type::function`, as `testkit::public_api` lists it.
-    pub(crate) names: &'static [&'static str],
-    /// What is special about this way.
-    pub(crate) how: &'static str,
+/// A sequence of operations.
+pub(crate) struct Scenario<S: Stage> {
+    pub(crate) name: &'static str,
     pub(crate) takes: MemoryUse,
-    pub(crate) body: fn(&S, &Ground),
+    body: fn(&Ground<'_, S>),
 }
 
-/// Where in a tree of contexts an operation is run.
+/// Where in a tree of contexts a scenario is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Root,
@@ -53,36 +43,63 @@ impl Place {
 }
 
 /// A tree to stand on.
-pub(crate) struct Ground {
+struct Ground<'s, S: Stage> {
+    stage: &'s S,
     root: Context,
     child: Option<Context>,
 }
 
-impl Ground {
-    /// The context that the operation is about.
-    pub(crate) fn context(&self) -> &Context {
+impl<S: Stage> Ground<'_, S> {
+    /// The context that the scenario is about.
+    fn context(&self) -> &Context {
         self.child.as_ref().unwrap_or(&self.root)
     }
 
-    /// What a refused operation must leave as it was.
-    pub(crate) fn picture(&self) -> impl PartialEq + Debug + use<> {
-        picture(&self.root)
+    fn handle(&self) -> ContextHandle {
+        self.context().handle()
+    }
+
+    /// A context below, which is there before anything is refused.
+    fn below(&self) -> Context {
+        self.context().child("below").expect("refused nothing")
+    }
+
+    /// A step that may be refused. Then the tree is as it was, and the next try succeeds.
+    fn step<T, E: Debug>(&self, step: impl FnMut() -> Result<T, E>) -> T {
+        self.stage.attempt(|| picture(&self.root), step)
+    }
+
+    /// A step that changes a value. If it is refused, what `see` tells of the value is as it was too.
+    fn change<V, O: PartialEq + Debug, E: Debug>(
+        &self,
+        value: V,
+        see: impl Fn(&V) -> O,
+        mut step: impl FnMut(&mut V) -> Result<(), E>,
+    ) -> V {
+        let value = RefCell::new(value);
+        self.stage.attempt(
+            || (see(&value.borrow()), picture(&self.root)),
+            || step(&mut value.borrow_mut()),
+        );
+        value.into_inner()
+    }
+
+    /// A step that requests nothing.
+    fn without_memory<T>(&self, step: impl FnOnce() -> T) -> T {
+        let mut step = Some(step);
+        let step = || step.take().expect("made once")();
+        self.stage.attempt_without_memory(step)
     }
 }
 
-/// Runs the operation on a tree of its own over the stage's allocator, and closes the tree: nothing may be left.
+/// Runs the scenario on a tree of its own over the stage's allocator, and closes the tree: nothing may be left.
 ///
 /// Returns how many times the stage's allocator used the context meanwhile.
-pub(crate) fn run<S: Stage>(stage: &S, operation: &Operation<S>, place: Place) -> u64 {
+pub(crate) fn run<S: Stage>(stage: &S, scenario: &Scenario<S>, place: Place) -> u64 {
     let own = over(Scoped::new(stage.host(), Scope::Cache));
+    let options = ContextOptions::new("root").scope(Scope::Device);
     // SAFETY: closed below, before the stage goes.
-    let root = unsafe {
-        Context::root(
-            stage.host(),
-            ContextOptions::new("root").scope(Scope::Device),
-        )
-    }
-    .expect("refused nothing");
+    let root = unsafe { Context::root(stage.host(), options) }.expect("refused nothing");
     let options = ContextOptions::new("child");
     let options = match place {
         Place::Root => None,
@@ -95,11 +112,11 @@ pub(crate) fn run<S: Stage>(stage: &S, operation: &Operation<S>, place: Place) -
         Place::ChildWithAllocator => Some(unsafe { options.allocator(&own) }),
     };
     let child = options.map(|options| root.child_with(options).expect("refused nothing"));
-    let ground = Ground { root, child };
+    let ground = Ground { stage, root, child };
     let visits = Cell::new(0);
     let hook = || use_context(ground.context(), visits.replace(visits.get() + 1));
-    stage.with_hook(&hook, || (operation.body)(stage, &ground));
-    let Ground { root, child } = ground;
+    stage.with_hook(&hook, || (scenario.body)(&ground));
+    let Ground { root, child, .. } = ground;
     drop(child);
     if let Err(refused) = root.close_root() {
         panic!("{refused}");
@@ -107,72 +124,74 @@ pub(crate) fn run<S: Stage>(stage: &S, operation: &Operation<S>, place: Place) -
     visits.get()
 }
 
-/// All operations, in all their ways.
-pub(crate) fn table<S: Stage>() -> Vec<Operation<S>> {
-    let mut all = Vec::new();
-    all.extend(contexts::operations());
-    all.extend(blocks::operations());
-    all.extend(arrays::operations());
-    all.extend(boxes::operations());
-    all.extend(maps::operations());
-    all.extend(texts::operations());
-    all.extend(arenas::operations());
-    all.extend(foreign::operations());
-    all.extend(owned::operations());
-    all.extend(snapshots::operations());
-    all.extend(tagged::operations());
-    all.extend(plain::operations());
-    all
+/// All scenarios.
+pub(crate) fn scenarios<S: Stage>() -> Vec<Scenario<S>> {
+    let memory = |name, body| Scenario {
+        name,
+        takes: MemoryUse::Memory,
+        body,
+    };
+    let smaller = "a chunk that is refused is asked for smaller, down to what the block needs";
+    let keeps = "room taken on the way stays when even shrinking is refused, as its docs say";
+    let served = "what one domain refuses, the other serves";
+    let stack = "values on the stack, and numbers in records that are there";
+    vec![
+        memory("contexts", contexts::contexts::<S>),
+        memory("roots", contexts::roots::<S>),
+        memory("owned values", contexts::owned::<S>),
+        memory("snapshots", contexts::snapshots::<S>),
+        Scenario {
+            name: "questions",
+            takes: MemoryUse::Nothing(stack),
+            body: contexts::questions::<S>,
+        },
+        memory("blocks", blocks::blocks::<S>),
+        memory("arrays", collections::arrays::<S>),
+        Scenario {
+            name: "an array from a sequence of unknown length",
+            takes: MemoryUse::MemoryButKeeps(keeps),
+            body: collections::sequence::<S>,
+        },
+        memory("boxes", collections::boxes::<S>),
+        memory("maps", collections::maps::<S>),
+        memory("texts", collections::texts::<S>),
+        memory("an arena's own chunks", arenas::own_chunks::<S>),
+        Scenario {
+            name: "arenas",
+            takes: MemoryUse::MemoryOrLess(smaller),
+            body: arenas::arenas::<S>,
+        },
+        memory("tagged blocks", tagged::blocks::<S>),
+        memory("collectors", tagged::collectors::<S>),
+        memory("linear blocks", tagged::linear::<S>),
+        Scenario {
+            name: "a domain with a fallback",
+            takes: MemoryUse::MemoryOrLess(served),
+            body: tagged::fallback::<S>,
+        },
+    ]
 }
 
-/// The table for nets that run each operation once.
-pub(crate) fn once() -> OperationTable<Operation<Once>, Place> {
+/// The scenarios for nets that run each once.
+pub(crate) fn once() -> OperationTable<Scenario<Once>, Place> {
     OperationTable {
-        operations: table,
-        // Under miri a second a place and operation: one with a lease will do.
+        operations: scenarios,
+        // Under miri seconds a place and scenario: one with a lease will do.
         ways: if cfg!(miri) {
             &[Place::ChildWithLeasedBudget]
         } else {
             &Place::ALL
         },
-        name: |operation| format!("{:?} {}", operation.names, operation.how),
-        run: |operation, place| {
-            run(&Once, operation, place);
+        name: |scenario| scenario.name.to_owned(),
+        run: |scenario, place| {
+            run(&Once, scenario, place);
         },
         allocates: |_, _| true,
     }
 }
 
-/// One that takes memory, every block of which it needs.
-fn takes<S: Stage>(
-    name: &'static [&'static str],
-    how: &'static str,
-    body: fn(&S, &Ground),
-) -> Operation<S> {
-    Operation {
-        names: name,
-        how,
-        takes: MemoryUse::Memory,
-        body,
-    }
-}
-
-/// Those that ask for nothing.
-fn nothing<S: Stage>(
-    names: &'static [&'static str],
-    why: &'static str,
-    body: fn(&S, &Ground),
-) -> Operation<S> {
-    Operation {
-        names,
-        how: "",
-        takes: MemoryUse::Nothing(why),
-        body,
-    }
-}
-
 /// A host allocator over an allocator of a context that outlives it.
 fn over<A: alloc_core::Allocator>(allocator: A) -> FromAllocator<A> {
-    // SAFETY: a context's blocks do not go with the value that they were asked through.
+    // SAFETY: a context's blocks do not go with the value that they were requested through.
     unsafe { FromAllocator::new(allocator) }
 }

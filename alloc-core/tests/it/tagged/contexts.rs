@@ -16,14 +16,10 @@ fn ca28_a_soft_budget_reports_and_refuses_nothing() {
     let kept = TryVec::<u8, &Context>::try_with_capacity_in(900, &soft);
     let kept = kept.expect("within");
     let budget = || soft.budget().expect("made with one");
-    assert!(!budget().is_exceeded());
+    assert!(budget().high <= 1000);
     let more = TryVec::<u8, &Context>::try_with_capacity_in(5000, &soft);
     drop(more.expect("a soft budget refuses nothing"));
-    assert!(
-        budget().is_exceeded() && budget().high >= 5900,
-        "{:?}",
-        budget()
-    );
+    assert!(budget().high >= 5900, "{:?}", budget());
     soft.restart_high_water();
     drop(kept);
     assert_eq!(soft.set_limit(10), Ok(()));

@@ -180,33 +180,6 @@ fn what_a_slot_is_not_asked_for_is_refused() {
     root.close_root().expect("nothing is left");
 }
 
-/// The last slot of the newest slab, which starts anew: a second free would put it into a list as well.
-#[test]
-fn the_last_slot_freed_twice_is_used_once() {
-    let root = root();
-    let domain = domain(&root);
-    let collector = collector(&domain);
-    // SAFETY: blocks are used while they are live, but for the frees that are to change nothing.
-    unsafe {
-        let only = collector.allocate(8, Fill::Zeros).expect("memory");
-        only.free();
-        only.free();
-        let [first, second] = [(); 2].map(|()| collector.allocate(8, Fill::Zeros).expect("memory"));
-        assert_ne!(first, second);
-        // Swept, and freed once more.
-        assert!(collector.begin_sweep());
-        collector.end_sweep();
-        first.free();
-        second.free();
-        let third = collector.allocate(8, Fill::Zeros).expect("memory");
-        let fourth = collector.allocate(8, Fill::Zeros).expect("memory");
-        assert_ne!(third, fourth);
-        collector.block().free();
-    }
-    drop(domain);
-    root.close_root().expect("nothing is left");
-}
-
 /// Who walks over a collector's children, and frees, moves or changes each, does that to no slab.
 #[test]
 fn a_slab_is_no_child_that_anybody_finds() {
@@ -301,41 +274,6 @@ fn a_slab_of_a_dying_collector_stays_until_the_walk_comes_to_it() {
         USED.set(Some((slots[0], &raw const domain)));
         collector.block().free();
         assert!(USED.take().is_none(), "it ran");
-    }
-    drop(domain);
-    root.close_root().expect("nothing is left");
-}
-
-/// A sweep that frees some slots of a slab counts them out of it: the slab goes with its last one, whoever frees that.
-#[test]
-fn a_slab_that_was_swept_in_part_goes_with_its_last_slot() {
-    let root = root();
-    let domain = domain(&root);
-    let collector = collector(&domain);
-    let blocks = || domain.context().usage().total().live_blocks;
-    // SAFETY: blocks are used while they are live.
-    unsafe {
-        // Slabs of 4, 8 and 16 KiB; the third is begun.
-        let slots: Vec<TaggedBlock> = (0..25)
-            .map(|_| collector.allocate(500, Fill::Zeros).expect("memory"))
-            .collect();
-        assert_eq!(blocks(), 5, "record, collector, slabs");
-        assert!(collector.begin_sweep());
-        // Some of the first slab, none of the second, and the newest.
-        let kept = [slots[0], slots[3], slots[24]];
-        kept.iter().for_each(|slot| collector.mark(*slot));
-        collector.end_sweep();
-        assert_eq!(blocks(), 4, "the second slab is gone");
-        kept[0].free();
-        assert_eq!(blocks(), 4, "one slot is left in the first");
-        kept[1].free();
-        assert_eq!(blocks(), 3);
-        // Its slots are in no list: these lie in the newest slab.
-        for _ in 0..8 {
-            collector.allocate(500, Fill::Zeros).expect("memory");
-        }
-        assert_eq!(blocks(), 3);
-        collector.block().free();
     }
     drop(domain);
     root.close_root().expect("nothing is left");

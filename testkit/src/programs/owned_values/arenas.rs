@@ -126,13 +126,12 @@ impl OwnedModel {
         let (mut owned, mut refused) = (Vec::new(), Vec::new());
         let scope = self.arenas[which].1.scope();
         for (number, thing) in things {
-            match scope.try_own_with(|| thing) {
+            match scope.try_own(thing) {
                 Ok(thing) => {
                     thing.check(number);
                     owned.push(number);
                 }
-                // The value went with the closure.
-                Err(error) => refused.push((number, error)),
+                Err(rejected) => refused.push((number, rejected.error)),
             }
         }
         drop(scope);
