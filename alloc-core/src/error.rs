@@ -145,7 +145,7 @@ impl fmt::Display for HostError {
             } => {
                 write!(
                     f,
-                    "the budget of context {context} is short by {short_by} bytes: raise the limit or free memory below it"
+                    "the budget of context {context} (its id; a snapshot has its name) is short by {short_by} bytes: raise the limit or free memory below it"
                 )
             }
             Self::OverBudget {
@@ -154,12 +154,12 @@ impl fmt::Display for HostError {
                 leased_elsewhere,
             } => write!(
                 f,
-                "the budget of context {context} is short by {short_by} bytes, of which other threads hold {leased_elsewhere} unused: \
+                "the budget of context {context} (its id; a snapshot has its name) is short by {short_by} bytes, of which other threads hold {leased_elsewhere} unused: \
                  let them settle, raise the limit, or use Budget::exact"
             ),
             Self::Closed { context } => write!(
                 f,
-                "context {context} is closed: allocate from a context that is still open"
+                "context {context} (its id) is closed: allocate from a context that is still open"
             ),
             Self::TooLarge => f.write_str("the size overflows or exceeds isize::MAX: ask for less"),
             Self::Misuse(rule) => rule.fmt(f),
