@@ -173,7 +173,7 @@ impl Changed {
 pub(crate) struct HeldBlock {
     /// Freed blocks in quarantine.
     pub(crate) quarantined: u64,
-    /// Their bytes, as requested.
+    /// Their bytes: of cookies as requested, else of whole pages.
     pub(crate) quarantined_bytes: u64,
     /// Pages in memory.
     pub(crate) pages: u64,

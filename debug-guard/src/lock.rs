@@ -139,11 +139,6 @@ impl<T: Abandoned> ForkSafeMutex<T> {
     }
 
     #[inline]
-    pub(crate) fn try_lock(&self) -> Option<ForkSafeMutexGuard<'_, T>> {
-        self.lock.try_acquire().map(|former| self.acquired(former))
-    }
-
-    #[inline]
     pub(crate) fn lock(&self) -> ForkSafeMutexGuard<'_, T> {
         self.acquired(self.lock.acquire())
     }
@@ -235,10 +230,7 @@ mod tests {
         assert_eq!(mutex.lock().repairs, 0);
         for repairs in 1..3 {
             mutex.lock = ForkSafeSpinLock::left_behind();
-            let held = mutex.try_lock().expect("held by no thread of this process");
-            assert_eq!(held.repairs, repairs);
-            assert!(mutex.try_lock().is_none(), "held by this thread");
-            drop(held);
+            assert_eq!(mutex.lock().repairs, repairs);
             assert_eq!(mutex.lock().repairs, repairs);
         }
     }

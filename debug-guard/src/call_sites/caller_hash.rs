@@ -2,7 +2,7 @@
 
 use super::registers::Registers;
 use super::walk::Bounds;
-use super::{registers, thread_sites};
+use super::{registers, thread_stack};
 
 /// Calls that are hashed, if frame pointers chain.
 const NEAR: usize = 2;
@@ -16,7 +16,7 @@ pub(crate) fn call_site(size: usize) -> usize {
     let from = registers::read();
     // The user mixes the hash.
     let start = size ^ (from.stack & DEPTH).rotate_left(20);
-    thread_sites::with(|local| match local {
+    thread_stack::with(|local| match local {
         Some(local) if from.stack != 0 => walk(start, from, local.bounds(from.stack)),
         _ => start,
     })

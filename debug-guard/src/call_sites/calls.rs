@@ -5,8 +5,13 @@
 
 use crate::os;
 
+/// How many of the addresses, from the first on, follow calls.
+pub(super) fn count(frames: &[usize]) -> usize {
+    frames.iter().take_while(|back| returns_to(**back)).count()
+}
+
 /// True when the instruction in front of `back` is a call, as far as its bytes tell.
-pub(super) fn returns_to(back: usize) -> bool {
+fn returns_to(back: usize) -> bool {
     let Some(before) = back.checked_sub(8) else {
         return false;
     };

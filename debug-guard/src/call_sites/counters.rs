@@ -10,11 +10,7 @@
 //! A new peak only increments the epoch. A site whose own epoch is older has not changed since that peak, so it copies its live values
 //! before its next change. So each operation costs the same for any number of sites.
 
-use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
-
-use super::arena::SiteArena;
-use super::trie::NoRoom;
 
 /// A number that is changed under the profile's lock.
 #[derive(Debug, Default)]
@@ -57,9 +53,8 @@ impl Peak {
     }
 }
 
-/// The counters of one site.
+/// The counters of one site. All zero: nothing was counted.
 #[derive(Default)]
-#[repr(C)]
 pub(crate) struct Counters {
     total_bytes: Number,
     total_blocks: Number,
@@ -73,8 +68,6 @@ pub(crate) struct Counters {
     peak_bytes: Number,
     peak_blocks: Number,
     peak_epoch: Number,
-    /// The number of labels behind the counters.
-    labels: usize,
 }
 
 /// The numbers of a site at one moment. Bytes and blocks; lifetimes in allocations of the guard.
@@ -95,52 +88,6 @@ pub(crate) struct Numbers {
 }
 
 impl Counters {
-    /// With room for `labels` numbers of labels, all 0.
-    pub(crate) fn put(
-        arena: &SiteArena,
-        labels: usize,
-        keep: usize,
-    ) -> Result<NonNull<Self>, NoRoom> {
-        let bytes = size_of::<u32>()
-            .checked_mul(labels)
-            .and_then(|bytes| bytes.checked_add(size_of::<Self>()))
-            .ok_or(NoRoom)?;
-        let (_, at) = arena.allocate(bytes, keep).ok_or(NoRoom)?;
-        let at = at.cast::<Self>();
-        // SAFETY: `bytes` zeroed bytes at a multiple of 16 that no other thread knows.
-        unsafe {
-            at.write(Self {
-                labels,
-                ..Self::default()
-            })
-        };
-        Ok(at)
-    }
-
-    /// # Safety
-    /// `this` is of [`Self::put`] with more than `at` labels, and no other thread knows it yet.
-    pub(crate) unsafe fn set_label(this: NonNull<Self>, at: usize, number: u32) {
-        // SAFETY: the labels stand behind the counters.
-        let first = unsafe { this.add(1) }.cast::<u32>();
-        // SAFETY: `at` is one of them.
-        let to = unsafe { first.add(at) };
-        // SAFETY: no other thread knows it.
-        unsafe { to.write(number) };
-    }
-
-    /// The numbers of the labels: owner, command if there is one, frames.
-    ///
-    /// # Safety
-    /// `this` is of [`Self::put`], and its site is linked.
-    pub(crate) unsafe fn labels<'a>(this: NonNull<Self>) -> &'a [u32] {
-        // SAFETY: the caller's promise.
-        let count = unsafe { this.as_ref() }.labels;
-        // SAFETY: the labels stand behind the counters.
-        let first = unsafe { this.add(1) }.cast::<u32>();
-        // SAFETY: `put` made room for so many, which were written before the site was linked, and never again.
-        unsafe { core::slice::from_raw_parts(first.as_ptr(), count) }
-    }
-
     pub(crate) fn allocated(&self, peak: &Peak, bytes: u64, now: u64) {
         self.note_peak(peak);
         self.total_bytes.add(bytes);

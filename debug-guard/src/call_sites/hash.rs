@@ -1,4 +1,4 @@
-//! Hashes a call to 64 bits.
+//! Hashes a call site to 64 bits.
 //!
 //! Two call sites with the same 64 bits are merged: among a million sites that happens once in 30 million runs.
 
@@ -28,40 +28,19 @@ pub(super) fn text(h: u64, text: &str) -> u64 {
     mix(whole, rest)
 }
 
-/// The hash of a stack while it is being walked.
-///
-/// A sum of independent products: the walk is a chain of loads, which the hash must not lengthen.
-#[derive(Clone, Copy)]
-pub(super) struct Frames {
-    sum: u64,
-    key: u64,
+/// Of a command, or of a return address.
+pub(crate) fn line(command: &str, frame: usize) -> u64 {
+    text(mix(STEP, frame as u64), command)
 }
 
-impl Frames {
-    #[inline]
-    pub(super) const fn new() -> Self {
-        Self { sum: 0, key: STEP }
+/// The requester's hash `who` and the frames: a sum of independent products, which are computed at once.
+pub(super) fn stack(who: u64, frames: &[usize]) -> u64 {
+    let (mut sum, mut key) = (0_u64, STEP);
+    for frame in frames {
+        sum = sum.wrapping_add(fold(*frame as u64 ^ key, SECOND));
+        key = key.wrapping_add(STEP);
     }
-
-    #[inline]
-    pub(super) const fn add(&mut self, frame: usize) {
-        self.sum = self.sum.wrapping_add(fold(frame as u64 ^ self.key, SECOND));
-        self.key = self.key.wrapping_add(STEP);
-    }
-
-    /// Adds the requester.
-    #[inline]
-    pub(super) const fn finish(self, who: u64) -> u64 {
-        mix(who ^ self.key, self.sum)
-    }
-
-    pub(super) fn of(frames: &[usize]) -> Self {
-        let mut all = Self::new();
-        for frame in frames {
-            all.add(*frame);
-        }
-        all
-    }
+    mix(who ^ key, sum)
 }
 
 #[cfg(test)]
@@ -72,11 +51,11 @@ mod tests {
 
     #[test]
     fn order_length_and_every_bit_count() {
-        let of = |frames: &[usize]| Frames::of(frames).finish(7);
+        let of = |frames: &[usize]| stack(7, frames);
         assert_ne!(of(&[1, 2]), of(&[2, 1]));
         assert_ne!(of(&[]), of(&[0]));
         assert_ne!(of(&[0]), of(&[0, 0]));
-        assert_ne!(Frames::of(&[1]).finish(1), Frames::of(&[1]).finish(2));
+        assert_ne!(stack(1, &[1]), stack(2, &[1]));
         let mut seen = HashSet::new();
         for bit in 0..usize::BITS {
             for place in 0..8 {

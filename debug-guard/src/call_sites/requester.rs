@@ -71,34 +71,9 @@ impl RequesterInfo<'_> {
             && self.name.is_empty()
     }
 
-    /// As [`hash`](Self::hash), and cheaper: by the address of the command's name, not its text. Two of them may be one site.
-    #[inline]
-    pub(super) fn quick(&self, tag: u64) -> u64 {
-        let mut h = tag ^ u64::from(self.front) << 8 ^ u64::from(self.scope.as_raw());
-        if let Some(command) = self.command {
-            h = h.wrapping_add(hash::mix(
-                command.name.len() as u64,
-                command.name.as_ptr().addr() as u64,
-            ));
-        }
-        match self.context {
-            Some(context) => hash::mix(h, context.get()),
-            None if self.name.is_empty() && self.label.is_none() => hash::mix(h, 0),
-            None => self.named(h),
-        }
-    }
-
-    /// Hashes a name by its text: its memory may be freed later.
-    #[inline(never)]
-    fn named(&self, h: u64) -> u64 {
-        let h = hash::text(!h, cut(self.name));
-        self.label.map_or(h, |label| hash::text(h, cut(label)))
-    }
-
-    /// A hash of all but the stack. `tag` is unique per depot.
-    pub(super) fn hash(&self, tag: u64) -> u64 {
+    /// A hash of all but the stack.
+    pub(super) fn hash(&self) -> u64 {
         let h = owner(
-            tag,
             self.context,
             (self.name, self.label),
             self.scope,
@@ -113,7 +88,6 @@ impl SiteView<'_> {
     /// Of its owner, the scope, and what stands in front.
     pub(crate) fn owner_hash(&self) -> u64 {
         owner(
-            OWNERS,
             self.context,
             (self.name, self.label),
             self.scope,
@@ -122,23 +96,13 @@ impl SiteView<'_> {
     }
 }
 
-/// Different from every hash of a line.
-const OWNERS: u64 = 1;
-const LINES: u64 = 2;
-
-/// Of a command, or of a return address.
-pub(crate) fn line_hash(command: &str, frame: usize) -> u64 {
-    hash::text(hash::mix(LINES, frame as u64), command)
-}
-
 fn owner(
-    tag: u64,
     context: Option<ContextId>,
     (name, label): (&str, Option<&str>),
     scope: Scope,
     front: u32,
 ) -> u64 {
-    let h = hash::mix(tag, u64::from(front) << 8 | u64::from(scope.as_raw()));
+    let h = hash::mix(1, u64::from(front) << 8 | u64::from(scope.as_raw()));
     match context {
         Some(context) => hash::mix(h, context.get()),
         None => hash::text(hash::text(h, cut(name)), label.map_or("\0", cut)),
@@ -199,30 +163,25 @@ mod tests {
                 ..who
             },
         ];
-        let hashes: HashSet<u64> = all.iter().map(|who| who.hash(1)).collect();
+        let hashes: HashSet<u64> = all.iter().map(|who| who.hash()).collect();
         assert_eq!(hashes.len(), all.len());
-        let quick: HashSet<u64> = all.iter().map(|who| who.quick(1)).collect();
-        assert_eq!(quick.len(), all.len());
-        assert_ne!(who.quick(1), who.quick(2), "another depot");
         let other = RequesterInfo {
             name: "other",
             ..all[7]
         };
-        assert_eq!(other.quick(1), all[7].quick(1), "the context says it all");
-        assert_eq!(other.hash(1), all[7].hash(1), "the context says it all");
-        assert_ne!(who.hash(1), who.hash(2), "another depot");
+        assert_eq!(other.hash(), all[7].hash(), "the context says it all");
         let later = CommandMark {
             name: "vkA",
             serial: 9,
             stack: 99,
         };
         assert_eq!(
-            all[5].hash(1),
+            all[5].hash(),
             RequesterInfo {
                 command: Some(later),
                 ..who
             }
-            .hash(1),
+            .hash(),
             "not which run of the command"
         );
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   0        8       12      16        24          40         52
-//!   | hash   | check | front | context | command   | lengths, scope, flags | tally: blocks, bytes | profile | list |
+//!   | hash   | check | front | context | command   | lengths, scope, flags | tally: blocks, bytes | profile | next |
 //!   | frames: innermost first .. | name .. | label .. |
 //! ```
 //! All but the tally and the profile's numbers is written before the site is linked, and never again.
@@ -41,9 +41,8 @@ pub(crate) struct Site {
     pub(super) tally: Tally,
     /// What a profile counts, where one is kept.
     counters: Option<NonNull<Counters>>,
-    /// The site that was made before, and this one's number.
-    before: AtomicU32,
-    pub(super) number: AtomicU32,
+    /// The next site of its list.
+    next: AtomicU32,
 }
 
 /// A site in an arena, with the data behind it.
@@ -107,8 +106,7 @@ impl NewSite<'_> {
             modules: self.modules,
             tally: Tally::default(),
             counters: self.counters,
-            before: AtomicU32::new(0),
-            number: AtomicU32::new(0),
+            next: AtomicU32::new(0),
         };
         let to = at.cast::<Site>();
         // SAFETY: the caller gives that many bytes, aligned to 16.
@@ -162,22 +160,17 @@ impl Site {
         self.counters.map(|counters| unsafe { counters.as_ref() })
     }
 
-    /// The numbers of its labels.
-    pub(crate) fn labels(&self) -> &[u32] {
-        // SAFETY: `Counters::put` made them, and this site was linked after they were labelled.
-        self.counters
-            .map_or(&[], |counters| unsafe { Counters::labels(counters) })
+    pub(super) fn hash(&self) -> u64 {
+        self.hash
     }
 
-    /// The site that was made before this one.
-    pub(crate) fn before(&self) -> Option<ArenaOffset> {
-        ArenaOffset::from_raw(self.before.load(Ordering::Relaxed))
+    /// The place of the next site in its list; 0: none.
+    pub(super) fn next(&self) -> u32 {
+        self.next.load(Ordering::Relaxed)
     }
 
-    pub(super) fn link(&self, before: Option<ArenaOffset>, number: u32) {
-        self.before
-            .store(before.map_or(0, ArenaOffset::raw), Ordering::Relaxed);
-        self.number.store(number, Ordering::Relaxed);
+    pub(super) fn set_next(&self, next: u32) {
+        self.next.store(next, Ordering::Relaxed);
     }
 }
 

@@ -5,8 +5,7 @@ use core::hint::black_box;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use super::walk::WalkStart;
-use super::walked_stack::WalkedStack;
-use super::{registers, thread_sites, unwind};
+use super::{registers, stack, thread_stack, unwind};
 
 /// The [`Stacks`](crate::Stacks) that work in this process.
 ///
@@ -89,20 +88,20 @@ fn inner(depth: u8) -> u8 {
 fn look() -> u8 {
     let from = registers::read();
     let mut answer = TRIED;
-    thread_sites::with(|local| {
+    thread_stack::with(|local| {
         let Some(local) = local else { return };
         let bounds = local.bounds(from.stack);
         if from.stack == 0 || bounds.top == 0 {
             return;
         }
-        let mut found = WalkedStack::nothing();
-        found.by_frames(WalkStart { from, bounds });
-        if is_the_chain(found.frames()) {
+        let mut frames = [0; 8];
+        stack::chained(WalkStart { from, bounds }, &mut frames, 0);
+        if is_the_chain(&frames) {
             answer |= FAST;
         }
-        let mut found = WalkedStack::nothing();
-        local.once(|| _ = unwind::pass(&mut found, from.stack, bounds));
-        if is_the_chain(found.frames()) {
+        let mut frames = [0; 8];
+        local.once(|| unwind::pass(|_, at| at.stack > from.stack, bounds.mark, &mut frames));
+        if is_the_chain(&frames) {
             answer |= FULL;
         }
     });
@@ -112,9 +111,8 @@ fn look() -> u8 {
 /// True when the frames are those of the chain, one after the other.
 fn is_the_chain(frames: &[usize]) -> bool {
     let chain: [fn(u8) -> u8; 3] = [inner, middle, outer];
-    frames.len() >= chain.len()
-        && frames.iter().zip(chain).all(|(frame, function)| {
-            let begin = function as usize;
-            (begin..begin.saturating_add(LONGEST)).contains(frame)
-        })
+    frames.iter().zip(chain).all(|(frame, function)| {
+        let begin = function as usize;
+        (begin..begin.saturating_add(LONGEST)).contains(frame)
+    })
 }

@@ -25,10 +25,10 @@ impl Sites {
         self.tallying
             .compare_exchange(now, me, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
-        self.for_each(&mut |_, site| {
+        for site in self.all() {
             site.tally.blocks.store(0, Ordering::Relaxed);
             site.tally.bytes.store(0, Ordering::Relaxed);
-        });
+        }
         Some(Tallying {
             sites: self,
             anonymous: (0, 0),
@@ -55,12 +55,12 @@ impl Tallying<'_> {
 
     /// Calls `tell` for each site with blocks: number, blocks, bytes. Number 0: the site is not known.
     pub(crate) fn for_each(&self, tell: &mut dyn FnMut(SiteId, u64, u64)) {
-        self.sites.for_each(&mut |id, site| {
+        for site in self.sites.all() {
             let blocks = site.tally.blocks.load(Ordering::Relaxed);
             if blocks != 0 {
-                tell(id, blocks, site.tally.bytes.load(Ordering::Relaxed));
+                tell(site.id(), blocks, site.tally.bytes.load(Ordering::Relaxed));
             }
-        });
+        }
         if self.anonymous.0 != 0 {
             tell(SiteId(0), self.anonymous.0, self.anonymous.1);
         }

@@ -1,12 +1,9 @@
 //! One pass of the program's own unwinder, which also carries its panics and exceptions.
 //!
-//! It reads the tables that compilers write beside the code, so it walks modules that keep no frame pointers. It costs microseconds,
-//! which is why stacks that it found are remembered (`unwind_trail.rs`). It stops at a function without tables, and says with which
-//! registers, so that the chain of frame pointers can continue there.
+//! It reads the tables that compilers write beside the code, so it walks modules that keep no frame pointers. It costs microseconds. It
+//! stops at a function without tables, and says with which registers, so that the chain of frame pointers can continue there.
 
 use super::registers::Registers;
-use super::walk::Bounds;
-use super::walked_stack::WalkedStack;
 
 #[cfg(all(
     feature = "std",
@@ -17,7 +14,7 @@ use super::walked_stack::WalkedStack;
 mod tables {
     use core::ffi::{c_int, c_void};
 
-    use super::{Bounds, Registers, WalkedStack};
+    use super::Registers;
     use crate::os::tables_without_lock;
 
     /// The unwinder's description of a frame.
@@ -62,23 +59,22 @@ mod tables {
         unsafe { _Unwind_Backtrace(on_frame::<F>, (&raw mut each).cast()) };
     }
 
-    /// Writes the frames from the one on that was stopped at `pc`. Returns how many there are, whether they are all up to `mark`, and the
-    /// registers in the last one.
-    ///
-    /// To be called in the handler of the signal that stopped the thread: the unwinder passes the kernel's frame. Returns no frames if the
-    /// unwinder would acquire a lock.
-    pub(in super::super) fn pass_stopped(
-        pc: usize,
+    /// True if the unwinder acquires no lock, so that it may be asked in a signal handler.
+    pub(in super::super) fn is_signal_safe() -> bool {
+        tables_without_lock()
+    }
+
+    /// Writes the frames from the one on for which `begins` is true. Returns their number, whether they are all up to `mark`, or to the
+    /// thread's first if that is 0, and the registers in the last one.
+    pub(in super::super) fn pass(
+        mut begins: impl FnMut(usize, Registers) -> bool,
         mark: usize,
         frames: &mut [usize],
     ) -> (usize, bool, Registers) {
         let (mut count, mut whole, mut last) = (0, false, Registers::default());
-        if !tables_without_lock() {
-            return (count, whole, last);
-        }
         backtrace(|back, registers| {
-            if count == 0 && back != pc {
-                return GO_ON; // a frame of the handler
+            if !begins(back, registers) {
+                return GO_ON;
             }
             whole = if mark == 0 {
                 back == 0
@@ -89,78 +85,11 @@ mod tables {
                 return STOP;
             };
             *to = back;
-            count = count.wrapping_add(1);
+            count += 1;
             last = registers;
             GO_ON
         });
         (count, whole, last)
-    }
-
-    struct Pass<'a> {
-        found: &'a mut WalkedStack,
-        stack: usize,
-        bounds: Bounds,
-        /// Where the search for the next return address begins: behind the one before.
-        behind: usize,
-    }
-
-    /// Writes into `found` the frames whose return addresses stand at or above `stack`. Returns the registers in the last one.
-    pub(in super::super) fn pass(
-        found: &mut WalkedStack,
-        stack: usize,
-        bounds: Bounds,
-    ) -> Registers {
-        let mut last = Registers::default();
-        let mut pass = Pass {
-            found,
-            stack,
-            bounds,
-            behind: stack,
-        };
-        backtrace(|back, registers| {
-            last = registers;
-            pass.frame(back, registers.stack)
-        });
-        last
-    }
-
-    impl Pass<'_> {
-        /// A frame that continues at `back`; its callee's frame ends at `bottom`.
-        fn frame(&mut self, back: usize, bottom: usize) -> c_int {
-            if bottom <= self.stack {
-                return GO_ON; // a frame of this library: the call of the unwinder itself
-            }
-            let mark = self.bounds.mark;
-            let reached = if mark == 0 { back == 0 } else { bottom > mark };
-            if reached || back == 0 {
-                self.found.whole = reached;
-                return STOP;
-            }
-            let slot = self.slot(back, bottom);
-            let distance = slot.and_then(|at| at.checked_sub(self.stack));
-            if self.found.push(back, distance) {
-                GO_ON
-            } else {
-                STOP
-            }
-        }
-
-        /// Where between the last one and `bottom` the return address stands: at the end on x86-64.
-        fn slot(&mut self, back: usize, bottom: usize) -> Option<usize> {
-            let word = size_of::<usize>();
-            if bottom > self.bounds.top || !bottom.is_multiple_of(word) {
-                return None;
-            }
-            let mut at = bottom;
-            while let Some(lower) = at.checked_sub(word).filter(|lower| *lower >= self.behind) {
-                at = lower;
-                if self.bounds.word(at)? == back {
-                    self.behind = at.saturating_add(word);
-                    return Some(at);
-                }
-            }
-            None
-        }
     }
 }
 
@@ -171,15 +100,15 @@ mod tables {
     not(miri)
 )))]
 mod tables {
-    use super::{Bounds, Registers, WalkedStack};
+    use super::Registers;
 
-    /// No unwinder to ask.
-    pub(in super::super) fn pass(_: &mut WalkedStack, _: usize, _: Bounds) -> Registers {
-        Registers::default()
+    pub(in super::super) fn is_signal_safe() -> bool {
+        false
     }
 
-    pub(in super::super) fn pass_stopped(
-        _: usize,
+    /// No unwinder to ask.
+    pub(in super::super) fn pass(
+        _: impl FnMut(usize, Registers) -> bool,
         _: usize,
         _: &mut [usize],
     ) -> (usize, bool, Registers) {
@@ -187,4 +116,4 @@ mod tables {
     }
 }
 
-pub(super) use tables::{pass, pass_stopped};
+pub(super) use tables::{is_signal_safe, pass};

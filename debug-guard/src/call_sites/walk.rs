@@ -79,25 +79,6 @@ impl Bounds {
             caught(at)
         }
     }
-
-    /// True when `differ` finds no bit of the word at `at` of any of them; `at` gives addresses as for [`word`](Self::word).
-    #[inline(always)]
-    pub(super) fn all<T>(
-        &self,
-        of: &[T],
-        at: impl Fn(&T) -> usize,
-        differ: impl Fn(&T, usize) -> u32,
-    ) -> bool {
-        if self.own {
-            // All are looked at: they do not wait for each other, and mostly all stand.
-            // SAFETY: of the thread's own stack all words can be read.
-            of.iter()
-                .fold(0, |all, one| all | differ(one, unsafe { word(at(one)) }))
-                == 0
-        } else {
-            all_caught(of, at, differ)
-        }
-    }
 }
 
 /// The registers that a walk starts from, with its bounds.
@@ -107,19 +88,31 @@ pub(super) struct WalkStart {
     pub(super) bounds: Bounds,
 }
 
-/// [`chain`] within the bounds of a stack.
+/// Writes the return addresses of the chain, innermost first. Returns their number, and why the chain ended.
 #[inline(always)]
-pub(super) fn frames(start: WalkStart, tell: impl FnMut(usize, usize)) -> End {
+pub(super) fn frames(start: WalkStart, frames: &mut [usize]) -> (usize, End) {
     let WalkStart { from, bounds } = start;
-    if bounds.own {
-        // SAFETY: `chain` reads words between the stack pointer and the top; of the thread's own stack all of them can be read.
-        chain(from, bounds, |at| Some(unsafe { word(at) }), tell)
+    let mut count = 0;
+    let mut to = frames.iter_mut();
+    let tell = |back| match to.next() {
+        Some(place) => {
+            *place = back;
+            count += 1;
+            true
+        }
+        None => false,
+    };
+    // SAFETY: `chain` reads words between the stack pointer and the top; of the thread's own stack all of them can be read.
+    let own = |at| Some(unsafe { word(at) });
+    let end = if bounds.own {
+        chain(from, bounds, own, tell)
     } else {
         chain(from, bounds, caught, tell)
-    }
+    };
+    (count, end)
 }
 
-/// Passes each return address and its place on the stack to `tell`, innermost first.
+/// Passes each return address to `tell`, innermost first, until that has no room.
 ///
 /// `read` reads a word of the stack at or above `from.stack` and below `bounds.top`, if it can be read.
 #[inline(always)]
@@ -127,7 +120,7 @@ fn chain(
     from: Registers,
     bounds: Bounds,
     read: impl Fn(usize) -> Option<usize>,
-    mut tell: impl FnMut(usize, usize),
+    mut tell: impl FnMut(usize) -> bool,
 ) -> End {
     let mut frame = from.frame;
     let mut lowest = from.stack;
@@ -152,7 +145,9 @@ fn chain(
                 End::Short
             };
         }
-        tell(back, at);
+        if !tell(back) {
+            return End::Short;
+        }
         if bounds.mark != 0 {
             if next > bounds.mark && next <= last && next.is_multiple_of(ALIGN) {
                 return End::Reached;
@@ -174,14 +169,6 @@ fn chain(
 unsafe fn word(at: usize) -> usize {
     // SAFETY: the caller's promise; volatile, because the compiler knows nothing of other frames.
     unsafe { core::ptr::with_exposed_provenance::<usize>(at).read_volatile() }
-}
-
-/// [`Bounds::all`] of some other stack. Out of the way of those that are known.
-#[cold]
-#[inline(never)]
-fn all_caught<T>(of: &[T], at: impl Fn(&T) -> usize, differ: impl Fn(&T, usize) -> u32) -> bool {
-    of.iter()
-        .all(|one| caught(at(one)).is_some_and(|word| differ(one, word) == 0))
 }
 
 /// Reads a word of some other stack, wherever that is.
@@ -214,9 +201,9 @@ mod tests {
             Registers { stack: BASE, frame },
             Bounds::other(top).up_to(mark),
             read,
-            |back, at| {
-                assert_eq!(read(at), Some(back));
+            |back| {
                 all.push(back);
+                true
             },
         );
         (all, end)
@@ -302,7 +289,10 @@ mod tests {
                 },
                 Bounds::other(at(10)),
                 read,
-                |back, _| all.push(back),
+                |back| {
+                    all.push(back);
+                    true
+                },
             );
             assert_eq!((&all[..], end), (frames, End::Short), "word {gone}");
         }

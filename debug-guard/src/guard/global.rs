@@ -164,8 +164,9 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
         command: &str,
         names: Option<&dyn FrameNames>,
     ) -> fmt::Result {
-        self.ready()
-            .map_or(Ok(()), |core| core.write_dhat(out, command, names))
+        self.ready().map_or(Ok(()), |core| {
+            core.write_dhat(&self.inner, out, command, names)
+        })
     }
 
     /// As [`Guard::write_collapsed`](crate::Guard::write_collapsed).

@@ -153,17 +153,18 @@ impl<A: HostAllocator> Guard<A> {
 
     /// Writes what each call site took, has, and had when there was most, as valgrind's DHAT viewer reads it: JSON, version 2. Nothing
     /// but a frame around it where the options did not ask for a [`profile`](GuardOptions::profile). `names` puts names to return
-    /// addresses; else they are a module and an offset in it, and `steward symbols` writes a copy with names. Allocates nothing.
+    /// addresses; else they are a module and an offset in it, and `steward symbols` writes a copy with names. A table of the lines is
+    /// allocated from the allocator behind for the time of the call.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Those of `out`; and if the allocator behind refuses the table.
     pub fn write_dhat(
         &self,
         out: &mut dyn fmt::Write,
         command: &str,
         names: Option<&dyn FrameNames>,
     ) -> fmt::Result {
-        self.core().write_dhat(out, command, names)
+        self.core().write_dhat(&*self.inner, out, command, names)
     }
 
     /// Writes a line for each call site, `owner;command;outermost;..;innermost 4096`, as flame graphs are drawn of; as

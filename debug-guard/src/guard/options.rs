@@ -244,7 +244,7 @@ impl GuardOptions {
         self
     }
 
-    /// Pages of addresses reserved for each of Fence and Strict. Addresses are not memory. Unset: 2^24 pages, fewer if the kernel refuses
+    /// Pages of addresses reserved for each of Fence and Strict. Addresses are not memory. Unset: 2^25 pages, fewer if the kernel refuses
     /// so many. In [`Mode::Strict`] this also decides how long freed blocks stay inaccessible.
     pub const fn pages(mut self, pages: usize) -> Self {
         self.pages = Some(pages);

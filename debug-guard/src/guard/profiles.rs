@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use alloc_core::HostAllocator;
+
 use super::serial;
 use super::state::GuardState;
 use crate::os;
@@ -10,6 +12,7 @@ use crate::profile::{FrameNames, Measure, Process, Weight};
 impl GuardState {
     pub(super) fn write_dhat(
         &self,
+        memory: &dyn HostAllocator,
         out: &mut dyn fmt::Write,
         command: &str,
         names: Option<&dyn FrameNames>,
@@ -19,9 +22,9 @@ impl GuardState {
             id: os::process_id(),
             now: serial::reached(),
         };
-        self.sites
-            .as_ref()
-            .map_or(Ok(()), |sites| sites.write_dhat(out, process, names))
+        self.sites.as_ref().map_or(Ok(()), |sites| {
+            sites.write_dhat(memory, out, process, names)
+        })
     }
 
     pub(super) fn write_collapsed(

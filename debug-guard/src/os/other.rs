@@ -41,9 +41,6 @@ impl Pages for Region {
     unsafe fn pass_on(&self, _: usize, _: usize) -> Result<bool, OsRefusal> {
         match *self {}
     }
-    unsafe fn retire(&self, _: usize, _: usize) {
-        match *self {}
-    }
     fn land(&self, _: usize, _: bool) -> bool {
         match *self {}
     }

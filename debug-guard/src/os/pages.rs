@@ -57,13 +57,6 @@ pub(crate) trait Pages: Sized + Send + Sync {
     /// Both pages are the caller's, and no thread may access `from` again.
     unsafe fn pass_on(&self, from: usize, to: usize) -> Result<bool, OsRefusal>;
 
-    /// Returns what the kernel keeps of pages none of which is provided. They stay inaccessible, and can be provided as before; if the
-    /// kernel refuses, nothing changes or they can no longer be provided. Worth it for whole multiples of 2 MiB.
-    ///
-    /// # Safety
-    /// The pages are the caller's; none is provided, and none will be before this returns.
-    unsafe fn retire(&self, first: usize, count: usize);
-
     /// Makes a page accessible, filled with zeros, so that a stopped access can continue. Async-signal-safe; acquires no lock. It stays
     /// accessible until it is provided and revoked or, if `to_close`, until [`close_again`](Self::close_again). False if the kernel
     /// refuses.

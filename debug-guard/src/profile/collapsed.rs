@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use super::text::{FrameNames, OneFrame};
-use crate::call_sites::{LabelKind, Numbers, SiteRef, Sites};
+use super::text::{self, FrameNames, OneFrame};
+use crate::call_sites::{Numbers, SiteView, Sites};
 
 /// The sum of a call site that is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -44,43 +44,34 @@ impl Sites {
         let Some(profile) = self.profile() else {
             return Ok(());
         };
-        self.for_each_counted(profile, 0, &mut |site, numbers| {
+        for (site, numbers) in self.counted(profile, 0) {
             let n = numbers.of(weight, measure);
             if n == 0 {
-                return Ok(());
+                continue;
             }
             match site {
-                Some(site) => self.write_stack(out, site, names)?,
-                None => out.write_str("not written down: there was no room")?,
+                Some(site) => write_stack(out, site.view(), names)?,
+                None => out.write_str(text::NOT_RECORDED)?,
             }
-            writeln!(out, " {n}")
-        })
-    }
-
-    fn write_stack(
-        &self,
-        out: &mut dyn fmt::Write,
-        site: SiteRef<'_>,
-        names: Option<&dyn FrameNames>,
-    ) -> fmt::Result {
-        let view = site.view();
-        super::text::owner(&mut OneFrame(out), &view)?;
-        let frames = view
-            .frames
-            .iter()
-            .rev()
-            .map(|frame| LabelKind::Frame(*frame));
-        for line in view
-            .command
-            .map(LabelKind::Command)
-            .into_iter()
-            .chain(frames)
-        {
-            out.write_char(';')?;
-            self.write_line(&mut OneFrame(out), line, names)?;
+            writeln!(out, " {n}")?;
         }
         Ok(())
     }
+}
+
+/// Outermost first.
+fn write_stack(
+    out: &mut dyn fmt::Write,
+    view: SiteView<'_>,
+    names: Option<&dyn FrameNames>,
+) -> fmt::Result {
+    let (owner, command, frames) = text::lines(view);
+    text::write_line(&mut OneFrame(out), owner, names)?;
+    for line in command.into_iter().chain(frames.rev()) {
+        out.write_char(';')?;
+        text::write_line(&mut OneFrame(out), line, names)?;
+    }
+    Ok(())
 }
 
 impl Numbers {

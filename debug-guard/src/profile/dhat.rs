@@ -9,9 +9,10 @@
 use core::fmt;
 
 use alloc_core::support::EscapedJson;
+use alloc_core::{HostAllocator, Scope, Scoped, TryMap};
 
 use super::text::{self, FrameNames};
-use crate::call_sites::{LabelKind, Numbers, Profile, Sites};
+use crate::call_sites::{Numbers, Sites};
 
 /// The process that writes its profile.
 #[derive(Clone, Copy, Debug)]
@@ -29,13 +30,14 @@ const SHORT: u32 = 500;
 impl Sites {
     /// Writes the profile for the DHAT viewer: JSON, version 2. Without a profile a file without sites.
     ///
-    /// Time is counted in allocations of the guard. Bytes are what was asked for. Allocates nothing; sites that come while it is being
-    /// written are left out, and while other threads go on the sums are of slightly different moments.
+    /// Time is counted in allocations of the guard. Bytes are what was asked for. While other threads go on the sums are of slightly
+    /// different moments.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Those of `out`; and if `memory` refuses the table of lines.
     pub(crate) fn write_dhat(
         &self,
+        memory: &dyn HostAllocator,
         out: &mut dyn fmt::Write,
         process: Process<'_>,
         names: Option<&dyn FrameNames>,
@@ -50,74 +52,59 @@ impl Sites {
         )?;
         fmt::Write::write_str(&mut EscapedJson(out), process.command)?;
         let peak = self.profile().map_or(0, |profile| profile.peak.when());
-        write!(
-            out,
-            r#"","pid":{},"tg":{peak},"te":{},"pps":["#,
-            process.id, process.now
-        )?;
-        let Some(profile) = self.profile() else {
-            return out.write_str(r#"],"ftbl":["[root]"]}"#);
-        };
-        let labels = profile.labels.count();
-        self.write_sites(out, profile, labels, process.now)?;
-        out.write_str("],\"ftbl\":[\"[root]\"")?;
-        profile.labels.for_each(self.arena(), labels, &mut |line| {
-            out.write_str(",\n\"")?;
-            self.write_line(&mut EscapedJson(out), line, names)?;
-            out.write_char('"')
-        })?;
-        // The place behind the labels is that of what has none.
-        out.write_str(",\n\"not written down: there was no room\"]}\n")
-    }
-
-    fn write_sites(
-        &self,
-        out: &mut dyn fmt::Write,
-        profile: &Profile,
-        labels: u32,
-        now: u64,
-    ) -> fmt::Result {
-        let mut first = true;
-        self.for_each_counted(profile, now, &mut |site, numbers| {
-            let nobody = [u32::MAX];
-            let own = site.as_ref().map_or(&nobody[..], |site| site.labels());
-            if site.is_some() && own.iter().any(|label| *label >= labels) {
-                return Ok(()); // came while this was being written
-            }
-            out.write_str(if core::mem::take(&mut first) {
-                "\n"
-            } else {
-                ",\n"
-            })?;
+        let Process { id, now, .. } = process;
+        write!(out, r#"","pid":{id},"tg":{peak},"te":{now},"pps":["#)?;
+        // The place of each line, by its hash. Place 0 is the root.
+        let mut places = TryMap::new_in(Scoped::new(memory, Scope::Command));
+        let mut numbered = 0_u32;
+        let mut sites = 0_u32;
+        let counted = || self.profile().map(|profile| self.counted(profile, now));
+        for (site, numbers) in counted().into_iter().flatten() {
+            out.write_str(if sites == 0 { "\n" } else { ",\n" })?;
             write_numbers(out, &numbers)?;
-            for (i, label) in own.iter().enumerate() {
-                // The last label is written first, behind the root.
-                let place = if site.is_some() {
-                    labels.wrapping_sub(*label)
-                } else {
-                    labels.wrapping_add(1)
-                };
-                write!(out, "{}{place}", if i == 0 { "" } else { "," })?;
+            sites += 1;
+            let lines = site.map(|site| text::lines(site.view()));
+            let hashes = lines.map(|(owner, command, frames)| {
+                let own = core::iter::once(owner).chain(command);
+                own.chain(frames).map(|line| line.hash())
+            });
+            let none = hashes.is_none().then_some(0);
+            for (n, hash) in hashes.into_iter().flatten().chain(none).enumerate() {
+                let place = places
+                    .try_get_or_insert_with(hash, |_| {
+                        numbered += 1;
+                        numbered
+                    })
+                    .map_err(|_| fmt::Error)?;
+                write!(out, "{}{place}", if n == 0 { "" } else { "," })?;
             }
-            out.write_str("]}")
-        })
-    }
-
-    /// The content of a label.
-    pub(super) fn write_line(
-        &self,
-        out: &mut dyn fmt::Write,
-        line: LabelKind,
-        names: Option<&dyn FrameNames>,
-    ) -> fmt::Result {
-        match line {
-            LabelKind::Owner(id) => match self.get(id) {
-                Some(site) => text::owner(out, &site),
-                None => Ok(()),
-            },
-            LabelKind::Command(name) => out.write_str(name),
-            LabelKind::Frame(address) => text::frame(out, address, names),
+            out.write_str("]}")?;
         }
+        out.write_str("],\"ftbl\":[\"[root]\"")?;
+        // The same sites in the same order: each line when its place has come.
+        let mut next = 1;
+        let mut is_next = |hash: u64| {
+            let here = places.get(&hash) == Some(&next);
+            next += u32::from(here);
+            here
+        };
+        for (site, _) in counted().into_iter().flatten() {
+            let Some(site) = site else {
+                if is_next(0) {
+                    write!(out, ",\n\"{}\"", text::NOT_RECORDED)?;
+                }
+                continue;
+            };
+            let (owner, command, frames) = text::lines(site.view());
+            for line in core::iter::once(owner).chain(command).chain(frames) {
+                if is_next(line.hash()) {
+                    out.write_str(",\n\"")?;
+                    text::write_line(&mut EscapedJson(out), line, names)?;
+                    out.write_char('"')?;
+                }
+            }
+        }
+        out.write_str("]}\n")
     }
 }
 

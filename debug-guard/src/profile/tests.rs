@@ -96,7 +96,7 @@ impl ProfileModel {
             now: self.now,
         };
         self.sites
-            .write_dhat(&mut text, process, Some(&ModelNames))
+            .write_dhat(&MEMORY, &mut text, process, Some(&ModelNames))
             .expect("a string takes it");
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
     }
@@ -430,6 +430,7 @@ fn without_a_profile_files_are_empty_and_still_load() {
     let mut text = String::new();
     sites
         .write_dhat(
+            &MEMORY,
             &mut text,
             Process {
                 command: "x",
@@ -470,6 +471,7 @@ fn threads_lose_no_count() {
     model
         .sites
         .write_dhat(
+            &MEMORY,
             &mut text,
             Process {
                 command: "x",

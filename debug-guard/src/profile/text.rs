@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::call_sites::SiteView;
+use crate::call_sites::{SiteView, line_hash};
 use crate::modules::bias;
 use crate::os;
 
@@ -20,6 +20,54 @@ pub trait FrameNames {
         return_address: usize,
         out: &mut dyn fmt::Write,
     ) -> Result<bool, fmt::Error>;
+}
+
+/// In the place of a stack that has no site.
+pub(super) const NOT_RECORDED: &str = "not written down: there was no room";
+
+/// A line of a stack.
+#[derive(Clone, Copy)]
+pub(super) enum Line<'a> {
+    /// The owner of the site, and its scope.
+    Owner(SiteView<'a>),
+    Command(&'a str),
+    /// A return address.
+    Frame(usize),
+}
+
+impl Line<'_> {
+    /// Two lines with one hash are the same.
+    pub(super) fn hash(self) -> u64 {
+        match self {
+            Self::Owner(site) => site.owner_hash(),
+            Self::Command(name) => line_hash(name, 0),
+            Self::Frame(address) => line_hash("", address),
+        }
+    }
+}
+
+/// The lines of a site: owner, command, and the frames, innermost first.
+pub(super) fn lines(
+    site: SiteView<'_>,
+) -> (
+    Line<'_>,
+    Option<Line<'_>>,
+    impl DoubleEndedIterator<Item = Line<'_>>,
+) {
+    let frames = site.frames.iter().map(|frame| Line::Frame(*frame));
+    (Line::Owner(site), site.command.map(Line::Command), frames)
+}
+
+pub(super) fn write_line(
+    out: &mut dyn fmt::Write,
+    line: Line<'_>,
+    names: Option<&dyn FrameNames>,
+) -> fmt::Result {
+    match line {
+        Line::Owner(site) => owner(out, &site),
+        Line::Command(name) => out.write_str(name),
+        Line::Frame(address) => frame(out, address, names),
+    }
 }
 
 /// Writes a return address: its name, or else its position in its module.

@@ -13,17 +13,17 @@ impl<P: Pages> Slots<P> {
     #[cold]
     pub(super) fn no_block(&self, address: usize) -> GuardFinding {
         let finding = |kind, block| GuardFinding::new(kind, block, address);
-        let Some((region, page)) = self.region_of(address) else {
+        let Some(page) = self.geometry.page_of(address) else {
             return finding(ReportKind::ForeignFree, None);
         };
-        let (cell, in_guard) = region.geometry.cell_of(page);
+        let (cell, in_guard) = self.geometry.cell_of(page);
         let mut near = None;
         // The guard of a cell may hold the end of what is in front of it.
         for cell in [Some(cell), cell.checked_sub(1).filter(|_| in_guard)]
             .into_iter()
             .flatten()
         {
-            let Some(block) = self.owner(region, cell) else {
+            let Some(block) = self.owner(cell) else {
                 continue;
             };
             if block.start == address {
@@ -39,18 +39,18 @@ impl<P: Pages> Slots<P> {
 
     /// The kind of a stopped access at `address`, and the nearest blocks on both sides. Async-signal-safe.
     pub(crate) fn accused(&self, address: usize) -> Accused {
-        let Some((region, page)) = self.region_of(address) else {
+        let Some(page) = self.geometry.page_of(address) else {
             return Accused::WILD;
         };
-        let (cell, _) = region.geometry.cell_of(page);
-        let last = region.geometry.cells() - 1;
+        let (cell, _) = self.geometry.cell_of(page);
+        let last = self.geometry.cells() - 1;
         let below = (cell.saturating_sub(REACH)..=cell.min(last)).rev();
         let above = cell..=cell.saturating_add(REACH).min(last);
         let left = below
-            .filter_map(|cell| self.owner(region, cell))
+            .filter_map(|cell| self.owner(cell))
             .find(|block| block.start <= address);
         let right = above
-            .filter_map(|cell| self.owner(region, cell))
+            .filter_map(|cell| self.owner(cell))
             .find(|block| block.start > address);
         let block = left
             .into_iter()
@@ -61,7 +61,7 @@ impl<P: Pages> Slots<P> {
             .flatten()
             .find(|other| block.is_some_and(|block| block.start != other.start));
         let kind = block.map_or(ReportKind::WildAccess, |block| {
-            let far = distance(&block, address) > 2 * region.geometry.page_bytes();
+            let far = distance(&block, address) > 2 * self.geometry.page_bytes();
             if far {
                 ReportKind::WildAccess
             } else if block.state != BlockState::Live {
@@ -84,8 +84,9 @@ impl<P: Pages> Slots<P> {
             .accused(address)
             .block
             .is_some_and(|block| block.state == BlockState::Live);
-        self.region_of(address)
-            .is_some_and(|(region, _)| region.land(address, to_close))
+        self.geometry
+            .page_of(address)
+            .is_some_and(|page| self.pages.land(page, to_close))
     }
 }
 

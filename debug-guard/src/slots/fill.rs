@@ -21,12 +21,17 @@ pub(super) struct Pattern {
     page_bytes: usize,
 }
 
+// SAFETY: the page is written before this is made, and only read since.
+unsafe impl Send for Pattern {}
+// SAFETY: as above.
+unsafe impl Sync for Pattern {}
+
 impl Pattern {
     /// # Safety
     /// `page` has `page_bytes` bytes, a power of two, that no other thread writes as long as this is used.
     pub(super) unsafe fn fill(page: NonNull<u8>, page_bytes: usize, mut seed: u64) -> Self {
         for offset in 0..page_bytes {
-            let byte = match next(&mut seed) as u8 {
+            let byte = match next_random(&mut seed) as u8 {
                 plain @ (0 | 0xFF | FRESH | FREED) => plain ^ 0x55,
                 byte => byte,
             };
@@ -38,8 +43,8 @@ impl Pattern {
         Self { page, page_bytes }
     }
 
-    pub(super) const fn page(&self) -> *const u8 {
-        self.page.as_ptr()
+    pub(super) const fn page(&self) -> NonNull<u8> {
+        self.page
     }
 
     /// The part of the pattern that belongs at `address`, up to the page's end; at most `len` bytes.
@@ -70,18 +75,6 @@ impl Pattern {
         }
     }
 
-    /// True if the bytes are the pattern.
-    ///
-    /// # Safety
-    /// `len` bytes at `address`, all in one page, may be read, and no thread writes them.
-    #[inline]
-    pub(super) unsafe fn is_at(&self, address: usize, len: usize) -> bool {
-        // SAFETY: the caller's promise.
-        let actual = unsafe { bytes(address, len) };
-        // The C library's comparison is faster than a loop.
-        actual == self.partial(address, len)
-    }
-
     /// The bytes that are not the pattern.
     ///
     /// # Safety
@@ -92,7 +85,10 @@ impl Pattern {
             let part = self.partial(address, len);
             // SAFETY: the caller's promise.
             let actual = unsafe { bytes(address, part.len()) };
-            found = join(found, compare(address, part, actual));
+            // The C library's comparison is faster than a loop.
+            if actual != part {
+                found = join(found, compare(address, part, actual));
+            }
             address += part.len();
             len -= part.len();
         }
@@ -118,29 +114,11 @@ pub(super) unsafe fn fill(address: usize, len: usize, value: u8) {
     unsafe { with_exposed_provenance_mut::<u8>(address).write_bytes(value, len) };
 }
 
-/// Prefetches the cache lines from `from` up to `to`. Reads nothing; any address will do.
-#[inline]
-pub(super) fn fetch(from: usize, to: usize) {
-    #[cfg(all(target_arch = "x86_64", target_feature = "sse", not(miri)))]
-    {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let mut line = from & !63;
-        while line < to {
-            // SAFETY: a hint, which no address makes fault.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::without_provenance(line)) };
-            line = line.wrapping_add(64);
-        }
-    }
-    #[cfg(not(all(target_arch = "x86_64", target_feature = "sse", not(miri))))]
-    let _ = (from, to);
-}
-
-/// True if a freed block is still [`FREED`]: all of it, or [`NEAR`] bytes at either end.
+/// The bytes of a freed block that are not [`FREED`]: of all, or of [`NEAR`] bytes at either end.
 ///
 /// # Safety
-/// `len` bytes at `address`, more than none and a page at most, may be read, and no thread writes them.
-#[inline]
-pub(super) unsafe fn is_poison(address: usize, len: usize, all: bool) -> bool {
+/// `len` bytes at `address` may be read, and no thread writes them.
+pub(super) unsafe fn poison_changed(address: usize, len: usize, all: bool) -> Option<Changed> {
     // SAFETY: the caller's promise.
     let block = unsafe { bytes(address, len) };
     let is_poison = |part: &[u8]| {
@@ -148,32 +126,20 @@ pub(super) unsafe fn is_poison(address: usize, len: usize, all: bool) -> bool {
             .fold(0, |differing, byte| differing | (byte ^ FREED))
             == 0
     };
-    match (block.first_chunk::<NEAR>(), block.last_chunk::<NEAR>()) {
+    let untouched = match (block.first_chunk::<NEAR>(), block.last_chunk::<NEAR>()) {
         (Some(first), Some(last)) if !all => is_poison(first) && is_poison(last),
         _ => is_poison(block),
+    };
+    if untouched {
+        return None;
     }
-}
-
-/// The bytes of a freed block that are not [`FREED`].
-///
-/// # Safety
-/// As [`is_poison`].
-pub(super) unsafe fn poison_changed(address: usize, len: usize) -> Option<Changed> {
-    let mut found = None;
-    for at in (0..len).step_by(NEAR) {
-        let run = NEAR.min(len - at);
-        // SAFETY: within the caller's bytes.
-        let actual = unsafe { bytes(address + at, run) };
-        found = join(
+    let runs = (address..).step_by(NEAR).zip(block.chunks(NEAR));
+    runs.fold(None, |found, (at, run)| {
+        join(
             found,
-            compare(
-                address + at,
-                FREED_RUN.get(..run).unwrap_or_default(),
-                actual,
-            ),
-        );
-    }
-    found
+            compare(at, FREED_RUN.get(..run.len()).unwrap_or_default(), run),
+        )
+    })
 }
 
 /// From the first byte that differs to the last.
@@ -210,7 +176,7 @@ fn join(first: Option<Changed>, second: Option<Changed>) -> Option<Changed> {
 }
 
 /// The next random number (xorshift; `state` is never 0 after the first).
-pub(super) fn next(state: &mut u64) -> u64 {
+pub(super) fn next_random(state: &mut u64) -> u64 {
     if *state == 0 {
         *state = 0x9E37_79B9_7F4A_7C15;
     }

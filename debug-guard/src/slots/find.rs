@@ -3,16 +3,14 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::Slots;
-use super::geometry::BlockPlacement;
+use super::geometry::{BlockPlacement, Shape};
 use super::record::CellRecord;
-use super::slot_region::SlotRegion;
 use super::slot_state::{SlotKind, SlotState};
 use crate::block::{BlockState, GuardFinding, Known};
 use crate::os::Pages;
 
 /// A block with its record, state word and placement.
-pub(super) struct FoundBlock<'a, P> {
-    pub(super) region: &'a SlotRegion<P>,
+pub(super) struct FoundBlock<'a> {
     pub(super) cell: u32,
     pub(super) record: &'a CellRecord,
     /// As it was loaded.
@@ -20,40 +18,16 @@ pub(super) struct FoundBlock<'a, P> {
     pub(super) place: BlockPlacement,
 }
 
-impl<'a, P: Pages> FoundBlock<'a, P> {
-    #[inline(always)]
-    fn find(region: &'a SlotRegion<P>, cell: u32) -> Option<Self> {
-        let record = region.record(cell)?;
-        let word = record.word();
-        Some(Self {
-            region,
-            cell,
-            record,
-            word,
-            place: region.geometry.place(cell, word.shape()),
-        })
-    }
-
-    #[inline]
-    fn is_live_at(&self, address: usize) -> bool {
-        self.word.is(SlotKind::Live) && self.place.start == address
-    }
-}
-
 impl<P: Pages> Slots<P> {
-    /// True for every address of the regions, the pages between blocks included.
-    #[inline]
+    /// True for every address of the region, the pages between blocks included.
     pub(crate) fn contains(&self, address: usize) -> bool {
-        self.region_of(address).is_some()
+        self.geometry.page_of(address).is_some()
     }
 
-    #[inline]
-    pub(super) fn region_of(&self, address: usize) -> Option<(&SlotRegion<P>, usize)> {
-        if let Some(page) = self.small.geometry.page_of(address) {
-            return Some((&self.small, page));
-        }
-        let large = self.large()?;
-        Some((large, large.geometry.page_of(address)?))
+    /// True for a block in one page of one cell.
+    pub(super) fn is_single(&self, shape: Shape) -> bool {
+        let page_bytes = self.geometry.page_bytes();
+        shape.size <= page_bytes && shape.align <= page_bytes
     }
 
     /// The live block that begins at `address`, or the finding of a free of `address`.
@@ -62,80 +36,62 @@ impl<P: Pages> Slots<P> {
         reason = "the answer to a good question is as large"
     )]
     pub(crate) fn validate_pointer(&self, address: usize) -> Result<Known, GuardFinding> {
-        let live = self
-            .live(address)
-            .map(|block| self.known_of(block.region, block.cell, block.word, block.record));
-        live.ok_or_else(|| self.no_block(address))
+        let live = self.live(address);
+        live.map(|block| self.known_of(block.cell, block.word, block.record))
+            .ok_or_else(|| self.no_block(address))
     }
 
-    /// The live block that begins at `address`.
-    #[inline(always)]
-    pub(super) fn live(&self, address: usize) -> Option<FoundBlock<'_, P>> {
-        let page = self.small.geometry.page_of(address);
-        let (cell, in_guard) = self.small.geometry.cell_of(page.unwrap_or_default());
-        let here =
-            |cell| FoundBlock::find(&self.small, cell).filter(|block| block.is_live_at(address));
-        if let (Some(_), false, Some(block)) = (page, in_guard, here(cell)) {
-            Some(block)
-        } else {
-            self.live_elsewhere(address)
-        }
-    }
-
-    /// Searches the other places: a block of no bytes is in the guard page behind its cell, a block aligned above a page may begin in any
-    /// cell of its run, and a large one is in the second region.
-    #[cold]
-    fn live_elsewhere(&self, address: usize) -> Option<FoundBlock<'_, P>> {
-        let (region, page) = self.region_of(address)?;
-        let (cell, in_guard) = region.geometry.cell_of(page);
-        let body = region
-            .record(cell)
+    /// The live block that begins at `address`: in its cell; a block of no bytes in the guard page behind its cell; a block aligned above a
+    /// page in any cell of its run.
+    pub(super) fn live(&self, address: usize) -> Option<FoundBlock<'_>> {
+        let (cell, in_guard) = self.geometry.cell_of(self.geometry.page_of(address)?);
+        let body = self
+            .table
+            .get(cell)
             .filter(|record| record.word().kind() == SlotKind::Body);
         let head = body.map_or(cell, |record| record.link.load(Relaxed));
         let before = cell.checked_sub(1).filter(|_| in_guard);
-        let mut blocks = [Some(head), before]
-            .into_iter()
-            .flatten()
-            .filter_map(|cell| FoundBlock::find(region, cell));
-        blocks.find(|block| block.is_live_at(address))
+        [Some(head), before].into_iter().flatten().find_map(|cell| {
+            let record = self.table.get(cell)?;
+            let word = record.word();
+            let place = self.geometry.place(cell, word.shape());
+            (word.kind() == SlotKind::Live && place.start == address).then_some(FoundBlock {
+                cell,
+                record,
+                word,
+                place,
+            })
+        })
     }
 
     /// The live or last freed block that covers a cell.
-    pub(super) fn owner(&self, region: &SlotRegion<P>, cell: u32) -> Option<Known> {
-        let record = region.record(cell)?;
+    pub(super) fn owner(&self, cell: u32) -> Option<Known> {
+        let record = self.table.get(cell)?;
         if !record.word().kind().is_body() {
-            return self.known(region, cell);
+            return self.known(cell);
         }
         let head = record.link.load(Relaxed);
-        let shape = region.record(head)?.word().shape();
-        let cells = region.geometry.cells_for(shape)?;
-        let covers = cell.wrapping_sub(head) < cells;
-        covers.then(|| self.known(region, head))?
+        let shape = self.table.get(head)?.word().shape();
+        let covers = cell.wrapping_sub(head) < self.geometry.cells_for(shape)?;
+        covers.then(|| self.known(head))?
     }
 
     /// The live or last freed block of a cell.
-    pub(super) fn known(&self, region: &SlotRegion<P>, cell: u32) -> Option<Known> {
-        let record = region.record(cell)?;
+    pub(super) fn known(&self, cell: u32) -> Option<Known> {
+        let record = self.table.get(cell)?;
         let word = record.word();
-        word.is_block()
-            .then(|| self.known_of(region, cell, word, record))
+        word.is_block().then(|| self.known_of(cell, word, record))
     }
 
-    pub(super) fn known_of(
-        &self,
-        region: &SlotRegion<P>,
-        cell: u32,
-        word: SlotState,
-        record: &CellRecord,
-    ) -> Known {
+    pub(super) fn known_of(&self, cell: u32, word: SlotState, record: &CellRecord) -> Known {
         let shape = word.shape();
         let state = match record.moved_to() {
-            _ if word.is(SlotKind::Live) => BlockState::Live,
+            _ if word.kind() == SlotKind::Live => BlockState::Live,
             Some(address) => BlockState::MovedTo(address),
             None => BlockState::Freed,
         };
         Known {
-            start: region.geometry.place(cell, shape).start,
+            start: self.geometry.place(cell, shape).start,
             size: shape.size,
             align: shape.align,
             scope: word.scope(),
@@ -147,7 +103,7 @@ impl<P: Pages> Slots<P> {
                 record.freed()
             },
             mode: self.mode,
-            back_end: region.back_end(),
+            back_end: self.pages.back_end(),
         }
     }
 }

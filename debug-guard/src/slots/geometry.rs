@@ -4,10 +4,10 @@
 
 use core::alloc::Layout;
 
-/// A region cut into cells of `stride` pages. The first page of a cell is never provided; one page more closes the last cell.
+/// A region cut into cells of two pages. The first page of a cell is never provided; one page more closes the last cell.
 ///
 /// ```text
-///   stride 2:   G D | G D | G D | .. | G        a block of up to a page: one cell
+///               G D | G D | G D | .. | G        a block of up to a page: one cell
 ///                   |     |                      more: a run of cells, the guards within are data, one behind stays
 ///   page of the run: 0 1     2 3
 /// ```
@@ -18,9 +18,11 @@ pub(super) struct Geometry {
     base: usize,
     /// The number of bytes of a page is a power of two: its logarithm.
     page_shift: u32,
-    stride_shift: u32,
     cells: u32,
 }
+
+/// Pages of a cell, its guard included.
+const STRIDE: usize = 2;
 
 /// A block in its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,21 +55,15 @@ impl Shape {
 }
 
 impl Geometry {
-    /// `pages` is the length of the region at `base`; both shifts are logarithms. `None` if no cell fits.
-    pub(super) fn new(
-        base: usize,
-        pages: usize,
-        page_shift: u32,
-        stride_shift: u32,
-    ) -> Option<Self> {
-        let cells = pages.checked_sub(1)? >> stride_shift;
+    /// `pages` is the length of the region at `base`. `None` if no cell fits.
+    pub(super) fn new(base: usize, pages: usize, page_shift: u32) -> Option<Self> {
+        let cells = pages.checked_sub(1)? / STRIDE;
         let cells = u32::try_from(cells)
             .ok()
             .filter(|&cells| cells > 0 && cells < u32::MAX)?;
         Some(Self {
             base,
             page_shift,
-            stride_shift,
             cells,
         })
     }
@@ -80,11 +76,6 @@ impl Geometry {
         1 << self.page_shift
     }
 
-    /// Pages of a cell, its guard included.
-    pub(super) const fn stride(&self) -> usize {
-        1 << self.stride_shift
-    }
-
     /// Address of a page of the region.
     pub(super) const fn address(&self, page: usize) -> usize {
         self.base.wrapping_add(page << self.page_shift)
@@ -93,7 +84,7 @@ impl Geometry {
     /// The page of the region that holds `address`; `None` outside.
     pub(super) const fn page_of(&self, address: usize) -> Option<usize> {
         let page = address.wrapping_sub(self.base) >> self.page_shift;
-        if address >= self.base && page <= (self.cells as usize) << self.stride_shift {
+        if address >= self.base && page <= self.cells as usize * STRIDE {
             Some(page)
         } else {
             None
@@ -102,15 +93,12 @@ impl Geometry {
 
     /// The cell of `page`, and whether the page is the cell's guard. The region's last page counts as the guard of a further cell.
     pub(super) const fn cell_of(&self, page: usize) -> (u32, bool) {
-        (
-            (page >> self.stride_shift) as u32,
-            page & (self.stride() - 1) == 0,
-        )
+        ((page / STRIDE) as u32, page.is_multiple_of(STRIDE))
     }
 
     /// The guard page of `cell`.
     pub(super) const fn guard_of(&self, cell: u32) -> usize {
-        (cell as usize) << self.stride_shift
+        cell as usize * STRIDE
     }
 
     /// Pages that a block needs, whatever its alignment: at least one.
@@ -132,7 +120,7 @@ impl Geometry {
             .pages_of(shape.size)
             .checked_add(left_out)?
             .checked_add(1)?;
-        let cells = pages.div_ceil(self.stride());
+        let cells = pages.div_ceil(STRIDE);
         u32::try_from(cells)
             .ok()
             .filter(|&cells| cells <= self.cells)
@@ -143,20 +131,6 @@ impl Geometry {
     pub(super) const fn place(&self, cell: u32, shape: Shape) -> BlockPlacement {
         let first = self.guard_of(cell) + 1;
         let page_bytes = self.page_bytes();
-        if shape.size.wrapping_sub(1) < page_bytes && shape.align <= page_bytes {
-            // Nearly all blocks.
-            let from = self.address(first);
-            let in_page = if shape.right {
-                (page_bytes - shape.size) & !(shape.align - 1)
-            } else {
-                0
-            };
-            return BlockPlacement {
-                start: from.wrapping_add(in_page),
-                page: first,
-                pages: 1,
-            };
-        }
         let pages = self.pages_of(shape.size);
         let from = self.address(first);
         if shape.align > page_bytes {
@@ -193,8 +167,8 @@ mod tests {
 
     const PAGE: usize = 4096;
 
-    fn geometry(stride_shift: u32) -> Geometry {
-        Geometry::new(0x7f00_0000_3000, (1 << 16) + 1, 12, stride_shift).expect("cells")
+    fn geometry() -> Geometry {
+        Geometry::new(0x7f00_0000_3000, (1 << 16) + 1, 12).expect("cells")
     }
 
     fn shapes() -> impl Iterator<Item = Shape> {
@@ -225,7 +199,8 @@ mod tests {
 
     #[test]
     fn blocks_are_aligned_and_stay_within_their_run() {
-        for g in [geometry(1), geometry(8)] {
+        {
+            let g = geometry();
             for shape in shapes() {
                 let Some(cells) = g.cells_for(shape) else {
                     assert!(shape.size == 0 && shape.align > PAGE, "{shape:?}");
@@ -256,7 +231,7 @@ mod tests {
 
     #[test]
     fn right_leaves_less_than_the_alignment_behind_and_left_nothing_in_front() {
-        let g = geometry(1);
+        let g = geometry();
         for shape in shapes().filter(|shape| shape.size > 0 && shape.align <= PAGE) {
             let place = g.place(5, shape);
             if shape.right {
@@ -272,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_block_of_no_bytes_stands_in_the_guard_behind_its_cell() {
-        let g = geometry(1);
+        let g = geometry();
         for align in [1, 16, 2048, 4096] {
             let place = g.place(
                 3,
@@ -289,7 +264,7 @@ mod tests {
 
     #[test]
     fn addresses_find_their_cell() {
-        let g = geometry(1);
+        let g = geometry();
         assert_eq!(g.page_of(g.address(0) - 1), None);
         assert_eq!(g.cells(), 1 << 15);
         for cell in [0, 1, 9, g.cells() - 1] {
@@ -311,7 +286,7 @@ mod tests {
 
     #[test]
     fn t31_what_no_region_holds_is_refused_without_wrapping() {
-        let g = geometry(1);
+        let g = geometry();
         for size in [
             1 << 40,
             isize::MAX as usize,
@@ -335,7 +310,7 @@ mod tests {
             }),
             None
         );
-        assert_eq!(Geometry::new(0x1000, 2, 12, 1).map(|g| g.cells()), None);
-        assert_eq!(Geometry::new(0x1000, 3, 12, 1).map(|g| g.cells()), Some(1));
+        assert_eq!(Geometry::new(0x1000, 2, 12).map(|g| g.cells()), None);
+        assert_eq!(Geometry::new(0x1000, 3, 12).map(|g| g.cells()), Some(1));
     }
 }

@@ -21,14 +21,10 @@ pub(super) struct CellRecord {
     freed: SiteStamp,
     /// Where a reallocation moved the block; 0 = it did not.
     moved_to: AtomicUsize,
-    /// The next cell in a chain of kept or ready cells; for a body, its block's first cell.
+    /// The next cell in a list; for a body, its block's first cell.
     pub(super) link: AtomicU32,
-    /// For the first cell of a chain, the first of the next chain. For a cell whose page came from another cell, that cell plus one.
-    pub(super) other: AtomicU32,
-    /// For the first cell of a chain, the length of the chain.
-    pub(super) count: AtomicU32,
-    /// The number of cells left before this one, in units of [`STEP`](super::shared_free_list::STEP).
-    pub(super) left_at: AtomicU32,
+    /// For a cell whose page came from another cell, that cell plus one.
+    pub(super) came_from: AtomicU32,
 }
 
 #[derive(Debug)]
@@ -39,7 +35,6 @@ struct SiteStamp {
 }
 
 impl SiteStamp {
-    #[inline]
     fn store(&self, mark: BlockMark) {
         self.serial.store(mark.serial, Relaxed);
         self.site.store(mark.site.0, Relaxed);
@@ -56,23 +51,19 @@ impl SiteStamp {
 }
 
 impl CellRecord {
-    #[inline]
     pub(super) fn word(&self) -> SlotState {
         SlotState(self.word.load(Acquire))
     }
 
     /// Only the owner of the cell in its present state may call this.
-    #[inline]
     pub(super) fn set(&self, word: SlotState) {
         self.word.store(word.0, Release);
     }
 
-    #[inline]
     pub(super) fn set_allocated(&self, mark: BlockMark) {
         self.allocated.store(mark);
     }
 
-    #[inline]
     pub(super) fn set_freed(&self, mark: BlockMark, moved_to: Option<usize>) {
         self.freed.store(mark);
         self.moved_to.store(moved_to.unwrap_or(0), Relaxed);
@@ -88,15 +79,5 @@ impl CellRecord {
 
     pub(super) fn moved_to(&self) -> Option<usize> {
         Some(self.moved_to.load(Relaxed)).filter(|&address| address != 0)
-    }
-
-    /// Clears the record.
-    pub(super) fn forget(&self) {
-        self.word.store(0, Relaxed);
-        self.set_allocated(BlockMark::default());
-        self.set_freed(BlockMark::default(), None);
-        for number in [&self.link, &self.other, &self.count, &self.left_at] {
-            number.store(0, Relaxed);
-        }
     }
 }

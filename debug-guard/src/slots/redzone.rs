@@ -3,7 +3,6 @@
 use super::Slots;
 use super::fill::NEAR;
 use super::geometry::{BlockPlacement, Shape};
-use super::slot_region::SlotRegion;
 use crate::block::{Changed, GuardFinding, Known};
 use crate::os::Pages;
 use crate::report_kind::ReportKind;
@@ -26,7 +25,7 @@ impl Redzone {
     }
 }
 
-/// The bytes around a block that are verified.
+/// The bytes around a block that are verified: from `front` to `start`, and from `end` to `behind`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Margins {
     pub(super) front: usize,
@@ -36,14 +35,8 @@ pub(super) struct Margins {
 }
 
 impl<P: Pages> Slots<P> {
-    #[inline]
-    pub(super) fn margins(
-        &self,
-        region: &SlotRegion<P>,
-        place: BlockPlacement,
-        shape: Shape,
-    ) -> Margins {
-        let (from, to) = region.extent(place);
+    pub(super) fn margins(&self, place: BlockPlacement, shape: Shape) -> Margins {
+        let (from, to) = self.extent(place);
         // A block of no bytes stands behind its page.
         let start = place.start.min(to);
         let end = start.saturating_add(shape.size).min(to);
@@ -56,52 +49,29 @@ impl<P: Pages> Slots<P> {
         }
     }
 
-    /// True if the redzone holds the pattern. Only this thread may have the block.
-    #[inline]
-    pub(super) fn is_clean(
-        &self,
-        region: &SlotRegion<P>,
-        place: BlockPlacement,
-        shape: Shape,
-    ) -> bool {
-        let Margins {
-            front,
-            start,
-            end,
-            behind,
-        } = self.margins(region, place, shape);
-        // SAFETY: in the block's first page, provided, in front of its first byte: no thread may write there.
-        let clean_front = unsafe { self.pattern.is_at(front, start - front) };
-        // SAFETY: as above, in its last page, behind its last byte.
-        clean_front && (end == behind || unsafe { self.pattern.is_at(end, behind - end) })
+    /// The addresses of a place's pages: the first byte, and the first behind.
+    pub(super) fn extent(&self, place: BlockPlacement) -> (usize, usize) {
+        (
+            self.geometry.address(place.page),
+            self.geometry.address(place.page + place.pages),
+        )
     }
 
-    /// The bytes of the redzone that are not the pattern.
-    pub(super) fn redzone(
-        &self,
-        region: &SlotRegion<P>,
-        place: BlockPlacement,
-        shape: Shape,
-    ) -> Redzone {
-        let Margins {
-            front,
-            start,
-            end,
-            behind,
-        } = self.margins(region, place, shape);
-        Redzone {
-            // SAFETY: pages of the block, provided, in front of its first byte: no thread may write there.
-            front: unsafe { self.pattern.changed(front, start - front) },
-            // SAFETY: as above, behind its last byte.
-            behind: unsafe { self.pattern.changed(end, behind - end) },
-        }
-    }
-
-    /// Writes the pattern to the redzone again.
-    pub(super) fn mend(&self, redzone: Redzone) {
-        for changed in [redzone.front, redzone.behind].into_iter().flatten() {
-            // SAFETY: found within pages of a block that this thread alone has, outside of the block.
+    /// The bytes of the redzone that are not the pattern, which is written again; `None` if there are none. Only this thread may have the
+    /// block, or the lists are locked.
+    pub(super) fn mended_redzone(&self, place: BlockPlacement, shape: Shape) -> Option<Redzone> {
+        let margins = self.margins(place, shape);
+        let [front, behind] = [
+            (margins.front, margins.start),
+            (margins.end, margins.behind),
+        ]
+        .map(|(from, to)| {
+            // SAFETY: pages of the block, provided, outside of its bytes: no thread may write there.
+            let changed = unsafe { self.pattern.changed(from, to - from) }?;
+            // SAFETY: as above.
             unsafe { self.pattern.write(changed.first, changed.span) };
-        }
+            Some(changed)
+        });
+        (front.is_some() || behind.is_some()).then_some(Redzone { front, behind })
     }
 }

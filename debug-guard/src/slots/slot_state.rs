@@ -12,28 +12,25 @@ use super::geometry::Shape;
 pub(super) enum SlotKind {
     /// Never used, as far as recorded.
     Never = 0,
-    /// Reserved for the next blocks, inaccessible. Its record may still describe the former block.
-    Claimed = 1,
     /// Provided, filled with the pattern. Its record may still describe the former block.
-    Ready = 2,
+    Ready = 1,
     /// The first cell of a live block.
-    Live = 3,
-    /// Being freed.
-    Leaving = 4,
+    Live = 2,
+    /// Being freed, or leaving quarantine.
+    Leaving = 3,
     /// Freed, poisoned, accessible.
-    Kept = 5,
+    Kept = 4,
     /// Freed, inaccessible; may be claimed.
-    Gone = 6,
+    Gone = 5,
     /// A further cell of a live block; the record's link says which.
-    Body = 7,
+    Body = 6,
     /// A further cell of a block that is gone; may be claimed.
-    BodyGone = 8,
+    BodyGone = 7,
 }
 
 impl SlotKind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 8] = [
         Self::Never,
-        Self::Claimed,
         Self::Ready,
         Self::Live,
         Self::Leaving,
@@ -43,11 +40,6 @@ impl SlotKind {
         Self::BodyGone,
     ];
 
-    /// Free: it can be reserved.
-    pub(super) const fn is_free(self) -> bool {
-        matches!(self, Self::Never | Self::Gone | Self::BodyGone)
-    }
-
     pub(super) const fn is_body(self) -> bool {
         matches!(self, Self::Body | Self::BodyGone)
     }
@@ -55,7 +47,7 @@ impl SlotKind {
 
 /// ```text
 ///   bit  63   62  59 58   14 13   8 7   5    4    3..0
-///       block | cache_number | size | align | scope | right | kind        block: there is or was one, the rest is of it
+///       block |        | size | align | scope | right | kind        block: there is or was one, the rest is of it
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SlotState(pub(super) u64);
@@ -70,18 +62,12 @@ impl SlotState {
         usize::MAX
     };
 
-    /// `cache_number`, up to 15: the cache whose holder alone frees the block. `shape.size` up to [`LIMIT`](Self::LIMIT); its alignment a power of two.
-    pub(super) const fn new(
-        kind: SlotKind,
-        shape: Shape,
-        scope: Scope,
-        cache_number: usize,
-    ) -> Self {
+    /// `shape.size` is up to [`LIMIT`](Self::LIMIT), its alignment a power of two.
+    pub(super) const fn new(kind: SlotKind, shape: Shape, scope: Scope) -> Self {
         let align = shape.align.trailing_zeros() as u64;
         let size = shape.size as u64;
         Self(
             BLOCK
-                | (cache_number as u64 & 15) << 59
                 | size << 14
                 | align << 8
                 | (scope.as_raw() as u64) << 5
@@ -93,21 +79,6 @@ impl SlotState {
     /// The same block in another state.
     pub(super) const fn with(self, kind: SlotKind) -> Self {
         Self(self.0 & !15 | kind as u64)
-    }
-
-    /// A claimed or ready cell that no block gets: its record keeps the former block.
-    pub(super) const fn released(self) -> Self {
-        self.with(if self.is_block() {
-            SlotKind::Gone
-        } else {
-            SlotKind::Never
-        })
-    }
-
-    /// As `kind() == kind`, in one comparison.
-    #[inline]
-    pub(super) const fn is(self, kind: SlotKind) -> bool {
-        self.0 & 15 == kind as u64
     }
 
     pub(super) fn kind(self) -> SlotKind {
@@ -128,10 +99,6 @@ impl SlotState {
     /// True if the cell has or had a block, as far as remembered.
     pub(super) const fn is_block(self) -> bool {
         self.0 & BLOCK != 0
-    }
-
-    pub(super) const fn cache_number(self) -> usize {
-        (self.0 >> 59 & 15) as usize
     }
 
     pub(super) fn scope(self) -> Scope {
@@ -157,14 +124,11 @@ mod tests {
                                 align: 1 << log,
                                 right,
                             };
-                            let cache_number = size % 16;
-                            let word = SlotState::new(SlotKind::Never, shape, scope, cache_number)
-                                .with(kind);
+                            let word = SlotState::new(SlotKind::Never, shape, scope).with(kind);
                             assert_eq!(
                                 (word.kind(), word.shape(), word.scope(), word.is_block()),
                                 (kind, shape, scope, true)
                             );
-                            assert_eq!(word.cache_number(), cache_number);
                         }
                     }
                 }

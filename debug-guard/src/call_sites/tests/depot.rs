@@ -95,7 +95,9 @@ fn a_number_that_is_no_site_is_nothing() {
         );
     }
     let mut told = HashSet::new();
-    sites.for_each(&mut |id, _| assert!(told.insert(id.0)));
+    sites
+        .all()
+        .for_each(|site| assert!(told.insert(site.id().0)));
     assert_eq!(told, ids.keys().copied().collect());
     sites.close(&memory);
 }

@@ -99,7 +99,7 @@ fn without_a_command_full_stacks_reach_the_first_frame_of_the_thread() {
 }
 
 #[test]
-fn a_stack_is_unwound_once_and_known_again() {
+fn a_stack_is_stored_once() {
     let memory = memory();
     let mut sites = depot(&memory);
     let note = |levels, free: bool| {
@@ -118,8 +118,7 @@ fn a_stack_is_unwound_once_and_known_again() {
         })
     };
     let first: Vec<SiteId> = (0..200).map(|n| note(n % 8, n / 8 % 2 == 1)).collect();
-    let unwound = sites.stats().unwound;
-    assert_eq!(unwound, 16, "eight depths, taken and given");
+    assert_eq!(sites.stats().sites, 16, "eight depths, taken and given");
     for (n, id) in first.iter().enumerate() {
         assert_eq!(first[n % 16], *id);
     }
@@ -178,7 +177,7 @@ fn two_stacks_of_one_depth_are_told_apart() {
             "{n}: {view:x?}"
         );
     }
-    assert_eq!(sites.stats().unwound, 2);
+    assert_eq!(sites.stats().sites, 2);
     sites.close(&memory);
 }
 
@@ -187,12 +186,12 @@ fn a_site_that_the_unwinder_asks_for_has_no_stack() {
     let memory = memory();
     let mut sites = depot(&memory);
     let mut id = SiteId(0);
-    let ran = thread_sites::with(|local| {
+    let ran = thread_stack::with(|local| {
         local
             .expect("std")
             .once(|| id = sites.note(&memory, &who("malloc"), Stacks::Full))
     });
-    assert!(ran);
+    assert!(ran.is_some());
     assert!(
         sites.get(id).expect("noted").frames.is_empty(),
         "the unwinder does not run within itself"
@@ -226,8 +225,6 @@ fn threads_walk_their_own_stacks() {
             });
         }
     });
-    let stats = sites.stats();
-    assert!(stats.unwound >= 13 && stats.unwound <= 4 * 13, "{stats:?}");
     sites.close(&memory);
 }
 

@@ -1,6 +1,6 @@
 //! System calls on memory and files, with results.
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{CStr, c_int};
 use core::ptr::{null_mut, without_provenance_mut};
 
 use crate::os::OsRefusal;
@@ -47,14 +47,11 @@ pub(super) fn refused(call: &'static str) -> OsRefusal {
     }
 }
 
-/// Maps addresses that cannot be accessed and for which no memory is set aside: at `place`, or, if that is null, where the kernel chooses.
-///
-/// # Safety
-/// The addresses at `place` are the caller's, and nothing in them is used any more.
-unsafe fn map(place: *mut c_void, bytes: usize, fixed: c_int) -> Result<usize, OsRefusal> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
-    // SAFETY: the caller's promise.
-    let base = unsafe { libc::mmap(place, bytes, libc::PROT_NONE, flags, -1, 0) };
+/// Reserves new addresses that cannot be accessed and for which no memory is set aside.
+pub(super) fn reserve(bytes: usize) -> Result<usize, OsRefusal> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: new addresses, chosen by the kernel.
+    let base = unsafe { libc::mmap(null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
     if base == libc::MAP_FAILED {
         Err(refused("mmap"))
     } else {
@@ -62,42 +59,9 @@ unsafe fn map(place: *mut c_void, bytes: usize, fixed: c_int) -> Result<usize, O
     }
 }
 
-/// Reserves new addresses that cannot be accessed and for which no memory is set aside.
-pub(super) fn reserve(bytes: usize) -> Result<usize, OsRefusal> {
-    // SAFETY: new addresses, chosen by the kernel.
-    unsafe { map(null_mut(), bytes, 0) }
-}
-
-/// As [`reserve`], at a multiple of `align`, itself a multiple of the page.
-pub(super) fn reserve_aligned(bytes: usize, align: usize) -> Result<usize, OsRefusal> {
-    let whole = bytes.checked_add(align).ok_or(OsRefusal::Call {
-        call: "mmap",
-        errno: libc::ENOMEM,
-    })?;
-    let found = reserve(whole)?;
-    let base = found.next_multiple_of(align);
-    // SAFETY: reserved above, in front of what is kept.
-    unsafe { unmap(found, base - found) };
-    // SAFETY: likewise behind it.
-    unsafe { unmap(base + bytes, found + whole - (base + bytes)) };
-    Ok(base)
-}
-
-/// Reserves addresses as [`reserve`] does, over old ones: the kernel's tables for their pages are freed too.
-///
-/// # Safety
-/// The addresses are the caller's, and nothing in them is used any more.
-pub(super) unsafe fn reserve_again(base: usize, bytes: usize) -> Result<(), OsRefusal> {
-    // SAFETY: the caller's promise.
-    unsafe { map(without_provenance_mut(base), bytes, libc::MAP_FIXED) }.map(drop)
-}
-
 /// # Safety
 /// The addresses are the caller's, and nothing in them is used any more.
 pub(super) unsafe fn unmap(base: usize, bytes: usize) {
-    if bytes == 0 {
-        return;
-    }
     // SAFETY: the caller's promise.
     let _ = unsafe { libc::munmap(without_provenance_mut(base), bytes) };
 }

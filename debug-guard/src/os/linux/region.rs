@@ -19,10 +19,6 @@ use crate::os::{Content, OsRefusal, Pages};
 /// How many bytes are opened at once.
 const SEGMENT: usize = 64 << 20;
 
-/// The addresses that one of the kernel's lowest tables serves, where pages have 4096 bytes: what is [retired](Region::retire) should begin
-/// and end with one.
-const TABLE: usize = 2 << 20;
-
 /// A reserved run of pages under one back end.
 #[derive(Debug)]
 pub(crate) struct Region {
@@ -55,7 +51,7 @@ impl Pages for Region {
             return Err(OsRefusal::Unavailable);
         }
         STATE.with(super::fork::watch)?;
-        let base = memory::reserve_aligned(bytes, TABLE.max(page))?;
+        let base = memory::reserve(bytes)?;
         let region = Self {
             base,
             pages,
@@ -158,39 +154,6 @@ impl Pages for Region {
                 super::page_size(),
             )
         })
-    }
-
-    unsafe fn retire(&self, first: usize, count: usize) {
-        let (base, bytes) = (self.address_of(first), count << self.shift);
-        if first + count > self.pages || count == 0 {
-            return;
-        }
-        let watched = matches!(
-            self.back_end,
-            BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy
-        );
-        // Markers live in the tables.
-        if !watched && self.back_end != BackEnd::Mprotect {
-            return;
-        }
-        // A child that is forked meanwhile would find it half done.
-        STATE.with(|_| {
-            // SAFETY: the caller's promise.
-            if unsafe { memory::reserve_again(base, bytes) }.is_err() {
-                return;
-            }
-            plain(base, bytes);
-            if watched && userfault::register(base, bytes).is_ok() {
-                let open = self
-                    .opened
-                    .load(Ordering::Acquire)
-                    .saturating_sub(first)
-                    .min(count)
-                    << self.shift;
-                // SAFETY: every page in there is missing.
-                let _ = unsafe { memory::protect(base, open, libc::PROT_READ | libc::PROT_WRITE) };
-            }
-        });
     }
 
     fn land(&self, page: usize, to_close: bool) -> bool {

@@ -14,7 +14,7 @@ use crate::mode::{BackEnd, Mode};
 use crate::os::Pages;
 use crate::os::{Content, OsRefusal};
 use crate::report_kind::ReportKind;
-use crate::slots::fill::next;
+use crate::slots::fill::next_random;
 use crate::slots::{Kind, SlotOptions, Slots};
 
 const MEMORY: &dyn HostAllocator = &FromGlobalAlloc::SYSTEM;
@@ -123,14 +123,6 @@ impl Pages for Paper {
         self.fill(from, 1, GONE);
         Ok(true)
     }
-    unsafe fn retire(&self, first: usize, count: usize) {
-        let all = self.provided.lock().expect("lock");
-        assert_eq!(
-            all.range(first..first + count).next(),
-            None,
-            "retired with a page provided"
-        );
-    }
     fn land(&self, _: usize, _: bool) -> bool {
         false
     }
@@ -177,7 +169,7 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
             thread: 1,
             serial: turn as u64,
         };
-        let chance = next(&mut seed) as usize;
+        let chance = next_random(&mut seed) as usize;
         let pick =
             |all: &BTreeMap<usize, Mine>| all.keys().nth(chance / 64 % all.len().max(1)).copied();
         match chance % 16 {

@@ -94,14 +94,15 @@ fn sampled_fences_the_first_of_each_call_site_and_then_few() {
     guard.close().expect("nothing is live");
 }
 
-/// Requests for which there is no page get cookies, and use no addresses up: there are thirty places, and two pages beside the large block.
+/// Requests for which there is no page get cookies, and use no addresses up: there are places for some 400, and two pages beside the large
+/// block.
 #[test]
 fn addresses_without_a_page_serve_again() {
     const LARGE: usize = 510 << 12;
     for mode in [Mode::Fence, Mode::Strict] {
         let guard = guard(
             GuardOptions::new(mode)
-                .pages(64)
+                .pages(1300)
                 .max_guarded_bytes(512 << 12),
         );
         if guard.stats().back_end == BackEnd::Cookies {

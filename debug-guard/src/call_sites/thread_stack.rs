@@ -1,7 +1,6 @@
-//! What a thread remembers: the end of its stack, and its last call sites.
+//! What a thread remembers of its stack: where it ends.
 //!
-//! The one module of the call sites that names `std`. Without feature `std` threads remember nothing: no stack is walked, and every
-//! site is looked up in the depot.
+//! The one module of the call sites that names `std`. Without feature `std` threads remember nothing, and no stack is walked.
 
 use core::cell::Cell;
 
@@ -9,32 +8,26 @@ use super::registers;
 use super::walk::Bounds;
 use crate::os;
 
-/// Remembered answers, each in the place of its hash.
-const REMEMBERED: usize = 128;
-
 /// The known part of the own stack below the stack pointer; a new query costs some microseconds.
 const ROOM: usize = 64 << 10;
 
 /// The memory of one thread.
-pub(super) struct ThreadSites {
+pub(super) struct ThreadStack {
     /// Addresses of its own stack, which stays as long as the thread.
     own: Cell<(usize, usize)>,
     /// The mapping of another stack that it ran on last, which may be unmapped at any time.
     other: Cell<(usize, usize)>,
     /// In the unwinder, which may allocate.
     unwinding: Cell<bool>,
-    last: [Cell<(u64, u32)>; REMEMBERED],
 }
 
-impl ThreadSites {
+impl ThreadStack {
     #[cfg(feature = "std")]
     const fn new() -> Self {
-        let last = [const { Cell::new((0, 0)) }; REMEMBERED];
         Self {
             own: Cell::new((0, 0)),
             other: Cell::new((0, 0)),
             unwinding: Cell::new(false),
-            last,
         }
     }
 
@@ -57,7 +50,7 @@ impl ThreadSites {
         if low <= stack && stack < high {
             return Bounds::other(high);
         }
-        let Some(found) = CachedSite::at(stack) else {
+        let Some(found) = StackMapping::at(stack) else {
             return Bounds::other(0);
         };
         match found.own() {
@@ -73,45 +66,32 @@ impl ThreadSites {
         }
     }
 
-    #[inline]
-    pub(super) fn recall(&self, hash: u64) -> Option<u32> {
-        let (known, answer) = self.last.get(hash as usize % REMEMBERED)?.get();
-        (known == hash && answer != 0).then_some(answer)
-    }
-
-    #[inline]
-    pub(super) fn remember(&self, hash: u64, answer: u32) {
-        if let Some(place) = self.last.get(hash as usize % REMEMBERED) {
-            place.set((hash, answer));
-        }
-    }
-
     /// Runs `pass` unless one is running on this thread.
-    pub(super) fn once(&self, pass: impl FnOnce()) -> bool {
+    pub(super) fn once<R>(&self, pass: impl FnOnce() -> R) -> Option<R> {
         if self.unwinding.replace(true) {
-            return false;
+            return None;
         }
-        pass();
+        let done = pass();
         self.unwinding.set(false);
-        true
+        Some(done)
     }
 }
 
 /// The end of the stack that `stack` points into, by the kernel and this thread's control block.
 pub(super) fn top(stack: usize) -> Option<usize> {
-    Some(CachedSite::at(stack)?.high)
+    Some(StackMapping::at(stack)?.high)
 }
 
 /// The mapping that a stack pointer points into.
-struct CachedSite {
+struct StackMapping {
     stack: usize,
     low: usize,
     /// The thread's control block, if it is in the mapping, else the mapping's end.
     high: usize,
-    kind: CachedKind,
+    kind: StackKind,
 }
 
-enum CachedKind {
+enum StackKind {
     /// The kernel's, of the process's first thread.
     First,
     /// The control block ends it.
@@ -120,17 +100,17 @@ enum CachedKind {
     Any,
 }
 
-impl CachedSite {
+impl StackMapping {
     fn at(stack: usize) -> Option<Self> {
         let mut name = [0; 16];
         let mapping = os::mapping_at(stack, &mut name)?;
         let block = registers::thread_block();
         let (high, kind) = if mapping.name == "[stack]" {
-            (mapping.end, CachedKind::First)
+            (mapping.end, StackKind::First)
         } else if stack < block && block < mapping.end {
-            (block, CachedKind::Block)
+            (block, StackKind::Block)
         } else {
-            (mapping.end, CachedKind::Any)
+            (mapping.end, StackKind::Any)
         };
         Some(Self {
             stack,
@@ -143,10 +123,10 @@ impl CachedSite {
     /// The part that is certainly the running thread's own stack as long as the thread lives.
     fn own(&self) -> Option<(usize, usize)> {
         match self.kind {
-            CachedKind::First => Some((self.low, self.high)),
+            StackKind::First => Some((self.low, self.high)),
             // The first thread's block is not on its stack, but somewhere among other memory.
-            CachedKind::Block if os::thread_id() != os::process_id() => self.below_block(),
-            CachedKind::Block | CachedKind::Any => None,
+            StackKind::Block if os::thread_id() != os::process_id() => self.below_block(),
+            StackKind::Block | StackKind::Any => None,
         }
     }
 
@@ -172,25 +152,25 @@ impl CachedSite {
 mod threads {
     use std::thread_local;
 
-    use super::ThreadSites;
+    use super::ThreadStack;
 
     thread_local! {
         // Const and without Drop: one address computation, and valid while other thread-locals are destroyed.
-        static LOCAL: ThreadSites = const { ThreadSites::new() };
+        static LOCAL: ThreadStack = const { ThreadStack::new() };
     }
 
     #[inline]
-    pub(in super::super) fn with<R>(f: impl FnOnce(Option<&ThreadSites>) -> R) -> R {
+    pub(in super::super) fn with<R>(f: impl FnOnce(Option<&ThreadStack>) -> R) -> R {
         LOCAL.with(|local| f(Some(local)))
     }
 }
 
 #[cfg(not(feature = "std"))]
 mod threads {
-    use super::ThreadSites;
+    use super::ThreadStack;
 
     #[inline]
-    pub(in super::super) fn with<R>(f: impl FnOnce(Option<&ThreadSites>) -> R) -> R {
+    pub(in super::super) fn with<R>(f: impl FnOnce(Option<&ThreadStack>) -> R) -> R {
         f(None)
     }
 }

@@ -1,0 +1,175 @@
+//! The lists of cells, under one lock that is held for some loads and stores. They are linked through the records, so they never grow.
+//!
+//! ```text
+//!   never used: from `next` on --claim--> live --free--> Fence: quarantine --oldest, verified--> ready --> live
+//!                 ^                                      Strict: the page moves to a claimed cell, which is ready
+//!   gone (by size): addresses that rest, oldest first <--- the page was revoked, or moved away
+//! ```
+
+#![forbid(unsafe_code)]
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::fill::next_random;
+use super::record::NONE;
+use super::slot_state::SlotKind;
+use super::table::{CHUNK, SideTable};
+use crate::lock::Abandoned;
+
+/// Sizes of runs: 1, 2, 4, .. cells.
+const CLASSES: usize = 32;
+/// Blocks of one size freed before an address is used again, as long as there are addresses that never were.
+const DISTANCE: u32 = 1 << 17;
+
+/// Cells, the oldest first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queue {
+    first: u32,
+    last: u32,
+    len: u32,
+}
+
+impl Queue {
+    const EMPTY: Self = Self {
+        first: NONE,
+        last: NONE,
+        len: 0,
+    };
+
+    pub(super) const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Adds a cell at the end.
+    pub(super) fn push(&mut self, table: &SideTable, cell: u32) {
+        match table.get(self.last).filter(|_| self.len > 0) {
+            Some(last) => last.link.store(cell, Relaxed),
+            None => self.first = cell,
+        }
+        self.last = cell;
+        self.len += 1;
+    }
+
+    /// Adds a cell at the front.
+    pub(super) fn push_front(&mut self, table: &SideTable, cell: u32) {
+        if self.len == 0 {
+            return self.push(table, cell);
+        }
+        if let Some(record) = table.get(cell) {
+            record.link.store(self.first, Relaxed);
+            self.first = cell;
+            self.len += 1;
+        }
+    }
+
+    pub(super) fn pop(&mut self, table: &SideTable) -> Option<u32> {
+        let left = self.len.checked_sub(1)?;
+        let cell = self.first;
+        self.first = table.get(cell)?.link.load(Relaxed);
+        self.len = left;
+        Some(cell)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Lists {
+    /// Cells from here on were never used.
+    next: u32,
+    /// Freed, poisoned, accessible.
+    quarantine: Queue,
+    /// Provided and filled with the pattern.
+    pub(super) ready: Queue,
+    /// First cells of runs that are inaccessible, by the logarithm of their length.
+    gone: [Queue; CLASSES],
+    random: u64,
+}
+
+/// The result of a claim.
+pub(super) enum Claim {
+    Cell(u32),
+    /// The records of this chunk are needed first.
+    Missing(u32),
+    Exhausted,
+}
+
+/// The list of runs of so many cells: the next power of two.
+const fn class_of(cells: u32) -> usize {
+    cells.next_power_of_two().trailing_zeros() as usize
+}
+
+impl Lists {
+    pub(super) const fn new(random: u64) -> Self {
+        Self {
+            next: 0,
+            quarantine: Queue::EMPTY,
+            ready: Queue::EMPTY,
+            gone: [Queue::EMPTY; CLASSES],
+            random,
+        }
+    }
+
+    /// Claims a run of at least `cells` cells of the `all` there are.
+    ///
+    /// Of cells that were never used one is left out now and then: a program that always writes one stride too far does not always hit
+    /// its next block.
+    pub(super) fn claim(&mut self, table: &SideTable, all: u32, cells: u32) -> Claim {
+        let class = class_of(cells);
+        let Some(gone) = self.gone.get_mut(class) else {
+            return Claim::Exhausted;
+        };
+        let chance = next_random(&mut self.random) as u32;
+        let gap = if chance & 7 == 0 { chance >> 3 & 3 } else { 0 };
+        let first = self.next.saturating_add(gap);
+        let end = first.saturating_add(1 << class);
+        if end <= all && gone.len() < DISTANCE {
+            let mut chunks = first / CHUNK..=(end - 1) / CHUNK;
+            if let Some(missing) = chunks.find(|number| table.chunk(*number).is_none()) {
+                return Claim::Missing(missing);
+            }
+            self.next = end;
+            return Claim::Cell(first);
+        }
+        gone.pop(table).map_or(Claim::Exhausted, Claim::Cell)
+    }
+
+    /// Lets the addresses of an inaccessible run rest.
+    pub(super) fn rest(&mut self, table: &SideTable, cell: u32, cells: u32) {
+        if let Some(gone) = self.gone.get_mut(class_of(cells)) {
+            gone.push(table, cell);
+        }
+    }
+
+    /// Freed blocks that wait.
+    pub(super) fn waiting(&self) -> u32 {
+        self.quarantine.len()
+    }
+
+    /// Queues a freed block.
+    pub(super) fn wait(&mut self, table: &SideTable, cell: u32) {
+        if let Some(record) = table.get(cell) {
+            record.set(record.word().with(SlotKind::Kept));
+            self.quarantine.push(table, cell);
+        }
+    }
+
+    /// The block that has waited longest, which is the caller's then, if more than `limit` wait.
+    pub(super) fn oldest(&mut self, table: &SideTable, limit: u32) -> Option<u32> {
+        if self.quarantine.len() <= limit {
+            return None;
+        }
+        let cell = self.quarantine.pop(table)?;
+        let record = table.get(cell)?;
+        record.set(record.word().with(SlotKind::Leaving));
+        Some(cell)
+    }
+}
+
+impl Abandoned for Lists {
+    /// Cells in the lists are lost, and stay as they were.
+    fn abandoned(&mut self) {
+        *self = Self {
+            next: self.next,
+            ..Self::new(self.random)
+        };
+    }
+}
