@@ -43,6 +43,16 @@ pub(crate) struct BlockRequest {
     pub(crate) zeroed: bool,
 }
 
+/// What a free says of a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FreeRequest {
+    pub(crate) layout: Layout,
+    pub(crate) scope: Scope,
+    pub(crate) mark: BlockMark,
+    /// The block's new address after a reallocation.
+    pub(crate) moved_to: Option<usize>,
+}
+
 #[cfg(test)]
 impl BlockRequest {
     pub(crate) const fn new(layout: Layout, scope: Scope, zeroed: bool) -> Self {

@@ -123,7 +123,7 @@ impl Sites {
             lost: AtomicU64::new(0),
             unwound: AtomicU64::new(0),
             tallying: AtomicU32::new(0),
-            profile: options.profile.then(Profile::default),
+            profile: options.profile.then(Profile::new),
         })
     }
 
@@ -160,13 +160,6 @@ impl Sites {
             .get(requester.scope.index())
             .filter(|_| is_plain)?;
         Some(SiteId(place.load(Ordering::Relaxed))).filter(|site| site.0 != 0)
-    }
-
-    /// The site without requester and stack; `None` before it is created.
-    #[inline(always)]
-    pub(crate) fn anonymous(&self, scope: Scope) -> Option<SiteId> {
-        let site = self.plain.get(scope.index())?.load(Ordering::Relaxed);
-        (site != 0).then_some(SiteId(site))
     }
 
     #[inline(never)]

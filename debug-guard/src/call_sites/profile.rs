@@ -3,15 +3,24 @@
 use super::Sites;
 use super::counters::{Counters, Peak};
 use crate::block::SiteId;
-use crate::lock::ForkSafeSpinLock;
+use crate::lock::ForkSafeMutex;
 
 /// The part of a profile that belongs to no site.
-#[derive(Default)]
 pub(crate) struct Profile {
-    pub(crate) lock: ForkSafeSpinLock,
+    pub(crate) lock: ForkSafeMutex<()>,
     pub(crate) peak: Peak,
     /// Counters of blocks without a recorded site.
     pub(crate) anonymous: Counters,
+}
+
+impl Profile {
+    pub(crate) fn new() -> Self {
+        Self {
+            lock: ForkSafeMutex::new(()),
+            peak: Peak::default(),
+            anonymous: Counters::default(),
+        }
+    }
 }
 
 impl Sites {

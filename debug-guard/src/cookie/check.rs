@@ -3,16 +3,15 @@
 use super::Cookies;
 use super::header_words::HeaderWords;
 use super::keys::Stage;
-use super::memory::{poison, read_header, write_header, write_pad, write_tail};
+use super::memory::{
+    header_changes, pad_changes, pad_holds, poison, poison_changes, poison_holds, read_header,
+    write_header, write_pad, write_tail,
+};
 use super::peek::Header;
 use super::plan::{HEADER, tail_len};
 use super::record::{CookieRecord, Life, Listed};
 use crate::block::{FindingSink, GuardFinding, HeldBlock, Known};
-
-/// Records that are verified under one lock of the quarantine.
-const STRETCH: u32 = 128;
-/// Findings kept until the lock is released.
-const REMEMBERED: usize = 8;
+use crate::report_kind::ReportKind;
 
 impl Cookies {
     /// Calls `told` for every live and quarantined block, with no lock held. Blocks that other threads allocate or free meanwhile may be
@@ -28,62 +27,34 @@ impl Cookies {
     /// Verifies what stands around every live block, and every byte of quarantined ones. Changes are repaired, so each is reported once.
     /// Other threads may allocate and free meanwhile. No lock is held in the calls.
     pub(crate) fn check(&self, found: &mut FindingSink<'_>) {
-        let mut number = 0;
-        while number < self.table.issued() {
-            let mut findings = ReportBuffer::default();
-            let held = self.quarantine.hold();
-            let stop = number.saturating_add(STRETCH).min(self.table.issued());
-            while number < stop && findings.room() >= 2 {
-                if let Some(record) = self.table.nth(number) {
-                    self.check_one(record, &mut findings);
+        for record in self.table.all() {
+            let Some(words) = record.read().map(|listed| listed.words) else {
+                continue;
+            };
+            let number = self.quarantine.number(words);
+            let shard = self.quarantine.shard(number).lock();
+            let findings = match record.read().filter(|listed| listed.words == words) {
+                Some(listed) if listed.life == Life::Live => {
+                    self.mend(listed.start, words, listed.sum)
                 }
-                number += 1;
-            }
-            drop(held);
-            found(&mut findings.findings.into_iter().flatten());
+                Some(listed) if listed.life == Life::Waiting => {
+                    [self.mend_freed(record, &listed), None]
+                }
+                _ => [None; 2],
+            };
+            drop(shard);
+            found(&mut findings.into_iter().flatten());
         }
     }
 
-    /// The quarantine is locked, so no block leaves it.
-    fn check_one(&self, record: &CookieRecord, findings: &mut ReportBuffer) {
-        match record.read() {
-            Some(listed) if listed.life == Life::Live => self.check_live(record, &listed, findings),
-            Some(listed) if listed.life == Life::Waiting => {
-                self.check_waiting(record, &listed, findings)
-            }
-            _ => {}
-        }
-    }
-
-    /// The quarantine is locked: a listed block keeps its memory, though it may be freed meanwhile.
-    fn check_live(&self, record: &CookieRecord, listed: &Listed, findings: &mut ReportBuffer) {
-        let (start, words) = (listed.start, listed.words);
-        if words.header_only() {
-            return;
-        }
-        // SAFETY: a block that was listed while the quarantine is held.
-        let header = unsafe { read_header(start) };
-        let sum = self.keys.sum(start, words, Stage::Live);
-        if header == (words, sum) && self.is_whole(start, words, sum) {
-            return;
-        }
-        if record.still(start, words) {
-            for finding in self.mend_held(start, words).into_iter().flatten() {
-                findings.add(finding);
-            }
-        }
-    }
-
-    fn check_waiting(&self, record: &CookieRecord, listed: &Listed, findings: &mut ReportBuffer) {
+    /// The change of a quarantined block, which is repaired. Its shard is locked.
+    fn mend_freed(&self, record: &CookieRecord, listed: &Listed) -> Option<GuardFinding> {
         let (start, words, sum) = (listed.start, listed.words, listed.sum);
         if self.is_poisoned(start, words, sum) {
-            return;
+            return None;
         }
-        let Some(finding) = self.write_after_free(record) else {
-            return;
-        };
-        findings.add(finding);
-        // SAFETY: a block in quarantine, which is held.
+        let finding = self.write_after_free(record)?;
+        // SAFETY: a block in quarantine, whose shard is locked.
         unsafe { write_header(start, words, self.keys.turned(sum, Stage::Freed)) };
         // SAFETY: as above; header-only blocks do not wait.
         unsafe { write_tail(start, words.size(), sum) };
@@ -91,6 +62,39 @@ impl Cookies {
         unsafe { poison(start, words.size()) };
         // SAFETY: as above.
         unsafe { write_pad(&self.keys, start, words.align().max(HEADER)) };
+        Some(finding)
+    }
+
+    /// True if header, pad and poison of a freed block are as its free wrote them.
+    #[inline(always)]
+    pub(super) fn is_poisoned(&self, start: usize, words: HeaderWords, sum: u64) -> bool {
+        // SAFETY: blocks in quarantine are ours.
+        let header = unsafe { read_header(start) };
+        header == (words, self.keys.turned(sum, Stage::Freed))
+            // SAFETY: as above.
+            && unsafe { poison_holds(start, words.size(), sum) }
+            // SAFETY: as above; `front` as in its plan.
+            && (words.align() <= HEADER || unsafe { pad_holds(&self.keys, start, words.align()) })
+    }
+
+    /// The finding of a write to a freed block: to its bytes, its header or its pad, in this order.
+    #[cold]
+    pub(super) fn write_after_free(&self, record: &CookieRecord) -> Option<GuardFinding> {
+        let listed = record.read()?;
+        let (start, words) = (listed.start, listed.words);
+        // SAFETY: as in `is_poisoned`.
+        let object = unsafe { poison_changes(start, words.size(), listed.sum) };
+        // SAFETY: as above.
+        let header = || unsafe { header_changes(&self.keys, start, words, Stage::Freed) };
+        // SAFETY: as above.
+        let pad = || unsafe { pad_changes(&self.keys, start, words.align().max(HEADER)) };
+        let changed = object.or_else(header).or_else(pad)?;
+        let known = Some(listed.known());
+        Some(GuardFinding::of_change(
+            ReportKind::UseAfterFree,
+            known,
+            changed,
+        ))
     }
 
     /// The live or quarantined block with the byte at `address`, header and tail included. Walks the table.
@@ -113,15 +117,14 @@ impl Cookies {
         Some(listed.known())
     }
 
-    /// The quarantined blocks, without recycled ones, which are not verified any more.
+    /// The quarantined blocks, without spare ones, which are not verified any more.
     pub(crate) fn held(&self) -> HeldBlock {
-        let _held = self.quarantine.hold();
-        let mut sum = HeldBlock::default();
-        for chunk in self.caches.chunks().chain(self.quarantine.chunks()) {
-            sum.quarantined += chunk.len() as u64;
-            sum.quarantined_bytes += chunk.bytes() as u64;
+        let (quarantined, quarantined_bytes) = self.quarantine.waiting();
+        HeldBlock {
+            quarantined,
+            quarantined_bytes,
+            ..HeldBlock::default()
         }
-        sum
     }
 
     /// The live block at `start`.
@@ -153,25 +156,5 @@ impl Cookies {
                 .read()
                 .filter(|listed| listed.is_freed() && wanted(listed))
         })
-    }
-}
-
-/// Findings made while a lock was held.
-#[derive(Default)]
-struct ReportBuffer {
-    findings: [Option<GuardFinding>; REMEMBERED],
-    count: usize,
-}
-
-impl ReportBuffer {
-    fn room(&self) -> usize {
-        REMEMBERED - self.count
-    }
-
-    fn add(&mut self, finding: GuardFinding) {
-        if let Some(place) = self.findings.get_mut(self.count) {
-            *place = Some(finding);
-            self.count += 1;
-        }
     }
 }

@@ -11,7 +11,7 @@
 
 use alloc_core::Scope;
 
-use super::plan::{MAX_FAST, tail_stop};
+use super::plan::{GRANULE, tail_stop};
 use crate::block::{BlockMark, BlockState, Known, SiteId};
 use crate::mode::{BackEnd, Mode};
 
@@ -44,32 +44,32 @@ impl HeaderWords {
         size as u64 | (align.trailing_zeros() as u64) << SIZE_BITS | (scope as u64) << SCOPE_AT
     }
 
-    /// `==`, word by word in registers: as one piece, words just written would have to go through memory.
-    #[inline(always)]
-    pub(super) const fn same(self, other: Self) -> bool {
-        let ([a, b, c], [d, e, f]) = (self.0, other.0);
-        (a ^ d) | (b ^ e) | (c ^ f) == 0
-    }
-
     /// True for a block of this size, alignment and scope.
     #[inline(always)]
     pub(super) const fn is(self, size: usize, align: usize, scope: Scope) -> bool {
         self.0[0] & !(1 << HEADER_ONLY_AT) == Self::first(size, align, scope)
     }
 
-    /// True for a block of this size, alignment and scope that is not header-only.
+    /// True for a block with a tail and no more than the usual alignment.
     #[inline(always)]
-    pub(super) const fn is_exactly(self, size: usize, align: usize, scope: Scope) -> bool {
-        self.0[0] == Self::first(size, align, scope)
+    pub(super) const fn is_plain(self) -> bool {
+        self.align() <= GRANULE && !self.header_only()
     }
 
-    /// True if a block of `size` bytes in `scope` fits: the allocator behind was asked for as many bytes, and for no more than the usual
-    /// alignment. `self` is not header-only.
+    /// True if a block of `other` fits in the place of this one: the allocator behind was asked for as many bytes, in this scope. Both are
+    /// plain.
     #[inline(always)]
-    pub(super) const fn may_be(self, size: usize, scope: Scope) -> bool {
-        let like =
-            tail_stop(self.size()) == tail_stop(size) && self.0[0] >> SCOPE_AT & 7 == scope as u64;
-        like && self.0[0] >> SIZE_BITS & 63 <= MAX_FAST as u64
+    pub(super) fn serves(self, other: Self) -> bool {
+        tail_stop(self.size()) == tail_stop(other.size())
+            && self.scope() == other.scope()
+            && self.is_plain()
+            && other.is_plain()
+    }
+
+    /// The thread that allocated it.
+    #[inline(always)]
+    pub(super) const fn thread(self) -> u32 {
+        (self.0[2] >> SERIAL_BITS) as u32
     }
 
     #[inline]

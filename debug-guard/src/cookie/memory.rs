@@ -35,35 +35,6 @@ pub(super) unsafe fn write_header(start: usize, words: HeaderWords, sum: u64) {
     }
 }
 
-/// Repairs a header, as [`mend`] does.
-///
-/// # Safety
-/// As [`write_header`].
-pub(super) unsafe fn mend_header(start: usize, words: HeaderWords, sum: u64) {
-    let [one, two, three] = words.0;
-    // SAFETY: the four words in front of the object.
-    unsafe {
-        mend(
-            [(32, one), (24, two), (16, three), (8, sum)]
-                .map(|(back, value)| (start.wrapping_sub(back), value)),
-        )
-    };
-}
-
-/// Writes only the words that are wrong before the first write: a concurrent free waits for the last of them, and what it writes
-/// afterwards is not overwritten.
-///
-/// # Safety
-/// As [`word`], for each.
-unsafe fn mend<const WORDS: usize>(words: [(usize, u64); WORDS]) {
-    // SAFETY: the caller's promise.
-    let words = words.map(|(at, value)| (unsafe { word(at) }, value));
-    let wrong = words.map(|(word, value)| word.load(Relaxed) != value);
-    for ((word, value), _) in words.into_iter().zip(wrong).filter(|(_, wrong)| *wrong) {
-        word.store(value, Relaxed);
-    }
-}
-
 /// # Safety
 /// As [`write_header`].
 #[inline]
@@ -109,21 +80,7 @@ unsafe fn write(address: usize, bytes: u64) {
     unsafe { with_exposed_provenance_mut::<u64>(address).write_unaligned(bytes) };
 }
 
-/// The two words of a tail that begins at a multiple of 8; they may be the same. They are accessed as atomics: a check may read them
-/// while a free poisons them.
-#[inline(always)]
-fn tail_words(start: usize, size: usize) -> [usize; 2] {
-    let end = start.wrapping_add(size);
-    [end, start.wrapping_add(tail_stop(size)).wrapping_sub(8)]
-}
-
-/// True for an object whose tail consists of such words and is poisoned with it. Other tails are not poisoned.
-#[inline(always)]
-const fn ends_even(size: usize) -> bool {
-    size.is_multiple_of(8)
-}
-
-/// The pieces of another tail: addresses and bytes. They overlap; all but the first are aligned.
+/// The pieces of a tail: addresses and bytes. They overlap; all but the first are aligned.
 #[inline(always)]
 fn tail_pieces(start: usize, size: usize, sum: u64) -> [(usize, u64); 3] {
     let (end, stop) = (
@@ -146,36 +103,9 @@ fn tail_pieces(start: usize, size: usize, sum: u64) -> [(usize, u64); 3] {
 /// As [`write_header`]; the block is not header-only, and `sum` is its own while it lives.
 #[inline(always)]
 pub(super) unsafe fn write_tail(start: usize, size: usize, sum: u64) {
-    if ends_even(size) {
-        for at in tail_words(start, size) {
-            // SAFETY: eight bytes of the tail, at a multiple of 8.
-            unsafe { word(at) }.store(tail(sum).to_le(), Relaxed);
-        }
-        return;
-    }
     for (at, bytes) in tail_pieces(start, size, sum) {
         // SAFETY: eight bytes within the tail.
         unsafe { write(at, bytes) };
-    }
-}
-
-/// Repairs the tail of a live block, as [`mend`] does. A free poisons only tails of whole words.
-///
-/// # Safety
-/// As [`write_tail`].
-pub(super) unsafe fn mend_tail(start: usize, size: usize, sum: u64) {
-    if ends_even(size) {
-        let [first, last] = tail_words(start, size).map(|at| (at, tail(sum).to_le()));
-        if first == last {
-            // SAFETY: the only word of the tail.
-            unsafe { mend([first]) };
-        } else {
-            // SAFETY: the words of the tail.
-            unsafe { mend([first, last]) };
-        }
-    } else {
-        // SAFETY: the caller's promise.
-        unsafe { write_tail(start, size, sum) };
     }
 }
 
@@ -186,13 +116,6 @@ pub(super) unsafe fn mend_tail(start: usize, size: usize, sum: u64) {
 #[inline(always)]
 pub(super) unsafe fn tail_holds(start: usize, size: usize, sum: u64) -> bool {
     let mut changed = 0;
-    if ends_even(size) {
-        for at in tail_words(start, size) {
-            // SAFETY: eight bytes of the tail, at a multiple of 8.
-            changed |= unsafe { word(at) }.load(Relaxed) ^ tail(sum).to_le();
-        }
-        return changed == 0;
-    }
     for (at, bytes) in tail_pieces(start, size, sum) {
         // SAFETY: eight bytes within the tail.
         changed |= unsafe { read(at) } ^ bytes;
@@ -278,7 +201,7 @@ pub(super) unsafe fn header_changes(
     unsafe { changes(start.wrapping_sub(HEADER), HEADER, expected) }
 }
 
-/// Poisons a freed object, and a tail of whole words with it.
+/// Poisons a freed object.
 ///
 /// # Safety
 /// As [`write_tail`]; the object is not in use.
@@ -286,46 +209,22 @@ pub(super) unsafe fn header_changes(
 pub(super) unsafe fn poison(start: usize, size: usize) {
     // SAFETY: the object.
     unsafe { fill(start, POISON, size) };
-    if ends_even(size) {
-        for at in tail_words(start, size) {
-            // SAFETY: eight bytes of the tail, at a multiple of 8.
-            unsafe { word(at) }.store(u64::from_ne_bytes([POISON; 8]), Relaxed);
-        }
-    }
 }
 
-/// Bytes of a freed block that are poison: whole pieces of 16 where its tail is too.
-#[inline(always)]
-const fn freed_len(size: usize) -> usize {
-    if ends_even(size) {
-        tail_stop(size)
-    } else {
-        size
-    }
-}
-
-/// True if a freed block and its tail are as [`poison`] left them.
+/// True if a freed block is as [`poison`] left it, and its tail as it was.
 ///
 /// # Safety
 /// As [`write_tail`].
 #[inline(always)]
 pub(super) unsafe fn poison_holds(start: usize, size: usize, sum: u64) -> bool {
-    const TWO: usize = 32;
-    // SAFETY: the object, or it and its tail; only a write after free could write to them.
-    let bytes = unsafe {
-        core::slice::from_raw_parts(with_exposed_provenance::<u8>(start), freed_len(size))
-    };
-    let (pairs, rest) = bytes.as_chunks::<TWO>();
-    if !pairs.iter().all(|pair| *pair == [POISON; TWO]) {
-        return false;
-    }
-    if ends_even(size) {
-        rest.first_chunk()
-            .is_none_or(|last| *last == [POISON; TWO / 2])
-    } else {
+    const RUN: usize = 32;
+    // SAFETY: the object; only a write after free could write to it.
+    let bytes = unsafe { core::slice::from_raw_parts(with_exposed_provenance::<u8>(start), size) };
+    let (runs, rest) = bytes.as_chunks::<RUN>();
+    runs.iter().all(|run| *run == [POISON; RUN])
+        && rest.iter().all(|byte| *byte == POISON)
         // SAFETY: the caller's promise.
-        rest.iter().all(|byte| *byte == POISON) && unsafe { tail_holds(start, size, sum) }
-    }
+        && unsafe { tail_holds(start, size, sum) }
 }
 
 /// The change of a freed block and its tail.
@@ -333,13 +232,10 @@ pub(super) unsafe fn poison_holds(start: usize, size: usize, sum: u64) -> bool {
 /// # Safety
 /// As [`write_tail`].
 pub(super) unsafe fn poison_changes(start: usize, size: usize, sum: u64) -> Option<Changed> {
-    // SAFETY: the bytes of an object of ours, and its tail.
-    let object = unsafe { changes(start, freed_len(size), |_| POISON) };
-    if object.is_some() || ends_even(size) {
-        return object;
-    }
+    // SAFETY: the bytes of an object of ours.
+    let object = unsafe { changes(start, size, |_| POISON) };
     // SAFETY: the caller's promise.
-    unsafe { tail_changes(start, size, sum) }
+    object.or_else(|| unsafe { tail_changes(start, size, sum) })
 }
 
 /// The first and the last of `len` bytes that are not as expected.

@@ -3,18 +3,20 @@
 //! ```text
 //!           plan.rs, header_words.rs, keys.rs: pure arithmetic       memory.rs: the bytes in and around a block
 //!                            \                                    /
-//!   allocate.rs   allocator behind -> | pad | header | object | tail |       thread_cache.rs: blocks and records of one thread
-//!                   ^                         \ token                         table.rs, record.rs: a second copy of every header
-//!                   |  \ or the block that left quarantine last
-//!   free.rs   header, tail, pad, layout, scope right? -> poison -> quarantine.rs -> write_after_free.rs -> reuse, or the
-//!                   \ no                                                                              allocator behind
+//!   allocate.rs   allocator behind -> | pad | header | object | tail |
+//!                                               \ token
+//!                                                table.rs, record.rs: a second copy of every header
+//!   free.rs    header, tail, pad, layout, scope right? -> poison -> quarantine.rs -> verified -> the allocator behind, or the next block
+//!                   \ no
 //!   accuse.rs        damaged, moved, freed before, inside of a block, another guard's (registry.rs), foreign
 //!   peek.rs          reads the header in front of a pointer of unknown origin
 //!   check.rs         verifies and lists all live and quarantined blocks
 //! ```
 //! A free checks that the header is valid for this address, and that the header's record has a live block there. If both checks pass, the
-//! block belongs to this guard and is live. All other code handles errors, and may walk the table. No lock is held during a call to the
-//! allocator behind. One of thirteen frees locks the quarantine; other calls lock nothing.
+//! block belongs to this guard and is live. All other code handles errors, and may walk the table.
+//!
+//! A block belongs to the shard of the thread that allocated it. With that shard locked no thread frees the block, and it does not leave
+//! quarantine. No lock is held during a call to the allocator behind.
 
 mod accuse;
 mod allocate;
@@ -31,16 +33,12 @@ mod registry;
 mod table;
 #[cfg(test)]
 mod tests;
-mod thread_cache;
-mod write_after_free;
 
 use alloc_core::{AllocError, HostAllocator};
 
 use self::keys::Keys;
 use self::quarantine::Quarantine;
-use self::registry::KeySlot;
 use self::table::RecordTable;
-use self::thread_cache::ThreadCaches;
 use crate::os;
 
 /// The options of cookies.
@@ -58,30 +56,27 @@ pub(crate) struct CookieOptions {
 #[derive(Debug)]
 pub(crate) struct Cookies {
     keys: Keys,
-    slot: KeySlot,
+    /// Its place among the keys of all guards.
+    slot: Option<usize>,
     table: RecordTable,
     quarantine: Quarantine,
-    caches: ThreadCaches,
 }
 
 impl Cookies {
-    /// Allocates the quarantine, ten bytes a block; records are allocated when needed.
-    ///
-    /// # Errors
-    /// [`AllocError`] if `memory` refuses.
-    pub(crate) fn new<A: HostAllocator + ?Sized>(
-        memory: &A,
-        options: CookieOptions,
-    ) -> Result<Self, AllocError> {
-        let quarantine = Quarantine::new(memory, options.blocks, options.bytes)?;
+    /// Allocates nothing yet.
+    pub(crate) fn new(options: CookieOptions) -> Self {
         let keys = Keys([(); Keys::COUNT].map(|()| os::random_u64() | 1));
-        let slot = registry::enter(options.guard, &keys);
-        Ok(Self {
+        Self {
             keys,
-            slot,
+            slot: registry::enter(options.guard, &keys),
             table: RecordTable::new(),
-            quarantine,
-            caches: ThreadCaches::new(slot),
-        })
+            quarantine: Quarantine::new(options.blocks, options.bytes),
+        }
+    }
+
+    /// Adds records for further blocks.
+    #[cold]
+    fn grow(&self, memory: &dyn HostAllocator) -> Result<(), AllocError> {
+        self.table.grow(memory)
     }
 }

@@ -20,9 +20,7 @@ pub(super) const TAIL: usize = 8;
 /// Bytes of a pad, those nearest to the header, that are written and verified.
 pub(super) const PAD_SEEN: usize = 256;
 /// Objects stand at multiples of this, and a tail ends at one.
-const GRANULE: usize = 16;
-/// log2 of the largest alignment that all objects have.
-pub(super) const MAX_FAST: u32 = GRANULE.trailing_zeros();
+pub(super) const GRANULE: usize = 16;
 /// A header has 48 bits for the size.
 const MAX_SIZE: u64 = 1 << 48;
 
@@ -38,34 +36,15 @@ pub(super) struct CookieLayout {
 /// `None` if the size is too large for a header or a [`Layout`].
 #[inline]
 pub(super) fn plan(size: usize, align: usize, header_only: bool) -> Option<CookieLayout> {
-    let align = align.max(GRANULE);
-    with_front(size, align, align.max(HEADER), header_only)
-}
-
-/// [`plan`] for a block with a tail and no more than the usual alignment.
-#[inline(always)]
-pub(super) fn plain(size: usize) -> Option<CookieLayout> {
-    with_front(size, GRANULE, HEADER, false)
-}
-
-/// True for an alignment that all blocks have.
-#[inline(always)]
-pub(super) const fn is_plain(align: usize, header_only: bool) -> bool {
-    align <= GRANULE && !header_only
-}
-
-#[inline(always)]
-fn with_front(size: usize, align: usize, front: usize, header_only: bool) -> Option<CookieLayout> {
     if size as u64 >= MAX_SIZE {
         return None;
     }
+    let align = align.max(GRANULE);
+    let front = align.max(HEADER);
     let end = front.checked_add(size)?;
     let total = if header_only { end } else { tail_stop(end) };
-    if total < end {
-        return None;
-    }
     let whole = Layout::from_size_align(total, align).ok()?;
-    Some(CookieLayout { whole, front })
+    (total >= end).then_some(CookieLayout { whole, front })
 }
 
 /// Bytes of the tail behind an object of `size` bytes: 8 to 23.
@@ -107,10 +86,6 @@ mod tests {
                 assert!(
                     plan.whole.size().is_multiple_of(GRANULE)
                         && plan.whole.align() == align.max(GRANULE)
-                );
-                assert_eq!(
-                    (align <= 16).then(|| plain(size)),
-                    is_plain(align, false).then_some(Some(plan))
                 );
                 assert_eq!(
                     super::plan(size, align, true).expect("small").whole.size(),

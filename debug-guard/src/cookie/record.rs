@@ -43,6 +43,8 @@ pub(super) struct CookieRecord {
     sum: AtomicU64,
     freed: AtomicU64,
     site: AtomicU32,
+    /// The token of the next record in a list.
+    link: AtomicU32,
     moved: AtomicUsize,
 }
 
@@ -92,22 +94,15 @@ impl CookieRecord {
         self.at.store(address, Release);
     }
 
-    /// Records the free of the live block at `address`, which is the caller's then; false if another thread was faster. Other threads see
-    /// later changes of the block only after this one.
+    /// Records the free of the live block at `address`, which is the caller's then. Called with the block's shard locked. Other threads
+    /// see later changes of the block only after this one.
     #[inline(always)]
-    pub(super) fn free(&self, address: usize, freed: BlockMark, moved: usize) -> bool {
-        if self
-            .at
-            .compare_exchange(address, address | Life::Freeing as usize, Acquire, Relaxed)
-            .is_err()
-        {
-            return false;
-        }
+    pub(super) fn free(&self, address: usize, freed: BlockMark, moved: usize) {
+        self.at.store(address | Life::Freeing as usize, Relaxed);
         fence(Release);
         self.freed.store(when(freed), Relaxed);
         self.site.store(freed.site.0, Relaxed);
         self.moved.store(moved, Relaxed);
-        true
     }
 
     /// The block is poisoned and waits.
@@ -116,7 +111,7 @@ impl CookieRecord {
         self.at.store(address | Life::Waiting as usize, Release);
     }
 
-    /// Takes the block out of quarantine. Called with the quarantine locked.
+    /// Takes the block out of quarantine. Called with its shard locked.
     #[inline(always)]
     pub(super) fn claim(&self) {
         self.at
@@ -138,6 +133,16 @@ impl CookieRecord {
         self.at.load(Acquire) == address
     }
 
+    /// True if the live block at `address` has these words.
+    #[inline(always)]
+    pub(super) fn is(&self, address: usize, words: HeaderWords) -> bool {
+        self.lives(address) && self.own().1 == words
+    }
+
+    pub(super) fn link(&self) -> &AtomicU32 {
+        &self.link
+    }
+
     /// Address, header words and sum. Only the owner of the record may call this.
     #[inline(always)]
     pub(super) fn own(&self) -> (usize, HeaderWords, u64) {
@@ -152,14 +157,9 @@ impl CookieRecord {
         (self.words[1].load(Relaxed) >> 32) as u32
     }
 
-    /// Stores the record's token. Called with the table locked.
+    /// Stores the token of a new record.
     pub(super) fn number(&self, token: u32) {
         self.words[1].store(u64::from(token) << 32, Relaxed);
-    }
-
-    /// The next unused record, in the place of a block's first word. Called with the table locked.
-    pub(super) fn next(&self) -> &AtomicU64 {
-        &self.words[0]
     }
 
     /// The listed block, consistent in itself. `None` if there is none.
@@ -195,12 +195,5 @@ impl CookieRecord {
     /// The listed live block.
     pub(super) fn live(&self) -> Option<Listed> {
         self.read().filter(|listed| listed.life == Life::Live)
-    }
-
-    /// True if the live block at `start` is still listed with `words`.
-    pub(super) fn still(&self, start: usize, words: HeaderWords) -> bool {
-        fence(Acquire);
-        self.live()
-            .is_some_and(|listed| listed.start == start && listed.words == words)
     }
 }

@@ -1,10 +1,10 @@
-//! Allocation: the shortcuts of guards that need little, then one function for each [`Policy`].
+//! Allocation: the rules choose, then one function for each way to serve a request.
 //!
 //! ```text
-//!   Shortcut -> policy -> Unguarded -> the allocator behind, or Cookies (header only)  \
-//!                         Cookie ----> Cookies                                          +-> counted
-//!                         Page ------> Slots; none left: Cookies, and reported          |
-//!                         Sampled ---> Slots; none left: as Unguarded                  /
+//!   neither rules nor records, not sampled -> the allocator behind
+//!   else: requester -> rules -> off --------------------------> the allocator behind, or Cookies (header only)  \
+//!                               cookie -----------------------> Cookies                                          +-> counted
+//!                               fence, strict, sampled --> Slots; none left: Cookies, and reported (sampled: as off)  /
 //! ```
 
 use core::alloc::Layout;
@@ -13,19 +13,18 @@ use core::ptr::NonNull;
 use alloc_core::{AllocError, HostAllocator, Scope};
 
 use super::deferred_reports::{DeferredReports, RollbackGuard, Subject};
-use super::policy::{PagePolicy, Policy, PoolReservation};
+use super::policy::PolicyChoice;
 use super::reporter::Operation;
-use super::serial;
-use super::state::{GuardState, Shortcut};
+use super::state::GuardState;
 use super::tally::Count;
 use crate::block::{BlockMark, BlockRequest};
 use crate::call_sites::RequesterInfo;
-use crate::mode::{Placement, Stacks};
-use crate::slots::SlotRefused;
+use crate::mode::{Mode, Placement, Stacks};
+use crate::slots::{SlotRefused, Slots};
 
 impl GuardState {
-    /// Allocates a block; `layout` may have size 0.
-    #[inline]
+    /// Allocates a block; `layout` may have size 0. Not inlined: the sampler tells call sites apart by the calls that lead here.
+    #[inline(never)]
     pub(super) fn allocate<M: HostAllocator>(
         &self,
         memory: &M,
@@ -33,82 +32,18 @@ impl GuardState {
         scope: Scope,
         zeroed: bool,
     ) -> Result<NonNull<u8>, AllocError> {
-        // Comparisons, the cheapest guard first: a jump table costs guards that pass some nanoseconds.
-        if self.shortcut == Shortcut::Passing {
-            return self.pass_through(memory, layout, scope, zeroed);
-        }
-        if self.shortcut == Shortcut::Sampling {
-            return self.allocate_sampling(memory, layout, scope, zeroed);
-        }
-        if self.shortcut == Shortcut::PlainCookies
-            && let Some(block) = self.allocate_recycled(layout, scope, zeroed)
-        {
-            return Ok(block);
-        }
-        self.allocate_guarded(memory, layout, scope, zeroed)
-    }
-
-    /// Most blocks of these guards pass, and their requester need not be known. Not inlined: the calls that lead here tell call sites apart.
-    #[inline(never)]
-    fn allocate_sampling<M: HostAllocator>(
-        &self,
-        memory: &M,
-        layout: Layout,
-        scope: Scope,
-        zeroed: bool,
-    ) -> Result<NonNull<u8>, AllocError> {
-        if self.is_sampled(layout.size()) {
-            self.allocate_guarded(memory, layout, scope, zeroed)
-        } else {
-            self.pass_through(memory, layout, scope, zeroed)
-        }
-    }
-
-    /// A block that left quarantine, where that is all there is to do.
-    #[inline(never)]
-    fn allocate_recycled(&self, layout: Layout, scope: Scope, zeroed: bool) -> Option<NonNull<u8>> {
-        let cookies = self.cookies.as_ref()?;
-        let site = self.anonymous_site(Stacks::Off, scope)?;
+        let is_sampled = self.is_sampled(layout.size());
         let request = BlockRequest {
             layout,
             scope,
             zeroed,
         };
-        let recycled = cookies.recycled_for(request)?;
-        let mark = BlockMark::at_site(site, serial::next());
-        // SAFETY: found for this request just now.
-        let block = unsafe { cookies.recycle(recycled, request, mark) };
-        self.tally.add(Count::CookieAllocated, layout.size());
-        Some(block)
-    }
-
-    /// As [`allocate`](Self::allocate) without a shortcut. Not inlined, so that the shortcuts stay small.
-    #[inline(never)]
-    fn allocate_guarded<M: HostAllocator>(
-        &self,
-        memory: &M,
-        layout: Layout,
-        scope: Scope,
-        zeroed: bool,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // Without rules and a known requester, policy and mark need no lookup.
-        let anonymous = self
-            .fixed
-            .and_then(|choice| Some((choice, self.anonymous_site(choice.stacks, scope)?)));
-        let block = match anonymous {
-            Some((choice, site)) => {
-                let mark = BlockMark::at_site(site, serial::next());
-                let request = BlockRequest {
-                    layout,
-                    scope,
-                    zeroed,
-                };
-                self.allocate_by(memory, request, self.guarding_policy(choice), |_| mark)?
-            }
-            None => self.with_requester(scope, |requester| {
-                self.allocate_for(memory, layout, zeroed, requester)
-            })?,
-        };
+        if self.cookies.is_none() && !is_sampled {
+            return self.pass_through(memory, request);
+        }
+        let block = self.with_requester(scope, |requester| {
+            self.allocate_for(memory, request, is_sampled, requester)
+        })?;
         if self.options.check_every != 0 {
             let rollback = RollbackGuard {
                 core: self,
@@ -123,65 +58,48 @@ impl GuardState {
         Ok(block)
     }
 
-    #[inline(never)]
     pub(super) fn allocate_for<M: HostAllocator>(
         &self,
         memory: &M,
-        layout: Layout,
-        zeroed: bool,
+        request: BlockRequest,
+        is_sampled: bool,
         requester: &RequesterInfo<'_>,
     ) -> Result<NonNull<u8>, AllocError> {
-        let policy = self.select_policy(memory, layout.size(), requester);
-        let request = BlockRequest {
-            layout,
-            scope: requester.scope,
-            zeroed,
-        };
-        self.allocate_by(memory, request, policy, |stacks| {
-            self.mark(memory, requester, stacks)
-        })
-    }
-
-    /// `mark` records the requester, with the stack that the policy asks for.
-    #[inline(always)]
-    fn allocate_by<M: HostAllocator>(
-        &self,
-        memory: &M,
-        request: BlockRequest,
-        policy: Policy<'_>,
-        mark: impl Fn(Stacks) -> BlockMark,
-    ) -> Result<NonNull<u8>, AllocError> {
-        match policy {
-            Policy::Unguarded => self.allocate_unguarded(memory, request, mark),
-            Policy::Cookie { stacks } => {
-                self.allocate_cookie(memory, request, mark(stacks), stacks)
+        let choice = self.choose(memory, request.layout.size(), requester);
+        let mark = |stacks| self.mark(memory, requester, stacks);
+        match choice.mode {
+            Mode::Cookie => {
+                self.allocate_cookie(memory, request, mark(choice.stacks), choice.stacks)
             }
-            Policy::Page { page, stacks } => {
-                let mark = mark(stacks);
-                match self.allocate_page(memory, request, page, mark, stacks, None) {
-                    Err(SlotRefused::Exhausted) => {
-                        self.allocate_without_page(memory, request, mark, stacks)
+            Mode::Fence => {
+                self.allocate_page(memory, request, &self.fence, choice, mark(choice.stacks))
+            }
+            Mode::Strict => {
+                self.allocate_page(memory, request, &self.strict, choice, mark(choice.stacks))
+            }
+            Mode::Sampled if is_sampled => match self.reserve_sample() {
+                Some(reservation) => {
+                    let mark_in_full = mark(choice.stacks);
+                    let block =
+                        self.allocate_slot(memory, request, &self.pool, choice, mark_in_full);
+                    match block {
+                        Err(SlotRefused::Exhausted) => {
+                            self.allocate_unguarded(memory, request, mark)
+                        }
+                        Err(SlotRefused::NoMemory) => Err(AllocError),
+                        Ok(block) => {
+                            reservation.keep();
+                            Ok(block)
+                        }
                     }
-                    Err(SlotRefused::NoMemory) => Err(AllocError),
-                    Ok(block) => Ok(block),
                 }
-            }
-            Policy::Sampled {
-                page,
-                stacks,
-                reservation,
-            } => {
-                let reservation = Some(reservation);
-                match self.allocate_page(memory, request, page, mark(stacks), stacks, reservation) {
-                    Err(SlotRefused::Exhausted) => self.allocate_unguarded(memory, request, mark),
-                    Err(SlotRefused::NoMemory) => Err(AllocError),
-                    Ok(block) => Ok(block),
-                }
-            }
+                None => self.allocate_unguarded(memory, request, mark),
+            },
+            Mode::Off | Mode::Sampled => self.allocate_unguarded(memory, request, mark),
         }
     }
 
-    #[inline]
+    /// By the allocator behind; with a header if the guard records blocks, so that a free can tell them apart.
     fn allocate_unguarded<M: HostAllocator>(
         &self,
         memory: &M,
@@ -189,29 +107,22 @@ impl GuardState {
         mark: impl Fn(Stacks) -> BlockMark,
     ) -> Result<NonNull<u8>, AllocError> {
         let Some(cookies) = &self.cookies else {
-            return self.pass_through(memory, request.layout, request.scope, request.zeroed);
+            return self.pass_through(memory, request);
         };
         let mark = mark(Stacks::Off);
         let block = cookies.allocate(memory, request, true, mark)?;
-        self.count_allocation(
-            Count::OffAllocated,
-            request.layout.size(),
-            mark,
-            Stacks::Off,
-        );
+        self.count_allocation(Count::OffAllocated, request, mark, Stacks::Off);
         Ok(block)
     }
 
     /// From the allocator behind, untouched.
-    #[inline]
     fn pass_through<M: HostAllocator>(
         &self,
         memory: &M,
-        layout: Layout,
-        scope: Scope,
-        zeroed: bool,
+        request: BlockRequest,
     ) -> Result<NonNull<u8>, AllocError> {
-        let block = if zeroed {
+        let BlockRequest { layout, scope, .. } = request;
+        let block = if request.zeroed {
             memory.allocate_zeroed(layout, scope)
         } else {
             memory.allocate(layout, scope)
@@ -220,7 +131,6 @@ impl GuardState {
         Ok(block)
     }
 
-    #[inline(always)]
     fn allocate_cookie<M: HostAllocator>(
         &self,
         memory: &M,
@@ -231,38 +141,40 @@ impl GuardState {
         // Always there: the options name a mode that is neither off nor sampled.
         let cookies = self.cookies.as_ref().ok_or(AllocError)?;
         let block = cookies.allocate(memory, request, false, mark)?;
-        self.count_allocation(Count::CookieAllocated, request.layout.size(), mark, stacks);
+        self.count_allocation(Count::CookieAllocated, request, mark, stacks);
         Ok(block)
     }
 
-    /// With a cookie, since no page is left.
-    #[cold]
-    #[inline(never)]
-    fn allocate_without_page<M: HostAllocator>(
-        &self,
-        memory: &M,
-        request: BlockRequest,
-        mark: BlockMark,
-        stacks: Stacks,
-    ) -> Result<NonNull<u8>, AllocError> {
-        let block = self.allocate_cookie(memory, request, mark, stacks)?;
-        self.report_unguarded();
-        Ok(block)
-    }
-
-    /// The block keeps `reservation`.
-    #[inline(always)]
+    /// In pages of its own; with a cookie if none are left, or the system has no back end.
     fn allocate_page<M: HostAllocator>(
         &self,
         memory: &M,
         request: BlockRequest,
-        page: PagePolicy<'_>,
+        slots: &Option<Slots>,
+        choice: PolicyChoice,
         mark: BlockMark,
-        stacks: Stacks,
-        reservation: Option<PoolReservation<'_>>,
+    ) -> Result<NonNull<u8>, AllocError> {
+        match self.allocate_slot(memory, request, slots, choice, mark) {
+            Err(SlotRefused::Exhausted) => {
+                let block = self.allocate_cookie(memory, request, mark, choice.stacks)?;
+                self.report_unguarded();
+                Ok(block)
+            }
+            Err(SlotRefused::NoMemory) => Err(AllocError),
+            Ok(block) => Ok(block),
+        }
+    }
+
+    fn allocate_slot<M: HostAllocator>(
+        &self,
+        memory: &M,
+        request: BlockRequest,
+        slots: &Option<Slots>,
+        choice: PolicyChoice,
+        mark: BlockMark,
     ) -> Result<NonNull<u8>, SlotRefused> {
-        let slots = page.slots.ok_or(SlotRefused::Exhausted)?;
-        let right = match page.placement {
+        let slots = slots.as_ref().ok_or(SlotRefused::Exhausted)?;
+        let right = match choice.placement {
             Placement::Right => true,
             Placement::Left => false,
             Placement::Alternate => mark.serial.is_multiple_of(2),
@@ -272,10 +184,7 @@ impl GuardState {
             later.note(finding, Subject::Other)
         });
         if block.is_ok() {
-            if let Some(reservation) = reservation {
-                reservation.keep();
-            }
-            self.count_allocation(Count::FencedAllocated, request.layout.size(), mark, stacks);
+            self.count_allocation(Count::FencedAllocated, request, mark, choice.stacks);
         }
         if !later.is_empty() {
             self.report_late(later, memory, block.ok(), request);
@@ -305,8 +214,14 @@ impl GuardState {
         core::mem::forget(rollback);
     }
 
-    #[inline]
-    fn count_allocation(&self, count: Count, size: usize, mark: BlockMark, stacks: Stacks) {
+    fn count_allocation(
+        &self,
+        count: Count,
+        request: BlockRequest,
+        mark: BlockMark,
+        stacks: Stacks,
+    ) {
+        let size = request.layout.size();
         self.tally.add(count, size);
         let Some(sites) = &self.sites else { return };
         if stacks != Stacks::Off {

@@ -7,9 +7,9 @@ use core::sync::atomic::Ordering::Relaxed;
 use alloc_core::{HostAllocator, Scope};
 
 use super::state::GuardState;
-use crate::block::{BlockMark, GuardFinding};
+use crate::block::{BlockMark, FreeRequest, GuardFinding};
 
-/// A block has at most six findings of its own, and thirteen others leave quarantine for it.
+/// A block has at most six findings of its own; mostly one other leaves quarantine for it.
 const MAX_DEFERRED: usize = 19;
 
 /// The findings of an operation that is not complete yet.
@@ -107,9 +107,12 @@ impl<M: HostAllocator> Drop for RollbackGuard<'_, M> {
             self.core.free_unreported(
                 self.memory,
                 self.block,
-                (self.layout, self.scope),
-                BlockMark::default(),
-                None,
+                FreeRequest {
+                    layout: self.layout,
+                    scope: self.scope,
+                    mark: BlockMark::default(),
+                    moved_to: None,
+                },
                 &mut DeferredReports::new(),
             );
         }

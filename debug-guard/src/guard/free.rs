@@ -13,12 +13,11 @@ use alloc_core::{AllocError, HostAllocator, Scope};
 
 use super::deferred_reports::{DeferredReports, RollbackGuard, Subject};
 use super::reporter::Operation;
-use super::serial;
-use super::state::{GuardState, Shortcut};
+use super::state::GuardState;
 use super::tally::Count;
-use crate::block::{BlockMark, Freed, GuardFinding};
+use crate::block::{BlockRequest, FreeRequest, Freed};
 use crate::call_sites::RequesterInfo;
-use crate::mode::{Mode, Stacks};
+use crate::mode::Mode;
 use crate::report::DetectedAt;
 
 /// Fills the bytes that a block gains when it grows.
@@ -30,7 +29,6 @@ impl GuardState {
     /// # Safety
     /// Where blocks pass, the contract of [`HostAllocator::deallocate`]. Elsewhere the guard checks it. If the system does not
     /// [catch reads](crate::os::CATCHES_READS), the bytes in front of `block` must be readable, as they are for every live block.
-    #[inline]
     pub(super) unsafe fn free<M: HostAllocator>(
         &self,
         memory: &M,
@@ -38,68 +36,10 @@ impl GuardState {
         layout: Layout,
         scope: Scope,
     ) {
-        // Most blocks of these guards pass, and their requester need not be known.
-        if self.shortcut == Shortcut::Passing
-            || self.shortcut == Shortcut::Sampling && self.slots_at(block.as_ptr().addr()).is_none()
-        {
+        if self.cookies.is_none() && self.slots_at(block.as_ptr().addr()).is_none() {
             // SAFETY: the caller's promise.
-            return unsafe { self.pass_back(memory, block, layout, scope) };
-        }
-        if self.shortcut == Shortcut::PlainCookies
-            // SAFETY: the caller's promise.
-            && unsafe { self.free_fast(block, layout, scope) }
-        {
-            return;
-        }
-        // SAFETY: the caller's promise.
-        unsafe { self.free_guarded(memory, block, layout, scope) };
-    }
-
-    /// As [`free`](Self::free), if the block only enters quarantine; false if nothing was done.
-    ///
-    /// # Safety
-    /// As [`free`](Self::free).
-    #[inline(never)]
-    unsafe fn free_fast(&self, block: NonNull<u8>, layout: Layout, scope: Scope) -> bool {
-        let Some(cookies) = &self.cookies else {
-            return false;
-        };
-        let Some(site) = self.anonymous_site(Stacks::Off, scope) else {
-            return false;
-        };
-        let mark = BlockMark::at_site(site, serial::reached());
-        // SAFETY: the caller's promise.
-        let freed =
-            unsafe { cookies.free_fast(block.as_ptr().expose_provenance(), layout, scope, mark) };
-        if freed {
-            self.tally.add(Count::CookieFreed, layout.size());
-        }
-        freed
-    }
-
-    /// As [`free`](Self::free), for a block that did not pass. Not inlined, so that the shortcuts stay small.
-    ///
-    /// # Safety
-    /// As [`free`](Self::free).
-    #[inline(never)]
-    unsafe fn free_guarded<M: HostAllocator>(
-        &self,
-        memory: &M,
-        block: NonNull<u8>,
-        layout: Layout,
-        scope: Scope,
-    ) {
-        if let Some(site) = self.anonymous_site(self.options.stacks, scope) {
-            let mark = BlockMark::at_site(site, serial::reached());
-            // By value: a mark behind a pointer would be written to memory and read back at once in larger pieces, which stalls.
-            let report = move |finding| {
-                self.with_requester(scope, |requester| {
-                    Operation::of_free(self, DetectedAt::Free, requester, mark, layout)
-                        .report(finding)
-                })
-            };
-            // SAFETY: the caller's promise.
-            return unsafe { self.free_as(memory, block, (layout, scope), mark, None, report) };
+            unsafe { memory.deallocate(block, layout, scope) };
+            return self.tally.add(Count::OffFreed, layout.size());
         }
         self.with_requester(scope, |requester| {
             // SAFETY: the caller's promise.
@@ -119,58 +59,32 @@ impl GuardState {
         moved_to: Option<usize>,
     ) {
         let mark = self.mark_of_free(requester);
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.free_as(
-                memory,
-                block,
-                (layout, requester.scope),
-                mark,
-                moved_to,
-                |finding| {
-                    Operation::of_free(self, detected_at, requester, mark, layout).report(finding);
-                },
-            );
-        }
-    }
-
-    /// `report` receives the findings about the block.
-    ///
-    /// # Safety
-    /// As [`free`](Self::free).
-    #[inline(always)]
-    unsafe fn free_as<M: HostAllocator>(
-        &self,
-        memory: &M,
-        block: NonNull<u8>,
-        (layout, scope): (Layout, Scope),
-        mark: BlockMark,
-        moved_to: Option<usize>,
-        report: impl Fn(GuardFinding),
-    ) {
+        let request = FreeRequest {
+            layout,
+            scope: requester.scope,
+            mark,
+            moved_to,
+        };
         let mut later = DeferredReports::new();
         // SAFETY: the caller's promise.
-        unsafe { self.free_unreported(memory, block, (layout, scope), mark, moved_to, &mut later) };
-        if !later.is_empty() {
-            later.report_all(self, |finding, whose| match whose {
-                Subject::Own => report(finding),
-                Subject::Other => Operation::of_others(self).report(finding),
-            });
-        }
+        unsafe { self.free_unreported(memory, block, request, &mut later) };
+        later.report_all(self, |finding, whose| match whose {
+            Subject::Own => {
+                Operation::of_free(self, detected_at, requester, mark, layout).report(finding);
+            }
+            Subject::Other => Operation::of_others(self).report(finding),
+        });
     }
 
-    /// As [`free_as`](Self::free_as). Findings are added to `later`, to be reported when the free is complete.
+    /// Frees a block. Findings are added to `later`, to be reported when the free is complete.
     ///
     /// # Safety
     /// As [`free`](Self::free).
-    #[inline(always)]
     pub(super) unsafe fn free_unreported<M: HostAllocator>(
         &self,
         memory: &M,
         block: NonNull<u8>,
-        (layout, scope): (Layout, Scope),
-        mark: BlockMark,
-        moved_to: Option<usize>,
+        request: FreeRequest,
         later: &mut DeferredReports,
     ) {
         let address = block.as_ptr().expose_provenance();
@@ -184,16 +98,13 @@ impl GuardState {
             None
         };
         let freed = match (slots, &self.cookies) {
-            (Some(slots), _) => {
-                slots.free(address, layout, scope, mark, moved_to, &mut |finding| {
-                    later.note(finding, Subject::Own)
-                })
-            }
+            (Some(slots), _) => slots.free(address, request, &mut |finding| {
+                later.note(finding, Subject::Own)
+            }),
             (None, Some(cookies)) => {
                 let late = &mut |finding| later.note(finding, Subject::Other);
                 // SAFETY: all of this guard's cookies are over `memory`; the rest is the caller's promise.
-                let outcome =
-                    unsafe { cookies.free(memory, address, layout, scope, mark, moved_to, late) };
+                let outcome = unsafe { cookies.free(memory, address, request, late) };
                 if let Some(finding) = outcome.finding {
                     later.note(finding, Subject::Own);
                 }
@@ -214,23 +125,8 @@ impl GuardState {
             self.counters.sampled.fetch_sub(1, Relaxed);
         }
         if let (Some(sites), Some(allocated)) = (&self.sites, allocated) {
-            sites.freed(allocated.site, size, allocated.serial, mark.serial);
+            sites.freed(allocated.site, size, allocated.serial, request.mark.serial);
         }
-    }
-
-    /// # Safety
-    /// As [`HostAllocator::deallocate`].
-    #[inline]
-    unsafe fn pass_back<M: HostAllocator>(
-        &self,
-        memory: &M,
-        block: NonNull<u8>,
-        layout: Layout,
-        scope: Scope,
-    ) {
-        // SAFETY: the caller's promise.
-        unsafe { memory.deallocate(block, layout, scope) };
-        self.tally.add(Count::OffFreed, layout.size());
     }
 
     /// Allocates, copies and frees, so that a stale pointer to the old place points to a freed block.
@@ -266,7 +162,13 @@ impl GuardState {
                     return Err(AllocError);
                 }
             };
-            let moved = self.allocate_for(memory, new, false, requester)?;
+            let request = BlockRequest {
+                layout: new,
+                scope,
+                zeroed: false,
+            };
+            let is_sampled = self.is_sampled(new.size());
+            let moved = self.allocate_for(memory, request, is_sampled, requester)?;
             let kept = known.size.min(new.size());
             // SAFETY: both are live blocks of ours with at least `kept` bytes, hence disjoint.
             unsafe { moved.copy_from_nonoverlapping(block, kept) };

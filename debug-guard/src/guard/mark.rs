@@ -40,18 +40,6 @@ impl GuardState {
         })
     }
 
-    /// The site of requests of which only the scope is known and no stack is recorded, if the site exists.
-    #[inline(always)]
-    pub(super) fn anonymous_site(&self, stacks: Stacks, scope: Scope) -> Option<SiteId> {
-        if stacks != Stacks::Off
-            || self.options.command.is_some()
-            || with_requester(|origin| origin.is_some())
-        {
-            return None;
-        }
-        self.sites.as_ref()?.anonymous(scope)
-    }
-
     /// The recorded call site, if there is one.
     pub(super) fn site(&self, id: SiteId) -> Option<SiteView<'_>> {
         self.sites.as_ref()?.get(id)
@@ -93,18 +81,6 @@ impl GuardState {
             site,
             thread,
             serial: serial::reached(),
-        }
-    }
-}
-
-impl BlockMark {
-    /// A mark of this thread at a known site.
-    #[inline(always)]
-    pub(super) fn at_site(site: SiteId, serial: u64) -> Self {
-        Self {
-            site,
-            thread: os::thread_id(),
-            serial,
         }
     }
 }

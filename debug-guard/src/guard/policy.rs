@@ -2,10 +2,6 @@
 //!
 //! ```text
 //!   the first rule that matches, or the guard's own settings -> mode, placement, stacks
-//!   mode: off, or sampled and not selected -> Unguarded
-//!         cookie ------------------------> Cookie
-//!         fence, strict -----------------> Page
-//!         sampled and chosen ------------> Sampled
 //! ```
 
 #![forbid(unsafe_code)]
@@ -16,37 +12,9 @@ use alloc_core::HostAllocator;
 
 use super::options::GuardOptions;
 use super::rule::RuleQuery;
-use super::state::{GuardState, Shortcut};
+use super::state::GuardState;
 use crate::call_sites::{self, RequesterInfo};
 use crate::mode::{Mode, Placement, Stacks};
-use crate::slots::Slots;
-
-/// How one request is served.
-pub(super) enum Policy<'a> {
-    /// By the allocator behind; with a header if the guard has other modes, so that a free can tell the blocks apart.
-    Unguarded,
-    /// Between a header and a tail.
-    Cookie { stacks: Stacks },
-    /// In pages of its own; with a cookie if none are left.
-    Page {
-        page: PagePolicy<'a>,
-        stacks: Stacks,
-    },
-    /// In pages of the pool; unguarded if none are left.
-    Sampled {
-        page: PagePolicy<'a>,
-        stacks: Stacks,
-        reservation: PoolReservation<'a>,
-    },
-}
-
-/// The pages of a block.
-#[derive(Clone, Copy)]
-pub(super) struct PagePolicy<'a> {
-    /// `None` if the system has no back end.
-    pub(super) slots: Option<&'a Slots>,
-    pub(super) placement: Placement,
-}
 
 /// A place in the pool of sampled blocks. Dropping it frees the place, also if an allocator behind unwinds; a block keeps it.
 pub(super) struct PoolReservation<'a> {
@@ -67,57 +35,8 @@ impl Drop for PoolReservation<'_> {
 }
 
 impl GuardState {
-    /// The policy of a request.
-    #[inline]
-    pub(super) fn select_policy(
-        &self,
-        memory: &dyn HostAllocator,
-        size: usize,
-        requester: &RequesterInfo<'_>,
-    ) -> Policy<'_> {
-        let choice = match self.fixed {
-            Some(choice) => choice,
-            None => self.apply_rules(memory, size, requester),
-        };
-        match choice.mode {
-            Mode::Off => Policy::Unguarded,
-            Mode::Sampled => match self.reserve_sample(size) {
-                Some(reservation) => Policy::Sampled {
-                    page: PagePolicy {
-                        slots: self.pool.as_ref(),
-                        placement: choice.placement,
-                    },
-                    stacks: choice.stacks,
-                    reservation,
-                },
-                None => Policy::Unguarded,
-            },
-            _ => self.guarding_policy(choice),
-        }
-    }
-
-    /// The policy of a request whose mode is neither off nor sampled.
-    #[inline(always)]
-    pub(super) fn guarding_policy(&self, choice: PolicyChoice) -> Policy<'_> {
-        let PolicyChoice {
-            mode,
-            placement,
-            stacks,
-        } = choice;
-        let slots = match mode {
-            Mode::Strict => self.strict.as_ref(),
-            Mode::Fence => self.fence.as_ref(),
-            _ => return Policy::Cookie { stacks },
-        };
-        Policy::Page {
-            page: PagePolicy { slots, placement },
-            stacks,
-        }
-    }
-
     /// The choice of the rules. If a rule needs the call site, the site is recorded first.
-    #[inline]
-    fn apply_rules(
+    pub(super) fn choose(
         &self,
         memory: &dyn HostAllocator,
         size: usize,
@@ -147,12 +66,8 @@ impl GuardState {
         self.pool.is_some() && self.sampler.chooses(call_sites::call_site(size))
     }
 
-    /// A place in the pool, if the sampler selects this request and a place is free.
-    fn reserve_sample(&self, size: usize) -> Option<PoolReservation<'_>> {
-        // With `Shortcut::Sampling` the sampler was asked before.
-        if self.pool.is_none() || self.shortcut != Shortcut::Sampling && !self.is_sampled(size) {
-            return None;
-        }
+    /// A place in the pool, if one is free.
+    pub(super) fn reserve_sample(&self) -> Option<PoolReservation<'_>> {
         let max = u64::from(self.options.sampling.slots);
         let reservation = PoolReservation {
             sampled: &self.counters.sampled,
@@ -175,23 +90,13 @@ impl GuardOptions {
         self.rules.iter().any(|rule| rule.called_from.is_some())
     }
 
-    /// The choice for every request, if there are no rules and every block is guarded.
-    pub(super) fn fixed(&self) -> Option<PolicyChoice> {
-        let is_fixed = self.rules_given() == 0 && !matches!(self.mode, Mode::Off | Mode::Sampled);
-        is_fixed.then_some(self.own())
-    }
-
-    const fn own(&self) -> PolicyChoice {
-        PolicyChoice {
+    /// The choice of the first rule that matches, or the guard's own.
+    pub(super) fn apply_rules(&self, query: &RuleQuery<'_>) -> PolicyChoice {
+        let own = PolicyChoice {
             mode: self.mode,
             placement: self.placement,
             stacks: self.stacks,
-        }
-    }
-
-    /// The choice of the first rule that matches, or the guard's own.
-    pub(super) fn apply_rules(&self, query: &RuleQuery<'_>) -> PolicyChoice {
-        let own = self.own();
+        };
         match self.rules.iter().find(|rule| rule.matches(query)) {
             Some(rule) => PolicyChoice {
                 mode: rule.mode,

@@ -11,11 +11,10 @@ use super::exit;
 use super::leaks::ExitFrom;
 use super::limits;
 use super::options::GuardOptions;
-use super::policy::PolicyChoice;
 use super::tally::Tally;
 use crate::call_sites::{SiteOptions, Sites};
 use crate::cookie::{CookieOptions, Cookies};
-use crate::mode::{BackEnd, Mode, Placement, Stacks};
+use crate::mode::{BackEnd, Mode, Placement};
 use crate::os::{self, BackEnds};
 use crate::report::{self, GuardEntry, GuardSlotId, ReportingGuard};
 use crate::sampling::Sampler;
@@ -30,8 +29,6 @@ use crate::slots::{Kind, SlotOptions, Slots, SlotsError};
 /// ```
 pub(crate) struct GuardState {
     pub(super) options: GuardOptions,
-    /// The choice for every request, if there are no rules and every block is guarded.
-    pub(super) fixed: Option<PolicyChoice>,
     /// Unique in the process.
     pub(super) number: u64,
     pub(super) back_end: BackEnd,
@@ -42,42 +39,11 @@ pub(crate) struct GuardState {
     /// `None` if blocks that pass are those of the allocator behind, untouched.
     pub(super) cookies: Option<Cookies>,
     pub(super) sampler: Sampler,
-    pub(super) shortcut: Shortcut,
     /// `None` if every block passes.
     pub(super) sites: Option<Sites>,
     pub(super) tally: Tally,
     pub(super) counters: Counters,
     entry: GuardEntry,
-}
-
-/// The work that the options let a guard skip for most of its blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shortcut {
-    /// Every block passes.
-    Passing,
-    /// Every request is the sampler's.
-    Sampling,
-    /// Every block gets a cookie and nothing else: no rules, stacks, profiles or periodic checks.
-    PlainCookies,
-    None,
-}
-
-impl Shortcut {
-    fn of(options: &GuardOptions) -> Self {
-        let plain =
-            |choice: PolicyChoice| choice.mode == Mode::Cookie && choice.stacks == Stacks::Off;
-        let nothing_else =
-            !options.profile && options.command.is_none() && options.check_every == 0;
-        if options.passes_all() {
-            Self::Passing
-        } else if options.mode == Mode::Sampled && options.rules_given() == 0 {
-            Self::Sampling
-        } else if options.fixed().is_some_and(plain) && nothing_else {
-            Self::PlainCookies
-        } else {
-            Self::None
-        }
-    }
 }
 
 /// Counters of rare events, shared by all threads.
@@ -112,7 +78,6 @@ impl GuardState {
         let guarded: *const dyn ReportingGuard = place.as_ptr();
         let mut core = Self {
             options,
-            fixed: options.fixed(),
             number: NUMBERS.fetch_add(1, Relaxed),
             back_end: BackEnd::Cookies,
             strict: None,
@@ -124,7 +89,6 @@ impl GuardState {
                 options.sampling.first,
                 os::random_u64(),
             ),
-            shortcut: Shortcut::of(&options),
             sites: None,
             tally: Tally::new(),
             counters: Counters::default(),
@@ -174,7 +138,7 @@ impl GuardState {
                 blocks: options.quarantine_blocks,
                 bytes: options.quarantine_bytes,
             };
-            self.cookies = Some(Cookies::new(memory, cookies).map_err(|_| no_memory(0))?);
+            self.cookies = Some(Cookies::new(cookies));
         }
         // Without the handler accesses are still stopped, but not reported, and reading in front of an unknown pointer takes longer.
         let _ = os::install_fault_handler(report::on_trap);

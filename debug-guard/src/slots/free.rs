@@ -1,9 +1,6 @@
 //! Frees a block: selects one of several frees, verifies the redzone, and poisons, moves or revokes the page.
 
-use core::alloc::Layout;
 use core::sync::atomic::Ordering::Relaxed;
-
-use alloc_core::Scope;
 
 use super::fill::{self, FREED};
 use super::find::FoundBlock;
@@ -11,7 +8,7 @@ use super::geometry::BlockPlacement;
 use super::record::CellRecord;
 use super::slot_state::{SlotKind, SlotState};
 use super::{Kind, LateFinding, Slots};
-use crate::block::{BlockMark, Changed, Freed, GuardFinding};
+use crate::block::{Changed, FreeRequest, Freed, GuardFinding};
 use crate::mode::BackEnd;
 use crate::os::Pages;
 use crate::report_kind::ReportKind;
@@ -23,23 +20,21 @@ impl<P: Pages> Slots<P> {
     /// Frees a block. `None` if `address` is no live block's first byte; then nothing is done.
     ///
     /// `found` receives the findings: an unknown pointer, another layout or scope, a changed redzone, and writes after free to older
-    /// blocks. `moved_to`: the address of the block after a reallocation.
+    /// blocks.
     ///
     /// Allocates nothing. Of several threads that free one block, one does.
     pub(crate) fn free(
         &self,
         address: usize,
-        layout: Layout,
-        scope: Scope,
-        mark: BlockMark,
-        moved_to: Option<usize>,
+        request: FreeRequest,
         found: &mut LateFinding<'_>,
     ) -> Option<Freed> {
         let Some(block) = self.live(address).filter(|block| self.claim_free(block)) else {
             found(self.no_block(address));
             return None;
         };
-        block.record.set_freed(mark, moved_to);
+        let FreeRequest { layout, scope, .. } = request;
+        block.record.set_freed(request.mark, request.moved_to);
         self.close_sides(block.place);
         let shape = block.word.shape();
         let mismatches = [

@@ -1,8 +1,6 @@
 //! Blocks that left quarantine and serve again, and what their records say meanwhile.
 
-use super::super::header_words::HeaderWords;
-use super::super::plan::plain;
-use super::super::record::Life;
+use super::super::quarantine::Quarantine;
 use super::*;
 
 /// Takes and frees blocks until one has left quarantine, to be the next that serves; where it stands.
@@ -10,17 +8,10 @@ fn left(keeper: &mut Keeper, size: usize) -> NonNull<u8> {
     let blocks: Vec<_> = (0..40).map(|_| keeper.take(size, 8)).collect();
     blocks.into_iter().for_each(|block| keeper.give_well(block));
     let cookies = &keeper.cookies;
-    let last = cookies
-        .caches
-        .own()
-        .and_then(|cache| cache.recycled.last(&cookies.table))
-        .expect("one has left");
-    NonNull::new(core::ptr::with_exposed_provenance_mut(last.own().0)).expect("a block")
-}
-
-/// What the allocator behind is asked for.
-fn whole(size: usize) -> u64 {
-    plain(size).expect("small").whole.size() as u64
+    let number = Quarantine::number_of_thread(5);
+    let spare = cookies.quarantine.shard(number).lock().spare;
+    let record = cookies.table.record(spare).expect("one has left");
+    NonNull::new(core::ptr::with_exposed_provenance_mut(record.own().0)).expect("a block")
 }
 
 fn take(keeper: &Keeper, size: usize, align: usize, scope: Scope, zeroed: bool) -> NonNull<u8> {
@@ -31,7 +22,10 @@ fn take(keeper: &Keeper, size: usize, align: usize, scope: Scope, zeroed: bool) 
             &keeper.memory,
             BlockRequest::new(layout, scope, zeroed),
             false,
-            BlockMark::default(),
+            BlockMark {
+                thread: 5,
+                ..BlockMark::default()
+            },
         )
         .expect("memory")
 }
@@ -94,56 +88,6 @@ fn t32_blocks_that_left_quarantine_serve_whoever_asks_for_as_much() {
 }
 
 #[test]
-fn blocks_that_left_quarantine_serve_nobody_else_and_go() {
-    for (size, align, scope) in [
-        (64, 8, Scope::Cache),
-        (73, 8, Scope::Object),
-        (56, 8, Scope::Object),
-        (1 << 20, 1, Scope::Object),
-    ] {
-        let mut keeper = Keeper::new(8);
-        let old = left(&mut keeper, 64);
-        let others = keeper.memory.live_bytes() - whole(64);
-        let block = take(&keeper, size, align, scope, false);
-        let last = keeper
-            .cookies
-            .caches
-            .own()
-            .and_then(|cache| cache.recycled.last(&keeper.cookies.table));
-        assert!(
-            last.is_none_or(|last| last.own().0 != old.addr().get()),
-            "{size} bytes: it is still there"
-        );
-        assert_eq!(
-            keeper.memory.live_bytes(),
-            others + whole(size),
-            "{size} bytes: one for the other"
-        );
-        assert_eq!(
-            keeper
-                .cookies
-                .validate_pointer(block.addr().get())
-                .map(|known| known.scope)
-                .ok(),
-            Some(scope)
-        );
-        let (given, _) = keeper.give(block);
-        assert!(given.freed.is_some() && given.finding.is_none());
-        assert!(keeper.close().is_empty());
-    }
-    // An alignment of its own: not looked at.
-    let mut keeper = Keeper::new(8);
-    let old = left(&mut keeper, 64);
-    let other = take(&keeper, 64, 32, Scope::Object, false);
-    assert_ne!(other, old);
-    assert_eq!(take(&keeper, 64, 8, Scope::Object, false), old);
-    [old, other]
-        .into_iter()
-        .for_each(|block| keeper.give_well(block));
-    assert!(keeper.close().is_empty());
-}
-
-#[test]
 fn t20_a_block_that_left_quarantine_is_freed_all_the_same() {
     let mut keeper = Keeper::new(8);
     let old = left(&mut keeper, 64);
@@ -173,74 +117,23 @@ fn a_refused_request_leaves_what_left_quarantine_as_it_is() {
         &keeper.memory,
         BlockRequest::new(layout, Scope::Object, false),
         false,
-        BlockMark::default(),
+        BlockMark {
+            thread: 5,
+            ..BlockMark::default()
+        },
     );
     assert_eq!(block.ok(), Some(old), "nobody had to be asked");
     let refused = cookies.allocate(
         &keeper.memory,
         BlockRequest::new(Layout::new::<[u64; 80]>(), Scope::Object, false),
         false,
-        BlockMark::default(),
+        BlockMark {
+            thread: 5,
+            ..BlockMark::default()
+        },
     );
     assert!(refused.is_err() && keeper.memory.refused() == 1);
     keeper.give_well(old);
     assert!(keeper.check().is_empty());
-    assert!(keeper.close().is_empty());
-}
-
-#[test]
-fn t20_who_freed_is_told_once_it_is_written_down() {
-    let keeper = Keeper::new(8);
-    keeper.cookies.table.grow(&keeper.memory).expect("memory");
-    let mut drawn = None;
-    keeper.cookies.table.draw(1, |record| drawn = Some(record));
-    let record = drawn.expect("one");
-    let mark = |serial| BlockMark {
-        site: SiteId(serial as u32),
-        thread: 3,
-        serial,
-    };
-    let words = |size, serial| {
-        HeaderWords::new(size, 8, Scope::Object, false, mark(serial), record.token())
-    };
-    assert!(record.read().is_none());
-    record.enter(4096, words(64, 1), 1);
-    assert!(record.free(4096, mark(2), 8192) && !record.free(4096, mark(3), 0));
-    // Another thread may look at it before who frees has come any further: what it finds may be of an earlier life.
-    let listed = record.read().expect("freed");
-    assert_eq!(
-        (
-            listed.life,
-            listed.known().state,
-            listed.known().freed.serial
-        ),
-        (Life::Freeing, BlockState::Freed, 0)
-    );
-    record.wait(4096);
-    for life in [Life::Waiting, Life::Held] {
-        let listed = record.read().expect("freed");
-        assert_eq!(
-            (
-                listed.life,
-                listed.known().state,
-                listed.known().freed.serial
-            ),
-            (life, BlockState::MovedTo(8192), 2)
-        );
-        record.claim();
-    }
-    record.enter(4096, words(72, 4), 2);
-    let listed = record.live().expect("live");
-    assert_eq!(
-        (
-            listed.start,
-            listed.words.size(),
-            listed.known().allocated.serial
-        ),
-        (4096, 72, 4)
-    );
-    assert!(record.free(4096, mark(5), 0));
-    record.end();
-    assert!(record.read().is_none() && !record.lives(4096) && record.own().0 == 4096);
     assert!(keeper.close().is_empty());
 }

@@ -12,7 +12,9 @@ use std::vec::Vec;
 use alloc_core::{FromGlobalAlloc, Scope};
 
 use super::{CookieOptions, Cookies};
-use crate::block::{BlockMark, BlockRequest, BlockState, FreeRecord, GuardFinding, SiteId};
+use crate::block::{
+    BlockMark, BlockRequest, BlockState, FreeRecord, FreeRequest, GuardFinding, SiteId,
+};
 use crate::fault_injection::FailingAllocator;
 use crate::report_kind::ReportKind;
 use crate::{Fault as Plan, Mode, os};
@@ -39,15 +41,11 @@ struct Keeper {
 impl Keeper {
     fn new(blocks: usize) -> Self {
         let memory = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Plan::Never);
-        let cookies = Cookies::new(
-            &memory,
-            CookieOptions {
-                guard: 7,
-                blocks,
-                bytes: 1 << 20,
-            },
-        )
-        .expect("memory");
+        let cookies = Cookies::new(CookieOptions {
+            guard: 7,
+            blocks,
+            bytes: 1 << 20,
+        });
         Self {
             memory,
             cookies,
@@ -96,10 +94,12 @@ impl Keeper {
             self.cookies.free(
                 &self.memory,
                 at,
-                layout,
-                scope,
-                mark,
-                moved,
+                FreeRequest {
+                    layout,
+                    scope,
+                    mark,
+                    moved_to: moved,
+                },
                 &mut |finding| late.push(finding),
             )
         };
@@ -449,7 +449,7 @@ fn t35_the_right_guard_is_named() {
         blocks: 64,
         bytes: 1 << 20,
     };
-    let mut third = Cookies::new(&other.memory, options).expect("memory");
+    let mut third = Cookies::new(options);
     let layout = Layout::new::<[u64; 5]>();
     let block = third
         .allocate(
@@ -473,10 +473,12 @@ fn t35_the_right_guard_is_named() {
         third.free(
             &other.memory,
             block.addr().get(),
-            layout,
-            Scope::Device,
-            BlockMark::default(),
-            None,
+            FreeRequest {
+                layout,
+                scope: Scope::Device,
+                mark: BlockMark::default(),
+                moved_to: None,
+            },
             &mut |_| {},
         )
     };

@@ -158,10 +158,6 @@ impl File {
         Self::open(CStr::from_bytes_until_nul(&path).ok()?)
     }
 
-    pub(super) fn descriptor(&self) -> c_int {
-        self.0
-    }
-
     /// The number of bytes read; 0 at the end, and on errors.
     pub(super) fn read(&self, into: &mut [u8]) -> usize {
         loop {

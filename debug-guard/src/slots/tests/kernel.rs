@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
 
 use super::allocated_with;
-use crate::block::{BlockMark, BlockRequest, BlockState, GuardFinding, SiteId};
+use crate::block::{BlockMark, BlockRequest, BlockState, FreeRequest, GuardFinding, SiteId};
 use crate::mode::{BackEnd, Mode};
 use crate::os::{self, BackEnds};
 use crate::report_kind::ReportKind;
@@ -97,9 +97,16 @@ impl Bench {
         let mark = self.mark();
         let findings = &mut self.findings;
         self.slots
-            .free(address, layout, scope, mark, None, &mut |finding| {
-                findings.push(finding)
-            })
+            .free(
+                address,
+                FreeRequest {
+                    layout,
+                    scope,
+                    mark,
+                    moved_to: None,
+                },
+                &mut |finding| findings.push(finding),
+            )
             .is_some()
     }
 
@@ -558,7 +565,16 @@ fn t45_threads_free_what_others_took() {
                             let layout = Layout::from_size_align(size, 8).expect("a layout");
                             assert!(
                                 slots
-                                    .free(block, layout, Scope::Object, mark, None, &mut found)
+                                    .free(
+                                        block,
+                                        FreeRequest {
+                                            layout,
+                                            scope: Scope::Object,
+                                            mark,
+                                            moved_to: None
+                                        },
+                                        &mut found
+                                    )
                                     .is_some()
                             );
                         }
@@ -569,7 +585,16 @@ fn t45_threads_free_what_others_took() {
                         let mark = BlockMark::default();
                         assert!(
                             slots
-                                .free(block, layout, scope, mark, None, &mut found)
+                                .free(
+                                    block,
+                                    FreeRequest {
+                                        layout,
+                                        scope,
+                                        mark,
+                                        moved_to: None
+                                    },
+                                    &mut found
+                                )
                                 .is_some()
                         );
                     }
@@ -607,10 +632,12 @@ fn what_is_taken_of_the_allocator_goes_back() {
                     slots
                         .free(
                             block.as_ptr().addr(),
-                            layout,
-                            Scope::Object,
-                            mark,
-                            None,
+                            FreeRequest {
+                                layout,
+                                scope: Scope::Object,
+                                mark,
+                                moved_to: None
+                            },
                             &mut |_| {}
                         )
                         .is_some()

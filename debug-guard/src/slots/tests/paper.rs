@@ -9,7 +9,7 @@ use core::alloc::Layout;
 use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
 
 use super::allocated_with;
-use crate::block::{BlockMark, BlockRequest, GuardFinding, SiteId};
+use crate::block::{BlockMark, BlockRequest, FreeRequest, GuardFinding, SiteId};
 use crate::mode::{BackEnd, Mode};
 use crate::os::Pages;
 use crate::os::{Content, OsRefusal};
@@ -223,7 +223,16 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
                 let found = &mut |finding| findings.push(finding);
                 assert!(
                     slots
-                        .free(address, mine.layout, mine.scope, mark, None, found)
+                        .free(
+                            address,
+                            FreeRequest {
+                                layout: mine.layout,
+                                scope: mine.scope,
+                                mark,
+                                moved_to: None
+                            },
+                            found
+                        )
                         .is_some()
                 );
                 dead.push(address);
@@ -236,8 +245,16 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
                     let (layout, scope) = allocated_with(&slots, address);
                     assert!(
                         slots
-                            .free(address, layout, scope, mark, None, &mut |finding| findings
-                                .push(finding))
+                            .free(
+                                address,
+                                FreeRequest {
+                                    layout,
+                                    scope,
+                                    mark,
+                                    moved_to: None
+                                },
+                                &mut |finding| findings.push(finding)
+                            )
                             .is_none()
                     );
                     let finding = findings.pop().expect("told");
@@ -286,10 +303,12 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
             slots
                 .free(
                     address,
-                    layout,
-                    scope,
-                    BlockMark::default(),
-                    None,
+                    FreeRequest {
+                        layout,
+                        scope,
+                        mark: BlockMark::default(),
+                        moved_to: None
+                    },
                     &mut |finding| { findings.push(finding) }
                 )
                 .is_some()
@@ -345,10 +364,12 @@ fn what_is_planted_is_found() {
             slots
                 .free(
                     address,
-                    layout,
-                    Scope::Object,
-                    BlockMark::default(),
-                    None,
+                    FreeRequest {
+                        layout,
+                        scope: Scope::Object,
+                        mark: BlockMark::default(),
+                        moved_to: None
+                    },
                     &mut |finding| findings.push(finding)
                 )
                 .is_some()

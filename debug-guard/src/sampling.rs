@@ -6,24 +6,16 @@
 //! ```
 //! So a site that is called rarely is seen at once, and a busy one costs what the floor says. A plain rate would see a site that is
 //! called ten times a day once in a hundred days.
-//!
-//! What a request costs is finding its site and counting down: whether chance chooses is drawn for many requests at once.
 
 #![forbid(unsafe_code)]
 
-mod gap;
-
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::fold::fold;
 
 /// Sites that share eight places, a cache line; a site that finds none shares the count of another.
 const SETS: usize = 256;
 const WAYS: usize = 8;
-/// In [`Sampler::counts`]: the request that is counted there is chosen; else the next draw is due.
-const CHOSEN: u32 = 1 << 31;
-/// No further is counted: chances have come to the floor long before.
-const MAX_SHIFT: u32 = CHOSEN - 1;
 
 /// Decides. Allocates nothing; any thread may ask at any time.
 #[derive(Debug)]
@@ -31,14 +23,9 @@ pub(crate) struct Sampler {
     /// Of 2^32 draws so many choose, at the floor.
     floor: u32,
     first: u32,
-    /// log2 of `first`: the count at which the chance begins to halve.
-    halving: u32,
     seed: u64,
-    /// Tag 32 | requests that pass before the next that does not 32; 0: unused. Threads that ask for one site at the same instant may count
-    /// one request.
+    /// Tag 32 | requests so far 32; 0: unused. Threads that ask for one site at the same instant may count one request.
     sites: [[AtomicU64; WAYS]; SETS],
-    /// Requests of a site before that one.
-    counts: [[AtomicU32; WAYS]; SETS],
 }
 
 impl Sampler {
@@ -48,127 +35,57 @@ impl Sampler {
         Self {
             floor: u32::MAX.checked_div(one_in).unwrap_or(u32::MAX),
             first,
-            halving: first.checked_ilog2().unwrap_or(0),
             seed,
             sites: [const { [const { AtomicU64::new(0) }; WAYS] }; SETS],
-            counts: [const { [const { AtomicU32::new(0) }; WAYS] }; SETS],
         }
     }
 
     /// True where this request of `call_site`, an address of code or any other number, is to be sampled.
-    #[inline(always)]
     pub(crate) fn chooses(&self, call_site: usize) -> bool {
         let hash = mix(call_site as u64 ^ self.seed, 0x9E37_79B9_7F4A_7C15);
-        let Some([first, ..]) = self.sites.get(hash as usize % SETS) else {
-            return false;
-        };
-        // Most sites have a set for themselves.
-        let site = first.load(Relaxed);
-        if (site ^ hash) >> 32 <= 1 && site as u32 != 0 {
-            first.store(site - 1, Relaxed);
-            return false;
-        }
-        self.looks(hash)
-    }
-
-    /// As [`chooses`](Self::chooses), for a site that is not the first of its set, or that something is due for.
-    #[inline(never)]
-    fn looks(&self, hash: u64) -> bool {
         let tag = (hash >> 32) as u32 | 1;
-        let (Some(set), Some(counts)) = (
-            self.sites.get(hash as usize % SETS),
-            self.counts.get(hash as usize % SETS),
-        ) else {
+        let Some(set) = self.sites.get(hash as usize % SETS) else {
             return false;
         };
+        // Where all are others' one of them, always the same, counts for both: better too few samples than more for every newcomer.
         let own = set.iter().position(|place| {
             let site = place.load(Relaxed);
             site == 0 || (site >> 32) as u32 == tag
         });
-        // Where all are others' one of them, always the same, counts for both: better too few samples than more for every newcomer.
-        let way = own.unwrap_or((tag >> 1) as usize % WAYS);
-        let (Some(place), Some(count)) = (set.get(way), counts.get(way)) else {
+        let Some(place) = set.get(own.unwrap_or((tag >> 1) as usize % WAYS)) else {
             return false;
         };
         let site = place.load(Relaxed);
-        if site as u32 != 0 {
-            place.store(site - 1, Relaxed);
-            return false;
-        }
-        let (chosen, next, passing) = self.draws(hash, count.load(Relaxed));
-        count.store(next, Relaxed);
+        let count = site as u32;
         let tag = if site == 0 {
-            u64::from(tag) << 32
+            u64::from(tag)
         } else {
-            site
+            site >> 32
         };
-        place.store(tag | u64::from(passing), Relaxed);
-        chosen
+        place.store(tag << 32 | u64::from(count.saturating_add(1)), Relaxed);
+        // Twice: neighbours must not be alike.
+        let random = mix(
+            mix(hash ^ u64::from(count), 0xD1B5_4A32_D192_ED03),
+            0x9E37_79B9_7F4A_7C15,
+        );
+        count < self.first || (random >> 32) as u32 <= self.chance(count)
     }
 
-    /// Whether a request is chosen for which `count` has something to say; the count for the next such, and how many pass before that one.
-    #[cold]
-    fn draws(&self, hash: u64, count: u32) -> (bool, u32, u32) {
-        if self.floor == u32::MAX {
-            return (true, 0, 0);
-        }
-        let here = count & MAX_SHIFT;
-        let mut at = here;
-        let mut chosen = count & CHOSEN != 0 || here < self.first;
-        loop {
-            if chosen {
-                // The next one's turn.
-                at = here.saturating_add(1).min(MAX_SHIFT);
-                if at < self.first {
-                    return (true, at, 0);
-                }
-            }
-            let (chance, end) = self.chance(at);
-            // Twice: what is drawn decides where the next is drawn, so neighbours must not be alike.
-            let random = mix(
-                mix(hash ^ u64::from(at), 0xD1B5_4A32_D192_ED03),
-                0x9E37_79B9_7F4A_7C15,
-            );
-            let failures = gap::failures(chance, random);
-            let left = if chance == self.floor {
-                MAX_SHIFT
-            } else {
-                end - at
-            };
-            if !chosen && failures == 0 {
-                chosen = true;
-                continue;
-            }
-            // If no request is selected this far, the chance changes there, and at the floor a new draw is due.
-            let passing = failures.min(left).min(MAX_SHIFT);
-            let mark = if failures < left { CHOSEN } else { 0 };
-            let next = match chance == self.floor {
-                true if mark == 0 => (at + 1).min(MAX_SHIFT),
-                true => at,
-                false => at + passing,
-            };
-            return (
-                chosen,
-                next | mark,
-                if chosen { passing } else { passing - 1 },
-            );
-        }
-    }
-
-    /// Of the request that comes after `before`, not fewer than `first`; and the count from which on it is another.
-    fn chance(&self, before: u32) -> (u32, u32) {
-        // Each doubling of the count halves the chance.
-        let power = before.checked_ilog2().unwrap_or(0);
-        let chance = u32::MAX
-            .checked_shr(power + 1 - self.halving)
+    /// The chance of a request behind `before` others: each doubling of the count halves it, down to the floor.
+    fn chance(&self, before: u32) -> u32 {
+        let doublings = before
+            .checked_div(self.first)
+            .unwrap_or(before)
+            .max(1)
+            .ilog2();
+        u32::MAX
+            .checked_shr(doublings + 1)
             .unwrap_or(0)
-            .max(self.floor);
-        (chance, 1_u32.checked_shl(power + 1).unwrap_or(u32::MAX))
+            .max(self.floor)
     }
 }
 
 /// Spreads `a`.
-#[inline]
 const fn mix(a: u64, b: u64) -> u64 {
     fold(a ^ b.rotate_left(32), b)
 }
@@ -189,21 +106,6 @@ mod tests {
             };
             (mean + chance, variance + chance * (1.0 - chance))
         })
-    }
-
-    /// Where more requests pass than are counted at a time, chance has another go at the next of them.
-    #[test]
-    fn a_site_is_chosen_some_day_however_seldom_that_is() {
-        let sampler = Sampler::new(u32::MAX, 1, 7);
-        for hash in (0..64).map(|n| mix(n, 0x9E37_79B9_7F4A_7C15)) {
-            // At the floor by then.
-            let mut count = MAX_SHIFT / 2;
-            let due = (0..200).find(|_| {
-                count = sampler.draws(hash, count).1;
-                count & CHOSEN != 0
-            });
-            assert!(due.is_some(), "never: {hash:#x}");
-        }
     }
 
     #[test]
