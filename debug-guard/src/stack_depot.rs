@@ -8,7 +8,8 @@ use crate::block::SiteId;
 use crate::call_sites::CommandMark;
 use crate::call_sites::{RequesterInfo, SiteOptions, Sites};
 use crate::mode::Stacks;
-use crate::report::{Modules, Stack};
+use crate::modules;
+use crate::report::Stack;
 
 /// Stores the call stacks of commands, each once. What is stored stays until the depot is dropped.
 ///
@@ -89,30 +90,23 @@ impl<A: HostAllocator> Drop for StackDepot<A> {
     }
 }
 
-/// Finds the file that an address of code lies in, and remembers the last few.
-pub struct ModuleFinder(Modules);
+/// Finds the file that an address of code lies in.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ModuleFinder(());
 
 impl ModuleFinder {
-    /// Knows no file yet.
+    /// All of a process find the same.
     #[must_use]
     pub const fn new() -> Self {
-        Self(Modules::NONE)
+        Self(())
     }
 
-    /// The path of the file, and the address that the file's own tables have for `address`. `None` where no file is mapped, or the
-    /// system does not say. Allocates nothing; an address of a new file is looked up in the list of mappings.
-    pub fn find(&mut self, address: usize) -> Option<(&str, usize)> {
-        if self.0.find(address).is_none() && self.0.is_full() {
-            self.0.clear();
-        }
-        self.0.note(address);
-        self.0.find(address)
-    }
-}
-
-impl Default for ModuleFinder {
-    fn default() -> Self {
-        Self::new()
+    /// The path of the file, and the address that the file's own tables have for `address`. `None` where no file is mapped, the
+    /// system does not say, or 512 files were found already. Allocates nothing; an address of a new file is looked up in the list of
+    /// mappings.
+    pub fn find(&mut self, address: usize) -> Option<(&'static str, usize)> {
+        let noted = modules::note(&[address]);
+        Some(modules::find(address, noted)?.place(address))
     }
 }
 

@@ -4,5 +4,4 @@ mod module;
 mod noted;
 
 pub use module::Module;
-pub(crate) use module::{ModuleEntry, bias};
 pub(crate) use noted::{find, note};

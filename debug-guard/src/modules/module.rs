@@ -8,67 +8,9 @@
 
 use crate::os::{self, Mapping};
 
-/// Maximum bytes of a module's path; the end of a longer one is kept.
-const PATH: usize = 160;
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ModuleEntry {
-    start: usize,
-    end: usize,
-    /// The difference between an address and the file's own.
-    bias: usize,
-    path: [u8; PATH],
-    path_len: usize,
-}
-
-impl ModuleEntry {
-    pub(crate) const NONE: Self = Self {
-        start: 0,
-        end: 0,
-        bias: 0,
-        path: [0; PATH],
-        path_len: 0,
-    };
-
-    pub(crate) fn new(text: &Mapping<'_>) -> Self {
-        let (path, path_len) = tail(text.name);
-        Self {
-            start: text.start,
-            end: text.end,
-            bias: bias(text),
-            path,
-            path_len,
-        }
-    }
-
-    pub(crate) fn contains(&self, pc: usize) -> bool {
-        (self.start..self.end).contains(&pc)
-    }
-
-    /// Path, and the offset of an address that it contains.
-    pub(crate) fn place(&self, pc: usize) -> Option<(&str, usize)> {
-        let path = self.path.get(..self.path_len)?;
-        Some((str::from_utf8(path).ok()?, pc.wrapping_sub(self.bias)))
-    }
-}
-
-/// The end of a path, [`PATH`] bytes at most.
-fn tail(path: &str) -> ([u8; PATH], usize) {
-    let mut from = path.len().saturating_sub(PATH);
-    while !path.is_char_boundary(from) {
-        from = from.saturating_add(1);
-    }
-    let mut kept = [0; PATH];
-    let bytes = path.as_bytes().get(from..).unwrap_or_default();
-    for (to, byte) in kept.iter_mut().zip(bytes) {
-        *to = *byte;
-    }
-    (kept, bytes.len().min(PATH))
-}
-
 /// The difference between an address in `text` and the file's own address. If the beginning of the file is not mapped, the difference to
 /// the offset in the file.
-pub(crate) fn bias(text: &Mapping<'_>) -> usize {
+fn bias(text: &Mapping<'_>) -> usize {
     let by_offset = || text.start.wrapping_sub(text.offset as usize);
     text.base
         .and_then(|base| Some(base.wrapping_sub(first_address(base)?)))
@@ -125,27 +67,38 @@ pub struct Module<'n> {
     start: usize,
     end: usize,
     bias: usize,
+    base: Option<usize>,
     build_id: [u8; BUILD_ID],
     build_id_len: usize,
 }
 
 impl<'n> Module<'n> {
+    /// The same module with its path in other memory.
+    pub(super) const fn with_path<'p>(&self, path: &'p str) -> Module<'p> {
+        Module { path, ..*self }
+    }
+
+    /// Where the file's first byte is mapped, if that is known.
+    pub(super) const fn base(&self) -> Option<usize> {
+        self.base
+    }
+
     /// Looks `address` up in the list of mappings; `name` is room for the path, of which the end is cut off if it is too short. `None` where
     /// nothing is mapped, or the system does not say. Allocates nothing. Threads: any, at once. Takes a microsecond, and before Linux 6.11 up
     /// to some hundred.
     #[must_use]
     pub fn at(address: usize, name: &'n mut [u8]) -> Option<Self> {
         let text = os::mapping_at(address, name)?;
-        let mut id = [0; BUILD_ID];
-        let build_id_len = text.base.and_then(|base| copy_build_id(base, &mut id));
+        let (build_id, build_id_len) = build_id_of(&text);
         Some(Self {
             // The file was removed, or another one has its name now: the build id tells.
             path: text.name.strip_suffix(" (deleted)").unwrap_or(text.name),
             start: text.start,
             end: text.end,
             bias: bias(&text),
-            build_id: id,
-            build_id_len: build_id_len.unwrap_or(0),
+            base: text.base,
+            build_id,
+            build_id_len,
         })
     }
 
@@ -161,6 +114,11 @@ impl<'n> Module<'n> {
         self.start..self.end
     }
 
+    /// The path, and what the file's own tables call an address in it.
+    pub(crate) fn place(&self, address: usize) -> (&'n str, usize) {
+        (self.path, address.wrapping_sub(self.bias))
+    }
+
     /// The difference between an address and what the file's own tables call it.
     #[must_use]
     pub const fn bias(&self) -> usize {
@@ -172,6 +130,13 @@ impl<'n> Module<'n> {
     pub fn build_id(&self) -> &[u8] {
         self.build_id.get(..self.build_id_len).unwrap_or_default()
     }
+}
+
+/// The build id of the file, and its length.
+fn build_id_of(text: &Mapping<'_>) -> ([u8; BUILD_ID], usize) {
+    let mut id = [0; BUILD_ID];
+    let len = text.base.and_then(|base| copy_build_id(base, &mut id));
+    (id, len.unwrap_or(0))
 }
 
 /// Copies the build id of the ELF file at `base`, and returns its length.

@@ -3,8 +3,7 @@
 use core::fmt;
 
 use crate::call_sites::{SiteView, line_hash};
-use crate::modules::bias;
-use crate::os;
+use crate::modules::Module;
 
 /// Names the code at an address.
 ///
@@ -81,14 +80,12 @@ pub(super) fn frame(
     {
         return Ok(());
     }
-    let mut path = [0; 512];
-    match os::mapping_at(address, &mut path).filter(|text| !text.name.is_empty()) {
-        Some(text) => write!(
-            out,
-            "{}+{:#x}",
-            text.name,
-            address.wrapping_sub(bias(&text))
-        ),
+    let mut name = [0; 1024];
+    match Module::at(address, &mut name).filter(|module| !module.path().is_empty()) {
+        Some(module) => {
+            let (path, offset) = module.place(address);
+            write!(out, "{path}+{offset:#x}")
+        }
         None => write!(out, "{address:#x}"),
     }
 }

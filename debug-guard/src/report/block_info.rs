@@ -8,6 +8,7 @@ use super::address_position::AddressPosition;
 use crate::block::{BlockMark, BlockState, Known, SiteId};
 use crate::call_sites::SiteView;
 use crate::mode::Mode;
+use crate::modules::{self, Module};
 
 /// A block as its caller sees it: behind a C bridge, the bytes after the bridge's header.
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +115,12 @@ impl<'a> Actor<'a> {
 }
 
 impl<'a> Stack<'a> {
+    /// The file that a frame lies in, as it was mapped when the stack was recorded. `None` for code that is no file's.
+    #[must_use]
+    pub fn module(&self, frame: usize) -> Option<Module<'static>> {
+        modules::find(frame, self.modules)
+    }
+
     pub(crate) const fn of(site: SiteView<'a>) -> Self {
         Self {
             frames: site.frames,

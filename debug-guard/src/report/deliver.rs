@@ -2,7 +2,6 @@
 
 use core::fmt::{self, Write};
 
-use super::block_info::Stack;
 use super::detected_at::DetectedAt;
 use super::guard_report::Report;
 use super::leak::Leak;
@@ -86,12 +85,7 @@ fn write_with(
     case: &ReportContext<'_>,
     scratch: &mut Scratch,
 ) {
-    let Scratch {
-        modules,
-        mapping,
-        out,
-    } = scratch;
-    modules.clear();
+    let Scratch { mapping, out } = scratch;
     let address = case.finding.address;
     let mapping = match case.finding.kind {
         // The map list has no name for these, and a reader must not take the pointer for another allocator's.
@@ -101,14 +95,7 @@ fn write_with(
         }
         _ => "",
     };
-    let known = [case.finding.block, case.other].into_iter().flatten();
-    for id in known.flat_map(|known| [known.allocated.site, known.freed.site]) {
-        if let Some(site) = home.and_then(|home| home.site(id)) {
-            modules.note_all(Stack::of(site));
-        }
-    }
-    modules.note_all(case.stack);
-    let report = Report::new(guard, home, case, modules, mapping);
+    let report = Report::new(guard, home, case, mapping);
     if let OnReport::Call(function) = guard.on_report() {
         return function(&report);
     }
@@ -157,11 +144,9 @@ pub(crate) fn list(
     leaks(&mut |leak| {
         let stack = leak.stack();
         has_frames |= !stack.frames.is_empty();
-        let _ = exclusively(|Scratch { modules, out, .. }| {
-            modules.clear();
-            modules.note_all(stack);
+        let _ = exclusively(|Scratch { out, .. }| {
             let mut out = Out::new(guard.report_to(), out);
-            let _ = leak.write((guard.name(), guard.json()), modules, &mut out);
+            let _ = leak.write((guard.name(), guard.json()), &mut out);
         });
     });
     if has_frames {

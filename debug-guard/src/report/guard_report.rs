@@ -7,7 +7,6 @@ use core::fmt;
 use super::address_position::AddressPosition;
 use super::block_info::{Actor, BlockInfo, Stack};
 use super::detected_at::DetectedAt;
-use super::modules::Modules;
 use super::registry::ReportingGuard;
 use super::report_context::{FreeArgs, ReportContext};
 use crate::block::{BlockState, Changed, Known};
@@ -59,17 +58,15 @@ pub struct Report<'a> {
     /// `the guard's own pages` are those that the guard keeps for its blocks; `block` then says whose page it is.
     pub mapping: &'a str,
     clock: u64,
-    pub(super) modules: &'a Modules,
 }
 
 impl<'a> Report<'a> {
-    /// The report of `case`, which `guard` found. `home` is the guard that owns the block, if that guard lives. `modules` are those of
-    /// the frames, `mapping` names the mapping of the address.
+    /// The report of `case`, which `guard` found. `home` is the guard that owns the block, if that guard lives. `mapping`
+    /// names the mapping of the address.
     pub(super) fn new(
         guard: &'a dyn ReportingGuard,
         home: Option<&'a dyn ReportingGuard>,
         case: &'a ReportContext<'a>,
-        modules: &'a Modules,
         mapping: &'a str,
     ) -> Self {
         let (finding, requester) = (&case.finding, case.requester);
@@ -134,7 +131,6 @@ impl<'a> Report<'a> {
             process: os::process_id(),
             mapping,
             clock: guard.clock(),
-            modules,
         }
     }
 

@@ -7,6 +7,7 @@ use super::registry::{ReportingGuard, query};
 use super::report_context::ReportContext;
 use crate::block::GuardFinding;
 use crate::call_sites::walk_from;
+use crate::modules;
 use crate::os::{Handled, Trap};
 
 /// Maximum frames of the stack of an access.
@@ -23,10 +24,11 @@ fn stopped(guard: &dyn ReportingGuard, trap: &Trap) -> Handled {
     let mark = guard.command().map_or(0, |command| command.stack);
     let (len, whole) = walk_from(trap.pc, trap.frame, trap.stack, mark, &mut frames);
     let finding = GuardFinding::new(accused.kind, accused.block, trap.address);
+    let frames = frames.get(..len).unwrap_or_default();
     let stack = Stack {
-        frames: frames.get(..len).unwrap_or_default(),
+        frames,
         whole,
-        ..Stack::default()
+        modules: modules::note(frames),
     };
     deliver(
         guard,

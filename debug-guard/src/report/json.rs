@@ -11,7 +11,6 @@ use super::address_position::AddressPosition;
 use super::block_info::{Actor, BlockInfo, Stack};
 use super::guard_report::Report;
 use super::leak::Leak;
-use super::modules::Modules;
 use super::text::Hex;
 use crate::block::BlockState;
 use crate::mode::Mode;
@@ -43,9 +42,9 @@ impl Report<'_> {
         json.string_or_null("right_guard", self.right_guard)?;
         let mapping = Some(self.mapping).filter(|mapping| !mapping.is_empty());
         json.string_or_null("mapping", mapping)?;
-        let (now, modules) = (Some(self), self.modules);
-        block(json, "block", self.block.as_ref(), now, modules)?;
-        actor(json, "by", Some(&self.by), None, modules)?;
+        let now = Some(self);
+        block(json, "block", self.block.as_ref(), now)?;
+        actor(json, "by", Some(&self.by), None)?;
         object_or_null(json, "came_back", self.came_back, |json, back| {
             json.plain("size", back.size)?;
             json.plain("align", back.align)?;
@@ -58,7 +57,7 @@ impl Report<'_> {
             json.string("expected", Hex(changed.expected()))?;
             json.string("found", Hex(changed.actual()))
         })?;
-        block(json, "neighbour", self.neighbour.as_ref(), now, modules)?;
+        block(json, "neighbour", self.neighbour.as_ref(), now)?;
         json.plain_or_null("neighbour_distance", self.neighbour_distance)?;
         json.list_at("refused", |json| {
             let mut refusals = BackEnds::probe().refusals();
@@ -74,7 +73,7 @@ impl Report<'_> {
 }
 
 impl Leak<'_> {
-    pub(super) fn json(&self, guard: &str, modules: &Modules, out: &mut dyn Write) -> Result {
+    pub(super) fn json(&self, guard: &str, out: &mut dyn Write) -> Result {
         Json::new(out).object(|json| {
             json.plain("debug_guard", VERSION)?;
             json.string("kind", "leak")?;
@@ -82,7 +81,7 @@ impl Leak<'_> {
             json.plain("process", os::process_id())?;
             json.plain("blocks", self.blocks)?;
             json.plain("bytes", self.bytes)?;
-            block(json, "block", Some(&self.block), None, modules)
+            block(json, "block", Some(&self.block), None)
         })
     }
 }
@@ -114,7 +113,6 @@ fn block(
     key: &str,
     block: Option<&BlockInfo<'_>>,
     now: Option<&Report<'_>>,
-    modules: &Modules,
 ) -> Result {
     object_or_null(json, key, block, |json, block| {
         address(json, "address", block.address)?;
@@ -132,8 +130,8 @@ fn block(
             Some(to) => address(json, "moved_to", to)?,
             None => json.plain("moved_to", "null")?,
         }
-        actor(json, "taken", Some(&block.allocated), now, modules)?;
-        actor(json, "given", block.freed.as_ref(), now, modules)
+        actor(json, "taken", Some(&block.allocated), now)?;
+        actor(json, "given", block.freed.as_ref(), now)
     })
 }
 
@@ -142,7 +140,6 @@ fn actor(
     key: &str,
     actor: Option<&Actor<'_>>,
     now: Option<&Report<'_>>,
-    modules: &Modules,
 ) -> Result {
     object_or_null(json, key, actor, |json, actor| {
         json.plain("thread", actor.thread)?;
@@ -156,21 +153,24 @@ fn actor(
         json.string_or_null("label", actor.label)?;
         json.string_or_null("command", actor.command)?;
         json.plain_or_null("command_serial", actor.command_serial)?;
-        stack(json, actor.stack, modules)
+        stack(json, actor.stack)
     })
 }
 
-fn stack(json: &mut Json<'_>, stack: Stack<'_>, modules: &Modules) -> Result {
+fn stack(json: &mut Json<'_>, stack: Stack<'_>) -> Result {
     json.plain("whole", stack.whole)?;
     json.list_at("frames", |json| {
         stack.frames.iter().try_for_each(|pc| {
             json.object(|json| {
                 address(json, "address", *pc)?;
-                let Some((path, offset)) = modules.place(stack, *pc) else {
+                let Some(module) = stack.module(*pc) else {
                     return Ok(());
                 };
+                let (path, offset) = module.place(*pc);
                 json.string("module", path)?;
-                address(json, "offset", offset)
+                address(json, "offset", offset)?;
+                let id = Some(Hex(module.build_id())).filter(|id| !id.0.is_empty());
+                json.string_or_null("build_id", id)
             })
         })
     })

@@ -6,7 +6,6 @@ use core::fmt::{Display, Formatter, Result, Write};
 
 use super::block_info::{BlockInfo, Stack};
 use super::deliver::NAMES;
-use super::modules::Modules;
 use super::text::{BlockLine, write_stack};
 
 /// Blocks that were not freed: all of one call site, owner and command.
@@ -24,10 +23,8 @@ pub struct Leak<'a> {
 /// leaves out the frames of the guard and of the runtime). Allocates nothing.
 impl Display for Leak<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let mut modules = Modules::NONE;
-        modules.note_all(self.stack());
         self.headline(f)?;
-        self.frames(&modules, f)?;
+        self.frames(f)?;
         if self.stack().frames.is_empty() {
             return Ok(());
         }
@@ -37,19 +34,14 @@ impl Display for Leak<'_> {
 
 impl Leak<'_> {
     /// Text for people, then, if `json`, a line of JSON.
-    pub(super) fn write(
-        &self,
-        (guard, json): (&str, bool),
-        modules: &Modules,
-        out: &mut dyn Write,
-    ) -> Result {
+    pub(super) fn write(&self, (guard, json): (&str, bool), out: &mut dyn Write) -> Result {
         out.write_str("debug-guard: leak: ")?;
         self.headline(out)?;
         write!(out, ", guard {guard:?}")?;
-        self.frames(modules, out)?;
+        self.frames(out)?;
         out.write_char('\n')?;
         if json {
-            self.json(guard, modules, out)?;
+            self.json(guard, out)?;
             out.write_char('\n')?;
         }
         Ok(())
@@ -74,10 +66,10 @@ impl Leak<'_> {
         )
     }
 
-    fn frames(&self, modules: &Modules, out: &mut dyn Write) -> Result {
+    fn frames(&self, out: &mut dyn Write) -> Result {
         match self.stack() {
             Stack { frames: [], .. } => Ok(()),
-            stack => write_stack(out, "the allocation", stack, modules),
+            stack => write_stack(out, "the allocation", stack),
         }
     }
 

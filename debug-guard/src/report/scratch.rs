@@ -6,14 +6,12 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::modules::Modules;
 use crate::os;
 
 /// Bytes of one write; a longer report takes several.
 const OUT: usize = 16 * 1024;
 
 pub(super) struct Scratch {
-    pub(super) modules: Modules,
     /// The name of the mapping of an address.
     pub(super) mapping: [u8; 256],
     pub(super) out: [u8; OUT],
@@ -27,7 +25,6 @@ unsafe impl Sync for ScratchCell {}
 /// Two, used by turns from fork to fork: a report's function may fork, and its data must stay unchanged while the child reports.
 static SCRATCH: [ScratchCell; 2] = [const {
     ScratchCell(UnsafeCell::new(Scratch {
-        modules: Modules::NONE,
         mapping: [0; 256],
         out: [0; OUT],
     }))

@@ -9,7 +9,6 @@ use super::block_info::{Actor, BlockInfo, Stack};
 use super::deliver::NAMES;
 use super::detected_at::DetectedAt;
 use super::guard_report::Report;
-use super::modules::{ModuleFrame, Modules};
 use crate::block::BlockState;
 use crate::os::{self, Access, BackEnds};
 use crate::report_kind::ReportKind;
@@ -58,7 +57,7 @@ impl Display for Report<'_> {
             write!(f, "; {back_end} is refused: {refusal}")?;
         }
         for (event, stack) in self.stacks() {
-            write_stack(f, event, stack, self.modules)?;
+            write_stack(f, event, stack)?;
         }
         writeln!(f)?;
         if self.stacks().next().is_some() {
@@ -207,20 +206,14 @@ impl Report<'_> {
 }
 
 /// Writes a stack, innermost frame first; each line begins with an end of line.
-pub(super) fn write_stack(
-    out: &mut dyn Write,
-    event: &str,
-    stack: Stack<'_>,
-    modules: &Modules,
-) -> Result {
+pub(super) fn write_stack(out: &mut dyn Write, event: &str, stack: Stack<'_>) -> Result {
     let end = if stack.whole { "" } else { " (not to its end)" };
     write!(out, "\n  stack of {event}{end}:")?;
     for (number, pc) in stack.frames.iter().enumerate() {
-        write!(
-            out,
-            "\n    #{number:<2} {}",
-            ModuleFrame(modules, stack, *pc)
-        )?;
+        write!(out, "\n    #{number:<2} {pc:#x}")?;
+        if let Some((path, offset)) = stack.module(*pc).map(|module| module.place(*pc)) {
+            write!(out, " {path}+{offset:#x}")?;
+        }
     }
     Ok(())
 }

@@ -13,12 +13,12 @@ use std::vec::Vec;
 use alloc_core::{ContextId, Scope};
 use serde_json::Value;
 
-use super::modules::Modules;
 use super::registry::GuardRegistry;
 use super::*;
 use crate::block::{Accused, BlockMark, BlockState, Changed, GuardFinding, Known, SiteId};
 use crate::call_sites::{RequesterInfo, SiteView};
 use crate::mode::{BackEnd, Mode};
+use crate::modules::{self, Module};
 use crate::os::{Access, Handled, Trap};
 use crate::report_kind::ReportKind;
 use crate::{CommandMark, os};
@@ -188,7 +188,7 @@ fn finding(kind: ReportKind, block: Option<Known>, address: usize) -> GuardFindi
 
 fn text(case: &ReportContext<'_>) -> String {
     let guard = Fake::new(1, OnReport::Log);
-    Report::new(&guard, Some(&guard), case, &Modules::NONE, "").to_string()
+    Report::new(&guard, Some(&guard), case, "").to_string()
 }
 
 fn headline(case: &ReportContext<'_>) -> String {
@@ -198,15 +198,9 @@ fn headline(case: &ReportContext<'_>) -> String {
 fn json(case: &ReportContext<'_>) -> Value {
     let guard = Fake::new(1, OnReport::Log);
     let mut line = String::new();
-    Report::new(
-        &guard,
-        Some(&guard),
-        case,
-        &Modules::NONE,
-        "/usr/lib/\"odd\"\n.so",
-    )
-    .write_json(&mut line)
-    .expect("a string takes all");
+    Report::new(&guard, Some(&guard), case, "/usr/lib/\"odd\"\n.so")
+        .write_json(&mut line)
+        .expect("a string takes all");
     assert!(!line.contains('\n'), "{line}");
     serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
@@ -353,7 +347,7 @@ fn a_leak_is_a_line_for_people_and_one_of_json() {
         blocks: 3,
         bytes: 192,
     };
-    leak.write(("main", true), &Modules::NONE, &mut text)
+    leak.write(("main", true), &mut text)
         .expect("a string takes all");
     let (words, line) = text
         .trim_end()
@@ -365,7 +359,7 @@ fn a_leak_is_a_line_for_people_and_one_of_json() {
     let stack = "\n  stack of the allocation:\n    #0  0x1000\n    #1  0x2000\n    #2  0x3000";
     assert_eq!(words, std::format!("{headline}{stack}"));
     let mut alone = String::new();
-    leak.write(("main", false), &Modules::NONE, &mut alone)
+    leak.write(("main", false), &mut alone)
         .expect("a string takes all");
     assert_eq!(alone.trim_end(), words, "the text alone");
     // As a program prints one itself.
@@ -454,17 +448,19 @@ fn every_kind_at_every_moment_can_be_told() {
 
 #[test]
 fn frames_lie_in_files_that_symbols_are_found_for() {
-    let mut modules = Modules::NONE;
     let here = frames_lie_in_files_that_symbols_are_found_for as fn() as usize;
-    assert_eq!(modules.find(here), None);
-    modules.note(here);
-    modules.note(8);
+    assert_eq!(modules::find(here, 0), None);
+    let noted = modules::note(&[here, 8]);
     if cfg!(not(all(target_os = "linux", not(miri)))) {
-        return assert_eq!(modules.find(here), None);
+        return assert_eq!(modules::find(here, noted), None);
     }
-    let (path, offset) = modules.find(here).expect("this code is in a file");
+    let module = modules::find(here, noted).expect("this code is in a file");
+    let (path, offset) = module.place(here);
     assert!(path.contains("debug_guard"), "{path}");
-    assert_eq!(modules.find(8), None);
+    let mut name = [0; 1024];
+    let now = Module::at(here, &mut name).expect("it is mapped");
+    assert_eq!((now.path(), now.build_id()), (path, module.build_id()));
+    assert_eq!(modules::find(8, noted), None);
     // What the file's own symbol table says.
     let mut base = [0; 256];
     let mapping = os::mapping_at(here, &mut base).expect("it is mapped");
