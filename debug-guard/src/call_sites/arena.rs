@@ -150,7 +150,6 @@ impl SiteArena {
     }
 
     /// The address of `place`, if `bytes` allocated bytes stand there.
-    #[inline]
     pub(crate) fn at(&self, place: ArenaOffset, bytes: usize) -> Option<NonNull<u8>> {
         let at = (place.raw() as usize).checked_mul(UNIT)?;
         let end = at.checked_add(bytes)?;

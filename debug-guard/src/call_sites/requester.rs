@@ -62,7 +62,6 @@ pub(super) fn cut(text: &str) -> &str {
 
 impl RequesterInfo<'_> {
     /// True if only the scope is known.
-    #[inline]
     pub(super) fn is_anonymous(&self) -> bool {
         self.context.is_none()
             && self.command.is_none()

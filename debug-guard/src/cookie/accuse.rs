@@ -1,5 +1,6 @@
 //! Which mistake a bad free is, and the damage to a block that may be freed. Runs for mistakes only, so it may walk the whole table.
 
+use super::Cookies;
 use super::header_words::HeaderWords;
 use super::keys::Stage;
 use super::memory::{
@@ -9,7 +10,6 @@ use super::memory::{
 use super::peek::{Header, peek, peek_freed};
 use super::plan::HEADER;
 use super::record::CookieRecord;
-use super::{Cookies, registry};
 use crate::block::{BlockMark, BlockState, GuardFinding, Known};
 use crate::report_kind::ReportKind;
 
@@ -131,19 +131,6 @@ impl Cookies {
                     Some(words.known(address, BlockState::Freed, BlockMark::default())),
                     address,
                 );
-            }
-            let other = registry::others(self.slot, |keys| keys.stage(address, words, sum));
-            if let Some((stage, guard)) = other {
-                let state = if stage == Stage::Live {
-                    BlockState::Live
-                } else {
-                    BlockState::Freed
-                };
-                let block = words.known(address, state, BlockMark::default());
-                return GuardFinding {
-                    owner: Some(guard),
-                    ..GuardFinding::new(ReportKind::WrongGuard, Some(block), address)
-                };
             }
             if let Some(block) = self.original(words) {
                 return GuardFinding::new(ReportKind::HeaderMoved, Some(block), address);

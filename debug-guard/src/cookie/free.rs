@@ -5,6 +5,7 @@ use core::ptr::{NonNull, with_exposed_provenance_mut};
 
 use alloc_core::HostAllocator;
 
+use super::Cookies;
 use super::header_words::HeaderWords;
 use super::keys::Stage;
 use super::memory::{poison, write_sum};
@@ -13,7 +14,6 @@ use super::plan::plan;
 use super::quarantine::Quarantine;
 use super::record::{CookieRecord, Life, Listed};
 use super::table::NONE;
-use super::{Cookies, registry};
 use crate::block::{BlockMark, BlockState, FreeRecord, FreeRequest, Freed, GuardFinding};
 use crate::mode::Mode;
 use crate::report_kind::ReportKind;
@@ -221,7 +221,6 @@ impl Cookies {
             // SAFETY: freed, and no other thread uses the cookies.
             unsafe { self.release(&memory, record, if waits { Some(&mut *late) } else { None }) };
         }
-        registry::leave(self.slot);
         // SAFETY: the caller; borrowed for this call alone, so there are no references.
         unsafe { self.table.close(memory) };
     }

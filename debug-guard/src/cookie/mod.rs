@@ -8,7 +8,7 @@
 //!                                                table.rs, record.rs: a second copy of every header
 //!   free.rs    header, tail, pad, layout, scope right? -> poison -> quarantine.rs -> verified -> the allocator behind, or the next block
 //!                   \ no
-//!   accuse.rs        damaged, moved, freed before, inside of a block, another guard's (registry.rs), foreign
+//!   accuse.rs        damaged, moved, freed before, inside of a block, foreign
 //!   peek.rs          reads the header in front of a pointer of unknown origin
 //!   check.rs         verifies and lists all live and quarantined blocks
 //! ```
@@ -29,7 +29,6 @@ mod peek;
 mod plan;
 mod quarantine;
 mod record;
-mod registry;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -44,8 +43,6 @@ use crate::os;
 /// The options of cookies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CookieOptions {
-    /// The guard's number, not 0; other guards' reports name its blocks by it.
-    pub(crate) guard: u64,
     /// Approximate number of quarantined blocks; 0: none.
     pub(crate) blocks: usize,
     /// Approximate bytes of quarantined blocks; larger blocks are not quarantined.
@@ -56,8 +53,6 @@ pub(crate) struct CookieOptions {
 #[derive(Debug)]
 pub(crate) struct Cookies {
     keys: Keys,
-    /// Its place among the keys of all guards.
-    slot: Option<usize>,
     table: RecordTable,
     quarantine: Quarantine,
 }
@@ -65,10 +60,8 @@ pub(crate) struct Cookies {
 impl Cookies {
     /// Allocates nothing yet.
     pub(crate) fn new(options: CookieOptions) -> Self {
-        let keys = Keys([(); Keys::COUNT].map(|()| os::random_u64() | 1));
         Self {
-            keys,
-            slot: registry::enter(options.guard, &keys),
+            keys: Keys([(); Keys::COUNT].map(|()| os::random_u64() | 1)),
             table: RecordTable::new(),
             quarantine: Quarantine::new(options.blocks, options.bytes),
         }

@@ -34,12 +34,10 @@ pub(super) enum Subject {
 }
 
 impl DeferredReports {
-    #[inline(always)]
     pub(super) const fn new() -> Self {
         Self { noted: None }
     }
 
-    #[inline(always)]
     pub(super) const fn is_empty(&self) -> bool {
         self.noted.is_none()
     }

@@ -192,7 +192,6 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
     }
 
     /// The core; created at the first call. `None` if it was refused.
-    #[inline]
     fn core(&self) -> Option<&GuardState> {
         self.ready().or_else(|| self.set_up())
     }
@@ -267,7 +266,6 @@ fn check_global(options: &GuardOptions) -> Result<(), GuardError> {
 // SAFETY: blocks are those of the core, which keeps `HostAllocator`'s promises, or those of `inner`; nothing unwinds: a report that
 // panics was refused.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for GlobalGuard<A> {
-    #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let block = match self.core() {
             Some(core) => core.allocate(&self.inner, layout, SCOPE, false),
@@ -276,7 +274,6 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GlobalGuard<A> {
         block.map_or(null_mut(), NonNull::as_ptr)
     }
 
-    #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         let block = match self.core() {
             Some(core) => core.allocate(&self.inner, layout, SCOPE, true),
@@ -285,7 +282,6 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GlobalGuard<A> {
         block.map_or(null_mut(), NonNull::as_ptr)
     }
 
-    #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         let Some(block) = NonNull::new(block) else {
             return;

@@ -25,7 +25,6 @@ unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
         }
     }
 
-    #[inline]
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         if layout.size() == 0 {
             return Ok(dangling(layout));
@@ -33,7 +32,6 @@ unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
         self.core().allocate(&*self.inner, layout, scope, false)
     }
 
-    #[inline]
     fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         if layout.size() == 0 {
             return Ok(dangling(layout));
@@ -41,7 +39,6 @@ unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
         self.core().allocate(&*self.inner, layout, scope, true)
     }
 
-    #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         if layout.size() != 0 {
             // SAFETY: the caller's promise, as far as the guard does not find out.

@@ -61,7 +61,6 @@ impl GuardState {
     }
 
     /// True when the sampler selects this request. The caller's stack identifies the call site, so this must be inlined.
-    #[inline(always)]
     pub(super) fn is_sampled(&self, size: usize) -> bool {
         self.pool.is_some() && self.sampler.chooses(call_sites::call_site(size))
     }

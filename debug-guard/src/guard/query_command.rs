@@ -42,7 +42,6 @@ mod local {
 
 impl GuardOptions {
     /// The command that this thread is in. The program's function is not called again on the thread while it runs.
-    #[inline]
     pub(super) fn query_command(&self) -> Option<CommandMark> {
         local::once(self.command?)
     }

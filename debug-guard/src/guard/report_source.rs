@@ -67,7 +67,11 @@ impl ReportingGuard for GuardState {
     }
 
     fn claims(&self, address: usize) -> Option<Known> {
-        self.known(address)?.ok()
+        match self.known(address)? {
+            Ok(known) => Some(known),
+            // A block that was freed is its guard's too.
+            Err(finding) => finding.block.filter(|known| known.start == address),
+        }
     }
 
     fn reported(&self, lost: bool) {

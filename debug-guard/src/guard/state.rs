@@ -134,7 +134,6 @@ impl GuardState {
         self.sites = Some(Sites::new(memory, sites).map_err(|_| no_memory(0))?);
         if !options.plain() {
             let cookies = CookieOptions {
-                guard: self.number,
                 blocks: options.quarantine_blocks,
                 bytes: options.quarantine_bytes,
             };
@@ -256,7 +255,6 @@ impl GuardState {
     }
 
     /// The slots with the page of `address`.
-    #[inline(always)]
     pub(super) fn slots_at(&self, address: usize) -> Option<&Slots> {
         for slots in [&self.strict, &self.fence, &self.pool] {
             if let Some(slots) = slots

@@ -34,7 +34,7 @@ pub(crate) trait ReportingGuard: Sync {
     fn accused(&self, address: usize) -> Accused;
     /// Makes an address that it covers accessible, so that a stopped access continues. False if it cannot.
     fn land(&self, address: usize) -> bool;
-    /// The live block of this guard that begins at `address`.
+    /// The block of this guard that begins at `address`, live or freed.
     fn claims(&self, address: usize) -> Option<Known>;
     /// Writes the leak list at the end of the process, if the options request it. The process's exit code, if that is to be another.
     fn at_exit(&self) -> Option<i32>;

@@ -48,7 +48,6 @@ impl Pattern {
     }
 
     /// The part of the pattern that belongs at `address`, up to the page's end; at most `len` bytes.
-    #[inline]
     fn partial(&self, address: usize, len: usize) -> &[u8] {
         let offset = address & (self.page_bytes - 1);
         // SAFETY: `offset` is within the page.
@@ -61,7 +60,6 @@ impl Pattern {
     ///
     /// # Safety
     /// `len` bytes at `address` may be written.
-    #[inline]
     pub(super) unsafe fn write(&self, mut address: usize, mut len: usize) {
         while len > 0 {
             let part = self.partial(address, len);
@@ -98,7 +96,6 @@ impl Pattern {
 
 /// # Safety
 /// `len` bytes at `address` may be read, and no thread writes them.
-#[inline]
 unsafe fn bytes<'a>(address: usize, len: usize) -> &'a [u8] {
     // SAFETY: the caller's promise.
     unsafe { core::slice::from_raw_parts(with_exposed_provenance(address), len) }
@@ -108,7 +105,6 @@ unsafe fn bytes<'a>(address: usize, len: usize) -> &'a [u8] {
 ///
 /// # Safety
 /// `len` bytes at `address` may be written.
-#[inline]
 pub(super) unsafe fn fill(address: usize, len: usize, value: u8) {
     // SAFETY: the caller's promise.
     unsafe { with_exposed_provenance_mut::<u8>(address).write_bytes(value, len) };

@@ -127,7 +127,6 @@ impl Geometry {
     }
 
     /// The placement of a block of `shape` whose run begins with `cell`.
-    #[inline]
     pub(super) const fn place(&self, cell: u32, shape: Shape) -> BlockPlacement {
         let first = self.guard_of(cell) + 1;
         let page_bytes = self.page_bytes();

@@ -42,7 +42,6 @@ impl Keeper {
     fn new(blocks: usize) -> Self {
         let memory = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Plan::Never);
         let cookies = Cookies::new(CookieOptions {
-            guard: 7,
             blocks,
             bytes: 1 << 20,
         });
@@ -438,62 +437,6 @@ fn t23_a_pointer_behind_the_end_of_a_mapping_is_foreign() {
     // SAFETY: mapped above.
     assert_eq!(unsafe { libc::munmap(pages, 2 * page) }, 0);
     assert!(keeper.close().is_empty());
-}
-
-#[test]
-fn t35_the_right_guard_is_named() {
-    let (mut one, mut other) = (Keeper::new(64), Keeper::new(64));
-    let number = 0xABCD;
-    let options = CookieOptions {
-        guard: number,
-        blocks: 64,
-        bytes: 1 << 20,
-    };
-    let mut third = Cookies::new(options);
-    let layout = Layout::new::<[u64; 5]>();
-    let block = third
-        .allocate(
-            &other.memory,
-            BlockRequest::new(layout, Scope::Device, false),
-            false,
-            BlockMark::default(),
-        )
-        .expect("memory");
-    let finding = one.refused(block.addr().get());
-    assert_eq!(
-        (finding.kind, finding.owner),
-        (ReportKind::WrongGuard, Some(number))
-    );
-    assert_eq!(
-        finding.block.map(|known| (known.size, known.scope)),
-        Some((40, Scope::Device))
-    );
-    // SAFETY: the third one's memory.
-    let given = unsafe {
-        third.free(
-            &other.memory,
-            block.addr().get(),
-            FreeRequest {
-                layout,
-                scope: Scope::Device,
-                mark: BlockMark::default(),
-                moved_to: None,
-            },
-            &mut |_| {},
-        )
-    };
-    assert!(given.freed.is_some() && given.finding.is_none());
-    assert_eq!(
-        other.refused(block.addr().get()).kind,
-        ReportKind::WrongGuard
-    );
-    // SAFETY: as above.
-    unsafe {
-        third.close(&other.memory, &mut |_| {
-            panic!("nothing waits that was written to")
-        })
-    };
-    assert!(one.close().is_empty() && other.close().is_empty());
 }
 
 #[test]

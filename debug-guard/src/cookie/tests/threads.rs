@@ -118,7 +118,6 @@ fn t31_every_refusal_is_survived() {
     for nth in 0..6 {
         let memory = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Plan::Nth(nth));
         let mut cookies = Cookies::new(CookieOptions {
-            guard: 9,
             blocks: 64,
             bytes: 1 << 20,
         });

@@ -30,7 +30,6 @@ struct Former(UnsafeCell<MaybeUninit<libc::sigaction>>);
 unsafe impl Sync for Former {}
 
 /// True once the handler is installed.
-#[inline]
 pub(super) fn installed() -> bool {
     !INSTALL_STATE.load(Ordering::Acquire).is_null()
 }

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicIsize, Ordering};
 
 use super::maps;
-use super::memory::File;
+use super::total::number;
 use crate::os::OsRefusal;
 
 /// Mappings left for the rest of the program: libraries, threads, drivers.
@@ -42,14 +42,8 @@ fn counted() -> isize {
 
 /// `vm.max_map_count`; the kernel's default if it cannot be read.
 fn limit() -> usize {
-    let mut text = [0_u8; 24];
-    let read = File::open(c"/proc/sys/vm/max_map_count").map_or(0, |file| file.read(&mut text));
-    let digits = text
-        .iter()
-        .take(read)
-        .map_while(|&byte| char::from(byte).to_digit(10));
-    let limit = digits.fold(0_usize, |number, digit| {
-        number.saturating_mul(10).saturating_add(digit as usize)
-    });
-    if limit == 0 { 65_530 } else { limit }
+    let limit = number(c"/proc/sys/vm/max_map_count", b"");
+    limit
+        .and_then(|limit| usize::try_from(limit).ok())
+        .unwrap_or(65_530)
 }

@@ -72,12 +72,10 @@ impl Pages for Region {
         Ok(region)
     }
 
-    #[inline]
     fn base(&self) -> usize {
         self.base
     }
 
-    #[inline]
     fn pages(&self) -> usize {
         self.pages
     }
@@ -86,7 +84,6 @@ impl Pages for Region {
         self.back_end
     }
 
-    #[inline]
     fn page_bytes() -> usize {
         super::page_size()
     }
@@ -189,7 +186,6 @@ impl Pages for Region {
         landed
     }
 
-    #[inline]
     fn has_landed(&self) -> bool {
         self.landed.load(Ordering::Acquire)
     }
@@ -220,7 +216,6 @@ impl Pages for Region {
 }
 
 impl Region {
-    #[inline]
     pub(crate) fn address_of(&self, page: usize) -> usize {
         self.base + (page << self.shift)
     }
@@ -254,7 +249,6 @@ impl Region {
     }
 
     /// Opens the pages, so that they can be provided.
-    #[inline]
     fn open(&self, first: usize, count: usize) -> Result<(), OsRefusal> {
         let end = first + count;
         if end <= self.opened.load(Ordering::Acquire) || self.back_end == BackEnd::Mprotect {

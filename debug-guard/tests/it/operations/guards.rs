@@ -29,6 +29,7 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                 "Module::addresses",
                 "Module::bias",
                 "Module::build_id",
+                "Stack::module",
             ],
             how: "",
             takes: |_| MemoryUse::Nothing("what is stored is read where it lies"),
@@ -46,6 +47,8 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                         if let Some(module) = Module::at(*frame, &mut name) {
                             assert!(module.addresses().contains(frame), "{}", module.path());
                             assert!(module.bias() <= *frame && module.build_id().len() <= 32);
+                            let noted = stack.module(*frame).expect("noted with the stack");
+                            assert_eq!(noted.path(), module.path());
                         }
                     }
                 });
