@@ -183,7 +183,7 @@ fn of_vma(trace: &MemoryTrace, percent: u64, seed: u64, driver: &Driver) -> Heap
     // SAFETY: all zeroes are a valid value of this C structure: no pool, no limits, no callback.
     let info = unsafe { info.assume_init() };
     // SAFETY: a live allocator, and a sound structure.
-    let run = unsafe { vma.0.begin_defragmentation(&info) }.expect("memory");
+    let run = unsafe { vma.allocator.begin_defragmentation(&info) }.expect("memory");
     // Every move is a copy unless it says otherwise.
     while run.begin_pass(|_| ()) {}
     let stats = run.end();

@@ -1,4 +1,4 @@
-//! Compiled shaders found, held, read and let go, among 10 to 100 000, by one and by two threads; asked for in vain; and coming and going.
+//! Compiled shaders found, held, read and let go, among 10 to 100 000; asked for in vain; and coming and going: by one thread, and by two.
 //! Against maps from a key to an `Arc`: one lock, sixteen locks, dashmap, papaya, and quick_cache. All hash alike.
 //!
 //! And device groups: how long one takes to make, and a question to it.
@@ -8,6 +8,7 @@ mod support;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use alloc_core::{Context, ContextOptions, Scope, Scoped, TryVec};
@@ -15,7 +16,7 @@ use gpu_suballoc::cache::{CacheDevice, CacheLimits, CacheOwner, CompiledShader, 
 use gpu_suballoc::group::{CapabilityFlags, DeviceCapabilities, GroupDevice, MembershipCell};
 use gpu_suballoc::{DeviceGroup, ShaderCache};
 use support::backing::SYSTEM;
-use support::clock::{measure, pinned, thread_ns};
+use support::clock::{measure, pinned, processors, thread_ns};
 use support::heap::keep_pages;
 use support::report::BenchReport;
 use support::rounds::{Case, amount, interleave, wanted};
@@ -273,24 +274,28 @@ fn main() {
         ("10k", 10_000),
         ("100k", 100_000),
     ] {
-        let mut cases = vec![(format!("hit-{size}"), Asks::Any(many), 1)];
+        let mut kinds = vec![(format!("hit-{size}"), Asks::Any(many))];
         match many {
             1000 => {
-                cases.push(("hot".to_owned(), Asks::Hot, 1));
-                cases.push(("hot-2t".to_owned(), Asks::Hot, 2));
-                cases.push(("hit-1k-2t".to_owned(), Asks::Any(many), 2));
-                cases.push(("miss-1k".to_owned(), Asks::Missing(many), 1));
+                kinds.push(("hot".to_owned(), Asks::Hot));
+                kinds.push(("miss-1k".to_owned(), Asks::Missing(many)));
             }
-            100_000 => cases.push(("hit-100k-mostly-64".to_owned(), Asks::Mostly64(many), 1)),
+            100_000 => kinds.push(("hit-100k-mostly-64".to_owned(), Asks::Mostly64(many))),
             _ => {}
         }
-        cases.retain(|(label, ..)| wanted(label));
+        let two = |(label, asks): &(String, Asks)| (format!("{label}-2t"), *asks, 2);
+        let both: Vec<_> = kinds.iter().map(two).collect();
+        let one = kinds.into_iter().map(|(label, asks)| (label, asks, 1));
+        let mut cases: Vec<_> = one.chain(both).collect();
+        cases.retain(|(label, _, threads)| wanted(label) && *threads <= processors().len());
         if !cases.is_empty() {
             hits(&mut report, root, many, &cases);
         }
     }
-    if wanted("churn") {
-        churn(&mut report, root);
+    for threads in [1, 2] {
+        if wanted("churn") && threads <= processors().len() {
+            churn(&mut report, root, threads);
+        }
     }
     report.print();
     groups();
@@ -329,35 +334,41 @@ fn hits(report: &mut BenchReport, root: &Context, many: u64, cases: &[(String, A
     }
 }
 
-/// A thousand live; each operation a new one, and an old one goes.
-fn churn(report: &mut BenchReport, root: &Context) {
+/// A thousand live; each operation a new one, and an old one goes. Each thread has ids of its own.
+fn churn(report: &mut BenchReport, root: &Context, threads: usize) {
     const LIVE: u64 = 1000;
+    let each = LIVE / threads as u64;
     let subjects = all(root, LIVE);
-    let mut next: Vec<u64> = subjects.iter().map(|_| 1).collect();
-    for (next, (_, subject)) in next.iter_mut().zip(&subjects) {
-        (1..=LIVE).for_each(|id| subject.replaces(id, 0));
-        *next += LIVE;
+    let id = |stream: usize, number: u64| (stream as u64) << 32 | number;
+    for (_, subject) in &subjects {
+        for stream in 0..threads {
+            (1..=each).for_each(|number| subject.replaces(id(stream, number), 0));
+        }
     }
-    let runs = subjects
-        .iter()
-        .zip(&mut next)
-        .map(|((name, subject), next)| {
-            Case::new(*name, move || {
-                pinned(|| {
-                    let (operations, before) = (amount(50_000), thread_ns());
-                    for _ in 0..operations {
-                        subject.replaces(*next, *next - LIVE);
-                        *next += 1;
-                    }
-                    (thread_ns() - before) as f64 / operations as f64
-                })
+    let runs = subjects.iter().map(|(name, subject)| {
+        let next: Vec<AtomicU64> = (0..threads).map(|_| AtomicU64::new(each + 1)).collect();
+        let turn = AtomicUsize::new(0);
+        Case::new(*name, move || {
+            measure(threads, amount(50_000), |operations| {
+                // All threads are called once, and then once more: a stream is one thread's at a time.
+                let stream = turn.fetch_add(1, Relaxed) % threads;
+                let first = next[stream].fetch_add(operations as u64, Relaxed);
+                for number in first..first + operations as u64 {
+                    subject.replaces(id(stream, number), id(stream, number - each));
+                }
             })
-        });
+        })
+    });
     let times: Vec<f64> = interleave(11, runs.collect())
         .into_iter()
         .map(|figures| figures[0])
         .collect();
-    figures(report, "churn-1k", &times);
+    let label = if threads == 1 {
+        "churn-1k"
+    } else {
+        "churn-1k-2t"
+    };
+    figures(report, label, &times);
 }
 
 fn figures(report: &mut BenchReport, label: &str, times: &[f64]) {
@@ -366,6 +377,9 @@ fn figures(report: &mut BenchReport, label: &str, times: &[f64]) {
     for (peer, theirs) in HEAD.iter().skip(2).zip(&times[1..]) {
         report.ratio(label, peer, times[0], *theirs);
     }
+    // Sharded, dashmap, quick_cache.
+    let best = times[2].min(times[3]).min(times[5]);
+    report.ratio(label, "best", times[0], best);
 }
 
 struct Card {

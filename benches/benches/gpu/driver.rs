@@ -216,7 +216,43 @@ unsafe extern "system" fn hollow_of_instance(
 /// The heaps of the counting driver.
 pub const HEAP: u64 = 64 << 30;
 
+fn name_of(instance: &ash::Instance, device: vk::PhysicalDevice) -> String {
+    // SAFETY: a device of this instance.
+    let properties = unsafe { instance.get_physical_device_properties(device) };
+    let name = properties.device_name_as_c_str();
+    name.map_or_else(
+        |_| String::new(),
+        |name| name.to_string_lossy().into_owned(),
+    )
+}
+
 impl Driver {
+    pub fn name(&self) -> String {
+        name_of(&self.instance, self.physical)
+    }
+
+    /// A memory type of the device's own memory, one that the host does not see if there is one; and the bytes of its heap.
+    pub fn memory_type(&self) -> (u32, u64) {
+        // SAFETY: the device of this instance.
+        let memory = unsafe {
+            self.instance
+                .get_physical_device_memory_properties(self.physical)
+        };
+        let types = memory.memory_types_as_slice();
+        let local = vk::MemoryPropertyFlags::DEVICE_LOCAL;
+        let visible = vk::MemoryPropertyFlags::HOST_VISIBLE;
+        let is_own = |of: &vk::MemoryType| of.property_flags == local;
+        let is_local = |of: &vk::MemoryType| of.property_flags.contains(local);
+        let first = |is: &dyn Fn(&vk::MemoryType) -> bool| types.iter().position(is);
+        let hidden = |of: &vk::MemoryType| is_local(of) && !of.property_flags.contains(visible);
+        let index = first(&is_own)
+            .or_else(|| first(&hidden))
+            .or_else(|| first(&is_local))
+            .expect("every device has own memory");
+        let heap = memory.memory_heaps[types[index].heap_index as usize];
+        (index as u32, heap.size)
+    }
+
     /// Counts and does nothing: what is timed with it is the allocator.
     pub fn hollow() -> Self {
         let of_instance = |name: &CStr| -> *const c_void {
@@ -261,7 +297,7 @@ impl Driver {
 
     /// The software driver, twice: as it is, and counted. `None`, said why, where there is none.
     pub fn software() -> Option<[Self; 2]> {
-        match Self::open() {
+        match Self::open("llvmpipe") {
             Ok(drivers) => Some(drivers),
             Err(why) => {
                 println!("SKIPPED gpu_region/lavapipe: {why}");
@@ -270,7 +306,8 @@ impl Driver {
         }
     }
 
-    fn open() -> Result<[Self; 2], String> {
+    /// The first device whose name contains the word, whatever the case: as it is, and counted. Once in a process.
+    pub fn open(word: &str) -> Result<[Self; 2], String> {
         // SAFETY: the loader is opened as it opens itself everywhere.
         let entry = unsafe { ash::Entry::load() }.map_err(|error| format!("no loader: {error}"))?;
         let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_3);
@@ -280,14 +317,16 @@ impl Driver {
             .map_err(|error| format!("no instance: {error}"))?;
         // SAFETY: a live instance.
         let devices = unsafe { instance.enumerate_physical_devices() }.unwrap_or_default();
-        let software = |device: &vk::PhysicalDevice| {
-            // SAFETY: a device of this instance.
-            let properties = unsafe { instance.get_physical_device_properties(*device) };
-            properties
-                .device_name_as_c_str()
-                .is_ok_and(|name| name.to_bytes().starts_with(b"llvmpipe"))
+        let (mut names, word) = (Vec::new(), word.to_lowercase());
+        let mut is_named = |device: &vk::PhysicalDevice| {
+            names.push(name_of(&instance, *device));
+            names
+                .last()
+                .is_some_and(|name| name.to_lowercase().contains(&word))
         };
-        let physical = devices.into_iter().find(software).ok_or("no lavapipe")?;
+        let found = devices.into_iter().find(&mut is_named);
+        let physical =
+            found.ok_or_else(|| format!("no device is called {word}, there are {names:?}"))?;
         let queues = [vk::DeviceQueueCreateInfo::default().queue_priorities(&[1.0])];
         let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues);
         // SAFETY: valid structures; every device has a first queue family.

@@ -50,6 +50,26 @@ fn give<P: Places>(subject: &mut P, slots: &mut [Option<P::Piece>], slot: u32) {
     }
 }
 
+/// Plays all of it in so many empty slots; how many takes were refused.
+pub fn play<T>(
+    trace: &MemoryTrace,
+    slots: &mut [Option<T>],
+    take: impl Fn(u64) -> Option<T>,
+    give: impl Fn(T),
+) -> usize {
+    let mut refused = 0;
+    for op in &trace.ops {
+        match *op {
+            TraceOp::Allocate { slot, size } => {
+                slots[slot as usize] = take(size);
+                refused += usize::from(slots[slot as usize].is_none());
+            }
+            TraceOp::Free { slot } => slots[slot as usize].take().into_iter().for_each(&give),
+        }
+    }
+    refused
+}
+
 /// ns of single operations.
 #[derive(Clone, Copy, Default)]
 pub struct Each {

@@ -24,11 +24,11 @@ use super::driver::{self, Driver, HEAP};
 use super::play::Places;
 use super::witness::apart;
 
-fn requirements(size: u64, alignment: u64) -> vk::MemoryRequirements {
+fn requirements(size: u64, alignment: u64, memory_type_bits: u32) -> vk::MemoryRequirements {
     vk::MemoryRequirements {
         size,
         alignment,
-        memory_type_bits: 1,
+        memory_type_bits,
     }
 }
 
@@ -37,6 +37,7 @@ pub struct Ours<'c> {
     /// `None` once it is closed.
     allocator: Option<GpuAllocator<AshDevice, &'c Context>>,
     options: RegionOptions<'static>,
+    memory_type_bits: u32,
 }
 
 impl<'c> Ours<'c> {
@@ -60,7 +61,28 @@ impl<'c> Ours<'c> {
         Self {
             allocator: Some(allocator.expect("a device that is fine")),
             options,
+            memory_type_bits: 1,
         }
+    }
+
+    /// With memory of this type alone, instead of the first.
+    pub fn of_type(mut self, memory_type: u32) -> Self {
+        self.memory_type_bits = 1 << memory_type;
+        self
+    }
+
+    #[inline]
+    pub fn take_shared(&self, size: u64, align: u64) -> Option<Region> {
+        let requirements = ResourceRequirements {
+            memory_type_bits: self.memory_type_bits,
+            ..ResourceRequirements::new(size, align)
+        };
+        self.allocator().allocate(&requirements, &self.options).ok()
+    }
+
+    #[inline]
+    pub fn give_shared(&self, piece: Region) {
+        self.allocator().free(piece).expect("a live piece");
     }
 
     #[inline]
@@ -73,15 +95,11 @@ impl Places for Ours<'_> {
     type Piece = Region;
     #[inline]
     fn take(&mut self, size: u64, align: u64) -> Option<Region> {
-        let requirements = ResourceRequirements {
-            memory_type_bits: 1,
-            ..ResourceRequirements::new(size, align)
-        };
-        self.allocator().allocate(&requirements, &self.options).ok()
+        self.take_shared(size, align)
     }
     #[inline]
     fn give(&mut self, piece: Region) {
-        self.allocator().free(piece).expect("a live piece");
+        self.give_shared(piece);
     }
     fn place(&self, piece: &Region) -> (u64, u64) {
         (
@@ -103,13 +121,43 @@ impl Drop for Ours<'_> {
 }
 
 /// VMA as a whole, with its mutexes, as it is by default.
-pub struct Vma(pub vk_mem::Allocator);
+pub struct Vma {
+    pub allocator: vk_mem::Allocator,
+    memory_type_bits: u32,
+}
 
 impl Vma {
     pub fn new(driver: &Driver) -> Self {
         let info = AllocatorCreateInfo::new(&driver.instance, &driver.device, driver.physical);
         // SAFETY: a live device of the instance, both of which outlive the bench.
-        Self(unsafe { vk_mem::Allocator::new(info) }.expect("memory"))
+        let allocator = unsafe { vk_mem::Allocator::new(info) }.expect("memory");
+        Self {
+            allocator,
+            memory_type_bits: 1,
+        }
+    }
+
+    /// With memory of this type alone, instead of the first.
+    pub fn of_type(mut self, memory_type: u32) -> Self {
+        self.memory_type_bits = 1 << memory_type;
+        self
+    }
+
+    #[inline]
+    pub fn take_shared(&self, size: u64, align: u64) -> Option<vk_mem::Allocation> {
+        let info = AllocationCreateInfo {
+            required_flags: vk::MemoryPropertyFlags::DEVICE_LOCAL,
+            ..Default::default()
+        };
+        let requirements = requirements(size, align, self.memory_type_bits);
+        // SAFETY: valid requirements.
+        unsafe { self.allocator.allocate_memory(&requirements, &info) }.ok()
+    }
+
+    #[inline]
+    pub fn give_shared(&self, mut piece: vk_mem::Allocation) {
+        // SAFETY: a live piece of this allocator.
+        unsafe { self.allocator.free_memory(&mut piece) };
     }
 }
 
@@ -117,20 +165,14 @@ impl Places for Vma {
     type Piece = vk_mem::Allocation;
     #[inline]
     fn take(&mut self, size: u64, align: u64) -> Option<Self::Piece> {
-        let info = AllocationCreateInfo {
-            required_flags: vk::MemoryPropertyFlags::DEVICE_LOCAL,
-            ..Default::default()
-        };
-        // SAFETY: valid requirements.
-        unsafe { self.0.allocate_memory(&requirements(size, align), &info) }.ok()
+        self.take_shared(size, align)
     }
     #[inline]
-    fn give(&mut self, mut piece: Self::Piece) {
-        // SAFETY: a live piece of this allocator.
-        unsafe { self.0.free_memory(&mut piece) };
+    fn give(&mut self, piece: Self::Piece) {
+        self.give_shared(piece);
     }
     fn place(&self, piece: &Self::Piece) -> (u64, u64) {
-        let info = self.0.get_allocation_info(piece);
+        let info = self.allocator.get_allocation_info(piece);
         (info.device_memory.as_raw(), info.offset)
     }
 }
@@ -160,7 +202,7 @@ impl Places for Traverse {
     fn take(&mut self, size: u64, align: u64) -> Option<Allocation> {
         let desc = AllocationCreateDesc {
             name: "piece",
-            requirements: requirements(size, align),
+            requirements: requirements(size, align, 1),
             location: gpu_allocator::MemoryLocation::GpuOnly,
             linear: true,
             allocation_scheme: AllocationScheme::GpuAllocatorManaged,

@@ -37,7 +37,7 @@ pub fn processors() -> &'static [usize] {
 }
 
 /// Keeps the calling thread on the `number`-th of the process's processors.
-fn pin(number: usize) {
+pub fn pin(number: usize) {
     let cpu = *processors()
         .get(number)
         .expect("as many processors as threads");
