@@ -4,13 +4,18 @@
 //! objects. A [`GpuAllocator`] therefore allocates large blocks of one device and divides them, for any number of threads:
 //!
 //! ```text
-//!   GpuAllocator -- Region: owned, wrapped, or a crop of one        the user's value, with a RegionId for tables and C
-//!        |     \--- one slot: its place or root, buffer, name, crops, mappings
-//!      pools: memory type x kind of resource, or custom pools
-//!        |
-//!      blocks: ranges in any order, or a stack or ring             Lifetime chooses the end
-//!        |
-//!   DeviceMemory: a Vulkan device (feature `ash`), the program's own
+//!   Region, RegionId      the user's value; its copy for tables and C: allocator, slot, generation
+//!       |
+//!   GpuAllocator          allocator/        allocate, create, map, crop, wrap, free; defragmentation/ moves regions
+//!    |- RegionMetadata    region_metadata/  one slot a region: owned, wrapped or crop; resource, name, mappings
+//!    |- Pools             pool/             a lock each: memory type x kind of resource, or custom; blocks, growth, budget
+//!    |   '- blocks        range/            one VkDeviceMemory: ranges in any order, a stack, a ring; or dedicated to a region
+//!    '- DeviceMemory      device/           the driver: ash/ (Vulkan), or the program's own
+//!
+//!   MemoryMap, GpuStats   report/           what lies where: text, VMA's JSON, leaks, totals
+//!   ShaderCache           cache/            16 locked shards of entries, each in its owner's memory
+//!   DeviceContexts        context/          devices of the application; DeviceContext = GpuAllocator + CacheOwner; ash/context: kernels
+//!   DeviceGroup           group/            devices, and an edge for each pair
 //! ```
 //!
 //! - The requirements of a resource ([`ResourceRequirements`]) and the options of its user ([`RegionOptions`], [`MemoryPreference`]) choose the memory type
@@ -104,6 +109,7 @@ mod host_block;
 mod id;
 mod map_count;
 pub mod memory_type;
+mod on_drop;
 pub mod pool;
 mod prefetch;
 mod property_flags;

@@ -2,7 +2,7 @@
 //! ash's table panics if the driver has none.
 
 use core::ffi::CStr;
-use core::mem::transmute;
+use core::mem::transmute_copy;
 
 use ash::vk;
 
@@ -101,28 +101,27 @@ impl DeviceCommands {
             c"vkGetPhysicalDeviceProperties2",
             c"vkGetPhysicalDeviceProperties2KHR",
         );
-        let requirements2 = buffer2.zip(image2).map(|(buffer, image)| Requirements2 {
-            // SAFETY: the function of this name, with or without suffix, has this type.
-            buffer: unsafe { transmute::<Void, vk::PFN_vkGetBufferMemoryRequirements2>(buffer) },
-            // SAFETY: as above.
-            image: unsafe { transmute::<Void, vk::PFN_vkGetImageMemoryRequirements2>(image) },
-        });
+        // SAFETY: the functions of these names, with or without suffix, have these types; here and below.
+        let (buffer, image) = unsafe { (cast(buffer2), cast(image2)) };
         Self {
             core: tables.of_device.clone(),
-            requirements2,
-            // SAFETY: the function of this name, with or without suffix, has this type.
-            buffer_address: address
-                .map(|f| unsafe { transmute::<Void, vk::PFN_vkGetBufferDeviceAddress>(f) }),
+            requirements2: buffer
+                .zip(image)
+                .map(|(buffer, image)| Requirements2 { buffer, image }),
             // SAFETY: as above.
-            memory_properties2: memory2.map(|f| unsafe {
-                transmute::<Void, vk::PFN_vkGetPhysicalDeviceMemoryProperties2>(f)
-            }),
+            buffer_address: unsafe { cast(address) },
             // SAFETY: as above.
-            properties2: properties2
-                .map(|f| unsafe { transmute::<Void, vk::PFN_vkGetPhysicalDeviceProperties2>(f) }),
+            memory_properties2: unsafe { cast(memory2) },
+            // SAFETY: as above.
+            properties2: unsafe { cast(properties2) },
         }
     }
 }
 
-/// `PFN_vkVoidFunction`, not null.
-type Void = unsafe extern "system" fn();
+/// # Safety
+/// `F` is the type of the function.
+unsafe fn cast<F: Copy>(function: vk::PFN_vkVoidFunction) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<unsafe extern "system" fn()>()) };
+    // SAFETY: the caller's promise: both are function pointers.
+    function.map(|function| unsafe { transmute_copy(&function) })
+}

@@ -7,13 +7,13 @@ use ash::vk::{self, Handle as _};
 
 use super::commands::CommandTables;
 use super::kernel::{CompiledKernel, KernelError, KernelInfo};
-use super::kernel_device::KernelDevice;
+use super::kernel_device::LoadedDevice;
 use super::{AshDevice, AshOptions};
 use crate::allocator::AllocatorOptions;
 use crate::cache::{CompiledShader, StoreIdentity};
 use crate::context::{
-    CommandSource, ContextDevice, ContextError, ContextTable, DeviceContext, DeviceContexts,
-    DeviceState, VulkanHandles,
+    CommandSource, ContextError, ContextTable, DeviceContext, DeviceContexts, DeviceState,
+    VulkanHandles,
 };
 
 /// Contexts on Vulkan devices, with kernels in their cache.
@@ -41,28 +41,6 @@ pub struct AshContextInfo<'a> {
     pub memory: ContextHandle,
     /// The [data of a `VkPipelineCache`](AshContext::pipeline_cache_data) of an earlier run, or empty.
     pub pipeline_cache_data: &'a [u8],
-}
-
-/// The commands of one context, loaded when it was acquired.
-pub struct LoadedDevice {
-    memory: AshDevice,
-    kernels: KernelDevice,
-}
-
-impl ContextDevice for LoadedDevice {
-    type Memory = AshDevice;
-
-    fn memory(&self) -> &AshDevice {
-        &self.memory
-    }
-}
-
-impl LoadedDevice {
-    /// The commands of Vulkan 1.0 of this device's driver.
-    #[must_use]
-    pub const fn commands(&self) -> &ash::DeviceFnV1_0 {
-        self.memory.core()
-    }
 }
 
 /// Commands that a context needs besides those of an [`AshDevice`]; every Vulkan 1.0 has them.
@@ -168,19 +146,10 @@ unsafe fn load(
         of_device: &of_device,
     };
     // SAFETY: the caller's promise.
-    let memory = unsafe { AshDevice::of_tables(&tables, info.physical_device, info.options) };
+    let ash = unsafe { AshDevice::of_tables(&tables, info.physical_device, info.options) };
+    let (data, memory) = (info.pipeline_cache_data, info.memory.clone());
     // SAFETY: the caller's promise.
-    let kernels = unsafe {
-        KernelDevice::new(
-            &of_device,
-            info.device,
-            info.options.callbacks,
-            info.pipeline_cache_data,
-            state.clone(),
-            info.memory.clone(),
-        )
-    }?;
-    Ok(LoadedDevice { memory, kernels })
+    Ok(unsafe { LoadedDevice::new(ash, data, state.clone(), memory) }?)
 }
 
 /// Stores the first command that is needed and missing.
@@ -219,7 +188,7 @@ impl AshContext {
         info: &KernelInfo<'_>,
     ) -> Result<CompiledShader<CompiledKernel>, KernelError> {
         // SAFETY: the caller's promise.
-        let value = unsafe { CompiledKernel::compile(&self.device().kernels, info) }?;
+        let value = unsafe { CompiledKernel::compile(self.device(), info) }?;
         Ok(CompiledShader {
             value,
             bytes: info.code.len() as u64 * 4,
@@ -234,7 +203,7 @@ impl AshContext {
         &self,
         data: &mut TryVec<u8, ContextHandle>,
     ) -> Result<(), KernelError> {
-        self.device().kernels.cache_data(data)
+        self.device().cache_data(data)
     }
 }
 

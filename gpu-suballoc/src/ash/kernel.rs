@@ -6,7 +6,7 @@ use core::fmt;
 use alloc_core::{ContextHandle, TryVec};
 use ash::vk;
 
-use super::kernel_device::KernelDevice;
+use super::kernel_device::LoadedDevice;
 use crate::error::GpuError;
 
 /// The source of a kernel.
@@ -41,7 +41,7 @@ pub struct CompiledKernel {
     set_layouts: TryVec<vk::DescriptorSetLayout, ContextHandle>,
     module: vk::ShaderModule,
     code: TryVec<u8, ContextHandle>,
-    device: KernelDevice,
+    device: LoadedDevice,
 }
 
 impl CompiledKernel {
@@ -50,17 +50,17 @@ impl CompiledKernel {
     /// # Safety
     /// As [`AshContext::compile`](super::AshContext).
     pub(super) unsafe fn compile(
-        device: &KernelDevice,
+        device: &LoadedDevice,
         info: &KernelInfo<'_>,
     ) -> Result<Self, KernelError> {
-        let memory = device.memory();
+        let memory = device.host_memory();
         let mut kernel = Self {
             pipelines: TryVec::new_in(memory.clone()),
             layout: vk::PipelineLayout::null(),
             set_layouts: TryVec::new_in(memory.clone()),
             module: vk::ShaderModule::null(),
             code: TryVec::new_in(memory.clone()),
-            device: device.clone(),
+            device: device.share(),
         };
         let short = |error| KernelError {
             step: KernelStep::Memory,

@@ -1,34 +1,28 @@
-//! The device that creates and destroys compiled kernels: the context's functions and callbacks, shared with each kernel.
+//! The device of a context: its memory, and what creates and destroys its kernels; shared with each kernel.
 
 use alloc_core::{ContextHandle, TryVec};
 use ash::vk;
 
+use super::AshDevice;
 use super::kernel::{KernelError, KernelStep};
-use super::layout::{check, new_handle, pointer_to};
-use crate::context::DeviceState;
+use super::layout::{check, new_handle};
+use crate::context::{ContextDevice, DeviceState};
 use crate::device::DeviceError;
 use crate::error::GpuError;
 use crate::shared_box::SharedBox;
 
-/// A reference; the context has one, and so has each kernel that was compiled with it.
-#[derive(Clone)]
-pub(super) struct KernelDevice {
-    inner: SharedBox<KernelDeviceInner>,
+/// The commands of one context, loaded when it was acquired.
+pub struct LoadedDevice {
+    /// The context has a reference, and so has each kernel that was compiled with it.
+    inner: SharedBox<LoadedInner>,
 }
 
-struct KernelDeviceInner {
-    device: vk::Device,
-    commands: ash::DeviceFnV1_0,
-    callbacks: Option<vk::AllocationCallbacks<'static>>,
+struct LoadedInner {
+    ash: AshDevice,
     cache: vk::PipelineCache,
     state: DeviceState,
     memory: ContextHandle,
 }
-
-// SAFETY: any thread may use handles and functions, and Vulkan calls the application's callbacks on any thread.
-unsafe impl Send for KernelDeviceInner {}
-// SAFETY: as above; the driver synchronises a `VkPipelineCache` that was not created as externally synchronised.
-unsafe impl Sync for KernelDeviceInner {}
 
 /// `vkCreate*` of an object `V`.
 type Create<I, V> = unsafe extern "system" fn(
@@ -45,42 +39,35 @@ fn refused(step: KernelStep, error: impl Into<GpuError>) -> KernelError {
     KernelError { step, error }
 }
 
-fn check_created<V: vk::Handle + Copy>(
-    step: KernelStep,
-    result: vk::Result,
-    handle: V,
-) -> Result<V, KernelError> {
-    new_handle(result, handle, |raw| (raw != 0).then_some(handle))
-        .map_err(|error| refused(step, error))
+fn not_null<V: vk::Handle>(raw: u64) -> Option<V> {
+    (raw != 0).then(|| V::from_raw(raw))
 }
 
-impl KernelDevice {
+impl ContextDevice for LoadedDevice {
+    type Memory = AshDevice;
+
+    fn memory(&self) -> &AshDevice {
+        &self.inner.ash
+    }
+}
+
+impl LoadedDevice {
     /// A device with a pipeline cache that begins with `data`.
     ///
     /// # Safety
-    /// `device` is live, `table` is its table; the device and valid callbacks outlive the value, or the device is lost first. `data` is empty
-    /// or the data of a pipeline cache of such a device.
+    /// The device of `ash` and valid callbacks outlive the value, or the device is lost first. `data` is empty or the data of a pipeline
+    /// cache of such a device.
     pub(super) unsafe fn new(
-        table: &ash::DeviceFnV1_0,
-        device: vk::Device,
-        callbacks: Option<vk::AllocationCallbacks<'static>>,
+        ash: AshDevice,
         data: &[u8],
         state: DeviceState,
         memory: ContextHandle,
     ) -> Result<Self, GpuError> {
-        let mut cache = vk::PipelineCache::null();
         let info = vk::PipelineCacheCreateInfo::default().initial_data(data);
-        let allocator = pointer_to(callbacks.as_ref());
         // SAFETY: the caller's promise.
-        let result = unsafe {
-            (table.create_pipeline_cache)(device, &raw const info, allocator, &raw mut cache)
-        };
-        let cache = check_created(KernelStep::PipelineCache, result, cache)
-            .map_err(|refused| refused.error)?;
-        let inner = KernelDeviceInner {
-            device,
-            commands: table.clone(),
-            callbacks,
+        let cache = unsafe { ash.create(ash.core().create_pipeline_cache, &info, not_null) }?;
+        let inner = LoadedInner {
+            ash,
             cache,
             state,
             memory: memory.clone(),
@@ -91,31 +78,41 @@ impl KernelDevice {
         })
     }
 
-    pub(super) fn memory(&self) -> &ContextHandle {
+    pub(super) fn share(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+        }
+    }
+
+    /// The commands of Vulkan 1.0 of this device's driver.
+    #[must_use]
+    pub fn commands(&self) -> &ash::DeviceFnV1_0 {
+        self.inner.ash.core()
+    }
+
+    pub(super) fn host_memory(&self) -> &ContextHandle {
         &self.inner.memory
     }
 
-    fn live_inner(&self, step: KernelStep) -> Result<&KernelDeviceInner, KernelError> {
+    fn live(&self, step: KernelStep) -> Result<&AshDevice, KernelError> {
         if self.inner.state.is_lost() {
             return Err(refused(step, DeviceError::DeviceLost));
         }
-        Ok(&self.inner)
+        Ok(&self.inner.ash)
     }
 
     /// # Safety
     /// The info is valid for the device.
-    pub(super) unsafe fn create<I, V: vk::Handle + Default + Copy>(
+    pub(super) unsafe fn create<I, V: vk::Handle + Default>(
         &self,
         step: KernelStep,
         command: impl FnOnce(&ash::DeviceFnV1_0) -> Create<I, V>,
         info: &I,
     ) -> Result<V, KernelError> {
-        let inner = self.live_inner(step)?;
-        let mut handle = V::default();
-        let create = command(&inner.commands);
+        let ash = self.live(step)?;
         // SAFETY: the caller's promise; the device is live, by the promise of `new`.
-        let result = unsafe { create(inner.device, info, inner.callbacks(), &raw mut handle) };
-        check_created(step, result, handle)
+        let created = unsafe { ash.create(command(ash.core()), info, not_null) };
+        created.map_err(|error| refused(step, error))
     }
 
     /// # Safety
@@ -124,26 +121,18 @@ impl KernelDevice {
         &self,
         info: &vk::ComputePipelineCreateInfo<'_>,
     ) -> Result<vk::Pipeline, KernelError> {
-        let inner = self.live_inner(KernelStep::Pipeline)?;
+        let ash = self.live(KernelStep::Pipeline)?;
         let mut pipeline = vk::Pipeline::null();
-        let create = inner.commands.create_compute_pipelines;
+        let create = ash.core().create_compute_pipelines;
+        let (cache, callbacks) = (self.inner.cache, ash.callbacks());
         // SAFETY: the caller's promise; the device is live, by the promise of `new`, and the cache is its.
-        let result = unsafe {
-            create(
-                inner.device,
-                inner.cache,
-                1,
-                info,
-                inner.callbacks(),
-                &raw mut pipeline,
-            )
-        };
-        let answer = check_created(KernelStep::Pipeline, result, pipeline);
+        let result = unsafe { create(ash.device, cache, 1, info, callbacks, &raw mut pipeline) };
+        let answer = new_handle(result, pipeline, not_null);
         if answer.is_err() {
             // The command may have created it and failed.
             self.destroy(pipeline, |commands| commands.destroy_pipeline);
         }
-        answer
+        answer.map_err(|error| refused(KernelStep::Pipeline, error))
     }
 
     /// Destroys an object that the caller alone owns. Does nothing for a null handle, and after the loss of the device.
@@ -152,12 +141,7 @@ impl KernelDevice {
         handle: V,
         command: impl FnOnce(&ash::DeviceFnV1_0) -> Destroy<V>,
     ) {
-        if handle.as_raw() != 0 && !self.inner.state.is_lost() {
-            let inner = &*self.inner;
-            let destroy = command(&inner.commands);
-            // SAFETY: created by this device with these callbacks, destroyed once, by its only owner; the user is done with it.
-            unsafe { destroy(inner.device, handle, inner.callbacks()) }
-        }
+        self.inner.destroy(handle, command);
     }
 
     /// Appends the data of the pipeline cache.
@@ -166,11 +150,11 @@ impl KernelDevice {
         data: &mut TryVec<u8, ContextHandle>,
     ) -> Result<(), KernelError> {
         let step = KernelStep::PipelineCache;
-        let inner = self.live_inner(step)?;
-        let get = inner.commands.get_pipeline_cache_data;
+        let ash = self.live(step)?;
+        let get = ash.core().get_pipeline_cache_data;
         loop {
             let mut size = 0;
-            let (device, cache, none) = (inner.device, inner.cache, core::ptr::null_mut());
+            let (device, cache, none) = (ash.device, self.inner.cache, core::ptr::null_mut());
             // SAFETY: device and cache are live; without memory the command writes the size alone.
             check(unsafe { get(device, cache, &raw mut size, none) })
                 .map_err(|error| refused(step, error))?;
@@ -193,20 +177,22 @@ impl KernelDevice {
     }
 }
 
-impl KernelDeviceInner {
-    /// `pAllocator`: the copy lies in this value, which does not move.
-    fn callbacks(&self) -> *const vk::AllocationCallbacks<'static> {
-        pointer_to(self.callbacks.as_ref())
+impl LoadedInner {
+    fn destroy<V: vk::Handle + Copy>(
+        &self,
+        handle: V,
+        command: impl FnOnce(&ash::DeviceFnV1_0) -> Destroy<V>,
+    ) {
+        if handle.as_raw() != 0 && !self.state.is_lost() {
+            let destroy = command(self.ash.core());
+            // SAFETY: created by this device with these callbacks, destroyed once, by its only owner; the user is done with it.
+            unsafe { destroy(self.ash.device, handle, self.ash.callbacks()) }
+        }
     }
 }
 
-impl Drop for KernelDeviceInner {
+impl Drop for LoadedInner {
     fn drop(&mut self) {
-        if !self.state.is_lost() {
-            // SAFETY: created by this device with these callbacks; only this value has the handle.
-            unsafe {
-                (self.commands.destroy_pipeline_cache)(self.device, self.cache, self.callbacks())
-            }
-        }
+        self.destroy(self.cache, |commands| commands.destroy_pipeline_cache);
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   AshDevice -- DeviceCommands   the functions that are called, those later than Vulkan 1.0 by name
-//!             |- Facts      types, heaps, limits: asked once
+//!             |- PhysicalDeviceInfo      types, heaps, limits: asked once
 //!             |- callbacks  the application's, passed to every command that takes them
-//!   AshContext -- tables loaded once and verified (context) -- AshDevice | KernelDevice -- CompiledKernel, in the shader cache
+//!   AshContext -- tables loaded once and verified (context) -- LoadedDevice: AshDevice, pipeline cache -- CompiledKernel, in the shader cache
 //! ```
 
 mod capabilities;
@@ -32,10 +32,10 @@ use crate::device::{
 pub use capabilities::physical_device_capabilities;
 use commands::{CommandTables, DeviceCommands};
 pub use context::{
-    AshContext, AshContextInfo, AshContextTable, AshContexts, LoadedDevice,
-    physical_device_identity,
+    AshContext, AshContextInfo, AshContextTable, AshContexts, physical_device_identity,
 };
 pub use kernel::{CompiledKernel, KernelError, KernelInfo, KernelPipeline, KernelStep};
+pub use kernel_device::LoadedDevice;
 use layout::{check, families, new_handle, pointer_to};
 use physical_device_info::PhysicalDeviceInfo;
 

@@ -14,8 +14,6 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
-use alloc_core::TryBox;
-
 use super::entry::{CacheEntry, EntryRoom};
 use super::error::CacheError;
 use super::key::ShaderKey;
@@ -71,16 +69,23 @@ impl<P, E: Copy> Compile<P, E> {
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
-    pub(super) fn find_or_compile(
+    /// The shader: found, or compiled by this thread, or by another thread that already compiles it.
+    ///
+    /// `compile` runs at most once, without a lock; it may request other shaders from this cache. If it unwinds, waiting threads
+    /// continue, and one of them compiles.
+    ///
+    /// # Errors
+    /// [`CacheError::Compile`] with the compiler's error, from this thread or the one that it waited for; [`CacheError::Host`] if the
+    /// owner's or the cache's context refuses memory, before anything is compiled; [`CacheError::Recursive`]; [`CacheError::OtherDevice`].
+    pub fn get_or_compile(
         &self,
         key: ShaderKey,
-        content: Option<&[u8]>,
         compile: impl FnOnce() -> Result<CompiledShader<P>, E>,
     ) -> Result<ShaderRef<'_, P, E>, CacheError<E>> {
         if key.device() != self.device() {
             return Err(CacheError::OtherDevice);
         }
-        if let Some(found) = self.cache.find(key, content) {
+        if let Some(found) = self.cache.get(key) {
             return Ok(found);
         }
         let core = self.cache.core();
@@ -95,19 +100,17 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         };
         loop {
             let locked = shard.lock();
-            if let Some(found) = locked.find(key, content) {
+            if let Some(found) = locked.find(key) {
                 return Ok(self.cache.reference(found));
             }
             let running = locked.compiles().find(|running| running.key == key);
             if let Some(running) = running.map(NonNull::from) {
-                if let Some(found) = self.join(shard, locked, running)?
-                    && found.entry().has(content)
-                {
+                if let Some(found) = self.join(shard, locked, running)? {
                     return Ok(found);
                 }
             } else if locked.has_room() {
                 let leader = Leader::begin(self, shard, locked, &flight);
-                return leader.run(content, compile);
+                return leader.run(compile);
             } else {
                 drop(locked);
                 core.grow(shard)?;
@@ -176,15 +179,11 @@ impl<'o, 'f, P: Send + Sync, E: Copy + Send + Sync> Leader<'o, 'f, P, E> {
 
     fn run(
         self,
-        content: Option<&[u8]>,
         compile: impl FnOnce() -> Result<CompiledShader<P>, E>,
     ) -> Result<ShaderRef<'o, P, E>, CacheError<E>> {
-        let memory = self.owner.memory();
-        let copy = |content| TryBox::try_from_slice_in(content, memory.clone());
-        let content = content.map(copy).transpose()?;
-        let room = EntryRoom::new(memory)?;
+        let room = EntryRoom::new(self.owner.memory())?;
         match compile() {
-            Ok(compiled) => Ok(self.succeed(room, content, compiled)),
+            Ok(compiled) => Ok(self.succeed(room, compiled)),
             Err(error) => {
                 let mut shard = self.shard.lock();
                 shard.stats.failed += 1;
@@ -197,13 +196,11 @@ impl<'o, 'f, P: Send + Sync, E: Copy + Send + Sync> Leader<'o, 'f, P, E> {
     fn succeed(
         self,
         room: EntryRoom<'_, P>,
-        content: Option<TryBox<[u8], alloc_core::ContextHandle>>,
         CompiledShader { value, bytes }: CompiledShader<P>,
     ) -> ShaderRef<'o, P, E> {
         let (cache, owner) = (&self.owner.cache, &self.owner.owner);
         let core = cache.core();
         let bytes = core.count_bytes(bytes);
-        owner.bytes.fetch_add(bytes, Relaxed);
         owner.compiled.fetch_add(1, Relaxed);
         let mut shard = self.shard.lock();
         let references = 1 + self.flight.waiters().count() as u64;
@@ -211,7 +208,6 @@ impl<'o, 'f, P: Send + Sync, E: Copy + Send + Sync> Leader<'o, 'f, P, E> {
         let entry = room.fill(CacheEntry::new(
             self.flight.key,
             (value, bytes),
-            content,
             owner.clone(),
             (references, is_dead),
         ));

@@ -6,7 +6,7 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use alloc_core::{ContextHandle, HostAllocator, HostError, Scope, TryBox};
+use alloc_core::{ContextHandle, HostAllocator, HostError, Scope};
 
 use super::key::ShaderKey;
 use super::owner::Owner;
@@ -24,12 +24,9 @@ pub(super) struct CacheEntry<P> {
     pub(super) touched: Cell<bool>,
     pub(super) key: ShaderKey,
     pub(super) bytes: u64,
-    /// The next one of the same key; in a [`DestroyList`], the next one there.
-    pub(super) older: Cell<EntryLink<P>>,
-    /// Neighbours among the shard's entries.
+    /// Neighbours among the shard's entries, or in a [`DestroyList`].
     pub(super) next: Cell<EntryLink<P>>,
     pub(super) before: Cell<EntryLink<P>>,
-    pub(super) content: Option<TryBox<[u8], ContextHandle>>,
     pub(super) value: P,
     pub(super) owner: SharedBox<Owner>,
 }
@@ -41,7 +38,6 @@ impl<P> CacheEntry<P> {
     pub(super) fn new(
         key: ShaderKey,
         (value, bytes): (P, u64),
-        content: Option<TryBox<[u8], ContextHandle>>,
         owner: SharedBox<Owner>,
         (references, is_dead): (u64, bool),
     ) -> Self {
@@ -50,20 +46,10 @@ impl<P> CacheEntry<P> {
             touched: Cell::new(false),
             key,
             bytes,
-            older: Cell::new(None),
             next: Cell::new(None),
             before: Cell::new(None),
-            content,
             value,
             owner,
-        }
-    }
-
-    /// Whether it was compiled from these bytes, as far as both are known.
-    pub(super) fn has(&self, content: Option<&[u8]>) -> bool {
-        match (content, &self.content) {
-            (Some(sought), Some(own)) => sought == &**own,
-            _ => true,
         }
     }
 
@@ -172,7 +158,7 @@ impl<P> DestroyList<P> {
     pub(super) unsafe fn add(&mut self, entry: NonNull<CacheEntry<P>>) {
         // SAFETY: the caller's promise.
         unsafe { entry.as_ref() }
-            .older
+            .next
             .set(self.first.replace(entry));
     }
 
@@ -184,7 +170,7 @@ impl<P> DestroyList<P> {
     fn destroy_each(&mut self) {
         while let Some(at) = self.first {
             // SAFETY: in this list alone.
-            self.first = unsafe { at.as_ref() }.older.take();
+            self.first = unsafe { at.as_ref() }.next.take();
             // SAFETY: as above; its block is not read any more.
             let entry = unsafe { at.read() };
             let owner = entry.owner.clone();

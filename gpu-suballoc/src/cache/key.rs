@@ -90,7 +90,7 @@ impl ContentHash {
         Self(u128::from_le_bytes(first))
     }
 
-    /// A hash from elsewhere. It must be as strong: two contents with the same hash are one shader, unless their bytes are compared.
+    /// A hash from elsewhere. It must be as strong: two contents with the same hash are one shader.
     #[must_use]
     pub const fn from_raw(raw: u128) -> Self {
         Self(raw)

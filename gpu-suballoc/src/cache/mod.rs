@@ -1,11 +1,11 @@
 //! Compiled shaders, shared by a device's contexts and freed by their owners.
 //!
 //! ```text
-//!   ShaderCache -> Core: 16 shards, by the key's hash -> Shard, behind one lock: index    key -> newest entry -> older ones
+//!   ShaderCache -> Core: 16 shards, by the key's hash -> Shard, behind one lock: index    key -> entry
 //!                                                                                entries  all that are not destroyed
 //!                                                                                compiles those in flight, on the stacks of their threads
-//!   CacheOwner --> Owner: counts, and the memory of its entries
-//!   ShaderRef, WorkRef -> CacheEntry, in its owner's memory; it counts its references itself
+//!   CacheOwner --> Owner: the memory of its entries
+//!   CacheRef -> CacheEntry, in its owner's memory; it counts its references itself
 //! ```
 //! No compile, destructor or host allocator is called while a lock is held: memory is allocated before, and freed after. Two locks are held
 //! at once by [`CacheOwner::release_unused`] alone, which acquires all of them in their order.
@@ -25,8 +25,6 @@ pub use compile::CompiledShader;
 pub use error::CacheError;
 pub use key::{CacheDevice, ContentHash, ShaderKey};
 pub use owner::{CacheOwner, OwnerStats, RestoreCounts};
-pub use persist::{
-    StoreError, StoreIdentity, StoreSink, StoreWriter, StoredShader, StoredShaders, WriteError,
-};
+pub use persist::{StoreError, StoreIdentity, StoreSink, StoreWriter, StoredShader, StoredShaders};
 pub use shader_cache::{CacheLimits, CacheStats, RemovalCounts, ShaderCache};
-pub use shader_ref::{ShaderRef, WorkRef};
+pub use shader_ref::{CacheRef, ShaderRef, WorkRef};

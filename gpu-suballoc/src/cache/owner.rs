@@ -14,14 +14,11 @@ use super::shader_cache::{Cursor, RemovalCounts, ShaderCache};
 use super::shader_ref::ShaderRef;
 use crate::shared_box::SharedBox;
 
-/// What an owner and its entries share. The numbers are exact while nothing changes.
+/// What an owner and its entries share.
 pub(super) struct Owner {
     device: CacheDevice,
     /// Where its entries lie.
     pub(super) memory: ContextHandle,
-    pub(super) entries: AtomicU64,
-    pub(super) dead: AtomicU64,
-    pub(super) bytes: AtomicU64,
     pub(super) compiled: AtomicU64,
 }
 
@@ -66,9 +63,6 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         let owner = Owner {
             device,
             memory,
-            entries: AtomicU64::new(0),
-            dead: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
             compiled: AtomicU64::new(0),
         };
         let owner = SharedBox::new(owner, cache.core().memory.clone())?;
@@ -77,36 +71,6 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
             cache,
             is_released: false,
         })
-    }
-
-    /// The shader: found, or compiled by this thread, or by another thread that already compiles it.
-    ///
-    /// `compile` runs at most once, without a lock; it may request other shaders from this cache. If it unwinds, waiting threads
-    /// continue, and one of them compiles.
-    ///
-    /// # Errors
-    /// [`CacheError::Compile`] with the compiler's error, from this thread or the one that it waited for; [`CacheError::Host`] if the
-    /// owner's or the cache's context refuses memory, before anything is compiled; [`CacheError::Recursive`]; [`CacheError::OtherDevice`].
-    pub fn get_or_compile(
-        &self,
-        key: ShaderKey,
-        compile: impl FnOnce() -> Result<CompiledShader<P>, E>,
-    ) -> Result<ShaderRef<'_, P, E>, CacheError<E>> {
-        self.find_or_compile(key, None, compile)
-    }
-
-    /// As [`get_or_compile`](Self::get_or_compile), but compares the bytes that the shader is compiled from too: two contents with one key
-    /// are two shaders. The owner's memory keeps a copy of them.
-    ///
-    /// # Errors
-    /// As [`get_or_compile`](Self::get_or_compile).
-    pub fn get_or_compile_from(
-        &self,
-        key: ShaderKey,
-        content: &[u8],
-        compile: impl FnOnce() -> Result<CompiledShader<P>, E>,
-    ) -> Result<ShaderRef<'_, P, E>, CacheError<E>> {
-        self.find_or_compile(key, Some(content), compile)
     }
 
     /// Adds the shaders of a file. `load` creates a shader from its binary; a binary that it refuses is counted, and the next one follows:
@@ -122,7 +86,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         let mut counts = RestoreCounts::default();
         for shader in file.iter(self.device()) {
             let (key, binary) = (shader.key, shader.binary);
-            match self.find_or_compile(key, shader.content, || load(key, binary)) {
+            match self.get_or_compile(key, || load(key, binary)) {
                 Ok(_) => counts.restored += 1,
                 Err(CacheError::Compile(_)) => counts.refused += 1,
                 Err(error) => return Err(error),
@@ -170,7 +134,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
             });
         }
         // With those that were removed before.
-        going.counts.held = self.owner.dead.load(Relaxed);
+        going.counts.held = self.stats().dead;
         core.free_empty();
         going.destroy()
     }
@@ -192,15 +156,27 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         shards.map(|shard| shard.lock().in_use(&self.owner)).sum()
     }
 
-    /// Its counts at this moment.
+    /// Its counts at this moment; takes time for each shader of the cache.
     #[must_use]
     pub fn stats(&self) -> OwnerStats {
-        OwnerStats {
-            entries: self.owner.entries.load(Relaxed),
-            bytes: self.owner.bytes.load(Relaxed),
-            dead: self.owner.dead.load(Relaxed),
-            compiled: self.owner.compiled.load(Relaxed),
+        let compiled = self.owner.compiled.load(Relaxed);
+        let mut stats = OwnerStats {
+            compiled,
+            ..OwnerStats::default()
+        };
+        for shard in self.cache.core().shards() {
+            let shard = shard.lock();
+            for entry in shard
+                .entries()
+                .filter(|entry| entry.is_owned_by(&self.owner))
+            {
+                let is_live = entry.is_live();
+                stats.entries += u64::from(is_live);
+                stats.dead += u64::from(!is_live);
+                stats.bytes += entry.bytes;
+            }
         }
+        stats
     }
 
     /// The cache.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   "STEWSHAD" | version u32 | header bytes u32 | identity of the device 48 |            all numbers are little-endian
-//!   entry:  kind u32 | content bytes u32 | low u64 | high u64 | binary bytes u64 | content | binary
+//!   entry:  kind u64 | low u64 | high u64 | binary bytes u64 | binary
 //!   ..
 //!   count u64 | length of the file u64 | BLAKE3 of all before it, 32 bytes
 //! ```
@@ -19,7 +19,7 @@ use super::key::{CacheDevice, ContentHash, ShaderKey};
 
 const MAGIC: [u8; 8] = *b"STEWSHAD";
 /// Each layout of the file has its own number.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER: usize = 64;
 const TRAILER: usize = 48;
 const ENTRY: usize = 32;
@@ -99,31 +99,25 @@ impl<'s, S: StoreSink> StoreWriter<'s, S> {
         Ok(writer)
     }
 
-    /// Adds a shader: its key, the bytes that it was compiled from if they are compared, and its binary.
+    /// Adds a shader: its key and its binary.
     ///
     /// # Errors
-    /// [`WriteError::TooLarge`] if the content has 4 GiB or more; the sink's error. The file must not be used then.
-    pub fn add(
-        &mut self,
-        key: ShaderKey,
-        content: Option<&[u8]>,
-        binary: &[u8],
-    ) -> Result<(), WriteError<S::Error>> {
-        let (hashed, bytes) = (u32::from(key.is_hashed()), content.map_or(0, <[u8]>::len));
-        let bytes = u32::try_from(bytes).map_err(|_| WriteError::TooLarge)?;
-        let kind = hashed | u32::from(content.is_some()) << 1;
+    /// The sink's error. The file must not be used then.
+    pub fn add(&mut self, key: ShaderKey, binary: &[u8]) -> Result<(), S::Error> {
         let mut entry = [0; ENTRY];
-        let words = kind.to_le_bytes().into_iter().chain(bytes.to_le_bytes());
-        let longer = [key.low, key.high, binary.len() as u64]
-            .into_iter()
-            .flat_map(u64::to_le_bytes);
+        let words = [
+            u64::from(key.is_hashed()),
+            key.low,
+            key.high,
+            binary.len() as u64,
+        ];
+        let words = words.into_iter().flat_map(u64::to_le_bytes);
         entry
             .iter_mut()
-            .zip(words.chain(longer))
+            .zip(words)
             .for_each(|(to, from)| *to = from);
-        for part in [&entry, content.unwrap_or_default(), binary] {
-            self.put(part).map_err(WriteError::Sink)?;
-        }
+        self.put(&entry)?;
+        self.put(binary)?;
         self.count = self.count.saturating_add(1);
         Ok(())
     }
@@ -148,15 +142,6 @@ impl<'s, S: StoreSink> StoreWriter<'s, S> {
     }
 }
 
-/// Why a shader could not be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteError<E> {
-    /// The content has 4 GiB or more.
-    TooLarge,
-    /// The sink failed.
-    Sink(E),
-}
-
 /// A file that is complete, of this version, and for this device.
 #[derive(Clone, Copy, Debug)]
 pub struct StoredShaders<'b> {
@@ -169,8 +154,6 @@ pub struct StoredShaders<'b> {
 pub struct StoredShader<'b> {
     /// The shader's key, on the device that reads the file.
     pub key: ShaderKey,
-    /// The bytes that the shader was compiled from, if they are compared.
-    pub content: Option<&'b [u8]>,
     /// The binary.
     pub binary: &'b [u8],
 }
@@ -238,32 +221,17 @@ impl<'b> StoredShaders<'b> {
 }
 
 fn shader(bytes: &[u8], device: CacheDevice) -> Option<(StoredShader<'_>, &[u8])> {
-    let (kind, content) = (
-        number(bytes, 0, 4)?,
-        usize::try_from(number(bytes, 4, 4)?).ok()?,
-    );
-    let (low, high, binary) = (
-        number(bytes, 8, 8)?,
-        number(bytes, 16, 8)?,
-        usize::try_from(number(bytes, 24, 8)?).ok()?,
-    );
-    let (content, rest) = bytes.get(ENTRY..)?.split_at_checked(content)?;
-    let (binary, rest) = rest.split_at_checked(binary)?;
-    let key = match kind & 1 {
+    let (low, high) = (number(bytes, 8, 8)?, number(bytes, 16, 8)?);
+    let binary = usize::try_from(number(bytes, 24, 8)?).ok()?;
+    let (binary, rest) = bytes.get(ENTRY..)?.split_at_checked(binary)?;
+    let key = match number(bytes, 0, 8)? {
         0 => ShaderKey::kernel(device, low),
         _ => ShaderKey::content(
             device,
             ContentHash::from_raw(u128::from(high) << 64 | u128::from(low)),
         ),
     };
-    Some((
-        StoredShader {
-            key,
-            content: (kind & 2 != 0).then_some(content),
-            binary,
-        },
-        rest,
-    ))
+    Some((StoredShader { key, binary }, rest))
 }
 
 fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {

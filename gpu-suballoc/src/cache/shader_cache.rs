@@ -9,7 +9,7 @@ use alloc_core::{ContextHandle, HostError};
 use super::entry::{CacheEntry, DestroyList};
 use super::key::{CacheDevice, ShaderKey};
 use super::owner::CacheOwner;
-use super::persist::{StoreSink, StoreWriter, WriteError};
+use super::persist::{StoreSink, StoreWriter};
 use super::shader_ref::ShaderRef;
 use super::shard::Core;
 use crate::shared_box::SharedBox;
@@ -101,22 +101,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
     /// The shader, if it is in the cache.
     #[must_use]
     pub fn get(&self, key: ShaderKey) -> Option<ShaderRef<'_, P, E>> {
-        self.find(key, None)
-    }
-
-    /// As [`get`](Self::get), for a shader that was compiled from these bytes, or whose bytes are unknown.
-    #[must_use]
-    pub fn get_compiled_from(&self, key: ShaderKey, content: &[u8]) -> Option<ShaderRef<'_, P, E>> {
-        self.find(key, Some(content))
-    }
-
-    pub(super) fn find(
-        &self,
-        key: ShaderKey,
-        content: Option<&[u8]>,
-    ) -> Option<ShaderRef<'_, P, E>> {
         let mut shard = self.core().shard(key).lock();
-        let found = self.reference(shard.find(key, content)?);
+        let found = self.reference(shard.find(key)?);
         shard.stats.hits += 1;
         Some(found)
     }
@@ -142,12 +128,12 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
         device: CacheDevice,
         writer: &mut StoreWriter<'_, S>,
         mut binary: impl for<'p> FnMut(ShaderKey, &'p P) -> Option<&'p [u8]>,
-    ) -> Result<(), WriteError<S::Error>> {
+    ) -> Result<(), S::Error> {
         let mut cursor = Cursor::new(self);
         let is_saved = |entry: &CacheEntry<P>| entry.is_live() && entry.key.device() == device;
         while let Some(held) = cursor.advance(is_saved) {
             if let Some(binary) = binary(held.key(), held) {
-                writer.add(held.key(), held.content(), binary)?;
+                writer.add(held.key(), binary)?;
             }
         }
         Ok(())

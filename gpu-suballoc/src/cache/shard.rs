@@ -58,17 +58,9 @@ impl<P, E> Shard<P, E> {
         }
     }
 
-    pub(super) fn find(&self, key: ShaderKey, content: Option<&[u8]>) -> Option<&CacheEntry<P>> {
-        let mut at = self.index.get(&key).copied();
-        while let Some(entry) = at {
-            // SAFETY: entries in the index are live, and die under the lock only.
-            let entry = unsafe { entry.as_ref() };
-            if entry.has(content) {
-                return Some(entry);
-            }
-            at = entry.older.get();
-        }
-        None
+    pub(super) fn find(&self, key: ShaderKey) -> Option<&CacheEntry<P>> {
+        // SAFETY: entries in the index are live, and die under the lock only.
+        self.index.get(&key).map(|entry| unsafe { entry.as_ref() })
     }
 
     /// All entries that are not destroyed.
@@ -107,10 +99,14 @@ impl<P, E> Shard<P, E> {
         (self.entries().filter(is_held).count() + compiles.count()) as u64
     }
 
-    /// Whether a compile can begin: the index has room for its shader, as for those of the compiles in flight. An insertion takes at most
-    /// one place of that room, and ends one compile.
+    /// Places of the index that are in use, or reserved: an insertion takes at most one, and ends one compile.
+    fn used(&self) -> usize {
+        self.index.len() + self.stats.compiling as usize
+    }
+
+    /// Whether a compile can begin.
     pub(super) fn has_room(&self) -> bool {
-        (self.index.capacity() - self.index.len()) as u64 > self.stats.compiling
+        self.index.capacity() > self.used()
     }
 
     /// Adds an entry, which lookups find unless it is dead.
@@ -123,14 +119,11 @@ impl<P, E> Shard<P, E> {
             unsafe { next.as_ref() }.before.set(Some(entry));
         }
         if added.is_live() {
-            added.older.set(self.index.get(&added.key).copied());
             // The compile reserved the place; see `has_room`.
             let _ = self.index.try_insert(added.key, entry);
             self.stats.entries += 1;
-            added.owner.entries.fetch_add(1, Relaxed);
         } else {
             self.stats.dead += 1;
-            added.owner.dead.fetch_add(1, Relaxed);
         }
     }
 }
@@ -190,30 +183,10 @@ impl<P, E> Core<P, E> {
     ) -> bool {
         // SAFETY: a live entry of this shard, whose lock is held.
         let dying = unsafe { entry.as_ref() };
-        let older = dying.older.take();
-        match shard.index.get_mut(&dying.key) {
-            Some(newest) if *newest == entry => match older {
-                Some(older) => *newest = older,
-                None => drop(shard.index.remove(&dying.key)),
-            },
-            Some(newest) => {
-                let mut at = Some(*newest);
-                // SAFETY: live, as all in the index.
-                while let Some(newer) = at.map(|at| unsafe { at.as_ref() }) {
-                    at = newer.older.get();
-                    if at == Some(entry) {
-                        newer.older.set(older);
-                        break;
-                    }
-                }
-            }
-            None => {}
-        }
+        shard.index.remove(&dying.key);
         shard.stats.entries -= 1;
         shard.stats.dead += 1;
         self.entries.fetch_sub(1, SeqCst);
-        dying.owner.entries.fetch_sub(1, Relaxed);
-        dying.owner.dead.fetch_add(1, Relaxed);
         let unreferenced = dying.kill();
         if unreferenced {
             self.forget(shard, entry, going);
@@ -248,8 +221,6 @@ impl<P, E> Core<P, E> {
         }
         shard.stats.dead -= 1;
         self.bytes.fetch_sub(dead.bytes, SeqCst);
-        dead.owner.dead.fetch_sub(1, Relaxed);
-        dead.owner.bytes.fetch_sub(dead.bytes, Relaxed);
         // SAFETY: in no list any more, and without references; dead entries get none then.
         unsafe { going.add(entry) };
     }
@@ -305,16 +276,11 @@ impl<P, E> Core<P, E> {
     fn evict_released(&self, key: ShaderKey) {
         let mut going = DestroyList::new();
         let mut shard = self.shard(key).lock();
-        let mut same = shard.index.get(&key).copied();
-        // SAFETY: live, as all in the index.
-        while let Some(entry) = same.map(|same| unsafe { same.as_ref() })
+        let entry = shard.find(key).filter(|entry| entry.references() == 0);
+        if let Some(entry) = entry.map(NonNull::from)
             && self.is_over_limits()
         {
-            same = entry.older.get();
-            if entry.references() == 0 {
-                let entry = NonNull::from(entry);
-                shard.stats.evicted += u64::from(self.remove(&mut shard, entry, &mut going));
-            }
+            shard.stats.evicted += u64::from(self.remove(&mut shard, entry, &mut going));
         }
         drop(shard);
         going.destroy();
@@ -336,70 +302,56 @@ impl<P, E> Core<P, E> {
         }
     }
 
-    /// Replaces a shard's index by one with room for another compile, allocated and freed without the lock.
+    /// Makes room in a shard's index for another compile; the caller tries again.
     pub(super) fn grow(&self, shard: &StateMutex<Shard<P, E>>) -> Result<(), HostError> {
-        let wanted = |shard: &Shard<P, E>| shard.index.len() + shard.stats.compiling as usize + 1;
-        let room = 2 * wanted(&shard.lock());
-        let mut index = self.index_of(room)?;
-        let mut locked = shard.lock();
-        // Otherwise the caller tries again.
-        if !locked.has_room() && index.capacity() >= wanted(&locked) {
-            locked.swap_index(&mut index);
-        }
-        drop(locked);
-        Ok(())
+        let room = 2 * (shard.lock().used() + 1);
+        self.resize(shard, room).map(drop)
     }
 
-    /// Replaces a shard's index by a smaller one if most of it is unused. Returns the number of bytes freed.
+    /// Frees the unused memory of a shard's index if that is most of it. Returns the number of bytes freed.
     pub(super) fn shrink(&self, shard: &StateMutex<Shard<P, E>>) -> u64 {
         let locked = shard.lock();
-        let used = locked.index.len() + locked.stats.compiling as usize;
-        let is_spare = locked.index.allocation_size() > 0 && locked.index.capacity() >= 4 * used;
+        let (used, capacity) = (locked.used(), locked.index.capacity());
         drop(locked);
-        let Some(mut index) = is_spare.then(|| self.index_of(2 * used).ok()).flatten() else {
-            return 0;
-        };
-        let mut locked = shard.lock();
-        let used = locked.index.len() + locked.stats.compiling as usize;
-        let bytes = locked.index.allocation_size();
-        let is_smaller = index.capacity() >= used && index.allocation_size() < bytes;
-        let saved = bytes.saturating_sub(index.allocation_size());
-        if is_smaller {
-            locked.swap_index(&mut index);
+        let is_spare = capacity > 0 && capacity >= 4 * used;
+        if is_spare {
+            self.resize(shard, 2 * used).unwrap_or(0)
+        } else {
+            0
         }
-        drop(locked);
-        if is_smaller { saved as u64 } else { 0 }
     }
 
     /// Frees the indexes of shards without shaders, so that owners that come and go leave no memory.
     pub(super) fn free_empty(&self) {
         for shard in self.shards() {
-            let mut none = TryMap::new_in(self.memory.clone());
-            let mut locked = shard.lock();
-            if locked.index.is_empty() && locked.stats.compiling == 0 {
-                core::mem::swap(&mut locked.index, &mut none);
+            if shard.lock().used() == 0 {
+                // Allocates nothing.
+                let _ = self.resize(shard, 0);
             }
-            drop(locked);
         }
     }
 
-    fn index_of(
-        &self,
-        room: usize,
-    ) -> Result<TryMap<ShaderKey, NonNull<CacheEntry<P>>, ContextHandle>, HostError> {
+    /// Replaces a shard's index, if what is in it and what may come have room in the new one. Memory is allocated and freed without the lock.
+    /// Returns the number of bytes freed.
+    fn resize(&self, shard: &StateMutex<Shard<P, E>>, room: usize) -> Result<u64, HostError> {
         let mut index = TryMap::new_in(self.memory.clone());
         index.try_reserve(room)?;
-        Ok(index)
-    }
-}
-
-impl<P, E> Shard<P, E> {
-    /// Moves everything to an index that is large enough; the former one is left in its place.
-    fn swap_index(&mut self, index: &mut TryMap<ShaderKey, NonNull<CacheEntry<P>>, ContextHandle>) {
-        for (key, entry) in self.index.drain() {
-            let _ = index.try_insert(key, entry);
+        let new = index.allocation_size();
+        let mut locked = shard.lock();
+        let old = locked.index.allocation_size();
+        let fits = index.capacity() >= locked.used();
+        if fits {
+            for (key, entry) in locked.index.drain() {
+                let _ = index.try_insert(key, entry);
+            }
+            core::mem::swap(&mut locked.index, &mut index);
         }
-        core::mem::swap(&mut self.index, index);
+        drop(locked);
+        Ok(if fits {
+            old.saturating_sub(new) as u64
+        } else {
+            0
+        })
     }
 }
 

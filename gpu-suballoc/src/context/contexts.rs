@@ -5,7 +5,8 @@ use core::sync::atomic::AtomicBool;
 
 use alloc_core::{ContextHandle, HostError};
 
-use super::device_context::DeviceContext;
+use super::device_context::{DeviceContext, DeviceContextId};
+use super::dispatch_lock::DispatchLock;
 use super::error::ContextError;
 use super::handles::VulkanHandles;
 use super::loss_aware_device::{ContextDevice, LossAwareDevice};
@@ -65,11 +66,16 @@ impl DeviceState {
     pub fn is_lost(&self) -> bool {
         self.device.is_lost.load(Acquire)
     }
+
+    /// Marks the device as lost: its driver is not called any more, and no context joins it.
+    pub(super) fn lose(&self) {
+        self.device.is_lost.store(true, Release);
+    }
 }
 
 /// A context's share of its device, until dropped.
 pub(super) struct DeviceShare<P: Send + Sync, E: Copy + Send + Sync> {
-    contexts: DeviceContexts<P, E>,
+    pub(super) contexts: DeviceContexts<P, E>,
     pub(super) state: DeviceState,
 }
 
@@ -124,14 +130,14 @@ impl<P: Send + Sync, E: Copy + Send + Sync> DeviceContexts<P, E> {
         let gpu = unsafe { GpuAllocator::new(device, memory.clone(), options) }
             .map_err(|refused| refused.error)?;
         let owner = self.inner.cache.owner(share.state.cache_device(), memory)?;
-        Ok(DeviceContext::new(handles, owner, gpu, share))
-    }
-
-    /// The number of contexts on a device that is not lost; 0 for an unknown device.
-    #[must_use]
-    pub fn contexts_on(&self, device: u64) -> u32 {
-        let mut devices = self.inner.devices.lock();
-        find_device(&mut *devices, device).map_or(0, |there| there.contexts)
+        Ok(DeviceContext {
+            owner,
+            gpu,
+            device_share: share,
+            lock: DispatchLock::new(),
+            handles,
+            id: DeviceContextId::new_unique(),
+        })
     }
 
     /// Joins the device, a new one if it has no contexts yet.
@@ -174,17 +180,6 @@ fn find_device(devices: &mut [Option<DeviceEntry>], device: u64) -> Option<&mut 
         .iter_mut()
         .flatten()
         .find(|there| there.device.handles.device == device && !there.device.is_lost.load(Acquire))
-}
-
-impl<P: Send + Sync, E: Copy + Send + Sync> DeviceShare<P, E> {
-    /// Marks the device as lost: its driver is not called any more, and no context joins it.
-    pub(super) fn lose(&self) {
-        self.state.device.is_lost.store(true, Release);
-    }
-
-    pub(super) const fn contexts(&self) -> &DeviceContexts<P, E> {
-        &self.contexts
-    }
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> Drop for DeviceShare<P, E> {

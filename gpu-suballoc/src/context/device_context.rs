@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use alloc_core::{ContextHandle, Rejected};
 
-use super::contexts::{DeviceContexts, DeviceShare, DeviceState};
+use super::contexts::{DeviceShare, DeviceState};
 use super::dispatch_lock::DispatchLock;
 use super::error::ContextError;
 use super::handles::VulkanHandles;
@@ -23,7 +23,7 @@ pub type ContextAllocator<D> = GpuAllocator<LossAwareDevice<D>, ContextHandle>;
 pub struct DeviceContextId(u64);
 
 impl DeviceContextId {
-    fn new_unique() -> Self {
+    pub(super) fn new_unique() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NEXT.fetch_add(1, Relaxed))
     }
@@ -48,31 +48,15 @@ impl DeviceContextId {
 /// queues. Dropping it releases the same things in the same order; regions in use then stay allocated until the device is destroyed.
 pub struct DeviceContext<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
     // In the order of dropping: shader modules, then regions and blocks, then the share of the device.
-    owner: CacheOwner<P, E>,
-    gpu: ContextAllocator<D>,
-    device_share: DeviceShare<P, E>,
-    lock: DispatchLock,
-    handles: VulkanHandles,
-    id: DeviceContextId,
+    pub(super) owner: CacheOwner<P, E>,
+    pub(super) gpu: ContextAllocator<D>,
+    pub(super) device_share: DeviceShare<P, E>,
+    pub(super) lock: DispatchLock,
+    pub(super) handles: VulkanHandles,
+    pub(super) id: DeviceContextId,
 }
 
 impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P, E> {
-    pub(super) fn new(
-        handles: VulkanHandles,
-        owner: CacheOwner<P, E>,
-        gpu: ContextAllocator<D>,
-        device_share: DeviceShare<P, E>,
-    ) -> Self {
-        Self {
-            owner,
-            gpu,
-            device_share,
-            lock: DispatchLock::new(),
-            handles,
-            id: DeviceContextId::new_unique(),
-        }
-    }
-
     /// Acquires the same context again: checks that these are its handles. Loads and allocates nothing.
     ///
     /// # Errors
@@ -85,12 +69,6 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
     #[must_use]
     pub const fn id(&self) -> DeviceContextId {
         self.id
-    }
-
-    /// Its handles.
-    #[must_use]
-    pub const fn handles(&self) -> VulkanHandles {
-        self.handles
     }
 
     /// Its allocator.
@@ -117,12 +95,6 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
         &self.device_share.state
     }
 
-    /// The value that it was acquired from.
-    #[must_use]
-    pub const fn contexts(&self) -> &DeviceContexts<P, E> {
-        self.device_share.contexts()
-    }
-
     /// Runs one dispatch at a time, under a lock that is released when `run` returns or unwinds.
     ///
     /// Threads that dispatch on several contexts must do so in one order, as with any locks.
@@ -143,8 +115,8 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
     /// not wait for calls of other threads: the application must, before it destroys the device. Releasing the contexts then frees only
     /// host memory. A context that is acquired with the same handle later is on another device.
     pub fn device_lost(&self) {
-        self.device_share.lose();
-        self.contexts().cache().release_device(self.owner.device());
+        self.device_share.state.lose();
+        self.owner.cache().release_device(self.owner.device());
     }
 
     /// Frees everything: shader modules of this owner, then regions and blocks, then the bookkeeping. Does not wait: the device must have
@@ -162,7 +134,7 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
     pub fn release(self) -> Result<ReleaseReport, Rejected<Self, ContextOutstanding>> {
         let mut context = self;
         if context.device_share.state.is_lost() {
-            return Ok(context.end().released);
+            return Ok(context.release_forced().released);
         }
         let outstanding = context.outstanding();
         if outstanding.is_any() {
@@ -184,7 +156,13 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
     /// As [`release`](Self::release), but frees regions with their buffers, images and memory, and removes referenced shaders from the cache: they
     /// are destroyed with their last reference, which must be before the device is destroyed.
     pub fn release_forced(self) -> ForcedRelease {
-        self.end()
+        let mut context = self;
+        let outstanding = context.outstanding();
+        let shaders = context.owner.release();
+        ForcedRelease {
+            released: release_parts(context.gpu, context.device_share, shaders),
+            outstanding,
+        }
     }
 
     /// Counts what prevents a release, after freeing the kept buffers.
@@ -195,16 +173,6 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
             wrapped: left.wrapped,
             crops: left.crops,
             shaders: self.owner.in_use(),
-        }
-    }
-
-    fn end(self) -> ForcedRelease {
-        let mut context = self;
-        let outstanding = context.outstanding();
-        let shaders = context.owner.release();
-        ForcedRelease {
-            released: release_parts(context.gpu, context.device_share, shaders),
-            outstanding,
         }
     }
 }

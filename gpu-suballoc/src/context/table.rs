@@ -1,5 +1,6 @@
 //! Contexts by number, for C and for tables: a number that was released is an error, never another context.
 
+use core::cell::Cell;
 use core::ffi::c_void;
 use core::fmt;
 
@@ -11,6 +12,7 @@ use super::handles::VulkanHandles;
 use super::loss_aware_device::ContextDevice;
 use super::register::ContextRegister;
 use super::release::ReleaseReport;
+use crate::on_drop::OnDrop;
 use crate::shared_box::SharedBox;
 
 /// A table of contexts by [`DeviceContextId`], and the handlers that choose the context of a dispatch.
@@ -108,29 +110,24 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
         let Some(id) = id else { return Ok(None) };
         handles.check()?;
         let closed = self.register.close(id, |context| context.is_only())?;
-        let mut leaving = ReleaseGuard {
-            register: &self.register,
-            id,
-            refused: None,
-        };
+        // A refused context returns to the table. Without one, as where a destructor of a shader unwinds, the number goes.
+        let refused = Cell::new(None);
+        let _settle = OnDrop(|| self.register.settle(id, refused.take()));
         if let Err(error) = closed.acquire_again(handles) {
-            leaving.refused = Some(closed);
+            refused.set(Some(closed));
             return Err(error);
         }
         let (context, place) = match closed.into_parts() {
             Ok(parts) => parts,
             Err(shared) => {
-                leaving.refused = Some(shared);
+                refused.set(Some(shared));
                 return Err(ContextError::InUse);
             }
         };
-        match context.release() {
-            Ok(released) => Ok(Some(released)),
-            Err(refused) => {
-                leaving.refused = Some(place.fill(refused.value));
-                Err(ContextError::Outstanding(refused.error))
-            }
-        }
+        context.release().map(Some).map_err(|outstanding| {
+            refused.set(Some(place.fill(outstanding.value)));
+            ContextError::Outstanding(outstanding.error)
+        })
     }
 
     /// Sets the context of dispatches without handlers. Returns the former one.
@@ -169,58 +166,18 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
         run: impl FnOnce(Option<&DeviceContext<D, P, E>>) -> R,
     ) -> Result<R, ContextError> {
         let (handlers, default) = self.register.begin();
-        let _dispatch = DispatchGuard(&self.register);
+        let _end = OnDrop(|| self.register.end());
         let id = match handlers {
             Some(handlers) => (handlers.acquire_context)(user, create)?,
             None => default,
         };
         // Called before the dispatch ends, also where `run` unwinds.
-        let _release = handlers.map(|handlers| HandlerGuard {
-            release: handlers.release_context,
-            user,
-            id,
-        });
+        let _release = handlers.map(|of| OnDrop(move || (of.release_context)(user, id)));
         match id {
             Some(id) => self.with(id, |context| context.dispatch(|context| run(Some(context))))?,
             None if create => Err(ContextError::NoContext),
             None => Ok(run(None)),
         }
-    }
-}
-
-/// A context that is being released. Dropping it returns the refused context to the table; without one, as where a destructor of
-/// a shader unwinds, the number goes.
-struct ReleaseGuard<'t, D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
-    register: &'t Register<D, P, E>,
-    id: DeviceContextId,
-    refused: Option<Shared<D, P, E>>,
-}
-
-impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> Drop for ReleaseGuard<'_, D, P, E> {
-    fn drop(&mut self) {
-        self.register.settle(self.id, self.refused.take());
-    }
-}
-
-/// A counted dispatch, until dropped.
-struct DispatchGuard<'t, C: Clone>(&'t ContextRegister<C, ContextHandlers>);
-
-impl<C: Clone> Drop for DispatchGuard<'_, C> {
-    fn drop(&mut self) {
-        self.0.end();
-    }
-}
-
-/// Calls the release handler when it is dropped.
-struct HandlerGuard {
-    release: ReleaseContext,
-    user: *mut c_void,
-    id: Option<DeviceContextId>,
-}
-
-impl Drop for HandlerGuard {
-    fn drop(&mut self) {
-        (self.release)(self.user, self.id);
     }
 }
 

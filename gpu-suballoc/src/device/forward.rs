@@ -2,98 +2,70 @@
 
 use super::*;
 
-/// Implements [`DeviceMemory`] for a type. `$live` is the device, or `None` after its loss: then allocating and creating are
-/// [`DeviceError::DeviceLost`], and freeing and destroying do nothing.
+/// Forwards calls to `$live`; without it a call of the first list is [`DeviceError::DeviceLost`], and one of the second does nothing.
+macro_rules! forward_calls {
+    (
+        $this:ident, $live:expr;
+        calls { $($call:ident($($name:ident: $type:ty),*) -> $ok:ty;)* }
+        ends { $($end:ident($handle:ident: $of:ty);)* }
+    ) => {
+        $(
+            unsafe fn $call(&$this, $($name: $type),*) -> Result<$ok, DeviceError> {
+                // SAFETY: the caller's promise.
+                unsafe { $live.ok_or(DeviceError::DeviceLost)?.$call($($name),*) }
+            }
+        )*
+        $(
+            unsafe fn $end(&$this, $handle: $of) {
+                if let Some(device) = $live {
+                    // SAFETY: the caller's promise.
+                    unsafe { device.$end($handle) }
+                }
+            }
+        )*
+    };
+}
+pub(crate) use forward_calls;
+
+/// Implements [`DeviceMemory`] for a type. `$live` is the device, or `None` after its loss.
 macro_rules! forward_device_memory {
     ([$($bounds:tt)*] $type:ty, $this:ident => $device:expr, $live:expr) => {
         // SAFETY: every method is that of one device, which is the same at every call, or calls nothing and allocates nothing.
         unsafe impl<$($bounds)*> DeviceMemory for $type {
+            $crate::device::forward_calls! {
+                $this, $live;
+                calls {
+                    allocate(request: &MemoryRequest) -> MemoryHandle;
+                    map(memory: MemoryHandle, offset: u64, size: u64) -> NonNull<u8>;
+                    flush(ranges: &[MappedRange]) -> ();
+                    invalidate(ranges: &[MappedRange]) -> ();
+                    create_buffer(info: &BufferInfo) -> BufferHandle;
+                    bind_buffer(buffer: BufferHandle, memory: MemoryHandle, offset: u64) -> ();
+                    create_image(info: &ImageInfo) -> ImageHandle;
+                    bind_image(image: ImageHandle, memory: MemoryHandle, offset: u64) -> ();
+                }
+                ends {
+                    free(memory: MemoryHandle);
+                    unmap(memory: MemoryHandle);
+                    destroy_buffer(buffer: BufferHandle);
+                    destroy_image(image: ImageHandle);
+                }
+            }
             fn properties(&$this) -> DeviceProperties<'_> {
                 $device.properties()
             }
-            unsafe fn allocate(&$this, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
-                // SAFETY: the caller's promise, here and below.
-                unsafe { $live.ok_or(DeviceError::DeviceLost)?.allocate(request) }
-            }
-            unsafe fn free(&$this, memory: MemoryHandle) {
-                if let Some(device) = $live {
-                    // SAFETY: as above.
-                    unsafe { device.free(memory) }
-                }
-            }
-            unsafe fn map(
-                &$this,
-                memory: MemoryHandle,
-                offset: u64,
-                size: u64,
-            ) -> Result<NonNull<u8>, DeviceError> {
-                // SAFETY: as above.
-                unsafe { $live.ok_or(DeviceError::DeviceLost)?.map(memory, offset, size) }
-            }
-            unsafe fn unmap(&$this, memory: MemoryHandle) {
-                if let Some(device) = $live {
-                    // SAFETY: as above.
-                    unsafe { device.unmap(memory) }
-                }
-            }
-            unsafe fn flush(&$this, ranges: &[MappedRange]) -> Result<(), DeviceError> {
-                // SAFETY: as above.
-                unsafe { $live.ok_or(DeviceError::DeviceLost)?.flush(ranges) }
-            }
-            unsafe fn invalidate(&$this, ranges: &[MappedRange]) -> Result<(), DeviceError> {
-                // SAFETY: as above.
-                unsafe { $live.ok_or(DeviceError::DeviceLost)?.invalidate(ranges) }
-            }
-            unsafe fn create_buffer(&$this, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
-                // SAFETY: as above.
-                unsafe { $live.ok_or(DeviceError::DeviceLost)?.create_buffer(info) }
-            }
-            unsafe fn destroy_buffer(&$this, buffer: BufferHandle) {
-                if let Some(device) = $live {
-                    // SAFETY: as above.
-                    unsafe { device.destroy_buffer(buffer) }
-                }
-            }
+            // A resource whose device was lost since its creation cannot be bound.
             unsafe fn buffer_requirements(&$this, buffer: BufferHandle) -> ResourceRequirements {
-                // A resource whose device was lost since its creation cannot be bound.
                 $live.map_or(ResourceRequirements::new(1, 1), |device| {
-                    // SAFETY: as above.
+                    // SAFETY: the caller's promise, here and below.
                     unsafe { device.buffer_requirements(buffer) }
                 })
-            }
-            unsafe fn bind_buffer(
-                &$this,
-                buffer: BufferHandle,
-                memory: MemoryHandle,
-                offset: u64,
-            ) -> Result<(), DeviceError> {
-                // SAFETY: as above.
-                unsafe { $live.ok_or(DeviceError::DeviceLost)?.bind_buffer(buffer, memory, offset) }
-            }
-            unsafe fn create_image(&$this, info: &ImageInfo) -> Result<ImageHandle, DeviceError> {
-                // SAFETY: as above.
-                unsafe { $live.ok_or(DeviceError::DeviceLost)?.create_image(info) }
-            }
-            unsafe fn destroy_image(&$this, image: ImageHandle) {
-                if let Some(device) = $live {
-                    // SAFETY: as above.
-                    unsafe { device.destroy_image(image) }
-                }
             }
             unsafe fn image_requirements(&$this, image: ImageHandle) -> ResourceRequirements {
                 $live.map_or(ResourceRequirements::new(1, 1), |device| {
                     // SAFETY: as above.
                     unsafe { device.image_requirements(image) }
                 })
-            }
-            unsafe fn bind_image(
-                &$this,
-                image: ImageHandle,
-                memory: MemoryHandle,
-                offset: u64,
-            ) -> Result<(), DeviceError> {
-                // SAFETY: as above.
-                unsafe { $live.ok_or(DeviceError::DeviceLost)?.bind_image(image, memory, offset) }
             }
             unsafe fn buffer_address(&$this, buffer: BufferHandle) -> Option<NonZeroU64> {
                 // SAFETY: as above.

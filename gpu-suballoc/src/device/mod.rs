@@ -13,7 +13,7 @@ mod request;
 mod resource;
 
 pub use error::DeviceError;
-pub(crate) use forward::forward_device_memory;
+pub(crate) use forward::{forward_calls, forward_device_memory};
 pub use handle::{BufferHandle, ImageHandle, MemoryHandle};
 pub use properties::{
     DeviceFeatures, DeviceLimits, DeviceProperties, HeapBudget, HeapFlags, MAX_MEMORY_HEAPS,

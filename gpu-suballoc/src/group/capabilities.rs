@@ -118,12 +118,6 @@ impl CapabilityFlags {
         .union(Self::SHARED_VIRTUAL_ADDRESS)
         .union(Self::PEER_ACCESS_NEEDS_GRANT)
         .union(Self::ISOLATED);
-
-    /// The bits, lowest first as listed.
-    #[must_use]
-    pub const fn bits(self) -> u16 {
-        self.0
-    }
 }
 
 flags! {
@@ -149,12 +143,6 @@ flags! {
 }
 
 impl HandleTypes {
-    /// The bits, lowest first as listed.
-    #[must_use]
-    pub const fn bits(self) -> u8 {
-        self.0
-    }
-
     /// Handles that mean nothing to another device or driver.
     pub(super) const OPAQUE: Self = Self::OPAQUE_FD.union(Self::OPAQUE_WIN32);
 }

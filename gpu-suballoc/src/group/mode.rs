@@ -6,16 +6,15 @@ use core::fmt;
 
 /// How a device uses a semaphore or a buffer of another one. The smaller, the better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
 pub enum UseMode {
     /// As its own: the same handle works.
-    Native = 0,
+    Native,
     /// After the owner exported it and the user imported it.
-    Import = 1,
+    Import,
     /// Only through the host: a copy of the bytes, a wait by a thread.
-    Copy = 2,
+    Copy,
     /// Not at all.
-    None = 3,
+    None,
 }
 
 impl UseMode {
@@ -28,25 +27,24 @@ impl UseMode {
 
 /// The link between two devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
 pub enum LinkClass {
     /// One piece of hardware.
-    SameDevice = 0,
+    SameDevice,
     /// A link of their own: NVLink, xGMI.
-    PeerLink = 1,
+    PeerLink,
     /// PCI Express, below one root port or switch.
-    PcieSameRoot = 2,
+    PcieSameRoot,
     /// PCI Express, through the host bridges of one machine.
-    PcieCrossRoot = 3,
+    PcieCrossRoot,
     /// Only through host memory.
-    HostStaged = 4,
+    HostStaged,
     /// A network between machines.
-    Fabric = 5,
+    Fabric,
     /// Any other link.
-    Other = 6,
+    Other,
     /// Not known: Vulkan does not report links, and none is guessed.
     #[default]
-    Unknown = 7,
+    Unknown,
 }
 
 impl fmt::Display for UseMode {

@@ -5,10 +5,8 @@ use std::vec::Vec;
 
 use alloc_core::FromGlobalAlloc;
 
-use super::memory_map::{MemoryMap, MemoryMapCapacity};
-use super::view::{
-    BlockContent, BlockView, CropView, RangePlacement, RangeUse, RangeView, RegionResource,
-};
+use super::memory_map::MemoryMap;
+use super::view::{BlockContent, BlockView, RangePlacement, RangeUse, RangeView, RegionResource};
 use crate::id::RegionId;
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
@@ -83,27 +81,22 @@ impl BlockFixture {
 
 pub(super) fn picture(
     blocks: impl IntoIterator<Item = BlockFixture>,
-    crops: impl IntoIterator<Item = CropView>,
+    crops: impl IntoIterator<Item = RangeView>,
 ) -> MemoryMap<'static> {
     let mut picture = MemoryMap::new_in(&SYSTEM);
-    picture
-        .reserve(MemoryMapCapacity {
-            blocks: 64,
-            ranges: 1024,
-            crops: 64,
-            names: 16 << 10,
-        })
-        .expect("memory");
+    picture.grow(1024).expect("memory");
     for built in blocks {
-        assert!(picture.put_block(built.view));
+        picture.put_block(built.view);
         for (range, name) in built.ranges {
-            let name = picture.put_name(&name).expect("room");
-            assert!(picture.put_range(RangeView { name, ..range }));
+            let name = picture.put_name(&name).expect("memory");
+            picture.put_range(RangeView { name, ..range });
         }
     }
-    crops
-        .into_iter()
-        .for_each(|crop| assert!(picture.put_crop(crop, "a crop")));
+    for crop in crops {
+        let name = picture.put_name("a crop").expect("memory");
+        picture.crops.put(RangeView { name, ..crop });
+    }
+    assert!(picture.is_whole());
     picture
 }
 
@@ -121,14 +114,14 @@ pub(super) fn shared_and_wrapped(change: impl FnOnce(&mut RangeView)) -> MemoryM
         .free(512)
         .with(1, 1024, change)
         .spent(256);
-    let crop = CropView {
-        id: id(90),
-        root: id(1),
-        offset: 12,
-        size: 100,
-        tag: 0,
-        site: 0,
-        name: (0, 0),
-    };
-    picture([shared, wrapped(6, 0, 64)], [crop])
+    picture([shared, wrapped(6, 0, 64)], [crop()])
+}
+
+/// Of region 1.
+pub(super) fn crop() -> RangeView {
+    RangeView {
+        id: Some(id(90)),
+        root: Some(id(1)),
+        ..RangeView::unowned(12, 100, RangeUse::Region, RangePlacement::General)
+    }
 }

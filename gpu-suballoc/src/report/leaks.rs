@@ -5,106 +5,77 @@
 use core::fmt;
 
 use super::memory_map::MemoryMap;
-use super::view::{RangePlacement, RangeUse, RegionResource};
+use super::view::{RangePlacement, RangeUse, RangeView, RegionResource};
 use crate::id::RegionId;
 
-/// A live region, wrapped buffer or crop.
+/// A live region, wrapped buffer or crop. As text a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RegionLeak<'p> {
+pub struct RegionLeak<'m> {
     /// Its id.
     pub id: RegionId,
-    /// Its kind.
-    pub kind: RegionLeakKind,
-    /// The resource in it; `Unknown` for a crop.
-    pub resource: RegionResource,
-    /// The root of a crop.
-    pub root: Option<RegionId>,
+    /// Its name.
+    pub name: Option<&'m str>,
     /// Its `VkDeviceMemory`; 0 for wrapped buffers and crops.
     pub memory: u64,
-    /// Bytes from the start of the memory, of the application's buffer, or of the root of a crop.
-    pub offset: u64,
-    /// Requested bytes.
-    pub size: u64,
-    /// Its name.
-    pub name: Option<&'p str>,
-    /// The user's tag, or 0.
-    pub tag: u64,
-    /// The user's number of the call site, or 0.
-    pub site: u64,
-}
-
-/// The kind of a leak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RegionLeakKind {
-    /// A region of the allocator's memory.
-    Owned,
-    /// A wrapped buffer.
-    Wrapped,
-    /// A crop.
-    Crop,
+    /// Its place in the map.
+    pub range: &'m RangeView,
 }
 
 impl MemoryMap<'_> {
-    /// All live regions as a list of leaks: owned regions, wrapped ones, crops.
+    /// All live regions: owned ones, wrapped ones, crops.
     pub fn leaks(&self) -> impl Iterator<Item = RegionLeak<'_>> {
-        let ranges = self
+        let regions = self
             .blocks_with_ranges()
-            .flat_map(|(block, ranges)| ranges.iter().map(move |range| (block, range)))
-            .filter(|(_, range)| range.range_use == RangeUse::Region);
-        let regions = ranges.filter_map(|(block, range)| {
-            Some(RegionLeak {
-                id: range.id?,
-                kind: if range.placement == RangePlacement::Wrapped {
-                    RegionLeakKind::Wrapped
-                } else {
-                    RegionLeakKind::Owned
-                },
-                resource: range.resource,
-                root: None,
-                memory: block.memory,
-                offset: range.offset,
-                size: range.size.saturating_sub(range.padding),
-                name: self.name(range),
-                tag: range.tag,
-                site: range.site,
+            .flat_map(|(block, ranges)| ranges.iter().map(move |range| (block.memory, range)));
+        let crops = self.crops().iter().map(|crop| (0, crop));
+        regions
+            .chain(crops)
+            .filter(|(_, range)| range.range_use == RangeUse::Region)
+            .filter_map(|(memory, range)| {
+                let name = self.name(range);
+                Some(RegionLeak {
+                    id: range.id?,
+                    name,
+                    memory,
+                    range,
+                })
             })
-        });
-        let crops = self.crops().iter().map(|crop| RegionLeak {
-            id: crop.id,
-            kind: RegionLeakKind::Crop,
-            resource: RegionResource::Unknown,
-            root: Some(crop.root),
-            memory: 0,
-            offset: crop.offset,
-            size: crop.size,
-            name: self.crop_name(crop),
-            tag: crop.tag,
-            site: crop.site,
-        });
-        regions.chain(crops)
+    }
+}
+
+impl RegionLeak<'_> {
+    /// Requested bytes.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.range.size.saturating_sub(self.range.padding)
     }
 }
 
 impl fmt::Display for RegionLeak<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match (self.kind, self.resource) {
-            (RegionLeakKind::Crop, _) => "crop",
+        let RangeView {
+            offset,
+            resource,
+            root,
+            placement,
+            tag,
+            site,
+            ..
+        } = *self.range;
+        let what = match (root, resource) {
+            (Some(_), _) => "crop",
             (_, RegionResource::Unknown) => "region",
+            (_, RegionResource::Buffer) if placement == RangePlacement::Wrapped => "wrapped buffer",
             (_, RegionResource::Buffer) => "buffer",
             (_, RegionResource::ImageLinear | RegionResource::ImageOptimal) => "image",
         };
-        let wrapped = if self.kind == RegionLeakKind::Wrapped {
-            "wrapped "
-        } else {
-            ""
-        };
         write!(
             f,
-            "{wrapped}{what} {} of {} bytes at offset {:#x}",
-            self.id, self.size, self.offset
+            "{what} {} of {} bytes at offset {offset:#x}",
+            self.id,
+            self.size()
         )?;
-        if let Some(root) = self.root {
+        if let Some(root) = root {
             write!(f, " of {root}")?;
         }
         if self.memory != 0 {
@@ -113,11 +84,11 @@ impl fmt::Display for RegionLeak<'_> {
         if let Some(name) = self.name {
             write!(f, ", {name:?}")?;
         }
-        if self.tag != 0 {
-            write!(f, ", tag {:#x}", self.tag)?;
+        if tag != 0 {
+            write!(f, ", tag {tag:#x}")?;
         }
-        if self.site != 0 {
-            write!(f, ", taken at site {}", self.site)?;
+        if site != 0 {
+            write!(f, ", taken at site {site}")?;
         }
         Ok(())
     }

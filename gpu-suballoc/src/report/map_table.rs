@@ -27,6 +27,13 @@ impl fmt::Display for MemoryMap<'_> {
 }
 
 fn write_title(f: &mut fmt::Formatter<'_>, block: &BlockView, ranges: &[RangeView]) -> fmt::Result {
+    if let Some(memory_type) = block.memory_type {
+        write!(
+            f,
+            "block {} of pool {}, memory type {memory_type}, ",
+            block.block, block.pool
+        )?;
+    }
     let content = match block.content {
         BlockContent::Linear => "buffers and linear images",
         BlockContent::Optimal => "optimal images",
@@ -34,40 +41,24 @@ fn write_title(f: &mut fmt::Formatter<'_>, block: &BlockView, ranges: &[RangeVie
         BlockContent::Dedicated => "dedicated",
         BlockContent::Wrapped => "wrapped",
     };
-    match block.memory_type {
-        Some(memory_type) => write!(
-            f,
-            "block {} of pool {}, memory type {memory_type}, {content}",
-            block.block, block.pool
-        )?,
-        None => write!(f, "{content}")?,
-    }
-    let regions = ranges
-        .iter()
-        .filter(|range| range.range_use == RangeUse::Region)
-        .count();
-    let free = ranges
-        .iter()
-        .filter(|range| range.range_use != RangeUse::Region)
-        .fold(0_u64, |sum, range| sum.saturating_add(range.size));
-    let plural = if regions == 1 { "" } else { "s" };
-    write!(
+    let is_region = |range: &&RangeView| range.range_use == RangeUse::Region;
+    let regions = ranges.iter().filter(is_region);
+    let free = regions
+        .clone()
+        .fold(block.size, |free, region| free.saturating_sub(region.size));
+    let count = regions.count();
+    writeln!(
         f,
-        ": {}, {regions} region{plural}, {} in none",
+        "{content}: {}, {count} region{}, {} in none{}",
         ByteCount(block.size),
-        ByteCount(free)
-    )?;
-    writeln!(f, "{}", if block.maps > 0 { ", mapped" } else { "" })
+        if count == 1 { "" } else { "s" },
+        ByteCount(free),
+        if block.maps > 0 { ", mapped" } else { "" }
+    )
 }
 
 impl MemoryMap<'_> {
     fn write_range(&self, f: &mut fmt::Formatter<'_>, range: &RangeView) -> fmt::Result {
-        write!(f, "  {:#010x}{:>10}  ", range.offset, ByteCount(range.size))?;
-        let placement = match range.placement {
-            RangePlacement::General => "",
-            RangePlacement::Linear => " of a stack or ring",
-            RangePlacement::Dedicated | RangePlacement::Wrapped => "",
-        };
         let what = match (range.range_use, range.resource) {
             (RangeUse::Free, _) => "free",
             (RangeUse::Spent, _) => "spent",
@@ -77,13 +68,16 @@ impl MemoryMap<'_> {
             (RangeUse::Region, RegionResource::ImageLinear) => "linear image",
             (RangeUse::Region, RegionResource::ImageOptimal) => "optimal image",
         };
-        write!(f, "{what}{placement}")?;
-        if let Some(id) = range.id {
-            write!(f, " {id}")?;
+        write!(
+            f,
+            "  {:#010x}{:>10}  {what}",
+            range.offset,
+            ByteCount(range.size)
+        )?;
+        if range.placement == RangePlacement::Linear {
+            f.write_str(" of a stack or ring")?;
         }
-        if let Some(name) = self.name(range) {
-            write!(f, " {name:?}")?;
-        }
+        self.write_id(f, range)?;
         if range.padding > 0 {
             write!(f, ", {} of it padding", ByteCount(range.padding))?;
         }
@@ -91,17 +85,22 @@ impl MemoryMap<'_> {
         for crop in range.id.into_iter().flat_map(|id| self.crops_of(id)) {
             write!(
                 f,
-                "    +{:#08x}{:>10}  crop {}",
+                "    +{:#08x}{:>10}  crop",
                 crop.offset,
-                ByteCount(crop.size),
-                crop.id
+                ByteCount(crop.size)
             )?;
-            match self.crop_name(crop) {
-                Some(name) => writeln!(f, " {name:?}")?,
-                None => writeln!(f)?,
-            }
+            self.write_id(f, crop)?;
+            writeln!(f)?;
         }
         Ok(())
+    }
+
+    fn write_id(&self, f: &mut fmt::Formatter<'_>, range: &RangeView) -> fmt::Result {
+        if let Some(id) = range.id {
+            write!(f, " {id}")?;
+        }
+        self.name(range)
+            .map_or(Ok(()), |name| write!(f, " {name:?}"))
     }
 }
 

@@ -1,22 +1,27 @@
-//! Reports of an allocator: totals, a memory map, leaks, overwritten margins, and JSON.
+//! Reports of an allocator: totals, a memory map as text and as VMA's JSON, leaks, overwritten margins.
+//!
+//! ```text
+//!   pools, region_metadata -> totals     running counts
+//!                         '-> capture -> memory_map -> map_table   text
+//!                                             |-> vma_json         vmaBuildStatsString's keys
+//!                                             |-> leaks            a line a region
+//!                                             '-> corruption       whose margins are overwritten
+//! ```
 
 mod capture;
 mod corruption;
 mod leaks;
 mod map_table;
 mod memory_map;
-mod stats;
-mod stats_table;
+mod totals;
 mod view;
 mod vma_json;
 
 pub use corruption::CorruptedMargin;
-pub use leaks::{RegionLeak, RegionLeakKind};
+pub use leaks::RegionLeak;
 pub use memory_map::MemoryMap;
-pub use stats::{GpuStats, MemoryTotals};
-pub use view::{
-    BlockContent, BlockView, CropView, RangePlacement, RangeUse, RangeView, RegionResource,
-};
+pub use totals::{GpuStats, MemoryTotals};
+pub use view::{BlockContent, BlockView, RangePlacement, RangeUse, RangeView, RegionResource};
 
 #[cfg(test)]
 mod block_fixture;

@@ -60,7 +60,7 @@ pub enum RangeUse {
     Spent,
     /// In the reuse cache, with its buffer.
     Reusable,
-    /// A region.
+    /// A region, a wrapped buffer or a crop.
     Region,
 }
 
@@ -81,10 +81,10 @@ pub enum RegionResource {
     ImageOptimal,
 }
 
-/// A range of a block.
+/// A range of a block, or a crop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeView {
-    /// Its start, in bytes from the block's start.
+    /// Its start, in bytes from the block's start; of a crop from the start of its root.
     pub offset: u64,
     /// Bytes, padding included.
     pub size: u64,
@@ -98,6 +98,8 @@ pub struct RangeView {
     pub resource: RegionResource,
     /// The region, if it is one.
     pub id: Option<RegionId>,
+    /// The root of a crop.
+    pub root: Option<RegionId>,
     /// The required alignment in bytes; 0 if it is not known.
     pub alignment: u64,
     /// The `Vk..UsageFlags` of its resource; 0 if they are not known.
@@ -132,6 +134,7 @@ impl RangeView {
             placement,
             resource: RegionResource::Unknown,
             id: None,
+            root: None,
             alignment: 0,
             usage: 0,
             tag: 0,
@@ -142,22 +145,4 @@ impl RangeView {
             at: None,
         }
     }
-}
-
-/// A crop, in its root.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CropView {
-    /// The crop.
-    pub id: RegionId,
-    /// Its root.
-    pub root: RegionId,
-    /// Its start, in bytes from the root's start.
-    pub offset: u64,
-    /// Bytes.
-    pub size: u64,
-    /// The user's tag.
-    pub tag: u64,
-    /// The call site of the request, or 0.
-    pub site: u64,
-    pub(crate) name: (u32, u32),
 }

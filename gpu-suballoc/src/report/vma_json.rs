@@ -8,30 +8,51 @@
 
 use core::fmt::{self, Display, Write};
 
+use alloc_core::HostAllocator;
 use alloc_core::support::Json;
 
 use super::memory_map::MemoryMap;
-use super::stats::GpuStats;
+use super::totals::GpuStats;
 use super::view::{BlockContent, BlockView, RangePlacement, RangeUse, RangeView, RegionResource};
-use crate::device::{DeviceProperties, HeapBudget};
+use crate::allocator::GpuAllocator;
+use crate::device::{DeviceMemory, DeviceProperties, HeapBudget};
 use crate::memory_type::MemoryType;
 
+impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
+    /// Writes a memory map as JSON with the keys of `vmaBuildStatsString` into `sink`. Allocates nothing.
+    ///
+    /// # Errors
+    /// An error of the sink.
+    pub fn write_json(&self, map: &MemoryMap<'_>, sink: &mut dyn Write) -> fmt::Result {
+        let budget = |index| {
+            let heap = self.pools.heap(index);
+            HeapBudget {
+                usage: heap.usage,
+                budget: heap.budget,
+            }
+        };
+        let head = DumpContext {
+            properties: self.device().properties(),
+            budget: &budget,
+            stats: &self.stats(),
+            preferred: &|pool| self.pools.totals(pool).map(|totals| totals.preferred_block),
+        };
+        map.write_vma_json(&head, sink)
+    }
+}
+
 /// The figures around the blocks.
-pub(crate) struct DumpContext<'a> {
-    pub(crate) properties: DeviceProperties<'a>,
-    /// By heap; the allocator's estimate if the device reports none.
-    pub(crate) budgets: &'a [HeapBudget],
-    pub(crate) stats: &'a GpuStats,
+struct DumpContext<'a> {
+    properties: DeviceProperties<'a>,
+    /// Of a heap; the allocator's estimate if the device reports none.
+    budget: &'a dyn Fn(u32) -> HeapBudget,
+    stats: &'a GpuStats,
     /// The size of a pool's next block, by the pool's number; `None` if there is no such pool.
-    pub(crate) preferred: &'a dyn Fn(u16) -> Option<u64>,
+    preferred: &'a dyn Fn(u16) -> Option<u64>,
 }
 
 impl MemoryMap<'_> {
-    pub(crate) fn write_vma_json(
-        &self,
-        head: &DumpContext<'_>,
-        sink: &mut dyn Write,
-    ) -> fmt::Result {
+    fn write_vma_json(&self, head: &DumpContext<'_>, sink: &mut dyn Write) -> fmt::Result {
         Json::new(sink).object(|json| {
             json.object_at("General", |json| general(json, head))?;
             self.figures(json, "Total", |_| true)?;
@@ -52,14 +73,9 @@ impl MemoryMap<'_> {
                     heap.flags.names().try_for_each(|name| json.text(name))
                 })?;
                 json.plain("Size", heap.size)?;
-                let budget = head
-                    .budgets
-                    .get(index as usize)
-                    .copied()
-                    .unwrap_or_default();
+                let HeapBudget { budget, usage } = (head.budget)(index);
                 json.object_at("Budget", |json| {
-                    json.plain("BudgetBytes", budget.budget)?;
-                    json.plain("UsageBytes", budget.usage)
+                    write_figures(json, &[("BudgetBytes", budget), ("UsageBytes", usage)])
                 })?;
                 self.figures(json, "Stats", of_heap)?;
                 json.object_at("MemoryPools", |json| {
@@ -146,13 +162,18 @@ impl MemoryMap<'_> {
     }
 
     fn block(&self, json: &mut Json<'_>, block: &BlockView, ranges: &[RangeView]) -> fmt::Result {
-        let figures = Figures::of(core::iter::once((block, ranges)));
-        json.plain("MapRefCount", u64::from(block.maps))?;
-        json.plain("TotalBytes", block.size)?;
-        let unused = block.size.saturating_sub(figures.allocations.bytes);
-        json.plain("UnusedBytes", unused)?;
-        json.plain("Allocations", figures.allocations.count)?;
-        json.plain("UnusedRanges", figures.unused.count)?;
+        let sums = Figures::of(core::iter::once((block, ranges)));
+        let figures = [
+            ("MapRefCount", u64::from(block.maps)),
+            ("TotalBytes", block.size),
+            (
+                "UnusedBytes",
+                block.size.saturating_sub(sums.allocations.bytes),
+            ),
+            ("Allocations", sums.allocations.count),
+            ("UnusedRanges", sums.unused.count),
+        ];
+        write_figures(json, &figures)?;
         json.list_at("Suballocations", |json| {
             for range in ranges {
                 json.object(|json| {
@@ -198,7 +219,7 @@ impl MemoryMap<'_> {
                 json.object(|json| {
                     json.plain("Offset", crop.offset)?;
                     json.plain("Size", crop.size)?;
-                    self.crop_name(crop)
+                    self.name(crop)
                         .map_or(Ok(()), |name| json.string("Name", name))
                 })?;
             }
@@ -279,39 +300,61 @@ impl Figures {
     }
 
     fn write(&self, json: &mut Json<'_>) -> fmt::Result {
-        json.plain("BlockCount", self.blocks)?;
-        json.plain("BlockBytes", self.block_bytes)?;
-        json.plain("AllocationCount", self.allocations.count)?;
-        json.plain("AllocationBytes", self.allocations.bytes)?;
-        json.plain("UnusedRangeCount", self.unused.count)?;
+        let figures = [
+            ("BlockCount", self.blocks),
+            ("BlockBytes", self.block_bytes),
+            ("AllocationCount", self.allocations.count),
+            ("AllocationBytes", self.allocations.bytes),
+            ("UnusedRangeCount", self.unused.count),
+        ];
+        write_figures(json, &figures)?;
         if let Some((least, most)) = self.allocations.range {
-            json.plain("AllocationSizeMin", least)?;
-            json.plain("AllocationSizeMax", most)?;
+            write_figures(
+                json,
+                &[("AllocationSizeMin", least), ("AllocationSizeMax", most)],
+            )?;
         }
         if let Some((least, most)) = self.unused.range {
-            json.plain("UnusedRangeSizeMin", least)?;
-            json.plain("UnusedRangeSizeMax", most)?;
+            write_figures(
+                json,
+                &[("UnusedRangeSizeMin", least), ("UnusedRangeSizeMax", most)],
+            )?;
         }
         Ok(())
     }
 }
 
 fn general(json: &mut Json<'_>, head: &DumpContext<'_>) -> fmt::Result {
-    let limits = &head.properties.limits;
+    let DeviceProperties {
+        limits,
+        heaps,
+        types,
+        ..
+    } = &head.properties;
+    let (stats, total) = (head.stats, &head.stats.total);
     json.string("API", "Vulkan")?;
-    json.plain(
-        "maxMemoryAllocationCount",
-        u64::from(limits.max_memory_allocation_count),
-    )?;
-    json.plain("bufferImageGranularity", limits.buffer_image_granularity)?;
-    json.plain("nonCoherentAtomSize", limits.non_coherent_atom_size)?;
-    json.plain("memoryHeapCount", head.properties.heaps.len() as u64)?;
-    json.plain("memoryTypeCount", head.properties.types.len() as u64)?;
-    json.plain("HostBytes", head.stats.host_bytes)?;
-    json.plain("EmptyBytes", head.stats.total.empty_bytes)?;
-    json.plain("LargestFreeBytes", head.stats.total.largest_free_bound)?;
-    json.plain("MovingBytes", head.stats.total.moving_bytes)?;
-    json.plain("PeakBlockBytes", head.stats.peak_block_bytes)
+    let figures = [
+        (
+            "maxMemoryAllocationCount",
+            u64::from(limits.max_memory_allocation_count),
+        ),
+        ("bufferImageGranularity", limits.buffer_image_granularity),
+        ("nonCoherentAtomSize", limits.non_coherent_atom_size),
+        ("memoryHeapCount", heaps.len() as u64),
+        ("memoryTypeCount", types.len() as u64),
+        ("HostBytes", stats.host_bytes),
+        ("EmptyBytes", total.empty_bytes),
+        ("LargestFreeBytes", total.largest_free_bound),
+        ("MovingBytes", total.moving_bytes),
+        ("PeakBlockBytes", stats.peak_block_bytes),
+    ];
+    write_figures(json, &figures)
+}
+
+fn write_figures(json: &mut Json<'_>, figures: &[(&str, u64)]) -> fmt::Result {
+    figures
+        .iter()
+        .try_for_each(|(key, figure)| json.plain(key, *figure))
 }
 
 fn type_of<'a>(head: &DumpContext<'a>, block: &BlockView) -> Option<&'a MemoryType> {
@@ -357,8 +400,8 @@ impl Display for Pointer {
 mod tests {
     use std::string::String;
 
-    use super::super::block_fixture::{block, id, picture, wrapped};
-    use super::super::view::CropView;
+    use super::super::block_fixture::{block, crop, picture, wrapped};
+    use super::super::totals::MemoryTotals;
     use super::*;
     use crate::device::{DeviceFeatures, DeviceLimits, HeapFlags, MemoryHeap};
     use crate::property_flags::PropertyFlags;
@@ -386,28 +429,28 @@ mod tests {
             limits,
             features,
         };
-        let budgets = [
-            HeapBudget {
-                usage: 5,
-                budget: 100,
+        let budget = |heap: u32| HeapBudget {
+            usage: 5 + u64::from(heap),
+            budget: 100 + 100 * u64::from(heap),
+        };
+        let none = MemoryTotals::default();
+        let stats = GpuStats {
+            total: MemoryTotals {
+                largest_free_bound: 99,
+                ..none
             },
-            HeapBudget {
-                usage: 6,
-                budget: 200,
-            },
-        ];
-        let mut stats = GpuStats {
+            types: [none; 32],
+            heaps: [none; 16],
             host_bytes: 77,
             peak_block_bytes: 88,
-            ..GpuStats::default()
+            longest_wait: core::time::Duration::ZERO,
         };
-        stats.total.largest_free_bound = 99;
         let mut out = String::new();
         picture
             .write_vma_json(
                 &DumpContext {
                     properties,
-                    budgets: &budgets,
+                    budget: &budget,
                     stats: &stats,
                     preferred: &|pool| (pool == 9).then_some(4096),
                 },
@@ -441,20 +484,11 @@ mod tests {
             range.resource = RegionResource::ImageOptimal
         });
         let alone = block(1, BlockContent::Dedicated, 0).region(4, 8192);
-        let crop = CropView {
-            id: id(90),
-            root: id(1),
-            offset: 12,
-            size: 100,
-            tag: 0,
-            site: 0,
-            name: (0, 0),
-        };
         let mut custom = block(0, BlockContent::Linear, 0).free(64);
         (custom.view.is_custom, custom.view.pool) = (true, 9);
         let json = dumped(&picture(
             [shared, optimal, alone, custom, wrapped(6, 12, 100)],
-            [crop],
+            [crop()],
         ));
         let begins = |path: &[&str], with: &str| {
             assert!(

@@ -1,4 +1,4 @@
-//! Buffers, of slabs too, and images with optimal tiling keep their contents through defragmentations on a real driver, with copies as a
+//! Buffers, small ones too, and images with optimal tiling keep their contents through defragmentations on a real driver, with copies as a
 //! program records them; the validation layer hears an intended error first, and nothing then.
 
 use alloc_core::FromGlobalAlloc;
@@ -20,7 +20,7 @@ const COPIED: BufferUsage =
     BufferUsage::from_raw(BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw());
 /// Bytes of a buffer, and of an image of 64 by 64 texels.
 const BYTES: u64 = 16 << 10;
-/// Bytes of a buffer in a slab.
+/// Bytes of a small buffer.
 const SMALL: u64 = 256;
 /// The number from which on buffers are small.
 const FIRST_SMALL: u8 = 160;
@@ -34,7 +34,7 @@ pub(crate) fn run() {
     on_each_driver(NAME, |driver, which| {
         let (driver, moves, small) = df11_contents_are_equal_after_passes(driver, which)?;
         Ok(format!(
-            "{driver}: {moves} moves, {small} of them with a slab"
+            "{driver}: {moves} moves, {small} of them of small buffers"
         ))
     });
 }
@@ -100,7 +100,7 @@ fn df11_contents_are_equal_after_passes(
     }
     let mut left = Vec::new();
     for (number, region) in all {
-        // Of each kind a half; the block of the slabs, which is not full, is the emptiest.
+        // Of each kind a half.
         if number % 8 < 4 {
             left.push((number, region));
         } else {

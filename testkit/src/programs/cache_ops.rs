@@ -48,15 +48,13 @@ pub enum CompileOutcome {
     OtherDevice,
 }
 
-/// What a shader is asked by: a device, a key of it, perhaps what it is compiled from.
+/// What a shader is asked by: a device, and a key of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShaderQuery {
     /// Device.
     pub device: usize,
     /// Key of the device's.
     pub key: u64,
-    /// What it is made from, where that is compared.
-    pub content: Option<u8>,
 }
 
 /// What a cache says of itself.
@@ -137,15 +135,9 @@ struct CacheModel {
 
 impl CacheModel {
     fn matching(&self, sought: ShaderQuery) -> BTreeSet<u64> {
-        let same = |there: &ShaderQuery| {
-            let content = sought.content.is_none()
-                || there.content.is_none()
-                || sought.content == there.content;
-            (there.device, there.key) == (sought.device, sought.key) && content
-        };
         self.shaders
             .iter()
-            .filter(|(_, shader)| shader.live && same(&shader.sought))
+            .filter(|(_, shader)| shader.live && shader.sought == sought)
             .map(|(number, _)| *number)
             .collect()
     }
@@ -392,16 +384,7 @@ fn step<S: Shaders>(
                         panic!("{compile:?} made something")
                     };
                     assert!(there.is_empty() && !strange, "{sought:?} was there");
-                    let same_key = |one: &ModelShader| {
-                        one.live
-                            && (one.sought.device, one.sought.key) == (sought.device, sought.key)
-                    };
-                    let collides = model.shaders.values().any(same_key);
-                    model.tried.note(if collides {
-                        "made, the key's contents differ"
-                    } else {
-                        "made"
-                    });
+                    model.tried.note("made");
                     model.shaders.insert(
                         number,
                         ModelShader {
@@ -533,12 +516,10 @@ fn begin<S: Shaders>(
 }
 
 fn sought(bytes: &mut Bytes<'_>, device: usize) -> Option<ShaderQuery> {
-    let (key, content) = (bytes.below(KEYS)? as u64, bytes.next()?);
-    Some(ShaderQuery {
-        device,
-        key,
-        content: (content % 4 == 0).then_some(content / 128),
-    })
+    let key = bytes.below(KEYS)? as u64;
+    // It once meant a content; kept programs stay what they are.
+    bytes.next()?;
+    Some(ShaderQuery { device, key })
 }
 
 /// A place for a hold, where one is free and wanted.

@@ -78,7 +78,6 @@ fn use_from_within(owner: &CacheOwner<SubjectShader, ()>, key: ShaderKey, exist:
             .held_keys()
             .all(|held| held.device() == owner.device())
     );
-    // What a key without content finds may be another shader of that key; the one that is being made it cannot be.
     let there = exist.lock().unwrap_or_else(PoisonError::into_inner).clone();
     if let Some(found) = cache.get(key) {
         assert!(there.contains(&found.number));
@@ -208,7 +207,6 @@ impl Shaders for CacheSubject {
         let asked = self.owners[owner]
             .as_ref()
             .expect("the program asks those that it began");
-        let content = sought.content.map(|content| [content]);
         let compiled = Cell::new(false);
         let makes = || {
             compiled.set(true);
@@ -236,19 +234,13 @@ impl Shaders for CacheSubject {
                 // Quietly: no hook is run.
                 Compile::Unwinds => resume_unwind(Box::new("planted")),
                 Compile::Recurses => {
-                    let again = match &content {
-                        Some(content) => asked.get_or_compile_from(key, content, || Err(())),
-                        None => asked.get_or_compile(key, || Err(())),
-                    };
+                    let again = asked.get_or_compile(key, || Err(()));
                     assert_eq!(again.err(), Some(CacheError::Recursive));
                     Err(())
                 }
             }
         };
-        let answer = catch_unwind(AssertUnwindSafe(|| match &content {
-            Some(content) => asked.get_or_compile_from(key, content, makes),
-            None => asked.get_or_compile(key, makes),
-        }));
+        let answer = catch_unwind(AssertUnwindSafe(|| asked.get_or_compile(key, makes)));
         let held = match answer {
             Ok(Ok(held)) => held,
             Ok(Err(CacheError::Host(_))) if !compiled.get() => return CompileOutcome::Host,
@@ -276,10 +268,7 @@ impl Shaders for CacheSubject {
     fn find(&mut self, sought: ShaderQuery, hold: Option<usize>) -> Option<u64> {
         let key = self.key(sought);
         let cache = self.cache.as_ref().expect("there until the end");
-        let found = match sought.content {
-            Some(content) => cache.get_compiled_from(key, &[content])?,
-            None => cache.get(key)?,
-        };
+        let found = cache.get(key)?;
         let number = found.number;
         if let Some(hold) = hold {
             self.holds[hold] = Some(found.into_work_ref());

@@ -26,7 +26,7 @@ fn h29_a_kernel_goes_pipelines_first_and_module_last() {
     assert_eq!(driver.log(), [&made[..], &["a pipeline"; 2]].concat());
     assert_eq!(
         context
-            .contexts()
+            .shaders()
             .cache()
             .delete_where(|_, _| true)
             .destroyed,
@@ -106,7 +106,6 @@ fn kernels_and_the_pipeline_cache_go_through_a_file_of_this_device_alone() {
         writer
             .add(
                 ShaderKey::content(device, ContentHash::of(b"VkPipelineCache")),
-                None,
                 &blob,
             )
             .unwrap();

@@ -586,7 +586,7 @@ impl Lifecycles for LifecycleSubject {
                     table.set_context_handlers(None).map(|_| ()),
                     table.set_default(None).map(|_| ()),
                     running.map_or(Ok(()), |own| {
-                        table.release(Some(own.id()), own.handles()).map(|_| ())
+                        table.release(Some(own.id()), values([1; 3])).map(|_| ())
                     }),
                 ];
                 (
@@ -633,10 +633,6 @@ impl Lifecycles for LifecycleSubject {
                 shaders: [stats.entries, stats.dead],
             }
         })
-    }
-
-    fn contexts_on(&self, device: u64) -> u32 {
-        self.home.expect("there until the end").contexts_on(device)
     }
 
     fn driver(&self, device: u64) -> [u64; 2] {

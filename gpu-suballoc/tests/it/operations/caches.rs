@@ -100,7 +100,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
             names: &[
                 "CacheOwner::get_or_compile",
                 "ShaderKey::kernel",
-                "ShaderRef::key",
+                "CacheRef::key",
             ],
             how: "a miss",
             takes: MemoryUse::Memory,
@@ -112,26 +112,6 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                         || owner.get_or_compile(key, || compiled(9)),
                     );
                     assert_eq!((*hold, hold.key()), (9, key));
-                });
-            },
-        },
-        GpuOperation {
-            names: &[
-                "CacheOwner::get_or_compile_from",
-                "ShaderKey::content",
-                "ContentHash::of",
-                "ShaderRef::content",
-            ],
-            how: "a miss",
-            takes: MemoryUse::Memory,
-            body: |stage| {
-                with_owner(stage, |cache, owner| {
-                    let key = ShaderKey::content(owner.device(), ContentHash::of(b"source"));
-                    let hold = stage.attempt(
-                        || cache.stats().entries,
-                        || owner.get_or_compile_from(key, b"source", || compiled(9)),
-                    );
-                    assert_eq!(hold.content(), Some(&b"source"[..]));
                 });
             },
         },
@@ -195,11 +175,9 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 "ShaderRef::into_work_ref",
                 "ShaderCache::delete_where",
                 "ShaderCache::get",
-                "ShaderCache::get_compiled_from",
                 "ShaderCache::release_device",
                 "ShaderCache::set_limits",
                 "ShaderCache::stats",
-                "WorkRef::key",
             ],
             how: "with a shader that is there",
             takes: MemoryUse::Nothing("a hit, and an end, take no memory"),
@@ -215,12 +193,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     stage.attempt_plainly(|| {
                         let mine = owner.take().expect("once");
                         assert_eq!((mine.stats().entries, cache.stats().entries), (1, 1));
-                        assert_eq!(
-                            mine.cache()
-                                .get_compiled_from(key, b"it has none")
-                                .map(|hold| *hold),
-                            Some(9)
-                        );
+                        assert_eq!(mine.cache().get(key).map(|hold| *hold), Some(9));
                         assert_eq!(mine.memory().id(), mine.memory().id());
                         let work = cache.get(key).expect("there").into_work_ref();
                         assert_eq!(work.key(), key);
@@ -271,6 +244,8 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
             names: &[
                 "ContentHash::as_raw",
                 "ContentHash::from_raw",
+                "ContentHash::of",
+                "ShaderKey::content",
                 "ShaderKey::device",
             ],
             how: "",
@@ -295,7 +270,7 @@ fn written(device: CacheDevice) -> File {
     };
     let mut writer = StoreWriter::new(&mut file, &IDENTITY).expect("room");
     writer
-        .add(ShaderKey::kernel(device, 1), None, b"binary")
+        .add(ShaderKey::kernel(device, 1), b"binary")
         .expect("room");
     assert_eq!(writer.finish().map(|(count, _)| count), Ok(1));
     file

@@ -108,26 +108,20 @@ fn with_ash<S: Stage>(stage: &S, run: impl FnOnce(AshContext, &ContextHandle)) {
 pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     let mut all: Vec<GpuOperation<S>> = vec![
         GpuOperation {
-            names: &[
-                "DeviceContexts::new",
-                "DeviceContexts::cache",
-                "DeviceContexts::contexts_on",
-            ],
+            names: &["DeviceContexts::new", "DeviceContexts::cache"],
             how: "",
             takes: MemoryUse::Memory,
             body: |stage| {
                 with_root(stage, |memory| {
                     let home =
                         stage.attempt(|| (), || Home::new(memory.clone(), CacheLimits::NONE));
-                    assert_eq!((home.cache().stats().entries, home.contexts_on(3)), (0, 0));
+                    assert_eq!(home.cache().stats().entries, 0);
                 });
             },
         },
         GpuOperation {
             names: &[
                 "DeviceContexts::acquire",
-                "DeviceContext::handles",
-                "DeviceContext::contexts",
                 "DeviceContext::device",
                 "DeviceContext::device_state",
                 "DeviceState::cache_device",
@@ -142,11 +136,9 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     let mock = mock();
                     let home =
                         Home::new(memory.clone(), CacheLimits::NONE).expect("refused nothing");
-                    let context =
-                        stage.attempt(|| home.contexts_on(3), || acquire(&home, &memory, &mock));
-                    assert_eq!(
-                        (context.handles(), context.contexts().contexts_on(3)),
-                        (HANDLES, 1)
+                    let context = stage.attempt(
+                        || mock.live_counts().memory,
+                        || acquire(&home, &memory, &mock),
                     );
                     let state = context.device_state();
                     assert!(state.cache_device() == context.shaders().device() && !state.is_lost());
@@ -229,7 +221,8 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
             body: |stage| {
                 with_context(stage, |home, context| {
                     stage.attempt_plainly(|| context.device_lost());
-                    assert_eq!(home.contexts_on(3), 0);
+                    let state = context.device_state().clone();
+                    assert!(state.is_lost() && home.cache().stats().entries == 0);
                     assert!(context.release().expect("nothing is refused").device_lost);
                 });
             },
@@ -266,7 +259,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                         Home::new(memory.clone(), CacheLimits::NONE).expect("refused nothing");
                     let table = ContextTable::new(memory.clone());
                     let make = || table.acquire(None, HANDLES, || acquire(&home, &memory, &mock));
-                    let id = stage.attempt(|| home.contexts_on(3), make);
+                    let id = stage.attempt(|| mock.live_counts().memory, make);
                     assert_eq!(
                         table.acquire(Some(id), HANDLES, || Err(ContextError::InUse)),
                         Ok(id)
@@ -334,7 +327,7 @@ fn over_ash<S: Stage>() -> [GpuOperation<S>; 4] {
                         .expect("refused nothing");
                     // SAFETY: the fake looks at no handle.
                     let context = stage.attempt(
-                        || home.contexts_on(2),
+                        || home.cache().stats(),
                         || unsafe { home.acquire_ash(ash_info(&memory)) },
                     );
                     assert_ne!(context.device().commands().free_memory as usize, 0);

@@ -35,11 +35,11 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 "GpuAllocator::stats",
                 "GpuAllocator::write_json",
                 "MemoryMap::blocks",
-                "MemoryMap::crop_name",
                 "MemoryMap::crops",
                 "MemoryMap::crops_of",
                 "MemoryMap::blocks_with_ranges",
                 "MemoryMap::leaks",
+                "RegionLeak::size",
                 "MemoryMap::name",
             ],
             how: "of a picture that was taken",
@@ -75,10 +75,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                         (1, 1)
                     );
                     assert_eq!(
-                        (
-                            picture.crop_name(&picture.crops()[0]),
-                            picture.leaks().count()
-                        ),
+                        (picture.name(&picture.crops()[0]), picture.leaks().count()),
                         (None, 2)
                     );
                     assert_eq!(picture.blocks_with_ranges().count(), picture.blocks().len());

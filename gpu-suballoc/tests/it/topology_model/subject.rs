@@ -94,42 +94,52 @@ impl GroupDevice for SharedTopology {
     }
 }
 
+/// By number.
+const FLAGS: [CapabilityFlags; 14] = [
+    CapabilityFlags::SAME_DRIVER,
+    CapabilityFlags::UNIFIED_MEMORY,
+    CapabilityFlags::PEER_COHERENT,
+    CapabilityFlags::HOST_COHERENT,
+    CapabilityFlags::PEER_COPY,
+    CapabilityFlags::CONCURRENT,
+    CapabilityFlags::DEVICE_ATOMICS,
+    CapabilityFlags::SYSTEM_ATOMICS,
+    CapabilityFlags::TIMELINE_SEMAPHORE,
+    CapabilityFlags::REMOTE_DMA,
+    CapabilityFlags::SHARED_VIRTUAL_ADDRESS,
+    CapabilityFlags::PEER_ADDRESSABLE,
+    CapabilityFlags::PEER_ACCESS_NEEDS_GRANT,
+    CapabilityFlags::ISOLATED,
+];
+
 fn flags(bits: u16) -> CapabilityFlags {
-    let all = [
-        CapabilityFlags::SAME_DRIVER,
-        CapabilityFlags::UNIFIED_MEMORY,
-        CapabilityFlags::PEER_COHERENT,
-        CapabilityFlags::HOST_COHERENT,
-        CapabilityFlags::PEER_COPY,
-        CapabilityFlags::CONCURRENT,
-        CapabilityFlags::DEVICE_ATOMICS,
-        CapabilityFlags::SYSTEM_ATOMICS,
-        CapabilityFlags::TIMELINE_SEMAPHORE,
-        CapabilityFlags::REMOTE_DMA,
-        CapabilityFlags::SHARED_VIRTUAL_ADDRESS,
-        CapabilityFlags::PEER_ADDRESSABLE,
-        CapabilityFlags::PEER_ACCESS_NEEDS_GRANT,
-        CapabilityFlags::ISOLATED,
-    ];
-    all.into_iter()
-        .filter(|flag| flag.bits() & bits != 0)
-        .fold(CapabilityFlags::NONE, |all, flag| all | flag)
+    let set = (0..).zip(FLAGS).filter(|(place, _)| bits >> place & 1 != 0);
+    set.fold(CapabilityFlags::NONE, |all, (_, flag)| all | flag)
 }
 
+/// A bit for each of `all` that is set.
+fn bits<F: Copy>(all: &[F], is_set: impl Fn(F) -> bool) -> u16 {
+    let places = (0..).zip(all).filter(|(_, flag)| is_set(**flag));
+    places.fold(0, |bits, (place, _)| bits | 1 << place)
+}
+
+/// By number.
+const HANDLES: [HandleTypes; 8] = [
+    HandleTypes::NATIVE,
+    HandleTypes::OPAQUE_FD,
+    HandleTypes::OPAQUE_WIN32,
+    HandleTypes::DMA_BUF,
+    HandleTypes::SYNC_FD,
+    HandleTypes::HOST_ALLOCATION,
+    HandleTypes::METAL,
+    HandleTypes::ANDROID_HARDWARE_BUFFER,
+];
+
 fn handles(bits: u8) -> HandleTypes {
-    let all = [
-        HandleTypes::NATIVE,
-        HandleTypes::OPAQUE_FD,
-        HandleTypes::OPAQUE_WIN32,
-        HandleTypes::DMA_BUF,
-        HandleTypes::SYNC_FD,
-        HandleTypes::HOST_ALLOCATION,
-        HandleTypes::METAL,
-        HandleTypes::ANDROID_HARDWARE_BUFFER,
-    ];
-    all.into_iter()
-        .filter(|handle| handle.bits() & bits != 0)
-        .fold(HandleTypes::NONE, |all, handle| all | handle)
+    let set = (0..)
+        .zip(HANDLES)
+        .filter(|(place, _)| bits >> place & 1 != 0);
+    set.fold(HandleTypes::NONE, |all, (_, handle)| all | handle)
 }
 
 /// By number.
@@ -261,8 +271,9 @@ impl Devices for TopologySubject {
                 edge.coherent_write,
             ]
             .map(|mode| mode as u8),
-            flags: edge.flags.bits(),
-            handles: [edge.semaphores.bits(), edge.buffers.bits()],
+            flags: bits(&FLAGS, |flag| edge.flags.contains(flag)),
+            handles: [edge.semaphores, edge.buffers]
+                .map(|set| bits(&HANDLES, |handle| set.contains(handle)) as u8),
             link: edge.link as u8,
             peer_to_peer: edge.is_peer_to_peer(),
             costs: [

@@ -97,7 +97,7 @@ fn range_report(picture: &MemoryMap<'_>, range: &RangeView) -> MemoryRange {
     let crops = crops.map(|crop| MemoryCrop {
         offset: crop.offset,
         size: crop.size,
-        name: name(picture.crop_name(crop)),
+        name: name(picture.name(crop)),
     });
     MemoryRange {
         what: what.to_owned(),

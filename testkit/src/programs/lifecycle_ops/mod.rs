@@ -99,12 +99,6 @@ fn compare<S: Lifecycles>(subject: &S, model: &LifecycleModel, ran: &mut Ran) {
         };
         assert_eq!(subject.describe(context), expected, "context {context}");
     }
-    for handle in 0..VALUES as u64 {
-        let expected = model
-            .known(handle)
-            .map_or(0, |device| model.devices[device].contexts);
-        assert_eq!(subject.contexts_on(handle), expected, "device {handle}");
-    }
     for (index, device) in model
         .devices
         .iter()

@@ -187,9 +187,6 @@ pub trait Lifecycles {
     /// What a context says of itself.
     fn describe(&self, context: usize) -> ContextSeen;
 
-    /// How many contexts are on the device of this handle.
-    fn contexts_on(&self, device: u64) -> u32;
-
     /// Buffers and memory objects of a device that is not lost.
     fn driver(&self, device: u64) -> [u64; 2];
 
