@@ -65,6 +65,11 @@ impl<P> CacheEntry<P> {
         self.refs.load(SeqCst) & !DEAD
     }
 
+    /// One more reference to a live entry. Requires the shard's lock.
+    pub(super) fn reference_live(&self) {
+        self.refs.fetch_add(1, SeqCst);
+    }
+
     /// One more reference, if it is live or referenced. Requires the shard's lock.
     pub(super) fn reference(&self) -> bool {
         // A dead entry without references is about to be destroyed by the thread that dropped the last one.

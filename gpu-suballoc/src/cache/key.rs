@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use core::fmt;
+use core::hash::{Hash, Hasher};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A device's unique number. Vulkan may reuse a handle's value for another device; this number is never reused.
@@ -24,11 +25,19 @@ impl CacheDevice {
 /// ```text
 ///   device 63 | kind 1      low 64      high 64        kind: 0 a number (high is 0), 1 a hash of 128 bits
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ShaderKey {
     pub(super) device: u64,
     pub(super) low: u64,
     pub(super) high: u64,
+}
+
+/// One word, which is mixed already: the shard was chosen by it.
+impl Hash for ShaderKey {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.mixed());
+    }
 }
 
 /// Bit of `device`: the key is a hash.
@@ -67,7 +76,7 @@ impl ShaderKey {
 
     /// The hash for the table. Every bit depends on both numbers, so neighbouring numbers do not collide.
     #[inline(always)]
-    pub(super) const fn hash(self) -> u64 {
+    pub(super) const fn mixed(self) -> u64 {
         fold(
             self.low ^ ODD.wrapping_mul(self.device),
             self.high ^ 0x8EBC_6AF0_9C88_C6E3,
@@ -149,7 +158,7 @@ mod tests {
         let devices: Vec<CacheDevice> = (0..32).map(|_| CacheDevice::new_unique()).collect();
         let all: HashSet<u64> = devices
             .iter()
-            .flat_map(|device| (0..1000).map(|id| ShaderKey::kernel(*device, id).hash()))
+            .flat_map(|device| (0..1000).map(|id| ShaderKey::kernel(*device, id).mixed()))
             .collect();
         assert_eq!(all.len(), 32_000);
         // Any bits may select the bucket: each bit is balanced.
@@ -168,7 +177,7 @@ mod tests {
                     let device = CacheDevice::new_unique();
                     let mut buckets = [0_usize; 512];
                     for number in 0..1000 {
-                        let hash = ShaderKey::kernel(device, number * stride).hash();
+                        let hash = ShaderKey::kernel(device, number * stride).mixed();
                         buckets[hash as usize % 512] += 1;
                     }
                     buckets

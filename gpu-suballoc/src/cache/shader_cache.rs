@@ -110,7 +110,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
     /// A new reference to a live entry. Requires its shard's lock.
     pub(super) fn reference(&self, entry: &CacheEntry<P>) -> ShaderRef<'_, P, E> {
         entry.touched.set(true);
-        entry.reference();
+        entry.reference_live();
         ShaderRef::new(self, NonNull::from(entry))
     }
 

@@ -145,7 +145,7 @@ impl<P, E> Core<P, E> {
     pub(super) fn shard(&self, key: ShaderKey) -> &StateMutex<Shard<P, E>> {
         // The index uses the lower bits of another hash.
         let [first, ..] = &self.shards;
-        let number = (key.hash() >> 60) as usize;
+        let number = (key.mixed() >> 60) as usize;
         &self.shards.get(number).unwrap_or(first).0
     }
 
