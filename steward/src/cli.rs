@@ -81,17 +81,17 @@ pub enum Command {
         /// The shell.
         shell: Shell,
     },
-    /// One measurement of callback coverage, in a child of this program.
-    #[command(name = crate::callback_coverage::CHILD_COMMAND, hide = true)]
-    CoverageChild {
-        /// What to do, as JSON.
-        job: String,
-    },
     /// Shows which signals the process group got, for `run`.
     #[command(name = crate::signals::PROBE_COMMAND, hide = true)]
     SignalProbe {
         /// The process that it belongs to.
         owner: u32,
+    },
+    /// One run of the workload under the linked layer, in a child of this program.
+    #[command(name = crate::workload_child::COMMAND, hide = true)]
+    WorkloadChild {
+        /// What to do, as JSON.
+        job: String,
     },
     /// The workload of `drive --layer`, in a child of this program.
     #[command(name = LAYER_CHILD_COMMAND, hide = true)]
@@ -174,6 +174,9 @@ pub struct RunArgs {
     /// Write what is found to this file, for --expect.
     #[arg(long, value_name = "FILE", conflicts_with = "no_check")]
     pub write_expect: Option<PathBuf>,
+    /// Also write every call to this file (compressed if it ends in .gz).
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// Measure callback coverage, with a meter of the heap (LD_PRELOAD).
     #[arg(long)]
     pub meter: bool,

@@ -13,6 +13,7 @@ mod input;
 mod pattern;
 pub mod profile;
 pub mod program;
+mod progress;
 pub mod replay;
 pub mod report;
 pub mod shared_context;
@@ -20,6 +21,7 @@ mod signals;
 pub mod symbols;
 mod table;
 pub mod workload;
+mod workload_child;
 
 /// The samples of the repository's README.md, tested.
 #[cfg(doctest)]

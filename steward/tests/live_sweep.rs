@@ -9,6 +9,8 @@
 //!
 //! Then the whole workload under a budget: with as much as it needs, and with half of that.
 
+#[path = "support/bridges.rs"]
+mod bridges;
 #[path = "live_sweep/case.rs"]
 mod case;
 #[path = "live_sweep/expectations.rs"]

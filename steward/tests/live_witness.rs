@@ -1,11 +1,10 @@
-//! Every number of a live run against two witnesses that share no code with the accounts: one under the root, which sees what the
-//! host gave; one in front of the callbacks, which sees what the driver asked for.
+//! Every number of a live run against a witness that shares no code with the layer: a driver around the driver, which sees what that asked for.
 //!
 //! ```text
-//!   driver --> Around --> [recorder] --> bridge --> context --> .. --> root --> RecordingAllocator --> system
+//!   workload --> layer --> witness --> driver --> Around --> [recorder] --> bridge --> context --> system
 //! ```
 //!
-//! A process for each driver, since choosing one narrows the loader to it. With `STEWARD_REQUIRE=lavapipe` a missing driver fails.
+//! A process for each driver and test, since the layer observes one run a process. With `STEWARD_REQUIRE=lavapipe` a missing driver fails.
 
 #[path = "live_witness/agree.rs"]
 mod agree;
@@ -13,56 +12,63 @@ mod agree;
 mod around;
 #[path = "live_witness/watch.rs"]
 mod watch;
+#[path = "live_witness/witness.rs"]
+mod witness;
 
-use std::alloc::System;
 use std::ffi::c_void;
 use std::process::{Command, ExitCode};
 
-use alloc_core::FromGlobalAlloc;
+use VkLayer_steward_memory::in_process::{self, Observation};
 use ash::vk;
 use testkit::RecordingAllocator;
-use vk_accounts::accounting::{Accounts, Watching};
-use vk_accounts::report::{Accounted, Report};
-use vk_accounts::{CreatedObject, Hooks, ObjectKind};
+use vk_accounts::ObjectKind;
+use vk_accounts::report::{FindingRow, Report};
 use vk_callbacks::trace::Pointer;
 use vk_callbacks::{TraceEvent, TraceReader};
 use vk_steward::drivers::{self, Selected};
 use vk_steward::replay::{self, TraceFile};
 use vk_steward::workload::{self, Options};
-use watch::Watch;
+use watch::{PhaseSeen, Watch};
 
 type Test = (&'static str, fn(&Selected));
 
 const TESTS: [Test; 2] = [
     (
-        "accounts_agree_with_both_witnesses_and_the_trace_with_them",
-        accounts_agree_with_both_witnesses_and_the_trace_with_them,
+        "the_layer_agrees_with_the_witness_and_the_trace_with_them",
+        the_layer_agrees_with_the_witness_and_the_trace_with_them,
     ),
     ("what_was_planted_is_named", what_was_planted_is_named),
 ];
 const DRIVERS: [&str; 2] = ["lavapipe", "swiftshader"];
 /// As the first argument: run the tests on the driver that comes next.
 const ON_DRIVER: &str = "on-driver-in-a-child";
-/// Fewer quiet points than this, with blocks live, would prove little.
-const QUIET_POINTS: u32 = 100;
-
-/// The memory of recorders, which lies beside the tree.
-static LOG: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
-
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [ON_DRIVER, driver, ref wanted @ ..] => on_driver(driver, wanted),
         ref wanted => {
             let program = std::env::current_exe().expect("a test knows its file");
-            let run = |driver| {
+            let named: Vec<_> = wanted
+                .iter()
+                .filter(|name| !name.starts_with('-'))
+                .collect();
+            let is_wanted =
+                |name: &str| named.is_empty() || named.iter().any(|part| name.contains(**part));
+            let run = |driver, name| {
                 let mut child = Command::new(&program);
                 if let Some(manifest) = testkit::swiftshader() {
                     child.env("VK_ADD_DRIVER_FILES", manifest);
                 }
-                child.arg(ON_DRIVER).arg(driver).args(wanted).status()
+                child.args([ON_DRIVER, driver, name]).status()
             };
-            let passed = DRIVERS.map(|driver| run(driver).is_ok_and(|status| status.success()));
+            let names = TESTS
+                .iter()
+                .map(|(name, _)| *name)
+                .filter(|name| is_wanted(name));
+            let cases = names.flat_map(|name| DRIVERS.map(|driver| (driver, name)));
+            let passed: Vec<_> = cases
+                .map(|(driver, name)| run(driver, name).is_ok_and(|status| status.success()))
+                .collect();
             if passed.iter().all(|passed| *passed) {
                 ExitCode::SUCCESS
             } else {
@@ -80,7 +86,7 @@ fn on_driver(driver: &str, wanted: &[&str]) -> ExitCode {
         .filter(|argument| !argument.starts_with('-'))
         .collect();
     for (name, test) in TESTS {
-        if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(**part)) {
+        if !wanted.contains(&&name) {
             continue;
         }
         match &selected {
@@ -123,89 +129,128 @@ fn known_leftovers(driver: &Selected, rounds: u32) -> Vec<(&'static str, u64)> {
     }
 }
 
-fn accounts_agree_with_both_witnesses_and_the_trace_with_them(driver: &Selected) {
-    // A driver's leftovers live on after the accounts, and so must what they lie in.
-    let witness: &'static RecordingAllocator = Box::leak(Box::new(RecordingAllocator::system()));
+/// A run below the linked layer, with the witness below that.
+struct Run {
+    report: Report,
+    findings: Vec<FindingRow>,
+    phases: Vec<PhaseSeen>,
+    last: around::Record,
+    trace: String,
+}
+
+impl Run {
+    /// `begins` is called as each phase begins.
+    fn new(driver: &Selected, options: &Options, begins: &dyn Fn(&'static str)) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let json: &'static str = folder
+            .path()
+            .join("layer.json")
+            .display()
+            .to_string()
+            .leak();
+        let settings = Box::leak(Box::new([("json", json), ("brackets", "all")]));
+        let witness = witness::witness(driver.entry().static_fn().get_instance_proc_addr);
+        let functions = ash::StaticFn {
+            get_instance_proc_addr: witness::get_instance_proc_addr,
+        };
+        // SAFETY: the witness finds global commands as the driver does, which stays open.
+        let around = driver.with_entry(unsafe { ash::Entry::from_static_fn(functions) });
+        let observation = Observation {
+            opened: driver.opened(),
+            stacks: None,
+            records: true,
+            settings: &*settings,
+        };
+        let chained = drivers::chained(&around, observation).expect("the first chain");
+        let watch = Watch::new(&witness.around, begins);
+        workload::run(&chained, &watch, options)
+            .unwrap_or_else(|error| panic!("seed {}: {error}", options.seed));
+        let (phases, last) = watch.end();
+        let text = std::fs::read_to_string(json).expect("the layer's report");
+        let mut findings = Vec::new();
+        let lost = in_process::findings(|finding| findings.push(FindingRow::from(finding)));
+        assert_eq!(lost.expect("memory"), Some(0));
+        let mut trace = String::new();
+        assert!(in_process::write_trace(
+            "the driver of this test",
+            &mut trace
+        ));
+        Self {
+            report: Report::of_program(&text).expect("a layer's report"),
+            findings,
+            phases,
+            last,
+            trace,
+        }
+    }
+}
+
+fn the_layer_agrees_with_the_witness_and_the_trace_with_them(driver: &Selected) {
     let (seed, rounds) = (seed(), 4);
     println!("    seed {seed}");
-    let watching = Watching {
-        log: Some(&LOG),
-        check: Some(&LOG),
-        ..Watching::default()
+    let options = Options {
+        seed,
+        rounds,
+        ..Options::default()
     };
-    // SAFETY: witness and log live for ever.
-    let accounts = unsafe { Accounts::new(witness, watching) }.expect("the system has memory");
-    let watch = Watch::new(&accounts, witness, seed);
-    let ran = workload::run(
-        driver,
-        &watch,
-        &Options {
-            seed,
-            rounds,
-            ..Options::default()
-        },
+    let run = Run::new(driver, &options, &|_| {});
+    let sum = run.last.sum(|_, _| true);
+    println!(
+        "    {} phases, {} blocks, {} resizes, {} calls on the driver's own threads",
+        run.phases.len(),
+        sum.blocks,
+        sum.resizes,
+        run.last.foreign_calls
     );
-    let ran = ran.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    let watched = watch.end();
-    println!("    {watched}");
-    assert!(watched.live_points >= QUIET_POINTS, "{watched}");
-    let commands = ran.commands;
-
-    let mut trace = String::new();
-    let written = accounts
-        .write_trace("the driver of this test", &mut trace)
-        .expect("a String takes all")
-        .expect("recorded");
-    assert_eq!(written.lost, 0);
+    assert!(
+        sum.blocks > 100 && run.phases.len() > 20,
+        "too little to prove anything"
+    );
     assert_eq!(
-        Calls::of(&trace),
-        Calls::seen(&watched.last),
+        Calls::of(&run.trace),
+        Calls::seen(&run.last),
         "what the recorder wrote down, and what the witness in front saw"
     );
-    let done = accounts.finish().expect("the system has memory");
-    assert_eq!(
-        done.phases.iter().map(|phase| phase.commands).sum::<u64>(),
-        commands
+    assert!(!run.findings.is_empty(), "the checker watched");
+    let report = &run.report;
+    agree::phases(&report.phases, &run.phases, agree::AgreedBytes::Charged);
+    agree::contexts(
+        &report.contexts,
+        report.peak_bytes,
+        &run.last,
+        agree::AgreedBytes::Charged,
     );
-    // What the bridges noted has no kind.
-    let noted: Vec<_> = done
-        .findings
-        .iter()
-        .filter(|row| row.kind.is_empty())
-        .collect();
-    assert!(noted.is_empty(), "{noted:?}");
-    assert!(!done.findings.is_empty(), "the checker watched");
-    agree::phases(&done.phases, &watched.phases, agree::AgreedBytes::Charged);
-    agree::contexts(&done.contexts, &watched.last, agree::AgreedBytes::Charged);
-    let leftovers: Vec<_> = done
+    let leftovers: Vec<_> = report
         .leftovers
         .iter()
         .map(|left| (left.context.as_str(), left.blocks))
         .collect();
     assert_eq!(leftovers, known_leftovers(driver, rounds));
-    let last = watched.last.sum(|_, _| true);
     assert_eq!(
-        done.leftovers
+        report
+            .leftovers
             .iter()
             .map(|left| (left.blocks, left.bytes))
             .fold((0, 0), |sum, left| (sum.0 + left.0, sum.1 + left.1)),
-        (last.live_blocks, last.live_asked),
+        (sum.live_blocks, sum.live_asked),
         "what is left is told as it was requested, without the bytes in front"
     );
-    if leftovers.is_empty() {
-        witness.assert_empty("at the end of a run without leftovers");
-    }
 
     let replayed_into = RecordingAllocator::system();
     let file = TraceFile {
         name: "the run above".into(),
-        bytes: trace.into_bytes(),
+        bytes: run.trace.into_bytes(),
     };
     let replayed = replay::replay(&replayed_into, &file).unwrap_or_else(|error| panic!("{error}"));
     replayed_into.assert_empty("after a replay");
-    agree::phases(&replayed.phases, &watched.phases, agree::AgreedBytes::Asked);
-    agree::contexts(&replayed.contexts, &watched.last, agree::AgreedBytes::Asked);
-    assert_eq!(replayed.peak_bytes, watched.last.peak.0);
+    agree::phases(&replayed.phases, &run.phases, agree::AgreedBytes::Asked);
+    agree::contexts(
+        &replayed.contexts,
+        replayed.peak_bytes,
+        &run.last,
+        agree::AgreedBytes::Asked,
+    );
+    assert_eq!(replayed.peak_bytes, run.last.peak.0);
     let live: Vec<_> = replayed
         .leftovers
         .iter()
@@ -278,139 +323,66 @@ impl Calls {
     }
 }
 
-/// Hooks that draw on the accounts themselves, as a driver would that forgets some blocks and asks for nonsense once.
-struct Planting<'a> {
-    accounts: &'a Accounts<'static>,
-    plant: bool,
+/// Asks the layer's callbacks of this kind, as the driver would.
+fn ask(
+    kind: ObjectKind,
+    size: usize,
+    align: usize,
+    scope: vk::SystemAllocationScope,
+) -> *mut c_void {
+    let callbacks = witness::known().around.inner(kind.index());
+    let allocate = callbacks
+        .pfn_allocation
+        .expect("callbacks have all three functions");
+    // SAFETY: valid callbacks; any numbers may be asked for.
+    unsafe { allocate(callbacks.p_user_data, size, align, scope) }
 }
 
-impl Planting<'_> {
-    fn ask(
-        &self,
-        kind: ObjectKind,
-        size: usize,
-        align: usize,
-        scope: vk::SystemAllocationScope,
-    ) -> *mut c_void {
-        let callbacks = self
-            .accounts
-            .callbacks(kind)
-            .expect("this kind takes callbacks");
-        let allocate = callbacks
-            .pfn_allocation
-            .expect("callbacks have all three functions");
-        // SAFETY: valid callbacks; any numbers may be asked for.
-        unsafe { allocate(callbacks.p_user_data, size, align, scope) }
-    }
-}
-
-// SAFETY: the callbacks are those of the accounts, which outlive this.
-unsafe impl Hooks for Planting<'_> {
-    fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
-        self.accounts.callbacks(kind)
-    }
-
-    fn command(
-        &self,
-        command: &'static str,
-        kind: ObjectKind,
-        call: &mut dyn FnMut() -> vk::Result,
-    ) {
-        self.accounts.command(command, kind, call);
-    }
-
-    fn created(&self, object: &CreatedObject<'_>) {
-        self.accounts.created(object);
-    }
-
-    fn ends(&self, object: &CreatedObject<'_>) {
-        self.accounts.ends(object);
-    }
-
-    fn phase(&self, name: &'static str) {
-        self.accounts.phase(name);
-        if self.plant && name == "submit" {
+/// A driver that forgets some blocks, and asks for nonsense once.
+fn what_was_planted_is_named(driver: &Selected) {
+    let plant = |name: &'static str| {
+        if name == "submit" {
             let [object, device] = [
                 vk::SystemAllocationScope::OBJECT,
                 vk::SystemAllocationScope::DEVICE,
             ];
-            assert!(!self.ask(ObjectKind::Sampler, 100, 8, object).is_null());
-            assert!(!self.ask(ObjectKind::Sampler, 24, 64, object).is_null());
-            assert!(!self.ask(ObjectKind::Fence, 7, 1, device).is_null());
+            assert!(!ask(ObjectKind::Sampler, 100, 8, object).is_null());
+            assert!(!ask(ObjectKind::Sampler, 24, 64, object).is_null());
+            assert!(!ask(ObjectKind::Fence, 7, 1, device).is_null());
             assert!(
-                self.ask(ObjectKind::Event, 8, 3, object).is_null(),
+                ask(ObjectKind::Event, 8, 3, object).is_null(),
                 "3 is no alignment"
             );
         }
-    }
-}
-
-fn reported(driver: &Selected, plant: bool) -> Report {
-    // SAFETY: the log lives for ever.
-    let accounts: Accounts<'static> =
-        unsafe { Accounts::new(&LOG, Watching::default()) }.expect("the system has memory");
-    let ran = workload::run(
-        driver,
-        &Planting {
-            accounts: &accounts,
-            plant,
-        },
-        &Options::default(),
-    );
-    let done: Accounted = accounts.finish().expect("the system has memory");
-    let ran = ran.unwrap_or_else(|error| panic!("{error}"));
-    Report::of_run(ran.source(0), ran.device_memory, done)
-}
-
-fn what_was_planted_is_named(driver: &Selected) {
-    let clean = reported(driver, false);
-    assert!(
-        !clean.to_string().contains("VkSampler:") && clean.findings.is_empty(),
-        "{clean}"
-    );
-    assert_eq!(
-        clean.to_string().contains("every block was freed"),
-        !is_swiftshader(driver),
-        "{clean}"
-    );
-
-    let report = reported(driver, true);
-    let text = report.to_string();
+    };
+    let run = Run::new(driver, &Options::default(), &plant);
+    let text = run.report.to_string();
     // What is in front of a block is 64 for one that is aligned to 64; the report takes 16 off each.
     let sampler = 100 + 24 + (64 - 16);
-    let expected =
-        format!("  VkSampler: 2 blocks, {sampler} requested bytes ({sampler} of scope object)\n");
-    assert!(
-        text.contains("\nleftovers, never freed:\n") && text.contains(&expected),
-        "{text}"
-    );
-    assert!(
-        text.contains("  VkFence: 1 block, 7 requested bytes (7 of scope device)\n"),
-        "{text}"
-    );
-    let [row] = &report.findings[..] else {
-        panic!("{text}")
+    let left = |kind: &str| {
+        let left = run
+            .report
+            .leftovers
+            .iter()
+            .find(|left| left.context == kind);
+        let left = left.unwrap_or_else(|| panic!("{kind}: {text}"));
+        (
+            left.blocks,
+            left.bytes,
+            left.by_scope.object,
+            left.by_scope.device,
+        )
     };
-    assert_eq!(
-        (row.rule.as_str(), row.owner.as_str(), row.count),
-        ("V7", "VkEvent", 1),
-        "{row:?}"
-    );
-
-    let json = serde_json::to_value(&report).expect("a report is JSON");
-    let left = json["leftovers"].as_array().expect("a list");
-    let left = left
+    assert_eq!(left("VkSampler"), (2, sampler, sampler, 0), "{text}");
+    assert_eq!(left("VkFence"), (1, 7, 0, 7), "{text}");
+    assert!(text.contains("  VkSampler: 2 blocks"), "{text}");
+    let mut bad = run
+        .findings
         .iter()
-        .find(|left| left["context"] == "VkSampler")
-        .expect("named");
-    assert_eq!(
-        (&left["blocks"], &left["bytes"], &left["by_scope"]["object"]),
-        (&2.into(), &sampler.into(), &sampler.into())
-    );
-    let last = json["phases"]
-        .as_array()
-        .and_then(|phases| phases.last())
-        .expect("phases");
+        .filter(|row| row.rule == "V7" && row.owner == "VkEvent");
+    let row = bad.next().unwrap_or_else(|| panic!("{:?}", run.findings));
+    assert!(row.count == 1 && bad.next().is_none(), "{row:?}");
     let known: u64 = if is_swiftshader(driver) { 1 } else { 0 };
-    assert_eq!(last["live_blocks"], 3 + known);
+    let last = run.report.phases.last().expect("phases");
+    assert_eq!(last.live_blocks, 3 + known);
 }

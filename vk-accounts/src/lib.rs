@@ -1,17 +1,16 @@
-//! Accounts of a Vulkan program's host memory, and their report.
+//! The report of a Vulkan program's host memory, and what its accounts lie in.
 //!
-//! What a program and a layer share stands here: one context for each kind of Vulkan object ([`accounting`]), a guard and planned
-//! failures below them ([`guard_run`]), and the report as data, text and JSON ([`report`]). Pages, symbols and drivers are the program's (`vk-steward`).
+//! What the program `steward` and the layer share stands here: a guard and planned failures below the layer's accounts ([`guard_run`]), the
+//! state file, the meter's client, and the report as data, text and JSON ([`report`]). Accounts are the layer's (`vk-layer`); pages, symbols
+//! and drivers are the program's (`vk-steward`).
 //!
 //! ```text
-//!  program --Hooks--> accounting --(callbacks)--> driver
-//!                         |   \--> guard_run::Layers --> the system's allocator
-//!                     Accounted --> report::Report --> text, JSON
+//!  driver --(callbacks)--> vk-layer's accounts --> guard_run::Layers --> the system's allocator
+//!                              \--> report::Report --> text, JSON
 //! ```
 //!
-//! - [`accounting::Accounts`] implements [`Hooks`]: it gives the callbacks of each [`ObjectKind`], and puts a bracket around each command.
-//! - [`accounting::Accounts::finish`] returns what the contexts held, phase by phase, and what was not freed.
-//! - [`report::Report`] holds all of it. [`Display`](std::fmt::Display) writes it for a terminal, [`report::json`] for programs.
+//! - [`report::Report`] holds what a run has shown. [`Display`](std::fmt::Display) writes it for a terminal, [`report::json`] for programs.
+//! - [`Hooks`] is what the program's workload tells those who watch it.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(test),
@@ -23,7 +22,6 @@
     )
 )]
 
-pub mod accounting;
 mod ash;
 mod command_mark;
 #[cfg_attr(not(unix), path = "files/other.rs")]

@@ -59,7 +59,7 @@ fn layers(guarding: &Guarding) -> Option<&'static Layers> {
     LAYERS.get_or_make(|| {
         // A program that has the layer linked is started for its refusals.
         let first_only = observation().is_none();
-        let layers = Layers::with_refusals_in(guarding, refusal_file(), first_only);
+        let layers = Layers::new(guarding, refusal_file(), first_only);
         layers
             .map_err(|error| complain(format_args!("nothing is guarded or refused: {error}")))
             .ok()
@@ -72,6 +72,11 @@ fn refusal_file() -> Option<File> {
     write_named("file of refusals", pattern, |name| {
         files::append(Path::new(name))
     })
+}
+
+/// Guard and failures; `None` without either, or before the first instance.
+pub(crate) fn layers_of_process() -> Option<&'static Layers> {
+    LAYERS.get()
 }
 
 /// The planned failures; `None` without a plan, or before the first instance.

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::{fmt, sync};
 
 use alloc_core::HostError;
+use vk_accounts::guard_run::Layers;
 use vk_accounts::report::origins::StackCapture;
 use vk_callbacks::CheckFinding;
 use vk_callbacks::check::Opened;
@@ -27,7 +28,7 @@ use crate::commands::{known_row, row};
 use crate::hooks::get_instance_proc_addr;
 use crate::once::ValueAcrossForks;
 use crate::parent::Parent;
-use crate::{report, tape, timeline};
+use crate::{guarding, report, tape, timeline};
 
 type Callbacks = *const RawCallbacks;
 type Handle = *mut c_void;
@@ -93,6 +94,12 @@ pub unsafe fn chain(end: GetProcAddr, observation: Observation) -> Option<GetPro
 /// The program enters a part of this name. From the first one on no phase begins by itself.
 pub fn phase(name: &'static str) {
     timeline::begin_named_phase(name);
+}
+
+/// The guard and the planned failures below the accounts, for other memory that is to lie over them. `None` without either.
+#[must_use]
+pub fn layers() -> Option<&'static Layers> {
+    guarding::layers_of_process()
 }
 
 /// Calls `each` for every finding until now; after the last instance, of the whole run. Returns how many observations were lost, or `None` if

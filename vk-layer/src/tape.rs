@@ -1,21 +1,65 @@
-//! The record of every call, for a trace, where the process that has the layer linked wants one.
+//! The record of every call for a trace: with the setting `record`, or where the program that has the layer linked wants one.
 
+use std::fmt;
+use std::path::Path;
+
+use alloc_core::TryString;
+use vk_accounts::files::{self, PRIVATE};
 use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{OwnerId, Recorder};
 
+use crate::accounts::all_accounts;
+use crate::file_limit;
+use crate::file_name::write_named;
 use crate::in_process::observation;
 use crate::per_process::PerProcess;
-use crate::record::SYSTEM;
+use crate::record::{Own, SYSTEM, own};
+use crate::settings::{complain, settings};
 
 static TAPE: PerProcess<Recorder<'static>> = PerProcess::new();
 
 /// The recorder; `None` where nothing is recorded, or without memory.
 #[inline]
 pub(crate) fn tape() -> Option<&'static Recorder<'static>> {
-    if observation()?.records {
+    if is_on() {
         TAPE.get_or_make(|| Recorder::new(&SYSTEM).ok())
     } else {
         None
+    }
+}
+
+/// Whether calls are recorded.
+#[inline]
+pub(crate) fn is_on() -> bool {
+    observation().map_or_else(|| settings().record.is_some(), |observed| observed.records)
+}
+
+/// Writes the trace of all calls until now, if the settings name a file.
+pub(crate) fn write() {
+    let Some((pattern, tape)) = settings().record.as_ref().zip(tape()) else {
+        return;
+    };
+    let mut device = TryString::new_in(own());
+    if let Some(described) = all_accounts().find_map(|accounts| accounts.description.get()) {
+        // Without memory the driver has no name.
+        let _ = device.try_push_str(described.name());
+    }
+    let mut trace = TraceText(TryString::new_in(own()));
+    if let Err(error) = tape.write(device.as_str(), &mut trace) {
+        return complain(format_args!("no trace: {error}"));
+    }
+    write_named("trace", pattern, |name| {
+        file_limit::admit(trace.0.len())?;
+        files::write(Path::new(name), trace.0.as_bytes(), PRIVATE)
+    });
+}
+
+/// The trace, in memory that may be refused.
+struct TraceText(TryString<Own>);
+
+impl fmt::Write for TraceText {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.try_push_str(text).map_err(|_| fmt::Error)
     }
 }
 

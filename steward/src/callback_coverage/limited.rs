@@ -5,9 +5,8 @@
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use super::CoverageError;
-use super::child::failed;
-use crate::signals::{self, HelperError, Kept};
+use super::{CoverageError, failed};
+use crate::signals::{self, HelperError};
 
 /// Runs `command` to its end and returns its output; after `limit` it is killed.
 ///
@@ -18,15 +17,13 @@ pub(super) fn run(
     limit: Duration,
     step: &dyn Fn(),
 ) -> Result<Output, CoverageError> {
-    signals::output(command, Kept::OutputAndErrors, Some((limit, step))).map_err(
-        |error| match error {
-            HelperError::Io(error) => failed(error),
-            HelperError::Interrupted(signal) => CoverageError::Interrupted { signal },
-            HelperError::Overtime => CoverageError::Overtime {
-                seconds: limit.as_secs_f64().ceil() as u64,
-            },
+    signals::output(command, Some((limit, step))).map_err(|error| match error {
+        HelperError::Io(error) => failed(error),
+        HelperError::Interrupted(signal) => CoverageError::Interrupted { signal },
+        HelperError::Overtime => CoverageError::Overtime {
+            seconds: limit.as_secs_f64().ceil() as u64,
         },
-    )
+    })
 }
 
 #[cfg(all(test, unix))]

@@ -6,7 +6,7 @@
 //!
 //! All are gross: freed memory counts as well. A decorator around the callbacks counts the first term. The meter counts the others: a library
 //! with the malloc family, preloaded into a child process, that adds each request to a cell for the activity of its thread ([`meter`]). The
-//! child runs the workload as the program does, with the accounts' callbacks: once through the loader, whose memory is not distinguished from
+//! child runs the workload as the program does, with the layer's callbacks: once through the loader, whose memory is not distinguished from
 //! the driver's there, and once with the driver's library opened directly.
 //!
 //! ```text
@@ -18,28 +18,22 @@
 //! then. The loader opens the library within commands, which counts it there. Allocators with other names than C's are not counted. Mappings are
 //! counted apart, because they include device memory.
 
-mod child;
-mod hooks;
 mod limited;
 mod preload;
 
-use std::env;
-use std::process::{Command, Output};
+use std::path::PathBuf;
+use std::process::Output;
 use std::time::Duration;
 
-use child::failed;
-pub use child::{Job, Way, answer, under_the_meter};
 pub use preload::Preload;
 
-use crate::drivers::{self, Selected};
+use crate::drivers::Selected;
 use crate::signals;
+use crate::workload_child::{self, Job, Stacks, Way};
 use serde::{Deserialize, Serialize};
 pub use vk_accounts::meter;
 use vk_accounts::report::{Coverage, CoverageRun};
 use vk_callbacks::check::Opened;
-
-/// The hidden command of a child; its argument is the job as JSON.
-pub const CHILD_COMMAND: &str = "coverage-child";
 
 /// Switch off shader caches on disk: with them the first run on a machine would differ from the second.
 const DISK_CACHES_OFF: [(&str, &str); 2] = [
@@ -90,9 +84,6 @@ pub enum CoverageError {
         /// The signal.
         signal: i32,
     },
-    /// The driver cannot be opened without the loader.
-    #[error(transparent)]
-    Closed(#[from] drivers::ReopenError),
 }
 
 /// The time limit of a child is this many times the duration of the same run without a meter, ..
@@ -127,11 +118,17 @@ pub fn measure(
     let run = |way| {
         child(
             &preload,
-            &Job {
+            Job {
                 driver: driver.info().clone(),
+                way,
                 seed,
                 rounds,
-                way,
+                check: false,
+                records: false,
+                stacks: Stacks::None,
+                shares: false,
+                settings: vec![("meter".to_owned(), "true".to_owned())],
+                folder: PathBuf::new(),
             },
             limit,
             &|| step(rounds.into(), "rounds, again for callback coverage"),
@@ -158,28 +155,28 @@ pub fn measure(
 
 fn child(
     preload: &Preload,
-    job: &Job,
+    mut job: Job,
     limit: Duration,
     step: &dyn Fn(),
 ) -> Result<CoverageRun, CoverageError> {
-    let program = env::current_exe().map_err(failed)?;
-    let job = serde_json::to_string(job).map_err(failed)?;
+    let folder = tempfile::tempdir().map_err(failed)?;
+    folder.path().clone_into(&mut job.folder);
+    let mut command = workload_child::command(&job).map_err(failed)?;
     let done = limited::run(
-        preload
-            .load_into(&mut Command::new(program))
-            .envs(DISK_CACHES_OFF)
-            .args([CHILD_COMMAND, &job]),
+        preload.load_into(&mut command).envs(DISK_CACHES_OFF),
         limit,
         step,
     )?;
-    read(&String::from_utf8_lossy(&done.stdout)).unwrap_or_else(|| Err(failed(why(&done))))
+    let answer = workload_child::read(folder.path()).ok_or_else(|| failed(why(&done)))?;
+    let coverage = answer.map_err(failed)?.report.callback_coverage;
+    let run = coverage.and_then(|coverage| coverage.with_loader);
+    run.ok_or(CoverageError::NotLoaded)
 }
 
-/// The child's result in its output. Drivers may write to the output as well, before and after it, so the last line that is a result counts.
-fn read(said: &str) -> Option<Result<CoverageRun, CoverageError>> {
-    said.lines()
-        .rev()
-        .find_map(|line| serde_json::from_str(line).ok())
+fn failed(error: impl ToString) -> CoverageError {
+    CoverageError::Failed {
+        reason: error.to_string(),
+    }
 }
 
 fn unwritable(error: impl ToString) -> CoverageError {
@@ -194,35 +191,5 @@ fn why(done: &Output) -> String {
     match said.lines().next_back().map(str::trim) {
         Some(line) if !line.is_empty() => format!("{line} ({})", done.status),
         _ => format!("its process ended with {}", done.status),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_answer_is_found_among_what_drivers_print() {
-        let run = CoverageRun {
-            callback_calls: 7,
-            ..CoverageRun::default()
-        };
-        let answer = serde_json::to_string(&Ok::<_, CoverageError>(run)).expect("JSON");
-        for said in [
-            answer.clone(),
-            format!("hello\n{answer}\n"),
-            format!("a driver: half a line\n{answer}\nunloaded, 3 caches written\n\n"),
-            format!("{{\"Err\":\"NotLoaded\"}}\n{answer}\n{{\"Run\":{{}}}}\n"),
-        ] {
-            assert_eq!(read(&said), Some(Ok(run)), "{said}");
-        }
-        assert_eq!(
-            read(&format!("{answer}\n{{\"Err\":\"NotLoaded\"}}\n")),
-            Some(Err(CoverageError::NotLoaded)),
-            "the last one"
-        );
-        for none in ["", "\n", "segmentation fault\n", "{\"Ok\":7}\n"] {
-            assert_eq!(read(none), None, "{none}");
-        }
     }
 }

@@ -7,6 +7,7 @@
 //! The loader's library is opened at run time; its absence is an ordinary error.
 
 mod alias;
+mod chained;
 mod environment;
 mod error;
 mod info;
@@ -20,6 +21,7 @@ mod reopen;
 mod run_environment;
 mod select;
 
+pub use chained::chained;
 pub use environment::child_environment;
 pub use error::{DriverError, LoaderRefusal};
 pub use info::{DriverInfo, DriverTable};

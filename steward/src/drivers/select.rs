@@ -184,6 +184,15 @@ impl Selected {
         }
     }
 
+    /// The same driver, reached by this entry.
+    #[must_use]
+    pub fn with_entry(&self, entry: ash::Entry) -> Self {
+        Self {
+            entry,
+            ..self.clone()
+        }
+    }
+
     /// Whether a loader is between the program and the driver.
     #[must_use]
     pub fn opened(&self) -> Opened {
@@ -207,6 +216,12 @@ impl Selected {
     #[must_use]
     pub fn entry(&self) -> &ash::Entry {
         &self.entry
+    }
+
+    /// The driver's name and version.
+    #[must_use]
+    pub fn title(&self) -> String {
+        format!("{} {}", self.info.title(), self.info.driver_info)
     }
 
     /// Properties of the driver and its device.

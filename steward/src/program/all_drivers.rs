@@ -14,7 +14,7 @@ use crate::cli::{Check, Drive, Output};
 use crate::drivers::{self, DriverInfo};
 use crate::expectations::Checked;
 use crate::report::{CheckedDriver, Failed, ReportOrList, html, html_of_checks};
-use crate::signals::{self, Kept};
+use crate::signals;
 use vk_accounts::guard_run::Guarding;
 use vk_accounts::report::Report;
 
@@ -172,7 +172,7 @@ fn run(
         child.arg("--page-part").arg(part);
     }
     child.arg("--json").arg(json);
-    Ok(signals::output(&mut child, Kept::OutputAndErrors, None)?)
+    Ok(signals::output(&mut child, None)?)
 }
 
 /// The child's data for the page; if it wrote none, `written` says why.

@@ -3,9 +3,9 @@
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use super::drive::{self, Driven, title};
+use super::drive::{self, Driven};
 use super::files::write_and_say;
-use super::{Outcome, ProgramError, all_drivers, child_run, is_all, outputs, replayed};
+use super::{Outcome, ProgramError, all_drivers, is_all, outputs, replayed};
 use crate::cli::{Check, Drive, Output};
 use crate::drivers::{self, Selected};
 use crate::expectations::{self, Checked, Expectations, compare, fit, is_known_of_contexts};
@@ -53,9 +53,6 @@ pub(super) unsafe fn check(
         // SAFETY: forwarded.
         return unsafe { all_drivers::check(check, guarding, output, out) };
     }
-    if child_run::is_wanted(guarding) {
-        return child_run::run(guarding, Checked::FORMAT, output, out);
-    }
     // SAFETY: forwarded.
     let mut selected = unsafe { drivers::select(check.driver.as_deref()) }?;
     if check.direct {
@@ -80,12 +77,12 @@ fn driver(
             no_coverage: true,
             ..Drive::default()
         };
-        drive::drive(selected, &options, guarding, outputs::recorder(output))
-            .map(|driven| Run::of(driven, title(selected)))
+        drive::drive(selected, &options, guarding, outputs::stacks(output))
+            .map(|driven| Run::of(driven, selected.title()))
     };
     if let Some(file) = &check.write_expect {
         let runs: Vec<_> = (0..=FITTED_ROUNDS).map(run).collect::<Result<_, _>>()?;
-        return write(&title(selected), &runs, (file, check.direct), out);
+        return write(&selected.title(), &runs, (file, check.direct), out);
     }
     report_step(run(check.rounds)?, check, output, out)
 }

@@ -1,75 +1,26 @@
-//! `--fail`: a run in its own process, because a driver may crash after a refusal.
+//! The report of a run whose driver has ended its process.
 
-use std::env;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 
 use serde_json::json;
 
 use super::{Outcome, ProgramError, outputs};
 use crate::cli::Output;
 use crate::report::{ReportOrList, html};
-use crate::signals::{self, Kept, signal_name};
-use vk_accounts::guard_run::Guarding;
-use vk_accounts::guard_run::refused::{self, RefusalLog};
+use crate::signals::signal_name;
+use vk_accounts::guard_run::refused::RefusalLog;
 use vk_accounts::report::{Refusal, Report, one_line};
 
-/// Whether the run needs a child process: a refusal is planned, and this process is not the child.
-pub(super) fn is_wanted(guarding: &Guarding) -> bool {
-    guarding.fail.is_some() && !refused::is_child()
-}
-
-/// Runs this program with its own arguments in a child, and passes its output on. If the child crashes, the report names the last refusal.
-pub(super) fn run(
-    guarding: &Guarding,
-    format: &str,
-    output: &Output,
-    out: &mut dyn Write,
-) -> Result<Outcome, ProgramError> {
-    let log = tempfile::NamedTempFile::new()?;
-    let mut child = Command::new(env::current_exe()?);
-    child
-        .args(env::args_os().skip(1))
-        .env(refused::FILE, log.path());
-    // The guard's reports and the child's errors are shown at once.
-    let done = signals::output(&mut child, Kept::Output, None)?;
-    let outcome = match done.status.code() {
-        Some(0) => Outcome::Done,
-        Some(1) => Outcome::Unexpected,
-        Some(2) => Outcome::Failed,
-        _ => {
-            let refusals = RefusalLog::read(log.path())?;
-            let plan = guarding
-                .fail
-                .map(|fail| fail.to_string())
-                .unwrap_or_default();
-            let why = sentence(&ended(done.status), &plan, &refusals);
-            return report_step(&refusals.driver, &why, format, output, out)
-                .map(|()| Outcome::Unexpected);
-        }
-    };
-    let passed_on = out
-        .write_all(&done.stdout)
-        .and_then(|()| out.flush())
-        .map_err(ProgramError::from);
-    ProgramError::unless_closed_pipe(passed_on)?;
-    Ok(outcome)
-}
-
 /// Writes the report in all formats, and to the error output if the standard output is for programs.
-fn report_step(
+pub(super) fn report(
     driver: &str,
     why: &str,
     format: &str,
     output: &Output,
     out: &mut dyn Write,
-) -> Result<(), ProgramError> {
-    let driver = if driver.is_empty() {
-        "the driver"
-    } else {
-        driver
-    };
+) -> Result<Outcome, ProgramError> {
     let report = json!({ "format": format, "driver": driver, "error": why });
     let page = || {
         // A page of a check is one of its report as well.
@@ -87,10 +38,27 @@ fn report_step(
     if outputs::is_for_programs(output) {
         let _ = writeln!(std::io::stderr(), "steward: {}: {why}", one_line(driver));
     }
-    outputs::write(output, &text, &report, page, out)
+    let written = outputs::write(output, &text, &report, page, out);
+    ProgramError::unless_closed_pipe(written)?;
+    Ok(Outcome::Unexpected)
 }
 
-fn sentence(ended: &str, plan: &str, refusals: &RefusalLog) -> String {
+/// How the child ended: where it was if nothing was to be refused, else the last refusal of the plan.
+pub(super) fn sentence(
+    status: ExitStatus,
+    last: Option<(&str, u64)>,
+    refusals: Option<&(String, RefusalLog)>,
+) -> String {
+    let ended = ended(status);
+    let Some((plan, refusals)) = refusals else {
+        let place = last.map_or(
+            "before its first command".to_owned(),
+            |(command, number)| format!("in or after {command}, command {number} with callbacks"),
+        );
+        return format!(
+            "the driver's process {ended} {place}: report it to the driver's maintainers"
+        );
+    };
     let Some(Refusal {
         command,
         serial,
@@ -132,7 +100,9 @@ mod tests {
 
     #[test]
     fn a_crash_names_the_last_refusal_or_says_that_there_was_none() {
-        let none = sentence("crashed (SIGABRT)", "nth=9", &RefusalLog::default());
+        let aborted = ExitStatus::from_raw(libc::SIGABRT);
+        let none = ("nth=9".to_owned(), RefusalLog::default());
+        let none = sentence(aborted, None, Some(&none));
         assert!(
             none.contains("crashed (SIGABRT) before a request was refused (nth=9)"),
             "{none}"
@@ -146,18 +116,33 @@ mod tests {
             bytes: 64,
         };
         let refusals = RefusalLog {
-            driver: "d".into(),
             refused: 2,
             last: Some(last),
             ..RefusalLog::default()
         };
-        let after = sentence("crashed (SIGSEGV)", "from=9", &refusals);
+        let crashed = ExitStatus::from_raw(libc::SIGSEGV);
+        let after = sentence(crashed, None, Some(&("from=9".to_owned(), refusals)));
         assert!(
             after.contains("after 2 requests had been refused on purpose (from=9), the last in vkCmdDraw, command 7: 64 charged bytes")
         );
         assert!(
             after.contains("of scope object, asked of the callbacks of VkDevice;"),
             "{after}"
+        );
+    }
+
+    #[test]
+    fn a_crash_without_a_refusal_says_where_it_was() {
+        let crashed = ExitStatus::from_raw(libc::SIGSEGV);
+        let said = sentence(crashed, Some(("vkCreateDevice", 3)), None);
+        assert!(
+            said.contains("crashed (SIGSEGV) in or after vkCreateDevice, command 3"),
+            "{said}"
+        );
+        let said = sentence(crashed, None, None);
+        assert!(
+            said.contains("(SIGSEGV) before its first command"),
+            "{said}"
         );
     }
 }

@@ -1,237 +1,128 @@
-//! One run on one driver.
+//! One run on one driver, in a child of this program: a driver may crash.
 
-use std::cell::Cell;
-use std::io::Write as _;
+use std::env;
+use std::fs;
 use std::path::Path;
-use std::sync::Arc;
+use std::process::ExitStatus;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use alloc_core::HostAllocator;
-
-use super::files::{unwritable, write_and_say};
-use super::progress::Progress;
-use super::{ProgramError, SYSTEM, files};
+use super::child_run::sentence;
+use super::files::{private_folder, unwritable};
+use super::{ProgramError, files};
 use crate::callback_coverage;
 use crate::cli::Drive;
-use crate::drivers::{self, Selected};
-use crate::shared_context::{self, SharingError};
-use crate::symbols::Symbols;
-use crate::workload::{self, Moment, Options, WorkloadError};
-use vk_accounts::accounting::{AccountError, Accounts, Watching};
-use vk_accounts::guard_run::{Guarding, Layers};
-use vk_accounts::report::origins::{EventLog, SiteRecorder, StackCapture};
-use vk_accounts::report::{Report, RunEnvironment};
+use crate::drivers::Selected;
+use crate::progress::Progress;
+use crate::signals;
+use crate::workload_child::{self, Answer, Job, REFUSALS, STATE, Stacks, TRACE, Way};
+use vk_accounts::guard_run::Guarding;
+use vk_accounts::guard_run::refused::RefusalLog;
+use vk_accounts::report::Report;
+use vk_accounts::report::origins::EventLog;
+use vk_accounts::state_file;
+
+/// Where the folder is if `TMPDIR` cannot be used.
+const FALLBACK: &str = "/tmp";
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriveError {
-    /// The accounts could not be created.
-    #[error(transparent)]
-    Accounts(#[from] AccountError),
-    /// The test of two contexts failed.
-    #[error(transparent)]
-    Sharing(#[from] SharingError),
-    /// A command failed, or a result was wrong.
-    #[error("{driver}: {error}")]
-    Workload {
+    /// The child has said why.
+    #[error("{0}")]
+    Failed(String),
+    /// The driver has ended its process.
+    #[error("{driver}: {how}")]
+    Died {
         /// The driver's name.
         driver: String,
-        /// What went wrong.
-        error: WorkloadError,
+        /// A sentence.
+        how: String,
     },
 }
 
 /// A run on a driver.
 pub(super) struct Driven {
     pub(super) report: Report,
-    /// The events in the order of time; empty if the recorder keeps none.
+    /// The events in the order of time; empty if they are not kept.
     pub(super) events: EventLog,
 }
 
-/// Runs the workload with accounts over the system's allocator, with the guard and refusals of `guarding`, and records it if requested.
-/// `recorder` keeps the call stacks.
+/// Runs the workload, with the guard and refusals of `guarding`, and records it if requested. `stacks` are kept.
 pub(super) fn drive(
     selected: &Selected,
     options: &Drive,
     guarding: &Guarding,
-    recorder: SiteRecorder,
-) -> Result<Driven, ProgramError> {
-    let stacks =
-        StackCapture::new(recorder).map_err(|error| DriveError::from(AccountError::from(error)))?;
-    if guarding.is_asked_for() {
-        let layers = Layers::new(guarding)?;
-        layers.begin(&title(selected));
-        drive_over(&layers, Some(&layers), selected, options, &stacks)
-    } else {
-        drive_over(&SYSTEM, None, selected, options, &stacks)
-    }
-}
-
-/// `layers`, if present, are the backing.
-fn drive_over(
-    backing: &(impl HostAllocator + Sync),
-    layers: Option<&Layers>,
-    selected: &Selected,
-    options: &Drive,
-    stacks: &Arc<StackCapture>,
+    stacks: Stacks,
 ) -> Result<Driven, ProgramError> {
     let recorded = options.record.as_deref();
     recorded.map_or(Ok(()), files::check)?;
-    let own: &(dyn HostAllocator + Sync) = &SYSTEM;
-    let watching = Watching {
-        stacks: Some(stacks),
-        log: recorded.map(|_| own),
-        check: (!options.no_check).then_some(own),
-        opened: selected.opened(),
-    };
-    // SAFETY: `SYSTEM` lives for ever, and layers until `drive` returns; the instance ends with `workload::run`.
-    let accounts = unsafe { Accounts::new(backing, watching) };
-    let accounts = accounts.map_err(DriveError::from)?;
+    let folder = private_folder("steward-drive-", &env::temp_dir())
+        .or_else(|_| private_folder("steward-drive-", Path::new(FALLBACK)))?;
     let seed = seed(options);
-    let settings = Options {
+    let job = Job {
+        driver: selected.info().clone(),
+        way: Way::of(selected),
         seed,
         rounds: options.rounds,
-        ..Options::default()
+        check: !options.no_check,
+        records: recorded.is_some(),
+        stacks,
+        shares: true,
+        settings: guard_settings(guarding, folder.path()),
+        folder: folder.path().to_owned(),
     };
     let began = Instant::now();
-    let progress = Progress::new(&title(selected), options.rounds.into());
-    let environment = Cell::new(None);
-    let ran = workload::run_watched(selected, &accounts, &settings, &|moment| match moment {
-        Moment::DeviceCreated => {
-            environment.set(Some(drivers::run_environment(selected)));
-        }
-        Moment::RoundBegins(round) => progress.at(round.into(), "rounds"),
-    });
+    let status = signals::status(&mut workload_child::command(&job)?)?;
     let took = began.elapsed();
+    let Answer { mut report, events } = match workload_child::read(folder.path()) {
+        Some(answer) => answer.map_err(DriveError::Failed)?,
+        None => return Err(died(&selected.title(), status, guarding, folder.path()).into()),
+    };
     if let Some(file) = recorded {
-        write_trace(&accounts, &title(selected), file)?;
+        let trace = folder.path().join(TRACE);
+        let bytes = fs::read(&trace).map_err(|reason| unwritable(&trace, reason))?;
+        files::write_trace(file, &bytes)?;
     }
-    let refused = |layers: &Layers| layers.fail_run(None).is_some_and(|fail| fail.refused > 0);
-    let shared = match &ran {
-        Err(_) if !layers.is_some_and(refused) => None,
-        // SAFETY: as for the accounts.
-        _ => Some(
-            unsafe { shared_context::run(selected, backing, !options.no_check) }
-                .map_err(DriveError::from)?,
-        ),
-    };
-    let commands = accounts.commands();
-    let mut guard = layers.and_then(Layers::guard_run);
-    if let Some(guard) = &mut guard {
-        Symbols::default().annotate_run(guard);
-    }
-    let mut done = accounts.finish().map_err(DriveError::from)?;
-    let events = std::mem::take(&mut done.events);
-    let ends = [
-        ran.as_ref().err().map(ended),
-        shared
-            .as_ref()
-            .and_then(|shared| shared.outcome.as_ref().err())
-            .map(ended_early),
-    ];
-    let ends: Vec<_> = ends.into_iter().flatten().collect();
-    let fail =
-        layers.and_then(|layers| layers.fail_run((!ends.is_empty()).then(|| ends.join("; "))));
-    let was_refused = fail.as_ref().is_some_and(|fail| fail.refused > 0);
-    let ran = match ran {
-        // All objects were destroyed: the report covers the unfinished run.
-        Err(_) if was_refused => unfinished(selected, commands),
-        ran => ran.map_err(|error| DriveError::Workload {
-            driver: title(selected),
-            error,
-        })?,
-    };
-    let mut report = Report::of_run(ran.source(seed), ran.device_memory, done);
-    report.defragmentation = ran.defragmentation;
-    (report.guard, report.fail) = (guard, fail);
-    report.environment = environment.take();
-    let warning = report
-        .environment
-        .as_ref()
-        .and_then(RunEnvironment::warning);
-    report.limits.extend(warning);
-    // Without this note an unchecked run would look free of findings.
-    report.limits.extend(
-        options
-            .no_check
-            .then(|| "--no-check: callbacks were not judged by Vulkan's rules".to_owned()),
-    );
-    if let Some(shared) = shared {
-        report.leftovers.extend(shared.leftovers);
-        if let Some(leaks) = &mut report.leaks {
-            leaks.stacks.extend(shared.leaks.stacks);
-            leaks.lost = leaks.lost.saturating_add(shared.leaks.lost);
-        }
-        report.shared_contexts = match shared.outcome {
-            Err(_) if was_refused => None,
-            told => Some(told.map_err(DriveError::from)?),
-        };
-    }
-    if let Some(leaks) = &mut report.leaks {
-        leaks.name_rules(&report.findings);
-    }
-    Symbols::default().name_leaks_of_run(&mut report);
+    drop(folder);
     report.callback_coverage = (!options.no_coverage).then(|| {
+        let progress = Progress::new(&selected.title(), options.rounds.into());
         let step = |done, next: &str| progress.at(done, next);
         callback_coverage::measure(selected, (seed, options.rounds), took, &step)
     });
     Ok(Driven { report, events })
 }
 
-/// How a refused workload ended. The required result has no remedy.
-fn ended(error: &WorkloadError) -> String {
-    match error {
-        WorkloadError::Command { command, result } if error.is_out_of_host_memory() => {
-            format!("{command} answered {result:?}, as it must")
-        }
-        other => other.to_string(),
-    }
+/// The layer's settings for guard and refusals.
+fn guard_settings(guarding: &Guarding, folder: &Path) -> Vec<(String, String)> {
+    let refusals = || folder.join(REFUSALS).display().to_string();
+    let settings = [
+        ("guard", guarding.guard.map(|guard| guard.to_string())),
+        (
+            "back_end",
+            guarding.back_end.map(|back_end| back_end.name().to_owned()),
+        ),
+        ("fail", guarding.fail.map(|fail| fail.to_string())),
+        ("refusals", guarding.fail.map(|_| refusals())),
+    ];
+    settings
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect()
 }
 
-/// The same for two contexts.
-fn ended_early(error: &SharingError) -> String {
-    match error {
-        SharingError::Command { command, result } if error.is_out_of_host_memory() => {
-            format!("{command} answered {result:?}, as it must")
-        }
-        error if error.is_out_of_host_memory() => {
-            "two contexts: a command answered ERROR_OUT_OF_HOST_MEMORY, as it must".to_owned()
-        }
-        other => other.to_string(),
+/// The child has died: by what, and where it was.
+fn died(driver: &str, status: ExitStatus, guarding: &Guarding, folder: &Path) -> DriveError {
+    let state = state_file::read(&folder.join(STATE)).ok();
+    let last = state.and_then(|state| Some((state.last_command?, state.started_commands)));
+    let refusals = guarding.fail.map(|plan| {
+        let log = RefusalLog::read(&folder.join(REFUSALS)).unwrap_or_default();
+        (plan.to_string(), log)
+    });
+    DriveError::Died {
+        driver: driver.to_owned(),
+        how: sentence(status, last, refusals.as_ref()),
     }
-}
-
-/// The report of a workload that ended early, without complete rounds and comparisons.
-fn unfinished(selected: &Selected, commands: u64) -> workload::Report {
-    workload::Report {
-        commands,
-        ..workload::Report::new(selected)
-    }
-}
-
-pub(super) fn title(selected: &Selected) -> String {
-    format!(
-        "{} {}",
-        selected.info().title(),
-        selected.info().driver_info
-    )
-}
-
-fn write_trace(accounts: &Accounts<'_>, driver: &str, file: &Path) -> Result<(), ProgramError> {
-    let mut text = String::new();
-    accounts
-        .write_trace(driver, &mut text)
-        .map_err(|error| DriveError::from(AccountError::from(error)))?;
-    let mut bytes = text.into_bytes();
-    if file.extension().is_some_and(|ending| ending == "gz") {
-        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-        bytes = packed
-            .write_all(&bytes)
-            .and_then(|()| packed.finish())
-            .map_err(|reason| unwritable(file, reason))?;
-    }
-    write_and_say(file, &bytes)
 }
 
 /// The requested seed, or one from the clock.

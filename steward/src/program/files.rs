@@ -9,6 +9,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use tempfile::TempDir;
 use vk_accounts::files::{self, PRIVATE, Written};
 
@@ -29,6 +31,16 @@ pub(super) fn write_and_say(file: &Path, bytes: &[u8]) -> Result<(), ProgramErro
         let _ = writeln!(io::stderr(), "wrote {}", file.display());
     }
     Ok(())
+}
+
+/// As [`write_and_say`], compressed if the name ends in .gz.
+pub(super) fn write_trace(file: &Path, trace: &[u8]) -> Result<(), ProgramError> {
+    if file.extension().is_none_or(|ending| ending != "gz") {
+        return write_and_say(file, trace);
+    }
+    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+    let packed = packed.write_all(trace).and_then(|()| packed.finish());
+    write_and_say(file, &packed.map_err(|reason| unwritable(file, reason))?)
 }
 
 /// Waits for the reader of a pipe, which may be about to start, and not for ever.

@@ -11,7 +11,6 @@ mod mark;
 mod output_paths;
 mod outputs;
 mod processes;
-mod progress;
 mod requests;
 mod rules;
 mod run;
@@ -25,17 +24,17 @@ use std::io::{self, Write};
 
 use alloc_core::FromGlobalAlloc;
 
-use crate::callback_coverage;
 use crate::cli::{Cli, Command, DiffArgs, Drive, Output};
 use crate::device_memory::{self, DeviceMemoryError, MeasureOptions};
 use crate::devices::{self, DevicesError};
 use crate::diff::{self, Diff, DiffFilter};
 use crate::drivers::{self, DriverError, DriverTable};
-use crate::expectations::{self, EXPECTATIONS, FileFault};
+use crate::expectations::{self, Checked, EXPECTATIONS, FileFault};
 use crate::replay::{self, ReplayError, TraceFile};
 use crate::report::{ReadError, ReportOrList, html};
 use crate::signals::{self, HelperError, signal_name};
-use drive::Driven;
+use crate::workload_child;
+use drive::{DriveError, Driven};
 use terminal::Terminal;
 use vk_accounts::guard_run::{Guarding, GuardingError};
 use vk_accounts::report::Report;
@@ -97,7 +96,7 @@ pub enum ProgramError {
     DeviceMemoryAll,
     /// The run failed.
     #[error(transparent)]
-    Drive(#[from] drive::DriveError),
+    Drive(#[from] DriveError),
     /// The driver cannot be opened without the loader.
     #[error(transparent)]
     Reopen(#[from] drivers::ReopenError),
@@ -330,6 +329,22 @@ impl From<HelperError> for ProgramError {
 /// # Safety
 /// As for [`drivers::select`]: no other thread of the process, including a driver's, may read or write the environment. Call it from `main`.
 pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+    // SAFETY: forwarded.
+    match unsafe { run_command(cli, out) } {
+        Err(ProgramError::Drive(DriveError::Died { driver, how })) => {
+            let format = match cli.command {
+                Some(Command::Check(_)) => Checked::FORMAT,
+                _ => Report::FORMAT,
+            };
+            child_run::report(&driver, &how, format, &cli.output, out)
+        }
+        done => done,
+    }
+}
+
+/// # Safety
+/// As [`run()`].
+unsafe fn run_command(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     signals::survive_file_limit();
     output_paths::check(cli)?;
     let makes_report = match &cli.command {
@@ -390,9 +405,6 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
             // SAFETY: forwarded.
             return unsafe { check::check(options, &guarding, &cli.output, out) };
         }
-        None if child_run::is_wanted(&guarding) => {
-            return child_run::run(&guarding, Report::FORMAT, &cli.output, out);
-        }
         // SAFETY: forwarded.
         None => return unsafe { drive_first(&guarding, &cli.output, out) },
         Some(Command::Drive(options)) if options.driver.as_deref().is_some_and(is_all) => {
@@ -407,9 +419,6 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
             }
             // SAFETY: forwarded.
             return unsafe { all_drivers::drive(options, &guarding, &cli.output, out) };
-        }
-        Some(Command::Drive(_)) if sweep.is_none() && child_run::is_wanted(&guarding) => {
-            return child_run::run(&guarding, Report::FORMAT, &cli.output, out);
         }
         Some(Command::Drive(options)) => {
             // SAFETY: forwarded.
@@ -431,8 +440,8 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
             if options.layer {
                 return run::drive(&selected, options, seed, &cli.output, out);
             }
-            let recorder = outputs::recorder(&cli.output);
-            let driven = drive::drive(&selected, options, &guarding, recorder)?;
+            let stacks = outputs::stacks(&cli.output);
+            let driven = drive::drive(&selected, options, &guarding, stacks)?;
             return finish_with(driven, options.exit_code, &cli.output, out);
         }
         Some(Command::Replay(options)) => {
@@ -448,6 +457,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
         Some(Command::Top(options)) => return top::top(options, out),
         Some(Command::Layer(options)) => return layer::layer(options, out),
         Some(Command::LayerChild { job }) => return run::answer(job),
+        Some(Command::WorkloadChild { job }) => Ok(workload_child::run(job)?),
         Some(Command::SignalProbe { owner }) => {
             signals::become_probe(*owner);
             Ok(())
@@ -490,14 +500,6 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
             clap_complete::generate(*shell, &mut Cli::for_completions(), "steward", &mut script);
             Ok(out.write_all(&script).and_then(|()| out.flush())?)
         }
-        Some(Command::CoverageChild { job }) => {
-            // SAFETY: manifests are trusted here as the loader trusts them; `SYSTEM` lives for ever.
-            let answer = unsafe { callback_coverage::answer(job, &SYSTEM) };
-            // A driver may have written an incomplete line.
-            writeln!(out, "\n{answer}")
-                .and_then(|()| out.flush())
-                .map_err(ProgramError::from)
-        }
     };
     done.map(|()| Outcome::Done)
 }
@@ -524,7 +526,7 @@ unsafe fn drive_first(
         rounds: 1,
         ..Drive::default()
     };
-    let mut driven = drive::drive(&selected, &options, guarding, outputs::recorder(output))?;
+    let mut driven = drive::drive(&selected, &options, guarding, outputs::stacks(output))?;
     driven.report.limits.extend(absent);
     finish(driven, output, out)
 }

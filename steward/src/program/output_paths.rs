@@ -79,6 +79,7 @@ fn all<'c>(cli: &'c Cli) -> Vec<OutputPaths<'c>> {
             add("--expect", false, options.expect.as_deref().and_then(path));
             add("--write-expect", true, options.write_expect.as_deref());
             add("--text", true, options.text.as_deref());
+            add("--record", true, options.record.as_deref());
         }
         _ => {}
     }

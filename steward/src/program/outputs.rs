@@ -13,6 +13,7 @@ use super::{ProgramError, files};
 use crate::cli::Output;
 use crate::profile::{ProfileFormat, ProfileInput, profile};
 use crate::symbols::Symbols;
+use crate::workload_child::Stacks;
 
 /// Writes the results. Prints the text even if a file cannot be written, and writes files even if the output is closed.
 pub(super) fn write(
@@ -39,7 +40,7 @@ pub(super) fn write(
     written.and(printed.map_err(ProgramError::from))
 }
 
-/// The recorder for the stacks of a run; it keeps all events if the profile needs them.
+/// The recorder for the sites of a replay; it keeps all events if the profile needs them.
 pub(super) fn recorder(output: &Output) -> SiteRecorder {
     let format = output.profile.as_deref().map(ProfileFormat::of);
     let recorder = SiteRecorder::default();
@@ -47,6 +48,14 @@ pub(super) fn recorder(output: &Output) -> SiteRecorder {
         recorder.with_events()
     } else {
         recorder
+    }
+}
+
+/// The stacks of a driver's run that the outputs need.
+pub(super) fn stacks(output: &Output) -> Stacks {
+    match output.profile.as_deref().map(ProfileFormat::of) {
+        Some(ProfileFormat::Firefox) => Stacks::Events,
+        _ => Stacks::Blocks,
     }
 }
 

@@ -15,6 +15,7 @@ pub(super) fn check(cli: &Cli) -> Result<(), ProgramError> {
         Some(Command::Run(options)) => vec![
             ("--expect", options.expect.is_some()),
             ("--write-expect", options.write_expect.is_some()),
+            ("--record", options.record.is_some()),
             ("--meter", options.meter),
             ("--stacks", options.stacks),
         ],

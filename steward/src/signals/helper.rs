@@ -4,19 +4,10 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use super::{ChildKind, HeldSignals};
-
-/// What of a helper is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
-    /// Its standard output; its errors are shown at once.
-    Output,
-    /// Its errors as well.
-    OutputAndErrors,
-}
 
 /// Why there is no output.
 #[derive(Debug)]
@@ -40,15 +31,12 @@ impl From<io::Error> for HelperError {
 /// pipe open.
 pub(crate) fn output(
     command: &mut Command,
-    kept: Kept,
     limit: Option<(Duration, &dyn Fn())>,
 ) -> Result<Output, HelperError> {
     let stdio = |file: &File| file.try_clone().map(Stdio::from);
     let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
-    command.stdin(Stdio::null()).stdout(stdio(&stdout)?);
-    if kept == Kept::OutputAndErrors {
-        command.stderr(stdio(&stderr)?);
-    }
+    let command = command.stdin(Stdio::null()).stdout(stdio(&stdout)?);
+    command.stderr(stdio(&stderr)?);
     let mut held = HeldSignals::new(ChildKind::Helper)?;
     let mut child = held.spawn(command)?;
     let status = held.wait(&mut child, limit)?;
@@ -60,6 +48,18 @@ pub(crate) fn output(
         stdout: all(&mut stdout)?,
         stderr: all(&mut stderr)?,
     })
+}
+
+/// Runs the helper to its end. What it writes to its output goes to the error output, since the output is for this process's report.
+pub(crate) fn status(command: &mut Command) -> Result<ExitStatus, HelperError> {
+    command.stdin(Stdio::null()).stdout(io::stderr());
+    let mut held = HeldSignals::new(ChildKind::Helper)?;
+    let mut child = held.spawn(command)?;
+    let status = held.wait(&mut child, None)?;
+    match held.last() {
+        Some(signal) => Err(HelperError::Interrupted(signal)),
+        None => status.ok_or(HelperError::Overtime),
+    }
 }
 
 /// All that the helper wrote: it shares the file position with this process.

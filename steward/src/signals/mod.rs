@@ -21,7 +21,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(crate) use group_probe::{PROBE_COMMAND, become_probe};
-pub(crate) use helper::{HelperError, Kept, output};
+pub(crate) use helper::{HelperError, output, status};
 
 use group_probe::GroupProbe;
 

@@ -1,26 +1,22 @@
-//! In a child with the meter preloaded: the same run by the meter's flags, by return addresses, and by the accounts.
+//! In a child with the meter preloaded: the same run by the meter's flags, by return addresses, and by the layer's accounts.
 
-use std::alloc::System;
-
-use alloc_core::FromGlobalAlloc;
-use vk_accounts::accounting::{Accounts, Watching};
-use vk_steward::callback_coverage::meter::{self, ThreadActivity};
-use vk_steward::callback_coverage::{Way, under_the_meter};
+use VkLayer_steward_memory::in_process::Observation;
+use vk_accounts::NoHooks;
+use vk_accounts::report::{CoverageRun, Report};
+use vk_steward::callback_coverage::meter::{self, CallbackCoverage, ThreadActivity};
 use vk_steward::drivers;
 use vk_steward::workload::{self, Options};
 
 use crate::by_address;
 
-static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
-
 /// How far two methods may be apart: one in a hundred.
 const APART: u64 = 100;
 
-pub(super) fn on(driver: &str, way: Way) {
+pub(super) fn on(driver: &str, is_direct: bool) {
     by_address::begin();
     // SAFETY: the only thread of our own. The drivers that CI installs keep no thread that reads the environment.
     let mut driver = unsafe { drivers::select(Some(driver)) }.expect("the parent looked");
-    if way == Way::Direct {
+    if is_direct {
         // SAFETY: the driver that the loader just ran.
         driver = unsafe { drivers::directly(driver.info().clone()) }
             .expect("it has what the loader needs");
@@ -30,14 +26,46 @@ pub(super) fn on(driver: &str, way: Way) {
         rounds: 3,
         ..Options::default()
     };
-    // SAFETY: the backing lives for ever.
-    let accounts =
-        unsafe { Accounts::new(&SYSTEM, Watching::default()) }.expect("the system has memory");
+    let folder = tempfile::tempdir().expect("a folder");
+    let json: &'static str = folder
+        .path()
+        .join("layer.json")
+        .display()
+        .to_string()
+        .leak();
+    let settings = [
+        ("json", json),
+        ("check", "false"),
+        ("brackets", "all"),
+        ("meter", "true"),
+    ];
+    let observation = Observation {
+        opened: driver.opened(),
+        stacks: None,
+        records: false,
+        settings: Box::leak(Box::new(settings)),
+    };
+    let chained = drivers::chained(&driver, observation).expect("the first chain");
+    meter::this_thread_is_application();
+    // The layer starts with the first instance, and the C library allocates for it.
+    let first = Options {
+        rounds: 0,
+        ..options
+    };
+    workload::run(&chained, &NoHooks, &first).expect("it runs");
+    let [calls, bytes, taken] = through_callbacks(json);
+    let coverage = CallbackCoverage::begin().expect("preloaded");
     let before = by_address::read();
-    let run = under_the_meter(&driver, &accounts, &options).expect("it runs");
+    workload::run(&chained, &NoHooks, &options).expect("it runs");
+    let run = coverage.run().expect("preloaded");
     let seen = by_address::read().since(before);
-    let charged = accounts.total().total().total_bytes;
-    accounts.finish().expect("the system has memory");
+    let through = through_callbacks(json);
+    let charged = through[2] - taken;
+    let run = CoverageRun {
+        callback_calls: through[0] - calls,
+        callback_bytes: through[1] - bytes,
+        ..run
+    };
 
     agree(
         "bytes past callbacks, by flags and by addresses",
@@ -66,7 +94,7 @@ pub(super) fn on(driver: &str, way: Way) {
         run.in_callback_bytes,
         asked,
     );
-    if way == Way::Direct {
+    if is_direct {
         agree(
             "bytes asked of callbacks with 16 a block, and by the accounts",
             asked,
@@ -90,12 +118,9 @@ pub(super) fn on(driver: &str, way: Way) {
         "{run:?}"
     );
 
-    // Without brackets the flags say nothing of commands, and the addresses say the same as before: they would have told.
-    // SAFETY: as above.
-    let accounts =
-        unsafe { Accounts::new(&SYSTEM, Watching::default()) }.expect("the system has memory");
+    // Without the layer the flags say nothing of commands, and the addresses say the same as before: they would have told.
     let (flags, addresses) = (meter::read().expect("preloaded"), by_address::read());
-    workload::run(&driver, &accounts, &options).expect("it runs");
+    workload::run(&driver, &NoHooks, &options).expect("it runs");
     let (flags, addresses) = (
         meter::read().expect("preloaded").since(&flags),
         by_address::read().since(addresses),
@@ -107,6 +132,19 @@ pub(super) fn on(driver: &str, way: Way) {
         "{past} bytes, and {addresses:?}"
     );
     println!("agree");
+}
+
+/// Calls and bytes through callbacks by the layer's last report, and the bytes of its accounts.
+fn through_callbacks(json: &str) -> [u64; 3] {
+    let layer = std::fs::read_to_string(json).expect("the layer's report");
+    let layer = Report::of_program(&layer).expect("a layer's report");
+    let kinds = layer.contexts.iter().filter(|row| !row.group);
+    let charged = kinds.map(|row| row.total_bytes).sum();
+    let coverage = layer.callback_coverage;
+    let run = coverage
+        .and_then(|coverage| coverage.with_loader)
+        .expect("measured");
+    [run.callback_calls, run.callback_bytes, charged]
 }
 
 fn apart(a: u64, b: u64) -> u64 {

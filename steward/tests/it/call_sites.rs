@@ -88,7 +88,8 @@ fn call_sites_sum_up_to_their_contexts() {
         .expect("buffers");
     let functions = functions(buffer);
     assert!(
-        functions.contains("reference_driver::") && functions.contains("vk_steward::workload::"),
+        functions.contains("reference_driver::")
+            && functions.contains("VkLayer_steward_memory::hooks::"),
         "{functions}"
     );
     assert!(

@@ -280,7 +280,7 @@ fn v41_swiftshader_leaves_the_entries_of_each_update_template() {
     });
     let caller = caller.map(|frame| frame["functions"].to_string());
     assert!(
-        caller.is_some_and(|names| names.contains("vk_steward::workload::object::")),
+        caller.is_some_and(|names| names.contains("VkLayer_steward_memory::hooks::")),
         "{left}"
     );
     let growth = format!(
@@ -290,7 +290,7 @@ fn v41_swiftshader_leaves_the_entries_of_each_update_template() {
     let head = format!(
         "\n  1. V41: vkCreateDescriptorUpdateTemplate: {ROUNDS} blocks of VkDescriptorUpdateTemplate (480 B)\n"
     );
-    let (driver, caller) = ("libvk_swiftshader.so+0x", "vk_steward::workload::object::");
+    let (driver, caller) = ("libvk_swiftshader.so+0x", "VkLayer_steward_memory::hooks::");
     let places =
         ["violation V41: ", &head, &growth, driver, caller].map(|text| done.stdout.find(text));
     assert!(

@@ -74,7 +74,7 @@ fn a_block_that_is_left_under_a_strict_guard_has_size_handle_growth_and_stack() 
     let frames = stacks[0]["frames"].as_array().expect("a list");
     assert!(!frames.is_empty(), "{done}");
     // The text has the same, and its leftovers are the same bytes: without what stands in front of a block.
-    for place in ["libvk_swiftshader.so", "vk_steward::workload::object::"] {
+    for place in ["libvk_swiftshader.so", "VkLayer_steward_memory::hooks::"] {
         assert!(done.stdout.contains(place), "{place}: {done}");
     }
     let left = "VkDescriptorUpdateTemplate: 3 blocks, 288 requested bytes";

@@ -333,6 +333,51 @@ fn job() -> String {
 }
 
 #[test]
+fn ly84_a_run_is_recorded_and_its_trace_is_judged_as_the_run_was() {
+    let test = "ly84_a_run_is_recorded_and_its_trace_is_judged_as_the_run_was";
+    if !is_lavapipe_there(test) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let [trace, live, judged] =
+        ["t.trace.gz", "live.json", "judged.json"].map(|name| folder.path().join(name));
+    let options = [Path::new("--record"), &trace, Path::new("--json"), &live];
+    let done = steward(&["run"])
+        .args(options)
+        .args([crate::run::STEWARD, "layer-child", &job()])
+        .run();
+    done.assert_code(0);
+    let done = steward(&["replay"])
+        .args([trace.as_os_str(), "--json".as_ref(), judged.as_os_str()])
+        .run();
+    assert!(
+        done.assert_code(0)
+            .stdout
+            .contains("recorded on: llvmpipe Mesa "),
+        "{done}"
+    );
+    let findings = |file: &Path| {
+        let report = json(file);
+        let rows = report["findings"].as_array().expect("a list").clone();
+        let key = |row: &Value| {
+            ["rule", "kind", "owner", "command", "scope", "count"].map(|name| row[name].to_string())
+        };
+        let mut keys: Vec<_> = rows.iter().map(key).collect();
+        keys.sort();
+        keys
+    };
+    assert!(findings(&live).len() > 5);
+    assert_eq!(findings(&judged), findings(&live));
+    let none = steward(&["run", "--record"])
+        .args([trace.as_os_str(), "true".as_ref()])
+        .run();
+    assert!(
+        none.assert_code(1).stderr.contains("no trace was written"),
+        "{none}"
+    );
+}
+
+#[test]
 fn a_fresh_list_of_a_check_is_enough_for_a_program() {
     let test = "a_fresh_list_of_a_check_is_enough_for_a_program";
     if !is_lavapipe_there(test) {

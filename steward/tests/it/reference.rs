@@ -1,13 +1,16 @@
 //! The program's own driver in this process: each of its requests is refused once.
 
+#[allow(dead_code, reason = "another test uses the rest")]
+#[path = "../support/bridges.rs"]
+mod bridges;
 #[path = "../live_sweep/refusing.rs"]
 mod refusing;
 
 use debug_guard::Fault;
-use vk_accounts::accounting::{Accounts, Watching};
 use vk_steward::drivers;
 use vk_steward::workload::{self, Options};
 
+use bridges::Bridges;
 use refusing::Refusing;
 
 /// A refusal anywhere is out of host memory, or is survived; nothing is left, and the next run is right.
@@ -18,9 +21,9 @@ fn rd8_rd9_each_request_refused_leaves_nothing_behind() {
     let (mut refused, mut while_recording, mut done) = (0, 0, false);
     for request in 0.. {
         // SAFETY: the backing lives for ever.
-        let accounts = unsafe { Accounts::new(backing, Watching::default()) }.expect("memory");
+        let bridges = unsafe { Bridges::new(backing, None) };
         backing.arm(Fault::Nth(request));
-        let ran = workload::run(&selected, &accounts, &Options::default());
+        let ran = workload::run(&selected, &bridges, &Options::default());
         done = backing.requests() <= request;
         match ran {
             Ok(report) => assert!(report.comparisons == 20220, "request {request}"),
@@ -33,8 +36,7 @@ fn rd8_rd9_each_request_refused_leaves_nothing_behind() {
             }
         }
         assert_eq!(backing.given().live_blocks, 0, "request {request}");
-        let accounts = accounts.finish().expect("nothing is in use");
-        assert!(accounts.leftovers.is_empty(), "request {request}");
+        assert_eq!(bridges.close(), 0, "request {request}");
         if done {
             break;
         }

@@ -8,15 +8,14 @@ use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
 
-use alloc_core::Budget;
 use debug_guard::Fault;
 use testkit::{Child, Finished};
 use vk_accounts::ObjectKind;
-use vk_accounts::accounting::{Accounts, Watching};
 use vk_callbacks::bridge::BridgeCounters;
 use vk_steward::drivers::{self, DriverInfo, child_environment};
 use vk_steward::workload::{self, Options, Report, WorkloadError};
 
+use super::bridges::Bridges;
 use super::refusing::Refusing;
 
 /// First argument of a child. Then: seed, the number of the request that fails, and the driver's limit in bytes; `-` for none.
@@ -121,15 +120,16 @@ impl Case {
         println!("driver\t{}\t{}\t{manifest}", info.title(), info.driver_info);
 
         let backing = Refusing::new();
-        let accounts = case.accounts(&backing);
+        // SAFETY: the backing is never dropped.
+        let bridges = unsafe { Bridges::new(&backing, case.limit) };
         backing.arm(case.request.map_or(Fault::Never, Fault::Nth));
         let options = Options {
             seed: case.seed,
             ..Options::default()
         };
-        let result = workload::run(&selected, &accounts, &options);
+        let result = workload::run(&selected, &bridges, &options);
         // Threads of the driver may still be giving back.
-        let known = known_leak(info, &accounts);
+        let known = known_leak(info, &bridges);
         let gave_back = || backing.given().live_blocks == known;
         (0..20)
             .take_while(|_| !gave_back())
@@ -142,15 +142,10 @@ impl Case {
                 i128::from(seen.live_blocks) - i128::from(known)
             );
         }
-        outcome += &faults(&accounts);
-        match accounts.finish() {
-            Ok(done) => {
-                let left: u64 = done.leftovers.iter().map(|leftover| leftover.blocks).sum();
-                if left != seen.live_blocks {
-                    outcome += &format!("+accounts-say({left})");
-                }
-            }
-            Err(error) => outcome += &format!("+{}", one_word(&error.to_string())),
+        outcome += &faults(&bridges);
+        let left = bridges.close();
+        if left != seen.live_blocks {
+            outcome += &format!("+bridges-say({left})");
         }
         if let Err(error) = &result {
             eprintln!("{error}");
@@ -159,19 +154,6 @@ impl Case {
         // Leaked bridges still point at it.
         std::mem::forget(backing);
         ExitCode::SUCCESS
-    }
-
-    /// With a limit, what the accounts themselves take beside the driver comes on top of it.
-    fn accounts<'b>(self, backing: &'b Refusing) -> Accounts<'b> {
-        // SAFETY: here and below: `backing` is never dropped, and outlives the accounts.
-        let open = unsafe { Accounts::new(backing, Watching::default()) }
-            .expect("the accounts' own memory is never refused");
-        let Some(limit) = self.limit else { return open };
-        let budget = Budget::exact(open.vulkan().subtree_usage().total().live_bytes + limit);
-        drop(open);
-        // SAFETY: as above.
-        unsafe { Accounts::with_budget(backing, Watching::default(), budget) }
-            .expect("the budget has room for the accounts' own state")
     }
 }
 
@@ -227,8 +209,8 @@ impl SweepSeen {
 }
 
 /// SwiftShader never frees the entries of an update template, whatever else happens: that much is left without any fault.
-fn known_leak(driver: &DriverInfo, accounts: &Accounts<'_>) -> u64 {
-    let templates = accounts.usage(ObjectKind::DescriptorUpdateTemplate).total();
+fn known_leak(driver: &DriverInfo, bridges: &Bridges) -> u64 {
+    let templates = bridges.usage(ObjectKind::DescriptorUpdateTemplate).total();
     // The entries, and the object that is freed: two blocks a template.
     if driver.driver_id == "GOOGLE_SWIFTSHADER" {
         templates.total_blocks / 2
@@ -248,10 +230,10 @@ fn outcome_of(result: &Result<Report, WorkloadError>) -> String {
 }
 
 /// What the bridges noted that was wrong, such as `+unknown_pointers(1)`.
-fn faults(accounts: &Accounts<'_>) -> String {
+fn faults(bridges: &Bridges) -> String {
     let mut sums = named(&BridgeCounters::default());
     let mut faults = 0;
-    for notes in ObjectKind::ALL.map(|kind| accounts.notes(kind)) {
+    for notes in ObjectKind::ALL.map(|kind| bridges.notes(kind)) {
         faults += notes.faults();
         for (sum, count) in sums.iter_mut().zip(named(&notes)) {
             sum.1 += count.1;

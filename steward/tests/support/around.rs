@@ -1,7 +1,8 @@
 //! A witness in front of any callbacks: what the driver asked for, kind by kind and scope by scope. Shares no code with the product.
 //!
 //! ```text
-//!   driver --> Around (one lock, one map) --> the callbacks that are checked
+//!   workload --> layer --> Around: NULL stays NULL, else callbacks around them --> driver
+//!                          driver --> Around (one lock, one map) --> the layer's callbacks
 //! ```
 //!
 //! One call passes at a time, and whoever [holds](Around::hold) the lock knows that none is on its way.
@@ -12,7 +13,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use ash::vk;
-use vk_accounts::{Hooks, ObjectKind};
 
 /// What was seen of one kind and scope. `charged` is what a bridge takes for a request: 16 bytes more, and where the alignment is
 /// above 16, as many more as the alignment.
@@ -63,57 +63,65 @@ struct Entry {
     book: Arc<Mutex<Book>>,
 }
 
-/// Callbacks around those of `hooks`, for every kind.
+/// Callbacks around those that the driver would get, for every kind.
 pub(super) struct Around {
     book: Arc<Mutex<Book>>,
-    callbacks: [Option<vk::AllocationCallbacks<'static>>; ObjectKind::COUNT],
-    // What pUserData points at.
-    _entries: Box<[Entry]>,
+    /// By kind's index; created when the kind is first used, and never freed.
+    entries: Mutex<BTreeMap<usize, &'static (vk::AllocationCallbacks<'static>, Box<Entry>)>>,
 }
 
+// SAFETY: the callbacks may be called on any thread, and are no longer changed.
+unsafe impl Send for Around {}
+// SAFETY: as above.
+unsafe impl Sync for Around {}
+
 impl Around {
-    /// # Safety
-    /// The callbacks of `hooks` stay valid for as long as this one's are used.
-    pub(super) unsafe fn new(hooks: &dyn Hooks) -> Self {
+    pub(super) fn new() -> Self {
         let book = Book {
             home: thread::current().id(),
             live: BTreeMap::new(),
             record: Record::default(),
         };
-        let book = Arc::new(Mutex::new(book));
-        let kinds = ObjectKind::ALL
-            .into_iter()
-            .filter(|kind| kind.takes_callbacks());
-        let entry = |kind: ObjectKind| {
-            let inner = vk::AllocationCallbacks {
-                _marker: std::marker::PhantomData,
-                ..*hooks.callbacks(kind)?
-            };
-            Some(Entry {
-                kind: kind.index(),
-                inner,
-                book: Arc::clone(&book),
-            })
-        };
-        let entries: Box<[Entry]> = kinds.filter_map(entry).collect();
-        let mut callbacks = [None; ObjectKind::COUNT];
-        for entry in &entries {
+        Self {
+            book: Arc::new(Mutex::new(book)),
+            entries: Mutex::default(),
+        }
+    }
+
+    /// Callbacks around these, which are the kind's for as long as the process lives.
+    pub(super) fn callbacks(
+        &self,
+        kind: usize,
+        inner: &vk::AllocationCallbacks<'_>,
+    ) -> &'static vk::AllocationCallbacks<'static> {
+        let mut entries = self.entries.lock().expect("nobody panics with it");
+        let (own, entry) = entries.entry(kind).or_insert_with(|| {
+            let entry = Box::new(Entry {
+                kind,
+                inner: vk::AllocationCallbacks {
+                    _marker: std::marker::PhantomData,
+                    ..*inner
+                },
+                book: Arc::clone(&self.book),
+            });
             let own = vk::AllocationCallbacks::default()
                 .user_data((&raw const *entry).cast_mut().cast())
                 .pfn_allocation(Some(allocate))
                 .pfn_reallocation(Some(reallocate))
                 .pfn_free(Some(free));
-            callbacks[entry.kind] = Some(own);
-        }
-        Self {
-            book,
-            callbacks,
-            _entries: entries,
-        }
+            Box::leak(Box::new((own, entry)))
+        });
+        assert_eq!(
+            entry.inner.p_user_data, inner.p_user_data,
+            "a kind has one set"
+        );
+        own
     }
 
-    pub(super) fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
-        self.callbacks[kind.index()].as_ref()
+    /// The callbacks that are checked, of a kind that was used.
+    pub(super) fn inner(&self, kind: usize) -> vk::AllocationCallbacks<'static> {
+        let entries = self.entries.lock().expect("nobody panics with it");
+        entries.get(&kind).expect("a kind that was used").1.inner
     }
 
     /// Until the answer is dropped, calls wait: numbers do not move.

@@ -69,28 +69,15 @@ struct GuardedSource {
 }
 
 impl Layers {
-    /// The layers that `guarding` names. Each refusal is written to the file that the environment names ([`super::refused`]).
+    /// The layers that `guarding` names. Refusals, or the first of them alone, are written to `file` as they happen, if there is one.
     ///
     /// # Errors
     /// [`GuardingError`].
-    pub fn new(guarding: &Guarding) -> Result<Self, GuardingError> {
-        Self::with_refusal_file(guarding, RefusalFile::of_environment())
-    }
-
-    /// As [`Layers::new`]; refusals, or the first of them alone, are written to `file` as they happen, if there is one, and the environment is
-    /// not read.
-    ///
-    /// # Errors
-    /// [`GuardingError`].
-    pub fn with_refusals_in(
+    pub fn new(
         guarding: &Guarding,
         file: Option<File>,
         first_only: bool,
     ) -> Result<Self, GuardingError> {
-        Self::with_refusal_file(guarding, RefusalFile::to(file, first_only))
-    }
-
-    fn with_refusal_file(guarding: &Guarding, line: RefusalFile) -> Result<Self, GuardingError> {
         let system = FromGlobalAlloc::SYSTEM;
         let (source, guarded) = match guarding.guard {
             None => (Source::System(system), None),
@@ -118,13 +105,8 @@ impl Layers {
             own_blocks: AtomicU64::new(0),
             refusals: Mutex::default(),
             requested: Mutex::default(),
-            line,
+            line: RefusalFile::to(file, first_only),
         })
-    }
-
-    /// Says which `driver` the blocks are for.
-    pub fn begin(&self, driver: &str) {
-        self.line.begin(driver);
     }
 
     /// The guard's results until now, after a check of all blocks; `None` without a guard. Stacks are addresses without names of functions.
@@ -391,7 +373,7 @@ mod tests {
             guard: Some(GuardChoice::Cookie),
             ..Guarding::default()
         };
-        let layers = || Layers::new(&guarding).expect("a guard");
+        let layers = || Layers::new(&guarding, None, true).expect("a guard");
         let all = [layers(), layers(), layers()];
         let layout = Layout::from_size_align(24, 8).expect("a layout");
         for (mistakes, layers) in all.iter().enumerate() {
@@ -412,7 +394,7 @@ mod tests {
         // A place is free again when a run is over; more than there are places are refused.
         drop(all);
         let all: Vec<_> = (0..8).map(|_| layers()).collect();
-        assert!(Layers::new(&guarding).is_err());
+        assert!(Layers::new(&guarding, None, true).is_err());
         drop(all);
         layers();
     }

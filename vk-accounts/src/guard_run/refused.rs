@@ -1,22 +1,12 @@
 //! Refusals, written for the parent process as they happen, since a driver may crash its process after a refusal.
 //!
-//! A file of lines of JSON: first the driver, a string, then each refusal.
+//! A file of lines of JSON, one for each refusal.
 
-use std::env;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use crate::files;
 use crate::report::Refusal;
-
-/// The variable that names the file. It is set only in a process that the program started to refuse requests in.
-pub const FILE: &str = "STEWARD_REFUSALS";
-
-/// True in a process that was started to refuse requests in.
-pub fn is_child() -> bool {
-    env::var_os(FILE).is_some()
-}
 
 /// The writing end.
 pub(super) struct RefusalFile {
@@ -26,22 +16,9 @@ pub(super) struct RefusalFile {
 }
 
 impl RefusalFile {
-    /// To the file that the environment names.
-    pub(super) fn of_environment() -> Self {
-        Self {
-            file: env::var_os(FILE).and_then(|file| files::append(Path::new(&file)).ok()),
-            first_only: false,
-        }
-    }
-
     /// To this file, if there is one.
     pub(super) const fn to(file: Option<File>, first_only: bool) -> Self {
         Self { file, first_only }
-    }
-
-    /// Writes the driver whose requests are refused.
-    pub(super) fn begin(&self, driver: &str) {
-        self.write_line(serde_json::to_string(driver));
     }
 
     /// Writes a request that is about to be refused.
@@ -62,8 +39,6 @@ impl RefusalFile {
 /// The contents of the file.
 #[derive(Debug, Default)]
 pub struct RefusalLog {
-    /// The driver; empty where the process did not come so far.
-    pub driver: String,
     /// The number of refused requests.
     pub refused: u64,
     /// The first of them.
@@ -85,9 +60,7 @@ impl RefusalLog {
     fn parse(text: &str) -> Self {
         let mut log = Self::default();
         for line in text.lines() {
-            if let Ok(driver) = serde_json::from_str(line) {
-                log.driver = driver;
-            } else if let Ok(refusal) = serde_json::from_str::<Refusal>(line) {
+            if let Ok(refusal) = serde_json::from_str::<Refusal>(line) {
                 log.refused += 1;
                 log.first.get_or_insert_with(|| refusal.clone());
                 log.last = Some(refusal);
@@ -108,8 +81,6 @@ mod tests {
             file: Some(file.reopen().expect("the same file")),
             first_only: false,
         };
-        assert_eq!(RefusalLog::read(file.path()).expect("read").driver, "");
-        line.begin("a \"driver\"");
         for serial in [3, 4] {
             let refusal = Refusal {
                 command: "vkCreateBuffer".into(),
@@ -120,7 +91,7 @@ mod tests {
         }
         let said = std::fs::read_to_string(file.path()).expect("text");
         let log = RefusalLog::parse(&format!("{said}{{\"command\": \"vkCr"));
-        assert_eq!((log.driver.as_str(), log.refused), ("a \"driver\"", 2));
+        assert_eq!(log.refused, 2);
         let named = |refusal: Option<Refusal>| refusal.map(|one| (one.command, one.serial));
         assert_eq!(named(log.first), Some(("vkCreateBuffer".into(), 3)));
         assert_eq!(named(log.last), Some(("vkCreateBuffer".into(), 4)));

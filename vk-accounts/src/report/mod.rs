@@ -30,7 +30,6 @@ mod vulkan_memory;
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::origins::EventLog;
 pub use by_scope::ByScope;
 pub use call_sites::{BlockSum, CallSite, CallSites};
 pub use coverage::{Coverage, CoverageRun};
@@ -118,29 +117,6 @@ pub struct Report {
     pub limits: Vec<String>,
 }
 
-/// The results of the accounts of a finished run.
-#[derive(Clone, Debug, Default)]
-pub struct Accounted {
-    /// The phases in the order they ran.
-    pub phases: Vec<Phase>,
-    /// The contexts, parents before children.
-    pub contexts: Vec<ContextRow>,
-    /// In which phase the tree held most.
-    pub fullest_phase: String,
-    /// What was not given back.
-    pub leftovers: Vec<Leftover>,
-    /// What drivers did that the bridges noted: refused arguments, stray pointers, panics.
-    pub findings: Vec<FindingRow>,
-    /// What the checker could not judge; none where it judged all.
-    pub unjudged: Option<Unjudged>,
-    /// What was live in between.
-    pub timeline: Vec<Sample>,
-    /// Where blocks came from, and what of them was never freed; none where stacks could not be kept.
-    pub call_sites: Option<(CallSites, Leaks)>,
-    /// What happened in the order of time, where that was to be kept.
-    pub events: EventLog,
-}
-
 impl Report {
     /// The name of this form of report, in its `format` field.
     pub const FORMAT: &str = "steward report 4";
@@ -153,30 +129,6 @@ impl Report {
 
     /// The form before that: findings were sentences.
     pub const FORMAT_1: &str = "steward report 1";
-
-    /// The report of a live run.
-    #[must_use]
-    pub fn of_run(source: Source, device_memory: Option<DeviceMemory>, done: Accounted) -> Self {
-        let (call_sites, leaks) = done.call_sites.unzip();
-        let most = |number: fn(&Phase) -> u64| done.phases.iter().map(number).max().unwrap_or(0);
-        let (peak_bytes, peak_slack) = (
-            most(|phase| phase.peak_bytes),
-            most(|phase| phase.peak_slack),
-        );
-        Self {
-            peak_slack,
-            contexts: done.contexts,
-            fullest_phase: done.fullest_phase,
-            leftovers: done.leftovers,
-            findings: done.findings,
-            device_memory,
-            leaks,
-            call_sites,
-            timeline: done.timeline,
-            unjudged: done.unjudged,
-            ..Self::of_trace(source, done.phases, peak_bytes)
-        }
-    }
 
     /// The failures of a guarded run, or of one with planned refusals, each a sentence: the guard's findings, leftovers or a wrong end
     /// after a refusal, or a plan that no request met.

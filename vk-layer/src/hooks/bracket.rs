@@ -152,17 +152,17 @@ pub(super) fn around(command: Command, call: impl FnOnce(&CommandFrame)) {
     }
 }
 
-/// Calls the command of this owner and name, and records it where the layer is linked into a program that wants that.
+/// Calls the command of this owner and name, and records it for a trace or for call stacks where they are wanted.
 #[inline]
 pub(super) fn recorded<R>(
     (owner, name): (Option<OwnerId>, &'static str),
     call: impl FnOnce() -> R,
     result: impl FnOnce(&R) -> i32,
 ) -> R {
-    let Some(observed) = observation() else {
+    let stacks = observation().and_then(|observed| observed.stacks.as_ref());
+    if stacks.is_none() && !tape::is_on() {
         return call();
-    };
-    let stacks = observed.stacks.as_ref();
+    }
     if let Some(stacks) = stacks {
         let moment = stacks.moment();
         stacks.with(|recorder| recorder.begin_command(name, moment));

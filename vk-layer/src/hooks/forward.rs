@@ -14,7 +14,7 @@ use vk_callbacks::command::current_thread;
 
 use super::fence::caught;
 use super::names::{HookedName, Role, SLOTS, coverage, in_slot, lose_coverage};
-use super::owners::owners;
+use super::owners::{owners, with_memory};
 use super::{COMMANDS, bracket};
 use crate::chain::{ERROR_INITIALIZATION_FAILED, ObjectNameInfo, VoidFunction};
 use crate::count::Count;
@@ -225,7 +225,10 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
             return;
         }
         // SAFETY: forwarded.
-        let owners = unsafe { owners(hooked.row, parent, arguments) };
+        let mut owners = unsafe { owners(hooked.row, parent, arguments) };
+        if matches!(hooked.role, Role::Memory(_)) {
+            owners = with_memory(owners, parent);
+        }
         let command = Command::of(hooked.row, hooked.name.as_str(), owners, coverage());
         bracket::around(command, |frame| {
             let recorded = (

@@ -126,7 +126,8 @@ pub(super) fn hook(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<V
     let row = CommandRow::of(name);
     let role = Role::of(name);
     let bracketing = Bracketing::of(row);
-    let is_judged = checker().is_some() && bracketing != Bracketing::Declined;
+    // The meter needs to know when a command runs.
+    let is_judged = (checker().is_some() || settings().meter) && bracketing != Bracketing::Declined;
     if row.level == CommandLevel::BeforeInstance || !(is_judged || role.is_wanted()) {
         return None;
     }
@@ -242,13 +243,22 @@ fn is_unknown(row: &CommandRow) -> bool {
 
 /// The command returns a `VkResult` by which something is judged.
 fn returns_result(name: &str) -> bool {
-    const BEGINNINGS: [&str; 16] = [
+    const BEGINNINGS: [&str; 28] = [
         "vkAllocate",
         "vkBeginCommandBuffer",
         "vkBind",
         "vkDeferredOperationJoin",
         "vkDeviceWaitIdle",
         "vkEndCommandBuffer",
+        "vkEnumeratePhysicalDevice",
+        "vkFlushMappedMemoryRanges",
+        "vkFreeDescriptorSets",
+        "vkGetEventStatus",
+        "vkGetFenceStatus",
+        "vkGetPipelineCacheData",
+        "vkGetQueryPoolResults",
+        "vkGetSemaphoreCounterValue",
+        "vkInvalidateMappedMemoryRanges",
         "vkMapMemory",
         "vkMerge",
         "vkQueueBindSparse",
@@ -257,6 +267,9 @@ fn returns_result(name: &str) -> bool {
         "vkQueueWaitIdle",
         "vkResetCommand",
         "vkResetDescriptorPool",
+        "vkResetEvent",
+        "vkResetFences",
+        "vkSetEvent",
         "vkUnmapMemory2",
         "vkWait",
     ];

@@ -13,7 +13,15 @@ use crate::parent::Parent;
 
 const CREATE_COMMAND_POOL: usize = known_row("vkCreateCommandPool");
 const CREATE_DESCRIPTOR_POOL: usize = known_row("vkCreateDescriptorPool");
+const ALLOCATE_MEMORY: usize = known_row("vkAllocateMemory");
 const CREATE_VALIDATION_CACHE: usize = known_row("vkCreateValidationCacheEXT");
+
+/// The owners of a command that maps or binds memory: also those of the memory.
+pub(super) fn with_memory(owners: Owners, parent: &Parent) -> Owners {
+    let memory = parent.accounts.kind(ALLOCATE_MEMORY);
+    let object = memory.and_then(|memory| memory.one_owner().ok().flatten());
+    Owners { object, ..owners }
+}
 
 /// See the module. No owner at all where they cannot be known: then the checker does not judge which callbacks were called.
 ///

@@ -25,6 +25,7 @@ use crate::once::OnceAcrossForks;
 use crate::record::{Own, own};
 use crate::settings::{Target, complain, settings};
 use crate::state;
+use crate::tape;
 use crate::turn::Turn;
 
 pub(crate) use interval::write_if_due;
@@ -126,6 +127,7 @@ fn write_on(occasion: Occasion) -> bool {
             write_to(target, commands_called(), render);
         }
     }
+    tape::write();
     let number = WRITTEN.fetch_add(1, Ordering::Relaxed) + 1;
     state::reported(commands, number);
     true

@@ -46,6 +46,8 @@ pub(crate) struct Settings {
     pub(crate) memory_report: bool,
     /// The file of refusals, a pattern of `file_name`.
     pub(crate) refusals: Option<TryString<Own>>,
+    /// The file of the trace, a pattern of `file_name`.
+    pub(crate) record: Option<TryString<Own>>,
     /// Whether live objects and blocks have call stacks.
     pub(crate) stacks: bool,
     /// The frames between which growth is counted.
@@ -143,6 +145,7 @@ impl Default for Settings {
             fail_application: false,
             memory_report: false,
             refusals: None,
+            record: None,
             stacks: false,
             frame: Frame::DEFAULT,
             mark_signal: None,

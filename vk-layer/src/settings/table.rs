@@ -125,6 +125,13 @@ pub const SETTINGS: &[Setting] = &[
         set: |settings, value| store(&mut settings.refusals, file_name::pattern(value).map(Some)),
     },
     Setting {
+        name: "record",
+        values: "a file",
+        default: "none",
+        about: "The file, named in the same way, to which every call of callbacks that replaced NULL is written as a trace, with each report; `steward replay` and `steward check --trace` read it. Until then it is in memory: about 100 bytes a call. Use it with `brackets` = `all`.",
+        set: |settings, value| store(&mut settings.record, file_name::pattern(value).map(Some)),
+    },
+    Setting {
         name: "stacks",
         values: "true or false",
         default: "false",

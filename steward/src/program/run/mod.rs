@@ -12,6 +12,7 @@ mod leaks;
 mod metered;
 mod no_report;
 mod place;
+mod recorded;
 mod reports;
 mod requested;
 mod search_path;
@@ -110,6 +111,8 @@ struct Wanted<'a> {
     guarding: Guarding,
     /// The meter of the heap is loaded into the program.
     meter: bool,
+    /// Every call is written to this file.
+    record: Option<&'a Path>,
     /// Functions are named in the list of live objects and blocks.
     stacks: bool,
     /// What may be found; what is known of the drivers if absent.
@@ -141,6 +144,7 @@ pub(super) fn run(
         no_check: options.no_check,
         guarding: *guarding,
         meter: options.meter,
+        record: options.record.as_deref(),
         stacks: options.stacks,
         expect: expect.as_ref(),
         write_expect: options.write_expect.as_deref(),
@@ -219,6 +223,9 @@ fn prepare(command: &mut Command, wanted: &Wanted<'_>) -> Result<RunFolder, Prog
         // Expectations name all commands, including those that record.
         command.env("VK_STEWARD_MEMORY_BRACKETS", "all");
     }
+    if wanted.record.is_some() {
+        recorded::set_environment(command, folder.path());
+    }
     Ok(folder)
 }
 
@@ -265,7 +272,7 @@ fn with_layer(
     requested::last_reports(&living);
     let mut reports = Reports::read(folder.path());
     reports.known = wanted.expect.cloned();
-    if reports.has_findings() || wanted.write_expect.is_some() {
+    if reports.has_findings() || wanted.write_expect.is_some() || wanted.record.is_some() {
         let select = command.get_envs().find(|(name, _)| *name == SELECT);
         known::name_drivers(&mut reports, select.and_then(|(_, value)| value));
     }
@@ -288,6 +295,9 @@ fn with_layer(
     };
     let ended = (process, status);
     let states = state_report::of_folder(folder.path(), ended, missing, &mut reports.symbols);
+    let traces = wanted
+        .record
+        .map(|file| (file, recorded::read(folder.path(), &reports)));
     // All is read. A signal that ends this process from now on leaves nothing behind.
     let no_room = no_room(folder.path());
     drop((preload, folder));
@@ -315,6 +325,9 @@ fn with_layer(
         lost = lost.filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
     }
     reports.write_files(output, out)?;
+    if let Some((file, traces)) = traces {
+        wrong.extend(recorded::write(&traces, file)?);
+    }
     if let Some(file) = wanted.write_expect {
         wrong.extend(write_expect::write(&reports, file)?);
     }

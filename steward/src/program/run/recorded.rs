@@ -23,7 +23,9 @@ pub(super) fn set_environment(command: &mut Command, folder: &Path) {
 /// The traces of the run's processes, in the order of their numbers' names, each about the driver if there was one alone.
 pub(super) fn read(folder: &Path, reports: &Reports) -> Vec<String> {
     let paths = paths_with_extension(folder, EXTENSION);
-    let traces = paths.iter().filter_map(|path| fs::read_to_string(path).ok());
+    let traces = paths
+        .iter()
+        .filter_map(|path| fs::read_to_string(path).ok());
     let drivers = reports.drivers();
     traces
         .map(|trace| match &drivers[..] {

@@ -9,14 +9,22 @@ use std::time::Duration;
 
 use super::sweep::{SweepLimits, Swept};
 use super::{Wanted, expected, with_layer};
-use crate::callback_coverage::{Job, Way};
 use crate::cli::{Drive, LAYER_CHILD_COMMAND, Output};
-use crate::drivers::{self, Selected};
+use crate::drivers::{self, DriverInfo, Selected};
 use crate::program::drive::DriveError;
 use crate::program::{Outcome, ProgramError};
 use crate::workload::{self, Options};
+use serde::{Deserialize, Serialize};
 use vk_accounts::NoHooks;
 use vk_accounts::guard_run::Guarding;
+
+/// What the child has to do.
+#[derive(Serialize, Deserialize)]
+struct Job {
+    driver: DriverInfo,
+    seed: u32,
+    rounds: u32,
+}
 
 /// The workload takes less than a second.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -71,7 +79,6 @@ fn child(selected: &Selected, options: &Drive, seed: u32) -> io::Result<Command>
         driver: selected.info().clone(),
         seed,
         rounds: options.rounds,
-        way: Way::Loader,
     };
     // Numbers and names: JSON can express them all.
     let job = serde_json::to_string(&job)?;
@@ -92,6 +99,6 @@ pub(in crate::program) fn answer(job: &str) -> Result<Outcome, ProgramError> {
         ..Options::default()
     };
     workload::run(&selected, &NoHooks, &options)
-        .map_err(|error| DriveError::Workload { driver, error })?;
+        .map_err(|error| DriveError::Failed(format!("{driver}: {error}")))?;
     Ok(Outcome::Done)
 }

@@ -83,11 +83,11 @@ pub(super) fn run_planted() {
         .find(|one| format!("{one:?}") == harm)
         .expect("a harm");
     let guard: GuardChoice = mode.parse().expect("a mode");
-    let layers = Layers::new(&Guarding {
+    let guarding = Guarding {
         guard: Some(guard),
         ..Guarding::default()
-    })
-    .expect("a guard");
+    };
+    let layers = Layers::new(&guarding, None, true).expect("a guard");
     // SAFETY: closed below, before the layers go.
     let root =
         unsafe { Context::root(&layers, ContextOptions::new("application")) }.expect("memory");

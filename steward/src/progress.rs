@@ -14,7 +14,7 @@ const DRAWN_A_SECOND: u8 = 10;
 
 /// A line of progress on the error output, after two seconds. It has no thread of its own: the work calls [`at`](Self::at).
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     began: Instant,
     what: String,
     steps: u64,
@@ -23,7 +23,7 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Begins work of `steps` steps.
-    pub(super) fn new(what: &str, steps: u64) -> Self {
+    pub(crate) fn new(what: &str, steps: u64) -> Self {
         Self {
             began: Instant::now(),
             what: what.to_owned(),
@@ -33,7 +33,7 @@ impl Progress {
     }
 
     /// `done` steps are done, and `next` follows; empty for just the next step.
-    pub(super) fn at(&self, done: u64, next: &str) {
+    pub(crate) fn at(&self, done: u64, next: &str) {
         if self.began.elapsed() < PATIENCE {
             return;
         }

@@ -1,0 +1,384 @@
+//! The workload in a child of this program, with the linked layer between it and the driver.
+//!
+//! ```text
+//!   steward --Job, as an argument--> child: workload -> layer -> loader or driver
+//!           <--Answer, a file------         \--> layer.json, the state file, refusals
+//! ```
+//!
+//! The layer observes one run a process, and a driver may crash.
+
+use std::alloc::System;
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs, io};
+
+use VkLayer_steward_memory::in_process;
+use alloc_core::FromGlobalAlloc;
+use ash::vk;
+use serde::{Deserialize, Serialize};
+
+use crate::drivers::{self, DriverInfo, Selected, chained};
+use crate::progress::Progress;
+use crate::shared_context::{self, SharedRun, SharingError};
+use crate::symbols::Symbols;
+use crate::workload::{self, Moment, Options, WorkloadError};
+use vk_accounts::guard_run::Layers;
+use vk_accounts::report::origins::{EventLog, SiteRecorder, StackCapture};
+use vk_accounts::report::{FindingRow, Report, RunEnvironment, Unjudged};
+use vk_accounts::{CreatedObject, Hooks, ObjectKind};
+use vk_callbacks::check::Opened;
+
+/// The hidden command of the child; its argument is a [`Job`] as JSON.
+pub(crate) const COMMAND: &str = "workload-child";
+
+/// What the layer writes, in the job's folder.
+const LAYER: &str = "layer.json";
+pub(crate) const STATE: &str = "state";
+pub(crate) const REFUSALS: &str = "refusals";
+const ANSWER: &str = "answer.json";
+pub(crate) const TRACE: &str = "trace";
+
+/// What a child has to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Job {
+    /// The driver, as the parent listed it.
+    pub(crate) driver: DriverInfo,
+    /// How to open it; the environment selects it for the loader.
+    pub(crate) way: Way,
+    pub(crate) seed: u32,
+    pub(crate) rounds: u32,
+    /// Callbacks are judged.
+    pub(crate) check: bool,
+    /// The child writes a trace.
+    pub(crate) records: bool,
+    pub(crate) stacks: Stacks,
+    /// Two contexts run after the workload.
+    pub(crate) shares: bool,
+    /// Settings of the layer by name, beside those of every job.
+    pub(crate) settings: Vec<(String, String)>,
+    /// A folder of the parent's.
+    pub(crate) folder: PathBuf,
+}
+
+/// Which call stacks a run keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Stacks {
+    None,
+    /// Of each block.
+    Blocks,
+    /// And each event, for a profile over time.
+    Events,
+}
+
+/// The result of a child.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Answer {
+    pub(crate) report: Report,
+    pub(crate) events: EventLog,
+}
+
+/// How to open a driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Way {
+    /// Through the loader; the environment selects the driver.
+    Loader,
+    /// The driver's own library, without a loader.
+    Direct,
+}
+
+impl Way {
+    /// The way that this driver was opened.
+    pub(crate) fn of(driver: &Selected) -> Self {
+        match driver.opened() {
+            Opened::ThroughLoader => Self::Loader,
+            Opened::Directly => Self::Direct,
+        }
+    }
+}
+
+/// The backing of two contexts.
+static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+
+/// The child for the job.
+pub(crate) fn command(job: &Job) -> io::Result<Command> {
+    // Numbers and names: JSON can express them all.
+    let job = serde_json::to_string(&job)?;
+    let mut command = Command::new(env::current_exe()?);
+    command.arg(COMMAND).arg(job);
+    Ok(command)
+}
+
+/// Runs the job in this process. The answer, or why there is none, goes to the job's folder.
+pub(crate) fn run(job: &str) -> io::Result<()> {
+    let job: Job = serde_json::from_str(job)?;
+    let answer = answer(&job).map_err(|error| error.to_string());
+    fs::write(job.folder.join(ANSWER), serde_json::to_vec(&answer)?)
+}
+
+/// What the child of this folder has answered; `None` if it died.
+pub(crate) fn read(folder: &Path) -> Option<Result<Answer, String>> {
+    serde_json::from_slice(&fs::read(folder.join(ANSWER)).ok()?).ok()
+}
+
+/// Why a child has no answer.
+#[derive(Debug, thiserror::Error)]
+enum ChildError {
+    #[error(transparent)]
+    Open(#[from] drivers::ReopenError),
+    #[error("{driver}: {error}")]
+    Workload {
+        driver: String,
+        error: WorkloadError,
+    },
+    #[error(transparent)]
+    Sharing(#[from] SharingError),
+    #[error(transparent)]
+    Host(#[from] alloc_core::HostError),
+    #[error("the layer wrote no report ({0}): please report this defect")]
+    NoReport(io::Error),
+    #[error("the layer panicked: from then on {0} was not observed; please report this defect")]
+    Panicked(String),
+    #[error("the guard or the plan was not set up: the layer says why above")]
+    NotGuarded,
+    #[error("the trace could not be recorded: free host memory")]
+    NoTrace,
+}
+
+fn answer(job: &Job) -> Result<Answer, ChildError> {
+    let direct = match job.way {
+        Way::Loader => drivers::through_loader(job.driver.clone())?,
+        // SAFETY: the loader has just run the library that this manifest names.
+        Way::Direct => unsafe { drivers::directly(job.driver.clone()) }?,
+    };
+    let recorder = match job.stacks {
+        Stacks::None => None,
+        Stacks::Blocks => Some(SiteRecorder::default()),
+        Stacks::Events => Some(SiteRecorder::default().with_events()),
+    };
+    let stacks = recorder.map(StackCapture::new).transpose()?;
+    let observation = in_process::Observation {
+        opened: direct.opened(),
+        stacks: stacks.clone(),
+        records: job.records,
+        settings: settings(job),
+    };
+    let Some(selected) = chained(&direct, observation) else {
+        unreachable!("the first chain of this process");
+    };
+    let options = Options {
+        seed: job.seed,
+        rounds: job.rounds,
+        ..Options::default()
+    };
+    let title = selected.title();
+    let progress = Progress::new(&title, job.rounds.into());
+    let environment = Cell::new(None);
+    let ran = workload::run_watched(&selected, &Phases, &options, &|moment| match moment {
+        Moment::DeviceCreated => environment.set(Some(drivers::run_environment(&direct))),
+        Moment::RoundBegins(round) => progress.at(round.into(), "rounds"),
+    });
+    if job.records {
+        let mut trace = String::new();
+        if !in_process::write_trace(&title, &mut trace) {
+            return Err(ChildError::NoTrace);
+        }
+        fs::write(job.folder.join(TRACE), trace).map_err(ChildError::NoReport)?;
+    }
+    let text = fs::read_to_string(job.folder.join(LAYER)).map_err(ChildError::NoReport)?;
+    let mut report = of_layer(&text)?;
+    if !job.check {
+        // The layer's own note says less.
+        report.limits.clear();
+    }
+    let layers = in_process::layers();
+    let is_guarded = job
+        .settings
+        .iter()
+        .any(|(name, _)| name == "guard" || name == "fail");
+    if is_guarded && layers.is_none() {
+        return Err(ChildError::NotGuarded);
+    }
+    let is_refused = |layers: &Layers| layers.fail_run(None).is_some_and(|fail| fail.refused > 0);
+    let shared = match &ran {
+        _ if !job.shares => None,
+        Err(_) if !layers.is_some_and(is_refused) => None,
+        _ => Some(shares(&direct, layers, job.check)?),
+    };
+    let of_shared = shared
+        .as_ref()
+        .and_then(|shared| shared.outcome.as_ref().err());
+    let ends = [ran.as_ref().err().map(ended), of_shared.map(ended_early)];
+    let ends: Vec<_> = ends.into_iter().flatten().collect();
+    // The layer has reported before two contexts ran.
+    report.guard = layers.and_then(Layers::guard_run);
+    report.fail =
+        layers.and_then(|layers| layers.fail_run((!ends.is_empty()).then(|| ends.join("; "))));
+    let was_refused = report.fail.as_ref().is_some_and(|fail| fail.refused > 0);
+    let mut ran = match ran {
+        // All objects were destroyed: the report covers the unfinished run.
+        Err(_) if was_refused => workload::Report::new(&selected),
+        ran => ran.map_err(|error| ChildError::Workload {
+            driver: title,
+            error,
+        })?,
+    };
+    ran.commands = report.phases.iter().map(|phase| phase.commands).sum();
+    report.source = ran.source(job.seed);
+    let measured = report.callback_coverage.as_mut();
+    if let Some(run) = measured.and_then(|coverage| coverage.with_loader.as_mut()) {
+        let opening = direct.opening();
+        run.opening_calls = opening.calls;
+        run.opening_bytes = opening.bytes;
+        run.opening_mapped_bytes = opening.mapped;
+    }
+    report.device_memory = ran.device_memory;
+    report.defragmentation = ran.defragmentation;
+    let mut events = EventLog::default();
+    if let Some(stacks) = &stacks {
+        let at = stacks.moment().at;
+        stacks.with(|recorder| {
+            // The last phase, whose end no other one has told.
+            recorder.end_phase(false, at);
+            report.leaks = Some(recorder.leaks(&report.phases));
+            report.call_sites = Some(recorder.sites());
+            events = recorder.drain_events();
+        });
+    }
+    let symbols = &mut Symbols::default();
+    if let Some(guard) = &mut report.guard {
+        symbols.annotate_run(guard);
+    }
+    report.environment = environment.take();
+    let warning = report
+        .environment
+        .as_ref()
+        .and_then(RunEnvironment::warning);
+    report.limits.extend(warning);
+    if !job.check {
+        // Without this note an unchecked run would look free of findings.
+        let note = "--no-check: callbacks were not judged by Vulkan's rules";
+        report.limits.push(note.to_owned());
+    }
+    if let Some(shared) = shared {
+        report.leftovers.extend(shared.leftovers);
+        if let Some(leaks) = &mut report.leaks {
+            leaks.stacks.extend(shared.leaks.stacks);
+            leaks.lost = leaks.lost.saturating_add(shared.leaks.lost);
+        }
+        report.shared_contexts = match shared.outcome {
+            Err(_) if was_refused => None,
+            told => Some(told?),
+        };
+    }
+    if let Some(leaks) = &mut report.leaks {
+        leaks.name_rules(&report.findings);
+    }
+    symbols.name_leaks_of_run(&mut report);
+    Ok(Answer { report, events })
+}
+
+/// The layer's settings. They live for ever, as the layer does.
+fn settings(job: &Job) -> &'static [(&'static str, &'static str)] {
+    let file = |name: &str| job.folder.join(name).display().to_string();
+    let mut settings = vec![
+        ("json".to_owned(), file(LAYER)),
+        ("state".to_owned(), file(STATE)),
+        ("brackets".to_owned(), "all".to_owned()),
+        ("check".to_owned(), job.check.to_string()),
+    ];
+    settings.extend(job.settings.iter().cloned());
+    let settings: Vec<(&str, &str)> = settings
+        .into_iter()
+        .map(|(name, value)| (&*name.leak(), &*value.leak()))
+        .collect();
+    settings.leak()
+}
+
+/// The report, from what the layer wrote.
+fn of_layer(text: &str) -> Result<Report, ChildError> {
+    let mut report =
+        Report::of_program(text).map_err(|error| ChildError::NoReport(error.into()))?;
+    let layer: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    let passed = layer["passed_through"].as_array();
+    let passed: Vec<_> = passed
+        .into_iter()
+        .flatten()
+        .filter_map(|kind| kind.as_str())
+        .collect();
+    if !passed.is_empty() {
+        return Err(ChildError::Panicked(passed.join(", ")));
+    }
+    report.findings.clear();
+    let lost = in_process::findings(|finding| report.findings.push(FindingRow::from(finding)))?;
+    report.unjudged = Unjudged::live(lost.unwrap_or_default());
+    report.vulkan_memory = None;
+    // One instance and one device.
+    for row in report.contexts.iter_mut().filter(|row| row.group) {
+        let (name, peak) = match row.depth {
+            0 => ("vulkan", report.peak_bytes),
+            _ => ("objects of the device", row.peak_bytes),
+        };
+        (row.name, row.peak_bytes) = (name.to_owned(), peak);
+    }
+    Ok(report)
+}
+
+/// How a refused workload ended. The required result has no remedy.
+fn ended(error: &WorkloadError) -> String {
+    match error {
+        WorkloadError::Command { command, result } if error.is_out_of_host_memory() => {
+            format!("{command} answered {result:?}, as it must")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The same for two contexts.
+fn ended_early(error: &SharingError) -> String {
+    match error {
+        SharingError::Command { command, result } if error.is_out_of_host_memory() => {
+            format!("{command} answered {result:?}, as it must")
+        }
+        error if error.is_out_of_host_memory() => {
+            "two contexts: a command answered ERROR_OUT_OF_HOST_MEMORY, as it must".to_owned()
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Runs two contexts on the driver, over the layer's guard and refusals if there are any.
+fn shares(
+    driver: &Selected,
+    layers: Option<&'static Layers>,
+    check: bool,
+) -> Result<SharedRun, SharingError> {
+    match layers {
+        // SAFETY: the layer's memory lives for ever.
+        Some(layers) => unsafe { shared_context::run(driver, layers, check) },
+        // SAFETY: the system's allocator lives for ever.
+        None => unsafe { shared_context::run(driver, &SYSTEM, check) },
+    }
+}
+
+/// Names the layer's phases.
+struct Phases;
+
+// SAFETY: it returns no callbacks.
+unsafe impl Hooks for Phases {
+    fn callbacks(&self, _: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
+        None
+    }
+
+    fn command(&self, _: &'static str, _: ObjectKind, call: &mut dyn FnMut() -> vk::Result) {
+        let _ = call();
+    }
+
+    fn created(&self, _: &CreatedObject<'_>) {}
+
+    fn ends(&self, _: &CreatedObject<'_>) {}
+
+    fn phase(&self, name: &'static str) {
+        in_process::phase(name);
+    }
+}
