@@ -323,3 +323,20 @@ fn a_process_has_room_for_a_domain_as_long_as_one_number_is_free() {
     drop((domains, again));
     root.close_root().expect("nothing is left");
 }
+
+/// What a domain's context owns goes with the domain. One of those values panics: the domains that it falls back to end all the same.
+#[test]
+fn a_domain_whose_end_panics_releases_the_one_that_it_falls_back_to() {
+    let root = root();
+    let last = domain(&root);
+    let child = |name| root.child(name).expect("a child");
+    let middle = TaggedDomain::with_fallback(child("middle"), &last).expect("a domain");
+    let first = TaggedDomain::with_fallback(child("first"), &middle).expect("a domain");
+    assert!(first.context().own(PanicsWhenDropped).is_ok());
+    let block = block(&first);
+    drop((last, middle, first));
+    // SAFETY: live, and used no more.
+    let freed = catch_unwind(|| unsafe { block.free() });
+    assert!(freed.is_err(), "the value's destructor panics");
+    root.close_root().expect("nothing is left");
+}
