@@ -180,7 +180,7 @@ impl<'t> Engine<'_, 't> {
             owner.discount_block(&block);
             return put;
         }
-        owner.count_usage(&block);
+        owner.change_usage(block.scope(), None, Some(block.size));
         if let Some(before) = before {
             self.address_returned_twice(call, request.scope(), request.size, &before);
         }
@@ -192,7 +192,7 @@ impl<'t> Engine<'_, 't> {
     #[inline]
     pub(super) fn discount(&self, block: &BlockRecord<'t>, owner: &CallbackOwner<'t>) {
         self.counts_of(block, owner, |owner| {
-            owner.discount_usage(block);
+            owner.change_usage(block.scope(), Some(block.size), None);
             owner.discount_block(block);
         });
     }
@@ -531,7 +531,7 @@ impl<'t> Engine<'_, 't> {
         }
         self.counts_of(block, call.owner, |owner| {
             owner.discount_block(block);
-            owner.resize_usage(block, size);
+            owner.change_usage(block.scope(), Some(block.size), Some(size));
         });
         if let Some(before) = before {
             self.address_returned_twice(call, block.scope(), size, &before);

@@ -266,14 +266,12 @@ impl<'h, 't> Engine<'h, 't> {
     /// False if there is no room.
     fn put_row(&self, row: FindingRow<'t>) -> bool {
         let add = |there: &mut FindingRow<'t>| there.add(&row);
-        if !self.rows_reserved || !may_come_of_a_free(row.finding.kind) {
-            return self.rows.put(row, add).is_ok();
-        }
         let (put, roomy) = self.rows.put_within(row, add);
         if !roomy {
             self.rows_tight.store(true, Ordering::Relaxed);
         }
-        put
+        let may_allocate = !self.rows_reserved || !may_come_of_a_free(row.finding.kind);
+        put || may_allocate && self.rows.put(row, add).is_ok()
     }
 
     /// Makes room for findings of later frees. Called when a call begins that may allocate.

@@ -6,13 +6,14 @@ use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use alloc_core::Scope;
+use alloc_core::support::StateMutex;
 
 use super::block::BlockRecord;
 use super::finding::CheckFinding;
 use super::kind::FindingKind;
 use super::live_blocks::LiveBlocks;
 use super::options::CheckedOwner;
-use super::owner_usage::{OwnerUsage, UsageCounters};
+use super::owner_usage::OwnerUsage;
 use crate::command::OwnerId;
 
 /// An owner of callbacks, pinned in the checker's memory until the engine ends.
@@ -42,7 +43,7 @@ pub(crate) struct CallbackOwner<'t> {
     records: bool,
     live_blocks: LiveBlocks,
     /// Bytes and blocks by scope, if counted.
-    usage: Option<UsageCounters>,
+    usage: Option<StateMutex<OwnerUsage>>,
     /// Notified internal memory in bytes, by scope; the sums of a group are in its oldest owner.
     internal: [AtomicU64; Scope::COUNT],
 }
@@ -57,7 +58,9 @@ impl<'t> CallbackOwner<'t> {
             u64::from(of.group)
         };
         CallbackOwner {
-            usage: of.is_counted.then(UsageCounters::new),
+            usage: of
+                .is_counted
+                .then(|| StateMutex::new(OwnerUsage::default())),
             ..CallbackOwner::with(Some(of.id), of.kind, group, 0)
         }
     }
@@ -133,33 +136,17 @@ impl<'t> CallbackOwner<'t> {
         self.live_blocks.discount(block.address.get());
     }
 
-    /// Counts the usage of a recorded block.
+    /// Changes the usage, if counted, by a block that comes, goes or is resized.
     #[inline]
-    pub(crate) fn count_usage(&self, block: &BlockRecord<'_>) {
+    pub(crate) fn change_usage(&self, scope: Option<Scope>, old: Option<u64>, new: Option<u64>) {
         if let Some(usage) = &self.usage {
-            usage.count(block.scope(), block.size);
-        }
-    }
-
-    /// Discounts the usage of a freed block.
-    #[inline]
-    pub(crate) fn discount_usage(&self, block: &BlockRecord<'_>) {
-        if let Some(usage) = &self.usage {
-            usage.discount(block.scope(), block.size);
-        }
-    }
-
-    /// Changes the usage of a resized block.
-    #[inline]
-    pub(crate) fn resize_usage(&self, block: &BlockRecord<'_>, size: u64) {
-        if let Some(usage) = &self.usage {
-            usage.resize(block.scope(), block.size, size);
+            usage.lock().change(scope, old, new);
         }
     }
 
     /// The usage; none if not counted.
     pub(crate) fn usage(&self) -> Option<OwnerUsage> {
-        self.usage.as_ref().map(UsageCounters::read)
+        self.usage.as_ref().map(|usage| usage.lock().read())
     }
 
     /// Whether a block may be live. Of several owners with one number, each may have counted blocks of another: together they are

@@ -2,8 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
 use alloc_core::{Scope, ScopeUsage};
 
 /// Bytes and blocks of one owner, as requested. Exact while no callback of the owner runs.
@@ -25,111 +23,36 @@ impl OwnerUsage {
     pub const fn total(&self) -> ScopeUsage {
         self.total
     }
-}
 
-/// The atomic counters of an [`OwnerUsage`].
-pub(super) struct UsageCounters {
-    scopes: [ScopeCounters; Scope::COUNT],
-    total: ScopeCounters,
-}
-
-struct ScopeCounters {
-    live_bytes: AtomicU64,
-    live_blocks: AtomicU64,
-    peak_bytes: AtomicU64,
-    total_bytes: AtomicU64,
-    total_blocks: AtomicU64,
-}
-
-impl UsageCounters {
-    pub(super) const fn new() -> Self {
-        Self {
-            scopes: [const { ScopeCounters::new() }; Scope::COUNT],
-            total: ScopeCounters::new(),
+    /// A block of `old` bytes becomes one of `new` bytes: without `old` it comes, without `new` it goes. As in an account, growing a block
+    /// adds its growth to the total.
+    pub(super) fn change(&mut self, scope: Option<Scope>, old: Option<u64>, new: Option<u64>) {
+        let grown = new.unwrap_or(0).saturating_sub(old.unwrap_or(0));
+        let shrunk = old.unwrap_or(0).saturating_sub(new.unwrap_or(0));
+        let (comes, goes) = (u64::from(old.is_none()), u64::from(new.is_none()));
+        let of_scope = scope.and_then(|scope| self.scopes.get_mut(scope.index()));
+        for usage in of_scope.into_iter().chain([&mut self.total]) {
+            // A free that is counted before its allocation makes them negative for a moment.
+            usage.live_bytes = usage.live_bytes.wrapping_add(grown).wrapping_sub(shrunk);
+            usage.live_blocks = usage.live_blocks.wrapping_add(comes).wrapping_sub(goes);
+            usage.peak_bytes = usage.peak_bytes.max(not_negative(usage.live_bytes));
+            usage.total_bytes = usage.total_bytes.saturating_add(grown);
+            usage.total_blocks = usage.total_blocks.saturating_add(comes);
         }
     }
 
-    pub(super) fn count(&self, scope: Option<Scope>, bytes: u64) {
-        self.counters(scope)
-            .for_each(|counters| counters.count(bytes));
-    }
-
-    pub(super) fn discount(&self, scope: Option<Scope>, bytes: u64) {
-        self.counters(scope).for_each(|counters| {
-            counters.live_bytes.fetch_sub(bytes, Relaxed);
-            counters.live_blocks.fetch_sub(1, Relaxed);
-        });
-    }
-
-    pub(super) fn resize(&self, scope: Option<Scope>, old: u64, new: u64) {
-        self.counters(scope)
-            .for_each(|counters| counters.resize(old, new));
-    }
-
-    pub(super) fn read(&self) -> OwnerUsage {
-        let mut usage = OwnerUsage {
-            total: self.total.read(),
-            ..OwnerUsage::default()
-        };
-        for (read, counters) in usage.scopes.iter_mut().zip(&self.scopes) {
-            *read = counters.read();
+    /// The usage for the reader.
+    pub(super) fn read(&self) -> Self {
+        let mut read = *self;
+        for usage in read.scopes.iter_mut().chain([&mut read.total]) {
+            usage.live_bytes = not_negative(usage.live_bytes);
+            usage.live_blocks = not_negative(usage.live_blocks);
+            usage.peak_blocks = usage.live_blocks;
         }
-        usage
-    }
-
-    fn counters(&self, scope: Option<Scope>) -> impl Iterator<Item = &ScopeCounters> {
-        let of_scope = scope.and_then(|scope| self.scopes.get(scope.index()));
-        of_scope.into_iter().chain([&self.total])
+        read
     }
 }
 
-impl ScopeCounters {
-    const fn new() -> Self {
-        Self {
-            live_bytes: AtomicU64::new(0),
-            live_blocks: AtomicU64::new(0),
-            peak_bytes: AtomicU64::new(0),
-            total_bytes: AtomicU64::new(0),
-            total_blocks: AtomicU64::new(0),
-        }
-    }
-
-    fn count(&self, bytes: u64) {
-        self.grow(bytes);
-        self.live_blocks.fetch_add(1, Relaxed);
-        self.total_blocks.fetch_add(1, Relaxed);
-    }
-
-    /// As in an account: growing a block adds its growth to the total.
-    fn resize(&self, old: u64, new: u64) {
-        if new >= old {
-            self.grow(new.saturating_sub(old));
-        } else {
-            self.live_bytes.fetch_sub(old.saturating_sub(new), Relaxed);
-        }
-    }
-
-    fn grow(&self, bytes: u64) {
-        let live = self
-            .live_bytes
-            .fetch_add(bytes, Relaxed)
-            .wrapping_add(bytes);
-        // A free that is counted before its allocation makes it negative for a moment.
-        if live <= u64::MAX / 2 {
-            self.peak_bytes.fetch_max(live, Relaxed);
-        }
-        self.total_bytes.fetch_add(bytes, Relaxed);
-    }
-
-    fn read(&self) -> ScopeUsage {
-        let mut usage = ScopeUsage::default();
-        let get = |count: &AtomicU64| Some(count.load(Relaxed)).filter(|n| *n <= u64::MAX / 2);
-        usage.live_bytes = get(&self.live_bytes).unwrap_or(0);
-        usage.live_blocks = get(&self.live_blocks).unwrap_or(0);
-        usage.peak_blocks = usage.live_blocks;
-        usage.peak_bytes = self.peak_bytes.load(Relaxed);
-        usage.total_bytes = self.total_bytes.load(Relaxed);
-        usage.total_blocks = self.total_blocks.load(Relaxed);
-        usage
-    }
+const fn not_negative(count: u64) -> u64 {
+    if count > u64::MAX / 2 { 0 } else { count }
 }

@@ -12,6 +12,8 @@ use core::num::NonZeroUsize;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use alloc_core::support::StateMutex;
+
 const PLACES: usize = 1 << 18;
 
 struct UserDataSlot {
@@ -19,7 +21,7 @@ struct UserDataSlot {
     user_data: AtomicUsize,
     /// NULL while the place is free.
     watched: AtomicPtr<c_void>,
-    /// While the place is free: the next free place in [`FREE`], plus 1; 0 for none.
+    /// While the place is free: the one below in the stack of [`FREE`], plus 1; 0 for none.
     next_free: AtomicU32,
 }
 
@@ -31,16 +33,28 @@ static SLOTS: [UserDataSlot; PLACES] = [const {
     }
 }; PLACES];
 
-/// The stack of free places: in the low half the top one plus 1, in the high half the number of changes, against the ABA problem.
-static FREE: AtomicU64 = AtomicU64::new(0);
+/// The places that no callbacks have.
+struct FreePlaces {
+    /// The top of the stack of places that were used before, plus 1; 0 for none.
+    top: u32,
+    /// The first that was never used.
+    unused: u32,
+}
 
-/// The first place that was never used.
-static UNUSED: AtomicUsize = AtomicUsize::new(0);
+static FREE: StateMutex<FreePlaces> = StateMutex::new(FreePlaces { top: 0, unused: 0 });
 
 /// Claims a place. Returns the user data; `None` if all places are in use.
 pub(crate) fn claim(watched: *mut c_void) -> Option<*mut c_void> {
-    let place = pop_free().or_else(never_used)?;
-    let slot = SLOTS.get(place)?;
+    let (place, slot) = {
+        let mut free = FREE.lock();
+        let place = free.top.checked_sub(1).unwrap_or(free.unused);
+        let slot = SLOTS.get(place as usize)?;
+        match free.top {
+            0 => free.unused = free.unused.saturating_add(1),
+            _ => free.top = slot.next_free.load(Ordering::Relaxed),
+        }
+        (place as usize, slot)
+    };
     // From 1, so that no user data is NULL.
     let generation = (slot.user_data.load(Ordering::Relaxed) / PLACES).wrapping_add(1);
     let user_data = generation.wrapping_mul(PLACES) | place;
@@ -68,40 +82,9 @@ pub(crate) fn release(user_data: *mut c_void) {
     let place = user_data.addr() % PLACES;
     let Some(slot) = SLOTS.get(place) else { return };
     slot.watched.store(ptr::null_mut(), Ordering::Release);
-    let mut free = FREE.load(Ordering::Relaxed);
-    loop {
-        slot.next_free.store(free as u32, Ordering::Relaxed);
-        let pushed = changed(free) | (place as u64).wrapping_add(1);
-        match FREE.compare_exchange_weak(free, pushed, Ordering::Release, Ordering::Relaxed) {
-            Ok(_) => return,
-            Err(other) => free = other,
-        }
-    }
-}
-
-fn pop_free() -> Option<usize> {
-    let mut free = FREE.load(Ordering::Acquire);
-    loop {
-        let place = (free as u32).checked_sub(1)? as usize;
-        let below = SLOTS.get(place)?.next_free.load(Ordering::Relaxed);
-        let popped = changed(free) | u64::from(below);
-        match FREE.compare_exchange_weak(free, popped, Ordering::Acquire, Ordering::Acquire) {
-            Ok(_) => return Some(place),
-            Err(other) => free = other,
-        }
-    }
-}
-
-/// The high half of the stack's word, after one more change.
-const fn changed(free: u64) -> u64 {
-    (free >> 32).wrapping_add(1) << 32
-}
-
-fn never_used() -> Option<usize> {
-    let next = |unused: usize| (unused < PLACES).then(|| unused.wrapping_add(1));
-    UNUSED
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
-        .ok()
+    let mut free = FREE.lock();
+    slot.next_free.store(free.top, Ordering::Relaxed);
+    free.top = (place as u32).saturating_add(1);
 }
 
 static STRANGE: AtomicU64 = AtomicU64::new(0);

@@ -1,21 +1,12 @@
-//! The log: a list of chunks that any thread appends to, without a lock.
+//! The log: the records of all threads, in an order that agrees with every order that the program can see.
 //!
-//! ```text
-//!  first --> LogChunk { next, reserved, slots } --> LogChunk { .. } --> null
-//!                                                  ^
-//!  last -------------------------------------------+   (may lag one behind; the next append moves it on)
-//! ```
-//!
-//! A thread reserves a slot by incrementing `reserved`, writes it, and marks it ready. If the last chunk is full it allocates a new
-//! one from the recorder's memory, with no lock held, and links it; the loser of a race frees its chunk. So the order of slots agrees
-//! with every order that the program can see: if one append ended before another began, its slot comes first. Chunks stay until the
-//! log ends.
+//! Memory is allocated and freed while no lock is held: a full log is moved into room that was allocated meanwhile.
 
-use core::alloc::Layout;
-use core::cell::UnsafeCell;
-use core::mem::MaybeUninit;
-use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use core::mem;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use alloc_core::support::StateMutex;
+use alloc_core::{HostAllocator, Scoped, TryVec};
 
 use super::record::{LogEvent, LogRecord};
 use crate::command::thread::enter_growth;
@@ -24,42 +15,32 @@ use crate::pinned::{Memory, SCOPE};
 
 pub(super) struct Log<'h> {
     memory: Memory<'h>,
-    first: AtomicPtr<LogChunk>,
-    last: AtomicPtr<LogChunk>,
-    /// Events that found no memory since the last record.
-    lost: AtomicUsize,
+    records: StateMutex<Records>,
     stopped: AtomicBool,
 }
 
-/// Slots a chunk: about 32 KiB.
-const SLOTS: usize = (32 * 1024 - 64) / size_of::<LogSlot>();
+/// The lifetime of the memory is that of the log, which has it: behind a lock it would make every recorder invariant.
+type Own = Scoped<&'static (dyn HostAllocator + Sync)>;
 
-/// All zeros is a valid, empty chunk.
-#[repr(C)]
-struct LogChunk {
-    next: AtomicPtr<LogChunk>,
-    /// Reserved slots; may exceed `SLOTS` a little.
-    reserved: AtomicUsize,
-    slots: [LogSlot; SLOTS],
+struct Records {
+    list: TryVec<LogRecord, Own>,
+    /// Events that found no memory since the last record.
+    lost: usize,
 }
 
-#[repr(C)]
-struct LogSlot {
-    ready: AtomicBool,
-    record: UnsafeCell<MaybeUninit<LogRecord>>,
-}
-
-// SAFETY: `record` is written once, by the thread that reserved the slot, before `ready` is set with release, and read only after
-// `ready` was seen with acquire. A `LogRecord` is plain data.
-unsafe impl Sync for LogSlot {}
+/// The records that have room at first: about 32 KiB.
+const FIRST_RECORDS: usize = 32 * 1024 / size_of::<LogRecord>();
 
 impl<'h> Log<'h> {
-    pub(super) const fn new(memory: Memory<'h>) -> Self {
+    pub(super) fn new(memory: Memory<'h>) -> Self {
+        // SAFETY: the lifetime alone changes; the list, which nobody copies the memory from, ends before `'h` does.
+        let own = unsafe { mem::transmute::<Memory<'h>, Memory<'static>>(memory) };
         Self {
             memory,
-            first: AtomicPtr::new(ptr::null_mut()),
-            last: AtomicPtr::new(ptr::null_mut()),
-            lost: AtomicUsize::new(0),
+            records: StateMutex::new(Records {
+                list: TryVec::new_in(Scoped::new(own, SCOPE)),
+                lost: 0,
+            }),
             stopped: AtomicBool::new(false),
         }
     }
@@ -70,7 +51,7 @@ impl<'h> Log<'h> {
 
     /// Events lost since the last record.
     pub(super) fn lost(&self) -> usize {
-        self.lost.load(Ordering::Relaxed)
+        self.records.lock().lost
     }
 
     /// Records an event of this thread, or counts it as lost.
@@ -79,14 +60,24 @@ impl<'h> Log<'h> {
             return;
         }
         let thread = crate::command::thread::thread_number();
-        match self.slot() {
-            Some(slot) => slot.write(LogRecord {
-                thread,
-                lost_before: self.reset_lost(),
-                what,
-            }),
-            None => {
-                self.lost.fetch_add(1, Ordering::Relaxed);
+        loop {
+            let full = {
+                let mut records = self.records.lock();
+                let record = LogRecord {
+                    thread,
+                    lost_before: records.lost,
+                    what,
+                };
+                if records.has_room() && records.list.try_push(record).is_ok() {
+                    records.lost = 0;
+                    return;
+                }
+                records.list.len()
+            };
+            if !self.make_room(full) {
+                let mut records = self.records.lock();
+                records.lost = records.lost.saturating_add(1);
+                return;
             }
         }
     }
@@ -96,131 +87,44 @@ impl<'h> Log<'h> {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// The records in order, up to the first that is not ready.
+    /// The records in order.
     pub(super) fn records(&self) -> impl Iterator<Item = LogRecord> {
-        let mut chunk = self.first.load(Ordering::Acquire);
-        let mut index = 0;
-        core::iter::from_fn(move || {
-            // SAFETY: null or a chunk of this log, which is borrowed as long as the iterator.
-            let mut here = unsafe { chunk.as_ref() }?;
-            if index == SLOTS {
-                chunk = here.next.load(Ordering::Acquire);
-                index = 0;
-                // SAFETY: as above.
-                here = unsafe { chunk.as_ref() }?;
-            }
-            let record = here.slots.get(index)?.read()?;
-            index = index.saturating_add(1);
-            Some(record)
-        })
+        (0..).map_while(|index: usize| self.records.lock().list.get(index).copied())
     }
 
-    fn reset_lost(&self) -> usize {
-        match self.lost.load(Ordering::Relaxed) {
-            0 => 0,
-            _ => self.lost.swap(0, Ordering::Relaxed),
-        }
-    }
-
-    /// A slot for this thread alone; none without memory.
-    fn slot(&self) -> Option<&LogSlot> {
-        loop {
-            let last = self.last.load(Ordering::Acquire);
-            // SAFETY: null or a chunk of this log, which stays until the log ends.
-            let link = match unsafe { last.as_ref() } {
-                None => &self.first,
-                Some(chunk) => match chunk.reserve() {
-                    Some(slot) => return Some(slot),
-                    None => &chunk.next,
-                },
-            };
-            let next = match NonNull::new(link.load(Ordering::Acquire)) {
-                Some(next) => next,
-                None => self.extend(link)?,
-            };
-            // A failure means that another thread moved it on; it never moves back.
-            let _ = self.last.compare_exchange(
-                last,
-                next.as_ptr(),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            );
-        }
-    }
-
-    /// Links a new chunk, or returns the one that another thread linked.
+    /// Room for more than `full` records, twice as many. False without memory.
     #[cold]
-    fn extend(&self, link: &AtomicPtr<LogChunk>) -> Option<NonNull<LogChunk>> {
+    fn make_room(&self, full: usize) -> bool {
         // If the memory calls a tap again and again, the events of the innermost call are lost.
-        let _nested = enter_growth()?;
-        // Zeroed memory is an empty chunk. A panic of the memory must not reach the driver.
-        let memory = fenced(|| {
-            self.memory
-                .allocate_zeroed(Layout::new::<LogChunk>(), SCOPE)
-        })
-        .ok()?;
-        let fresh = memory.ok()?.cast::<LogChunk>();
-        match link.compare_exchange(
-            ptr::null_mut(),
-            fresh.as_ptr(),
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        ) {
-            Ok(_) => Some(fresh),
-            Err(other) => {
-                // Even after a panic here the chunk is not used: it is freed or leaked.
-                // SAFETY: allocated above with this layout and scope, and no other thread has seen it.
-                let _ = fenced(|| unsafe {
-                    self.memory
-                        .deallocate(fresh.cast(), Layout::new::<LogChunk>(), SCOPE)
-                });
-                NonNull::new(other)
-            }
+        let Some(_nested) = enter_growth() else {
+            return false;
+        };
+        let mut fresh = TryVec::new_in(*self.records.lock().list.allocator());
+        let room = full.saturating_mul(2).max(FIRST_RECORDS);
+        // A panic of the memory must not reach the driver.
+        if !matches!(fenced(|| fresh.try_reserve_exact(room)), Ok(Ok(()))) {
+            return false;
         }
+        let mut records = self.records.lock();
+        // Another thread may have made room meanwhile, or used more.
+        if !records.has_room() && records.list.len() < room {
+            // Within the reserved room: no memory is requested here.
+            let _ = fresh.try_extend_from_slice(&records.list);
+            mem::swap(&mut records.list, &mut fresh);
+        }
+        drop(records);
+        let _ = fenced(|| drop(fresh));
+        true
+    }
+}
+
+impl Records {
+    fn has_room(&self) -> bool {
+        self.list.len() < self.list.capacity()
     }
 }
 
 impl Drop for Log<'_> {
-    fn drop(&mut self) {
-        let mut next = NonNull::new(*self.first.get_mut());
-        while let Some(chunk) = next {
-            // SAFETY: a chunk of this log, which is not shared any more.
-            next = NonNull::new(unsafe { chunk.as_ref() }.next.load(Ordering::Acquire));
-            // SAFETY: allocated from this memory with this layout and scope; nothing points to it any more.
-            unsafe {
-                self.memory
-                    .deallocate(chunk.cast(), Layout::new::<LogChunk>(), SCOPE)
-            };
-        }
-    }
-}
-
-impl LogChunk {
-    fn reserve(&self) -> Option<&LogSlot> {
-        // The load first keeps the counter from growing while there is no memory for another chunk.
-        if self.reserved.load(Ordering::Relaxed) >= SLOTS {
-            return None;
-        }
-        self.slots
-            .get(self.reserved.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-impl LogSlot {
-    /// Called once, by the thread that reserved the slot.
-    fn write(&self, record: LogRecord) {
-        // SAFETY: the cell's memory is valid, and no other thread writes it, or reads it before `ready`.
-        unsafe { self.record.get().write(MaybeUninit::new(record)) };
-        self.ready.store(true, Ordering::Release);
-    }
-
-    fn read(&self) -> Option<LogRecord> {
-        if !self.ready.load(Ordering::Acquire) {
-            return None;
-        }
-        // SAFETY: ready: the cell was written and will not be written again.
-        let record = unsafe { self.record.get().read() };
-        // SAFETY: a whole record was written.
-        Some(unsafe { record.assume_init() })
-    }
+    /// Does nothing, but for the compiler, which keeps the memory longer than the log.
+    fn drop(&mut self) {}
 }

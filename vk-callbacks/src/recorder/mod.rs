@@ -16,6 +16,7 @@ use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize, Ordering};
 
+use alloc_core::support::watch_forks;
 use alloc_core::{HostAllocator, Rejected, Scoped};
 
 use crate::command::thread::is_busy;
@@ -31,8 +32,8 @@ use tap::TapState;
 
 /// A recorder of all calls of any callbacks, which writes a trace of format 2.
 ///
-/// Calls pass unchanged on the driver's threads; the recorder takes no lock. Its log lies in the memory of [`Recorder::new`], about
-/// 100 bytes a call. If that memory is refused, calls pass all the same: the event is counted as lost, and the trace says so. All
+/// Calls pass unchanged on the driver's threads; the recorder calls nothing while it holds a lock. Its log lies in the memory of
+/// [`Recorder::new`], 100 to 200 bytes a call, and for a moment twice as much when it grows. If that memory is refused, calls pass all the same: the event is counted as lost, and the trace says so. All
 /// methods may be called from any thread.
 ///
 /// A block should pass one tap only: two taps of one recorder record each call twice.
@@ -91,6 +92,7 @@ impl<'h> Recorder<'h> {
     /// # Errors
     /// The refusal of `memory`.
     pub fn new(memory: &'h (dyn HostAllocator + Sync)) -> Result<Self, CallbackError> {
+        watch_forks();
         let taps = AtomicPtr::new(ptr::null_mut());
         let shared = allocate_pinned(
             memory,

@@ -203,3 +203,22 @@ fn v41_a_block_that_moves_while_leftovers_are_looked_for_is_left_all_the_same() 
     let findings = engine.findings(own).expect("there is memory");
     assert_eq!((findings.len(), findings[0].count), (1, BLOCKS - 1));
 }
+
+/// Rows of frees use existing room, which those of requests must leave them.
+#[test]
+fn findings_about_requests_leave_room_for_those_about_frees() {
+    for first in 0..200 {
+        let engine = Engine::new(&SYSTEM, CheckOptions::default(), false);
+        let engine = engine.with_reserved_rows().expect("there is memory");
+        for number in 1..=40 {
+            engine.make_ready();
+            for kind in [FindingKind::SizeZero, FindingKind::NullFree] {
+                engine.report(CheckFinding {
+                    owner: id(first * 40 + number),
+                    ..CheckFinding::one(kind)
+                });
+            }
+        }
+        assert_eq!(engine.lost(), 0, "owners from {}", first * 40 + 1);
+    }
+}
