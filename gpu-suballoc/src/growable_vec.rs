@@ -1,11 +1,11 @@
-//! A vector in one block that the caller allocates, for use under a lock (see `host_block.rs`).
+//! A vector in one block that the caller allocates, for use under a lock (see `host_memory.rs`).
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::slice;
 
-use crate::host_block::HostBlock;
+use crate::host_memory::HostBlock;
 
 /// Entries in a row. Grows by [`missing_capacity`](GrowableVec::missing_capacity), allocated by the caller, and
 /// [`grow_with`](GrowableVec::grow_with): at first to `FIRST` entries, then to twice as many. Drops no entry.
@@ -100,6 +100,11 @@ impl<T, const FIRST: u32> GrowableVec<T, FIRST> {
         Some(unsafe { place.read() })
     }
 
+    /// Keeps the first `length` entries.
+    pub(crate) fn truncate(&mut self, length: u32) {
+        self.length = self.length.min(length);
+    }
+
     /// Removes an entry; the last one takes its place.
     pub(crate) fn swap_remove(&mut self, index: usize) -> Option<T> {
         let last = self.as_slice().len().checked_sub(1)?;
@@ -142,6 +147,11 @@ impl<T, const FIRST: u32> GrowableVec<T, FIRST> {
     #[inline]
     pub(crate) const fn capacity(&self) -> u32 {
         self.capacity
+    }
+
+    /// Bytes of memory.
+    pub(crate) const fn memory_bytes(&self) -> u64 {
+        self.capacity as u64 * size_of::<T>() as u64
     }
 }
 

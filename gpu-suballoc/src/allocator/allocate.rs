@@ -52,7 +52,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.check_options(options)?;
         let request = self.allocation_request(requirements, options);
         self.allocate_by(request, options, |request| {
-            (self.pools).place_at(self.device_and_host(), request, block, offset)
+            (self.pools).place_at(self.device_and_host(), request, (block, offset))
         })
     }
 

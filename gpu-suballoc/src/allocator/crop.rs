@@ -31,7 +31,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let key = match self.records.insert_crop(slot, of.id.key(), (offset, size)) {
             Ok(key) => key,
             Err(error) => {
-                self.records.unreserve(self.host(), slot);
+                self.records.unreserve(slot);
                 return Err(error);
             }
         };

@@ -3,6 +3,7 @@
 use super::device_and_host::DeviceAndHost;
 use super::state::PoolState;
 use super::{POOLS, Pools};
+use crate::host_memory::{self, Tables};
 use crate::sync::StateMutex;
 
 impl Pools {
@@ -39,28 +40,19 @@ impl Pools {
             };
             let state: &mut PoolState = StateMutex::get_mut(&mut pool);
             let heap = state.config.heap;
-            let blocks = state.blocks.slots.as_mut_slice().iter_mut();
-            let dedicated = state.dedicated.slots.as_mut_slice().iter_mut();
-            let objects = blocks
-                .filter_map(|slot| Some(slot.live.take()?.object))
-                .chain(dedicated.filter_map(|slot| Some(slot.live.take()?.object)));
+            let blocks = state.blocks.slots.each().map(|(_, live)| &live.object);
+            let dedicated = state.dedicated.each().map(|(_, region)| &region.object);
+            let objects = blocks.chain(dedicated);
             for object in objects {
                 if driver {
-                    // SAFETY: no region lives, or the caller gives them up; `&mut self` excludes other users, and the object was removed.
+                    // SAFETY: no region lives, or the caller gives them up; `&mut self` excludes other users, and the slots go with it.
                     unsafe { device_and_host.device.free(object.memory) };
                 }
                 self.budget.get_mut().release(heap, object.size);
             }
-            device_and_host.free_optional(state.blocks.spare_memory.take());
-            while let Some(memory) = state.blocks.store.detach_memory() {
-                device_and_host.free(memory);
-            }
-            device_and_host.free_optional(state.blocks.slots.detach_memory());
-            device_and_host.free_optional(state.blocks.open.detach_memory());
-            device_and_host.free_optional(state.blocks.closed.detach_memory());
-            device_and_host.free_optional(state.dedicated.slots.detach_memory());
-            device_and_host.free_optional(state.linear.detach_memory());
-            device_and_host.free(memory);
+            let host = device_and_host.memory;
+            state.visit_tables(&mut |table| host_memory::free_table(table, host));
+            host_memory::free(host, Some(memory));
         }
     }
 }

@@ -1,14 +1,16 @@
 //! Creates and frees memory objects, without holding a lock during the driver call.
 
+use alloc_core::HostError;
+
 use super::blocks::LiveBlock;
 use super::budget::LimitShortage;
-use super::dedicated::DedicatedRegion;
+use super::dedicated::{DedicatedRegion, Object};
 use super::device_and_host::DeviceAndHost;
-use super::object::Object;
 use super::request::{AllocationRequest, Suballocation};
 use super::{Pool, Pools};
 use crate::device::{DeviceError, MemoryHandle, MemoryRequest};
 use crate::error::{GpuError, GpuMisuse, Limit};
+use crate::host_memory::lock_filled;
 use crate::id::{BlockRef, PlaceKind, RegionPlace};
 use crate::range::RangeAllocator;
 use crate::sync::Ordering;
@@ -35,6 +37,12 @@ impl GrowthError {
 impl From<GpuError> for GrowthError {
     fn from(error: GpuError) -> Self {
         Self::Final(error)
+    }
+}
+
+impl From<HostError> for GrowthError {
+    fn from(error: HostError) -> Self {
+        Self::Final(error.into())
     }
 }
 
@@ -88,13 +96,13 @@ impl Pools {
             .need
             .checked_next_multiple_of(1 << self.device_info.granule_log2)
             .unwrap_or(u64::MAX);
-        let (config, growth, block) = loop {
-            let mut state = pool.lock();
-            let config = state.config;
+        let (config, growth, block) = {
+            let mut state = lock_filled(pool, device_and_host.memory)?;
             if !state.is_named(plan.generation) {
                 return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
             }
-            if plan.seen.is_some_and(|seen| seen != state.blocks_created) {
+            let is_old = |created| plan.seen.is_some_and(|seen| seen != created);
+            if is_old(state.blocks_created) {
                 return Ok(());
             }
             if state.blocks_in_creation > 0 && state.room_in_creation >= plan.need {
@@ -103,34 +111,24 @@ impl Pools {
                     return Ok(());
                 }
                 // This thread may be the creator, in a callback: then it creates another block.
-                state = pool.lock();
-                if plan.seen.is_some_and(|seen| seen != state.blocks_created) {
+                state = lock_filled(pool, device_and_host.memory)?;
+                if is_old(state.blocks_created) || !state.is_named(plan.generation) {
                     return Ok(());
                 }
             }
+            let config = state.config;
             if state.objects >= config.max_blocks {
                 return Err(too_many_blocks(config.max_blocks));
             }
-            let layout = if state.blocks.has_spare() {
-                None
-            } else {
-                state.blocks.slots.missing_capacity(1)
-            };
-            if let Some(layout) = layout {
-                drop(state);
-                device_and_host.grow(layout, |block| pool.lock().blocks.slots.grow_with(block))?;
-                continue;
-            }
-            let Some(block) = state.blocks.reserve(BlockRef::BLOCKS) else {
-                return Err(too_many_blocks(BlockRef::BLOCKS));
-            };
+            let block = (state.blocks.slots.reserve(BlockRef::BLOCKS))
+                .ok_or(too_many_blocks(BlockRef::BLOCKS))?;
             state.objects = state.objects.saturating_add(1);
             state.blocks_in_creation = state.blocks_in_creation.saturating_add(1);
             state.room_in_creation = state
                 .room_in_creation
                 .max(state.growth.preferred())
                 .max(plan.need);
-            break (config, state.growth, block);
+            (config, state.growth, block)
         };
         let reservation = SlotReservation {
             pool,
@@ -195,14 +193,9 @@ impl Pools {
                 limit: u64::from(u32::MAX) << config.granule_log2,
             })
         })?;
-        // The index never shrinks while the pool is used: its capacity is still there when the block is installed.
-        loop {
-            let shortage = pool.lock().blocks.missing_index(core.granules().0);
-            let Some(shortage) = shortage else { break };
-            device_and_host.grow(shortage.layout, |block| {
-                pool.lock().blocks.grow_index(shortage, block)
-            })?;
-        }
+        // The indices never shrink while the pool is used: their memory is still there when the block is installed.
+        pool.lock().blocks.admit(core.granules().0);
+        drop(lock_filled(pool, device_and_host.memory)?);
         let memory_request = MemoryRequest {
             priority: config.priority,
             export: config.export,
@@ -210,27 +203,23 @@ impl Pools {
             device_address: config.has_device_address,
             ..MemoryRequest::new(size, config.memory_type)
         };
-        match self.allocate_object(
+        let memory = self.allocate_object(
             device_and_host,
             pool,
             config.heap,
             &memory_request,
             within_budget,
-        ) {
-            Ok(memory) => {
-                let mut state = pool.lock();
-                state.blocks.install(
-                    block,
-                    LiveBlock::new(Object::new(memory, size), core.numbered(block)),
-                );
-                let reserved = state.blocks.bytes;
-                state.growth.follow(reserved);
-                state.blocks_created = state.blocks_created.wrapping_add(1);
-                end_creation(&mut state);
-                Ok(())
-            }
-            Err(failure) => Err(failure),
-        }
+        )?;
+        let mut state = pool.lock();
+        state.blocks.install(
+            block,
+            LiveBlock::new(Object::new(memory, size), core.numbered(block)),
+        );
+        let reserved = state.blocks.bytes;
+        state.growth.follow(reserved);
+        state.blocks_created = state.blocks_created.wrapping_add(1);
+        end_creation(&mut state);
+        Ok(())
     }
 
     /// Places a region in a dedicated memory object.
@@ -241,8 +230,8 @@ impl Pools {
         request: &AllocationRequest,
         within_budget: bool,
     ) -> Result<Suballocation, GrowthError> {
-        let (config, place) = loop {
-            let mut state = pool.lock();
+        let (config, place) = {
+            let mut state = lock_filled(pool, device_and_host.memory)?;
             let config = state.config;
             if !state.is_open
                 || request
@@ -254,22 +243,10 @@ impl Pools {
             if state.objects >= config.max_blocks {
                 return Err(too_many_blocks(config.max_blocks));
             }
-            let layout = if state.dedicated.has_spare() {
-                None
-            } else {
-                state.dedicated.slots.missing_capacity(1)
-            };
-            if let Some(layout) = layout {
-                drop(state);
-                device_and_host
-                    .grow(layout, |block| pool.lock().dedicated.slots.grow_with(block))?;
-                continue;
-            }
-            let Some(place) = state.dedicated.reserve(BlockRef::BLOCKS) else {
-                return Err(too_many_blocks(BlockRef::BLOCKS));
-            };
+            let place = (state.dedicated.reserve(BlockRef::BLOCKS))
+                .ok_or(too_many_blocks(BlockRef::BLOCKS))?;
             state.objects = state.objects.saturating_add(1);
-            break (config, place);
+            (config, place)
         };
         let reservation = SlotReservation {
             pool,
@@ -310,7 +287,7 @@ impl Pools {
             pool.lock().dedicated.unreserve(place);
             return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
         }
-        state.dedicated.install(
+        state.dedicated.fill(
             place,
             DedicatedRegion {
                 object,
@@ -408,7 +385,7 @@ impl Drop for SlotReservation<'_> {
         if self.is_dedicated {
             state.dedicated.unreserve(self.place);
         } else {
-            state.blocks.unreserve(self.place);
+            state.blocks.slots.unreserve(self.place);
             end_creation(&mut state);
         }
     }

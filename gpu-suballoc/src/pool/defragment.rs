@@ -9,8 +9,9 @@ use super::request::{LINEAR_RANGE, MOVE_TARGET, Suballocation};
 use super::state::PoolState;
 use super::{Pool, Pools};
 use crate::error::{GpuError, GpuMisuse};
+use crate::host_memory::lock_filled;
 use crate::id::{BlockRef, PlaceKind, RegionPlace};
-use crate::range::{Fit, LiveRange, MAX_NOTED_ALIGNMENT, NodeShortage, RangeRequest};
+use crate::range::{Fit, LiveRange, MAX_NOTED_ALIGNMENT, RangeRequest};
 use crate::sync::StateGuard;
 
 /// Counts of regions that no defragmentation moves, by reason.
@@ -32,7 +33,7 @@ impl Pools {
             return UnmovableRegions::default();
         };
         let state = pool.lock();
-        let dedicated = u64::from(state.dedicated.live);
+        let dedicated = u64::from(state.dedicated.filled());
         let in_blocks = state.regions.saturating_sub(dedicated);
         let counted_if = |is_so: bool| if is_so { in_blocks } else { 0 };
         let (is_pinned, is_linear) = (state.config.is_pinned, state.config.algorithm.is_linear());
@@ -88,8 +89,8 @@ impl Pools {
     pub(crate) fn each_block_sum(&self, index: u16, visit: &mut dyn FnMut(BlockSum)) {
         let Some(pool) = self.pool(index) else { return };
         let state = pool.lock();
-        for (block, slot) in (0u32..).zip(state.blocks.slots.as_slice()) {
-            if let Some(live) = slot.live.as_ref().filter(|live| !live.core.is_blank()) {
+        for (block, live) in state.blocks.slots.each() {
+            if !live.core.is_blank() {
                 visit(BlockSum {
                     block,
                     size: live.object.size,
@@ -221,19 +222,10 @@ impl Pools {
         at: RegionPlace,
     ) -> Result<(Suballocation, Option<Suballocation>), GpuError> {
         let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
-        loop {
-            let mut state = pool.lock();
-            let from = state.locate(at)?;
-            let (_, found) = state.blocks.range(at)?;
-            let shortage = match state.reserve_target(&found) {
-                Ok(target) => return Ok((from, target)),
-                Err(shortage) => shortage,
-            };
-            drop(state);
-            device_and_host.grow(shortage.layout(), |block| {
-                pool.lock().blocks.store.grow_with(shortage, block)
-            })?;
-        }
+        let mut state = lock_filled(pool, device_and_host.memory)?;
+        let from = state.locate(at)?;
+        let (_, found) = state.blocks.range(at)?;
+        Ok((from, state.reserve_target(&found)))
     }
 
     /// Frees the target of [`prepare_move`](Self::prepare_move), or after a [move](MoveLock::move_region) the range that the region had.
@@ -306,13 +298,10 @@ impl MoveLock<'_> {
 
 impl PoolState {
     /// Reserves a target with the size and alignment of a range; `None` without room.
-    pub(super) fn reserve_target(
-        &mut self,
-        found: &LiveRange,
-    ) -> Result<Option<Suballocation>, NodeShortage> {
+    pub(super) fn reserve_target(&mut self, found: &LiveRange) -> Option<Suballocation> {
         // A node stores no larger alignment: such a region is not moved.
         if found.alignment >= MAX_NOTED_ALIGNMENT {
-            return Ok(None);
+            return None;
         }
         // Exactly the region's size, not the requested one: `Region` stores it, and copies and crops reach to its end.
         let want = RangeRequest {
@@ -322,18 +311,13 @@ impl PoolState {
             fit: Fit::Low,
         };
         let mut space = BlockSpace::NOWHERE;
-        match self.blocks.allocate_open(&want, &mut space) {
-            Err(shortage) => Err(shortage),
-            Ok(false) => Ok(None),
-            Ok(true) => {
-                debug_assert_eq!(space.size, found.size, "asked for as much");
-                space.kind = PlaceKind::General;
-                space.block = space.containing_block;
-                self.moving = self.moving.saturating_add(1);
-                self.moving_bytes = self.moving_bytes.saturating_add(space.size);
-                Ok(self.region(&space, MOVE_TARGET))
-            }
+        if !self.blocks.allocate_open(&want, &mut space) {
+            return None;
         }
+        debug_assert_eq!(space.size, found.size, "asked for as much");
+        self.moving = self.moving.saturating_add(1);
+        self.moving_bytes = self.moving_bytes.saturating_add(space.size);
+        self.region(&space, MOVE_TARGET)
     }
 
     fn free_target(&mut self, target: RegionPlace) -> Result<(), GpuMisuse> {

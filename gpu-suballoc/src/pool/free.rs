@@ -6,6 +6,7 @@ use super::state::DeferredFree;
 use super::{Pool, Pools};
 use crate::device::MemoryHandle;
 use crate::error::GpuMisuse;
+use crate::host_memory;
 use crate::id::RegionPlace;
 
 impl Pools {
@@ -38,7 +39,9 @@ impl Pools {
         pool: &Pool,
         deferred: DeferredFree,
     ) {
-        device_and_host.free_optional(deferred.spare_memory);
+        if let Some(mut nodes) = deferred.idle_nodes {
+            host_memory::free_table(&mut nodes, device_and_host.memory);
+        }
         if let Some(object) = deferred.object {
             self.free_object(device_and_host, pool, &object);
         }
@@ -67,20 +70,8 @@ impl Pools {
     pub(crate) fn owns(&self, memory: MemoryHandle) -> bool {
         self.all().any(|pool| {
             let state = pool.lock();
-            let blocks = state
-                .blocks
-                .slots
-                .as_slice()
-                .iter()
-                .filter_map(|slot| slot.live.as_ref())
-                .map(|live| &live.object);
-            let dedicated = state
-                .dedicated
-                .slots
-                .as_slice()
-                .iter()
-                .filter_map(|slot| slot.live.as_ref())
-                .map(|live| &live.object);
+            let blocks = state.blocks.slots.each().map(|(_, live)| &live.object);
+            let dedicated = state.dedicated.each().map(|(_, region)| &region.object);
             blocks
                 .chain(dedicated)
                 .any(|object| object.memory == memory)

@@ -2,33 +2,22 @@
 
 #![forbid(unsafe_code)]
 
-use core::alloc::Layout;
-
 use super::Pools;
-use super::blocks::{BlockMiss, BlockSpace};
+use super::blocks::BlockSpace;
 use super::config::PoolConfig;
 use super::request::{AllocationRequest, LINEAR_RANGE};
 use super::state::PoolState;
 use crate::error::GpuMisuse;
-use crate::host_block::HostBlock;
 use crate::id::{BlockRef, PlaceKind, RegionPlace};
-use crate::range::{Fit, NodeShortage};
-use crate::range::{LinearRange, LinearRanges, LinearRefusal, LinearShortage};
+use crate::range::{Fit, LinearRange, LinearRanges, RangeRequest};
 
-/// Why a region was not placed.
+/// No block has so many bytes in one piece.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum PoolShortage {
-    /// Missing memory for nodes.
-    Records(NodeShortage),
-    /// Missing memory for nodes of a linear pool.
-    Linear(Layout),
-    /// No block has so many bytes in one piece.
-    Block(u64),
-}
+pub(super) struct NoRoom(pub(super) u64);
 
 /// The regions of a linear pool, in the order of allocation.
 pub(super) struct LinearRegions {
-    ranges: LinearRanges,
+    pub(super) ranges: LinearRanges,
     /// The range that all regions lie in.
     range: Option<RegionPlace>,
 }
@@ -39,14 +28,6 @@ impl LinearRegions {
             ranges: LinearRanges::new(config.algorithm, 1 << config.granule_log2, 0, 0),
             range: None,
         }
-    }
-
-    pub(super) fn grow_with(&mut self, memory: HostBlock) -> Option<HostBlock> {
-        self.ranges.grow_with(memory)
-    }
-
-    pub(super) fn detach_memory(&mut self) -> Option<HostBlock> {
-        self.ranges.detach_memory()
     }
 
     /// Free bytes of the range, in one piece or two; `None` without a range.
@@ -73,7 +54,7 @@ impl LinearRegions {
         self.ranges.for_each(&mut |range| {
             let at = RegionPlace {
                 block: BlockRef::new(PlaceKind::Linear, config.index, 0),
-                node: range.node,
+                node: range.id.node,
                 slot: range.user_data,
             };
             visit(at, range.offset, range.size);
@@ -89,10 +70,8 @@ impl Pools {
     pub(crate) fn check_order(&self, at: RegionPlace) -> Result<(), GpuMisuse> {
         let state = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?.lock();
         let found = state.linear.range(at)?;
-        let ranges = &state.linear.ranges;
-        ranges
-            .check_order(at.node, found.generation)
-            .map_err(misuse)
+        let checked = state.linear.ranges.check_order([found.id]);
+        checked.map_err(|_| GpuMisuse::OutOfOrder)
     }
 }
 
@@ -104,7 +83,7 @@ impl PoolState {
         alignment: u64,
         request: &AllocationRequest,
         space: &mut BlockSpace,
-    ) -> Result<(), PoolShortage> {
+    ) -> Result<(), NoRoom> {
         let size = size
             .checked_next_multiple_of(self.config.granule())
             .unwrap_or(u64::MAX);
@@ -113,16 +92,12 @@ impl PoolState {
             self.open_linear_range(whole, space)?;
         }
         let ranges = &mut self.linear.ranges;
-        let placed = ranges.allocate(size, alignment, request.slot, request.upper_address);
-        let placed = placed.map_err(|shortage| match shortage {
-            LinearShortage::Nodes(layout) => PoolShortage::Linear(layout),
-            LinearShortage::Full | LinearShortage::NoUpperEnd => PoolShortage::Block(whole),
-        })?;
+        let placed = ranges
+            .allocate(size, alignment, request.slot, request.upper_address)
+            .map_err(|_| NoRoom(whole))?;
         *space = BlockSpace {
-            kind: PlaceKind::Linear,
-            block: 0,
-            node: placed.node,
-            containing_block: self.linear.range.map_or(0, RegionPlace::block),
+            block: self.linear.range.map_or(0, RegionPlace::block),
+            node: placed.id.node,
             offset: placed.offset,
             size,
         };
@@ -130,19 +105,18 @@ impl PoolState {
     }
 
     /// Allocates the range that all regions of a linear pool lie in.
-    fn open_linear_range(&mut self, size: u64, space: &mut BlockSpace) -> Result<(), PoolShortage> {
-        self.blocks
-            .allocate(size, 1, LINEAR_RANGE, Fit::Low, space)
-            .map_err(|miss| match miss {
-                BlockMiss::Records(shortage) => PoolShortage::Records(shortage),
-                BlockMiss::Full => PoolShortage::Block(size),
-            })?;
+    fn open_linear_range(&mut self, size: u64, space: &mut BlockSpace) -> Result<(), NoRoom> {
+        let want = RangeRequest {
+            size,
+            alignment: 1,
+            user_data: LINEAR_RANGE,
+            fit: Fit::Low,
+        };
+        if !self.blocks.allocate(&want, space) {
+            return Err(NoRoom(size));
+        }
         self.linear.range = Some(RegionPlace {
-            block: BlockRef::new(
-                PlaceKind::General,
-                self.config.index,
-                space.containing_block,
-            ),
+            block: BlockRef::new(PlaceKind::General, self.config.index, space.block),
             node: space.node,
             slot: LINEAR_RANGE,
         });
@@ -159,10 +133,10 @@ impl PoolState {
 
     /// Frees a region of a linear pool, in order or not; with the last one, the range. Returns its size.
     pub(super) fn free_linear(&mut self, at: RegionPlace) -> Result<(u64, bool), GpuMisuse> {
-        let generation = self.linear.range(at)?.generation;
-        let freed = self.linear.ranges.free(at.node, generation, None);
-        let size = freed.map(|freed| freed.size).map_err(misuse)?;
-        Ok((size, self.free_empty_linear_range()))
+        let found = self.linear.range(at)?;
+        let freed = self.linear.ranges.free(found.id);
+        debug_assert!(freed.is_ok(), "found: {freed:?}");
+        Ok((found.size, self.free_empty_linear_range()))
     }
 
     /// Frees the range of a linear pool, if it is empty.
@@ -176,13 +150,5 @@ impl PoolState {
             self.emptied_block = Some(range.block());
         }
         true
-    }
-}
-
-const fn misuse(refusal: LinearRefusal) -> GpuMisuse {
-    match refusal {
-        LinearRefusal::Stale => GpuMisuse::Stale,
-        LinearRefusal::OtherUserData => GpuMisuse::Held,
-        LinearRefusal::OutOfOrder => GpuMisuse::OutOfOrder,
     }
 }

@@ -10,8 +10,9 @@
 //!           +-- DedicatedBlocks: memory objects with one region
 //! ```
 //!
-//! The pool tries three things: it uses existing room under the lock; it allocates missing records outside the lock and tries again; it asks
-//! the driver for a block. Requests that a block in creation can serve wait for it.
+//! Before a pool's lock is acquired for a request, its tables get their reserve of host memory (`host_memory.rs`): the nodes of one
+//! allocation, a slot for a block and for a dedicated object, the bins of the next block, one range of a linear pool. Then existing room is
+//! used, or the driver is asked for a block. Requests that a block in creation can serve wait for it.
 
 mod atoms;
 mod blocks;
@@ -29,10 +30,8 @@ mod free;
 mod growth;
 mod linear;
 mod map;
-mod object;
 mod options;
 mod place;
-mod place_at;
 mod request;
 mod reserve;
 mod state;
@@ -60,7 +59,7 @@ use type_cache::TypeCache;
 use crate::block_algorithm::BlockAlgorithm;
 use crate::device::{DeviceMemory, ExternalHandleTypes};
 use crate::error::{GpuError, GpuMisuse};
-use crate::host_block::HostBlock;
+use crate::host_memory::{self, HostBlock};
 use crate::id::BlockRef;
 use crate::memory_type::MAX_MEMORY_TYPES;
 use crate::property_flags::PropertyFlags;
@@ -258,8 +257,8 @@ impl Pools {
             .get(usize::from(state.config.index))
             .ok_or(GpuMisuse::NoSuchPool)?;
         let layout = Layout::new::<Pool>();
-        let pool = device_and_host
-            .allocate(layout)?
+        let memory = device_and_host.memory;
+        let pool = HostBlock::allocate(memory, layout)?
             .into_start()
             .cast::<Pool>();
         // SAFETY: a fresh block of the layout of a pool.
@@ -276,7 +275,8 @@ impl Pools {
         if !put {
             // A new state owns nothing, so nothing is lost with it.
             // SAFETY: allocated above with this layout; its address was never published.
-            device_and_host.free(unsafe { HostBlock::new(pool.cast(), layout) });
+            let unused = unsafe { HostBlock::new(pool.cast(), layout) };
+            host_memory::free(memory, Some(unused));
         }
         Ok(put)
     }

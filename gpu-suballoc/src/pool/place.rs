@@ -1,16 +1,18 @@
-//! Places a region: in existing room, else with newly allocated records or a new block, else in memory of another type.
+//! Places a region: in existing room, else in a new block, else in memory of another type.
 
 use super::blocks::BlockSpace;
 use super::config::PoolConfig;
 use super::create_block::{BlockPlan, GrowthError};
 use super::device_and_host::DeviceAndHost;
 use super::growth::Growth;
-use super::linear::PoolShortage;
+use super::linear::NoRoom;
 use super::request::{AllocationRequest, Suballocation};
 use super::{Pool, Pools};
 use crate::block_algorithm::BlockAlgorithm;
 use crate::error::{GpuError, GpuMisuse};
+use crate::host_memory::{Table, lock_filled};
 use crate::id::PoolId;
+use crate::range::{Fit, RangeRequest};
 use crate::request::DedicatedPolicy;
 
 /// A region of more than this part of a pool's largest block gets a dedicated memory object, if its request allows one.
@@ -94,6 +96,9 @@ impl Pools {
             .pool(self.index_of(memory_type, request.kind, request.pinned))?
             .lock();
         if request.size > state.growth.max() / LARGE_PART {
+            return None;
+        }
+        if state.blocks.store.missing().is_some() {
             return None;
         }
         let mut space = BlockSpace::NOWHERE;
@@ -321,10 +326,10 @@ impl Pools {
     ) -> Result<Suballocation, GrowthError> {
         let mut tries = 0u32;
         loop {
-            let (shortage, seen) = {
-                let mut state = pool.lock();
+            let (NoRoom(need), seen) = {
+                let mut state = lock_filled(pool, device_and_host.memory)?;
                 let generation = request.pool.map_or(0, |id| id.generation);
-                if !state.is_open || state.config.generation != generation {
+                if !state.is_named(generation) {
                     return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
                 }
                 let mut space = BlockSpace::NOWHERE;
@@ -334,34 +339,55 @@ impl Pools {
                             .region(&space, request.slot)
                             .ok_or(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
                     }
-                    Err(shortage) => (shortage, state.blocks_created),
+                    Err(no_room) => (no_room, state.blocks_created),
                 }
             };
-            match shortage {
-                PoolShortage::Records(shortage) => {
-                    device_and_host.grow(shortage.layout(), |block| {
-                        pool.lock().blocks.store.grow_with(shortage, block)
-                    })?;
-                }
-                PoolShortage::Linear(layout) => {
-                    device_and_host.grow(layout, |block| pool.lock().linear.grow_with(block))?;
-                }
-                PoolShortage::Block(need) => {
-                    let exact = request.dedicated == DedicatedPolicy::Never;
-                    self.grow(
-                        device_and_host,
-                        pool,
-                        BlockPlan {
-                            generation: request.pool.map_or(0, |id| id.generation),
-                            need,
-                            exact,
-                            within_budget,
-                            seen: Some(seen),
-                        },
-                        &mut tries,
-                    )?;
-                }
-            }
+            let plan = BlockPlan {
+                generation: request.pool.map_or(0, |id| id.generation),
+                need,
+                exact: request.dedicated == DedicatedPolicy::Never,
+                within_budget,
+                seen: Some(seen),
+            };
+            self.grow(device_and_host, pool, plan, &mut tries)?;
         }
+    }
+
+    /// Places a region at `offset` of an existing block: for restoring captures, and for plans of offsets. Does not call the driver.
+    ///
+    /// # Errors
+    /// What is wrong with the request, the pool or the place; what the host allocator refused.
+    pub(crate) fn place_at(
+        &self,
+        device_and_host: DeviceAndHost<'_>,
+        request: &AllocationRequest,
+        at: (u32, u64),
+    ) -> Result<Suballocation, GpuError> {
+        request.check()?;
+        let id = request.pool.ok_or(GpuMisuse::NoSuchPool)?;
+        let (pool, config, _) = self.custom_for(request, id)?;
+        if request.must_be_dedicated() {
+            return Err(GpuMisuse::BadOptions.into());
+        }
+        if config.algorithm.is_linear() {
+            return Err(GpuMisuse::PlacesItself.into());
+        }
+        let mut state = lock_filled(pool, device_and_host.memory)?;
+        if !state.is_named(id.generation) {
+            return Err(GpuMisuse::NoSuchPool.into());
+        }
+        let (size, alignment) = state.config.padded(request);
+        let want = RangeRequest {
+            size,
+            alignment,
+            user_data: request.slot,
+            fit: Fit::Low,
+        };
+        let mut space = BlockSpace::NOWHERE;
+        state.blocks.allocate_at(at, &want, &mut space)?;
+        state.regions = state.regions.saturating_add(1);
+        state.used_bytes = state.used_bytes.saturating_add(space.size);
+        let placed = state.region(&space, request.slot);
+        placed.ok_or_else(|| GpuMisuse::NoSuchPlace.into())
     }
 }

@@ -1,26 +1,26 @@
-//! The state of a pool, under its lock. It makes no callback: it reports missing memory, and the caller supplies it without the lock.
+//! The state of a pool, under its lock. It makes no callback: what it may need lies in the reserve of its tables.
 
 #![forbid(unsafe_code)]
 
-use super::blocks::{BlockMiss, BlockSpace, Blocks};
+use super::blocks::{BlockSpace, Blocks};
 use super::config::PoolConfig;
-use super::dedicated::DedicatedBlocks;
+use super::dedicated::{DedicatedRegion, Object};
 use super::growth::Growth;
-use super::linear::{LinearRegions, PoolShortage};
-use super::object::Object;
+use super::linear::{LinearRegions, NoRoom};
 use super::request::{AllocationRequest, Suballocation};
 use crate::error::GpuMisuse;
-use crate::host_block::HostBlock;
+use crate::host_memory::{Table, Tables};
 use crate::id::{BlockRef, PlaceKind, RegionPlace};
-use crate::range::Fit;
+use crate::range::{Fit, NodeStore, RangeRequest};
 use crate::request::Lifetime;
+use crate::slots::Slots;
 
 /// The state that a pool's lock guards.
 pub(super) struct PoolState {
     pub(super) config: PoolConfig,
     pub(super) growth: Growth,
     pub(super) blocks: Blocks,
-    pub(super) dedicated: DedicatedBlocks,
+    pub(super) dedicated: Slots<DedicatedRegion>,
     pub(super) linear: LinearRegions,
     /// Memory objects and their bytes: live, in creation, and not yet freed by the driver.
     pub(super) objects: u32,
@@ -45,14 +45,14 @@ pub(super) struct PoolState {
 }
 
 /// What is left to do after a free, once the lock is released.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct DeferredFree {
     /// A block that became empty.
     pub(super) emptied_block: Option<u32>,
     /// A dedicated memory object without its region.
     pub(super) object: Option<Object>,
-    /// Host memory that the node store does not need any more.
-    pub(super) spare_memory: Option<HostBlock>,
+    /// The nodes of a pool without regions.
+    pub(super) idle_nodes: Option<NodeStore>,
 }
 
 impl PoolState {
@@ -61,7 +61,7 @@ impl PoolState {
             config,
             growth,
             blocks: Blocks::new(config.granule_log2),
-            dedicated: DedicatedBlocks::new(),
+            dedicated: Slots::new(),
             linear: LinearRegions::new(&config),
             objects: 0,
             bytes: 0,
@@ -90,7 +90,7 @@ impl PoolState {
         &mut self,
         request: &AllocationRequest,
         space: &mut BlockSpace,
-    ) -> Result<(), PoolShortage> {
+    ) -> Result<(), NoRoom> {
         let (size, alignment) = self.config.padded(request);
         if self.config.algorithm.is_linear() {
             self.place_linear(size, alignment, request, space)?;
@@ -101,14 +101,15 @@ impl PoolState {
             } else {
                 Fit::Low
             };
-            self.blocks
-                .allocate(size, alignment, request.slot, fit, space)
-                .map_err(|miss| match miss {
-                    BlockMiss::Records(shortage) => PoolShortage::Records(shortage),
-                    BlockMiss::Full => PoolShortage::Block(size),
-                })?;
-            space.kind = PlaceKind::General;
-            space.block = space.containing_block;
+            let want = RangeRequest {
+                size,
+                alignment,
+                user_data: request.slot,
+                fit,
+            };
+            if !self.blocks.allocate(&want, space) {
+                return Err(NoRoom(size));
+            }
         }
         self.regions = self.regions.saturating_add(1);
         self.used_bytes = self.used_bytes.saturating_add(space.size);
@@ -118,15 +119,16 @@ impl PoolState {
     /// The region in a space that was just allocated.
     #[inline]
     pub(super) fn region(&self, space: &BlockSpace, slot: u32) -> Option<Suballocation> {
-        let memory = self
-            .blocks
-            .block(space.containing_block)
-            .ok()?
-            .object
-            .memory;
+        let memory = self.blocks.block(space.block).ok()?.object.memory;
+        // A linear pool has one range.
+        let (kind, block) = if self.config.algorithm.is_linear() {
+            (PlaceKind::Linear, 0)
+        } else {
+            (PlaceKind::General, space.block)
+        };
         Some(Suballocation {
             at: RegionPlace {
-                block: BlockRef::new(space.kind, self.config.index, space.block),
+                block: BlockRef::new(kind, self.config.index, block),
                 node: space.node,
                 slot,
             },
@@ -147,11 +149,11 @@ impl PoolState {
                 if empty {
                     self.emptied_block = Some(at.block());
                 }
-                (size, empty || self.blocks.spare_memory.is_some())
+                (size, empty)
             }
             PlaceKind::Linear => self.free_linear(at)?,
             PlaceKind::Dedicated => {
-                let (size, object) = self.dedicated.remove(at)?;
+                let (size, object) = self.dedicated.free(at)?;
                 let more = object.is_some();
                 self.emptied_object = object;
                 (size, more)
@@ -167,7 +169,7 @@ impl PoolState {
         DeferredFree {
             emptied_block: self.emptied_block.take(),
             object: self.emptied_object.take(),
-            spare_memory: self.blocks.spare_memory.take(),
+            idle_nodes: self.blocks.detach_idle_nodes(),
         }
     }
 
@@ -185,7 +187,7 @@ impl PoolState {
                 Ok((&self.blocks.block(block)?.object, offset, size))
             }
             PlaceKind::Dedicated => {
-                let found = self.dedicated.get(at)?;
+                let found = self.dedicated.region(at)?;
                 Ok((&found.object, 0, found.object.size))
             }
         }
@@ -219,7 +221,8 @@ impl PoolState {
     /// The memory object at an [`object_place`](PoolState::object_place).
     pub(super) fn object_mut(&mut self, place: BlockRef) -> Result<&mut Object, GpuMisuse> {
         if place.kind() == PlaceKind::Dedicated {
-            return self.dedicated.object_mut(place.block());
+            let region = self.dedicated.get_mut(place.block());
+            return Ok(&mut region.ok_or(GpuMisuse::Stale)?.object);
         }
         Ok(&mut self.blocks.block_mut(place.block())?.object)
     }
@@ -255,5 +258,13 @@ impl PoolState {
     pub(super) fn uncount_object(&mut self, size: u64) {
         self.objects = self.objects.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(size);
+    }
+}
+
+impl Tables for PoolState {
+    fn visit_tables(&mut self, visit: &mut dyn FnMut(&mut dyn Table)) {
+        self.blocks.visit_tables(visit);
+        visit(&mut self.dedicated);
+        visit(&mut self.linear.ranges);
     }
 }

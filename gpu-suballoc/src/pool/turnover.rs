@@ -104,9 +104,9 @@ impl Blocks {
 
     /// The open block with the fewest used bytes, with its free and used bytes, if there are at least two.
     fn emptiest_open(&self) -> Option<(u32, u64, u64)> {
-        let mut open = (0u32..)
-            .zip(self.slots.as_slice())
-            .filter_map(|(block, slot)| Some((block, slot.live.as_ref()?)))
+        let mut open = self
+            .slots
+            .each()
             .filter(|(_, live)| live.listing == BlockListing::Open && !live.core.is_blank())
             .map(|(block, live)| (block, live.core.free_bytes(), live.core.used_bytes()));
         let first = open.next()?;
@@ -116,11 +116,7 @@ impl Blocks {
 
     /// Moves a block's free ranges to another list. Returns whether they are in it now. Visits each of its nodes.
     pub(super) fn list_as(&mut self, block: u32, listing: BlockListing) -> bool {
-        let Some(live) = self
-            .slots
-            .get_mut(block)
-            .and_then(|slot| slot.live.as_mut())
-        else {
+        let Some(live) = self.slots.get_mut(block) else {
             return false;
         };
         let index = |listing| match listing {
@@ -128,12 +124,12 @@ impl Blocks {
             BlockListing::Closed => &self.closed,
             BlockListing::Draining => &self.draining,
         };
-        let (before, granules) = (live.listing, live.core.granules().0);
+        let before = live.listing;
         if before == listing {
             return true;
         }
-        let lacks_memory = listing != BlockListing::Draining
-            && index(listing).missing_capacity(granules).is_some();
+        let lacks_memory =
+            listing != BlockListing::Draining && !index(listing).holds(live.core.granules().0);
         if live.core.is_blank() || lacks_memory {
             return false;
         }

@@ -2,7 +2,7 @@
 
 use super::Pools;
 use super::config::PoolConfig;
-use super::object::Object;
+use super::dedicated::Object;
 use super::request::{LINEAR_RANGE, MOVE_TARGET};
 use super::state::PoolState;
 use crate::device::MemoryHandle;
@@ -123,7 +123,7 @@ impl Pools {
             preferred_block: state.growth.preferred(),
             objects: state.objects,
             object_bytes: state.bytes,
-            dedicated: state.dedicated.live,
+            dedicated: state.dedicated.filled(),
             regions: state.regions,
             region_bytes: state.used_bytes,
             empty_bytes: state.blocks.empty_bytes,
@@ -146,8 +146,7 @@ impl Pools {
 
 impl PoolState {
     fn walk_blocks(&self, visit: &mut dyn FnMut(WalkItem)) {
-        for (block, slot) in (0u32..).zip(self.blocks.slots.as_slice()) {
-            let Some(live) = &slot.live else { continue };
+        for (block, live) in self.blocks.slots.each() {
             visit(self.object_item(block, false, &live.object));
             let mut end = 0u64;
             self.blocks.for_each(live, &mut |span| {
@@ -170,11 +169,10 @@ impl PoolState {
             state,
         } = span;
         let SpanState::Used {
-            node,
+            id,
             asked,
             alignment,
             user_data,
-            ..
         } = state
         else {
             visit(WalkItem::Free {
@@ -190,7 +188,7 @@ impl PoolState {
             slot => visit(WalkItem::Region {
                 at: RegionPlace {
                     block: BlockRef::new(PlaceKind::General, self.config.index, block),
-                    node,
+                    node: id.node,
                     slot,
                 },
                 offset,
@@ -228,8 +226,7 @@ impl PoolState {
     }
 
     fn walk_dedicated(&self, visit: &mut dyn FnMut(WalkItem)) {
-        for (place, slot) in (0u32..).zip(self.dedicated.slots.as_slice()) {
-            let Some(region) = &slot.live else { continue };
+        for (place, region) in self.dedicated.each() {
             let size = region.object.size;
             visit(self.object_item(place, true, &region.object));
             visit(if region.is_freed {

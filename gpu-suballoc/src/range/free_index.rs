@@ -3,7 +3,7 @@
 //! ```text
 //!   bins:  1 2 3 .. 63 | 64 .. 95 | ..        a bit for each bin that is not empty (bins.rs)
 //!            |            |
-//!   heads:   n            n                   the first free range of the bin (bin_heads.rs)
+//!   heads:   n            n                   the first free range of the bin
 //!            |            |
 //!            n -> n       n -> n -> n         nodes of any block; a free node's `slack` is the number of its block
 //! ```
@@ -15,11 +15,11 @@
 use core::alloc::Layout;
 use core::cell::Cell;
 
-use super::bin_heads::BinHeads;
 use super::bins::{Bins, bin_of, largest_of};
 use super::node::{NIL, NodeState, RangeNode};
 use super::node_store::NodeStore;
-use crate::host_block::HostBlock;
+use crate::growable_vec::GrowableVec;
+use crate::host_memory::{HostBlock, Table};
 
 /// How many free ranges behind the first are examined to insert a free range in order. Each costs some nanoseconds and lowers the
 /// high-water mark of churn; 2 have most of the effect (mean of eight seeds, relative to peak live bytes: 1.071 with 0, 1.066 with 1, 1.063
@@ -33,9 +33,10 @@ const STEPS: u32 = 2;
 #[derive(Debug)]
 pub(crate) struct FreeIndex {
     pub(super) bins: Bins,
-    pub(super) bin_heads: BinHeads,
+    /// The first range of each bin; [`NIL`]: the bin is empty.
+    heads: GrowableVec<Cell<u32>>,
     /// Granules of the largest block whose free ranges may be listed here.
-    pub(super) largest: u32,
+    largest: u32,
     /// Granules and alignment of the last failed full search: no free range fits a request with at least these. (`u32::MAX` granules:
     /// nothing is known.)
     pub(super) failed_fit: Cell<(u32, u32)>,
@@ -46,19 +47,19 @@ impl FreeIndex {
     pub(crate) const fn new() -> Self {
         Self {
             bins: Bins::new(),
-            bin_heads: BinHeads::new(),
+            heads: GrowableVec::new(),
             largest: 0,
             failed_fit: Cell::new((u32::MAX, 1)),
         }
     }
 
-    /// The memory to allocate before free ranges of a block of `granules` can be listed; `None` if it is there.
+    /// The head of a bin. `None` if there is no memory for it.
     #[inline]
-    pub(crate) fn missing_capacity(&self, granules: u32) -> Option<Layout> {
-        self.bin_heads.missing_capacity(bin_of(granules) + 1)
+    pub(super) fn head(&self, bin: u32) -> Option<&Cell<u32>> {
+        self.heads.get(bin)
     }
 
-    /// Permits a block of `granules` from now on.
+    /// Permits a block of `granules`, once the table has its reserve for it.
     pub(crate) fn admit(&mut self, granules: u32) {
         self.largest = self.largest.max(granules);
     }
@@ -69,21 +70,14 @@ impl FreeIndex {
         self.largest
     }
 
-    /// Adds the memory of [`missing_capacity`](Self::missing_capacity). Returns the memory to free: the replaced memory, or `block` if
-    /// another thread was faster.
-    pub(crate) fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock> {
-        self.bin_heads.grow_with(block)
-    }
-
-    /// Removes all lists. Returns the memory, to be freed.
-    pub(crate) fn detach_memory(&mut self) -> Option<HostBlock> {
-        self.bins = Bins::new();
-        self.bin_heads.detach_memory()
+    /// Whether there is memory for the free ranges of a block of `granules`.
+    pub(crate) fn holds(&self, granules: u32) -> bool {
+        self.head(bin_of(granules)).is_some()
     }
 
     /// Bytes of the index's memory.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.bin_heads.bytes()
+        self.heads.memory_bytes()
     }
 
     /// An upper bound of the granules of listed ranges: exact below 64 granules and after a failed search, otherwise up to 1/32 too high.
@@ -107,7 +101,7 @@ impl FreeIndex {
         let mut hole = self
             .bins
             .last()
-            .and_then(|bin| self.bin_heads.at(bin))
+            .and_then(|bin| self.head(bin))
             .map_or(NIL, Cell::get);
         while hole != NIL {
             let node = store.at(hole);
@@ -146,7 +140,7 @@ impl FreeIndex {
     /// blocks, and the last blocks, free. In a crowded store, inserts at the front.
     #[inline]
     fn insert_into_bin(&self, store: &NodeStore, bin: u32, hole: u32, node: &RangeNode) {
-        let Some(head) = self.bin_heads.at(bin) else {
+        let Some(head) = self.head(bin) else {
             return node.set_place(NIL, NIL);
         };
         let old = head.get();
@@ -187,7 +181,7 @@ impl FreeIndex {
         if front != NIL {
             return store.at(front).link.set(behind);
         }
-        if let Some(head) = self.bin_heads.at(bin) {
+        if let Some(head) = self.head(bin) {
             head.set(behind);
         }
         if behind == NIL {
@@ -206,7 +200,7 @@ impl FreeIndex {
         count: u32,
     ) {
         node.set_range(first, count);
-        if !self.bin_heads.has_memory() {
+        if self.heads.len() == 0 {
             return;
         }
         let (from, to) = (bin_of(old_count), bin_of(count));
@@ -214,6 +208,27 @@ impl FreeIndex {
             self.remove_from_bin(store, from, node);
             self.insert_into_bin(store, to, hole, node);
         }
+    }
+}
+
+impl Table for FreeIndex {
+    fn missing(&self) -> Option<Layout> {
+        let bins = bin_of(self.largest) + 1;
+        if self.largest == 0 || self.heads.len() >= bins {
+            return None;
+        }
+        GrowableVec::<Cell<u32>>::layout(bins)
+    }
+
+    fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock> {
+        let unneeded = self.heads.grow_with(block);
+        while self.heads.push(Cell::new(NIL)).is_ok() {}
+        unneeded
+    }
+
+    fn detach_memory(&mut self) -> Option<HostBlock> {
+        self.bins = Bins::new();
+        self.heads.detach_memory()
     }
 }
 

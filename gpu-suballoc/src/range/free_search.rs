@@ -131,11 +131,11 @@ impl FreeIndex {
     #[inline(always)]
     fn find_unaligned(&self, store: &NodeStore, count: u32, fit: Fit) -> Option<FreeRange> {
         let own = bin_of(count);
-        let mut id = self.bin_heads.at(own)?.get();
+        let mut id = self.head(own)?.get();
         let mut node = store.at(id);
         // `NIL` is a node of size 0, so the same comparison also rejects an empty bin.
         if node.count.get() < count {
-            id = self.bin_heads.at(self.bins.from(own + 1)?)?.get();
+            id = self.head(self.bins.from(own + 1)?)?.get();
             node = store.at(id);
         }
         let (first, size) = (node.first.get(), node.count.get());
@@ -169,7 +169,7 @@ impl FreeIndex {
     }
 
     fn find_best_aligned(&self, store: &NodeStore, want: &GranuleRequest) -> Option<FreeRange> {
-        let front = |bin| FreeRange::of(store, self.bin_heads.at(bin)?.get(), want);
+        let front = |bin| FreeRange::of(store, self.head(bin)?.get(), want);
         let own = bin_of(want.count);
         if let Some(hole) = front(own) {
             return Some(hole);
@@ -193,7 +193,7 @@ impl FreeIndex {
         let sure = bin_of(want.count.saturating_add(want.alignment - 1));
         let mut at = self.bins.from(bin_of(want.count));
         while let Some(bin) = at.filter(|&bin| bin <= sure) {
-            let mut id = self.bin_heads.at(bin).map_or(NIL, Cell::get);
+            let mut id = self.head(bin).map_or(NIL, Cell::get);
             while id != NIL {
                 if let Some(hole) = FreeRange::of(store, id, want) {
                     return Some(hole);

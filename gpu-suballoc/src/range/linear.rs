@@ -1,66 +1,66 @@
 //! Consecutive ranges of a space of offsets: the base of linear pools and linear virtual blocks.
 //!
 //! ```text
-//!   lower end:  oldest <-> .. <-> newest        upper end:  newest <-> .. <-> oldest, from the end down
+//!   lower end:  oldest .. newest        upper end:  newest .. oldest, from the end down
 //! ```
-//! Each end is a list of nodes in the order of allocation. A range that is freed in the middle stays in its list, dead, until all ranges on
-//! one side of it are freed. A caller that forbids this calls [`LinearRanges::check_order`] first.
+//! Each end is a table of ranges in the order of allocation. A range that is freed in the middle stays in its table, dead, until all ranges
+//! on one side of it are freed. A caller that forbids this calls [`LinearRanges::check_order`] first.
 
 #![forbid(unsafe_code)]
 
 use core::alloc::Layout;
 
 use super::rounding::{align_down, align_up};
-use super::types::MAX_GENERATION;
+use super::types::RangeId;
 use crate::block_algorithm::BlockAlgorithm;
 use crate::growable_vec::GrowableVec;
-use crate::host_block::HostBlock;
+use crate::host_memory::{HostBlock, Table};
 
-const NONE: u32 = u32::MAX;
+/// A bit of the positions of the upper end.
+const UPPER: u32 = 1 << 31;
 
 /// The ranges of one block.
 #[derive(Debug)]
 pub(crate) struct LinearRanges {
-    nodes: GrowableVec<LinearNode, 16>,
     algorithm: BlockAlgorithm,
     granule: u64,
     /// The offsets that can be allocated: `start..end`.
     start: u64,
     end: u64,
-    spare: u32,
     lower: LinearEnd,
     upper: LinearEnd,
     live: u32,
     used: u64,
+    /// Of the last range. No two ranges have the same.
+    serial: u64,
+    /// The number of further ranges at each end for which there is memory in reserve.
+    pub(super) reserve: u32,
 }
 
-/// The oldest and the newest range of an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// An end: the ranges from `first` on. Before it are freed ones; the positions count them.
+#[derive(Debug)]
 struct LinearEnd {
+    ranges: GrowableVec<LinearEntry, 16>,
     first: u32,
-    last: u32,
+    /// The position of the first entry of `ranges`, modulo [`UPPER`].
+    base: u32,
 }
 
-/// A live range, or a dead range whose space is free when all ranges on one side of it are freed.
 #[derive(Clone, Copy, Debug)]
-struct LinearNode {
+struct LinearEntry {
     offset: u64,
-    /// The requested size.
+    /// The requested bytes.
     size: u64,
+    serial: u64,
     user_data: u32,
-    generation: u32,
-    before: u32,
-    /// The next newer node; in a spare node, the next spare node.
-    after: u32,
     is_live: bool,
-    is_upper: bool,
 }
 
 /// A live range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinearRange {
-    pub(crate) node: u32,
-    pub(crate) generation: u32,
+    /// The node is the position in its end.
+    pub(crate) id: RangeId,
     pub(crate) offset: u64,
     /// The requested size.
     pub(crate) asked: u64,
@@ -69,45 +69,93 @@ pub(crate) struct LinearRange {
     pub(crate) user_data: u32,
 }
 
-/// Why no range was allocated.
+/// Why a range is not allocated or not freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LinearShortage {
-    /// Memory for nodes is missing.
-    Nodes(Layout),
+pub(crate) enum LinearError {
     /// There is no room at that end.
     Full,
     /// The algorithm has no upper end.
     NoUpperEnd,
-}
-
-/// Why a range is not freed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LinearRefusal {
     Stale,
-    OtherUserData,
     OutOfOrder,
 }
 
 impl LinearEnd {
     const EMPTY: Self = Self {
-        first: NONE,
-        last: NONE,
+        ranges: GrowableVec::new(),
+        first: 0,
+        base: 0,
     };
+
+    /// In order of allocation.
+    fn entries(&self) -> &[LinearEntry] {
+        (self.ranges.as_slice())
+            .get(self.first as usize..)
+            .unwrap_or_default()
+    }
+
+    /// The index of a position.
+    fn index(&self, position: u32) -> u32 {
+        position.wrapping_sub(self.base) & !UPPER
+    }
+
+    fn position(&self, index: u32) -> u32 {
+        self.base.wrapping_add(index) & !UPPER
+    }
+
+    /// What to allocate before `more` ranges. Ranges move to the start of the memory where that makes room for as many.
+    fn missing(&self, more: u32) -> Option<Layout> {
+        let (capacity, len) = (self.ranges.capacity(), self.ranges.len());
+        let room_behind = capacity - len;
+        if room_behind >= more || room_behind + self.first >= more.max(capacity / 2 + 1) {
+            return None;
+        }
+        self.ranges.missing_capacity(more)
+    }
+
+    /// Appends a range. Returns its position; `None` without memory.
+    fn push(&mut self, entry: LinearEntry) -> Option<u32> {
+        if self.ranges.len() == self.ranges.capacity() && self.first > 0 {
+            let (first, len) = (self.first as usize, self.ranges.len());
+            self.ranges.as_mut_slice().copy_within(first.., 0);
+            self.ranges.truncate(len - self.first);
+            self.base = self.position(self.first);
+            self.first = 0;
+        }
+        let position = self.position(self.ranges.len());
+        self.ranges.push(entry).ok()?;
+        Some(position)
+    }
+
+    /// Removes dead ranges at both sides.
+    fn remove_dead(&mut self) {
+        while self.entries().last().is_some_and(|last| !last.is_live) {
+            self.ranges.pop();
+        }
+        while self.entries().first().is_some_and(|first| !first.is_live) {
+            self.first += 1;
+        }
+        if self.entries().is_empty() {
+            self.base = self.position(self.ranges.len());
+            self.ranges.truncate(0);
+            self.first = 0;
+        }
+    }
 }
 
 impl LinearRanges {
     pub(crate) const fn new(algorithm: BlockAlgorithm, granule: u64, start: u64, end: u64) -> Self {
         Self {
-            nodes: GrowableVec::new(),
             algorithm,
             granule,
             start,
             end,
-            spare: NONE,
             lower: LinearEnd::EMPTY,
             upper: LinearEnd::EMPTY,
             live: 0,
             used: 0,
+            serial: 0,
+            reserve: 1,
         }
     }
 
@@ -117,33 +165,6 @@ impl LinearRanges {
         (self.start, self.end) = (start, end);
     }
 
-    /// The memory to allocate before `more` ranges.
-    pub(crate) fn missing_capacity(&self, more: u32) -> Option<Layout> {
-        if more == 1 && self.spare != NONE {
-            return None;
-        }
-        self.nodes.missing_capacity(more)
-    }
-
-    /// Whether there is memory for `more` ranges. Also false if the number of nodes would overflow.
-    pub(crate) fn has_capacity(&self, more: u32) -> bool {
-        let wanted = self.nodes.len().checked_add(more);
-        more == 1 && self.spare != NONE
-            || wanted.is_some_and(|wanted| wanted <= self.nodes.capacity())
-    }
-
-    /// Adds the missing memory. Returns memory that is not needed.
-    pub(crate) fn grow_with(&mut self, memory: HostBlock) -> Option<HostBlock> {
-        self.nodes.grow_with(memory)
-    }
-
-    /// Removes all ranges. Returns the memory, to be freed.
-    pub(crate) fn detach_memory(&mut self) -> Option<HostBlock> {
-        (self.spare, self.live, self.used) = (NONE, 0, 0);
-        (self.lower, self.upper) = (LinearEnd::EMPTY, LinearEnd::EMPTY);
-        self.nodes.detach_memory()
-    }
-
     /// Places `size` bytes, at least 1, at a multiple of `alignment`, a power of two.
     pub(crate) fn allocate(
         &mut self,
@@ -151,74 +172,36 @@ impl LinearRanges {
         alignment: u64,
         user_data: u32,
         upper: bool,
-    ) -> Result<LinearRange, LinearShortage> {
+    ) -> Result<LinearRange, LinearError> {
         if upper && self.algorithm != BlockAlgorithm::DoubleStack {
-            return Err(LinearShortage::NoUpperEnd);
+            return Err(LinearError::NoUpperEnd);
         }
-        let whole = align_up(size, self.granule).ok_or(LinearShortage::Full)?;
+        let whole = align_up(size, self.granule).ok_or(LinearError::Full)?;
         let alignment = alignment.max(self.granule);
         let offset = if upper {
             self.find_upper(whole, alignment)
         } else {
             self.find_lower(whole, alignment)
         };
-        let offset = offset.ok_or(LinearShortage::Full)?;
-        let number = self.make_node()?;
-        let end = *self.end_of(upper);
-        let node = self.nodes.get_mut(number).ok_or(LinearShortage::Full)?;
-        self.spare = node.after;
-        let generation = node.generation.saturating_add(1);
-        *node = LinearNode {
-            offset,
+        let entry = LinearEntry {
+            offset: offset.ok_or(LinearError::Full)?,
             size,
+            serial: self.serial + 1,
             user_data,
-            generation,
-            before: end.last,
-            after: NONE,
             is_live: true,
-            is_upper: upper,
         };
-        match self.nodes.get_mut(end.last) {
-            Some(before) => before.after = number,
-            None => self.end_of(upper).first = number,
-        }
-        self.end_of(upper).last = number;
-        self.live = self.live.saturating_add(1);
+        let position = self.end_mut(upper).push(entry).ok_or(LinearError::Full)?;
+        self.serial += 1;
+        self.live += 1;
         self.used = self.used.saturating_add(whole);
-        Ok(LinearRange {
-            node: number,
-            generation,
-            offset,
-            asked: size,
-            size: whole,
-            user_data,
-        })
+        Ok(self.range(position | if upper { UPPER } else { 0 }, &entry))
     }
 
-    /// The first spare node, which stays in its list. Creates one if there is none.
-    fn make_node(&mut self) -> Result<u32, LinearShortage> {
-        if self.spare == NONE {
-            if let Some(layout) = self.nodes.missing_capacity(1) {
-                return Err(LinearShortage::Nodes(layout));
-            }
-            let number = self.nodes.len();
-            let spare = LinearNode {
-                offset: 0,
-                size: 0,
-                user_data: 0,
-                generation: 0,
-                before: NONE,
-                after: NONE,
-                is_live: false,
-                is_upper: false,
-            };
-            self.nodes.push(spare).map_err(|_| LinearShortage::Full)?;
-            self.spare = number;
-        }
-        Ok(self.spare)
+    fn end(&self, upper: bool) -> &LinearEnd {
+        if upper { &self.upper } else { &self.lower }
     }
 
-    fn end_of(&mut self, upper: bool) -> &mut LinearEnd {
+    fn end_mut(&mut self, upper: bool) -> &mut LinearEnd {
         if upper {
             &mut self.upper
         } else {
@@ -226,16 +209,19 @@ impl LinearRanges {
         }
     }
 
-    fn end_offset(&self, node: &LinearNode) -> u64 {
-        node.offset
-            .saturating_add(align_up(node.size, self.granule).unwrap_or(u64::MAX))
+    fn size_of(&self, entry: &LinearEntry) -> u64 {
+        align_up(entry.size, self.granule).unwrap_or(u64::MAX)
+    }
+
+    /// The offset of the oldest range of the lower end, and the end of the newest one.
+    fn bounds(&self) -> Option<(u64, u64)> {
+        let (first, last) = (self.lower.entries().first()?, self.lower.entries().last()?);
+        Some((first.offset, last.offset.saturating_add(self.size_of(last))))
     }
 
     /// The lowest offset of the upper end.
     fn top(&self) -> u64 {
-        self.nodes
-            .get(self.upper.last)
-            .map_or(self.end, |node| node.offset)
+        (self.upper.entries().last()).map_or(self.end, |newest| newest.offset)
     }
 
     fn find_lower(&self, size: u64, alignment: u64) -> Option<u64> {
@@ -243,27 +229,20 @@ impl LinearRanges {
             align_up(from, alignment)
                 .filter(|at| at.checked_add(size).is_some_and(|behind| behind <= to))
         };
-        let (Some(first), Some(last)) = (
-            self.nodes.get(self.lower.first),
-            self.nodes.get(self.lower.last),
-        ) else {
+        let Some((first, behind)) = self.bounds() else {
             return fits(self.start, self.top());
         };
-        let behind = self.end_offset(last);
         if self.algorithm != BlockAlgorithm::Ring {
-            return fits(behind, self.top());
+            fits(behind, self.top())
+        } else if behind <= first {
+            fits(behind, first)
+        } else {
+            fits(behind, self.end).or_else(|| fits(self.start, first))
         }
-        if last.offset < first.offset {
-            return fits(behind, first.offset);
-        }
-        fits(behind, self.end).or_else(|| fits(self.start, first.offset))
     }
 
     fn find_upper(&self, size: u64, alignment: u64) -> Option<u64> {
-        let bottom = self
-            .nodes
-            .get(self.lower.last)
-            .map_or(self.start, |last| self.end_offset(last));
+        let bottom = self.bounds().map_or(self.start, |(_, behind)| behind);
         self.top()
             .checked_sub(size)
             .and_then(|offset| align_down(offset, alignment))
@@ -272,198 +251,110 @@ impl LinearRanges {
 
     /// Bytes that can be allocated now; in a ring they may be two pieces. Constant time.
     pub(crate) fn available_bytes(&self) -> u64 {
-        let (Some(first), Some(last)) = (
-            self.nodes.get(self.lower.first),
-            self.nodes.get(self.lower.last),
-        ) else {
+        let Some((first, behind)) = self.bounds() else {
             return self.top().saturating_sub(self.start);
         };
-        let behind = self.end_offset(last);
         if self.algorithm != BlockAlgorithm::Ring {
             self.top().saturating_sub(behind)
-        } else if last.offset < first.offset {
-            first.offset.saturating_sub(behind)
+        } else if behind <= first {
+            first - behind
         } else {
-            let in_front = first.offset.saturating_sub(self.start);
+            let in_front = first.saturating_sub(self.start);
             self.end.saturating_sub(behind).saturating_add(in_front)
         }
     }
 
-    fn node(&self, number: u32, generation: u32) -> Result<&LinearNode, LinearRefusal> {
-        self.nodes
-            .get(number)
-            .filter(|node| node.is_live && node.generation == generation)
-            .ok_or(LinearRefusal::Stale)
-    }
-
-    fn range(&self, number: u32, node: &LinearNode) -> LinearRange {
+    fn range(&self, node: u32, entry: &LinearEntry) -> LinearRange {
         LinearRange {
-            node: number,
-            generation: node.generation,
-            offset: node.offset,
-            asked: node.size,
-            size: align_up(node.size, self.granule).unwrap_or(u64::MAX),
-            user_data: node.user_data,
+            id: RangeId {
+                node,
+                serial: entry.serial,
+            },
+            offset: entry.offset,
+            asked: entry.size,
+            size: self.size_of(entry),
+            user_data: entry.user_data,
         }
     }
 
-    pub(crate) fn get(&self, number: u32, generation: u32) -> Result<LinearRange, LinearRefusal> {
-        let node = self.node(number, generation)?;
-        Ok(self.range(number, node))
+    /// The live range at a position.
+    pub(crate) fn live(&self, node: u32) -> Option<LinearRange> {
+        let end = self.end(node & UPPER != 0);
+        let index = end.index(node);
+        let entry = end.ranges.get(index).filter(|_| index >= end.first)?;
+        entry.is_live.then(|| self.range(node, entry))
     }
 
-    /// The live range in a node.
-    pub(crate) fn live(&self, number: u32) -> Option<LinearRange> {
-        let node = self.nodes.get(number).filter(|node| node.is_live)?;
-        Some(self.range(number, node))
+    pub(crate) fn get(&self, id: RangeId) -> Result<LinearRange, LinearError> {
+        self.live(id.node)
+            .filter(|found| found.id == id)
+            .ok_or(LinearError::Stale)
     }
 
-    pub(crate) fn set_user_data(
-        &mut self,
-        number: u32,
-        generation: u32,
-        user_data: u32,
-    ) -> Result<(), LinearRefusal> {
-        self.node(number, generation)?;
-        if let Some(node) = self.nodes.get_mut(number) {
-            node.user_data = user_data;
-        }
+    fn entry_mut(&mut self, id: RangeId) -> Result<&mut LinearEntry, LinearError> {
+        self.get(id)?;
+        let end = self.end_mut(id.node & UPPER != 0);
+        let index = end.index(id.node);
+        end.ranges.get_mut(index).ok_or(LinearError::Stale)
+    }
+
+    pub(crate) fn set_user_data(&mut self, id: RangeId, user_data: u32) -> Result<(), LinearError> {
+        self.entry_mut(id)?.user_data = user_data;
         Ok(())
     }
 
-    /// Checks that a range is the next to free: the newest of its end or, in a ring, the oldest.
-    pub(crate) fn check_order(&self, number: u32, generation: u32) -> Result<(), LinearRefusal> {
-        let node = self.node(number, generation)?;
-        if self.next_of(node.is_upper) == number {
-            Ok(())
-        } else {
-            Err(LinearRefusal::OutOfOrder)
-        }
-    }
-
-    /// As [`check_order`](Self::check_order), for ranges that are freed in sequence, each at most once. The error has the index of the
-    /// first range that cannot be freed.
-    pub(crate) fn check_orders(
+    /// Checks that ranges can be freed in sequence, each at most once: of an end the newest first or, in a ring, the oldest. The error has the
+    /// index of the first one that cannot.
+    pub(crate) fn check_order(
         &self,
-        names: impl Iterator<Item = (u32, u32)>,
-    ) -> Result<(), (usize, LinearRefusal)> {
-        // The next range to free at each end, after the ranges checked so far.
-        let (mut next_lower, mut next_upper) = (self.next_of(false), self.next_of(true));
-        for (number, (node, generation)) in names.enumerate() {
-            let found = self
-                .node(node, generation)
-                .map_err(|stale| (number, stale))?;
-            let turn = if found.is_upper {
-                &mut next_upper
-            } else {
-                &mut next_lower
+        ids: impl IntoIterator<Item = RangeId>,
+    ) -> Result<(), (usize, LinearError)> {
+        let mut freed = [0u32; 2];
+        for (number, id) in ids.into_iter().enumerate() {
+            self.get(id).map_err(|stale| (number, stale))?;
+            let upper = id.node & UPPER != 0;
+            let end = self.end(upper);
+            let Some(before) = freed.get_mut(usize::from(upper)) else {
+                continue;
             };
-            if *turn != node {
-                // Also a range that is listed twice.
-                return Err((number, LinearRefusal::OutOfOrder));
+            let next = if self.algorithm == BlockAlgorithm::Ring {
+                end.first.checked_add(*before)
+            } else {
+                end.ranges.len().checked_sub(*before + 1)
+            };
+            // Also a range that is listed twice.
+            if next != Some(end.index(id.node)) {
+                return Err((number, LinearError::OutOfOrder));
             }
-            *turn = if self.algorithm == BlockAlgorithm::Ring {
-                found.after
-            } else {
-                found.before
-            };
+            *before += 1;
         }
         Ok(())
     }
 
-    /// The next range to free at an end.
-    fn next_of(&self, upper: bool) -> u32 {
-        if upper {
-            self.upper.last
-        } else if self.algorithm == BlockAlgorithm::Ring {
-            self.lower.first
-        } else {
-            self.lower.last
-        }
-    }
-
-    /// Frees a range and returns it. If `user_data` is given, the range must have this user data. A range freed out of order leaves no room
-    /// yet.
-    pub(crate) fn free(
-        &mut self,
-        number: u32,
-        generation: u32,
-        user_data: Option<u32>,
-    ) -> Result<LinearRange, LinearRefusal> {
-        let freed = self.get(number, generation)?;
-        if user_data.is_some_and(|wanted| wanted != freed.user_data) {
-            return Err(LinearRefusal::OtherUserData);
-        }
-        let Some(node) = self.nodes.get_mut(number) else {
-            return Err(LinearRefusal::Stale);
-        };
-        node.is_live = false;
-        let upper = node.is_upper;
-        self.live = self.live.saturating_sub(1);
+    /// Frees a range and returns it. A range freed out of order leaves no room yet.
+    pub(crate) fn free(&mut self, id: RangeId) -> Result<LinearRange, LinearError> {
+        let freed = self.get(id)?;
+        self.entry_mut(id)?.is_live = false;
+        self.live -= 1;
         self.used = self.used.saturating_sub(freed.size);
-        self.drop_dead(upper);
+        self.end_mut(id.node & UPPER != 0).remove_dead();
         Ok(freed)
-    }
-
-    /// Removes dead ranges from both ends of a list.
-    fn drop_dead(&mut self, upper: bool) {
-        loop {
-            let last = self.end_of(upper).last;
-            let Some(node) = self.nodes.get(last).filter(|node| !node.is_live) else {
-                break;
-            };
-            let before = node.before;
-            self.end_of(upper).last = before;
-            match self.nodes.get_mut(before) {
-                Some(node) => node.after = NONE,
-                None => self.end_of(upper).first = NONE,
-            }
-            self.recycle_node(last);
-        }
-        loop {
-            let first = self.end_of(upper).first;
-            let Some(node) = self.nodes.get(first).filter(|node| !node.is_live) else {
-                break;
-            };
-            let after = node.after;
-            self.end_of(upper).first = after;
-            match self.nodes.get_mut(after) {
-                Some(node) => node.before = NONE,
-                None => self.end_of(upper).last = NONE,
-            }
-            self.recycle_node(first);
-        }
-    }
-
-    /// Makes a node spare, unless its generations are used up.
-    fn recycle_node(&mut self, number: u32) {
-        let spare = self.spare;
-        if let Some(node) = self
-            .nodes
-            .get_mut(number)
-            .filter(|node| node.generation < MAX_GENERATION)
-        {
-            node.after = spare;
-            self.spare = number;
-        }
     }
 
     /// Frees everything.
     pub(crate) fn clear(&mut self) {
-        for upper in [false, true] {
-            let mut at = self.end_of(upper).first;
-            while let Some(node) = self.nodes.get_mut(at) {
-                node.is_live = false;
-                at = node.after;
+        for end in [&mut self.lower, &mut self.upper] {
+            for entry in end.ranges.as_mut_slice() {
+                entry.is_live = false;
             }
-            self.drop_dead(upper);
+            end.remove_dead();
         }
         (self.live, self.used) = (0, 0);
     }
 
-    /// Whether both lists are empty.
+    /// Whether both ends are empty.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lower.first == NONE && self.upper.first == NONE
+        self.lower.entries().is_empty() && self.upper.entries().is_empty()
     }
 
     /// The number of live ranges, and their bytes in whole granules.
@@ -473,35 +364,51 @@ impl LinearRanges {
 
     /// Bytes of host memory.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        u64::from(self.nodes.capacity()).saturating_mul(size_of::<LinearNode>() as u64)
+        self.lower.ranges.memory_bytes() + self.upper.ranges.memory_bytes()
     }
 
     /// Visits the live ranges in order of offset.
-    pub(crate) fn for_each(&self, see: &mut dyn FnMut(LinearRange)) {
+    pub(crate) fn for_each(&self, visit: &mut dyn FnMut(LinearRange)) {
+        let mut visit = |end: &LinearEnd, upper: u32, index: usize| {
+            let number = end.first + index as u32;
+            if let Some(entry) = end.ranges.get(number).filter(|entry| entry.is_live) {
+                visit(self.range(end.position(number) | upper, entry));
+            }
+        };
+        let lower = self.lower.entries();
         // After a wrap, the newer ranges have the lower offsets.
-        let mut wrap = self.lower.first;
-        while let Some(node) = self.nodes.get(wrap) {
-            let before = self.nodes.get(node.before);
-            if before.is_some_and(|before| before.offset > node.offset) {
-                break;
-            }
-            wrap = node.after;
+        let newer = (lower.windows(2))
+            .position(|pair| matches!(pair, [one, next] if next.offset < one.offset))
+            .map_or(0, |last| last + 1);
+        for index in (newer..lower.len()).chain(0..newer) {
+            visit(&self.lower, 0, index);
         }
-        for (from, to) in [(wrap, NONE), (self.lower.first, wrap)] {
-            let mut at = from;
-            while let Some(node) = self.nodes.get(at).filter(|_| at != to) {
-                if node.is_live {
-                    see(self.range(at, node));
-                }
-                at = node.after;
-            }
+        for index in (0..self.upper.entries().len()).rev() {
+            visit(&self.upper, UPPER, index);
         }
-        let mut at = self.upper.last;
-        while let Some(node) = self.nodes.get(at) {
-            if node.is_live {
-                see(self.range(at, node));
-            }
-            at = node.before;
+    }
+}
+
+impl Table for LinearRanges {
+    fn missing(&self) -> Option<Layout> {
+        if !self.algorithm.is_linear() {
+            return None;
         }
+        let has_upper = self.algorithm == BlockAlgorithm::DoubleStack;
+        (self.lower.missing(self.reserve))
+            .or_else(|| self.upper.missing(self.reserve).filter(|_| has_upper))
+    }
+
+    fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock> {
+        if self.lower.missing(self.reserve).is_some() {
+            self.lower.ranges.grow_with(block)
+        } else {
+            self.upper.ranges.grow_with(block)
+        }
+    }
+
+    fn detach_memory(&mut self) -> Option<HostBlock> {
+        self.clear();
+        (self.lower.ranges.detach_memory()).or_else(|| self.upper.ranges.detach_memory())
     }
 }

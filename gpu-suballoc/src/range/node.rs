@@ -3,17 +3,17 @@
 //! ```text
 //!        0       4       8        12      16        20       24                   28       32
 //!        +-------+-------+--------+-------+---------+--------+--------------------+--------+
-//!  free  | first | count | before | after | in front| behind | generation | state | block  |
-//!  used  | first | count | before | after | word    | edge   | generation | state | slack  |
-//!  spare | -     | -     | -      | -     | -       | next   | generation | state | -      |
-//!  edge  | -     | -     | last   | first | block   | -      | generation | state | -      |
+//!  free  | first | count | before | after | in front| behind | -          | state | block  |
+//!  used  | first | count | before | after | word    | serial ..           | state | slack  |
+//!  spare | -     | -     | -      | -     | -       | next   | -          | state | -      |
+//!  edge  | -     | -     | last   | first | block   | -      | -          | state | -      |
 //!        +-------+-------+--------+-------+---------+--------+--------------------+--------+
 //!          granules        by offset        in the bin         30 bits      2       bytes
 //! ```
 //!
 //! The nodes of a block are a ring in order of offset. Between the last node and the first is the block's *edge*, a node that is never free
-//! or live, and never in a list of spare nodes. A live range contains the number of its block's edge: so blocks that share a store
-//! recognize their own ranges.
+//! or live, and never spare. The serial of a live range is a number that no other range of its store has: in a virtual block that of the
+//! allocation, which no other ever has; in a pool, whose regions have ids of their own, that of its block's edge.
 
 #![forbid(unsafe_code)]
 
@@ -40,7 +40,7 @@ pub(super) enum NodeState {
     Free = 1,
     /// A live range.
     Used = 2,
-    /// Being freed: no longer live, not in a bin yet.
+    /// A live range that a batch frees.
     Leaving = 3,
 }
 
@@ -58,8 +58,9 @@ pub(super) struct RangeNode {
     pub(super) after: Cell<u32>,
     /// Free: the node in front of it in its bin. Used: the user data. Edge: the block's number.
     pub(super) word: Cell<u32>,
-    /// Free: the node behind it in its bin. Used: the edge of its block. Spare: the next spare node of its chunk.
+    /// Free: the node behind it in its bin. Used: the low bits of the serial. Spare: the next spare node.
     pub(super) link: Cell<u32>,
+    /// The state; of a live range also the high bits of the serial.
     mark: Cell<u32>,
     /// Free: the number of its block. Used: bytes at its end that were not requested; in a pool, packed with the alignment.
     pub(super) slack: Cell<u32>,
@@ -69,7 +70,7 @@ const _: () = assert!(size_of::<RangeNode>() == 32);
 
 impl RangeNode {
     /// A spare node.
-    pub(super) const fn spare(generation: u32, next: u32) -> Self {
+    pub(super) const fn spare(next: u32) -> Self {
         Self {
             first: Cell::new(0),
             count: Cell::new(0),
@@ -77,19 +78,8 @@ impl RangeNode {
             after: Cell::new(NIL),
             word: Cell::new(NIL),
             link: Cell::new(next),
-            mark: Cell::new(generation << 2),
+            mark: Cell::new(NodeState::Spare as u32),
             slack: Cell::new(0),
-        }
-    }
-
-    /// The node's state.
-    #[inline]
-    pub(super) fn state(&self) -> NodeState {
-        match self.mark.get() & 3 {
-            0 => NodeState::Spare,
-            1 => NodeState::Free,
-            2 => NodeState::Used,
-            _ => NodeState::Leaving,
         }
     }
 
@@ -99,30 +89,30 @@ impl RangeNode {
         self.mark.get() & 3 == NodeState::Free as u32
     }
 
-    /// The generation of the node's id: the current id, or the id of its next use.
+    /// Whether the node is a live range with this serial.
     #[inline]
-    pub(super) fn generation(&self) -> u32 {
-        self.mark.get() >> 2
+    pub(super) fn is_live(&self, serial: u64) -> bool {
+        self.mark.get() & 3 == NodeState::Used as u32 && self.serial() == serial
     }
 
-    /// Whether the node is a live range with this generation.
+    /// The serial of a live range.
     #[inline]
-    pub(super) fn is_live(&self, generation: u32) -> bool {
-        // The shift would drop bits of a generation above 30 bits, which then could match by mistake.
-        self.mark.get() == (generation << 2 | NodeState::Used as u32) && generation >> 30 == 0
+    pub(super) fn serial(&self) -> u64 {
+        u64::from(self.mark.get() >> 2) << 32 | u64::from(self.link.get())
+    }
+
+    /// Makes the node a live range.
+    #[inline]
+    pub(super) fn set_used(&self, serial: u64) {
+        self.link.set(serial as u32);
+        self.mark
+            .set(((serial >> 32) as u32) << 2 | NodeState::Used as u32);
     }
 
     /// Sets the node's state.
     #[inline]
     pub(super) fn set_state(&self, state: NodeState) {
         self.mark.set(self.mark.get() & !3 | state as u32);
-    }
-
-    /// Increments the generation, so that all earlier ids are stale, and sets the state.
-    #[inline]
-    pub(super) fn outdate(&self, state: NodeState) {
-        self.mark
-            .set((self.mark.get() & !3).wrapping_add(4) | state as u32);
     }
 
     /// Sets the node's granules.

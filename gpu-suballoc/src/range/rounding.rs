@@ -5,6 +5,8 @@
 
 #![forbid(unsafe_code)]
 
+use super::types::RangeError;
+
 /// The next multiple of `alignment` at or above `value`. `None` if `alignment` is not a power of two, or the result overflows 64 bits.
 #[inline]
 pub(crate) const fn align_up(value: u64, alignment: u64) -> Option<u64> {
@@ -27,17 +29,6 @@ pub(crate) const fn align_down(value: u64, alignment: u64) -> Option<u64> {
     }
 }
 
-/// Why a size or an alignment is invalid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RequestError {
-    /// Size 0.
-    ZeroSize,
-    /// An alignment that is not a power of two.
-    Alignment,
-    /// The rounded size overflows 64 bits.
-    TooLarge,
-}
-
 /// A rounded request: `size` is a multiple of the granule, and `alignment` is at least the granule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RoundedRequest {
@@ -54,16 +45,16 @@ pub(crate) const fn round_request(
     size: u64,
     alignment: u64,
     granule_log2: u32,
-) -> Result<RoundedRequest, RequestError> {
+) -> Result<RoundedRequest, RangeError> {
     if size == 0 {
-        return Err(RequestError::ZeroSize);
+        return Err(RangeError::ZeroSize);
     }
     if !alignment.is_power_of_two() {
-        return Err(RequestError::Alignment);
+        return Err(RangeError::Alignment);
     }
     let granule = 1 << (granule_log2 & 63);
     let Some(sum) = size.checked_add(granule - 1) else {
-        return Err(RequestError::TooLarge);
+        return Err(RangeError::TooLarge);
     };
     Ok(RoundedRequest {
         size: sum & !(granule - 1),
@@ -164,7 +155,7 @@ mod tests {
             );
         }
         for odd in [0, 3, 48, 272, 320, u64::MAX] {
-            assert_eq!(round_request(1, odd, 0), Err(RequestError::Alignment));
+            assert_eq!(round_request(1, odd, 0), Err(RangeError::Alignment));
         }
     }
 
@@ -184,9 +175,9 @@ mod tests {
     fn h104_a_size_that_overflows_is_an_error_and_not_zero() {
         assert_eq!(
             round_request(u64::MAX - 15, 16, 5),
-            Err(RequestError::TooLarge)
+            Err(RangeError::TooLarge)
         );
-        assert_eq!(round_request(u64::MAX, 1, 1), Err(RequestError::TooLarge));
+        assert_eq!(round_request(u64::MAX, 1, 1), Err(RangeError::TooLarge));
         assert_eq!(
             round_request(u64::MAX, 1, 0),
             Ok(RoundedRequest {
@@ -194,6 +185,6 @@ mod tests {
                 alignment: 1
             })
         );
-        assert_eq!(round_request(0, 16, 5), Err(RequestError::ZeroSize));
+        assert_eq!(round_request(0, 16, 5), Err(RangeError::ZeroSize));
     }
 }

@@ -1,15 +1,15 @@
-//! A range allocator with memory from the system, for the tests of ids, which no user of a virtual block can make up.
+//! A range allocator with memory from the system, for the tests of ids, which no user of a virtual block can make up, and of its reserve.
 
 mod nodes;
 
 use std::alloc::Layout;
-use std::collections::HashSet;
 use std::prelude::v1::*;
 use std::ptr::NonNull;
 
-use super::types::{AllocatedRange, FreedRange};
+use super::node_store::CHUNK_NODES;
+use super::types::{AllocatedRange, FreedRange, NODES_PER_ALLOCATION, RangeId};
 use super::*;
-use crate::host_block::HostBlock;
+use crate::host_memory::{GrowableTable, HostBlock};
 
 /// Number of reuses of one node; small for miri, which is slow.
 const MANY: u32 = if cfg!(miri) { 40 } else { 1_000_000 };
@@ -24,17 +24,13 @@ struct Core {
 
 impl Core {
     fn new(size: u64, granule: u64) -> Self {
-        Self::with_floor(size, granule, 1)
-    }
-
-    fn with_floor(size: u64, granule: u64, floor: u32) -> Self {
         let core = RangeAllocator::new(size, granule).unwrap();
         let mut index = FreeIndex::new();
         index.admit(core.granules().0);
         Self {
             core,
             index,
-            store: NodeStore::new(floor),
+            store: NodeStore::new(),
             blocks: Vec::new(),
         }
     }
@@ -48,32 +44,25 @@ impl Core {
     }
 
     fn ready(&mut self, nodes: u32) {
-        if let Some(layout) = self.index.missing_capacity(self.core.granules().0) {
+        while let Some(layout) = self.index.missing() {
             let block = self.fetch(layout);
             let back = self.index.grow_with(block);
             assert!(back.is_none());
         }
-        while let Some(lack) = self.store.missing_capacity(nodes) {
-            let block = self.fetch(lack.layout());
-            let back = self.store.grow_with(lack, block);
+        self.store.reserve = nodes;
+        while let Some(layout) = self.store.missing() {
+            let block = self.fetch(layout);
+            let back = self.store.grow_with(block);
             self.back(back);
         }
     }
 
-    /// Number of the store's chunks.
-    fn chunks(&self) -> usize {
-        let is_chunk =
-            |(_, layout): &&(NonNull<u8>, Layout)| *layout == NodeShortage::Chunk.layout();
-        self.blocks.iter().filter(is_chunk).count()
+    fn free(&mut self, id: RangeId) -> Result<FreedRange, RangeError> {
+        self.core.free(&self.store, &self.index, id, None)
     }
 
-    fn free(&mut self, node: u32, generation: u32) -> Result<FreedRange, RangeError> {
-        self.core
-            .free(&self.store, &self.index, (node, generation), None)
-    }
-
-    fn get(&self, node: u32, generation: u32) -> Result<LiveRange, RangeError> {
-        self.core.get(&self.store, node, generation)
+    fn get(&self, id: RangeId) -> Result<LiveRange, RangeError> {
+        self.core.get(&self.store, id)
     }
 
     fn back(&mut self, memory: Option<HostBlock>) -> bool {
@@ -117,11 +106,7 @@ impl Core {
     }
 
     fn free_allocated(&mut self, taken: AllocatedRange) -> FreedRange {
-        let given = self.free(taken.node, taken.generation).unwrap();
-        while let Some(memory) = self.store.detach_spare_chunk() {
-            self.back(Some(memory));
-        }
-        given
+        self.free(taken.id).unwrap()
     }
 
     fn pieces(&self) -> Vec<(u64, u64, bool)> {
@@ -149,4 +134,42 @@ impl Drop for Core {
             self.dismantle();
         }
     }
+}
+
+/// The worst allocation: the first of a blank block, inside of its hole.
+#[test]
+fn the_reserve_is_what_one_allocation_needs_at_most() {
+    let mut core = Core::new(1 << 20, 16);
+    core.ready(NODES_PER_ALLOCATION);
+    let before = core.store.spare_nodes();
+    let want = RangeRequest {
+        size: 16,
+        alignment: 16,
+        user_data: 0,
+        fit: Fit::Low,
+    };
+    (core.core)
+        .allocate_at(&core.store, &core.index, 4096, &want)
+        .unwrap();
+    assert_eq!(before - core.store.spare_nodes(), NODES_PER_ALLOCATION);
+    // From then on two at most, and all of them come back.
+    for turn in 0..if cfg!(miri) { 40 } else { 2000 } {
+        core.ready(NODES_PER_ALLOCATION);
+        let before = core.store.spare_nodes();
+        let fit = if turn % 2 == 0 { Fit::High } else { Fit::Low };
+        let taken = core.request(16, 64, fit);
+        assert!(before - core.store.spare_nodes() <= 2);
+        if let (Ok(taken), 0) = (taken, turn % 3) {
+            core.free_allocated(taken);
+        }
+    }
+    // Without the reserve nothing is taken, though there would be room.
+    let mut poor = Core::new(1 << 20, 16);
+    poor.ready(CHUNK_NODES as u32 - 1);
+    while poor.store.spare_nodes() >= NODES_PER_ALLOCATION {
+        let taken = poor.core.allocate(&poor.store, &poor.index, &want);
+        taken.expect("the reserve is there");
+    }
+    let refused = poor.core.allocate(&poor.store, &poor.index, &want);
+    assert_eq!(refused, Err(RangeError::NoNodes));
 }

@@ -2,13 +2,16 @@
 
 #![forbid(unsafe_code)]
 
-use super::rounding::RequestError;
-
-/// The last generation of an id. A node that has used it is retired.
-pub(crate) const MAX_GENERATION: u32 = (1 << 24) - 1;
-
-/// Maximum number of nodes for one allocation: the range, the hole behind it, and for a blank block also the first hole and the edge.
+/// The most nodes that one allocation needs, and the reserve of a store: the first hole of a blank block and its edge, the range inside of
+/// the hole, and the hole behind the range.
 pub(crate) const NODES_PER_ALLOCATION: u32 = 4;
+
+/// The id of a live range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct RangeId {
+    pub(crate) node: u32,
+    pub(crate) serial: u64,
+}
 
 /// A request for a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +38,7 @@ pub(crate) enum Fit {
 /// An allocated range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AllocatedRange {
-    /// The id consists of node and generation.
-    pub(crate) node: u32,
-    /// 1 to [`MAX_GENERATION`].
-    pub(crate) generation: u32,
+    pub(crate) id: RangeId,
     /// Bytes, a multiple of the requested alignment.
     pub(crate) offset: u64,
     /// Bytes: the requested size, rounded up to granules, and to alignments if that adds at most a quarter.
@@ -81,8 +81,7 @@ pub(crate) struct Span {
 pub(crate) enum SpanState {
     Free,
     Used {
-        node: u32,
-        generation: u32,
+        id: RangeId,
         /// The requested size.
         asked: u64,
         /// The required alignment; 1 if it is not stored.
@@ -104,21 +103,10 @@ pub(crate) enum RangeError {
     TooLarge,
     /// No hole fits.
     Full,
-    /// Nodes, or memory of the index, must be added first.
+    /// The store or the index lacks its reserve.
     NoNodes,
     /// The id is not that of a live range of this block.
     Stale,
     /// The range has other user data.
     OtherUserData,
-}
-
-impl From<RequestError> for RangeError {
-    #[inline]
-    fn from(unfit: RequestError) -> Self {
-        match unfit {
-            RequestError::ZeroSize => Self::ZeroSize,
-            RequestError::Alignment => Self::Alignment,
-            RequestError::TooLarge => Self::TooLarge,
-        }
-    }
 }

@@ -1,18 +1,19 @@
 //! The public range allocator: a block that consists only of offsets.
 
-use core::alloc::Layout;
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use alloc_core::{HostAllocator, HostError};
 
+use super::allocator::RangeAllocator;
 use super::free_index::FreeIndex;
-use super::linear::LinearRanges;
+use super::linear::{LinearError, LinearRange, LinearRanges};
 use super::node_store::NodeStore;
-use super::range_allocator::RangeAllocator;
-use super::types::{Fit, NODES_PER_ALLOCATION, RangeError, RangeRequest, Span, SpanState};
-use super::virtual_linear;
-use crate::host_block::HostBlock;
+use super::types::{
+    AllocatedRange, Fit, NODES_PER_ALLOCATION, RangeError, RangeId, RangeRequest, Span, SpanState,
+};
+use crate::block_algorithm::BlockAlgorithm;
+use crate::host_memory;
 
 /// Allocates ranges of something that it never accesses: your own buffer, descriptors of a heap, an address space. The equivalent of
 /// `VmaVirtualBlock`.
@@ -23,8 +24,8 @@ use crate::host_block::HostBlock;
 ///
 /// All memory for bookkeeping comes from `A`, scope [`Scope::Object`](alloc_core::Scope::Object): about 32 bytes for each range and each
 /// hole, in blocks of 4 KiB, and a table of at most 3.5 KiB. If this memory is missing, a request returns an error and changes nothing.
-/// Freeing allocates nothing and frees memory that is no longer needed (a stack or a ring keeps its table); dropping the block frees all
-/// memory.
+/// Freeing allocates nothing; with the last range all but little of the memory is freed (a stack or a ring keeps its table). Dropping the
+/// block frees all memory.
 ///
 /// Any thread may use it, one at a time (`&mut self`). The documentation of a method says if it takes more than constant time.
 ///
@@ -47,21 +48,21 @@ use crate::host_block::HostBlock;
 /// ```
 #[derive(Debug)]
 pub struct VirtualBlock<A: HostAllocator> {
-    pub(super) core: RangeAllocator,
-    pub(super) index: FreeIndex,
-    pub(super) store: NodeStore,
+    core: RangeAllocator,
+    index: FreeIndex,
+    store: NodeStore,
     /// For a stack or a ring, used instead of the fields above.
-    pub(super) linear: Option<LinearRanges>,
-    pub(super) memory: A,
-    pub(super) tag: u32,
+    linear: Option<LinearRanges>,
+    memory: A,
+    tag: u32,
 }
 
 /// The id of a live range of one [`VirtualBlock`]. It is stale after the range is freed, and is never reissued.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct VirtualAllocation {
-    /// Node and generation in one word: ids are copied often, and loading one word that was just stored as two halves is slow.
-    name: u64,
+    node: u32,
     tag: u32,
+    serial: u64,
 }
 
 /// An allocated range.
@@ -207,27 +208,46 @@ impl From<RangeError> for VirtualBlockError {
     }
 }
 
+impl From<LinearError> for VirtualBlockError {
+    fn from(refusal: LinearError) -> Self {
+        match refusal {
+            LinearError::Full => Self::Full,
+            LinearError::NoUpperEnd => Self::NoUpperEnd,
+            LinearError::Stale => Self::Stale,
+            LinearError::OutOfOrder => Self::OutOfOrder,
+        }
+    }
+}
+
+impl From<HostError> for VirtualBlockError {
+    fn from(refusal: HostError) -> Self {
+        Self::Host(refusal)
+    }
+}
+
 impl VirtualAllocation {
     #[inline]
-    pub(super) const fn new(node: u32, generation: u32, tag: u32) -> Self {
-        Self {
-            name: (node as u64) << 32 | generation as u64,
-            tag,
-        }
+    const fn new(id: RangeId, tag: u32) -> Self {
+        let RangeId { node, serial } = id;
+        Self { node, tag, serial }
     }
 }
 
 impl fmt::Debug for VirtualAllocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (node, generation) = (*self).into();
-        write!(f, "VirtualAllocation({node}, generation {generation})")
+        write!(
+            f,
+            "VirtualAllocation({}, number {})",
+            self.node, self.serial
+        )
     }
 }
 
-impl From<VirtualAllocation> for (u32, u32) {
+impl From<VirtualAllocation> for RangeId {
     #[inline]
     fn from(allocation: VirtualAllocation) -> Self {
-        ((allocation.name >> 32) as u32, allocation.name as u32)
+        let VirtualAllocation { node, serial, .. } = allocation;
+        Self { node, serial }
     }
 }
 
@@ -246,11 +266,54 @@ impl<A: HostAllocator> VirtualBlock<A> {
         Ok(Self {
             core,
             index,
-            store: NodeStore::new(1),
+            store: NodeStore::new(),
             linear: None,
             memory,
             tag: BLOCKS.fetch_add(1, Ordering::Relaxed),
         })
+    }
+
+    /// An empty block of `size` that uses `algorithm`. The first allocation of a range allocates host memory: for a stack or a ring, 32
+    /// bytes for each range that is live at once, in a table that doubles and stays until the block is dropped.
+    ///
+    /// Ranges of a stack or a ring must be freed in order, by [`free`](Self::free) or [`free_batch`](Self::free_batch); otherwise the error
+    /// is [`VirtualBlockError::OutOfOrder`]. All methods take constant time (amortized), except [`statistics`](Self::statistics),
+    /// [`largest_free`](Self::largest_free) and [`for_each`](Self::for_each), which examine each range.
+    ///
+    /// ```
+    /// use alloc_core::FromGlobalAlloc;
+    /// use gpu_suballoc::{BlockAlgorithm, VirtualBlock};
+    /// use gpu_suballoc::virtual_block::VirtualBlockError;
+    ///
+    /// // A ring of 1 MiB for uploads, which are freed in the order in which the device finishes with them.
+    /// let mut ring = VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, 1 << 20, 256, BlockAlgorithm::Ring)?;
+    /// let first = ring.allocate(600 << 10, 16)?;
+    /// let second = ring.allocate(400 << 10, 16)?;
+    /// assert_eq!(ring.allocate(200 << 10, 16), Err(VirtualBlockError::Full));
+    /// assert_eq!(ring.free(second.allocation), Err(VirtualBlockError::OutOfOrder));
+    ///
+    /// ring.free(first.allocation)?;
+    /// let third = ring.allocate(200 << 10, 16)?; // at the start again
+    /// assert_eq!(third.offset, 0);
+    /// ring.free(second.allocation)?;
+    /// ring.free(third.allocation)?;
+    /// # Ok::<(), VirtualBlockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_algorithm(
+        memory: A,
+        size: u64,
+        granule: u64,
+        algorithm: BlockAlgorithm,
+    ) -> Result<Self, VirtualBlockError> {
+        let mut block = Self::new(memory, size, granule)?;
+        if algorithm.is_linear() {
+            let whole = block.core.size();
+            block.linear = Some(LinearRanges::new(algorithm, granule, 0, whole));
+        }
+        Ok(block)
     }
 
     /// Allocates a range. Constant time; if the block is too fragmented, examines each hole that might fit once.
@@ -279,27 +342,99 @@ impl<A: HostAllocator> VirtualBlock<A> {
         if self.linear.is_some() {
             return self.allocate_linear(options);
         }
-        let fit = if options.upper_address {
-            Fit::High
-        } else {
-            Fit::Low
-        };
-        let want = RangeRequest {
-            size: options.size,
-            alignment: options.alignment,
-            user_data: options.user_data,
-            fit,
-        };
+        let want = self.prepare(options)?;
+        let placed = self.core.allocate(&self.store, &self.index, &want)?;
+        Ok(self.named(placed))
+    }
+
+    /// Allocates a range at `offset`, for example to restore a capture. Examines each range and hole in front of it.
+    ///
+    /// `upper_address` is ignored.
+    ///
+    /// ```
+    /// use alloc_core::FromGlobalAlloc;
+    /// use gpu_suballoc::VirtualBlock;
+    /// use gpu_suballoc::virtual_block::{VirtualAllocationOptions, VirtualBlockError};
+    ///
+    /// let mut block = VirtualBlock::new(FromGlobalAlloc::SYSTEM, 1 << 20, 256)?;
+    /// let wanted = VirtualAllocationOptions::new(1000, 256);
+    /// assert_eq!(block.allocate_at(4096, &wanted)?.offset, 4096);
+    /// assert_eq!(block.allocate_at(4608, &wanted), Err(VirtualBlockError::Full)); // 4096 to 5119 are allocated
+    /// # Ok::<(), VirtualBlockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`allocate_with`](Self::allocate_with); [`VirtualBlockError::Alignment`] if the offset is not a multiple of the alignment and the
+    /// granule; [`VirtualBlockError::Full`] if the range is not completely free and inside the block; [`VirtualBlockError::PlacesItself`]
+    /// for a stack or a ring.
+    pub fn allocate_at(
+        &mut self,
+        offset: u64,
+        options: &VirtualAllocationOptions,
+    ) -> Result<VirtualRange, VirtualBlockError> {
+        if self.linear.is_some() {
+            return Err(VirtualBlockError::PlacesItself);
+        }
+        let want = self.prepare(options)?;
+        let placed = (self.core).allocate_at(&self.store, &self.index, offset, &want)?;
+        Ok(self.named(placed))
+    }
+
+    /// Allocates the memory for one range.
+    #[inline]
+    fn prepare(
+        &mut self,
+        options: &VirtualAllocationOptions,
+    ) -> Result<RangeRequest, VirtualBlockError> {
         if options.alignment.is_power_of_two() && options.alignment > self.core.size() {
             return Err(VirtualBlockError::TooLarge);
         }
-        self.prepare_one()?;
-        let taken = self.core.allocate(&self.store, &self.index, &want)?;
-        let allocation = VirtualAllocation::new(taken.node, taken.generation, self.tag);
+        if self.store.spare_nodes() < NODES_PER_ALLOCATION {
+            self.fill(NODES_PER_ALLOCATION)?;
+        }
+        Ok(RangeRequest {
+            size: options.size,
+            alignment: options.alignment,
+            user_data: options.user_data,
+            fit: if options.upper_address {
+                Fit::High
+            } else {
+                Fit::Low
+            },
+        })
+    }
+
+    #[inline]
+    fn named(&self, placed: AllocatedRange) -> VirtualRange {
+        VirtualRange {
+            allocation: VirtualAllocation::new(placed.id, self.tag),
+            offset: placed.offset,
+            size: placed.size,
+        }
+    }
+
+    #[cold]
+    fn allocate_linear(
+        &mut self,
+        options: &VirtualAllocationOptions,
+    ) -> Result<VirtualRange, VirtualBlockError> {
+        let (size, alignment) = (options.size, options.alignment);
+        if size == 0 {
+            return Err(VirtualBlockError::ZeroSize);
+        }
+        if !alignment.is_power_of_two() {
+            return Err(VirtualBlockError::Alignment);
+        }
+        if size.max(alignment) > self.core.size() {
+            return Err(VirtualBlockError::TooLarge);
+        }
+        let linear = self.linear.as_mut().ok_or(VirtualBlockError::Full)?;
+        host_memory::fill(linear, &self.memory)?;
+        let placed = linear.allocate(size, alignment, options.user_data, options.upper_address)?;
         Ok(VirtualRange {
-            allocation,
-            offset: taken.offset,
-            size: taken.size,
+            allocation: VirtualAllocation::new(placed.id, self.tag),
+            offset: placed.offset,
+            size: placed.size,
         })
     }
 
@@ -308,65 +443,44 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// # Errors
     /// [`VirtualBlockError::Host`], [`VirtualBlockError::TooManyRanges`].
     pub fn reserve(&mut self, additional: u32) -> Result<(), VirtualBlockError> {
-        if self.linear.is_some() {
-            return self.reserve_linear(additional);
-        }
-        // Two for each range, and as many as the last allocation checks for.
-        let nodes = additional
-            .checked_mul(2)
-            .and_then(|nodes| nodes.checked_add(NODES_PER_ALLOCATION));
-        self.make_ready(nodes.ok_or(VirtualBlockError::TooManyRanges)?)
+        // Two nodes for each range, and as many as the last allocation checks for.
+        let nodes = (additional.checked_mul(2))
+            .and_then(|nodes| nodes.checked_add(NODES_PER_ALLOCATION))
+            .ok_or(VirtualBlockError::TooManyRanges)?;
+        let Some(linear) = &mut self.linear else {
+            return self.fill(nodes);
+        };
+        linear.reserve = additional;
+        let filled = host_memory::fill(linear, &self.memory);
+        linear.reserve = 1;
+        Ok(filled?)
     }
 
-    /// Allocates the memory for one more range.
-    #[inline]
-    pub(super) fn prepare_one(&mut self) -> Result<(), VirtualBlockError> {
-        if self.store.missing_capacity(NODES_PER_ALLOCATION).is_some() {
-            self.make_ready(NODES_PER_ALLOCATION)?;
+    /// Allocates memory until there are `nodes` spare nodes.
+    #[cold]
+    fn fill(&mut self, nodes: u32) -> Result<(), VirtualBlockError> {
+        host_memory::fill(&mut self.index, &self.memory)?;
+        self.store.reserve = nodes;
+        let filled = host_memory::fill(&mut self.store, &self.memory);
+        self.store.reserve = NODES_PER_ALLOCATION;
+        filled?;
+        if self.store.spare_nodes() < nodes {
+            return Err(VirtualBlockError::TooManyRanges);
         }
         Ok(())
     }
 
-    #[cold]
-    fn make_ready(&mut self, nodes: u32) -> Result<(), VirtualBlockError> {
-        if let Some(layout) = self.index.missing_capacity(self.core.granules().0) {
-            let block = self.allocate_memory(layout)?;
-            if let Some(unwanted) = self.index.grow_with(block) {
-                self.free_memory(unwanted);
-            }
-        }
-        while let Some(lack) = self.store.missing_capacity(nodes) {
-            let block = self.allocate_memory(lack.layout())?;
-            if let Some(outgrown) = self.store.grow_with(lack, block) {
-                self.free_memory(outgrown);
-            }
-        }
-        Ok(())
-    }
-
-    fn allocate_memory(&self, layout: Layout) -> Result<HostBlock, VirtualBlockError> {
-        HostBlock::allocate(&self.memory, layout).map_err(VirtualBlockError::Host)
-    }
-
-    pub(super) fn size(&self) -> u64 {
-        self.core.size()
-    }
-
-    pub(super) fn free_memory(&self, memory: HostBlock) {
-        // SAFETY: the memory was allocated from this allocator with this layout, and is no longer used.
-        unsafe { memory.free(&self.memory) };
-    }
-
-    #[cold]
-    fn free_spare_memory(&mut self, memory: HostBlock) {
-        self.free_memory(memory);
-        while let Some(memory) = self.store.detach_spare_chunk() {
-            self.free_memory(memory);
+    /// Frees the memory of nodes after the last range was freed.
+    #[inline]
+    fn free_idle_memory(&mut self) {
+        if self.core.is_empty() && self.store.is_large() {
+            self.core.clear(&self.store, &self.index);
+            host_memory::free_table(&mut self.store, &self.memory);
         }
     }
 
     #[inline]
-    fn node_of(&self, allocation: VirtualAllocation) -> Result<(u32, u32), VirtualBlockError> {
+    fn id_of(&self, allocation: VirtualAllocation) -> Result<RangeId, VirtualBlockError> {
         if allocation.tag == self.tag {
             Ok(allocation.into())
         } else {
@@ -380,19 +494,18 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// [`VirtualBlockError::OutOfOrder`], [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
     #[inline]
     pub fn free(&mut self, allocation: VirtualAllocation) -> Result<(), VirtualBlockError> {
-        let (node, generation) = self.node_of(allocation)?;
+        let id = self.id_of(allocation)?;
         if let Some(linear) = &mut self.linear {
-            return virtual_linear::free(linear, (node, generation));
+            linear.check_order([id]).map_err(|(_, refusal)| refusal)?;
+            linear.free(id)?;
+            return Ok(());
         }
-        self.core
-            .free(&self.store, &self.index, (node, generation), None)?;
-        if let Some(memory) = self.store.detach_spare_chunk() {
-            self.free_spare_memory(memory);
-        }
+        self.core.free(&self.store, &self.index, id, None)?;
+        self.free_idle_memory();
         Ok(())
     }
 
-    /// Frees many ranges, all or none. Joins adjacent ranges first: this is faster than single frees, especially in order of offset.
+    /// Frees many ranges, all or none.
     ///
     /// # Errors
     /// The index of a range that cannot be freed, and the reason. A range that is listed twice is [`VirtualBlockError::Stale`].
@@ -407,14 +520,18 @@ impl<A: HostAllocator> VirtualBlock<A> {
             return Err((foreign, VirtualBlockError::Foreign));
         }
         if let Some(linear) = &mut self.linear {
-            return virtual_linear::free_batch(linear, allocations);
+            let ids = || allocations.iter().map(|allocation| (*allocation).into());
+            (linear.check_order(ids())).map_err(|(at, refusal)| (at, refusal.into()))?;
+            for id in ids() {
+                let freed = linear.free(id);
+                debug_assert!(freed.is_ok(), "its turn was checked: {freed:?}");
+            }
+            return Ok(());
         }
         self.core
             .free_batch(&self.store, &self.index, allocations)
             .map_err(|(at, refusal)| (at, refusal.into()))?;
-        if let Some(memory) = self.store.detach_spare_chunk() {
-            self.free_spare_memory(memory);
-        }
+        self.free_idle_memory();
         Ok(())
     }
 
@@ -424,9 +541,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
             return linear.clear();
         }
         self.core.clear(&self.store, &self.index);
-        if let Some(memory) = self.store.detach_spare_chunk() {
-            self.free_spare_memory(memory);
-        }
+        self.free_idle_memory();
     }
 
     /// The offset, requested size and user data of a range. Constant time.
@@ -437,15 +552,21 @@ impl<A: HostAllocator> VirtualBlock<A> {
         &self,
         allocation: VirtualAllocation,
     ) -> Result<VirtualAllocationInfo, VirtualBlockError> {
-        let (node, generation) = self.node_of(allocation)?;
-        if let Some(linear) = &self.linear {
-            return virtual_linear::info(linear, (node, generation));
-        }
-        let found = self.core.get(&self.store, node, generation)?;
+        let id = self.id_of(allocation)?;
+        let (offset, size, user_data) = match &self.linear {
+            Some(linear) => {
+                let found = linear.get(id)?;
+                (found.offset, found.asked, found.user_data)
+            }
+            None => {
+                let found = self.core.get(&self.store, id)?;
+                (found.offset, found.asked, found.user_data)
+            }
+        };
         Ok(VirtualAllocationInfo {
-            offset: found.offset,
-            size: found.asked,
-            user_data: found.user_data,
+            offset,
+            size,
+            user_data,
         })
     }
 
@@ -458,13 +579,12 @@ impl<A: HostAllocator> VirtualBlock<A> {
         allocation: VirtualAllocation,
         user_data: u32,
     ) -> Result<(), VirtualBlockError> {
-        let (node, generation) = self.node_of(allocation)?;
-        if let Some(linear) = &mut self.linear {
-            return Ok(linear.set_user_data(node, generation, user_data)?);
+        let id = self.id_of(allocation)?;
+        match &mut self.linear {
+            Some(linear) => linear.set_user_data(id, user_data)?,
+            None => self.core.set_user_data(&self.store, id, user_data)?,
         }
-        Ok(self
-            .core
-            .set_user_data(&self.store, node, generation, user_data)?)
+        Ok(())
     }
 
     /// Whether there is no live range.
@@ -478,28 +598,36 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// The current usage. Constant time; for a stack or a ring, examines each range.
     #[must_use]
     pub fn statistics(&self) -> VirtualBlockStatistics {
-        if let Some(linear) = &self.linear {
-            return virtual_linear::statistics(linear, self.size());
-        }
-        VirtualBlockStatistics {
+        let mut sums = VirtualBlockStatistics {
             size: self.core.size(),
             allocation_count: self.core.live_count(),
             allocation_bytes: self.core.used_bytes(),
             unused_range_count: self.core.free_range_count(),
             largest_free_bound: self.core.largest_free_bound(&self.index),
+        };
+        if let Some(linear) = &self.linear {
+            (sums.allocation_count, sums.allocation_bytes) = linear.totals();
+            (sums.unused_range_count, sums.largest_free_bound) = (0, 0);
+            self.for_each(|piece| {
+                if piece.used.is_none() {
+                    sums.unused_range_count += 1;
+                    sums.largest_free_bound = sums.largest_free_bound.max(piece.size);
+                }
+            });
         }
+        sums
     }
 
     /// The size of the largest hole. Examines each hole of about this size.
     #[must_use]
     pub fn largest_free(&self) -> u64 {
-        if let Some(linear) = &self.linear {
-            return virtual_linear::statistics(linear, self.size()).largest_free_bound;
+        if self.linear.is_some() {
+            return self.statistics().largest_free_bound;
         }
         self.core.largest_free(&self.store, &self.index)
     }
 
-    /// Bytes of host memory that the block has allocated. Examines each chunk once.
+    /// Bytes of host memory that the block has allocated.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         let linear = self.linear.as_ref().map_or(0, LinearRanges::memory_bytes);
@@ -509,42 +637,52 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// Visits every range and every hole in order of offset; together they tile the block.
     pub fn for_each(&self, mut see: impl FnMut(VirtualPiece)) {
         let tag = self.tag;
-        if let Some(linear) = &self.linear {
-            return virtual_linear::for_each(linear, self.size(), tag, &mut see);
-        }
-        self.core.for_each(
-            &self.store,
-            &mut |Span {
-                      offset,
-                      size,
-                      state,
-                  }| {
-                let used = match state {
+        let Some(linear) = &self.linear else {
+            return self.core.for_each(&self.store, &mut |span| {
+                let used = match span.state {
                     SpanState::Free => None,
-                    SpanState::Used {
-                        node,
-                        generation,
-                        user_data: word,
-                        ..
-                    } => Some((VirtualAllocation::new(node, generation, tag), word)),
+                    SpanState::Used { id, user_data, .. } => {
+                        Some((VirtualAllocation::new(id, tag), user_data))
+                    }
                 };
+                let Span { offset, size, .. } = span;
                 see(VirtualPiece { offset, size, used });
-            },
-        );
+            });
+        };
+        let mut end = 0;
+        let see_hole = |from: u64, to: u64, see: &mut dyn FnMut(VirtualPiece)| {
+            if to > from {
+                let size = to - from;
+                see(VirtualPiece {
+                    offset: from,
+                    size,
+                    used: None,
+                });
+            }
+        };
+        linear.for_each(&mut |LinearRange {
+                                  id,
+                                  offset,
+                                  size,
+                                  user_data,
+                                  ..
+                              }| {
+            see_hole(end, offset, &mut see);
+            end = offset.saturating_add(size);
+            let used = Some((VirtualAllocation::new(id, tag), user_data));
+            see(VirtualPiece { offset, size, used });
+        });
+        see_hole(end, self.core.size(), &mut see);
     }
 }
 
 impl<A: HostAllocator> Drop for VirtualBlock<A> {
     fn drop(&mut self) {
-        if let Some(memory) = self.linear.as_mut().and_then(LinearRanges::detach_memory) {
-            self.free_memory(memory);
+        if let Some(linear) = &mut self.linear {
+            host_memory::free_table(linear, &self.memory);
         }
         self.core.clear(&self.store, &self.index);
-        if let Some(memory) = self.index.detach_memory() {
-            self.free_memory(memory);
-        }
-        while let Some(memory) = self.store.detach_memory() {
-            self.free_memory(memory);
-        }
+        host_memory::free_table(&mut self.index, &self.memory);
+        host_memory::free_table(&mut self.store, &self.memory);
     }
 }

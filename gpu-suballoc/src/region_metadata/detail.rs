@@ -13,7 +13,7 @@ use alloc_core::support::floor_char_boundary;
 use alloc_core::{HostAllocator, Scope};
 
 use crate::error::GpuError;
-use crate::host_block::HostBlock;
+use crate::host_memory::HostBlock;
 use crate::request::RegionOptions;
 
 /// The bytes of the longest name; longer ones are cut.

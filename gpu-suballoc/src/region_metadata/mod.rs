@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Every method locks for itself, for a short time. Under this lock only locks of pools are acquired, where a place and a resource change or
-//! are read together. A call that needs memory allocates it first ([`RegionMetadata::prepare_root`] and others), so that what follows
+//! are read together. A call that needs memory has it first ([`RegionMetadata::prepare_root`] and others), so that what follows
 //! cannot fail. Freeing allocates nothing.
 
 mod aliases;
@@ -37,13 +37,12 @@ pub(crate) use state::MetadataCounts;
 
 use core::ptr::NonNull;
 
-use alloc_core::{HostAllocator, HostError, Scope};
+use alloc_core::{HostAllocator, Scope};
 
 use self::detail::RegionDetail;
 use self::state::MetadataState;
-use crate::error::{GpuError, GpuMisuse};
-use crate::growable_vec::GrowableVec;
-use crate::host_block::HostBlock;
+use crate::error::{GpuError, GpuMisuse, Limit};
+use crate::host_memory::{Tables, free_table, lock_filled};
 use crate::id::RegionKey;
 use crate::request::RegionOptions;
 use crate::sync::StateMutex;
@@ -83,16 +82,18 @@ impl Leftovers {
 }
 
 impl RegionMetadata {
-    /// With capacity for the first descriptions of buffers, and for `keep` buffers in the reuse cache.
+    /// With capacity for the first regions, and for `keep` buffers in the reuse cache.
     pub(crate) fn new(memory: &dyn HostAllocator, keep: u32) -> Result<Self, GpuError> {
-        let mut state = MetadataState::new();
-        if let Err(error) = state.preallocate(memory, keep) {
-            state.free_all(memory);
-            return Err(error);
+        let mut new = Self {
+            state: StateMutex::new(MetadataState::new(keep)),
+        };
+        match lock_filled(&new.state, memory).map(drop) {
+            Ok(()) => Ok(new),
+            Err(error) => {
+                new.free_all(memory);
+                Err(error.into())
+            }
         }
-        Ok(Self {
-            state: StateMutex::new(state),
-        })
     }
 
     pub(crate) fn counts(&self) -> MetadataCounts {
@@ -105,39 +106,23 @@ impl RegionMetadata {
     }
 
     /// Reserves a slot for the caller to fill or [unreserve](Self::unreserve), and notes the description of its resource: all or nothing.
-    /// Memory is allocated without the lock.
     fn reserve(
         &self,
         memory: &dyn HostAllocator,
         kind: Option<&ResourceDescription>,
     ) -> Result<ReservedSlot, GpuError> {
-        let mut is_fresh = false;
-        loop {
-            let mut state = self.state.lock();
-            let Some(shortage) = state.missing_capacity(kind)? else {
-                let number = state.table.reserve().ok_or(HostError::TooLarge)?;
-                let kind = kind.map(|kind| state.kinds.insert(*kind));
-                return Ok(ReservedSlot {
-                    number,
-                    kind: kind.unwrap_or(resource_description::ResourceDescriptions::NONE),
-                    is_fresh,
-                });
-            };
-            drop(state);
-            let block = HostBlock::allocate(memory, shortage.layout())?;
-            let spare = self.state.lock().grow_with(shortage, block);
-            free_memory(memory, spare);
-            is_fresh = true;
-        }
+        let mut state = lock_filled(&self.state, memory)?;
+        let number = state.table.reserve().ok_or(Limit::Records)?;
+        let kind = kind.map(|kind| state.kinds.insert(*kind));
+        Ok(ReservedSlot {
+            number,
+            kind: kind.unwrap_or(resource_description::ResourceDescriptions::NONE),
+        })
     }
 
-    /// Releases a slot that was not filled, and frees a chunk that was allocated for it.
-    pub(crate) fn unreserve(&self, memory: &dyn HostAllocator, slot: ReservedSlot) {
-        let mut state = self.state.lock();
-        state.table.release(slot.number, false);
-        let unused = slot.is_fresh.then(|| state.table.detach_unused_chunk());
-        drop(state);
-        free_memory(memory, unused.flatten());
+    /// Releases a slot that was not filled.
+    pub(crate) fn unreserve(&self, slot: ReservedSlot) {
+        self.state.lock().table.release(slot.number, false);
     }
 
     /// Reserves a slot for a crop.
@@ -170,7 +155,7 @@ impl RegionMetadata {
     /// Frees all memory, that of names and wrapped buffers included.
     pub(crate) fn free_all(&mut self, memory: &dyn HostAllocator) {
         self.free_all_wraps(memory);
-        self.state.get_mut().free_all(memory);
+        (self.state.get_mut()).visit_tables(&mut |table| free_table(table, memory));
     }
 }
 
@@ -181,37 +166,4 @@ pub(crate) struct ReservedSlot {
     pub(crate) number: u32,
     /// Of its resource's description.
     kind: u16,
-    /// A chunk may have been allocated for it.
-    is_fresh: bool,
-}
-
-impl MetadataState {
-    fn preallocate(&mut self, memory: &dyn HostAllocator, keep: u32) -> Result<(), GpuError> {
-        if let Some(layout) = self.kinds.missing_capacity() {
-            let block = HostBlock::allocate(memory, layout)?;
-            let spare = self.kinds.0.grow_with(block);
-            free_memory(memory, spare);
-        }
-        if keep > 0 {
-            let layout = GrowableVec::<reuse_cache::ReusableBuffer>::layout(keep)
-                .ok_or(HostError::TooLarge)?;
-            let block = HostBlock::allocate(memory, layout)?;
-            let spare = self.reuse_cache.entries.grow_with(block);
-            free_memory(memory, spare);
-        }
-        Ok(())
-    }
-
-    fn free_all(&mut self, memory: &dyn HostAllocator) {
-        while let Some(spare) = self.detach_memory() {
-            free_memory(memory, Some(spare));
-        }
-    }
-}
-
-fn free_memory(memory: &dyn HostAllocator, spare: Option<HostBlock>) {
-    if let Some(block) = spare {
-        // SAFETY: allocated with this layout and scope from the one allocator of these records; nothing refers to it any more.
-        unsafe { block.free(memory) };
-    }
 }

@@ -66,7 +66,7 @@ impl RegionMetadata {
 
     /// Undoes [`prepare_root`](RegionMetadata::prepare_root).
     pub(crate) fn cancel_root(&self, memory: &dyn HostAllocator, new: NewRoot) {
-        self.unreserve(memory, new.slot);
+        self.unreserve(new.slot);
         RegionDetail::free(new.detail, memory);
     }
 

@@ -8,6 +8,7 @@ use crate::device::{
     BufferInfo, BufferUsage, ExternalHandleTypes, ImageInfo, ImageTiling, NextChain, QueueFamilies,
 };
 use crate::growable_vec::GrowableVec;
+use crate::host_memory::{HostBlock, Table};
 use crate::id::PoolId;
 use crate::memory_type::MemoryPreference;
 use crate::region::RegionContent;
@@ -130,7 +131,7 @@ impl ResourceDescription {
 }
 
 /// All descriptions so far; they are few and never removed.
-pub(super) struct ResourceDescriptions(pub(super) GrowableVec<ResourceDescription, 16>);
+pub(super) struct ResourceDescriptions(GrowableVec<ResourceDescription, 16>);
 
 impl ResourceDescriptions {
     /// Not a number of a description.
@@ -140,15 +141,6 @@ impl ResourceDescriptions {
 
     pub(super) const fn new() -> Self {
         Self(GrowableVec::new())
-    }
-
-    /// The memory to allocate before the next insertion.
-    pub(super) fn missing_capacity(&self) -> Option<Layout> {
-        if self.0.len() >= Self::MAX_LEN {
-            None
-        } else {
-            self.0.missing_capacity(1)
-        }
     }
 
     /// The number of a description.
@@ -175,5 +167,21 @@ impl ResourceDescriptions {
     pub(super) fn is_reusable(&self, number: u16) -> bool {
         self.get(number)
             .is_some_and(ResourceDescription::is_reusable)
+    }
+}
+
+impl Table for ResourceDescriptions {
+    fn missing(&self) -> Option<Layout> {
+        self.0
+            .missing_capacity(1)
+            .filter(|_| self.0.len() < Self::MAX_LEN)
+    }
+
+    fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock> {
+        self.0.grow_with(block)
+    }
+
+    fn detach_memory(&mut self) -> Option<HostBlock> {
+        self.0.detach_memory()
     }
 }

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use core::alloc::Layout;
+
 use alloc_core::HostAllocator;
 
 use super::detail::RegionDetail;
@@ -12,6 +14,7 @@ use super::state::MetadataState;
 use super::{RegionMetadata, RemovedRoot};
 use crate::error::GpuError;
 use crate::growable_vec::GrowableVec;
+use crate::host_memory::{HostBlock, Table};
 use crate::id::RegionKey;
 use crate::request::RegionOptions;
 
@@ -26,16 +29,18 @@ pub(super) struct ReusableBuffer {
 
 /// All kept buffers. The options limit them to few, so that a search is short.
 pub(super) struct ReuseCache {
-    /// Grown once, to the limit of the options.
     pub(super) entries: GrowableVec<ReusableBuffer>,
+    /// The limit of the options.
+    max_len: u32,
     pub(super) bytes: u64,
     clock: u64,
 }
 
 impl ReuseCache {
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(max_len: u32) -> Self {
         Self {
             entries: GrowableVec::new(),
+            max_len,
             bytes: 0,
             clock: 0,
         }
@@ -52,6 +57,23 @@ impl ReuseCache {
         let buffer = self.entries.swap_remove(index)?;
         self.bytes = self.bytes.saturating_sub(buffer.asked);
         Some(buffer)
+    }
+}
+
+impl Table for ReuseCache {
+    fn missing(&self) -> Option<Layout> {
+        if self.entries.capacity() >= self.max_len {
+            return None;
+        }
+        GrowableVec::<ReusableBuffer>::layout(self.max_len)
+    }
+
+    fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock> {
+        self.entries.grow_with(block)
+    }
+
+    fn detach_memory(&mut self) -> Option<HostBlock> {
+        self.entries.detach_memory()
     }
 }
 

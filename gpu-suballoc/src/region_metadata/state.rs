@@ -1,14 +1,12 @@
-//! The state behind the records' lock, and the capacity that a call may be missing.
+//! The state behind the records' lock.
 
-use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::foreign::ForeignMemory;
-use super::resource_description::{ResourceDescription, ResourceDescriptions};
+use super::resource_description::ResourceDescriptions;
 use super::reuse_cache::ReuseCache;
 use super::table::RecordTable;
-use crate::error::Limit;
-use crate::host_block::HostBlock;
+use crate::host_memory::{Table, Tables};
 
 pub(super) struct MetadataState {
     pub(super) table: RecordTable,
@@ -37,29 +35,13 @@ pub(crate) struct MetadataCounts {
     pub(crate) reusable_bytes: u64,
 }
 
-/// Missing capacity.
-#[derive(Clone, Copy)]
-pub(super) enum RecordShortage {
-    Directory(Layout),
-    Chunk,
-    Kinds(Layout),
-}
-
-impl RecordShortage {
-    pub(super) const fn layout(self) -> Layout {
-        match self {
-            Self::Chunk => RecordTable::CHUNK,
-            Self::Directory(layout) | Self::Kinds(layout) => layout,
-        }
-    }
-}
-
 impl MetadataState {
-    pub(super) const fn new() -> Self {
+    /// With capacity for `keep` buffers in the reuse cache.
+    pub(super) const fn new(keep: u32) -> Self {
         Self {
             table: RecordTable::new(),
             kinds: ResourceDescriptions::new(),
-            reuse_cache: ReuseCache::new(),
+            reuse_cache: ReuseCache::new(keep),
             foreign: None,
             counts: MetadataCounts {
                 wrapped: 0,
@@ -71,38 +53,19 @@ impl MetadataState {
             },
         }
     }
+}
 
-    /// What is missing first to insert a region with this description.
-    pub(super) fn missing_capacity(
-        &self,
-        kind: Option<&ResourceDescription>,
-    ) -> Result<Option<RecordShortage>, Limit> {
-        if let Some(shortage) = self.table.missing_capacity()? {
-            return Ok(Some(shortage));
-        }
-        let kinds = kind.filter(|kind| self.kinds.find(kind).is_none());
-        let kinds = kinds.and_then(|_| self.kinds.missing_capacity());
-        Ok(kinds.map(RecordShortage::Kinds))
+impl Tables for MetadataState {
+    fn visit_tables(&mut self, visit: &mut dyn FnMut(&mut dyn Table)) {
+        visit(&mut self.table);
+        visit(&mut self.kinds);
+        visit(&mut self.reuse_cache);
     }
 
-    /// Grows into `block`. Returns memory that is not needed any more, perhaps the block itself.
-    pub(super) fn grow_with(
-        &mut self,
-        shortage: RecordShortage,
-        block: HostBlock,
-    ) -> Option<HostBlock> {
-        match shortage {
-            RecordShortage::Directory(_) => self.table.grow_directory(block),
-            RecordShortage::Chunk => self.table.add_chunk(block),
-            RecordShortage::Kinds(_) => self.kinds.0.grow_with(block),
-        }
-    }
-
-    /// Detaches one block of memory at each call, until `None`.
-    pub(super) fn detach_memory(&mut self) -> Option<HostBlock> {
-        self.table
-            .detach_memory()
-            .or_else(|| self.kinds.0.detach_memory())
-            .or_else(|| self.reuse_cache.entries.detach_memory())
+    #[inline]
+    fn is_filled(&self) -> bool {
+        self.table.has_free()
+            && self.kinds.missing().is_none()
+            && self.reuse_cache.missing().is_none()
     }
 }

@@ -12,7 +12,7 @@ use super::record::{RecordHeader, RegionRecord, WrappedBuffer, WrappedRecord};
 use super::state::MetadataState;
 use super::{Leftovers, RegionMetadata, ReservedSlot};
 use crate::error::{GpuError, Limit};
-use crate::host_block::HostBlock;
+use crate::host_memory::HostBlock;
 use crate::id::RegionKey;
 use crate::property_flags::PropertyFlags;
 use crate::region::RegionContent;
@@ -119,7 +119,7 @@ impl RegionMetadata {
         };
         let _ = rest.free(memory);
         if key.is_err() {
-            self.unreserve(memory, slot);
+            self.unreserve(slot);
         }
         key
     }

@@ -1,0 +1,161 @@
+//! Host memory for tables behind a lock.
+//!
+//! Nothing is allocated or freed under a lock, and nothing under a lock can lack memory: [`lock_filled`] returns the lock only when the
+//! tables behind it have a reserve, as much as one call needs at most. So only acquiring the lock can be refused, before anything has
+//! changed. What a call leaves of the reserve is the next call's.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use alloc_core::{HostAllocator, HostError, Scope};
+
+use crate::sync::{StateGuard, StateMutex};
+
+/// A block of host memory with its layout; nothing else refers to it.
+#[derive(Debug)]
+#[must_use = "it is lost unless it is freed"]
+pub(crate) struct HostBlock {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: the value owns the block, which any thread may use and free.
+unsafe impl Send for HostBlock {}
+
+impl HostBlock {
+    /// # Safety
+    /// `start` is a live block of `layout`, and is used only through this value.
+    pub(crate) const unsafe fn new(start: NonNull<u8>, layout: Layout) -> Self {
+        Self { start, layout }
+    }
+
+    /// A new block of scope object. Call it without a lock.
+    pub(crate) fn allocate(
+        memory: &(impl HostAllocator + ?Sized),
+        layout: Layout,
+    ) -> Result<Self, HostError> {
+        match memory.allocate(layout, Scope::Object) {
+            Ok(start) => Ok(Self { start, layout }),
+            Err(_) => Err(memory.refusal(layout, Scope::Object)),
+        }
+    }
+
+    /// Frees it. Call it without a lock.
+    ///
+    /// # Safety
+    /// It came from this `memory`, for scope object.
+    pub(crate) unsafe fn free(self, memory: &(impl HostAllocator + ?Sized)) {
+        // SAFETY: allocated there with this layout and scope, by the caller's promise; it is not used any more.
+        unsafe { memory.deallocate(self.start, self.layout, Scope::Object) };
+    }
+
+    pub(crate) const fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Its first byte; the caller owns the block.
+    pub(crate) const fn into_start(self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+/// A table that grows into memory that others allocate.
+pub(crate) trait Table {
+    /// The block to allocate next, until the table has its reserve; `None` if it has, or cannot grow.
+    fn missing(&self) -> Option<Layout>;
+
+    /// Grows into a block. Returns the memory to free: what it has grown out of, or the block if it has no use for it.
+    fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock>;
+
+    /// Detaches one block of memory at each call, until `None`. The table is empty from the first call on.
+    fn detach_memory(&mut self) -> Option<HostBlock>;
+}
+
+/// Tables behind one lock.
+pub(crate) trait Tables {
+    fn visit_tables(&mut self, visit: &mut dyn FnMut(&mut dyn Table));
+
+    /// Whether it is known at once that all tables have their reserve.
+    #[inline]
+    fn is_filled(&self) -> bool {
+        false
+    }
+}
+
+/// Acquires the lock of tables that have their reserve. What is missing is allocated first, without the lock.
+///
+/// # Errors
+/// The refusal of the host allocator. The tables keep what was not refused.
+#[inline]
+pub(crate) fn lock_filled<'l, T: Tables>(
+    lock: &'l StateMutex<T>,
+    memory: &dyn HostAllocator,
+) -> Result<StateGuard<'l, T>, HostError> {
+    let state = lock.lock();
+    if state.is_filled() {
+        return Ok(state);
+    }
+    drop(state);
+    lock_and_fill(lock, memory)
+}
+
+#[cold]
+fn lock_and_fill<'l, T: Tables>(
+    lock: &'l StateMutex<T>,
+    memory: &dyn HostAllocator,
+) -> Result<StateGuard<'l, T>, HostError> {
+    loop {
+        let mut state = lock.lock();
+        let Some(layout) = grow_first(&mut *state, &mut None) else {
+            return Ok(state);
+        };
+        drop(state);
+        let mut block = Some(HostBlock::allocate(memory, layout)?);
+        // Another thread may have been faster: then the block is left over.
+        grow_first(&mut *lock.lock(), &mut block);
+        free(memory, block);
+    }
+}
+
+/// The layout that the first table without its reserve is missing. It grows into `block`, if there is one, which is then the memory to free.
+fn grow_first(tables: &mut impl Tables, block: &mut Option<HostBlock>) -> Option<Layout> {
+    let mut missing = None;
+    tables.visit_tables(&mut |table| {
+        if missing.is_none() {
+            missing = table.missing();
+            if missing.is_some()
+                && let Some(block_for_it) = block.take()
+            {
+                *block = table.grow_with(block_for_it);
+            }
+        }
+    });
+    missing
+}
+
+/// Grows a table without a lock until it has its reserve.
+pub(crate) fn fill(
+    table: &mut dyn Table,
+    memory: &(impl HostAllocator + ?Sized),
+) -> Result<(), HostError> {
+    while let Some(layout) = table.missing() {
+        let unneeded = table.grow_with(HostBlock::allocate(memory, layout)?);
+        free(memory, unneeded);
+    }
+    Ok(())
+}
+
+/// Frees all memory of a table. Call it without a lock.
+pub(crate) fn free_table(table: &mut dyn Table, memory: &(impl HostAllocator + ?Sized)) {
+    while let Some(block) = table.detach_memory() {
+        free(memory, Some(block));
+    }
+}
+
+/// Frees a block of a table of this `memory`. Call it without a lock.
+pub(crate) fn free(memory: &(impl HostAllocator + ?Sized), block: Option<HostBlock>) {
+    if let Some(block) = block {
+        // SAFETY: the tables of an allocator have their memory from its one host allocator; nothing refers to the block any more.
+        unsafe { block.free(memory) };
+    }
+}
