@@ -112,6 +112,7 @@ mod map_count;
 pub mod memory_type;
 mod on_drop;
 pub mod pool;
+mod prefetch;
 mod property_flags;
 mod range;
 pub mod region;

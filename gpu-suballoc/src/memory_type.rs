@@ -152,12 +152,6 @@ impl MemoryPreference {
     pub const fn avoiding(self, avoided: PropertyFlags) -> Self {
         Self { avoided, ..self }
     }
-
-    /// Required, preferred, avoided.
-    #[inline]
-    pub(crate) const fn parts(self) -> [PropertyFlags; 3] {
-        [self.required, self.preferred, self.avoided]
-    }
 }
 
 /// Why no memory type was chosen.

@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 
 use crate::growable_vec::GrowableVec;
-use crate::host_memory::{HostBlock, Table};
+use crate::host_memory::{GrowableTable, HostBlock};
 
 /// No slot.
 const NONE: u32 = u32::MAX;
@@ -102,7 +102,7 @@ impl<T> Slots<T> {
     }
 }
 
-impl<T> Table for Slots<T> {
+impl<T> GrowableTable for Slots<T> {
     fn missing(&self) -> Option<Layout> {
         self.slots
             .missing_capacity(1)

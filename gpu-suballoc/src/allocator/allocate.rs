@@ -25,12 +25,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ) -> Result<Region, GpuError> {
         self.check_options(options)?;
         let request = self.allocation_request(requirements, options);
-        self.allocate_by(request, options, |request| {
-            match self.pools.place(self.device_and_host(), request) {
-                Err(error) => self.place_after_evicting(request, error),
-                Ok(placed) => Ok(placed),
-            }
-        })
+        self.allocate_by(request, options, |request| self.place_or_evict(request))
     }
 
     /// Allocates a region at a place of the options' custom pool, to replay a captured run for instance. Block and

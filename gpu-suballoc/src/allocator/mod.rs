@@ -348,10 +348,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Places a region. If device memory is short, frees kept buffers and tries again.
     #[inline(always)]
     fn place(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
-        self.with_margin(|| match self.pools.place(self.device_and_host(), request) {
-            Err(error) => self.place_after_evicting(request, error),
-            Ok(placed) => Ok(placed),
-        })
+        self.with_margin(|| self.place_or_evict(request))
     }
 
     /// Calls `place`, and writes the margin if the allocator has margins.
@@ -367,16 +364,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.arm_margin(place()?)
     }
 
-    #[cold]
-    fn place_after_evicting(
-        &self,
-        request: &AllocationRequest,
-        error: GpuError,
-    ) -> Result<Suballocation, GpuError> {
-        if !error.is_out_of_device_memory() || !self.evict_everything() {
-            return Err(error);
-        }
-        self.pools.place(self.device_and_host(), request)
+    #[inline(always)]
+    fn place_or_evict(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
+        self.retry_after_evicting(|| self.pools.place(self.device_and_host(), request))
     }
 
     /// Frees kept buffers. Whether there were any.
@@ -386,6 +376,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// If device memory is short, frees kept buffers and tries again.
+    #[inline(always)]
     fn retry_after_evicting<T>(
         &self,
         mut attempt: impl FnMut() -> Result<T, GpuError>,

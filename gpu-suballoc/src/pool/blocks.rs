@@ -5,7 +5,7 @@
 use super::dedicated::Object;
 use super::turnover::Turnover;
 use crate::error::GpuMisuse;
-use crate::host_memory::Table;
+use crate::host_memory::GrowableTable;
 use crate::id::RegionPlace;
 use crate::range::{
     FreeIndex, FreeRange, GranuleRequest, LiveRange, NodeStore, RangeAllocator, RangeError,
@@ -387,7 +387,7 @@ impl Blocks {
         self.slots.filled()
     }
 
-    pub(super) fn visit_tables(&mut self, visit: &mut dyn FnMut(&mut dyn Table)) {
+    pub(super) fn visit_tables(&mut self, visit: &mut dyn FnMut(&mut dyn GrowableTable)) {
         visit(&mut self.store);
         visit(&mut self.open);
         visit(&mut self.closed);

@@ -2,17 +2,16 @@
 //!
 //! Nothing here knows passes or resources: see `allocator/defragmentation`.
 
+use super::Pools;
 use super::blocks::{BlockListing, BlockSpace, LiveBlock};
 use super::device_and_host::DeviceAndHost;
 use super::drain_plan::BlockSum;
 use super::request::{LINEAR_RANGE, MOVE_TARGET, Suballocation};
 use super::state::PoolState;
-use super::{Pool, Pools};
 use crate::error::{GpuError, GpuMisuse};
 use crate::host_memory::lock_filled;
 use crate::id::{BlockRef, PlaceKind, RegionPlace};
 use crate::range::{Fit, LiveRange, MAX_NOTED_ALIGNMENT, RangeRequest};
-use crate::sync::StateGuard;
 
 /// Counts of regions that no defragmentation moves, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,25 +137,23 @@ impl Pools {
         })
     }
 
-    /// Stops allocation in a block until [`end_drain`](Self::end_drain). Returns the number of its regions; `None` if the block cannot be
-    /// drained.
+    /// Stops allocation in a block until [`end_drain`](Self::end_drain). False if the block cannot be drained.
     pub(crate) fn begin_drain(
         &self,
         device_and_host: DeviceAndHost<'_>,
         index: u16,
         block: u32,
-    ) -> Option<usize> {
-        let pool = self.pool(index)?;
-        let (regions, deferred) = {
+    ) -> bool {
+        let Some(pool) = self.pool(index) else {
+            return false;
+        };
+        let (begun, deferred) = {
             let mut state = pool.lock();
-            if !state.blocks.list_as(block, BlockListing::Draining) {
-                return None;
-            }
-            let ranges = state.blocks.block(block).ok()?.core.live_count() as usize;
-            (ranges, state.deferred_free())
+            let begun = state.blocks.list_as(block, BlockListing::Draining);
+            (begun, state.deferred_free())
         };
         self.finish_free(device_and_host, pool, deferred);
-        Some(regions)
+        begun
     }
 
     /// Frees a drained block if it is empty, and returns its bytes; else opens it again and returns 0.
@@ -228,7 +225,7 @@ impl Pools {
         Ok((from, state.reserve_target(&found)))
     }
 
-    /// Frees the target of [`prepare_move`](Self::prepare_move), or after a [move](MoveLock::move_region) the range that the region had.
+    /// Frees the target of [`prepare_move`](Self::prepare_move), or after a [move](Self::move_region) the range that the region had.
     pub(crate) fn free_target(&self, device_and_host: DeviceAndHost<'_>, target: RegionPlace) {
         let Some(pool) = self.pool(target.pool()) else {
             return;
@@ -242,57 +239,11 @@ impl Pools {
         self.finish_free(device_and_host, pool, deferred);
     }
 
-    /// The lock of a pool, for [moves](MoveLock::move_region).
-    pub(crate) fn move_lock(&self, index: u16) -> MoveLock<'_> {
-        MoveLock {
-            pools: self,
-            pool: self.pool(index),
-            state: None,
-        }
-    }
-}
-
-/// A pool's lock, within that of the records: acquired at the first move, held for all that follow.
-#[must_use = "deferred frees wait for `release`"]
-pub(crate) struct MoveLock<'p> {
-    pools: &'p Pools,
-    pool: Option<&'p Pool>,
-    state: Option<StateGuard<'p, PoolState>>,
-}
-
-impl MoveLock<'_> {
-    /// Gives the reserved place `to` to the region at `from`. The old range is freed at once if nothing is bound, else the caller
-    /// [frees](Pools::free_target) it later, as a target. False, and nothing changed, if the region is not there, its block was mapped, or the
-    /// two are not ranges of this pool and of one size.
-    pub(crate) fn move_region(
-        &mut self,
-        from: RegionPlace,
-        to: RegionPlace,
-        is_bound: bool,
-    ) -> bool {
-        let Some(pool) = self.pool else {
-            return false;
-        };
-        let state = self.state.get_or_insert_with(|| pool.lock());
-        let is_moved = state.move_region(from, to);
-        if is_moved && !is_bound {
-            let freed = state.free_target(RegionPlace {
-                slot: MOVE_TARGET,
-                ..from
-            });
-            debug_assert!(freed.is_ok(), "reserved: {freed:?}");
-        }
-        is_moved
-    }
-
-    /// Releases the lock; the caller has released that of the records.
-    pub(crate) fn release(self, device_and_host: DeviceAndHost<'_>) {
-        let (Some(pool), Some(mut state)) = (self.pool, self.state) else {
-            return;
-        };
-        let deferred = state.deferred_free();
-        drop(state);
-        self.pools.finish_free(device_and_host, pool, deferred);
+    /// Gives the reserved place `to` to the region at `from`, whose range is a reserved one then. False, and nothing changed, if the region is
+    /// not there, its block was mapped, or the two are not ranges of one pool and of one size.
+    pub(crate) fn move_region(&self, from: RegionPlace, to: RegionPlace) -> bool {
+        self.pool(from.pool())
+            .is_some_and(|pool| pool.lock().move_region(from, to))
     }
 }
 
@@ -332,7 +283,6 @@ impl PoolState {
         Ok(())
     }
 
-    /// As [`MoveLock::move_region`]; the old range is a reserved one then.
     fn move_region(&mut self, from: RegionPlace, to: RegionPlace) -> bool {
         let is_here =
             |at: RegionPlace| (at.kind(), at.pool()) == (PlaceKind::General, self.config.index);

@@ -1,7 +1,7 @@
 //! Blocks of device memory, the pools they lie in, and the limits they keep.
 //!
 //! ```text
-//!   Pools --- DeviceMemoryInfo, TypeCache (which type), MemoryBudget (limits, budgets)
+//!   Pools --- DeviceMemoryInfo (types and heaps), MemoryBudget (limits, budgets)
 //!     |
 //!     +-- Pool: a memory type, linear or optimal; or a custom pool     one lock each; no callback runs while it is held
 //!           +-- Blocks: slots                       RangeAllocator: the ranges of one block
@@ -37,11 +37,10 @@ mod reserve;
 mod state;
 mod trim;
 mod turnover;
-mod type_cache;
 mod walk;
 
 pub(crate) use device_and_host::DeviceAndHost;
-pub(crate) use drain_plan::{BlockSum, plan_drain};
+pub(crate) use drain_plan::plan_drain;
 pub use options::{MapPolicy, MemoryOptions, PoolOptions};
 pub(crate) use request::{AllocationRequest, FIRST_OWN, MOVE_TARGET, Suballocation};
 pub(crate) use walk::{PoolTotals, WalkItem};
@@ -54,7 +53,6 @@ use config::PoolConfig;
 use device_info::DeviceMemoryInfo;
 use growth::Growth;
 use state::PoolState;
-use type_cache::TypeCache;
 
 use crate::block_algorithm::BlockAlgorithm;
 use crate::device::{DeviceMemory, ExternalHandleTypes};
@@ -79,7 +77,6 @@ type Pool = StateMutex<PoolState>;
 pub(crate) struct Pools {
     device_info: DeviceMemoryInfo,
     options: MemoryOptions,
-    type_cache: TypeCache,
     /// Locked within a pool's lock, never the other way round.
     budget: StateMutex<MemoryBudget>,
     /// 1 plus the frame in which budgets were last queried; 0 before the first query.
@@ -115,7 +112,6 @@ impl Pools {
         let pools = Self {
             device_info,
             options: *options,
-            type_cache: TypeCache::new(),
             budget: StateMutex::new(budget),
             frame: AtomicU64::new(0),
             longest_wait: AtomicU64::new(0),

@@ -10,7 +10,7 @@ use super::request::{AllocationRequest, Suballocation};
 use super::{Pool, Pools};
 use crate::block_algorithm::BlockAlgorithm;
 use crate::error::{GpuError, GpuMisuse};
-use crate::host_memory::{Table, lock_filled};
+use crate::host_memory::{GrowableTable, lock_filled};
 use crate::id::PoolId;
 use crate::range::{Fit, RangeRequest};
 use crate::request::DedicatedPolicy;
@@ -85,13 +85,16 @@ impl Pools {
         }
     }
 
-    /// The common case: the memory type is cached, and there is room. Makes no callback.
+    /// The common case: there is room in memory of the best type. Makes no callback.
     #[inline(always)]
     fn place_fast(&self, request: &AllocationRequest) -> Option<Suballocation> {
-        let memory_type = self
-            .type_cache
-            .get(request.memory_type_bits, request.preference)
-            .filter(|_| request.is_plain())?;
+        if !request.is_plain() {
+            return None;
+        }
+        let best = self
+            .device_info
+            .best_type(request.memory_type_bits, request.preference);
+        let memory_type = best.ok()?;
         let mut state = self
             .pool(self.index_of(memory_type, request.kind, request.pinned))?
             .lock();
@@ -141,9 +144,7 @@ impl Pools {
                 .place_in(device_and_host, pool, request, within_only)
                 .map_err(GrowthError::error);
         }
-        let best = self
-            .device_info
-            .best_type(request.memory_type_bits, request.preference)?;
+        (self.device_info).best_type(request.memory_type_bits, request.preference)?;
         self.check_fits_some_type(request)?;
         let mut first = None;
         let mut refused = 0u32;
@@ -161,16 +162,7 @@ impl Pools {
                 let pool =
                     self.pool_of(device_and_host, memory_type, request.kind, request.pinned)?;
                 match self.place_in(device_and_host, pool, request, within_budget) {
-                    Ok(placed) => {
-                        if memory_type == best && request.is_plain() {
-                            self.type_cache.insert(
-                                request.memory_type_bits,
-                                request.preference,
-                                best,
-                            );
-                        }
-                        return Ok(placed);
-                    }
+                    Ok(placed) => return Ok(placed),
                     Err(GrowthError::Final(error)) => return Err(error),
                     Err(GrowthError::Next(error)) => {
                         refused |= 1 << memory_type;

@@ -9,7 +9,7 @@ use super::growth::Growth;
 use super::linear::{LinearRegions, NoRoom};
 use super::request::{AllocationRequest, Suballocation};
 use crate::error::GpuMisuse;
-use crate::host_memory::{Table, Tables};
+use crate::host_memory::{GrowableTable, Tables};
 use crate::id::{BlockRef, PlaceKind, RegionPlace};
 use crate::range::{Fit, NodeStore, RangeRequest};
 use crate::request::Lifetime;
@@ -262,7 +262,7 @@ impl PoolState {
 }
 
 impl Tables for PoolState {
-    fn visit_tables(&mut self, visit: &mut dyn FnMut(&mut dyn Table)) {
+    fn visit_tables(&mut self, visit: &mut dyn FnMut(&mut dyn GrowableTable)) {
         self.blocks.visit_tables(visit);
         visit(&mut self.dedicated);
         visit(&mut self.linear.ranges);

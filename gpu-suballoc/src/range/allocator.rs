@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use core::cell::Cell;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::free_index::FreeIndex;
 use super::free_search::{FreeRange, GranuleRequest};
@@ -31,7 +32,7 @@ pub(crate) struct RangeAllocator {
     /// Whether nodes store the required alignment of their ranges. Only in pools, whose granules are small enough for it.
     pub(super) is_pooled: bool,
     /// The serial of the last range, unless it is pooled.
-    serial: u64,
+    pub(super) serial: u64,
 }
 
 impl RangeAllocator {
@@ -62,7 +63,7 @@ impl RangeAllocator {
             free_ranges: Cell::new(1),
             number: 0,
             is_pooled: false,
-            serial: 0,
+            serial: u64::MAX,
         })
     }
 
@@ -190,8 +191,7 @@ impl RangeAllocator {
         let serial = if self.is_pooled {
             u64::from(self.edge)
         } else {
-            // 62 bits of it are stored: more allocations than any program makes.
-            self.serial += 1;
+            self.serial = next_serial(self.serial);
             self.serial
         };
         node.set_used(serial);
@@ -250,7 +250,7 @@ impl RangeAllocator {
         id: RangeId,
         word: Option<u32>,
     ) -> Result<FreedRange, RangeError> {
-        let node = self.live_node(store, id)?;
+        let node = Self::check_live(store.at_to_free(id.node), id.serial)?;
         if word.is_some_and(|word| word != node.word.get()) {
             return Err(RangeError::OtherUserData);
         }
@@ -343,6 +343,7 @@ impl RangeAllocator {
     ///
     /// # Errors
     /// [`RangeError::NoNodes`] if nodes are missing, or the index has no memory for a hole of this size.
+    #[cold]
     pub(crate) fn begin(&mut self, store: &NodeStore, index: &FreeIndex) -> Result<(), RangeError> {
         if !index.holds(self.count) || store.spare_nodes() < NODES_PER_ALLOCATION {
             return Err(RangeError::NoNodes);
@@ -393,8 +394,12 @@ impl RangeAllocator {
         store: &'s NodeStore,
         id: RangeId,
     ) -> Result<&'s RangeNode, RangeError> {
-        let node = store.at(id.node);
-        if node.is_live(id.serial) {
+        Self::check_live(store.at(id.node), id.serial)
+    }
+
+    #[inline]
+    fn check_live(node: &RangeNode, serial: u64) -> Result<&RangeNode, RangeError> {
+        if node.is_live(serial) {
             Ok(node)
         } else {
             Err(RangeError::Stale)
@@ -573,4 +578,23 @@ impl RangeAllocator {
         (self.free, self.live) = (self.count, 0);
         self.free_ranges.set(1);
     }
+}
+
+/// The serial after `last`: high bits that no other block of the process has, and the number of the range. A block that has used its numbers
+/// gets other high bits.
+#[inline]
+pub(super) fn next_serial(last: u64) -> u64 {
+    let next = last.wrapping_add(1);
+    if next as u32 == 0 {
+        new_serials()
+    } else {
+        next
+    }
+}
+
+#[cold]
+fn new_serials() -> u64 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    // 30 bits of them are stored.
+    u64::from(NEXT.fetch_add(1, Ordering::Relaxed) << 2 >> 2) << 32
 }

@@ -19,7 +19,7 @@ use super::bins::{Bins, bin_of, largest_of};
 use super::node::{NIL, NodeState, RangeNode};
 use super::node_store::NodeStore;
 use crate::growable_vec::GrowableVec;
-use crate::host_memory::{HostBlock, Table};
+use crate::host_memory::{GrowableTable, HostBlock};
 
 /// How many free ranges behind the first are examined to insert a free range in order. Each costs some nanoseconds and lowers the
 /// high-water mark of churn; 2 have most of the effect (mean of eight seeds, relative to peak live bytes: 1.071 with 0, 1.066 with 1, 1.063
@@ -211,7 +211,7 @@ impl FreeIndex {
     }
 }
 
-impl Table for FreeIndex {
+impl GrowableTable for FreeIndex {
     fn missing(&self) -> Option<Layout> {
         let bins = bin_of(self.largest) + 1;
         if self.largest == 0 || self.heads.len() >= bins {

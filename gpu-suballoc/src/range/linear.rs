@@ -10,11 +10,12 @@
 
 use core::alloc::Layout;
 
+use super::allocator::next_serial;
 use super::rounding::{align_down, align_up};
 use super::types::RangeId;
 use crate::block_algorithm::BlockAlgorithm;
 use crate::growable_vec::GrowableVec;
-use crate::host_memory::{HostBlock, Table};
+use crate::host_memory::{GrowableTable, HostBlock};
 
 /// A bit of the positions of the upper end.
 const UPPER: u32 = 1 << 31;
@@ -32,7 +33,7 @@ pub(crate) struct LinearRanges {
     live: u32,
     used: u64,
     /// Of the last range. No two ranges have the same.
-    serial: u64,
+    pub(super) serial: u64,
     /// The number of further ranges at each end for which there is memory in reserve.
     pub(super) reserve: u32,
 }
@@ -154,7 +155,7 @@ impl LinearRanges {
             upper: LinearEnd::EMPTY,
             live: 0,
             used: 0,
-            serial: 0,
+            serial: u64::MAX,
             reserve: 1,
         }
     }
@@ -186,12 +187,12 @@ impl LinearRanges {
         let entry = LinearEntry {
             offset: offset.ok_or(LinearError::Full)?,
             size,
-            serial: self.serial + 1,
+            serial: next_serial(self.serial),
             user_data,
             is_live: true,
         };
         let position = self.end_mut(upper).push(entry).ok_or(LinearError::Full)?;
-        self.serial += 1;
+        self.serial = entry.serial;
         self.live += 1;
         self.used = self.used.saturating_add(whole);
         Ok(self.range(position | if upper { UPPER } else { 0 }, &entry))
@@ -389,7 +390,7 @@ impl LinearRanges {
     }
 }
 
-impl Table for LinearRanges {
+impl GrowableTable for LinearRanges {
     fn missing(&self) -> Option<Layout> {
         if !self.algorithm.is_linear() {
             return None;

@@ -1,7 +1,7 @@
 //! Allocates and frees ranges of a block in constant time.
 //!
 //! ```text
-//!   virtual_block.rs  VirtualBlock: the public API, with its own host memory
+//!   virtual_block.rs  VirtualBlock: the public API, with its own host memory; virtual_block_error.rs
 //!   allocator.rs      the ranges of a block: allocate, at any or a given offset, free, queries
 //!   free_search.rs    finds the hole for a request     free_index.rs  holes of one block or of many, a list for each bin (bins.rs)
 //!   node_store.rs     nodes, for one block or many; node.rs: their 32 bytes
@@ -25,6 +25,7 @@ mod rounding;
 mod tests;
 mod types;
 mod virtual_block;
+mod virtual_block_error;
 
 pub(crate) use self::allocator::RangeAllocator;
 pub(crate) use self::free_index::FreeIndex;
@@ -35,5 +36,6 @@ pub(crate) use self::node_store::NodeStore;
 pub(crate) use self::types::{Fit, LiveRange, RangeError, RangeRequest, Span, SpanState};
 pub use self::virtual_block::{
     VirtualAllocation, VirtualAllocationInfo, VirtualAllocationOptions, VirtualBlock,
-    VirtualBlockError, VirtualBlockStatistics, VirtualPiece, VirtualRange,
+    VirtualBlockStatistics, VirtualPiece, VirtualRange,
 };
+pub use self::virtual_block_error::VirtualBlockError;

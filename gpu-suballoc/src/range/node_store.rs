@@ -9,7 +9,8 @@ use core::cell::Cell;
 use super::node::{NIL, NodeState, RangeNode};
 use super::types::NODES_PER_ALLOCATION;
 use crate::chunked::Chunked;
-use crate::host_memory::{HostBlock, Table};
+use crate::host_memory::{GrowableTable, HostBlock};
+use crate::prefetch::prefetch;
 
 /// Nodes of a chunk.
 pub(super) const CHUNK_NODES: usize = 128;
@@ -59,6 +60,19 @@ impl NodeStore {
         self.nodes.get(id).unwrap_or(&self.stray)
     }
 
+    /// As [`at`](Self::at), for a node that is freed next. In a crowded store, prefetches what freeing reads, before the node is loaded: the
+    /// neighbours are mostly the adjacent nodes, because a block that fills up gets consecutive nodes.
+    #[inline]
+    pub(super) fn at_to_free(&self, id: u32) -> &RangeNode {
+        let node = self.at(id);
+        if self.is_crowded() {
+            let place = core::ptr::from_ref(node);
+            prefetch(place.wrapping_sub(1));
+            prefetch(place.wrapping_add(1));
+        }
+        node
+    }
+
     /// Number of nodes that can be allocated without more memory.
     #[inline]
     pub(super) fn spare_nodes(&self) -> u32 {
@@ -88,7 +102,7 @@ impl NodeStore {
     }
 }
 
-impl Table for NodeStore {
+impl GrowableTable for NodeStore {
     #[inline]
     fn missing(&self) -> Option<Layout> {
         let is_full = self.nodes.len() > u32::MAX - CHUNK_NODES as u32;

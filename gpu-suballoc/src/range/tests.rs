@@ -109,14 +109,6 @@ impl Core {
         self.free(taken.id).unwrap()
     }
 
-    fn pieces(&self) -> Vec<(u64, u64, bool)> {
-        let mut pieces = Vec::new();
-        self.core.for_each(&self.store, &mut |span| {
-            pieces.push((span.offset, span.size, span.state != SpanState::Free))
-        });
-        pieces
-    }
-
     fn dismantle(&mut self) {
         self.core.clear(&self.store, &self.index);
         let memory = self.index.detach_memory();

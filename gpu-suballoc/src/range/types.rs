@@ -9,8 +9,8 @@ pub(crate) const NODES_PER_ALLOCATION: u32 = 4;
 /// The id of a live range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct RangeId {
-    pub(crate) node: u32,
     pub(crate) serial: u64,
+    pub(crate) node: u32,
 }
 
 /// A request for a range.

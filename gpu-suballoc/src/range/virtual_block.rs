@@ -1,17 +1,17 @@
 //! The public range allocator: a block that consists only of offsets.
 
 use core::fmt;
-use core::sync::atomic::{AtomicU32, Ordering};
 
-use alloc_core::{HostAllocator, HostError};
+use alloc_core::HostAllocator;
 
 use super::allocator::RangeAllocator;
 use super::free_index::FreeIndex;
 use super::linear::{LinearError, LinearRange, LinearRanges};
 use super::node_store::NodeStore;
 use super::types::{
-    AllocatedRange, Fit, NODES_PER_ALLOCATION, RangeError, RangeId, RangeRequest, Span, SpanState,
+    AllocatedRange, Fit, NODES_PER_ALLOCATION, RangeId, RangeRequest, Span, SpanState,
 };
+use super::virtual_block_error::VirtualBlockError;
 use crate::block_algorithm::BlockAlgorithm;
 use crate::host_memory;
 
@@ -54,16 +54,11 @@ pub struct VirtualBlock<A: HostAllocator> {
     /// For a stack or a ring, used instead of the fields above.
     linear: Option<LinearRanges>,
     memory: A,
-    tag: u32,
 }
 
 /// The id of a live range of one [`VirtualBlock`]. It is stale after the range is freed, and is never reissued.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct VirtualAllocation {
-    node: u32,
-    tag: u32,
-    serial: u64,
-}
+pub struct VirtualAllocation(RangeId);
 
 /// An allocated range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,113 +136,17 @@ pub struct VirtualBlockStatistics {
     pub largest_free_bound: u64,
 }
 
-/// Errors of a [`VirtualBlock`]. An error changes nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum VirtualBlockError {
-    /// Size 0, or a block smaller than its granule.
-    ZeroSize,
-    /// An alignment that is not a power of two.
-    Alignment,
-    /// A granule that is not a power of two up to 2^31.
-    Granule,
-    /// More than the block could hold if it were empty; a block of more than 2^32 - 2 granules.
-    TooLarge,
-    /// No hole fits. In a stack or a ring: there is no room at that end.
-    Full,
-    /// In a stack or a ring: this range is not the next to free.
-    OutOfOrder,
-    /// A stack or a ring has no upper end; a double stack has one.
-    NoUpperEnd,
-    /// A stack or a ring chooses its offsets itself: the caller cannot.
-    PlacesItself,
-    /// This range was freed before.
-    Stale,
-    /// This range belongs to another block.
-    Foreign,
-    /// There are 2^32 ranges and holes.
-    TooManyRanges,
-    /// No memory for bookkeeping.
-    Host(HostError),
-}
-
-impl fmt::Display for VirtualBlockError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ZeroSize => "a size of 0 has no range: ask for one granule at least",
-            Self::Alignment => "the alignment is no power of two: use 1 where any offset will do",
-            Self::Granule => "the granule is no power of two up to 2^31: use 1 or 256",
-            Self::TooLarge => {
-                "more than the block could ever hold: split it, or make a larger block or one with a larger granule"
-            }
-            Self::Full => "no hole is large enough: free something, or use another block",
-            Self::OutOfOrder => "that range is not the next to go: free the others first",
-            Self::PlacesItself => "a stack or a ring places its ranges itself: make a general block",
-            Self::NoUpperEnd => "a stack or a ring has no upper end: make a double stack",
-            Self::Stale => "that range was freed before: forget its name when you free it",
-            Self::Foreign => "that range is of another block: free it there",
-            Self::TooManyRanges => "there are 2^32 ranges and holes: use several blocks",
-            Self::Host(error) => return write!(f, "no memory for the block's book-keeping: {error}"),
-        })
-    }
-}
-
-impl core::error::Error for VirtualBlockError {}
-
-impl From<RangeError> for VirtualBlockError {
-    fn from(refusal: RangeError) -> Self {
-        match refusal {
-            RangeError::ZeroSize => Self::ZeroSize,
-            RangeError::Alignment => Self::Alignment,
-            RangeError::Granule => Self::Granule,
-            RangeError::TooLarge => Self::TooLarge,
-            RangeError::Full => Self::Full,
-            RangeError::NoNodes => Self::TooManyRanges,
-            RangeError::Stale | RangeError::OtherUserData => Self::Stale,
-        }
-    }
-}
-
-impl From<LinearError> for VirtualBlockError {
-    fn from(refusal: LinearError) -> Self {
-        match refusal {
-            LinearError::Full => Self::Full,
-            LinearError::NoUpperEnd => Self::NoUpperEnd,
-            LinearError::Stale => Self::Stale,
-            LinearError::OutOfOrder => Self::OutOfOrder,
-        }
-    }
-}
-
-impl From<HostError> for VirtualBlockError {
-    fn from(refusal: HostError) -> Self {
-        Self::Host(refusal)
-    }
-}
-
-impl VirtualAllocation {
-    #[inline]
-    const fn new(id: RangeId, tag: u32) -> Self {
-        let RangeId { node, serial } = id;
-        Self { node, tag, serial }
-    }
-}
-
 impl fmt::Debug for VirtualAllocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "VirtualAllocation({}, number {})",
-            self.node, self.serial
-        )
+        let RangeId { serial, node } = self.0;
+        write!(f, "VirtualAllocation({node}, number {serial})")
     }
 }
 
 impl From<VirtualAllocation> for RangeId {
     #[inline]
     fn from(allocation: VirtualAllocation) -> Self {
-        let VirtualAllocation { node, serial, .. } = allocation;
-        Self { node, serial }
+        allocation.0
     }
 }
 
@@ -258,8 +157,6 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// [`VirtualBlockError::Granule`]; [`VirtualBlockError::ZeroSize`] below one granule; [`VirtualBlockError::TooLarge`] above
     /// 2^32 - 2 granules.
     pub fn new(memory: A, size: u64, granule: u64) -> Result<Self, VirtualBlockError> {
-        /// The next tag. Different tags prevent a block from freeing another block's ranges.
-        static BLOCKS: AtomicU32 = AtomicU32::new(1);
         let core = RangeAllocator::new(size, granule)?;
         let mut index = FreeIndex::new();
         index.admit(core.granules().0);
@@ -269,7 +166,6 @@ impl<A: HostAllocator> VirtualBlock<A> {
             store: NodeStore::new(),
             linear: None,
             memory,
-            tag: BLOCKS.fetch_add(1, Ordering::Relaxed),
         })
     }
 
@@ -407,7 +303,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     #[inline]
     fn named(&self, placed: AllocatedRange) -> VirtualRange {
         VirtualRange {
-            allocation: VirtualAllocation::new(placed.id, self.tag),
+            allocation: VirtualAllocation(placed.id),
             offset: placed.offset,
             size: placed.size,
         }
@@ -432,7 +328,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         host_memory::fill(linear, &self.memory)?;
         let placed = linear.allocate(size, alignment, options.user_data, options.upper_address)?;
         Ok(VirtualRange {
-            allocation: VirtualAllocation::new(placed.id, self.tag),
+            allocation: VirtualAllocation(placed.id),
             offset: placed.offset,
             size: placed.size,
         })
@@ -470,21 +366,28 @@ impl<A: HostAllocator> VirtualBlock<A> {
         Ok(())
     }
 
-    /// Frees the memory of nodes after the last range was freed.
+    /// Frees the memory of nodes after the last range was freed, if it is much.
     #[inline]
     fn free_idle_memory(&mut self) {
         if self.core.is_empty() && self.store.is_large() {
-            self.core.clear(&self.store, &self.index);
-            host_memory::free_table(&mut self.store, &self.memory);
+            self.free_nodes();
         }
     }
 
-    #[inline]
-    fn id_of(&self, allocation: VirtualAllocation) -> Result<RangeId, VirtualBlockError> {
-        if allocation.tag == self.tag {
-            Ok(allocation.into())
+    #[cold]
+    fn free_nodes(&mut self) {
+        self.core.clear(&self.store, &self.index);
+        host_memory::free_table(&mut self.store, &self.memory);
+    }
+
+    /// Why a range is not live here: it was, or it is another block's.
+    #[cold]
+    fn refusal(&self, allocation: VirtualAllocation) -> VirtualBlockError {
+        let own = (self.linear.as_ref()).map_or(self.core.serial, |linear| linear.serial);
+        if allocation.0.serial >> 32 == own >> 32 {
+            VirtualBlockError::Stale
         } else {
-            Err(VirtualBlockError::Foreign)
+            VirtualBlockError::Foreign
         }
     }
 
@@ -494,13 +397,18 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// [`VirtualBlockError::OutOfOrder`], [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
     #[inline]
     pub fn free(&mut self, allocation: VirtualAllocation) -> Result<(), VirtualBlockError> {
-        let id = self.id_of(allocation)?;
+        let id = allocation.0;
         if let Some(linear) = &mut self.linear {
-            linear.check_order([id]).map_err(|(_, refusal)| refusal)?;
-            linear.free(id)?;
-            return Ok(());
+            let freed = (linear.check_order([id])).map(|()| linear.free(id));
+            return match freed {
+                Err((_, LinearError::OutOfOrder)) => Err(VirtualBlockError::OutOfOrder),
+                Err(_) => Err(self.refusal(allocation)),
+                Ok(_) => Ok(()),
+            };
         }
-        self.core.free(&self.store, &self.index, id, None)?;
+        if self.core.free(&self.store, &self.index, id, None).is_err() {
+            return Err(self.refusal(allocation));
+        }
         self.free_idle_memory();
         Ok(())
     }
@@ -513,26 +421,26 @@ impl<A: HostAllocator> VirtualBlock<A> {
         &mut self,
         allocations: &[VirtualAllocation],
     ) -> Result<(), (usize, VirtualBlockError)> {
-        if let Some(foreign) = allocations
-            .iter()
-            .position(|allocation| allocation.tag != self.tag)
-        {
-            return Err((foreign, VirtualBlockError::Foreign));
-        }
-        if let Some(linear) = &mut self.linear {
-            let ids = || allocations.iter().map(|allocation| (*allocation).into());
-            (linear.check_order(ids())).map_err(|(at, refusal)| (at, refusal.into()))?;
-            for id in ids() {
-                let freed = linear.free(id);
-                debug_assert!(freed.is_ok(), "its turn was checked: {freed:?}");
+        let freed = match &mut self.linear {
+            Some(linear) => {
+                let ids = || allocations.iter().map(|allocation| allocation.0);
+                linear.check_order(ids()).map(|()| {
+                    for id in ids() {
+                        let freed = linear.free(id);
+                        debug_assert!(freed.is_ok(), "its turn was checked: {freed:?}");
+                    }
+                })
             }
-            return Ok(());
-        }
-        self.core
-            .free_batch(&self.store, &self.index, allocations)
-            .map_err(|(at, refusal)| (at, refusal.into()))?;
+            None => (self.core)
+                .free_batch(&self.store, &self.index, allocations)
+                .map(|_| ())
+                .map_err(|(at, _)| (at, LinearError::Stale)),
+        };
         self.free_idle_memory();
-        Ok(())
+        freed.map_err(|(at, refusal)| match allocations.get(at) {
+            Some(&one) if refusal == LinearError::Stale => (at, self.refusal(one)),
+            _ => (at, refusal.into()),
+        })
     }
 
     /// Frees all ranges: every id is stale from now on. Examines each range and hole once.
@@ -552,17 +460,15 @@ impl<A: HostAllocator> VirtualBlock<A> {
         &self,
         allocation: VirtualAllocation,
     ) -> Result<VirtualAllocationInfo, VirtualBlockError> {
-        let id = self.id_of(allocation)?;
-        let (offset, size, user_data) = match &self.linear {
+        let id = allocation.0;
+        let found = match &self.linear {
             Some(linear) => {
-                let found = linear.get(id)?;
-                (found.offset, found.asked, found.user_data)
+                (linear.get(id).ok()).map(|found| (found.offset, found.asked, found.user_data))
             }
-            None => {
-                let found = self.core.get(&self.store, id)?;
-                (found.offset, found.asked, found.user_data)
-            }
+            None => (self.core.get(&self.store, id).ok())
+                .map(|found| (found.offset, found.asked, found.user_data)),
         };
+        let (offset, size, user_data) = found.ok_or_else(|| self.refusal(allocation))?;
         Ok(VirtualAllocationInfo {
             offset,
             size,
@@ -579,12 +485,16 @@ impl<A: HostAllocator> VirtualBlock<A> {
         allocation: VirtualAllocation,
         user_data: u32,
     ) -> Result<(), VirtualBlockError> {
-        let id = self.id_of(allocation)?;
-        match &mut self.linear {
-            Some(linear) => linear.set_user_data(id, user_data)?,
-            None => self.core.set_user_data(&self.store, id, user_data)?,
+        let id = allocation.0;
+        let is_set = match &mut self.linear {
+            Some(linear) => linear.set_user_data(id, user_data).is_ok(),
+            None => (self.core.set_user_data(&self.store, id, user_data)).is_ok(),
+        };
+        if is_set {
+            Ok(())
+        } else {
+            Err(self.refusal(allocation))
         }
-        Ok(())
     }
 
     /// Whether there is no live range.
@@ -636,13 +546,12 @@ impl<A: HostAllocator> VirtualBlock<A> {
 
     /// Visits every range and every hole in order of offset; together they tile the block.
     pub fn for_each(&self, mut see: impl FnMut(VirtualPiece)) {
-        let tag = self.tag;
         let Some(linear) = &self.linear else {
             return self.core.for_each(&self.store, &mut |span| {
                 let used = match span.state {
                     SpanState::Free => None,
                     SpanState::Used { id, user_data, .. } => {
-                        Some((VirtualAllocation::new(id, tag), user_data))
+                        Some((VirtualAllocation(id), user_data))
                     }
                 };
                 let Span { offset, size, .. } = span;
@@ -669,7 +578,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
                               }| {
             see_hole(end, offset, &mut see);
             end = offset.saturating_add(size);
-            let used = Some((VirtualAllocation::new(id, tag), user_data));
+            let used = Some((VirtualAllocation(id), user_data));
             see(VirtualPiece { offset, size, used });
         });
         see_hole(end, self.core.size(), &mut see);
@@ -681,8 +590,7 @@ impl<A: HostAllocator> Drop for VirtualBlock<A> {
         if let Some(linear) = &mut self.linear {
             host_memory::free_table(linear, &self.memory);
         }
-        self.core.clear(&self.store, &self.index);
+        self.free_nodes();
         host_memory::free_table(&mut self.index, &self.memory);
-        host_memory::free_table(&mut self.store, &self.memory);
     }
 }

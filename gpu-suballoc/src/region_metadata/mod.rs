@@ -42,7 +42,7 @@ use alloc_core::{HostAllocator, Scope};
 use self::detail::RegionDetail;
 use self::state::MetadataState;
 use crate::error::{GpuError, GpuMisuse, Limit};
-use crate::host_memory::{Tables, free_table, lock_filled};
+use crate::host_memory::{Tables, fill, free_table, lock_filled};
 use crate::id::RegionKey;
 use crate::request::RegionOptions;
 use crate::sync::StateMutex;
@@ -82,12 +82,15 @@ impl Leftovers {
 }
 
 impl RegionMetadata {
-    /// With capacity for the first regions, and for `keep` buffers in the reuse cache.
+    /// With capacity for the first descriptions of buffers, and for `keep` buffers in the reuse cache.
     pub(crate) fn new(memory: &dyn HostAllocator, keep: u32) -> Result<Self, GpuError> {
+        let mut state = MetadataState::new(keep);
+        let filled =
+            fill(&mut state.kinds, memory).and_then(|()| fill(&mut state.reuse_cache, memory));
         let mut new = Self {
-            state: StateMutex::new(MetadataState::new(keep)),
+            state: StateMutex::new(state),
         };
-        match lock_filled(&new.state, memory).map(drop) {
+        match filled {
             Ok(()) => Ok(new),
             Err(error) => {
                 new.free_all(memory);

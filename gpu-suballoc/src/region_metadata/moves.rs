@@ -57,68 +57,44 @@ impl RegionMetadata {
         })
     }
 
-    /// The description of the resource of a root.
-    pub(crate) fn description(&self, key: RegionKey) -> Option<ResourceDescription> {
+    /// Begins the move of a root, whose uses are noted until [`end_move`](Self::end_move). False if it is not live, or mapped.
+    pub(crate) fn begin_move(&self, key: RegionKey) -> bool {
         let mut state = self.state.lock();
-        let kind = state.table.root_mut(key)?.header.kind;
-        state.kinds.get(kind).copied()
+        (state.table.root_mut(key))
+            .is_some_and(|root| root.header.maps == 0 && root.header.state.begin_move())
     }
 
-    /// Begins the moves of roots, whose uses are noted until [`end_moves`](Self::end_moves). `begun` is called within the lock for each that
-    /// is live and not mapped.
-    pub(crate) fn begin_moves<T>(
+    /// Ends the move of a root. `exchange` moves it to `to` within this lock, and says whether it did; it is called for
+    /// [`MoveEnding::Commit`], unless the root was used or freed meanwhile.
+    pub(crate) fn end_move(
         &self,
-        roots: &mut [T],
-        key_of: impl Fn(&T) -> RegionKey,
-        begun: impl Fn(&mut T),
-    ) {
+        key: RegionKey,
+        ending: MoveEnding,
+        to: RegionPlace,
+        exchange: impl Fn() -> bool,
+    ) -> MoveEnd {
         let mut state = self.state.lock();
-        for one in roots {
-            if let Some(root) = state.table.root_mut(key_of(one))
-                && root.header.maps == 0
-                && root.header.state.begin_move()
-            {
-                begun(one);
-            }
-        }
-    }
-
-    /// Ends the moves of roots. `exchange` moves one within this lock, and returns its new place if it did; it is called for
-    /// [`MoveEnding::Commit`], unless the root was used or freed meanwhile. `ended` is called for each within the lock.
-    pub(crate) fn end_moves<T>(
-        &self,
-        roots: &mut [T],
-        key_of: impl Fn(&T) -> (RegionKey, MoveEnding),
-        mut exchange: impl FnMut(&T) -> Option<RegionPlace>,
-        ended: impl Fn(&mut T, MoveEnd),
-    ) {
-        let mut state = self.state.lock();
-        for one in roots {
-            let (key, ending) = key_of(one);
-            let Some(root) = state.table.root_mut(key) else {
-                continue;
-            };
-            let (is_used, mut to) = (root.header.is_used(), None);
-            let end = root.header.state.end_move(ending, is_used, &mut || {
-                to = exchange(one);
-                to.is_some()
-            });
-            if let Some(to) = to {
+        let Some(root) = state.table.root_mut(key) else {
+            return MoveEnd::Stayed;
+        };
+        let is_used = root.header.is_used();
+        match root
+            .header
+            .state
+            .end_move(ending, is_used, &mut || exchange())
+        {
+            Some(EndedMove::Moved { resource }) => {
                 (root.block, root.node) = (to.block, to.node);
-            }
-            let end = match end {
-                Some(EndedMove::Moved { resource }) => MoveEnd::Moved {
+                MoveEnd::Moved {
                     old_resource: core::mem::replace(&mut root.resource, resource),
-                },
-                Some(EndedMove::Stayed) => MoveEnd::Stayed,
-                Some(EndedMove::Removed { meanwhile }) => MoveEnd::Removed { meanwhile },
-                None => continue,
-            };
-            ended(one, end);
+                }
+            }
+            Some(EndedMove::Removed { meanwhile }) => MoveEnd::Removed { meanwhile },
+            Some(EndedMove::Stayed) | None => MoveEnd::Stayed,
         }
     }
 
-    /// The root whose move [ended](Self::end_moves) with its removal, for the caller to destroy.
+    /// The root whose move [ended](Self::end_move) with its removal, for the caller to destroy.
     pub(crate) fn removed_by_move(&self, key: RegionKey) -> Option<RemovedRoot> {
         self.state.lock().removed_root(key.slot)
     }

@@ -8,7 +8,7 @@ use crate::device::{
     BufferInfo, BufferUsage, ExternalHandleTypes, ImageInfo, ImageTiling, NextChain, QueueFamilies,
 };
 use crate::growable_vec::GrowableVec;
-use crate::host_memory::{HostBlock, Table};
+use crate::host_memory::{GrowableTable, HostBlock};
 use crate::id::PoolId;
 use crate::memory_type::MemoryPreference;
 use crate::region::RegionContent;
@@ -170,7 +170,7 @@ impl ResourceDescriptions {
     }
 }
 
-impl Table for ResourceDescriptions {
+impl GrowableTable for ResourceDescriptions {
     fn missing(&self) -> Option<Layout> {
         self.0
             .missing_capacity(1)

@@ -14,7 +14,7 @@ use super::state::MetadataState;
 use super::{RegionMetadata, RemovedRoot};
 use crate::error::GpuError;
 use crate::growable_vec::GrowableVec;
-use crate::host_memory::{HostBlock, Table};
+use crate::host_memory::{GrowableTable, HostBlock};
 use crate::id::RegionKey;
 use crate::request::RegionOptions;
 
@@ -60,7 +60,7 @@ impl ReuseCache {
     }
 }
 
-impl Table for ReuseCache {
+impl GrowableTable for ReuseCache {
     fn missing(&self) -> Option<Layout> {
         if self.entries.capacity() >= self.max_len {
             return None;

@@ -6,7 +6,7 @@ use super::foreign::ForeignMemory;
 use super::resource_description::ResourceDescriptions;
 use super::reuse_cache::ReuseCache;
 use super::table::RecordTable;
-use crate::host_memory::{Table, Tables};
+use crate::host_memory::{GrowableTable, Tables};
 
 pub(super) struct MetadataState {
     pub(super) table: RecordTable,
@@ -56,7 +56,7 @@ impl MetadataState {
 }
 
 impl Tables for MetadataState {
-    fn visit_tables(&mut self, visit: &mut dyn FnMut(&mut dyn Table)) {
+    fn visit_tables(&mut self, visit: &mut dyn FnMut(&mut dyn GrowableTable)) {
         visit(&mut self.table);
         visit(&mut self.kinds);
         visit(&mut self.reuse_cache);
@@ -64,8 +64,6 @@ impl Tables for MetadataState {
 
     #[inline]
     fn is_filled(&self) -> bool {
-        self.table.has_free()
-            && self.kinds.missing().is_none()
-            && self.reuse_cache.missing().is_none()
+        self.table.has_free() && self.kinds.missing().is_none()
     }
 }

@@ -7,7 +7,7 @@ use core::alloc::Layout;
 use super::record::{LAST_GENERATION, RecordHeader, RegionRecord, RootRecord};
 use crate::chunked::Chunked;
 use crate::error::GpuMisuse;
-use crate::host_memory::{HostBlock, Table};
+use crate::host_memory::{GrowableTable, HostBlock};
 use crate::id::{RegionKey, RegionPlace};
 
 const CHUNK_RECORDS: usize = 64;
@@ -133,7 +133,7 @@ impl RecordTable {
     }
 }
 
-impl Table for RecordTable {
+impl GrowableTable for RecordTable {
     fn missing(&self) -> Option<Layout> {
         let can_grow = self.records.len() < MAX_RECORDS;
         (can_grow && !self.has_free()).then(|| self.records.missing())

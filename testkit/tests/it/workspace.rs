@@ -200,7 +200,6 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
             &["flags", "setters"],
             &[
                 "block_algorithm",
-                "host_block",
                 "id",
                 "map_count",
                 "prefetch",
@@ -209,7 +208,9 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
                 "sync",
                 "threads",
             ],
-            &["cache", "group", "growable_vec", "memory_type"],
+            &["cache", "group", "host_memory", "memory_type"],
+            &["growable_vec"],
+            &["chunked", "slots"],
             &["device", "range"],
             &["error", "region", "request"],
             &["pool"],

@@ -9,7 +9,6 @@ use crate::device::{
 };
 use crate::error::{GpuError, GpuMisuse};
 use crate::region::RegionContent;
-use crate::region_metadata::ResourceDescription;
 
 impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
     /// Creates a buffer like the region's buffer, bound at the new place.
@@ -20,10 +19,9 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
     /// error. After an error the call has left no buffer.
     pub fn make_buffer(&mut self, index: usize) -> Result<BufferHandle, GpuError> {
         let one = *self.get(index)?;
-        let info = self
-            .description(&one)
-            .filter(|_| one.content == RegionContent::Buffer)
-            .map(|description| description.buffer_info(one.asked))
+        let info = (one.root.description)
+            .filter(|_| one.root.content == RegionContent::Buffer)
+            .map(|description| description.buffer_info(one.root.asked))
             .ok_or(GpuMisuse::NoBuffer)?;
         let device = self.run.allocator.device();
         self.make(index, &one, || {
@@ -43,11 +41,12 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
     /// the image's requirements; the driver's error. After an error the call has left no image.
     pub fn make_image(&mut self, index: usize, info: &ImageInfo) -> Result<ImageHandle, GpuError> {
         let one = *self.get(index)?;
-        if one.content != RegionContent::Image {
+        if one.root.content != RegionContent::Image {
             return Err(GpuMisuse::NoImage.into());
         }
-        if !self
-            .description(&one)
+        if !one
+            .root
+            .description
             .is_some_and(|description| description.is_like_image(info))
         {
             return Err(GpuMisuse::WrongPlace.into());
@@ -58,12 +57,6 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
             unsafe { device.create_image(info) }.map(ResourceHandle::Image)
         })?;
         Ok(self.get(index)?.new_image().ok_or(GpuMisuse::NoImage)?)
-    }
-
-    /// The description of the region's resource, also if the region was freed during the pass.
-    fn description(&self, one: &RegionMove) -> Option<ResourceDescription> {
-        let records = &self.run.allocator.records;
-        records.description(one.region.key())
     }
 
     fn make(
@@ -81,7 +74,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
         // Equal infos have equal requirements. The first image's info is not known completely, but its requirements are.
         let is_alike = match made {
             ResourceHandle::Image(_) => {
-                ImageHandle::from_raw(one.old_resource).is_some_and(|old| {
+                ImageHandle::from_raw(one.root.resource).is_some_and(|old| {
                     let of_old = allocator.requirements(ResourceHandle::Image(old));
                     is_alike(&of_old, &needs)
                 })
@@ -89,9 +82,9 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
             ResourceHandle::Buffer(_) => true,
         };
         let fits = is_alike
-            && needs.size <= one.target_size
+            && needs.size <= one.to.size
             && one.to.offset.is_multiple_of(needs.alignment.max(1))
-            && needs.memory_type_bits >> (one.memory_type & 31) & 1 == 1
+            && needs.memory_type_bits >> (one.from.memory_type & 31) & 1 == 1
             && !needs.requires_dedicated;
         let bound = if fits {
             allocator

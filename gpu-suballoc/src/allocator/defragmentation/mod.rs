@@ -28,7 +28,6 @@ use core::fmt;
 use alloc_core::{HostAllocator, Scope, Scoped, TryVec};
 
 use self::plan::DrainedBlock;
-use self::types::SkipReason;
 use super::GpuAllocator;
 use crate::device::DeviceMemory;
 use crate::error::{GpuError, GpuMisuse};
@@ -58,8 +57,6 @@ pub struct Defragmentation<'a, D: DeviceMemory, A: HostAllocator> {
     /// Number of blocks whose regions were examined. `done`: the number of blocks, at most as many, that are finished.
     looked_at: usize,
     done: usize,
-    /// Number of regions, at the time of planning, of the blocks that are not examined yet.
-    expected_moves: usize,
     /// Regions of the block that is being examined.
     regions: MoveList<'a, RegionPlace>,
     /// Moves with a reserved place that no pass contains yet; the next move is the last element.
@@ -93,7 +90,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             blocks: TryVec::new_in(memory),
             looked_at: 0,
             done: 0,
-            expected_moves: 0,
             regions: TryVec::new_in(memory),
             ready: TryVec::new_in(memory),
             current: TryVec::new_in(memory),
@@ -117,7 +113,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             Some(pool) => run.plan_pool(pool.index)?,
             None => {
                 let wrapped = self.records.counts().wrapped;
-                run.skipped.add(SkipReason::Wrapped, wrapped);
+                run.skipped.add(|to| &mut to.wrapped, wrapped);
                 for index in (0..BlockRef::POOLS as u16).filter(|at| self.pools.has_pool(*at)) {
                     run.plan_pool(index)?;
                 }

@@ -14,9 +14,6 @@ use crate::pool::MOVE_TARGET;
 use crate::region::RegionContent;
 use crate::region_metadata::{MoveEnd, MoveEnding};
 
-/// Number of moves that begin or end during one critical section of the records' lock.
-pub(super) const BATCH: usize = 32;
-
 /// Receives the result of each move.
 type MoveSink<'s> = &'s mut dyn FnMut(&RegionMove, MoveResult);
 
@@ -36,28 +33,27 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
     pub fn next_pass(&mut self) -> Result<DefragmentationPass<'_, 'a, D, A>, GpuError> {
         // Ends a pass that was forgotten.
         self.end_pass(None);
-        // If this fails, the list grows step by step. With a limit in bytes the number of moves is small and not known beforehand.
-        if self.options.max_bytes == u64::MAX {
-            let moves = self.expected_moves.min(self.options.max_moves);
-            let _ = self.current.try_reserve(moves);
-        }
         let mut bytes = 0u64;
         // Places are reserved only for the moves of this pass and the rest of its last block.
         while self.current.as_slice().len() < self.options.max_moves.max(1) {
-            let count = self.fitting_moves(bytes);
-            if count == 0 {
-                if !self.ready.as_slice().is_empty() || !self.reserve_next()? {
-                    break;
+            let is_first = self.current.as_slice().is_empty();
+            let Some(next) = self.ready.as_slice().last() else {
+                if self.reserve_next()? {
+                    continue;
                 }
-                continue;
+                break;
+            };
+            bytes = bytes.saturating_add(next.from.size);
+            if !is_first && bytes > self.options.max_bytes {
+                break;
             }
-            if let Err(error) = self.current.try_reserve(count) {
-                if self.current.as_slice().is_empty() {
+            if let Err(error) = self.current.try_reserve(1) {
+                if is_first {
                     return Err(error.into());
                 }
                 break;
             }
-            bytes = bytes.saturating_add(self.hand_out(count));
+            self.hand_out();
         }
         if self.current.as_slice().is_empty() {
             self.end_drained();
@@ -65,16 +61,15 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         Ok(DefragmentationPass { run: self })
     }
 
-    /// The number of the next ready moves, up to [`BATCH`], that the limits of the pass admit, for a pass that has `bytes` bytes already.
-    fn fitting_moves(&self, mut bytes: u64) -> usize {
-        let handed_out = self.current.as_slice().len();
-        let fits = |(count, one): &(usize, &RegionMove)| {
-            bytes = bytes.saturating_add(one.size);
-            let moves = handed_out.saturating_add(*count);
-            moves == 0 || bytes <= self.options.max_bytes && moves < self.options.max_moves
-        };
-        let next = self.ready.as_slice().iter().rev().take(BATCH);
-        next.enumerate().take_while(fits).count()
+    /// Adds the next ready move to the pass, whose list has capacity for it; not if its region was freed, mapped or cropped meanwhile.
+    fn hand_out(&mut self) {
+        let Some(one) = self.ready.pop() else { return };
+        if self.allocator.records.begin_move(one.region.key()) {
+            let pushed = self.current.try_push(one);
+            debug_assert!(pushed.is_ok(), "reserved");
+        } else {
+            self.free_target(one.to.at);
+        }
     }
 
     /// Reserves places for the regions of the next block. Returns false if no block is left.
@@ -91,39 +86,13 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         Ok(true)
     }
 
-    /// Adds the next `count` ready moves to the pass, whose list has capacity for them. Skips moves of regions that were freed, mapped or
-    /// cropped meanwhile. Returns the bytes of the added moves.
-    fn hand_out(&mut self, count: usize) -> u64 {
-        let first = self.ready.as_slice().len().saturating_sub(count);
-        let moves = (self.ready.as_mut_slice().get_mut(first..)).unwrap_or(&mut []);
-        self.allocator.records.begin_moves(
-            moves,
-            |one| one.region.key(),
-            |one| one.is_begun = true,
-        );
-        let mut bytes = 0u64;
-        for _ in 0..count {
-            let Some(one) = self.ready.pop() else { break };
-            if one.is_begun {
-                bytes = bytes.saturating_add(one.size);
-                let pushed = self.current.try_push(one);
-                debug_assert!(pushed.is_ok(), "reserved");
-            } else {
-                self.free_target(&one);
-            }
-        }
-        bytes
-    }
-
     /// Carries out the outcomes of the pass's moves, the last move first. Without `visit`, all moves are ignored.
     pub(super) fn end_pass(&mut self, mut visit: Option<MoveSink<'_>>) {
         let mut any = false;
-        loop {
-            self.decide_last(visit.is_some());
-            // Removed first, so that a callback never sees the move that is being ended.
-            let Some(one) = self.current.pop() else { break };
+        // Removed first, so that a callback never sees the move that is being ended.
+        while let Some(one) = self.current.pop() {
             any = true;
-            let result = self.end_move(&one);
+            let result = self.end_move(&one, visit.is_some());
             if let Some(visit) = &mut visit {
                 visit(&one, result);
             }
@@ -137,61 +106,13 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         }
     }
 
-    /// Decides the results of the last moves, if they are undecided. Calls no callback.
-    fn decide_last(&mut self, is_seen: bool) {
-        let Some(&RegionMove {
-            place, ended: None, ..
-        }) = self.current.as_slice().last()
-        else {
-            return;
-        };
-        let (allocator, pool) = (self.allocator, place.pool());
-        let is_next = |one: &&RegionMove| one.ended.is_none() && one.place.pool() == pool;
-        let moves = self.current.as_mut_slice();
-        let count = moves.iter().rev().take(BATCH).take_while(is_next).count();
-        let moves = (moves.get_mut(moves.len() - count..)).unwrap_or(&mut []);
-        let mut lock = allocator.pools.move_lock(pool);
-        allocator.records.end_moves(
-            moves,
-            |one| (one.region.key(), one.ending(is_seen)),
-            |one| {
-                allocator.note_moved();
-                let is_bound = one.content != RegionContent::Bare;
-                lock.move_region(one.place, one.target, is_bound)
-                    .then_some(one.target)
-            },
-            |one, end| {
-                one.ended = Some(match end {
-                    MoveEnd::Moved { old_resource } => {
-                        one.is_released = one.content == RegionContent::Bare;
-                        // The place that it has left, reserved now.
-                        one.target = RegionPlace {
-                            slot: MOVE_TARGET,
-                            ..one.place
-                        };
-                        one.old_resource = old_resource;
-                        MoveResult::Moved
-                    }
-                    MoveEnd::Stayed => MoveResult::Stayed,
-                    MoveEnd::Removed { meanwhile: true } => MoveResult::Freed,
-                    MoveEnd::Removed { meanwhile: false } => MoveResult::Destroyed,
-                });
-            },
-        );
-        debug_assert!(
-            moves.iter().all(|one| one.ended.is_some()),
-            "their moves were begun"
-        );
-        lock.release(allocator.device_and_host());
-    }
-
     /// Finishes the blocks that have no ready move left.
     pub(super) fn end_drained(&mut self) {
         let end = self
             .ready
             .as_slice()
             .last()
-            .map_or(self.looked_at, |next| next.order as usize);
+            .map_or(self.looked_at, |next| next.order);
         while self.done < end {
             if let Some(&block) = self.blocks.as_slice().get(self.done) {
                 let allocator = self.allocator;
@@ -209,46 +130,54 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         }
     }
 
-    /// Frees the remains of a decided move: one resource, the region if it was removed, and one place.
-    fn end_move(&mut self, one: &RegionMove) -> MoveResult {
+    /// Ends a move in one step, then frees what is left of it: one resource, the region if it was removed, and one place.
+    fn end_move(&mut self, one: &RegionMove, is_seen: bool) -> MoveResult {
         let allocator = self.allocator;
-        let result = one.ended.unwrap_or(MoveResult::Stayed);
-        match result {
-            MoveResult::Moved => {
-                allocator.destroy_resource(one.content, one.old_resource);
+        let (key, content) = (one.region.key(), one.root.content);
+        let (from, to) = (one.from.at, one.to.at);
+        let end = (allocator.records).end_move(key, one.ending(is_seen), to, || {
+            allocator.note_moved();
+            allocator.pools.move_region(from, to)
+        });
+        match end {
+            MoveEnd::Moved { old_resource } => {
+                allocator.destroy_resource(content, old_resource);
                 self.totals.moves = self.totals.moves.saturating_add(1);
-                self.totals.moved_bytes = self.totals.moved_bytes.saturating_add(one.size);
+                self.totals.moved_bytes = self.totals.moved_bytes.saturating_add(one.from.size);
+                // The place that it has left is reserved now.
+                self.free_target(RegionPlace {
+                    slot: MOVE_TARGET,
+                    ..from
+                });
+                return MoveResult::Moved;
             }
-            MoveResult::Stayed => allocator.destroy_resource(one.content, one.new_resource),
-            MoveResult::Freed | MoveResult::Destroyed => {
-                allocator.destroy_resource(one.content, one.new_resource);
-                let removed = (allocator.records).removed_by_move(one.region.key());
-                if let Some(root) = removed {
+            MoveEnd::Stayed => allocator.destroy_resource(content, one.new_resource),
+            MoveEnd::Removed { .. } => {
+                allocator.destroy_resource(content, one.new_resource);
+                if let Some(root) = allocator.records.removed_by_move(key) {
                     allocator.destroy_removed_root(root);
                 }
             }
         }
-        if !one.is_released {
-            self.free_target(one);
+        self.free_target(to);
+        match end {
+            MoveEnd::Removed { meanwhile: true } => MoveResult::Freed,
+            MoveEnd::Removed { meanwhile: false } => MoveResult::Destroyed,
+            _ => MoveResult::Stayed,
         }
-        result
     }
 }
 
 impl RegionMove {
     /// The end that the outcome requests; [`MoveEnding::Keep`] if `is_seen` is false.
-    const fn ending(&self, is_seen: bool) -> MoveEnding {
+    fn ending(&self, is_seen: bool) -> MoveEnding {
+        // Without a second resource the region would lose its resource.
+        let has_new = self.root.content == RegionContent::Bare || self.new_resource != 0;
         match self.outcome {
             MoveOutcome::Destroyed if is_seen => MoveEnding::Destroy,
-            // Without a second resource the region would lose its resource.
-            MoveOutcome::Copied
-                if is_seen
-                    && (matches!(self.content, RegionContent::Bare) || self.new_resource != 0) =>
-            {
-                MoveEnding::Commit {
-                    resource: self.new_resource,
-                }
-            }
+            MoveOutcome::Copied if is_seen && has_new => MoveEnding::Commit {
+                resource: self.new_resource,
+            },
             _ => MoveEnding::Keep,
         }
     }

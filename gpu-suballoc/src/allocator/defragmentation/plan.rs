@@ -6,16 +6,18 @@
 use alloc_core::HostAllocator;
 
 use super::types::SkipReason;
-use super::{Defragmentation, MoveOutcome, MovePlace, RegionMove};
+use super::{Defragmentation, MoveList, MoveOutcome, RegionMove};
 use crate::device::{BufferUsage, DeviceMemory};
 use crate::error::GpuError;
 use crate::id::{RegionId, RegionPlace};
-use crate::pool::{BlockSum, plan_drain};
+use crate::pool::plan_drain;
 use crate::region::RegionContent;
 use crate::region_metadata::{MovingRoot, ResourceDescription};
 
 /// Usage bits that are the same for buffers and images.
 const TRANSFER: u32 = BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw();
+
+const BUSY: SkipReason = |to| &mut to.busy;
 
 /// A block to drain.
 #[derive(Clone, Copy, Debug)]
@@ -45,42 +47,29 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
     pub(super) fn plan_pool(&mut self, index: u16) -> Result<(), GpuError> {
         let allocator = self.allocator;
         let fixed = allocator.pools.unmovable_regions(index);
-        for (reason, regions) in [
-            (SkipReason::Dedicated, fixed.dedicated),
-            (SkipReason::Pinned, fixed.pinned),
-            (SkipReason::Linear, fixed.linear),
-            (SkipReason::Margin, fixed.margin),
-        ] {
-            self.skipped.add(reason, regions);
-        }
+        self.skipped.add(|to| &mut to.dedicated, fixed.dedicated);
+        self.skipped.add(|to| &mut to.pinned, fixed.pinned);
+        self.skipped.add(|to| &mut to.linear, fixed.linear);
+        self.skipped.add(|to| &mut to.margin, fixed.margin);
         let word = self.begun.get(usize::from(index) / 64);
         if word.is_none_or(|word| word >> (index % 64) & 1 == 0) {
             return Ok(());
         }
         let mut sums = alloc_core::TryVec::new_in(*self.blocks.allocator());
-        let max_blocks = loop {
-            let (count, spare) = allocator.pools.block_counts(index);
-            sums.clear();
-            sums.try_reserve_exact(count)?;
-            let mut fits = true;
-            allocator.pools.each_block_sum(index, &mut |sum: BlockSum| {
-                fits =
-                    fits && sums.as_slice().len() < sums.capacity() && sums.try_push(sum).is_ok();
-            });
-            if fits {
-                break spare;
-            }
-        };
-        for _ in sums.as_slice().iter().filter(|sum| sum.is_pinned) {
-            self.skipped.count(SkipReason::Mapped);
-        }
+        let (blocks, max_blocks) = allocator.pools.block_counts(index);
+        sums.try_reserve_exact(blocks)?;
+        collect(&mut sums, |push| {
+            allocator.pools.each_block_sum(index, push)
+        })?;
+        let mapped = sums.as_slice().iter().filter(|sum| sum.is_pinned).count();
+        self.skipped.add(|to| &mut to.mapped, mapped as u64);
         // A block with an unmovable region cannot be drained. Excludes it and plans again.
         loop {
             plan_drain(sums.as_mut_slice(), max_blocks);
             let mut is_final = true;
             for sum in sums.as_mut_slice().iter_mut().filter(|sum| sum.is_drained) {
                 if let Some(reason) = self.find_obstacle(index, sum.block)? {
-                    self.skipped.count(reason);
+                    self.skipped.add(reason, 1);
                     sum.is_pinned = true;
                     is_final = false;
                 }
@@ -97,11 +86,9 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
                 pool: index,
                 block: sum.block,
             };
-            if let Some(regions) =
-                (allocator.pools).begin_drain(allocator.device_and_host(), index, sum.block)
+            if (allocator.pools).begin_drain(allocator.device_and_host(), index, sum.block)
                 && self.blocks.try_push(block).is_ok()
             {
-                self.expected_moves = self.expected_moves.saturating_add(regions);
                 self.totals.planned_blocks = self.totals.planned_blocks.saturating_add(1);
                 self.totals.planned_bytes = self.totals.planned_bytes.saturating_add(sum.size);
             }
@@ -111,8 +98,8 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
 
     /// The reason why the block cannot be drained: that of its first unmovable region.
     fn find_obstacle(&mut self, index: u16, block: u32) -> Result<Option<SkipReason>, GpuError> {
-        if !self.collect(index, block)? {
-            return Ok(Some(SkipReason::Mapped));
+        if !self.collect_regions(index, block)? {
+            return Ok(Some(|to| &mut to.mapped));
         }
         let regions = self.regions.as_slice().iter();
         Ok(regions
@@ -121,41 +108,28 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
     }
 
     /// Collects the block's regions in `self.regions`. Returns false if the block is mapped.
-    fn collect(&mut self, index: u16, block: u32) -> Result<bool, GpuError> {
-        loop {
-            let (regions, mut count) = (&mut self.regions, 0usize);
-            regions.clear();
-            let is_movable =
-                (self.allocator.pools).each_block_region(index, block, &mut |region| {
-                    count = count.saturating_add(1);
-                    if count <= regions.capacity() {
-                        let pushed = regions.try_push(region);
-                        debug_assert!(pushed.is_ok(), "there is room");
-                    }
-                });
-            if count <= regions.capacity() {
-                return Ok(is_movable);
-            }
-            regions.clear();
-            regions.try_reserve(count)?;
-        }
+    fn collect_regions(&mut self, index: u16, block: u32) -> Result<bool, GpuError> {
+        let pools = &self.allocator.pools;
+        collect(&mut self.regions, |push| {
+            pools.each_block_region(index, block, push)
+        })
     }
 
     /// Checks that a region may move.
     fn movable(&self, at: RegionPlace) -> Result<MovingRoot, SkipReason> {
         let allocator = self.allocator;
-        let (root, maps) = allocator.records.movable(at).ok_or(SkipReason::Busy)?;
+        let (root, maps) = allocator.records.movable(at).ok_or(BUSY)?;
         if maps > 0 {
-            return Err(SkipReason::Mapped);
+            return Err(|to| &mut to.mapped);
         }
         if root.content != RegionContent::Bare {
             check_resource(root.content, root.description.as_ref())?;
         } else if !self.options.moves_bare {
-            return Err(SkipReason::Bare);
+            return Err(|to| &mut to.bare);
         }
         let id = RegionId::new(allocator.tag, root.key);
         match self.options.may_move {
-            Some(may_move) if !may_move(id, root.tag) => Err(SkipReason::Filter),
+            Some(may_move) if !may_move(id, root.tag) => Err(|to| &mut to.filter),
             _ => Ok(root),
         }
     }
@@ -163,13 +137,13 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
     /// Reserves places for all regions of the block, or for none of them.
     pub(super) fn reserve_block(&mut self, order: usize, of: DrainedBlock) -> Result<(), GpuError> {
         let first = self.ready.as_slice().len();
-        // Cancels them also if the filter unwinds.
-        let mut block = ReservedBlock { run: self, first };
-        let reserved = block.run.reserve_regions(order, of);
-        if matches!(reserved, Ok(true)) {
-            block.first = usize::MAX;
+        let reserved = self.reserve_regions(order, of);
+        // If the filter unwinds, those before it may move, and the others stay.
+        if !matches!(reserved, Ok(true)) {
+            while self.ready.as_slice().len() > first {
+                self.cancel_last();
+            }
         }
-        drop(block);
         reserved.map(|_| ())
     }
 
@@ -177,12 +151,11 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         if !self.allocator.pools.is_draining(of.pool, of.block) {
             return Ok(false);
         }
-        if !self.collect(of.pool, of.block)? {
-            self.skipped.count(SkipReason::Mapped);
+        if !self.collect_regions(of.pool, of.block)? {
+            self.skipped.add(|to| &mut to.mapped, 1);
             return Ok(false);
         }
         let count = self.regions.as_slice().len();
-        self.expected_moves = self.expected_moves.saturating_sub(count);
         self.ready.try_reserve(count)?;
         for at in 0..count {
             let Some(&region) = self.regions.as_slice().get(at) else {
@@ -191,19 +164,19 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             let root = match self.movable(region) {
                 Ok(root) => root,
                 Err(reason) => {
-                    self.skipped.count(reason);
+                    self.skipped.add(reason, 1);
                     return Ok(false);
                 }
             };
             match self.reserve_region(order, region, root) {
                 Ok(Some(reserved)) => {
                     if let Err(rejected) = self.ready.try_push(reserved) {
-                        self.free_target(&rejected.value);
+                        self.free_target(rejected.value.to.at);
                         return Err(rejected.error.into());
                     }
                 }
                 Ok(None) => {
-                    self.skipped.count(SkipReason::NoRoom);
+                    self.skipped.add(|to| &mut to.no_room, 1);
                     return Ok(false);
                 }
                 // The region was freed meanwhile, so it is no obstacle.
@@ -222,64 +195,54 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         root: MovingRoot,
     ) -> Result<Option<RegionMove>, GpuError> {
         let allocator = self.allocator;
-        let (found, target) = allocator
+        let (from, target) = allocator
             .pools
             .prepare_move(allocator.device_and_host(), place)?;
-        Ok(target.map(|target| RegionMove {
+        Ok(target.map(|to| RegionMove {
             region: RegionId::new(allocator.tag, root.key),
-            tag: root.tag,
-            size: found.size,
-            from: MovePlace {
-                memory: found.memory,
-                offset: found.offset,
-            },
-            to: MovePlace {
-                memory: target.memory,
-                offset: target.offset,
-            },
-            memory_type: found.memory_type,
-            content: root.content,
-            old_resource: root.resource,
+            root,
+            from,
+            to,
             new_resource: 0,
-            asked: root.asked,
-            place,
-            target: target.at,
-            target_size: target.size,
             outcome: MoveOutcome::Ignored,
-            is_begun: false,
-            ended: None,
-            is_released: false,
-            order: order as u32,
+            order,
         }))
     }
 
     /// Removes the last ready move, and frees its reserved place.
     pub(super) fn cancel_last(&mut self) {
         if let Some(waiting) = self.ready.pop() {
-            self.free_target(&waiting);
+            self.free_target(waiting.to.at);
         }
     }
 
-    /// Frees the reserved place of a move, or after the exchange the former place of the region.
-    pub(super) fn free_target(&self, of: &RegionMove) {
+    /// Frees the reserved place of a move, or after it the former place of the region.
+    pub(super) fn free_target(&self, target: RegionPlace) {
         let allocator = self.allocator;
-        allocator
-            .pools
-            .free_target(allocator.device_and_host(), of.target);
+        (allocator.pools).free_target(allocator.device_and_host(), target);
     }
 }
 
-/// The ready moves of a block from `first` on, cancelled when it is dropped.
-struct ReservedBlock<'r, 'a, D: DeviceMemory, A: HostAllocator> {
-    run: &'r mut Defragmentation<'a, D, A>,
-    first: usize,
-}
-
-impl<D: DeviceMemory, A: HostAllocator> Drop for ReservedBlock<'_, '_, D, A> {
-    fn drop(&mut self) {
-        while self.run.ready.as_slice().len() > self.first {
-            self.run.cancel_last();
+/// Fills `list` with what `visit` pushes, which runs under a lock: memory is allocated between its runs.
+fn collect<T, R>(
+    list: &mut MoveList<'_, T>,
+    visit: impl Fn(&mut dyn FnMut(T)) -> R,
+) -> Result<R, GpuError> {
+    loop {
+        let mut count = 0usize;
+        list.clear();
+        let result = visit(&mut |item| {
+            count = count.saturating_add(1);
+            if count <= list.capacity() {
+                let pushed = list.try_push(item);
+                debug_assert!(pushed.is_ok(), "there is room");
+            }
+        });
+        if count <= list.capacity() {
+            return Ok(result);
         }
+        list.clear();
+        list.try_reserve(count)?;
     }
 }
 
@@ -289,16 +252,16 @@ fn check_resource(
     content: RegionContent,
     description: Option<&ResourceDescription>,
 ) -> Result<(), SkipReason> {
-    let description = description.ok_or(SkipReason::Busy)?;
+    let description = description.ok_or(BUSY)?;
     if description.leaves_device() {
-        return Err(SkipReason::External);
+        return Err(|to| &mut to.external);
     }
     if description.usage & TRANSFER != TRANSFER {
-        return Err(SkipReason::NoTransfer);
+        return Err(|to| &mut to.no_transfer);
     }
     let address = BufferUsage::SHADER_DEVICE_ADDRESS.as_raw();
     if content == RegionContent::Buffer && description.usage & address != 0 {
-        return Err(SkipReason::DeviceAddress);
+        return Err(|to| &mut to.device_address);
     }
     Ok(())
 }

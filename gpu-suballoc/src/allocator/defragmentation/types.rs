@@ -5,8 +5,10 @@
 use core::fmt;
 
 use crate::device::{BufferHandle, ImageHandle, MemoryHandle};
-use crate::id::{PoolId, RegionId, RegionPlace};
+use crate::id::{PoolId, RegionId};
+use crate::pool::Suballocation;
 use crate::region::RegionContent;
+use crate::region_metadata::MovingRoot;
 
 /// Selects the regions that may move, and limits each pass: [`GpuAllocator::defragment`](crate::GpuAllocator::defragment).
 #[derive(Clone, Copy)]
@@ -129,30 +131,16 @@ pub enum MoveResult {
 #[derive(Clone, Copy, Debug)]
 pub struct RegionMove {
     pub(super) region: RegionId,
-    pub(super) tag: u64,
-    pub(super) size: u64,
-    pub(super) from: MovePlace,
-    pub(super) to: MovePlace,
-    pub(super) memory_type: u32,
-    pub(super) content: RegionContent,
-    pub(super) old_resource: u64,
+    /// The region before the move.
+    pub(super) root: MovingRoot,
+    /// Where it lies before the move, and the reserved place.
+    pub(super) from: Suballocation,
+    pub(super) to: Suballocation,
     /// 0 until it is created.
     pub(super) new_resource: u64,
-    pub(super) asked: u64,
-    /// Where it lies before the move.
-    pub(super) place: RegionPlace,
-    /// The reserved place; after the move the one that the region has left.
-    pub(super) target: RegionPlace,
-    pub(super) target_size: u64,
     pub(super) outcome: MoveOutcome,
-    /// The record notes uses of the region from now on.
-    pub(super) is_begun: bool,
-    /// The decided result, until the pass reports it.
-    pub(super) ended: Option<MoveResult>,
-    /// The old place was freed already.
-    pub(super) is_released: bool,
     /// The index of its block in the order of draining.
-    pub(super) order: u32,
+    pub(super) order: usize,
 }
 
 impl RegionMove {
@@ -165,65 +153,74 @@ impl RegionMove {
     /// The tag that the user set for the region.
     #[must_use]
     pub const fn tag(&self) -> u64 {
-        self.tag
+        self.root.tag
     }
 
     /// Bytes to copy: the buffer's size, or the whole region if it has no buffer.
     #[must_use]
     pub const fn size(&self) -> u64 {
-        if matches!(self.content, RegionContent::Buffer) {
-            self.asked
+        if matches!(self.root.content, RegionContent::Buffer) {
+            self.root.asked
         } else {
-            self.size
+            self.from.size
         }
     }
 
     /// The place of the region before the move.
     #[must_use]
     pub const fn from(&self) -> MovePlace {
-        self.from
+        place(&self.from)
     }
 
     /// The reserved place: of the same memory type, and aligned for the region.
     #[must_use]
     pub const fn to(&self) -> MovePlace {
-        self.to
+        place(&self.to)
     }
 
     /// The buffer that is bound to the region.
     #[must_use]
     pub const fn old_buffer(&self) -> Option<BufferHandle> {
-        match self.content {
-            RegionContent::Buffer => BufferHandle::from_raw(self.old_resource),
-            RegionContent::Bare | RegionContent::Image => None,
-        }
+        self.buffer(self.root.resource)
     }
 
     /// The image that is bound to the region.
     #[must_use]
     pub const fn old_image(&self) -> Option<ImageHandle> {
-        match self.content {
-            RegionContent::Image => ImageHandle::from_raw(self.old_resource),
-            RegionContent::Bare | RegionContent::Buffer => None,
-        }
+        self.image(self.root.resource)
     }
 
     /// The buffer that [`make_buffer`](crate::allocator::DefragmentationPass::make_buffer) created.
     #[must_use]
     pub const fn new_buffer(&self) -> Option<BufferHandle> {
-        match self.content {
-            RegionContent::Buffer => BufferHandle::from_raw(self.new_resource),
-            RegionContent::Bare | RegionContent::Image => None,
-        }
+        self.buffer(self.new_resource)
     }
 
     /// The image that [`make_image`](crate::allocator::DefragmentationPass::make_image) created.
     #[must_use]
     pub const fn new_image(&self) -> Option<ImageHandle> {
-        match self.content {
-            RegionContent::Image => ImageHandle::from_raw(self.new_resource),
+        self.image(self.new_resource)
+    }
+
+    const fn buffer(&self, raw: u64) -> Option<BufferHandle> {
+        match self.root.content {
+            RegionContent::Buffer => BufferHandle::from_raw(raw),
+            RegionContent::Bare | RegionContent::Image => None,
+        }
+    }
+
+    const fn image(&self, raw: u64) -> Option<ImageHandle> {
+        match self.root.content {
+            RegionContent::Image => ImageHandle::from_raw(raw),
             RegionContent::Bare | RegionContent::Buffer => None,
         }
+    }
+}
+
+const fn place(of: &Suballocation) -> MovePlace {
+    MovePlace {
+        memory: of.memory,
+        offset: of.offset,
     }
 }
 
@@ -259,46 +256,13 @@ pub struct SkippedRegions {
     pub margin: u32,
 }
 
-/// Why a region does not move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SkipReason {
-    Mapped,
-    Bare,
-    NoTransfer,
-    DeviceAddress,
-    External,
-    Filter,
-    Busy,
-    NoRoom,
-    Dedicated,
-    Wrapped,
-    Pinned,
-    Linear,
-    Margin,
-}
+/// Why a region does not move: its number among the skipped ones.
+pub(super) type SkipReason = fn(&mut SkippedRegions) -> &mut u32;
 
 impl SkippedRegions {
-    pub(super) fn count(&mut self, reason: SkipReason) {
-        self.add(reason, 1);
-    }
-
     pub(super) fn add(&mut self, reason: SkipReason, regions: u64) {
-        let place = match reason {
-            SkipReason::Mapped => &mut self.mapped,
-            SkipReason::Bare => &mut self.bare,
-            SkipReason::NoTransfer => &mut self.no_transfer,
-            SkipReason::DeviceAddress => &mut self.device_address,
-            SkipReason::External => &mut self.external,
-            SkipReason::Filter => &mut self.filter,
-            SkipReason::Busy => &mut self.busy,
-            SkipReason::NoRoom => &mut self.no_room,
-            SkipReason::Dedicated => &mut self.dedicated,
-            SkipReason::Wrapped => &mut self.wrapped,
-            SkipReason::Pinned => &mut self.pinned,
-            SkipReason::Linear => &mut self.linear,
-            SkipReason::Margin => &mut self.margin,
-        };
-        *place = place.saturating_add(u32::try_from(regions).unwrap_or(u32::MAX));
+        let number = reason(self);
+        *number = number.saturating_add(u32::try_from(regions).unwrap_or(u32::MAX));
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a call costs does not follow what lives. The benches `gpu_region` and `gpu_range` measure the slowest calls, and compare with VMA.
 
+use gpu_suballoc::pool::MemoryOptions;
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{AllocatorOptions, ResourceRequirements};
 
 use super::{any, scene};
@@ -39,5 +41,67 @@ fn a_region_costs_80_bytes_of_host_memory() {
         let each = (scene.gpu.host_bytes() - before) as f64 / f64::from(1 << 16);
         assert!((79.0..=82.0).contains(&each), "{each}");
         live.into_iter().for_each(|region| scene.free(region));
+    });
+}
+
+/// A slot that is reserved for a memory object is free again when the object is refused.
+#[test]
+fn refused_blocks_leave_no_slots_behind() {
+    let memory = MemoryOptions {
+        first_block: Some(1 << 20),
+        max_bytes: 2 << 20,
+        ..MemoryOptions::default()
+    };
+    let options = AllocatorOptions {
+        memory,
+        ..AllocatorOptions::default()
+    };
+    scene(MockProfile::Nvidia, options, |scene| {
+        let needs = |bytes| ResourceRequirements::new(bytes, 256);
+        let region = scene.gpu.allocate(&needs(256), &any()).expect("room");
+        let mut after = Vec::new();
+        for _ in 0..100 {
+            for policy in [DedicatedPolicy::Never, DedicatedPolicy::Required] {
+                let refused = scene
+                    .gpu
+                    .allocate(&needs(3 << 20), &any().dedicated(policy));
+                assert!(refused.is_err());
+            }
+            after.push(scene.gpu.host_bytes());
+        }
+        assert_eq!(after.first(), after.last(), "host memory grows");
+        scene.free(region);
+    });
+}
+
+/// A pool that had many regions and has none keeps no nodes for them, and loses none of its blocks.
+#[test]
+fn a_pool_without_regions_frees_the_memory_of_its_nodes() {
+    scene(MockProfile::Nvidia, AllocatorOptions::default(), |scene| {
+        let needs = ResourceRequirements::new(256, 256);
+        let some = |count| -> Vec<_> {
+            (0..count)
+                .map(|_| scene.gpu.allocate(&needs, &any()).expect("room"))
+                .collect()
+        };
+        let few = || {
+            some(100).into_iter().for_each(|region| scene.free(region));
+            scene.gpu.host_bytes()
+        };
+        // Slots stay.
+        some(4000).into_iter().for_each(|region| scene.free(region));
+        let before = few();
+        for _ in 0..3 {
+            let mut many = some(2000);
+            assert!(scene.gpu.host_bytes() > before + 1800 * 32);
+            let last = many.pop().expect("there are many");
+            many.into_iter().for_each(|region| scene.free(region));
+            assert!(scene.gpu.info(last.id()).is_ok());
+            let blocks = scene.gpu.stats().total.blocks;
+            scene.free(last);
+            assert!(scene.gpu.host_bytes() < before);
+            assert_eq!(scene.gpu.stats().total.blocks, blocks);
+            assert_eq!(few(), before);
+        }
     });
 }
