@@ -8,11 +8,7 @@ use super::bench::{Broken, Contexts, Counts, get, key};
 
 #[test]
 fn h59_h60_any_number_of_64_bits_is_a_key() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
+    cache_scene!(contexts, counts, cache, owner);
     for number in [0, 1, 2, u64::from(u32::MAX), 1 << 63, u64::MAX] {
         drop(get(&owner, &counts, number));
         drop(get(&owner, &counts, number));
@@ -22,11 +18,7 @@ fn h59_h60_any_number_of_64_bits_is_a_key() {
 
 #[test]
 fn h68_ten_thousand_kernels_are_all_found() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
+    cache_scene!(contexts, counts, cache, owner);
     (0..10_000).for_each(|number| drop(get(&owner, &counts, number)));
     assert!((0..10_000).all(|number| {
         cache
@@ -38,11 +30,7 @@ fn h68_ten_thousand_kernels_are_all_found() {
 
 #[test]
 fn h68_what_was_held_before_a_growth_is_let_go_after_it() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
+    cache_scene!(contexts, counts, cache, owner);
     (0..3).for_each(|number| drop(get(&owner, &counts, number)));
     let found = |number| cache.get(key(owner.device(), number)).expect("it is there");
     let [stays, goes, work] = [found(0), found(1), found(2)];
@@ -78,11 +66,7 @@ fn h68_what_was_held_before_a_growth_is_let_go_after_it() {
 
 #[test]
 fn work_keeps_its_shader_and_the_cache() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
+    cache_scene!(contexts, counts, cache, owner);
     let work = get(&owner, &counts, 5).into_work_ref();
     assert_eq!(owner.release().held, 1);
     drop(cache);

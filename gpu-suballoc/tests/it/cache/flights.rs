@@ -58,11 +58,7 @@ fn h70_sixteen_threads_compile_once() {
 
 #[test]
 fn h70_a_compile_that_fails_fails_for_all_who_waited() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
+    cache_scene!(contexts, counts, cache, owner);
     let (arrived, ran) = (Barrier::new(THREADS as usize), AtomicU64::new(0));
     thread::scope(|threads| {
         for _ in 0..THREADS {
@@ -90,11 +86,7 @@ fn h70_a_compile_that_fails_fails_for_all_who_waited() {
 
 #[test]
 fn h70_a_compile_that_panics_lets_another_one_try() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
+    cache_scene!(contexts, counts, cache, owner);
     let (arrived, ran) = (Barrier::new(THREADS as usize), AtomicU64::new(0));
     let panicked = AtomicU64::new(0);
     thread::scope(|threads| {
@@ -182,11 +174,7 @@ fn h70_a_release_in_flight_leaves_nothing_behind() {
 
 #[test]
 fn h70_others_compile_and_find_while_one_compiles() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
+    cache_scene!(contexts, counts, cache, owner);
     drop(get(&owner, &counts, 1));
     let (flying, go_on) = (Barrier::new(2), Barrier::new(2));
     thread::scope(|threads| {
@@ -214,11 +202,7 @@ fn h70_others_compile_and_find_while_one_compiles() {
 /// One compiles 1 and asks for 2, the other compiles 2 and asks for 1: the second to ask is told, and both end.
 #[test]
 fn h70_two_compiles_that_want_each_other_do_not_wait_for_ever() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
+    cache_scene!(contexts, counts, cache, owner);
     let both = Barrier::new(2);
     let refused = AtomicU64::new(0);
     thread::scope(|threads| {
@@ -356,11 +340,7 @@ fn ge12_a_thread_that_has_landed_is_waited_for_by_nobody() {
 /// The leader unwinds, the one that waited leads now, and the first asks again: it waits, for that one waits for nobody any more.
 #[test]
 fn ge12_who_leads_after_waiting_is_waited_for() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
+    cache_scene!(contexts, counts, cache, owner);
     let wanted = key(owner.device(), 1);
     let (second, answered) = (AtomicU64::new(0), AtomicU64::new(0));
     thread::scope(|threads| {

@@ -43,11 +43,7 @@ fn h73_what_was_used_least_goes_and_what_is_held_stays() {
 /// What a compiler says may be anything; the sum is kept in 64 bits, and what was compiled is kept all the same (H61).
 #[test]
 fn compiled_bytes_overflow_is_counted_up_to_what_64_bits_hold() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
+    cache_scene!(contexts, counts, cache, owner);
     let make = |number: u64, bytes: u64| {
         let compiled = owner.get_or_compile(key(owner.device(), number), || {
             counts
@@ -205,11 +201,7 @@ fn h69_owners_that_come_and_go_leave_no_memory() {
 /// A compile in flight keeps the place that it reserved, and a refused smaller table leaves the larger one.
 #[test]
 fn ge9_a_trim_during_compiles_loses_nothing() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
+    cache_scene!(contexts, counts, cache, owner);
     (0..2000).for_each(|number| drop(get(&owner, &counts, number)));
     cache.delete_where(|_, _| true);
     fn nested<'c>(

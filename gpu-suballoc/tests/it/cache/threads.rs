@@ -113,11 +113,7 @@ fn everything_at_once_balances() {
 #[test]
 fn h62_a_shader_that_comes_again_where_it_lay_is_the_new_one() {
     let rounds = if cfg!(miri) { 12 } else { 5_000 };
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
+    cache_scene!(contexts, counts, cache, owner);
     let same = key(owner.device(), 1);
     let (gone, ended) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|threads| {

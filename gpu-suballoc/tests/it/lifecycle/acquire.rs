@@ -7,8 +7,7 @@ use super::scene::{SceneHost, SceneMemory, acquire, buffer, handles, info, kerne
 
 #[test]
 fn h5_h7_h13_commands_are_loaded_once_a_context_and_every_one_must_be_there() {
-    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
-    let home = memory.home();
+    application!(memory, driver, home);
     let before = memory.bytes();
     for (level, name) in [
         (CommandSource::Loader, c"vkCreateInstance"),
@@ -47,8 +46,8 @@ fn h5_h7_h13_commands_are_loaded_once_a_context_and_every_one_must_be_there() {
 
 #[test]
 fn h8_callbacks_are_captured_when_the_context_is_acquired() {
-    let (memory, driver, host) = (SceneMemory::new(), LifecycleDriver::new(), SceneHost::new());
-    let home = memory.home();
+    let host = SceneHost::new();
+    application!(memory, driver, home);
     let mut info = info(&memory, &driver, None);
     let mut theirs = Box::new(host.callbacks());
     info.options.callbacks = Some(*theirs);

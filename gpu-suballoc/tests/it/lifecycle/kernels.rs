@@ -12,8 +12,7 @@ use super::scene::{CODE, SceneHost, SceneMemory, acquire, info, kernel, try_acqu
 
 #[test]
 fn h29_a_kernel_goes_pipelines_first_and_module_last() {
-    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
-    let home = memory.home();
+    application!(memory, driver, home);
     let context = acquire(&home, &memory, &driver);
     driver.log();
     drop(kernel(&context, 1));
@@ -45,8 +44,8 @@ fn h29_a_kernel_goes_pipelines_first_and_module_last() {
 
 #[test]
 fn h29_what_was_made_before_a_refusal_goes_in_the_same_order() {
-    let (memory, driver, host) = (SceneMemory::new(), LifecycleDriver::new(), SceneHost::new());
-    let home = memory.home();
+    let host = SceneHost::new();
+    application!(memory, driver, home);
     let context = try_acquire(&home, info(&memory, &driver, Some(&host))).unwrap();
     let before = (driver.live(), host.live());
     let steps = [
@@ -84,8 +83,7 @@ const MINE: StoreIdentity = StoreIdentity {
 
 #[test]
 fn kernels_and_the_pipeline_cache_go_through_a_file_of_this_device_alone() {
-    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
-    let home = memory.home();
+    application!(memory, driver, home);
     let (mut code, mut cache) = (
         TryVec::new_in(memory.own.handle()),
         TryVec::new_in(memory.own.handle()),

@@ -34,8 +34,8 @@ const KERNELS: u64 = if cfg!(miri) { 2 } else { 8 };
 /// somebody holds, and so no block that goes through its callbacks later.
 #[test]
 fn h16_h26_a_strict_release_and_a_hold_never_pass_one_another() {
-    let (memory, driver, host) = (SceneMemory::new(), LifecycleDriver::new(), SceneHost::new());
-    let home = memory.home();
+    let host = SceneHost::new();
+    application!(memory, driver, home);
     let stays = acquire(&home, &memory, &driver);
     let key = ShaderKey::kernel(stays.shaders().device(), 0);
     let (over, mut refused) = (AtomicBool::new(false), 0);

@@ -1,6 +1,15 @@
 //! Contexts on an application's device, rows H1 to H31, over a driver in this process that notes what it is asked.
 #![cfg(feature = "ash")]
 
+/// An application's memory, a driver, a home for contexts.
+macro_rules! application {
+    ($memory:ident, $driver:ident, $home:ident) => {
+        let $memory = super::scene::SceneMemory::new();
+        let $driver = super::fake::LifecycleDriver::new();
+        let $home = $memory.home();
+    };
+}
+
 mod acquire;
 mod dispatch;
 mod fake;

@@ -28,8 +28,7 @@ fn h10_releasing_nothing_is_no_error() {
 
 #[test]
 fn h14_h17_modules_then_buffers_then_memory_and_nothing_of_the_applications() {
-    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
-    let home = memory.home();
+    application!(memory, driver, home);
     let context = acquire(&home, &memory, &driver);
     drop(kernel(&context, 1));
     let region = buffer(&context);
@@ -68,8 +67,8 @@ fn h14_h17_modules_then_buffers_then_memory_and_nothing_of_the_applications() {
 
 #[test]
 fn h15_a_device_that_is_gone_is_not_called_any_more() {
-    let (memory, driver, host) = (SceneMemory::new(), LifecycleDriver::new(), SceneHost::new());
-    let home = memory.home();
+    let host = SceneHost::new();
+    application!(memory, driver, home);
     let contexts = [0, 1].map(|_| try_acquire(&home, info(&memory, &driver, Some(&host))).unwrap());
     let [first, second] = &contexts;
     drop(kernel(first, 1));
@@ -107,8 +106,7 @@ fn h15_a_device_that_is_gone_is_not_called_any_more() {
 
 #[test]
 fn h16_a_context_in_use_comes_back_with_what_is_in_the_way() {
-    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
-    let home = memory.home();
+    application!(memory, driver, home);
     let context = acquire(&home, &memory, &driver);
     let regions: Vec<_> = (0..40).map(|_| buffer(&context)).collect();
     let crop = context.allocator().crop(&regions[7], 0, 16, 4).unwrap();
@@ -161,8 +159,8 @@ fn h16_a_context_in_use_comes_back_with_what_is_in_the_way() {
 
 #[test]
 fn h1_h31_a_device_gets_contexts_again_and_again() {
-    let (memory, driver, host) = (SceneMemory::new(), LifecycleDriver::new(), SceneHost::new());
-    let home = memory.home();
+    let host = SceneHost::new();
+    application!(memory, driver, home);
     let cycle = || {
         let context = try_acquire(&home, info(&memory, &driver, Some(&host))).unwrap();
         (0..4).for_each(|number| drop(kernel(&context, number)));

@@ -7,8 +7,7 @@ use super::scene::{SceneHost, SceneMemory, acquire, buffer, info, kernel, try_ac
 
 #[test]
 fn h25_h26_h27_contexts_of_a_device_share_and_each_takes_its_own_along() {
-    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
-    let home = memory.home();
+    application!(memory, driver, home);
     let hosts = [SceneHost::new(), SceneHost::new()];
     let [a, b] = hosts
         .each_ref()
@@ -45,8 +44,7 @@ fn h25_h26_h27_contexts_of_a_device_share_and_each_takes_its_own_along() {
 
 #[test]
 fn h25_threads_that_ask_at_once_share_one_compile() {
-    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
-    let home = memory.home();
+    application!(memory, driver, home);
     let contexts = [
         acquire(&home, &memory, &driver),
         acquire(&home, &memory, &driver),
@@ -108,8 +106,8 @@ fn hw25_two_drivers_know_nothing_of_one_another() {
 
 #[test]
 fn hw26_a_kernel_that_outlives_its_context_goes_with_the_callbacks_it_was_made_with() {
-    let (memory, driver, host) = (SceneMemory::new(), LifecycleDriver::new(), SceneHost::new());
-    let home = memory.home();
+    let host = SceneHost::new();
+    application!(memory, driver, home);
     let context = try_acquire(&home, info(&memory, &driver, Some(&host))).unwrap();
     let held = kernel(&context, 1).into_work_ref();
     assert_eq!(context.release_forced().released.held, 1);

@@ -97,8 +97,7 @@ fn h9_hw27_every_refusal_of_the_driver_leaves_everything_as_it_was() {
 
 #[test]
 fn an_error_says_that_the_device_is_lost() {
-    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
-    let home = memory.home();
+    application!(memory, driver, home);
     let context = super::scene::acquire(&home, &memory, &driver);
     driver.fail(Some((1, vk::Result::ERROR_DEVICE_LOST)));
     let error = try_buffer(&context).unwrap_err();

@@ -8,7 +8,7 @@ use gpu_suballoc::cache::{
 };
 use testkit::{MemoryUse, Stage};
 
-use super::{GpuOperation, NONE};
+use super::{GpuOperation, NONE, operation};
 
 type Cache = ShaderCache<u64, u8>;
 type Owner = CacheOwner<u64, u8>;
@@ -69,23 +69,17 @@ const IDENTITY: StoreIdentity = StoreIdentity {
 
 pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     vec![
-        GpuOperation {
-            names: &["ShaderCache::new"],
-            how: "",
-            takes: MemoryUse::Memory,
-            body: |stage| {
-                with_root(stage, |root| {
-                    let cache =
-                        stage.attempt(|| (), || Cache::new(root.handle(), CacheLimits::NONE));
-                    assert_eq!(cache.stats().entries, 0);
-                });
-            },
-        },
-        GpuOperation {
-            names: &["ShaderCache::owner", "CacheDevice::new_unique"],
-            how: "the first",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+        operation(&["ShaderCache::new"], "", MemoryUse::Memory, |stage| {
+            with_root(stage, |root| {
+                let cache = stage.attempt(|| (), || Cache::new(root.handle(), CacheLimits::NONE));
+                assert_eq!(cache.stats().entries, 0);
+            });
+        }),
+        operation(
+            &["ShaderCache::owner", "CacheDevice::new_unique"],
+            "the first",
+            MemoryUse::Memory,
+            |stage| {
                 with_root(stage, |root| {
                     let cache =
                         Cache::new(root.handle(), CacheLimits::NONE).expect("refused nothing");
@@ -95,16 +89,16 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     assert_eq!(owner.device(), device);
                 });
             },
-        },
-        GpuOperation {
-            names: &[
+        ),
+        operation(
+            &[
                 "CacheOwner::get_or_compile",
                 "ShaderKey::kernel",
                 "CacheRef::key",
             ],
-            how: "a miss",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+            "a miss",
+            MemoryUse::Memory,
+            |stage| {
                 with_owner(stage, |cache, owner| {
                     let key = ShaderKey::kernel(owner.device(), 7);
                     let hold = stage.attempt(
@@ -114,17 +108,17 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     assert_eq!((*hold, hold.key()), (9, key));
                 });
             },
-        },
-        GpuOperation {
-            names: &[
+        ),
+        operation(
+            &[
                 "CacheOwner::restore",
                 "StoredShaders::open",
                 "StoredShaders::count",
                 "StoredShaders::iter",
             ],
-            how: "of a file of one",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+            "of a file of one",
+            MemoryUse::Memory,
+            |stage| {
                 with_owner(stage, |cache, owner| {
                     let file = written(owner.device());
                     let stored =
@@ -140,12 +134,12 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     assert_eq!((restored.restored, restored.refused), (1, 0));
                 });
             },
-        },
-        GpuOperation {
-            names: &["ShaderCache::trim"],
-            how: "with an owner whose shaders are gone",
-            takes: MemoryUse::Nothing("of an empty table nothing is kept"),
-            body: |stage| {
+        ),
+        operation(
+            &["ShaderCache::trim"],
+            "with an owner whose shaders are gone",
+            MemoryUse::Nothing("of an empty table nothing is kept"),
+            |stage| {
                 with_root(stage, |root| {
                     let cache =
                         Cache::new(root.handle(), CacheLimits::NONE).expect("refused nothing");
@@ -163,9 +157,9 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     });
                 });
             },
-        },
-        GpuOperation {
-            names: &[
+        ),
+        operation(
+            &[
                 "CacheOwner::cache",
                 "CacheOwner::device",
                 "CacheOwner::memory",
@@ -179,9 +173,9 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 "ShaderCache::set_limits",
                 "ShaderCache::stats",
             ],
-            how: "with a shader that is there",
-            takes: MemoryUse::Nothing("a hit, and an end, take no memory"),
-            body: |stage| {
+            "with a shader that is there",
+            MemoryUse::Nothing("a hit, and an end, take no memory"),
+            |stage| {
                 with_owner(stage, |cache, owner| {
                     let key = ShaderKey::kernel(owner.device(), 7);
                     drop(
@@ -207,18 +201,18 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     });
                 });
             },
-        },
-        GpuOperation {
-            names: &[
+        ),
+        operation(
+            &[
                 "ShaderCache::save",
                 "StoreWriter::new",
                 "StoreWriter::add",
                 "StoreWriter::finish",
                 "StoreSink::write",
             ],
-            how: "into an array",
-            takes: MemoryUse::Nothing("it goes where it goes, piece by piece"),
-            body: |stage| {
+            "into an array",
+            MemoryUse::Nothing("it goes where it goes, piece by piece"),
+            |stage| {
                 with_owner(stage, |cache, owner| {
                     let key = ShaderKey::kernel(owner.device(), 7);
                     drop(
@@ -239,18 +233,18 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     });
                 });
             },
-        },
-        GpuOperation {
-            names: &[
+        ),
+        operation(
+            &[
                 "ContentHash::as_raw",
                 "ContentHash::from_raw",
                 "ContentHash::of",
                 "ShaderKey::content",
                 "ShaderKey::device",
             ],
-            how: "",
-            takes: NONE,
-            body: |stage| {
+            "",
+            NONE,
+            |stage| {
                 stage.attempt_plainly(|| {
                     let device = CacheDevice::new_unique();
                     let hash = ContentHash::of(b"source");
@@ -259,7 +253,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     assert_ne!(CacheError::<u8>::Recursive, CacheError::OtherDevice);
                 });
             },
-        },
+        ),
     ]
 }
 

@@ -14,7 +14,7 @@ use gpu_suballoc::{AllocatorOptions, DeviceContexts, RegionOptions};
 use testkit::{MemoryUse, Stage};
 
 use super::facade::{Mock, mock, needs};
-use super::{GpuOperation, NONE};
+use super::{GpuOperation, NONE, operation};
 use crate::fake_vulkan::{Fake, get_instance_proc_addr, set, vulkan};
 
 type Home = DeviceContexts<u64, u8>;
@@ -107,20 +107,20 @@ fn with_ash<S: Stage>(stage: &S, run: impl FnOnce(AshContext, &ContextHandle)) {
 
 pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     let mut all: Vec<GpuOperation<S>> = vec![
-        GpuOperation {
-            names: &["DeviceContexts::new", "DeviceContexts::cache"],
-            how: "",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+        operation(
+            &["DeviceContexts::new", "DeviceContexts::cache"],
+            "",
+            MemoryUse::Memory,
+            |stage| {
                 with_root(stage, |memory| {
                     let home =
                         stage.attempt(|| (), || Home::new(memory.clone(), CacheLimits::NONE));
                     assert_eq!(home.cache().stats().entries, 0);
                 });
             },
-        },
-        GpuOperation {
-            names: &[
+        ),
+        operation(
+            &[
                 "DeviceContexts::acquire",
                 "DeviceContext::device",
                 "DeviceContext::device_state",
@@ -129,9 +129,9 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 "LossAwareDevice::device",
                 "ContextDevice::memory",
             ],
-            how: "the first",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+            "the first",
+            MemoryUse::Memory,
+            |stage| {
                 with_root(stage, |memory| {
                     let mock = mock();
                     let home =
@@ -146,17 +146,17 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     assert!(core::ptr::eq(there, *context.allocator().device().device()));
                 });
             },
-        },
-        GpuOperation {
-            names: &[
+        ),
+        operation(
+            &[
                 "DeviceContext::release",
                 "DeviceContext::allocator",
                 "DeviceContext::release_blockers",
                 "ContextOutstanding::is_any",
             ],
-            how: "refused, then done",
-            takes: MemoryUse::Nothing("what goes is given back"),
-            body: |stage| {
+            "refused, then done",
+            MemoryUse::Nothing("what goes is given back"),
+            |stage| {
                 with_context(stage, |_, context| {
                     let region = context
                         .allocator()
@@ -181,17 +181,17 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     });
                 });
             },
-        },
-        GpuOperation {
-            names: &[
+        ),
+        operation(
+            &[
                 "DeviceContext::release_forced",
                 "DeviceContext::shaders",
                 "CacheOwner::held_keys",
                 "CacheOwner::in_use",
             ],
-            how: "with a region and a held shader",
-            takes: MemoryUse::Nothing("what goes is given back"),
-            body: |stage| {
+            "with a region and a held shader",
+            MemoryUse::Nothing("what goes is given back"),
+            |stage| {
                 with_context(stage, |_, context| {
                     let region = context
                         .allocator()
@@ -213,12 +213,12 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     assert_eq!((*held, region.size()), (5, 256));
                 });
             },
-        },
-        GpuOperation {
-            names: &["DeviceContext::device_lost"],
-            how: "",
-            takes: MemoryUse::Nothing("what goes is given back"),
-            body: |stage| {
+        ),
+        operation(
+            &["DeviceContext::device_lost"],
+            "",
+            MemoryUse::Nothing("what goes is given back"),
+            |stage| {
                 with_context(stage, |home, context| {
                     stage.attempt_plainly(|| context.device_lost());
                     let state = context.device_state().clone();
@@ -226,17 +226,17 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     assert!(context.release().expect("nothing is refused").device_lost);
                 });
             },
-        },
-        GpuOperation {
-            names: &[
+        ),
+        operation(
+            &[
                 "DeviceContext::acquire_again",
                 "DeviceContext::id",
                 "DeviceContext::dispatch",
                 "DeviceContextId::as_raw",
             ],
-            how: "",
-            takes: MemoryUse::Nothing("a lock, and numbers"),
-            body: |stage| {
+            "",
+            MemoryUse::Nothing("a lock, and numbers"),
+            |stage| {
                 with_context(stage, |_, context| {
                     stage.attempt_plainly(|| {
                         assert_eq!(context.acquire_again(HANDLES), Ok(()));
@@ -247,12 +247,12 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     });
                 });
             },
-        },
-        GpuOperation {
-            names: &["ContextTable::new", "ContextTable::acquire"],
-            how: "",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+        ),
+        operation(
+            &["ContextTable::new", "ContextTable::acquire"],
+            "",
+            MemoryUse::Memory,
+            |stage| {
                 with_root(stage, |memory| {
                     let mock = mock();
                     let home =
@@ -266,18 +266,18 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     );
                 });
             },
-        },
-        GpuOperation {
-            names: &[
+        ),
+        operation(
+            &[
                 "ContextTable::with",
                 "ContextTable::dispatch",
                 "ContextTable::set_default",
                 "ContextTable::set_context_handlers",
                 "ContextTable::release",
             ],
-            how: "",
-            takes: MemoryUse::Nothing("what goes is given back"),
-            body: |stage| {
+            "",
+            MemoryUse::Nothing("what goes is given back"),
+            |stage| {
                 with_table(stage, |table, id| {
                     stage.attempt_plainly(|| {
                         assert_eq!(table.with(id, |context| context.id()), Ok(id));
@@ -300,15 +300,10 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     });
                 });
             },
-        },
-        GpuOperation {
-            names: &["DeviceContextId::from_raw"],
-            how: "",
-            takes: NONE,
-            body: |stage| {
-                stage.attempt_plainly(|| assert_eq!(DeviceContextId::from_raw(9).as_raw(), 9))
-            },
-        },
+        ),
+        operation(&["DeviceContextId::from_raw"], "", NONE, |stage| {
+            stage.attempt_plainly(|| assert_eq!(DeviceContextId::from_raw(9).as_raw(), 9))
+        }),
     ];
     all.extend(over_ash());
     all
@@ -316,11 +311,11 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
 
 fn over_ash<S: Stage>() -> [GpuOperation<S>; 4] {
     [
-        GpuOperation {
-            names: &["AshContexts::acquire_ash", "LoadedDevice::commands"],
-            how: "over a fake driver",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+        operation(
+            &["AshContexts::acquire_ash", "LoadedDevice::commands"],
+            "over a fake driver",
+            MemoryUse::Memory,
+            |stage| {
                 with_root(stage, |memory| {
                     set(Fake::NEW);
                     let home = AshContexts::new(memory.clone(), CacheLimits::NONE)
@@ -333,9 +328,9 @@ fn over_ash<S: Stage>() -> [GpuOperation<S>; 4] {
                     assert_ne!(context.device().commands().free_memory as usize, 0);
                 });
             },
-        },
-        GpuOperation {
-            names: &[
+        ),
+        operation(
+            &[
                 "AshContext::compile",
                 "CompiledKernel::pipelines",
                 "CompiledKernel::layout",
@@ -343,9 +338,9 @@ fn over_ash<S: Stage>() -> [GpuOperation<S>; 4] {
                 "CompiledKernel::module",
                 "CompiledKernel::code",
             ],
-            how: "over a fake driver",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+            "over a fake driver",
+            MemoryUse::Memory,
+            |stage| {
                 with_ash(stage, |context, _| {
                     let info = KernelInfo {
                         code: &[1],
@@ -375,24 +370,24 @@ fn over_ash<S: Stage>() -> [GpuOperation<S>; 4] {
                     );
                 });
             },
-        },
-        GpuOperation {
-            names: &["AshContext::pipeline_cache_data"],
-            how: "over a fake driver",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+        ),
+        operation(
+            &["AshContext::pipeline_cache_data"],
+            "over a fake driver",
+            MemoryUse::Memory,
+            |stage| {
                 with_ash(stage, |context, memory| {
                     let mut data = TryVec::new_in(memory.clone());
                     stage.attempt(|| (), || context.pipeline_cache_data(&mut data));
                     assert_eq!(data.len(), 64);
                 });
             },
-        },
-        GpuOperation {
-            names: &["physical_device_identity"],
-            how: "over a fake driver",
-            takes: NONE,
-            body: |stage| {
+        ),
+        operation(
+            &["physical_device_identity"],
+            "over a fake driver",
+            NONE,
+            |stage| {
                 set(Fake::NEW);
                 let (_, instance, _) = vulkan();
                 stage.attempt_plainly(|| {
@@ -413,6 +408,6 @@ fn over_ash<S: Stage>() -> [GpuOperation<S>; 4] {
                     assert_eq!((format, device_uuid), (4, [0; 16]));
                 });
             },
-        },
+        ),
     ]
 }

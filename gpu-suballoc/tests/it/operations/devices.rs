@@ -4,12 +4,12 @@ use gpu_suballoc::device::{DeviceError, HeapBudget, MappedRange, MemoryRequest};
 use gpu_suballoc::{BufferInfo, BufferUsage, DeviceMemory, ImageInfo, ImageUsage};
 use testkit::{MemoryUse, Stage};
 
-use super::GpuOperation;
 use super::facade::mock;
+use super::{GpuOperation, operation};
 
 pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
-    let mut all: Vec<GpuOperation<S>> = vec![GpuOperation {
-        names: &[
+    let mut all: Vec<GpuOperation<S>> = vec![operation(
+        &[
             "DeviceMemory::allocate",
             "DeviceMemory::bind_buffer",
             "DeviceMemory::bind_image",
@@ -28,9 +28,9 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
             "DeviceMemory::properties",
             "DeviceMemory::unmap",
         ],
-        how: "of the mock",
-        takes: MemoryUse::Nothing("a device has its own memory"),
-        body: |stage| {
+        "of the mock",
+        MemoryUse::Nothing("a device has its own memory"),
+        |stage| {
             let mock = mock();
             stage.attempt_plainly(|| everything(&mock).expect("nothing is refused"));
             assert!(
@@ -39,7 +39,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 mock.violations()
             );
         },
-    }];
+    )];
     all.extend(super::over_ash::table());
     all
 }

@@ -10,8 +10,8 @@ use gpu_suballoc::{
 use mock_device::{MockDevice, MockProfile};
 use testkit::{MemoryUse, Stage};
 
-use super::GpuOperation;
 use super::driver_heap::DriverHeap;
+use super::{GpuOperation, operation};
 
 pub(super) type Mock = MockDevice<&'static FromGlobalAlloc<DriverHeap>>;
 pub(super) type Over<'s, S> = GpuAllocator<&'s Mock, &'s <S as Stage>::Host>;
@@ -65,31 +65,33 @@ pub(super) fn end<S: Stage>(allocator: Over<'_, S>) {
     );
 }
 
+/// Runs `run` with an allocator over a device, of which everything is given back.
+pub(super) fn over<S: Stage>(stage: &S, run: impl FnOnce(&Mock, &Over<'_, S>)) {
+    let mock = mock();
+    let allocator = allocator(stage, &mock);
+    run(&mock, &allocator);
+    end::<S>(allocator);
+}
+
 pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     let mut all: Vec<GpuOperation<S>> = vec![
-        GpuOperation {
-            names: &["GpuAllocator::reserve"],
-            how: "",
-            takes: MemoryUse::Memory,
-            body: |stage| {
-                let mock = mock();
-                let allocator = allocator(stage, &mock);
+        operation(&["GpuAllocator::reserve"], "", MemoryUse::Memory, |stage| {
+            over(stage, |_, allocator| {
                 let make = || allocator.reserve(1 << 20, u32::MAX, &RegionOptions::new());
                 stage.attempt(|| seen::<S>(&allocator), make);
                 assert!(allocator.stats().total.block_bytes >= 1 << 20);
-                end::<S>(allocator);
-            },
-        },
-        GpuOperation {
-            names: &[
+            })
+        }),
+        operation(
+            &[
                 "GpuAllocator::new",
                 "GpuAllocator::close",
                 "GpuAllocator::device",
                 "GpuAllocator::host_bytes",
             ],
-            how: "",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+            "",
+            MemoryUse::Memory,
+            |stage| {
                 let mock = mock();
                 let make = || {
                     // SAFETY: what is asked here is valid.
@@ -102,12 +104,12 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 assert!(allocator.host_bytes() > 0 && allocator.device().live_counts().memory == 0);
                 end::<S>(allocator);
             },
-        },
-        GpuOperation {
-            names: &["GpuAllocator::check_corruption"],
-            how: "of one margin",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+        ),
+        operation(
+            &["GpuAllocator::check_corruption"],
+            "of one margin",
+            MemoryUse::Memory,
+            |stage| {
                 let mock = mock();
                 let mut options = AllocatorOptions::default();
                 options.memory.margin = 16;
@@ -123,9 +125,9 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 allocator.free(region).expect("nobody wrote there");
                 end::<S>(allocator);
             },
-        },
-        GpuOperation {
-            names: &[
+        ),
+        operation(
+            &[
                 "GpuAllocator::free",
                 "GpuAllocator::free_id",
                 "GpuAllocator::free_when_unused",
@@ -148,82 +150,80 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 "RegionInfo::site",
                 "RegionInfo::tag",
             ],
-            how: "of regions of each class",
-            takes: MemoryUse::Nothing("freeing takes no memory"),
-            body: |stage| {
-                let mock = mock();
-                let allocator = allocator(stage, &mock);
-                let mut regions = all_classes(&allocator).map(Some);
-                stage.attempt_plainly(|| {
-                    for region in regions.iter().flatten() {
-                        let info = allocator.info(region.id()).expect("live");
-                        assert_eq!(
-                            (info.memory, info.offset, info.size),
-                            (region.memory(), region.offset(), region.size())
-                        );
-                        assert_eq!(
-                            (region.buffer(), region.image(), region.copy_offset()),
-                            (None, None, 0)
-                        );
-                        assert_eq!(
-                            (info.ownership, info.memory_type),
-                            (region.ownership(), region.memory_type())
-                        );
-                        assert_eq!(
-                            (
-                                info.name(),
-                                info.tag(),
-                                info.site(),
-                                info.crops(),
-                                info.maps()
-                            ),
-                            ("", 0, 0, 0, 0)
-                        );
-                    }
-                    allocator.set_frame(1);
-                    let [first, second, third, ..] = &mut regions;
-                    let id = first.as_ref().expect("there").id();
-                    allocator.free(first.take().expect("there")).expect("live");
-                    assert_eq!(allocator.free_id(id).err(), Some(GpuMisuse::Stale.into()));
-                    allocator
-                        .free_id(second.take().expect("there").id())
-                        .expect("live");
-                    allocator
-                        .free_when_unused(third.take().expect("there"))
-                        .expect("live");
-                    allocator.free_batch(&mut regions).expect("live");
-                    assert!(allocator.trim(u64::MAX) > 0);
-                });
-                end::<S>(allocator);
+            "of regions of each class",
+            MemoryUse::Nothing("freeing takes no memory"),
+            |stage| {
+                over(stage, |_, allocator| {
+                    let mut regions = all_classes(&allocator).map(Some);
+                    stage.attempt_plainly(|| {
+                        for region in regions.iter().flatten() {
+                            let info = allocator.info(region.id()).expect("live");
+                            assert_eq!(
+                                (info.memory, info.offset, info.size),
+                                (region.memory(), region.offset(), region.size())
+                            );
+                            assert_eq!(
+                                (region.buffer(), region.image(), region.copy_offset()),
+                                (None, None, 0)
+                            );
+                            assert_eq!(
+                                (info.ownership, info.memory_type),
+                                (region.ownership(), region.memory_type())
+                            );
+                            assert_eq!(
+                                (
+                                    info.name(),
+                                    info.tag(),
+                                    info.site(),
+                                    info.crops(),
+                                    info.maps()
+                                ),
+                                ("", 0, 0, 0, 0)
+                            );
+                        }
+                        allocator.set_frame(1);
+                        let [first, second, third, ..] = &mut regions;
+                        let id = first.as_ref().expect("there").id();
+                        allocator.free(first.take().expect("there")).expect("live");
+                        assert_eq!(allocator.free_id(id).err(), Some(GpuMisuse::Stale.into()));
+                        allocator
+                            .free_id(second.take().expect("there").id())
+                            .expect("live");
+                        allocator
+                            .free_when_unused(third.take().expect("there"))
+                            .expect("live");
+                        allocator.free_batch(&mut regions).expect("live");
+                        assert!(allocator.trim(u64::MAX) > 0);
+                    });
+                })
             },
-        },
-        GpuOperation {
-            names: &["GpuAllocator::create_pool"],
-            how: "",
-            takes: MemoryUse::Memory,
-            body: |stage| {
-                let mock = mock();
-                let allocator = allocator(stage, &mock);
-                let options = PoolOptions {
-                    min_blocks: 1,
-                    block_size: Some(1 << 16),
-                    ..PoolOptions::new(1)
-                };
-                let pool =
-                    stage.attempt(|| seen::<S>(&allocator), || allocator.create_pool(&options));
-                let region = allocator
-                    .allocate(&needs(256), &RegionOptions::new().pool(pool))
-                    .expect("refused nothing");
-                allocator.free(region).expect("live");
-                allocator.destroy_pool(pool).expect("empty");
-                end::<S>(allocator);
+        ),
+        operation(
+            &["GpuAllocator::create_pool"],
+            "",
+            MemoryUse::Memory,
+            |stage| {
+                over(stage, |_, allocator| {
+                    let options = PoolOptions {
+                        min_blocks: 1,
+                        block_size: Some(1 << 16),
+                        ..PoolOptions::new(1)
+                    };
+                    let pool =
+                        stage.attempt(|| seen::<S>(&allocator), || allocator.create_pool(&options));
+                    let region = allocator
+                        .allocate(&needs(256), &RegionOptions::new().pool(pool))
+                        .expect("refused nothing");
+                    allocator.free(region).expect("live");
+                    allocator.destroy_pool(pool).expect("empty");
+                })
             },
-        },
-        GpuOperation {
-            names: &["GpuAllocator::destroy_pool", "GpuAllocator::abandon"],
-            how: "in use, and not; then the device is lost",
-            takes: MemoryUse::Nothing("what there is goes back"),
-            body: |stage| {
+        ),
+        operation(
+            &["GpuAllocator::destroy_pool", "GpuAllocator::abandon"],
+            "in use, and not; then the device is lost",
+            MemoryUse::Nothing("what there is goes back"),
+            |stage| {
                 let mock = mock();
                 let allocator = allocator(stage, &mock);
                 let pools = [(); 2].map(|()| {
@@ -246,7 +246,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 let _ = allocator.abandon();
                 assert_eq!(mock.all_calls(), calls, "an abandoned device is not called");
             },
-        },
+        ),
     ];
     all.extend(taking());
     all
@@ -255,103 +255,106 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
 /// Each way to take a bare region, the first of its kind.
 fn taking<S: Stage>() -> Vec<GpuOperation<S>> {
     vec![
-        GpuOperation {
-            names: &["GpuAllocator::allocate"],
-            how: "general",
-            takes: MemoryUse::Memory,
-            body: |stage| take(stage, 5000, RegionOptions::new()),
-        },
-        GpuOperation {
-            names: &["GpuAllocator::allocate"],
-            how: "transient",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+        operation(
+            &["GpuAllocator::allocate"],
+            "general",
+            MemoryUse::Memory,
+            |stage| take(stage, 5000, RegionOptions::new()),
+        ),
+        operation(
+            &["GpuAllocator::allocate"],
+            "transient",
+            MemoryUse::Memory,
+            |stage| {
                 take(
                     stage,
                     5000,
                     RegionOptions::new().lifetime(Lifetime::Transient),
                 )
             },
-        },
-        GpuOperation {
-            names: &["GpuAllocator::allocate"],
-            how: "small and long-lived",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+        ),
+        operation(
+            &["GpuAllocator::allocate"],
+            "small and long-lived",
+            MemoryUse::Memory,
+            |stage| {
                 take(
                     stage,
                     500,
                     RegionOptions::new().lifetime(Lifetime::Persistent),
                 )
             },
-        },
-        GpuOperation {
-            names: &["GpuAllocator::allocate"],
-            how: "dedicated",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+        ),
+        operation(
+            &["GpuAllocator::allocate"],
+            "dedicated",
+            MemoryUse::Memory,
+            |stage| {
                 take(
                     stage,
                     5000,
                     RegionOptions::new().dedicated(DedicatedPolicy::Required),
                 )
             },
-        },
-        GpuOperation {
-            names: &["GpuAllocator::allocate"],
-            how: "with a name",
-            takes: MemoryUse::Memory,
-            body: |stage| take(stage, 5000, RegionOptions::new().name("the name")),
-        },
-        GpuOperation {
-            names: &["GpuAllocator::allocate_at"],
-            how: "with a name",
-            takes: MemoryUse::Memory,
-            body: |stage| {
-                let mock = mock();
-                let allocator = allocator(stage, &mock);
-                let pool = PoolOptions {
-                    min_blocks: 1,
-                    ..PoolOptions::new(0)
-                };
-                let pool = allocator.create_pool(&pool).expect("refused nothing");
-                let options = RegionOptions::new().pool(pool).name("the name");
-                let place = || allocator.allocate_at(0, 8192, &needs(5000), &options);
-                let region = stage.attempt(|| seen::<S>(&allocator), place);
-                assert_eq!(region.offset(), 8192);
-                allocator.free(region).expect("live");
-                end::<S>(allocator);
+        ),
+        operation(
+            &["GpuAllocator::allocate"],
+            "with a name",
+            MemoryUse::Memory,
+            |stage| take(stage, 5000, RegionOptions::new().name("the name")),
+        ),
+        operation(
+            &["GpuAllocator::allocate_at"],
+            "with a name",
+            MemoryUse::Memory,
+            |stage| {
+                over(stage, |_, allocator| {
+                    let pool = PoolOptions {
+                        min_blocks: 1,
+                        ..PoolOptions::new(0)
+                    };
+                    let pool = allocator.create_pool(&pool).expect("refused nothing");
+                    let options = RegionOptions::new().pool(pool).name("the name");
+                    let place = || allocator.allocate_at(0, 8192, &needs(5000), &options);
+                    let region = stage.attempt(|| seen::<S>(&allocator), place);
+                    assert_eq!(region.offset(), 8192);
+                    allocator.free(region).expect("live");
+                })
             },
-        },
-        GpuOperation {
-            names: &["GpuAllocator::allocate_batch"],
-            how: "of 40",
-            takes: MemoryUse::Memory,
-            body: |stage| {
-                let mock = mock();
-                let allocator = allocator(stage, &mock);
-                let mut regions = [const { None }; 40];
-                stage.attempt(
-                    || seen::<S>(&allocator),
-                    || allocator.allocate_batch(&needs(5000), &RegionOptions::new(), &mut regions),
-                );
-                allocator.free_batch(&mut regions).expect("live");
-                end::<S>(allocator);
+        ),
+        operation(
+            &["GpuAllocator::allocate_batch"],
+            "of 40",
+            MemoryUse::Memory,
+            |stage| {
+                over(stage, |_, allocator| {
+                    let mut regions = [const { None }; 40];
+                    stage.attempt(
+                        || seen::<S>(&allocator),
+                        || {
+                            allocator.allocate_batch(
+                                &needs(5000),
+                                &RegionOptions::new(),
+                                &mut regions,
+                            )
+                        },
+                    );
+                    allocator.free_batch(&mut regions).expect("live");
+                })
             },
-        },
+        ),
     ]
 }
 
 fn take<S: Stage>(stage: &S, size: u64, options: RegionOptions<'static>) {
-    let mock = mock();
-    let allocator = allocator(stage, &mock);
-    let region = stage.attempt(
-        || seen::<S>(&allocator),
-        || allocator.allocate(&needs(size), &options),
-    );
-    assert!(region.size() >= size);
-    allocator.free(region).expect("live");
-    end::<S>(allocator);
+    over(stage, |_, allocator| {
+        let region = stage.attempt(
+            || seen::<S>(&allocator),
+            || allocator.allocate(&needs(size), &options),
+        );
+        assert!(region.size() >= size);
+        allocator.free(region).expect("live");
+    });
 }
 
 /// One region of each class, and some more.

@@ -10,7 +10,7 @@ use gpu_suballoc::group::{
 use gpu_suballoc::{DeviceGroup, RegionId};
 use testkit::{MemoryUse, Sink, Stage};
 
-use super::{GpuOperation, NONE};
+use super::{GpuOperation, NONE, operation};
 
 #[derive(Default)]
 struct Card {
@@ -62,8 +62,8 @@ fn listed<'c, S: Stage>(stage: &'c S, cards: &'c [Card; 2]) -> Listed<'c, S> {
 
 pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     vec![
-        GpuOperation {
-            names: &[
+        operation(
+            &[
                 "DeviceGroup::new",
                 "DeviceGroup::id",
                 "DeviceGroup::dissolve",
@@ -76,9 +76,9 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 "GroupDevice::refine",
                 "GroupDevice::membership_cell",
             ],
-            how: "of two",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+            "of two",
+            MemoryUse::Memory,
+            |stage| {
                 let cards = [(); 2].map(|()| Card {
                     seat: MembershipCell::new(),
                 });
@@ -97,18 +97,18 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 );
                 assert_eq!(group.dissolve().len(), 2);
             },
-        },
-        GpuOperation {
-            names: &[
+        ),
+        operation(
+            &[
                 "DeviceGroup::owner_of",
                 "GroupDevice::region_tag",
                 "DeviceGroup::devices",
                 "DeviceGroup::edge",
                 "DeviceGroup::edge_between",
             ],
-            how: "",
-            takes: MemoryUse::Nothing("all was worked out when the group was made"),
-            body: |stage| {
+            "",
+            MemoryUse::Nothing("all was worked out when the group was made"),
+            |stage| {
                 let cards = [Card::default(), Card::default()];
                 let group = DeviceGroup::new(listed(stage, &cards))
                     .map_err(|refused| refused.error)
@@ -123,18 +123,18 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     assert_eq!((owner(9), owner(8)), (Some(0), None));
                 });
             },
-        },
-        GpuOperation {
-            names: &[
+        ),
+        operation(
+            &[
                 "Edge::between",
                 "Edge::contradiction",
                 "Edge::is_peer_to_peer",
                 "Edge::to_itself",
                 "UseMode::is_direct",
             ],
-            how: "",
-            takes: NONE,
-            body: |stage| {
+            "",
+            NONE,
+            |stage| {
                 stage.attempt_plainly(|| {
                     let says = DeviceCapabilities {
                         driver: Some(1),
@@ -156,6 +156,6 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     assert!(Sink::debug(edge) > 0);
                 });
             },
-        },
+        ),
     ]
 }

@@ -27,6 +27,20 @@ pub(crate) struct GpuOperation<S: Stage> {
     pub(crate) body: fn(&S),
 }
 
+const fn operation<S: Stage>(
+    names: &'static [&'static str],
+    how: &'static str,
+    takes: MemoryUse,
+    body: fn(&S),
+) -> GpuOperation<S> {
+    GpuOperation {
+        names,
+        how,
+        takes,
+        body,
+    }
+}
+
 /// All of them.
 pub(crate) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     let parts = [

@@ -5,21 +5,21 @@ use gpu_suballoc::AshDevice;
 use gpu_suballoc::ash::{AshOptions, physical_device_capabilities};
 use testkit::{MemoryUse, Stage};
 
-use super::GpuOperation;
 use super::devices::everything;
+use super::{GpuOperation, operation};
 use crate::fake_vulkan::{Fake, set, vulkan};
 
 pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
-    vec![GpuOperation {
-        names: &[
+    vec![operation(
+        &[
             "AshDevice::new",
             "AshOptions::new",
             "AshOptions::with_callbacks",
             "physical_device_capabilities",
         ],
-        how: "over a fake driver",
-        takes: MemoryUse::Nothing("what the device says is kept in the device"),
-        body: |stage| {
+        "over a fake driver",
+        MemoryUse::Nothing("what the device says is kept in the device"),
+        |stage| {
             set(Fake::NEW);
             let (entry, instance, device) = vulkan();
             stage.attempt_plainly(|| {
@@ -48,5 +48,5 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 assert_eq!(says, gpu_suballoc::group::DeviceCapabilities::default());
             });
         },
-    }]
+    )]
 }

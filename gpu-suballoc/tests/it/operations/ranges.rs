@@ -4,7 +4,7 @@ use gpu_suballoc::virtual_block::{VirtualAllocationOptions, VirtualBlockError};
 use gpu_suballoc::{BlockAlgorithm, VirtualBlock};
 use testkit::{MemoryUse, Stage};
 
-use super::GpuOperation;
+use super::{GpuOperation, operation};
 
 const BACK: MemoryUse = MemoryUse::Nothing("what there is goes back, or is looked at");
 
@@ -14,16 +14,16 @@ fn block<S: Stage>(stage: &S) -> VirtualBlock<&S::Host> {
 
 pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     vec![
-        GpuOperation {
-            names: &[
+        operation(
+            &[
                 "VirtualBlock::new",
                 "VirtualBlock::allocate",
                 "VirtualBlock::statistics",
                 "VirtualBlock::memory_bytes",
             ],
-            how: "the first range",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+            "the first range",
+            MemoryUse::Memory,
+            |stage| {
                 let mut block = block(stage);
                 let block = std::cell::RefCell::new(&mut block);
                 let seen = || (block.borrow().statistics(), block.borrow().is_empty());
@@ -31,15 +31,15 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 assert_eq!((range.offset, range.size), (0, 1024));
                 assert!(block.borrow().memory_bytes() >= 4096);
             },
-        },
-        GpuOperation {
-            names: &[
+        ),
+        operation(
+            &[
                 "VirtualBlock::allocate_with",
                 "VirtualAllocationOptions::new",
             ],
-            how: "at the upper end, the first range",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+            "at the upper end, the first range",
+            MemoryUse::Memory,
+            |stage| {
                 let mut block = block(stage);
                 let options = VirtualAllocationOptions {
                     upper_address: true,
@@ -48,12 +48,12 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 let range = stage.attempt(|| (), || block.allocate_with(&options));
                 assert_eq!(range.offset, (1 << 20) - 256);
             },
-        },
-        GpuOperation {
-            names: &["VirtualBlock::reserve"],
-            how: "for 1000 ranges, which then take nothing",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+        ),
+        operation(
+            &["VirtualBlock::reserve"],
+            "for 1000 ranges, which then take nothing",
+            MemoryUse::Memory,
+            |stage| {
                 let mut block = block(stage);
                 stage.attempt(|| (), || block.reserve(1000));
                 let before = block.memory_bytes();
@@ -62,9 +62,9 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 }
                 assert_eq!(block.memory_bytes(), before);
             },
-        },
-        GpuOperation {
-            names: &[
+        ),
+        operation(
+            &[
                 "VirtualBlock::free",
                 "VirtualBlock::free_batch",
                 "VirtualBlock::clear",
@@ -74,9 +74,9 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 "VirtualBlock::largest_free",
                 "VirtualBlock::for_each",
             ],
-            how: "with a few hundred ranges live",
-            takes: BACK,
-            body: |stage| {
+            "with a few hundred ranges live",
+            BACK,
+            |stage| {
                 let mut block = block(stage);
                 let ranges =
                     [(); 400].map(|()| block.allocate(256, 1).expect("refused nothing").allocation);
@@ -100,12 +100,12 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     assert!(block.is_empty());
                 });
             },
-        },
-        GpuOperation {
-            names: &["VirtualBlock::allocate_at"],
-            how: "the first range",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+        ),
+        operation(
+            &["VirtualBlock::allocate_at"],
+            "the first range",
+            MemoryUse::Memory,
+            |stage| {
                 let block = VirtualBlock::new(stage.host(), 1 << 20, 256)
                     .expect("a block takes nothing yet");
                 let block = std::cell::RefCell::new(block);
@@ -116,12 +116,12 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 );
                 assert_eq!(range.offset, 4096);
             },
-        },
-        GpuOperation {
-            names: &["VirtualBlock::with_algorithm"],
-            how: "the first range of a double stack's upper end",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+        ),
+        operation(
+            &["VirtualBlock::with_algorithm"],
+            "the first range of a double stack's upper end",
+            MemoryUse::Memory,
+            |stage| {
                 let algorithm = BlockAlgorithm::DoubleStack;
                 let block = VirtualBlock::with_algorithm(stage.host(), 1 << 20, 256, algorithm)
                     .expect("a block takes nothing yet");
@@ -137,6 +137,6 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 assert_eq!(range.offset, (1 << 20) - 1024);
                 assert!(block.borrow_mut().allocate(1000, 256).is_ok());
             },
-        },
+        ),
     ]
 }

@@ -8,8 +8,8 @@ use gpu_suballoc::{
 };
 use testkit::{MemoryUse, Stage};
 
-use super::GpuOperation;
-use super::facade::{Mock, Over, allocator, end, mock, needs, seen};
+use super::facade::{Mock, Over, needs, over, seen};
+use super::{GpuOperation, operation};
 
 fn info(size: u64) -> BufferInfo {
     BufferInfo::new(
@@ -49,41 +49,40 @@ fn one<S: Stage>(
     stage: &S,
     taking: impl Fn(&Over<'_, S>) -> Result<Region, gpu_suballoc::GpuError>,
 ) {
-    let mock = mock();
-    let allocator = allocator(stage, &mock);
-    let region = stage.attempt(|| seen::<S>(&allocator), || taking(&allocator));
-    allocator.free(region).expect("live");
-    end::<S>(allocator);
+    over(stage, |_, allocator| {
+        let region = stage.attempt(|| seen::<S>(&allocator), || taking(&allocator));
+        allocator.free(region).expect("live");
+    });
 }
 
 pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     let mut all: Vec<GpuOperation<S>> = vec![
-        GpuOperation {
-            names: &["GpuAllocator::create_buffer"],
-            how: "",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+        operation(
+            &["GpuAllocator::create_buffer"],
+            "",
+            MemoryUse::Memory,
+            |stage| {
                 one(stage, |allocator| {
                     allocator.create_buffer(&info(5000), &RegionOptions::new())
                 })
             },
-        },
-        GpuOperation {
-            names: &["GpuAllocator::create_image"],
-            how: "",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+        ),
+        operation(
+            &["GpuAllocator::create_image"],
+            "",
+            MemoryUse::Memory,
+            |stage| {
                 let image = ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED);
                 one(stage, |allocator| {
                     allocator.create_image(&image, &RegionOptions::new())
                 });
             },
-        },
-        GpuOperation {
-            names: &["GpuAllocator::wrap", "WrapInfo::new"],
-            how: "",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+        ),
+        operation(
+            &["GpuAllocator::wrap", "WrapInfo::new"],
+            "",
+            MemoryUse::Memory,
+            |stage| {
                 one(stage, |allocator| {
                     allocator.wrap(
                         &WrapInfo::new(foreign(), 100)
@@ -93,60 +92,58 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                     )
                 })
             },
-        },
-        GpuOperation {
-            names: &["GpuAllocator::ensure_buffer"],
-            how: "a larger one",
-            takes: MemoryUse::Memory,
-            body: |stage| {
-                let mock = mock();
-                let allocator = allocator(stage, &mock);
-                let mut region = Some(buffer::<S>(&allocator));
-                let larger = stage.attempt(
-                    || seen::<S>(&allocator),
-                    || {
-                        let old = region.take().expect("given back when it is refused");
-                        allocator
-                            .ensure_buffer(old, &info(16 << 20), &visible())
-                            .map_err(|refused| {
-                                region = Some(refused.value);
-                                refused.error
-                            })
-                    },
-                );
-                assert!(larger.size() >= 16 << 20);
-                allocator.free(larger).expect("live");
-                end::<S>(allocator);
+        ),
+        operation(
+            &["GpuAllocator::ensure_buffer"],
+            "a larger one",
+            MemoryUse::Memory,
+            |stage| {
+                over(stage, |_, allocator| {
+                    let mut region = Some(buffer::<S>(&allocator));
+                    let larger = stage.attempt(
+                        || seen::<S>(&allocator),
+                        || {
+                            let old = region.take().expect("given back when it is refused");
+                            allocator
+                                .ensure_buffer(old, &info(16 << 20), &visible())
+                                .map_err(|refused| {
+                                    region = Some(refused.value);
+                                    refused.error
+                                })
+                        },
+                    );
+                    assert!(larger.size() >= 16 << 20);
+                    allocator.free(larger).expect("live");
+                })
             },
-        },
-        GpuOperation {
-            names: &["GpuAllocator::release", "GpuAllocator::set_reuse"],
-            how: "and the next buffer is the one kept",
-            takes: MemoryUse::Nothing("room for what is kept is made with the buffer"),
-            body: |stage| {
-                let mock = mock();
-                let allocator = allocator(stage, &mock);
-                let first = buffer::<S>(&allocator);
-                let (handle, id) = (first.buffer(), first.id());
-                stage.attempt_plainly({
-                    let mut first = Some(first);
-                    let allocator = &allocator;
-                    move || {
-                        allocator
-                            .release(first.take().expect("once"))
-                            .expect("live")
-                    }
-                });
-                let second = buffer::<S>(&allocator);
-                assert_eq!(second.buffer(), handle, "kept");
-                assert_ne!(second.id(), id, "and renamed");
-                assert_eq!(allocator.free_id(id).err(), Some(GpuMisuse::Stale.into()));
-                allocator.release(second).expect("live");
-                assert!(allocator.set_reuse(false));
-                assert_eq!(mock.live_counts().buffers, 0);
-                end::<S>(allocator);
+        ),
+        operation(
+            &["GpuAllocator::release", "GpuAllocator::set_reuse"],
+            "and the next buffer is the one kept",
+            MemoryUse::Nothing("room for what is kept is made with the buffer"),
+            |stage| {
+                over(stage, |mock, allocator| {
+                    let first = buffer::<S>(&allocator);
+                    let (handle, id) = (first.buffer(), first.id());
+                    stage.attempt_plainly({
+                        let mut first = Some(first);
+                        let allocator = &allocator;
+                        move || {
+                            allocator
+                                .release(first.take().expect("once"))
+                                .expect("live")
+                        }
+                    });
+                    let second = buffer::<S>(&allocator);
+                    assert_eq!(second.buffer(), handle, "kept");
+                    assert_ne!(second.id(), id, "and renamed");
+                    assert_eq!(allocator.free_id(id).err(), Some(GpuMisuse::Stale.into()));
+                    allocator.release(second).expect("live");
+                    assert!(allocator.set_reuse(false));
+                    assert_eq!(mock.live_counts().buffers, 0);
+                })
             },
-        },
+        ),
     ];
     all.extend(of_a_buffer());
     all
@@ -154,25 +151,24 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
 
 /// Something is taken of a buffer that is there.
 fn with_buffer<S: Stage>(stage: &S, taking: impl Fn(&Over<'_, S>, &Mock, &Region)) {
-    let mock = mock();
-    let allocator = allocator(stage, &mock);
-    let whole = buffer::<S>(&allocator);
-    taking(&allocator, &mock, &whole);
-    allocator.free(whole).expect("nothing holds it any more");
-    end::<S>(allocator);
+    over(stage, |mock, allocator| {
+        let whole = buffer::<S>(&allocator);
+        taking(&allocator, &mock, &whole);
+        allocator.free(whole).expect("nothing holds it any more");
+    });
 }
 
 fn of_a_buffer<S: Stage>() -> Vec<GpuOperation<S>> {
     vec![
-        GpuOperation {
-            names: &[
+        operation(
+            &[
                 "GpuAllocator::crop",
                 "GpuAllocator::crop_signed",
                 "GpuAllocator::crop_id",
             ],
-            how: "the first, and two more of it",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+            "the first, and two more of it",
+            MemoryUse::Memory,
+            |stage| {
                 with_buffer(stage, |allocator, _, whole| {
                     let crop = stage.attempt(
                         || seen::<S>(allocator),
@@ -186,12 +182,12 @@ fn of_a_buffer<S: Stage>() -> Vec<GpuOperation<S>> {
                     }
                 });
             },
-        },
-        GpuOperation {
-            names: &["GpuAllocator::set_name"],
-            how: "a long one",
-            takes: MemoryUse::Memory,
-            body: |stage| {
+        ),
+        operation(
+            &["GpuAllocator::set_name"],
+            "a long one",
+            MemoryUse::Memory,
+            |stage| {
                 with_buffer(stage, |allocator, _, whole| {
                     let long = "a name that does not fit into a few bytes of a record, so that it needs a block of its own";
                     let rename = || allocator.set_name(whole, &RegionOptions::new().name(long));
@@ -205,34 +201,34 @@ fn of_a_buffer<S: Stage>() -> Vec<GpuOperation<S>> {
                     );
                 });
             },
-        },
-        GpuOperation {
-            names: &[
+        ),
+        operation(
+            &[
                 "GpuAllocator::map",
                 "Mapping::as_ptr",
                 "Mapping::len",
                 "GpuAllocator::flush",
                 "GpuAllocator::invalidate",
             ],
-            how: "of a bare region",
-            takes: MemoryUse::Nothing("its slot was made with it"),
-            body: |stage| {
-                let mock = mock();
-                let allocator = allocator(stage, &mock);
-                let region = allocator
-                    .allocate(&needs(5000), &visible())
-                    .expect("refused nothing");
-                let mapping = stage.attempt(|| seen::<S>(&allocator), || allocator.map(&region));
-                assert!(!mapping.as_ptr().is_null() && mapping.len() as u64 == region.size());
-                allocator.flush(&region, 0, 100).expect("mapped");
-                allocator.invalidate(&region, 0, 100).expect("mapped");
-                drop(mapping);
-                allocator.free(region).expect("live");
-                end::<S>(allocator);
+            "of a bare region",
+            MemoryUse::Nothing("its slot was made with it"),
+            |stage| {
+                over(stage, |_, allocator| {
+                    let region = allocator
+                        .allocate(&needs(5000), &visible())
+                        .expect("refused nothing");
+                    let mapping =
+                        stage.attempt(|| seen::<S>(&allocator), || allocator.map(&region));
+                    assert!(!mapping.as_ptr().is_null() && mapping.len() as u64 == region.size());
+                    allocator.flush(&region, 0, 100).expect("mapped");
+                    allocator.invalidate(&region, 0, 100).expect("mapped");
+                    drop(mapping);
+                    allocator.free(region).expect("live");
+                })
             },
-        },
-        GpuOperation {
-            names: &[
+        ),
+        operation(
+            &[
                 "GpuAllocator::map_id",
                 "GpuAllocator::unmap_id",
                 "GpuAllocator::flush_id",
@@ -240,9 +236,9 @@ fn of_a_buffer<S: Stage>() -> Vec<GpuOperation<S>> {
                 "GpuAllocator::detach",
                 "GpuAllocator::descriptor",
             ],
-            how: "of a buffer",
-            takes: MemoryUse::Nothing("it was made with the buffer"),
-            body: |stage| {
+            "of a buffer",
+            MemoryUse::Nothing("it was made with the buffer"),
+            |stage| {
                 with_buffer(stage, |allocator, mock, whole| {
                     let (memory, offset) = mock
                         .buffer_bound(whole.buffer().expect("made"))
@@ -282,7 +278,7 @@ fn of_a_buffer<S: Stage>() -> Vec<GpuOperation<S>> {
                     });
                 });
             },
-        },
+        ),
     ]
 }
 

@@ -17,24 +17,24 @@ use gpu_suballoc::{
 };
 use testkit::{Sink, Stage};
 
-use super::{GpuOperation, NONE};
+use super::{GpuOperation, NONE, operation};
 
 pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
     vec![
-        GpuOperation {
-            names: &[
+        operation(
+            &[
                 "PropertyFlags::count",
                 "MemoryPreference::avoiding",
                 "MemoryPreference::preferring",
                 "MemoryPreference::requiring",
                 "choose_memory_type",
             ],
-            how: "",
-            takes: NONE,
-            body: |stage| stage.attempt_plainly(types),
-        },
-        GpuOperation {
-            names: &[
+            "",
+            NONE,
+            |stage| stage.attempt_plainly(types),
+        ),
+        operation(
+            &[
                 "BufferInfo::new",
                 "ImageInfo::new_2d",
                 "MemoryHeap::is_device_local",
@@ -55,22 +55,22 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                 "MemoryTotals::free_bytes_in_use",
                 "MemoryTotals::reserved_percent",
             ],
-            how: "",
-            takes: NONE,
-            body: |stage| stage.attempt_plainly(infos),
-        },
-        GpuOperation {
-            names: &[
+            "",
+            NONE,
+            |stage| stage.attempt_plainly(infos),
+        ),
+        operation(
+            &[
                 "DeviceError::as_raw",
                 "DeviceError::from_raw",
                 "GpuError::as_vk_result",
                 "GpuError::is_device_lost",
                 "GpuError::is_out_of_device_memory",
             ],
-            how: "",
-            takes: NONE,
-            body: |stage| stage.attempt_plainly(errors),
-        },
+            "",
+            NONE,
+            |stage| stage.attempt_plainly(errors),
+        ),
     ]
 }
 

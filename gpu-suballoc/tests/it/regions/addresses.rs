@@ -9,7 +9,7 @@ use gpu_suballoc::{
 use mock_device::MockProfile;
 use testkit::RecordingAllocator;
 
-use super::{COPIED, Mock, Scene, any, bytes, scene_on};
+use super::{COPIED, Mock, Scene, any, bytes, scene_on, with_memory};
 
 const ADDRESSED: BufferUsage =
     BufferUsage::from_raw(COPIED.as_raw() | BufferUsage::SHADER_DEVICE_ADDRESS.as_raw());
@@ -21,13 +21,10 @@ fn everywhere(feature: bool, body: impl Fn(&Scene<'_>, bool)) {
             let mut config = profile.config();
             config.features.buffer_device_address = feature;
             let mock = Mock::with_config(config, RecordingAllocator::system());
-            let options = AllocatorOptions {
-                memory: MemoryOptions {
-                    device_address: in_blocks,
-                    ..MemoryOptions::default()
-                },
-                ..AllocatorOptions::default()
-            };
+            let options = with_memory(MemoryOptions {
+                device_address: in_blocks,
+                ..MemoryOptions::default()
+            });
             scene_on(&mock, options, |scene| body(&scene, in_blocks));
         }
     }

@@ -14,7 +14,7 @@ use gpu_suballoc::{
 use mock_device::{MockCall, MockConfig, MockFault, MockProfile};
 use testkit::RecordingAllocator;
 
-use super::{Mock, Scene, any, bytes, scene_on};
+use super::{Mock, Scene, any, bytes, scene_on, with_memory};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -31,10 +31,7 @@ fn on_every_changed(
     for profile in MockProfile::ALL {
         println!("profile: {}", profile.name());
         let mock = Mock::with_config(change(profile.config()), RecordingAllocator::system());
-        let options = AllocatorOptions {
-            memory,
-            ..AllocatorOptions::default()
-        };
+        let options = with_memory(memory);
         scene_on(&mock, options, |s| test(&s));
     }
 }

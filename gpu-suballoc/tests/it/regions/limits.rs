@@ -7,14 +7,7 @@ use gpu_suballoc::{AllocatorOptions, DeviceMemory, GpuAllocator, GpuMisuse, Pool
 use mock_device::{MockDevice, MockProfile};
 use testkit::RecordingAllocator;
 
-use super::{Mock, any, bytes, scene_on, visible};
-
-fn with_memory(memory: MemoryOptions) -> AllocatorOptions {
-    AllocatorOptions {
-        memory,
-        ..AllocatorOptions::default()
-    }
-}
+use super::{Mock, any, bytes, scene_on, visible, with_memory};
 
 #[test]
 fn ge2_a_largest_block_below_the_granule_is_refused_with_the_reason() {

@@ -11,7 +11,7 @@ use gpu_suballoc::{
 };
 use mock_device::MockProfile;
 
-use super::{COPIED, Scene, any, bytes, scene};
+use super::{COPIED, Scene, any, bytes, scene, with_memory};
 
 const MARGINS: [u32; 4] = [1, 16, 100, 4096];
 
@@ -23,14 +23,11 @@ fn everywhere(body: impl Fn(&Scene<'_>, u64)) {
     for profile in MockProfile::ALL {
         for margin in MARGINS {
             for map_policy in [MapPolicy::Persistent, MapPolicy::Counted] {
-                let options = AllocatorOptions {
-                    memory: MemoryOptions {
-                        margin,
-                        map_policy,
-                        ..MemoryOptions::default()
-                    },
-                    ..AllocatorOptions::default()
-                };
+                let options = with_memory(MemoryOptions {
+                    margin,
+                    map_policy,
+                    ..MemoryOptions::default()
+                });
                 scene(profile, options, |s| body(&s, u64::from(margin)));
             }
         }
@@ -214,13 +211,10 @@ fn ge5_without_margins_nothing_is_looked_at() {
 /// Somebody frees a region while its margin is looked at: the block is not mapped for ever.
 #[test]
 fn a_look_at_a_margin_leaves_nothing_mapped() {
-    let options = AllocatorOptions {
-        memory: MemoryOptions {
-            margin: 16,
-            ..MemoryOptions::default()
-        },
-        ..AllocatorOptions::default()
-    };
+    let options = with_memory(MemoryOptions {
+        margin: 16,
+        ..MemoryOptions::default()
+    });
     scene(MockProfile::Nvidia, options, |s| {
         let (gpu, done) = (s.gpu, AtomicBool::new(false));
         std::thread::scope(|threads| {
@@ -245,13 +239,10 @@ fn a_look_at_a_margin_leaves_nothing_mapped() {
 #[test]
 fn a_look_at_a_margin_keeps_what_was_not_flushed() {
     for margin in MARGINS {
-        let options = AllocatorOptions {
-            memory: MemoryOptions {
-                margin,
-                ..MemoryOptions::default()
-            },
-            ..AllocatorOptions::default()
-        };
+        let options = with_memory(MemoryOptions {
+            margin,
+            ..MemoryOptions::default()
+        });
         scene(MockProfile::Tiler, options, |s| {
             let region = s.gpu.allocate(&bytes(1000), &host()).expect("room");
             let mapping = s.gpu.map(&region).expect("visible");
@@ -273,13 +264,10 @@ fn a_look_at_a_margin_keeps_what_was_not_flushed() {
 #[test]
 fn a_margin_that_is_mended_keeps_what_the_device_wrote() {
     for margin in MARGINS {
-        let options = AllocatorOptions {
-            memory: MemoryOptions {
-                margin,
-                ..MemoryOptions::default()
-            },
-            ..AllocatorOptions::default()
-        };
+        let options = with_memory(MemoryOptions {
+            margin,
+            ..MemoryOptions::default()
+        });
         scene(MockProfile::Tiler, options, |s| {
             let info = BufferInfo::new(1008, COPIED);
             let region = s.gpu.create_buffer(&info, &host()).expect("room");

@@ -126,6 +126,13 @@ fn scene_on(mock: &Mock, options: AllocatorOptions, body: impl FnOnce(Scene<'_>)
     assert_eq!(mock.live_counts().memory, 0);
 }
 
+fn with_memory(memory: gpu_suballoc::pool::MemoryOptions) -> AllocatorOptions {
+    AllocatorOptions {
+        memory,
+        ..AllocatorOptions::default()
+    }
+}
+
 /// The usual one.
 fn nvidia(body: impl FnOnce(Scene<'_>)) {
     scene(MockProfile::Nvidia, AllocatorOptions::default(), body);

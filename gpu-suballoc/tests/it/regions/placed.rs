@@ -313,10 +313,7 @@ fn ge7_a_margin_is_kept_behind_a_region_at_a_place() {
         margin: 64,
         ..MemoryOptions::default()
     };
-    let options = AllocatorOptions {
-        memory,
-        ..AllocatorOptions::default()
-    };
+    let options = with_memory(memory);
     for profile in MockProfile::ALL {
         scene(profile, options, |scene| {
             let (pool, needs) = pool(&scene, BlockAlgorithm::General);

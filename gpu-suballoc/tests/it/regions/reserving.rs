@@ -20,10 +20,7 @@ fn small(body: impl FnOnce(Scene<'_>)) {
         max_block: Some(MIB),
         ..MemoryOptions::default()
     };
-    let options = AllocatorOptions {
-        memory,
-        ..AllocatorOptions::default()
-    };
+    let options = with_memory(memory);
     scene(MockProfile::Nvidia, options, body);
 }
 

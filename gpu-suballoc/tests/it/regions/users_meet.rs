@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use testkit::RecordingAllocator;
 
-use super::{Mock, any, bytes, nvidia, scene, visible};
+use super::{Mock, any, bytes, nvidia, scene, visible, with_memory};
 
 #[test]
 fn ge13_a_dropped_refusal_loses_the_value_and_not_the_region() {
@@ -129,13 +129,10 @@ fn ge13_a_device_of_memory_alone_writes_seven_methods_and_is_kept_by_an_arc() {
 #[test]
 fn ge14_flush_needs_a_mapped_memory_object_and_not_a_mapped_region() {
     for policy in [MapPolicy::Persistent, MapPolicy::Counted] {
-        let options = AllocatorOptions {
-            memory: MemoryOptions {
-                map_policy: policy,
-                ..MemoryOptions::default()
-            },
-            ..AllocatorOptions::default()
-        };
+        let options = with_memory(MemoryOptions {
+            map_policy: policy,
+            ..MemoryOptions::default()
+        });
         for profile in MockProfile::ALL {
             scene(profile, options, |s| {
                 let [one, two] =
