@@ -133,7 +133,7 @@ fn sparse_program(seed: u64) -> Vec<u8> {
 
 /// Each end of a move, on each device with small blocks, also on one that calls back.
 #[test]
-fn regions_move_with_every_end() {
+fn df3_df6_regions_move_with_every_end() {
     let mut tried = Tried::default();
     let shapes = (0..SHAPES).filter(|shape| shape / 6 % 4 >= 2);
     for (seed, shape) in (0..).zip(shapes.cycle().take(240)) {

@@ -70,51 +70,6 @@ fn df5_a_region_that_is_mapped_meanwhile_keeps_its_block_and_those_beside_it() {
 }
 
 #[test]
-fn df6_a_region_that_is_used_meanwhile_stays() {
-    scene(MockProfile::IntelUma, small_blocks(), |scene| {
-        let mut left = scene.sparse_with(4, 4, &mappable());
-        let mut run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
-        let mut pass = run.next_pass().unwrap();
-        copy(scene.mock, &mut pass);
-        let ids: Vec<_> = pass.moves().iter().map(|one| one.region()).collect();
-        // Mapped and unmapped, cropped, a crop of it freed again, waiting for its crop, the same when that is gone.
-        scene.gpu.map_id(ids[0]).unwrap();
-        scene.gpu.unmap_id(ids[0]).unwrap();
-        let crop = scene.gpu.crop_id(ids[1], 0, 16, 4).unwrap();
-        scene.free(scene.gpu.crop_id(ids[2], 0, 16, 4).unwrap());
-        let waiting = scene.gpu.crop_id(ids[3], 0, 16, 4).unwrap();
-        let take = |left: &mut Vec<(u8, Region)>, id| {
-            let at = left
-                .iter()
-                .position(|(_, region)| region.id() == id)
-                .unwrap();
-            left.swap_remove(at).1
-        };
-        scene.gpu.free_when_unused(take(&mut left, ids[3])).unwrap();
-        let brief = scene.gpu.crop_id(ids[4], 0, 16, 4).unwrap();
-        scene.gpu.free_when_unused(take(&mut left, ids[4])).unwrap();
-        scene.free(brief);
-        let mut results = Vec::new();
-        pass.finish(|one, result| results.push((one.region(), result)));
-        for (id, result) in &results {
-            let expected = match ids.iter().position(|one| one == id).unwrap() {
-                0..=3 => MoveResult::Stayed,
-                4 => MoveResult::Freed,
-                _ => MoveResult::Moved,
-            };
-            assert_eq!(*result, expected, "{id}");
-        }
-        drop(run);
-        scene.free(waiting);
-        assert!(scene.gpu.info(ids[3]).is_err());
-        scene.free(crop);
-        assert_eq!(scene.mock.live_counts().buffers, left.len() as u64);
-        scene.check(&mut left);
-        scene.free_all(left);
-    });
-}
-
-#[test]
 fn df6_other_threads_allocate_free_map_and_crop_during_the_passes() {
     scene(MockProfile::IntelUma, small_blocks(), |scene| {
         let (done, turns) = (AtomicBool::new(false), AtomicU64::new(0));

@@ -4,7 +4,6 @@ mod figures;
 mod hostile;
 mod images;
 mod meanwhile;
-mod outcomes;
 mod passes;
 mod pays;
 mod pinned;
@@ -24,7 +23,7 @@ use gpu_suballoc::{
 };
 use mock_device::MockProfile;
 
-use super::{COPIED, Mock, Scene, any, scene, visible};
+use super::{COPIED, Mock, Scene, any, scene, visible, with_memory};
 use testkit::RecordingAllocator;
 
 const KIB: u64 = 1 << 10;
@@ -34,14 +33,11 @@ const PIECE: u64 = 64 * KIB;
 
 /// Blocks of 1 MiB.
 fn small_blocks() -> AllocatorOptions {
-    AllocatorOptions {
-        memory: MemoryOptions {
-            first_block: Some(MIB),
-            max_block: Some(MIB),
-            ..MemoryOptions::default()
-        },
-        ..AllocatorOptions::default()
-    }
+    with_memory(MemoryOptions {
+        first_block: Some(MIB),
+        max_block: Some(MIB),
+        ..MemoryOptions::default()
+    })
 }
 
 fn small(body: impl FnOnce(Scene<'_>)) {
