@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use gpu_suballoc::cache::{CacheDevice, CompiledShader};
 
-use super::bench::{Broken, Contexts, Counts, get, key};
+use super::bench::{Broken, Contexts, get, key};
 
 #[test]
 fn h59_h60_any_number_of_64_bits_is_a_key() {

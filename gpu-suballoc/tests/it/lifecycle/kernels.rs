@@ -7,8 +7,7 @@ use gpu_suballoc::cache::{
     CacheError, ContentHash, ShaderKey, StoreError, StoreIdentity, StoreWriter, StoredShaders,
 };
 
-use super::fake::LifecycleDriver;
-use super::scene::{CODE, SceneHost, SceneMemory, acquire, info, kernel, try_acquire, try_kernel};
+use super::scene::{CODE, SceneHost, acquire, info, kernel, try_acquire, try_kernel};
 
 #[test]
 fn h29_a_kernel_goes_pipelines_first_and_module_last() {

@@ -14,7 +14,6 @@ use gpu_suballoc::context::{
 use gpu_suballoc::{AllocatorOptions, DeviceContexts};
 use mock_device::{MockDevice, MockProfile};
 
-use super::fake::LifecycleDriver;
 use super::scene::{SYSTEM, SceneHost, SceneMemory, acquire, info, kernel, try_acquire};
 
 /// Says that it is over, also where this thread unwinds.

@@ -5,7 +5,6 @@ use gpu_suballoc::cache::ShaderKey;
 use gpu_suballoc::context::{ContextOutstanding, ReleaseBlocker, VulkanHandles};
 use gpu_suballoc::device::DeviceError;
 
-use super::fake::LifecycleDriver;
 use super::scene::{
     SceneHost, SceneMemory, acquire, buffer, handles, info, kernel, try_acquire, try_buffer,
     try_kernel,

@@ -3,8 +3,8 @@
 use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    AllocatorOptions, BufferInfo, BufferUsage, DeviceMemory, GpuError, GpuMisuse, Lifetime,
-    PoolOptions, Region, RegionOptions,
+    BufferInfo, BufferUsage, DeviceMemory, GpuError, GpuMisuse, Lifetime, PoolOptions, Region,
+    RegionOptions,
 };
 use mock_device::MockProfile;
 use testkit::RecordingAllocator;

@@ -8,8 +8,8 @@ use gpu_suballoc::error::Limit;
 use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    AllocatorOptions, DeviceMemory, GpuError, GpuMisuse, MemoryPreference, PoolOptions,
-    PropertyFlags, Region, RegionOptions, ResourceRequirements,
+    DeviceMemory, GpuError, GpuMisuse, MemoryPreference, PoolOptions, PropertyFlags, Region,
+    RegionOptions, ResourceRequirements,
 };
 use mock_device::{MockCall, MockConfig, MockFault, MockProfile};
 use testkit::RecordingAllocator;
