@@ -10,8 +10,7 @@ use gpu_suballoc::report::MemoryTotals;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
     AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, GpuError, ImageInfo, ImageUsage,
-    Lifetime, MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions,
-    ResourceRequirements,
+    MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions, ResourceRequirements,
 };
 use mock_device::{MockDevice, MockFault, MockProfile};
 use testkit::{RecordingAllocator, Rng};
@@ -35,24 +34,12 @@ fn one(region: Result<Region, GpuError>) -> Result<Vec<Region>, GpuError> {
     region.map(|region| vec![region])
 }
 
-const TAKING: [(&str, Taking); 13] = [
+const TAKING: [(&str, Taking); 11] = [
     ("general", |gpu, _| {
         one(gpu.allocate(&needs(5000), &RegionOptions::new()))
     }),
     ("large", |gpu, _| {
         one(gpu.allocate(&needs(20 << 20), &RegionOptions::new()))
-    }),
-    ("transient", |gpu, _| {
-        one(gpu.allocate(
-            &needs(5000),
-            &RegionOptions::new().lifetime(Lifetime::Transient),
-        ))
-    }),
-    ("lasting", |gpu, _| {
-        one(gpu.allocate(
-            &needs(500),
-            &RegionOptions::new().lifetime(Lifetime::Persistent),
-        ))
     }),
     ("dedicated", |gpu, _| {
         one(gpu.allocate(

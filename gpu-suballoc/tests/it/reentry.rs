@@ -545,3 +545,60 @@ fn a_device_that_reenters_from_free_or_destroy_with_more_to_free_does_not_keep_a
         });
     }
 }
+
+#[test]
+fn h111_a_buffer_in_the_making_is_nobodys_to_collect() {
+    let calls = [
+        MockCall::CreateBuffer,
+        MockCall::BufferRequirements,
+        MockCall::BindBuffer,
+    ];
+    for call in calls {
+        let scene = Scene::new(MockProfile::Nvidia);
+        let release = |gpu: &Gpu, region| {
+            gpu.release(region)
+                .map_err(|refused| refused.error)
+                .expect("live")
+        };
+        let make = |gpu: &Gpu, size| {
+            let info = BufferInfo::new(size, BufferUsage::TRANSFER_SRC);
+            gpu.create_buffer(&info, &RegionOptions::new())
+                .expect("room")
+        };
+        // Collects everything, makes another one, gives it back, collects again.
+        scene.on(call, move |scene| {
+            scene.gpu().trim(u64::MAX);
+            release(scene.gpu(), make(scene.gpu(), 100));
+            scene.gpu().trim(u64::MAX);
+        });
+        let regions: Vec<Region> = (1..20).map(|n| make(scene.gpu(), n * 1000)).collect();
+        let bound = regions
+            .iter()
+            .map(|region| scene.mock.buffer_bound(region.buffer().expect("made")));
+        let bound: std::collections::HashSet<_> = bound.collect();
+        assert!(
+            bound.len() == 19 && !bound.contains(&None),
+            "each has a place of its own"
+        );
+        for (number, region) in regions.into_iter().enumerate() {
+            match number % 2 {
+                0 => release(scene.gpu(), region),
+                _ => scene
+                    .gpu()
+                    .free(region)
+                    .map_err(|refused| refused.error)
+                    .expect("live"),
+            }
+        }
+        // What was released is kept until then.
+        scene.gpu().trim(u64::MAX);
+        scene.end();
+        assert_eq!(
+            (
+                scene.mock.live_counts().buffers,
+                scene.mock.live_counts().memory
+            ),
+            (0, 0)
+        );
+    }
+}

@@ -10,7 +10,7 @@ use debug_guard::{FailingAllocator, Fault};
 use gpu_suballoc::pool::MapPolicy;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, GpuError, Lifetime, MemoryPreference,
+    AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, GpuError, MemoryPreference,
     PoolOptions, PropertyFlags, Region, RegionOptions, ResourceRequirements,
 };
 use mock_device::{MockDevice, MockProfile};
@@ -50,17 +50,8 @@ fn and<T>(
     }
 }
 
-const OPERATIONS: [(&str, Operation); 10] = [
+const OPERATIONS: [(&str, Operation); 8] = [
     ("general", |gpu| allocate(gpu, &RegionOptions::new())),
-    ("transient", |gpu| {
-        allocate(gpu, &RegionOptions::new().lifetime(Lifetime::Transient))
-    }),
-    ("persistent", |gpu| {
-        Ok(vec![gpu.allocate(
-            &ResourceRequirements::new(500, 16),
-            &RegionOptions::new().lifetime(Lifetime::Persistent),
-        )?])
-    }),
     ("dedicated", |gpu| {
         allocate(
             gpu,

@@ -263,30 +263,6 @@ fn taking<S: Stage>() -> Vec<GpuOperation<S>> {
         ),
         operation(
             &["GpuAllocator::allocate"],
-            "transient",
-            MemoryUse::Memory,
-            |stage| {
-                take(
-                    stage,
-                    5000,
-                    RegionOptions::new().lifetime(Lifetime::Transient),
-                )
-            },
-        ),
-        operation(
-            &["GpuAllocator::allocate"],
-            "small and long-lived",
-            MemoryUse::Memory,
-            |stage| {
-                take(
-                    stage,
-                    500,
-                    RegionOptions::new().lifetime(Lifetime::Persistent),
-                )
-            },
-        ),
-        operation(
-            &["GpuAllocator::allocate"],
             "dedicated",
             MemoryUse::Memory,
             |stage| {

@@ -3,8 +3,8 @@
 use alloc_core::Rejected;
 use gpu_suballoc::allocator::{OutstandingRegions, WrapInfo};
 use gpu_suballoc::{
-    BufferInfo, GpuAllocator, GpuError, GpuMisuse, Lifetime, PoolId, PoolOptions, Region,
-    RegionOptions, ResourceRequirements,
+    BufferInfo, GpuAllocator, GpuError, GpuMisuse, PoolId, PoolOptions, Region, RegionOptions,
+    ResourceRequirements,
 };
 use mock_device::{MockCall, MockProfile};
 use testkit::RecordingAllocator;
@@ -17,47 +17,44 @@ fn sizes_and_alignments_that_are_none_are_refused() {
         scene(profile, AllocatorOptions::default(), |s| {
             let keep = s.gpu.allocate(&bytes(64), &any()).unwrap();
             let before = (s.gpu.stats().total, s.mock.all_calls());
-            for lifetime in [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent] {
-                let refused = |size, alignment| {
-                    let requirements = ResourceRequirements::new(size, alignment);
-                    let error = s
-                        .gpu
-                        .allocate(&requirements, &any().lifetime(lifetime))
-                        .unwrap_err();
-                    let mut out = [const { None }; 3];
-                    assert_eq!(
-                        s.gpu
-                            .allocate_batch(&requirements, &any().lifetime(lifetime), &mut out)
-                            .unwrap_err(),
-                        error
-                    );
-                    assert_eq!(out, [None, None, None]);
+
+            let refused = |size, alignment| {
+                let requirements = ResourceRequirements::new(size, alignment);
+                let error = s.gpu.allocate(&requirements, &any()).unwrap_err();
+                let mut out = [const { None }; 3];
+                assert_eq!(
+                    s.gpu
+                        .allocate_batch(&requirements, &any(), &mut out)
+                        .unwrap_err(),
                     error
-                };
-                assert_eq!(refused(0, 16), GpuMisuse::ZeroSize.into());
-                for alignment in [0, 3, 48, u64::MAX] {
-                    assert_eq!(
-                        refused(64, alignment),
-                        GpuMisuse::BadAlignment.into(),
-                        "{alignment}"
-                    );
-                }
-                for size in [1 << 50, 1 << 63, u64::MAX - 15, u64::MAX] {
-                    let error = refused(size, 16);
-                    assert!(
-                        matches!(error, GpuError::TooLarge { bytes, .. } if bytes >= size),
-                        "{size}: {error:?}"
-                    );
-                }
-                let error = refused(64, 1 << 60);
-                assert!(
-                    matches!(
-                        error,
-                        GpuError::Misuse(GpuMisuse::AlignmentTooLarge) | GpuError::TooLarge { .. }
-                    ),
-                    "{error:?}"
+                );
+                assert_eq!(out, [None, None, None]);
+                error
+            };
+            assert_eq!(refused(0, 16), GpuMisuse::ZeroSize.into());
+            for alignment in [0, 3, 48, u64::MAX] {
+                assert_eq!(
+                    refused(64, alignment),
+                    GpuMisuse::BadAlignment.into(),
+                    "{alignment}"
                 );
             }
+            for size in [1 << 50, 1 << 63, u64::MAX - 15, u64::MAX] {
+                let error = refused(size, 16);
+                assert!(
+                    matches!(error, GpuError::TooLarge { bytes, .. } if bytes >= size),
+                    "{size}: {error:?}"
+                );
+            }
+            let error = refused(64, 1 << 60);
+            assert!(
+                matches!(
+                    error,
+                    GpuError::Misuse(GpuMisuse::AlignmentTooLarge) | GpuError::TooLarge { .. }
+                ),
+                "{error:?}"
+            );
+
             assert_eq!(
                 (s.gpu.stats().total, s.mock.all_calls()),
                 before,
@@ -119,38 +116,35 @@ fn options_that_are_none_are_refused() {
 #[test]
 fn a_batch_is_taken_whole_or_not_at_all() {
     nvidia(|s| {
-        for lifetime in [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent] {
-            let mut out: Vec<Option<Region>> = (0..100).map(|_| None).collect();
+        let mut out: Vec<Option<Region>> = (0..100).map(|_| None).collect();
+        s.gpu.allocate_batch(&bytes(300), &any(), &mut out).unwrap();
+        let mut places: Vec<_> = out
+            .iter()
+            .flatten()
+            .map(|region| (region.memory(), region.offset()))
+            .collect();
+        places.sort_unstable();
+        places.dedup();
+        assert_eq!(places.len(), 100);
+        assert_eq!(
             s.gpu
-                .allocate_batch(&bytes(300), &any().lifetime(lifetime), &mut out)
-                .unwrap();
-            let mut places: Vec<_> = out
-                .iter()
-                .flatten()
-                .map(|region| (region.memory(), region.offset()))
-                .collect();
-            places.sort_unstable();
-            places.dedup();
-            assert_eq!(places.len(), 100);
-            assert_eq!(
-                s.gpu
-                    .allocate_batch(&bytes(300), &any(), &mut out)
-                    .unwrap_err(),
-                GpuMisuse::Held.into(),
-                "they would be lost"
-            );
-            // One has a crop: it stays, the others go.
-            let crop = s.gpu.crop(out[41].as_ref().unwrap(), 0, 4, 4).unwrap();
-            let refused = s.gpu.free_batch(&mut out).unwrap_err();
-            assert_eq!(
-                (refused.index, refused.error),
-                (41, GpuMisuse::HasCrops.into())
-            );
-            assert_eq!(out.iter().flatten().count(), 1);
-            s.free(crop);
-            s.gpu.free_batch(&mut out).unwrap();
-            assert!(out.iter().all(Option::is_none));
-        }
+                .allocate_batch(&bytes(300), &any(), &mut out)
+                .unwrap_err(),
+            GpuMisuse::Held.into(),
+            "they would be lost"
+        );
+        // One has a crop: it stays, the others go.
+        let crop = s.gpu.crop(out[41].as_ref().unwrap(), 0, 4, 4).unwrap();
+        let refused = s.gpu.free_batch(&mut out).unwrap_err();
+        assert_eq!(
+            (refused.index, refused.error),
+            (41, GpuMisuse::HasCrops.into())
+        );
+        assert_eq!(out.iter().flatten().count(), 1);
+        s.free(crop);
+        s.gpu.free_batch(&mut out).unwrap();
+        assert!(out.iter().all(Option::is_none));
+
         // A mixed one: buffers, wraps, crops, strangers.
         let foreign = s.foreign(4096, 1);
         let root = s.buffer(64);

@@ -1,7 +1,7 @@
 //! Parts of regions.
 
 use gpu_suballoc::allocator::WrapInfo;
-use gpu_suballoc::{BufferInfo, GpuMisuse, Lifetime, Region, RegionOptions};
+use gpu_suballoc::{BufferInfo, GpuMisuse, Region, RegionOptions};
 use mock_device::{MockCall, MockProfile};
 
 use super::{AllocatorOptions, COPIED, Scene, any, nvidia, scene};
@@ -59,53 +59,51 @@ fn destroyed(s: &Scene<'_>) -> u64 {
 
 #[test]
 fn a_root_with_crops_stays_or_goes_with_the_last() {
-    for lifetime in [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent] {
-        nvidia(|s| {
-            let options = RegionOptions::new().lifetime(lifetime).name("root");
-            let root = s
-                .gpu
-                .create_buffer(&BufferInfo::new(300, COPIED), &options)
-                .unwrap();
-            let (root_id, place) = (root.id(), (root.memory(), root.offset()));
-            let crop = s.gpu.crop(&root, 0, 100, 1).unwrap();
-            let root = s.gpu.free(root).unwrap_err();
-            assert_eq!(root.error, GpuMisuse::HasCrops.into());
-            let root = s.gpu.release(root.value).unwrap_err();
-            assert_eq!(root.error, GpuMisuse::HasCrops.into());
-            assert_eq!(destroyed(&s), 0);
-            s.gpu.free_when_unused(root.value).unwrap();
-            assert_eq!(destroyed(&s), 0, "the crop lives");
-            assert_eq!(
-                s.gpu.free_id(root_id),
-                Err(GpuMisuse::Stale.into()),
-                "its owner has let go"
-            );
-            let deeper = s.gpu.crop(&crop, 50, 50, 1).unwrap();
-            assert_eq!(
-                deeper.copy_offset(),
-                50,
-                "crops of crops of it can still be made"
-            );
-            s.free(crop);
-            // Its memory is nobody else's yet.
-            let others: Vec<Region> = (0..50)
-                .map(|_| {
-                    s.gpu
-                        .create_buffer(&BufferInfo::new(300, COPIED), &options)
-                        .unwrap()
-                })
-                .collect();
-            assert!(
-                others
-                    .iter()
-                    .all(|other| (other.memory(), other.offset()) != place)
-            );
-            others.into_iter().for_each(|other| s.free(other));
-            assert_eq!(destroyed(&s), 50);
-            s.free(deeper);
-            assert_eq!(destroyed(&s), 51, "and now it is gone");
-        });
-    }
+    nvidia(|s| {
+        let options = RegionOptions::new().name("root");
+        let root = s
+            .gpu
+            .create_buffer(&BufferInfo::new(300, COPIED), &options)
+            .unwrap();
+        let (root_id, place) = (root.id(), (root.memory(), root.offset()));
+        let crop = s.gpu.crop(&root, 0, 100, 1).unwrap();
+        let root = s.gpu.free(root).unwrap_err();
+        assert_eq!(root.error, GpuMisuse::HasCrops.into());
+        let root = s.gpu.release(root.value).unwrap_err();
+        assert_eq!(root.error, GpuMisuse::HasCrops.into());
+        assert_eq!(destroyed(&s), 0);
+        s.gpu.free_when_unused(root.value).unwrap();
+        assert_eq!(destroyed(&s), 0, "the crop lives");
+        assert_eq!(
+            s.gpu.free_id(root_id),
+            Err(GpuMisuse::Stale.into()),
+            "its owner has let go"
+        );
+        let deeper = s.gpu.crop(&crop, 50, 50, 1).unwrap();
+        assert_eq!(
+            deeper.copy_offset(),
+            50,
+            "crops of crops of it can still be made"
+        );
+        s.free(crop);
+        // Its memory is nobody else's yet.
+        let others: Vec<Region> = (0..50)
+            .map(|_| {
+                s.gpu
+                    .create_buffer(&BufferInfo::new(300, COPIED), &options)
+                    .unwrap()
+            })
+            .collect();
+        assert!(
+            others
+                .iter()
+                .all(|other| (other.memory(), other.offset()) != place)
+        );
+        others.into_iter().for_each(|other| s.free(other));
+        assert_eq!(destroyed(&s), 50);
+        s.free(deeper);
+        assert_eq!(destroyed(&s), 51, "and now it is gone");
+    });
 }
 
 #[test]

@@ -195,6 +195,11 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         *self.hook.lock() = hook;
     }
 
+    /// From now on a buffer is said to need `bytes` more than what it is bound with.
+    pub fn require_more(&self, bytes: u64) {
+        self.more.store(bytes, Ordering::Relaxed);
+    }
+
     /// Makes calls on an externally synchronised object longer by `turns` of a spinning loop, so that threads meet there.
     pub fn set_linger(&self, turns: u32) {
         self.linger.store(turns, Ordering::Relaxed);

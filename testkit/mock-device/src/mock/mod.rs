@@ -25,7 +25,7 @@ pub use violation::{Breach, MockCall, Violation, Violations};
 
 use core::num::NonZeroU64;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use alloc_core::HostAllocator;
 
@@ -70,6 +70,7 @@ pub struct MockDevice<A: HostAllocator + Clone + Send + Sync> {
     memory: A,
     state: MockLock<MockState<A>>,
     linger: AtomicU32,
+    more: AtomicU64,
     hook: MockLock<Option<MockHook>>,
 }
 
@@ -114,6 +115,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
             memory,
             state: MockLock::new(state),
             linger: AtomicU32::new(0),
+            more: AtomicU64::new(0),
             hook: MockLock::new(None),
         }
     }
@@ -265,7 +267,11 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
     }
 
     unsafe fn buffer_requirements(&self, buffer: BufferHandle) -> ResourceRequirements {
-        self.requirements(MockCall::BufferRequirements, ResourceHandle::Buffer(buffer))
+        let needs = self.requirements(MockCall::BufferRequirements, ResourceHandle::Buffer(buffer));
+        ResourceRequirements {
+            size: needs.size + self.more.load(Ordering::Relaxed),
+            ..needs
+        }
     }
 
     unsafe fn bind_buffer(

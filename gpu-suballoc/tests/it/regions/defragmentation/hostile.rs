@@ -4,7 +4,6 @@ use core::num::NonZeroU64;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use gpu_suballoc::device::{BufferHandle, DeviceError, MemoryHandle};
 use gpu_suballoc::{GpuMisuse, Lifetime, PoolOptions, RegionId, ResourceRequirements};
@@ -422,83 +421,36 @@ fn df13_a_crop_of_what_stays_is_refreshed() {
     });
 }
 
-/// A driver of whose buffers each needs so many bytes more, from some time on.
-struct Growing<'m> {
-    inner: &'m Mock,
-    more: AtomicU64,
-}
-
-// SAFETY: all is handed on; what is said to be needed is no less than what is.
-unsafe impl DeviceMemory for Growing<'_> {
-    forward_memory!(inner);
-    unsafe fn create_buffer(&self, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
-        // SAFETY: as the caller promises.
-        unsafe { self.inner.create_buffer(info) }
-    }
-    unsafe fn destroy_buffer(&self, buffer: BufferHandle) {
-        // SAFETY: as the caller promises.
-        unsafe { self.inner.destroy_buffer(buffer) }
-    }
-    unsafe fn buffer_requirements(&self, buffer: BufferHandle) -> ResourceRequirements {
-        // SAFETY: as the caller promises.
-        let needs = unsafe { self.inner.buffer_requirements(buffer) };
-        ResourceRequirements {
-            size: needs.size + self.more.load(Relaxed),
-            ..needs
-        }
-    }
-    unsafe fn bind_buffer(
-        &self,
-        buffer: BufferHandle,
-        memory: MemoryHandle,
-        offset: u64,
-    ) -> Result<(), DeviceError> {
-        // SAFETY: as the caller promises.
-        unsafe { self.inner.bind_buffer(buffer, memory, offset) }
-    }
-    unsafe fn buffer_address(&self, buffer: BufferHandle) -> Option<NonZeroU64> {
-        // SAFETY: as the caller promises.
-        unsafe { self.inner.buffer_address(buffer) }
-    }
-}
-
 /// It would lie over the next region of its block.
 #[test]
 fn df7_a_second_buffer_that_needs_more_than_its_region_has_is_not_bound() {
-    let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
-    let device = Growing {
-        inner: &mock,
-        more: AtomicU64::new(0),
-    };
-    let system = alloc_core::FromGlobalAlloc::SYSTEM;
-    // SAFETY: infos below are valid for the device, nothing foreign is wrapped, and nothing runs on it.
-    let gpu = unsafe { GpuAllocator::new(&device, system, small_blocks()) }
-        .map_err(|refused| refused.error)
-        .unwrap();
-    let lasting = shared().lifetime(Lifetime::Persistent);
-    let buffer = |size, options: RegionOptions<'static>| {
-        let info = BufferInfo::new(size, COPIED);
-        gpu.create_buffer(&info, &options).unwrap()
-    };
-    let free = |region| gpu.free(region).unwrap();
-    let mut first: Vec<_> = (0..16).map(|_| buffer(64 * KIB, shared())).collect();
-    let mut second: Vec<_> = (0..8).map(|_| buffer(256, lasting)).collect();
-    second.push(buffer(64 * KIB, shared()));
-    first.drain(8..).for_each(free);
-    let mut run = gpu.defragment(DefragmentationOptions::new()).unwrap();
-    let mut pass = run.next_pass().unwrap();
-    assert_eq!(pass.moves().len(), 9);
-    let before = mock.live_counts().buffers;
-    device.more.store(1, Relaxed);
-    for index in 0..9 {
-        let made = pass.make_buffer(index);
-        assert_eq!(made, Err(GpuMisuse::WrongPlace.into()), "move {index}");
-    }
-    assert_eq!(mock.live_counts().buffers, before);
-    device.more.store(0, Relaxed);
-    assert!((0..9).all(|index| pass.make_buffer(index).is_ok()));
-    pass.finish(|_, result| assert_eq!(result, MoveResult::Stayed));
-    drop(run);
-    first.into_iter().chain(second).for_each(free);
-    gpu.close().map_err(|refused| refused.error).unwrap();
+    small(|scene| {
+        let lasting = shared().lifetime(Lifetime::Persistent);
+        let buffer = |size, options: &RegionOptions<'_>| {
+            let info = BufferInfo::new(size, COPIED);
+            scene.gpu.create_buffer(&info, options).unwrap()
+        };
+        let mut first: Vec<_> = (0..16).map(|_| buffer(PIECE, &shared())).collect();
+        let mut second: Vec<_> = (0..8).map(|_| buffer(256, &lasting)).collect();
+        second.push(buffer(PIECE, &shared()));
+        first.drain(8..).for_each(|region| scene.free(region));
+        let mut run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+        let mut pass = run.next_pass().unwrap();
+        assert_eq!(pass.moves().len(), 9);
+        let before = scene.mock.live_counts().buffers;
+        scene.mock.require_more(1);
+        for index in 0..9 {
+            let made = pass.make_buffer(index);
+            assert_eq!(made, Err(GpuMisuse::WrongPlace.into()), "move {index}");
+        }
+        assert_eq!(scene.mock.live_counts().buffers, before);
+        scene.mock.require_more(0);
+        assert!((0..9).all(|index| pass.make_buffer(index).is_ok()));
+        pass.finish(|_, result| assert_eq!(result, MoveResult::Stayed));
+        drop(run);
+        first
+            .into_iter()
+            .chain(second)
+            .for_each(|region| scene.free(region));
+    });
 }
