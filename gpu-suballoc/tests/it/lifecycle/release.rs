@@ -6,8 +6,7 @@ use gpu_suballoc::context::{ContextOutstanding, ReleaseBlocker, VulkanHandles};
 use gpu_suballoc::device::DeviceError;
 
 use super::scene::{
-    SceneHost, SceneMemory, acquire, buffer, handles, info, kernel, try_acquire, try_buffer,
-    try_kernel,
+    SceneHost, SceneMemory, acquire, buffer, info, kernel, try_acquire, try_buffer, try_kernel,
 };
 
 #[test]
