@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   steward --Job, as an argument--> child: workload -> layer -> loader or driver
-//!           <--Answer, a file------         \--> layer.json, the state file, refusals
+//!           <--JobResult, a file------         \--> layer.json, the state file, refusals
 //! ```
 //!
 //! The layer observes one run a process, and a driver may crash.
@@ -73,7 +73,7 @@ pub(crate) enum Stacks {
 
 /// The result of a child.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Answer {
+pub(crate) struct JobResult {
     pub(crate) report: Report,
     pub(crate) events: EventLog,
 }
@@ -117,7 +117,7 @@ pub(crate) fn run(job: &str) -> io::Result<()> {
 }
 
 /// What the child of this folder has answered; `None` if it died.
-pub(crate) fn read(folder: &Path) -> Option<Result<Answer, String>> {
+pub(crate) fn read(folder: &Path) -> Option<Result<JobResult, String>> {
     serde_json::from_slice(&fs::read(folder.join(ANSWER)).ok()?).ok()
 }
 
@@ -145,7 +145,7 @@ enum ChildError {
     NoTrace,
 }
 
-fn answer(job: &Job) -> Result<Answer, ChildError> {
+fn answer(job: &Job) -> Result<JobResult, ChildError> {
     let direct = match job.way {
         Way::Loader => drivers::through_loader(job.driver.clone())?,
         // SAFETY: the loader has just run the library that this manifest names.
@@ -275,7 +275,7 @@ fn answer(job: &Job) -> Result<Answer, ChildError> {
         leaks.name_rules(&report.findings);
     }
     symbols.name_leaks_of_run(&mut report);
-    Ok(Answer { report, events })
+    Ok(JobResult { report, events })
 }
 
 /// The layer's settings. They live for ever, as the layer does.

@@ -14,7 +14,7 @@ use crate::cli::Drive;
 use crate::drivers::Selected;
 use crate::progress::Progress;
 use crate::signals;
-use crate::workload_child::{self, Answer, Job, REFUSALS, STATE, Stacks, TRACE, Way};
+use crate::workload_child::{self, Job, JobResult, REFUSALS, STATE, Stacks, TRACE, Way};
 use vk_accounts::guard_run::Guarding;
 use vk_accounts::guard_run::refused::RefusalLog;
 use vk_accounts::report::Report;
@@ -75,7 +75,7 @@ pub(super) fn drive(
     let began = Instant::now();
     let status = signals::status(&mut workload_child::command(&job)?)?;
     let took = began.elapsed();
-    let Answer { mut report, events } = match workload_child::read(folder.path()) {
+    let JobResult { mut report, events } = match workload_child::read(folder.path()) {
         Some(answer) => answer.map_err(DriveError::Failed)?,
         None => return Err(died(&selected.title(), status, guarding, folder.path()).into()),
     };
