@@ -67,6 +67,16 @@ const CASES: &[Case] = &[
         bad: Some("%"),
     },
     Case {
+        name: "record",
+        shown: |settings| {
+            let record = settings.record.as_ref();
+            record.map_or_else(String::new, |file| file.as_str().to_owned())
+        },
+        good: "a%p.trace",
+        expected: "a%p.trace",
+        bad: Some("%"),
+    },
+    Case {
         name: "check",
         shown: |settings| settings.check.to_string(),
         good: "false",
