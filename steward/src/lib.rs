@@ -10,7 +10,6 @@ pub mod diff;
 pub mod drivers;
 pub mod expectations;
 mod input;
-mod pattern;
 pub mod profile;
 pub mod program;
 mod progress;

@@ -29,6 +29,7 @@ pub mod files;
 pub mod guard_run;
 pub mod meter;
 mod object_kind;
+pub mod pattern;
 pub mod report;
 pub mod state_file;
 pub mod units;

@@ -5,7 +5,7 @@
 use super::alias;
 use super::info::DriverInfo;
 use super::manifest;
-use crate::pattern::matches;
+use vk_accounts::pattern::matches;
 
 /// The first of `known` that `name` means. A number is only an index.
 #[must_use]
@@ -72,7 +72,7 @@ fn select(stems: &[String], pattern: &str) -> Option<String> {
     let fits = |stem: &String| {
         let file = format!("{stem}.json").to_lowercase();
         let mut patterns = pattern.split(',');
-        patterns.any(|one| matches(&one.trim().to_lowercase(), &file))
+        patterns.any(|one| matches(one.trim().to_lowercase(), &file))
     };
     if stems.is_empty() || stems.iter().any(fits) {
         return Some(pattern.to_owned());

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use vk_callbacks::Rule;
 
 use super::by_place::{KeyedFinding as _, alike};
-use crate::pattern::matches;
+use vk_accounts::pattern::matches;
 use vk_accounts::report::FindingRow;
 
 /// The known findings of one driver.

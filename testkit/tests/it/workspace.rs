@@ -174,7 +174,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         10,
         &[
             &["files"],
-            &["command_mark", "object_kind", "units"],
+            &["command_mark", "object_kind", "pattern", "units"],
             &["ash", "report"],
             &["guard_run", "meter", "state_file"],
         ],
@@ -183,7 +183,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         "steward",
         50,
         &[
-            &["input", "pattern", "progress", "signals", "table"],
+            &["input", "progress", "signals", "table"],
             &["drivers", "expectations", "profile", "symbols"],
             &["device_memory", "devices", "replay", "report", "workload"],
             &["diff", "shared_context"],
