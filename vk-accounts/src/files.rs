@@ -25,6 +25,8 @@ use rustix::io::Errno;
 pub const PRIVATE: u32 = 0o600;
 /// The rights of a new file that all users may read, as far as the process's mask allows.
 pub const SHARED: u32 = 0o644;
+/// The most names that are tried for a part of a file.
+const MAX_PARTS: u32 = 1000;
 /// The most links of a path.
 const MAX_LINKS: u32 = 40;
 
@@ -84,8 +86,7 @@ pub fn check(path: &Path) -> io::Result<Written> {
         place.admit_owner()?;
         return Ok(Written::InPlace);
     }
-    let part = place.part();
-    drop(place.create_part(&part, PRIVATE)?);
+    let (part, _) = place.create_part(PRIVATE)?;
     rustix::fs::unlinkat(&place.folder, &part, AtFlags::empty())?;
     Ok(Written::File)
 }
@@ -382,9 +383,8 @@ impl FilePlace {
 
     /// Writes a file beside this one, and renames it over this one.
     fn replace(&self, bytes: &[u8], mode: u32) -> io::Result<()> {
-        let part = self.part();
         let kept = self.there.as_ref().filter(|there| is_own(there));
-        let mut file = self.create_part(&part, if kept.is_some() { PRIVATE } else { mode })?;
+        let (part, mut file) = self.create_part(if kept.is_some() { PRIVATE } else { mode })?;
         let written = file
             .write_all(bytes)
             .and_then(|()| {
@@ -406,18 +406,24 @@ impl FilePlace {
         written
     }
 
-    /// A name beside this one that only this process uses.
-    fn part(&self) -> OsString {
-        let process = format!(".{}.part", std::process::id());
-        [OsStr::new("."), &self.name, OsStr::new(&process)]
-            .into_iter()
-            .collect()
-    }
-
-    fn create_part(&self, part: &OsStr, mode: u32) -> io::Result<File> {
-        // An earlier process with this number may have left one.
-        let _ = rustix::fs::unlinkat(&self.folder, part, AtFlags::empty());
-        self.create(part, OFlags::WRONLY, mode)
+    /// A new file beside this one, with its name. Others may write beside it too: other threads, and processes with this one's number in
+    /// another PID namespace. So what has a name already is not touched.
+    fn create_part(&self, mode: u32) -> io::Result<(OsString, File)> {
+        let mut number = 0_u32;
+        loop {
+            let process = format!(".{}.{number}.part", std::process::id());
+            let part: OsString = [OsStr::new("."), &self.name, OsStr::new(&process)]
+                .into_iter()
+                .collect();
+            match self.create(&part, OFlags::WRONLY, mode) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::AlreadyExists && number < MAX_PARTS =>
+                {
+                    number += 1;
+                }
+                created => return Ok((part, created?)),
+            }
+        }
     }
 
     fn create(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {

@@ -263,3 +263,35 @@ fn a_place_is_that_of_a_file_until_another_one_has_the_name() {
     assert!(place.is_of(&second) && !place.is_of(&first));
     assert!(FilePlace::find(&name).expect("a folder").is_there());
 }
+
+/// As of threads, so of processes with one number in two PID namespaces.
+#[test]
+fn writers_of_one_file_take_nothing_from_each_other() {
+    let folder = folder();
+    let name = folder.path().join("report");
+    std::thread::scope(|scope| {
+        for letter in ["a", "b", "c", "d"] {
+            let name = &name;
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    let whole = letter.repeat(1 << 16);
+                    write(name, whole.as_bytes(), PRIVATE).expect("a file of this writer");
+                    let read = read(name);
+                    let first = read.get(..1).expect("a letter");
+                    assert_eq!(read, first.repeat(1 << 16), "one of them, as a whole");
+                }
+            });
+        }
+    });
+    let entries = fs::read_dir(folder.path()).expect("a folder");
+    assert_eq!(entries.count(), 1);
+    // What another one has left in the way is not touched.
+    let process = std::process::id();
+    let left = folder.path().join(format!(".report.{process}.0.part"));
+    fs::write(&left, "another's").expect("a file");
+    write(&name, b"whole", PRIVATE).expect("another name");
+    assert_eq!(
+        (read(&name).as_str(), read(&left).as_str()),
+        ("whole", "another's")
+    );
+}
