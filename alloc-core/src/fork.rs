@@ -45,7 +45,9 @@ pub(crate) fn enter(table: Option<&AccountTable>) -> bool {
 pub(crate) fn leave(table: Option<&AccountTable>) {
     let Some(table) = table else {
         if cfg!(feature = "std") {
-            UNLISTED.fetch_sub(1, Ordering::Release);
+            // In the child of a fork it may not be counted any more: the lock is its parent's.
+            let less = |count: usize| count.checked_sub(1);
+            let _ = UNLISTED.fetch_update(Ordering::Release, Ordering::Relaxed, less);
         }
         return;
     };

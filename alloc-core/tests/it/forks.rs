@@ -230,3 +230,27 @@ fn m45_a_thread_that_holds_a_lock_can_fork_without_thread_locals() {
         },
     );
 }
+
+/// A count that wrapped would keep each later fork waiting for it.
+#[cfg(feature = "loaded-library")]
+#[test]
+fn m45_a_lock_that_the_child_releases_is_not_counted_twice_without_thread_locals() {
+    of_its_own(
+        "m45_a_lock_that_the_child_releases_is_not_counted_twice_without_thread_locals",
+        || {
+            static LOCK: StateLock = StateLock::new();
+            alloc_core::forgo_thread_locals();
+            let _root = context(ContextOptions::new("root"));
+            let held = Cell::new(Some(LOCK.lock()));
+            fork_while(
+                0,
+                1,
+                |_| (),
+                |_| {
+                    drop(held.take());
+                    fork_while(0, 200, |_| (), |_| ());
+                },
+            );
+        },
+    );
+}
