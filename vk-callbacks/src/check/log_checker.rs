@@ -43,7 +43,7 @@ use crate::trace::{Caller, Pointer, Request, Sighting, TraceEvent, TraceReader};
 /// let said: Vec<String> = findings.iter().map(ToString::to_string).collect();
 /// assert_eq!(said, [
 ///     "V22/V23: the implementation freed 64 B (scope COMMAND) of the device's allocator, taken in vkDeviceWaitIdle, \
-///      on a thread with no bracketed command",
+///      on a thread that was not seen to call Vulkan",
 ///     "V28: the implementation left 64 B (scope COMMAND) of the device's allocator, taken in vkDeviceWaitIdle, \
 ///      live when that returned; freed later, outside of any command",
 /// ]);

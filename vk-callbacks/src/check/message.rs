@@ -379,8 +379,8 @@ impl CheckFinding<'_> {
         f.write_str(match (self.coverage, foreign) {
             (BracketCoverage::Complete, true) => ", on a thread that has never issued a command",
             (BracketCoverage::Complete, false) => ", between commands",
-            (_, true) => ", on a thread with no bracketed command",
-            (_, false) => ", outside of any bracketed command",
+            (_, true) => ", on a thread that was not seen to call Vulkan",
+            (_, false) => ", outside of the commands that were seen",
         })
     }
 }

@@ -64,7 +64,8 @@ fn the_bundled_traces_are_judged() {
         "{done}"
     );
     assert!(
-        flat(&done).contains("on a thread with no bracketed command; 3 times; first in line "),
+        flat(&done)
+            .contains("on a thread that was not seen to call Vulkan; 3 times; first in line "),
         "{done}"
     );
 

@@ -101,7 +101,7 @@ fn v22_v23_are_suspect_until_every_command_is_bracketed() {
     assert!(
         found[0]
             .to_string()
-            .ends_with("on a thread with no bracketed command"),
+            .ends_with("on a thread that was not seen to call Vulkan"),
         "{}",
         found[0]
     );
