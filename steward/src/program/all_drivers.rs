@@ -191,6 +191,7 @@ fn checked_driver(part: &Path, driver: &DriverInfo, written: Option<&Value>) -> 
             format: Report::FORMAT.to_owned(),
             driver: driver.title().to_owned(),
             error: error.unwrap_or("it wrote no report").to_owned(),
+            leaks: None,
         }),
         check: None,
     }

@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use std::{env, fs};
@@ -45,26 +47,40 @@ pub(super) fn text_of(process: u32, file: &str) -> String {
 
 /// Processes by number and name, for a sentence.
 pub(super) fn listed(processes: &[u32]) -> String {
-    let one = |process: &u32| format!("{process} ({})", executable(*process));
-    processes.iter().map(one).collect::<Vec<_>>().join(", ")
+    let all: Vec<_> = processes.iter().map(|process| shown(*process)).collect();
+    all.join(", ")
+}
+
+/// A process by number and name; by its number alone once it is gone.
+pub(super) fn shown(process: u32) -> String {
+    // What another user's executable is may not be read, nor that of a process that has ended and is not waited for.
+    let name = Some(executable(process)).filter(|name| !name.is_empty());
+    match name.or_else(|| thread_name(process)) {
+        Some(name) => format!("{process} ({name})"),
+        None => process.to_string(),
+    }
+}
+
+/// The name of the main thread.
+fn thread_name(process: u32) -> Option<String> {
+    let name = fs::read(format!("/proc/{process}/comm")).ok()?;
+    Some(EscapedName(name.trim_ascii_end()).to_string())
 }
 
 /// The names that a user may know a process by: that of its executable, that of its main thread, and the one it was started by.
 fn names(process: u32) -> impl Iterator<Item = String> {
-    let read = |file: &str| fs::read(format!("/proc/{process}/{file}")).unwrap_or_default();
-    let (thread, arguments) = (read("comm"), read("cmdline"));
+    let arguments = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     let first = arguments
         .split(|byte| *byte == 0)
         .next()
         .unwrap_or_default();
-    let text = |bytes: &[u8]| EscapedName(bytes).to_string();
     let started_by = Path::new(OsStr::from_bytes(first))
         .file_name()
         .unwrap_or_default();
     let names = [
         executable(process),
-        text(thread.trim_ascii_end()),
-        text(started_by.as_bytes()),
+        thread_name(process).unwrap_or_default(),
+        EscapedName(started_by.as_bytes()).to_string(),
     ];
     names.into_iter().filter(|name| !name.is_empty())
 }
@@ -113,9 +129,21 @@ pub(super) fn has_signal(process: u32, mask: &str, signal: i32) -> bool {
 
 /// Whether a signal has stopped the process.
 pub(super) fn is_stopped(process: u32) -> bool {
+    state_letter(process) == Some('T')
+}
+
+/// Whether the process has not ended, though nobody may have waited for it.
+pub(super) fn is_running(process: u32) -> bool {
+    state_letter(process).is_some_and(|state| !['Z', 'X'].contains(&state))
+}
+
+/// What the kernel says that the process does; `None` once it is gone.
+fn state_letter(process: u32) -> Option<char> {
     let status = text_of(process, "status");
-    let state = status.lines().find_map(|line| line.strip_prefix("State:"));
-    state.is_some_and(|state| state.trim_start().starts_with('T'))
+    let state = status
+        .lines()
+        .find_map(|line| line.strip_prefix("State:"))?;
+    state.trim_start().chars().next()
 }
 
 /// A setting of the layer in the process's environment.
@@ -151,32 +179,44 @@ pub(super) fn named_file(process: u32, name: &str, number: u64) -> Option<PathBu
     Some(PathBuf::from(format!("/proc/{process}/cwd")).join(file))
 }
 
-/// The state file of a process: one that it has mapped, in the default folder, or where its environment says. Programs that change their title,
-/// such as chromium, overwrite the environment that others see.
+/// The state file of a process: one that it has mapped, as it names it itself, or in the default folder, or where its environment says.
+/// Programs that change their title, such as chromium, overwrite the environment that others see. A file that an earlier process with the
+/// number has left is mapped by nobody.
 pub(super) fn state_of(process: u32) -> Option<PathBuf> {
+    let mapped = mapped(process);
     let folder = default_folder().into_iter();
-    let mut files = mapped_files(process)
-        .into_iter()
-        .filter(|file| is_state_of(process, file))
+    let names = mapped.iter().map(|file| file.path.clone());
+    let mut files = names
         .chain(folder.map(|folder| folder.join(process.to_string())))
         .chain(named_file(process, "STATE", 1));
-    files.find(|file| file.is_file())
+    files.find(|file| {
+        // Devices are mapped as well, and opening one may do something.
+        let is_mapped = |found: Metadata| {
+            found.is_file() && mapped.iter().any(|file| file.inode == found.ino())
+        };
+        fs::metadata(file).is_ok_and(is_mapped)
+            && state_file::read(file).is_ok_and(|state| state.process == own_number(process))
+    })
 }
 
-/// The files that a process has mapped to write to them together with others.
-pub(super) fn mapped_files(process: u32) -> Vec<PathBuf> {
+/// A file that a process has mapped to write to it together with others.
+pub(super) struct MappedFile {
+    inode: u64,
+    /// As the process sees it.
+    pub(super) path: PathBuf,
+}
+
+/// The files of the process that are [`MappedFile`]s.
+pub(super) fn mapped(process: u32) -> Vec<MappedFile> {
     let maps = text_of(process, "maps");
     let shared = maps.lines().filter(|line| line.contains(" rw-s "));
-    let names = shared.filter_map(|line| Some(&line[line.find('/')?..]));
-    let mut files: Vec<_> = names.map(PathBuf::from).collect();
-    files.dedup();
-    files
-}
-
-fn is_state_of(process: u32, file: &Path) -> bool {
-    // Devices are mapped as well, and opening one may do something.
-    let is_file = file.is_file();
-    is_file && state_file::read(file).is_ok_and(|state| state.process == own_number(process))
+    let files = shared.filter_map(|line| {
+        Some(MappedFile {
+            inode: line.split_whitespace().nth(4)?.parse().ok()?,
+            path: line[line.find('/')?..].into(),
+        })
+    });
+    files.collect()
 }
 
 /// The default folder of state files.
@@ -187,9 +227,28 @@ fn default_folder() -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+    use std::thread;
     use std::time::{Duration, SystemTime};
 
-    use super::{executable, innermost, names, own_number, started};
+    use super::{executable, innermost, is_running, listed, names, own_number, started};
+
+    #[test]
+    fn ly71_a_process_that_has_ended_is_not_running_and_has_a_name_until_it_is_gone() {
+        let own = std::process::id();
+        assert!(is_running(own));
+        let mut child = Command::new("true").spawn().expect("a program");
+        let number = child.id();
+        while is_running(number) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(listed(&[number]), format!("{number} (true)"));
+        child.wait().expect("its end");
+        // Its number may be another process's by now.
+        let shown = listed(&[number]);
+        assert!(!shown.contains("()") && !is_running(number) || shown != number.to_string());
+        assert!(!shown.contains("()"), "{shown}");
+    }
 
     #[test]
     fn the_innermost_number_is_a_process_s_own() {

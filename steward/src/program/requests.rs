@@ -14,7 +14,7 @@ use vk_accounts::files::{self, FilePlace};
 use vk_accounts::state_file::{self, MARK_REQUEST, REPORT_REQUEST, ReadStateError};
 
 use super::processes::{
-    executable, has_signal, is_stopped, listed, named_file, setting, state_of, with_layer,
+    has_signal, is_running, is_stopped, listed, named_file, setting, shown, state_of, with_layer,
 };
 use super::run::FOLDER_PREFIX;
 
@@ -55,14 +55,14 @@ pub enum RequestError {
     NoStacks(u32),
     /// The process has not answered.
     #[error(
-        "process {process} ({name}) did not answer within {} s: it {reason}; `steward top {process}` shows its numbers",
+        "process {shown} did not answer within {} s: it {reason}; `steward top {process}` shows its numbers",
         PATIENCE.as_secs()
     )]
     NoAnswer {
         /// The process.
         process: u32,
-        /// Its executable.
-        name: String,
+        /// Its number and name.
+        shown: String,
         /// Why.
         reason: &'static str,
     },
@@ -251,7 +251,7 @@ fn wait<T>(
     let began = Instant::now();
     loop {
         // Before the look for the answer: it may have ended after it.
-        let is_there = fs::exists(format!("/proc/{process}")).unwrap_or(true);
+        let is_there = is_running(process);
         if let Some(answer) = answer() {
             return Ok(answer);
         }
@@ -261,7 +261,7 @@ fn wait<T>(
         if began.elapsed() >= patience {
             return Err(RequestError::NoAnswer {
                 process,
-                name: executable(process),
+                shown: shown(process),
                 reason: why_no_answer(process),
             });
         }

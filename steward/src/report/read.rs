@@ -8,7 +8,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use vk_accounts::report::Report;
+use vk_accounts::report::{Leaks, Report};
 
 use crate::expectations::CheckSummary;
 use crate::input;
@@ -32,6 +32,9 @@ pub struct Failed {
     pub driver: String,
     /// Why, in one sentence.
     pub error: String,
+    /// What was alive when a program ended without a report, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaks: Option<Leaks>,
 }
 
 /// A driver that was checked, or could not be.

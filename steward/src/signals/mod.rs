@@ -104,6 +104,20 @@ impl HeldSignals {
     /// # Errors
     /// It cannot be started.
     pub(crate) fn spawn(&mut self, command: &mut Command) -> io::Result<Child> {
+        let child = self.start(command)?;
+        for (signal, _) in self.arrived() {
+            // It may have come before the child was there. A program that has just begun bears two.
+            self.last = Some(signal);
+            send(&child, signal);
+        }
+        Ok(child)
+    }
+
+    /// As [`HeldSignals::spawn`], for a child beside the one that is waited for: no signal is passed on to it.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(crate) fn start(&self, command: &mut Command) -> io::Result<Child> {
         // A handler becomes the default action in the child. What was ignored before stays ignored in it.
         let ignored = |held: &&(i32, libc::sigaction)| held.1.sa_sigaction == libc::SIG_IGN;
         let endings = self.before.iter().filter(|held| held.0 != libc::SIGCHLD);
@@ -119,13 +133,7 @@ impl HeldSignals {
                 set_action(signal, &noting_action())?;
             }
         }
-        let child = child?;
-        for (signal, _) in self.arrived() {
-            // It may have come before the child was there. A program that has just begun bears two.
-            self.last = Some(signal);
-            send(&child, signal);
-        }
-        Ok(child)
+        child
     }
 
     /// Waits for the child's end, and passes on the signals that it did not get. With a time limit it is killed after it, and the result is

@@ -171,8 +171,8 @@ fn ly54_growth_is_counted_between_marks_that_are_requested() {
     };
     // Of five marks; a thread that is slow to run the handler of its signal makes two of them one.
     let is_growth = |times: u32| {
-        let counted =
-            format!("growth is counted over {times} times between two marks, after 0 of warm-up");
+        let s = if times == 1 { "" } else { "s" };
+        let counted = format!("  growth is counted over {times} interval{s} between marks\n");
         let grows = format!(" a mark, in {times} of {times}");
         done.stderr.contains(&counted) && done.stderr.contains(&grows)
     };

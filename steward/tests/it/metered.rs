@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::drive_layer::{DRIVE, is_lavapipe_there};
+use crate::ended::client;
 use crate::run::{STEWARD, json, steward};
 
 #[test]
@@ -91,4 +92,25 @@ fn callbacks_of_the_program_leave_coverage_unknown() {
         unloaded.contains("not measured: the meter was not loaded into this process"),
         "{unloaded}"
     );
+}
+
+/// Parent and child create one instance each.
+#[test]
+fn lc9_the_coverage_of_a_forked_child_is_of_its_own_callbacks() {
+    let test = "lc9_the_coverage_of_a_forked_child_is_of_its_own_callbacks";
+    let Some(client) = client(test) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("report.json");
+    let done = steward(&["run", "--meter", "--json"])
+        .args([&file])
+        .args(["--".as_ref(), client.as_os_str(), "fork".as_ref()])
+        .run();
+    done.assert_code(0);
+    let reports = json(&file);
+    let calls = |process: usize| {
+        let run = &reports[process]["callback_coverage"]["with_loader"];
+        run["callback_calls"].as_u64().expect("a number")
+    };
+    let (one, other) = (calls(0).min(calls(1)), calls(0).max(calls(1)));
+    assert!(one > 0 && other * 2 < one * 3, "{one}, {other}: {reports}");
 }

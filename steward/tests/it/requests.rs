@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 use testkit::Finished;
+use vk_accounts::state_file;
 
 use crate::ended::client;
 use crate::run::{STEWARD, steward};
@@ -248,6 +249,28 @@ fn ly73_a_program_with_the_layer_by_hand_is_asked_by_what_it_has() {
         assert_eq!(report["executable"], file.trim_end_matches(".json"));
         assert!(folder.path().join(file).is_file());
     }
+}
+
+/// As after a reboot, when the number of a process that was killed is another's.
+#[test]
+fn ly73_a_state_file_that_an_earlier_process_has_left_is_not_asked() {
+    let test = "ly73_a_state_file_that_an_earlier_process_has_left_is_not_asked";
+    let Some(client) = client(test) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    drop(by_hand(&client, &folder, &[("STATE", "left")]));
+    let program = by_hand(&client, &folder, &[("JSON", "%n.json")]);
+    let mut left = fs::read(folder.path().join("left")).expect("a killed program leaves it");
+    let number = u64::from(program.number.cast_unsigned()).to_ne_bytes();
+    left[state_file::PROCESS * 8..][..8].copy_from_slice(&number);
+    fs::create_dir(folder.path().join("steward")).expect("a folder");
+    let stale = folder.path().join("steward").join(program.name());
+    fs::write(&stale, left).expect("a file");
+    assert!(state_file::read(&stale).is_ok());
+    let report = steward(&["report", &program.name(), "--json", "-"]);
+    let done = report.env("XDG_RUNTIME_DIR", folder.path()).run();
+    done.assert_code(0);
+    let report: Value = serde_json::from_str(&done.stdout).expect("JSON");
+    assert_eq!(report["process"], program.number, "{done}");
 }
 
 #[test]

@@ -381,6 +381,50 @@ fn ly69_an_ignored_signal_stays_ignored_in_the_program() {
     assert_eq!(String::from_utf8_lossy(&done.stdout), "went on\n");
 }
 
+/// So does the process that lists the drivers after the program's end, while the terminal of `nohup` may close.
+#[test]
+fn ly69_an_ignored_signal_stays_ignored_in_what_lists_the_drivers() {
+    let test = "ly69_an_ignored_signal_stays_ignored_in_what_lists_the_drivers";
+    let Some(client) = client(test) else { return };
+    let files = tempfile::tempdir().expect("a folder");
+    let (loader, known) = (files.path().join("loader"), files.path().join("known.toml"));
+    let made = Command::new("mkfifo").arg(&loader).status();
+    assert!(made.expect("a program").success());
+    let script = "trap '' HUP; exec \"$@\"";
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", script, "sh", STEWARD, "run", "--write-expect"])
+        .args([&known, Path::new("--"), &client, Path::new("leave")])
+        .env("STEWARD_LOADER", &loader);
+    let mut running = StewardRun::start_by(&mut command);
+    let of_kernel = |process: &str, file: &str| {
+        fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default()
+    };
+    let own = running.number();
+    let began = Instant::now();
+    let lists = loop {
+        let children = of_kernel(&own.to_string(), &format!("task/{own}/children"));
+        let mut children = children.split_whitespace();
+        let lists = children.find(|it| of_kernel(it, "cmdline").contains("\0drivers\0"));
+        if let Some(lists) = lists {
+            break lists.to_owned();
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(30) && is_running(own),
+            "nobody lists the drivers: {}",
+            running.errors()
+        );
+        thread::sleep(Duration::from_millis(5));
+    };
+    let status = of_kernel(&lists, "status");
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = u64::from_str_radix(ignored.expect("a mask").trim(), 16).expect("a number");
+    // It waits for its loader until now.
+    fs::write(&loader, "").expect("it reads");
+    running.wait();
+    assert_eq!(ignored & 1 << (libc::SIGHUP - 1), 1, "{status}");
+}
+
 #[test]
 fn ly69_a_sweep_that_is_ended_says_what_it_has() {
     let test = "ly69_a_sweep_that_is_ended_says_what_it_has";
@@ -536,6 +580,9 @@ fn ly71_a_process_that_outlives_its_program_is_named() {
             errors.contains(&named) && errors.contains(report),
             "{errors}"
         );
+        // A report on request has all that the state has.
+        let times = errors.matches("Host memory that Vulkan allocated").count();
+        assert_eq!(times, 1, "{errors}");
         assert_eq!(running.left(), [""; 0].map(PathBuf::from));
     }
 }

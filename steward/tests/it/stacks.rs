@@ -62,11 +62,16 @@ impl StacksProgram {
         self.folder.path().join("report.json")
     }
 
+    fn page(&self) -> PathBuf {
+        self.folder.path().join("report.html")
+    }
+
     /// Runs the program with stacks, and returns what it wrote and its report.
     fn run(&self, arguments: &[&Path]) -> (Finished, Value) {
         let json = self.json();
         let done = steward(&["run", "--stacks", "--json"])
             .args([&json])
+            .args([Path::new("--html"), &self.page()])
             .args([Path::new("--"), &self.program])
             .args(arguments)
             .run();
@@ -301,6 +306,14 @@ fn ly44_a_program_that_died_has_its_stacks_with_names() {
             "debug names ended with the process",
         ] {
             assert!(done.stderr.contains(line), "{mode}: {line} in {done}");
+        }
+        let page = fs::read_to_string(stage.page()).expect("a page");
+        for part in [
+            "There is no report: it ended ",
+            "<li>load_level, ",
+            "at the peak",
+        ] {
+            assert!(page.contains(part), "{mode}: {part} in {page}");
         }
         if mode == "die-of-plugin" {
             assert_eq!(of("first_plugin")["objects"]["live"], 50);

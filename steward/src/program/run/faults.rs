@@ -50,8 +50,7 @@ pub(super) fn first_refusal(reports: &Reports) -> Option<Refusal> {
 pub(super) fn faults(guarding: &Guarding, reports: &Reports) -> Vec<String> {
     let mut faults = Vec::new();
     let read = reports
-        .json
-        .iter()
+        .json()
         .filter_map(|report| serde_json::from_str::<Guarded>(report).ok());
     let guards: Vec<_> = read.filter_map(|report| report.guard).collect();
     let mistakes: u64 = guards.iter().map(|guard| guard.reports).sum();

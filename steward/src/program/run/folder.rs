@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use super::environment::REPORTS;
 use super::place;
 use crate::program::lock;
-use crate::program::processes::{mapped_files, processes, started, text_of};
+use crate::program::processes::{mapped, processes, started, text_of};
 
 /// How the names of the folders begin.
 pub(in crate::program) const FOLDER_PREFIX: &str = "steward-run-";
@@ -65,9 +65,9 @@ pub(super) fn processes_of(folder: &Path) -> Vec<u32> {
     let has_state = has_living_state(folder);
     let maps_state = |process| {
         has_state
-            && mapped_files(process)
+            && mapped(process)
                 .iter()
-                .any(|file| file.starts_with(folder))
+                .any(|file| file.path.starts_with(folder))
     };
     let others = processes().filter(|process| *process != process::id());
     others

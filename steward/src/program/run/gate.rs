@@ -12,7 +12,7 @@ use crate::expectations::{Expectations, compare};
 
 /// What `--exit-code` fails on, besides findings: a process without a report, and what each program left alive.
 pub(super) fn failures(reports: &Reports) -> Vec<String> {
-    if reports.json.is_empty() {
+    if !reports.has_json() {
         return vec!["--exit-code: no report came, so nothing was tested".to_owned()];
     }
     let unjudged = reports
@@ -20,8 +20,7 @@ pub(super) fn failures(reports: &Reports) -> Vec<String> {
         .iter()
         .map(|process| format!("--exit-code: {process}"));
     let left = reports
-        .json
-        .iter()
+        .json()
         .filter_map(|report| left_alive(&LayerReport::read(report)?));
     unjudged.chain(left).collect()
 }
@@ -63,10 +62,10 @@ const fn plural(number: u64) -> &'static str {
 /// A line for every finding that is not known. A run that was not judged has one, too. Missing findings and counts are no differences: the
 /// program is not the workload, and need not do what a finding is about.
 pub(super) fn unexpected(known: &Expectations, reports: &Reports) -> Vec<String> {
-    if reports.json.is_empty() {
+    if !reports.has_json() {
         return vec!["no report came, so nothing was compared with what is expected".to_owned()];
     }
-    let lines = reports.json.iter().flat_map(|report| {
+    let lines = reports.json().flat_map(|report| {
         let Some(report) = LayerReport::read(report) else {
             return vec!["a report cannot be read, and not be compared".to_owned()];
         };
@@ -86,10 +85,15 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::program::run::reports::ProcessReport;
 
     fn reports(json: Vec<String>) -> Reports {
-        Reports {
+        let written = json.into_iter().map(|json| ProcessReport {
             json,
+            ..ProcessReport::default()
+        });
+        Reports {
+            processes: written.collect(),
             ..Reports::default()
         }
     }

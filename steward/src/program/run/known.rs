@@ -13,7 +13,7 @@ use vk_accounts::report::FindingRow;
 
 use super::reports::{LayerReport, Reports};
 use crate::expectations::KnownOfDrivers;
-use crate::signals::wait_briefly;
+use crate::signals::{HeldSignals, wait_briefly};
 
 /// How long the drivers may take to describe themselves.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
@@ -45,9 +45,13 @@ impl Listed {
 /// Notes in each report the drivers of its devices; of a program without a device all drivers, since its instance opened them. `select` is the
 /// loader's filter for the program.
 ///
-/// Another process asks the drivers: one that crashes must not take the report with it.
-pub(super) fn name_drivers(reports: &mut Reports, select: Option<&OsStr>) {
-    let listed = list(select);
+/// Another process asks the drivers: one that crashes must not take the report with it. `signals` are held for a program.
+pub(super) fn name_drivers(
+    reports: &mut Reports,
+    select: Option<&OsStr>,
+    signals: Option<&HeldSignals>,
+) {
+    let listed = list(select, signals);
     reports.change(|report, json| {
         let devices = report.devices();
         let is_used = |driver: &&Listed| {
@@ -60,7 +64,7 @@ pub(super) fn name_drivers(reports: &mut Reports, select: Option<&OsStr>) {
 }
 
 /// The installed drivers; none if they cannot be listed.
-fn list(select: Option<&OsStr>) -> Vec<Listed> {
+fn list(select: Option<&OsStr>, signals: Option<&HeldSignals>) -> Vec<Listed> {
     let listed = || {
         let mut file = tempfile::tempfile().ok()?;
         let mut command = Command::new(env::current_exe().ok()?);
@@ -75,7 +79,10 @@ fn list(select: Option<&OsStr>) -> Vec<Listed> {
         if let Some(select) = select {
             command.env(super::SELECT, select);
         }
-        let mut child = command.spawn().ok()?;
+        let mut child = match signals {
+            Some(signals) => signals.start(&mut command).ok()?,
+            None => command.spawn().ok()?,
+        };
         wait_briefly(&mut child, TIME_LIMIT).ok()??;
         file.rewind().ok()?;
         serde_json::from_reader(file).ok()

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use super::files;
 use super::layer::library;
-use super::processes::listed;
+use super::processes::{is_running, listed};
 use super::terminal::Terminal;
 use super::{Outcome, ProgramError, check, outputs};
 use crate::cli::{Output, RunArgs};
@@ -269,16 +269,17 @@ fn with_layer(
     };
     signals.release_quit();
     let living = folder::processes_of(folder.path());
-    requested::last_reports(&living);
+    let answered = requested::last_reports(&living);
     let mut reports = Reports::read(folder.path());
     reports.known = wanted.expect.cloned();
     if reports.has_findings() || wanted.write_expect.is_some() || wanted.record.is_some() {
         let select = command.get_envs().find(|(name, _)| *name == SELECT);
-        known::name_drivers(&mut reports, select.and_then(|(_, value)| value));
+        let select = select.and_then(|(_, value)| value);
+        known::name_drivers(&mut reports, select, Some(&signals));
     }
     let mut wrong = Vec::new();
     // Only reports of the layer: states are not judged.
-    if wanted.expect.is_some() || wanted.exit_code && !wanted.no_check && !reports.json.is_empty() {
+    if wanted.expect.is_some() || wanted.exit_code && !wanted.no_check && reports.has_json() {
         let known = reports.known().map(|known| known.expectations);
         wrong.extend(gate::unexpected(&known.unwrap_or_default(), &reports));
     }
@@ -294,7 +295,13 @@ fn with_layer(
         guard: wanted.guarding.guard.is_some(),
     };
     let ended = (process, status);
-    let states = state_report::of_folder(folder.path(), ended, missing, &mut reports.symbols);
+    let states = state_report::of_folder(
+        folder.path(),
+        ended,
+        &answered,
+        missing,
+        &mut reports.symbols,
+    );
     let traces = wanted
         .record
         .map(|file| (file, recorded::read(folder.path(), &reports)));
@@ -309,17 +316,19 @@ fn with_layer(
     if wanted.exit_code {
         wrong.extend(gate::failures(&reports));
     }
+    // Some have ended meanwhile.
+    let living: Vec<_> = living.into_iter().filter(|it| is_running(*it)).collect();
     if !living.is_empty() {
         complain(&still_running(&program, &living));
     }
     let mut lost = None;
-    let has_report = !reports.texts.is_empty();
+    let has_report = !reports.processes.is_empty();
     if !has_report {
         complain(&no_room.unwrap_or_else(|| no_report(&program, status)));
     } else if let Some(file) = wanted.text {
-        files::write_and_say(file, reports.texts.join("\n").as_bytes())?;
+        files::write_and_say(file, reports.text().as_bytes())?;
     } else if !outputs::is_for_programs(output) {
-        let text = Terminal::of_standard_error(output).rendered(&reports.texts.join("\n"));
+        let text = Terminal::of_standard_error(output).rendered(&reports.text());
         lost = io::stderr().write_all(text.as_bytes()).err();
         // Its reader has read enough; the exit status remains the program's.
         lost = lost.filter(|error| error.kind() != io::ErrorKind::BrokenPipe);

@@ -59,7 +59,7 @@ pub(super) fn other_libraries(reports: &Reports, expected: &Path) -> Vec<String>
     // The run's folder may have a link to it.
     let real = |file: &Path| fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let mut lines = Vec::new();
-    for json in &reports.json {
+    for json in reports.json() {
         let library = serde_json::from_str::<Value>(json).ok();
         let library = library
             .as_ref()

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
@@ -22,11 +23,10 @@ use crate::program::{ProgramError, outputs};
 use crate::report::{ReportOrList, html_knowing};
 use crate::symbols::Symbols;
 
-/// Text and JSON of each process, in the order of the files' names.
+/// The reports of a run's processes, in the order of the files' names.
 #[derive(Default)]
 pub(super) struct Reports {
-    pub(super) texts: Vec<String>,
-    pub(super) json: Vec<String>,
+    pub(super) processes: Vec<ProcessReport>,
     /// The planned refusals of each process, also of those without a report.
     pub(super) refusals: Vec<RefusalLog>,
     /// How each process ended that wrote no report of its last commands, in a sentence.
@@ -36,6 +36,13 @@ pub(super) struct Reports {
     /// The stacks of processes without a report.
     pub(super) of_states: Vec<Report>,
     pub(super) symbols: Symbols,
+}
+
+/// The report of one process. Each part is empty if the process did not write it.
+#[derive(Default)]
+pub(super) struct ProcessReport {
+    pub(super) text: String,
+    pub(super) json: String,
 }
 
 /// The part of a layer's report that the program itself uses.
@@ -123,8 +130,7 @@ impl Reports {
     /// Reads the run's folder.
     pub(super) fn read(folder: &Path) -> Self {
         Self {
-            texts: with_extension(folder, "txt"),
-            json: with_extension(folder, "json"),
+            processes: of_processes(folder),
             refusals: paths_with_extension(folder, "refusals")
                 .iter()
                 .filter_map(|path| RefusalLog::read(path).ok())
@@ -133,9 +139,25 @@ impl Reports {
         }
     }
 
+    /// The JSON of each process that wrote it.
+    pub(super) fn json(&self) -> impl Iterator<Item = &str> {
+        let all = self.processes.iter().map(|process| &*process.json);
+        all.filter(|json| !json.is_empty())
+    }
+
+    pub(super) fn has_json(&self) -> bool {
+        self.json().next().is_some()
+    }
+
+    /// All texts, one below the other.
+    pub(super) fn text(&self) -> String {
+        let texts = self.processes.iter().map(|process| &*process.text);
+        texts.collect::<Vec<_>>().join("\n")
+    }
+
     /// Changes the JSON of each report that can be read.
     pub(super) fn change(&mut self, change: impl Fn(&LayerReport, &mut Value)) {
-        for json in &mut self.json {
+        for ProcessReport { json, .. } in &mut self.processes {
             if let (Some(report), Ok(mut value)) =
                 (LayerReport::read(json), serde_json::from_str(json))
             {
@@ -147,8 +169,8 @@ impl Reports {
 
     /// Whether a report has a violation or suspect.
     pub(super) fn has_findings(&self) -> bool {
-        let reports = self.json.iter().filter_map(|json| LayerReport::read(json));
-        reports.into_iter().any(|report| {
+        let mut reports = self.json().filter_map(LayerReport::read);
+        reports.any(|report| {
             report
                 .findings()
                 .iter()
@@ -158,7 +180,7 @@ impl Reports {
 
     /// The drivers of all reports, each once.
     pub(super) fn drivers(&self) -> Vec<String> {
-        let reports = self.json.iter().filter_map(|json| LayerReport::read(json));
+        let reports = self.json().filter_map(LayerReport::read);
         let mut drivers: Vec<_> = reports
             .flat_map(|report| report.drivers().to_vec())
             .collect();
@@ -177,7 +199,7 @@ impl Reports {
     /// See [`known::shorten`](super::known::shorten).
     pub(super) fn shorten_findings(&mut self, all: bool) {
         let known = self.known();
-        for (text, json) in self.texts.iter_mut().zip(&self.json) {
+        for ProcessReport { text, json } in &mut self.processes {
             if let Some(report) = LayerReport::read(json) {
                 super::known::shorten(text, &report, known.as_ref(), all);
             }
@@ -186,7 +208,7 @@ impl Reports {
 
     /// Appends the list of live objects and blocks, with names of functions, to each text, and adds the names to the JSON.
     pub(super) fn name_functions(&mut self) {
-        for (text, json) in self.texts.iter_mut().zip(&mut self.json) {
+        for ProcessReport { text, json } in &mut self.processes {
             let Ok(mut report) = serde_json::from_str(json) else {
                 continue;
             };
@@ -197,15 +219,11 @@ impl Reports {
 
     /// Adds the report that a process has written on request.
     pub(super) fn add(&mut self, answer: Answer) {
-        let from_json = |json: &str| {
-            let report = Report::of_program(json).ok();
-            report.map(|report| report.text(false).to_string())
-        };
-        let text = answer
-            .text
-            .or_else(|| answer.json.as_deref().and_then(from_json));
-        self.texts.push(text.unwrap_or_default());
-        self.json.push(answer.json.unwrap_or_default());
+        let json = answer.json.unwrap_or_default();
+        self.processes.push(ProcessReport {
+            text: answer.text.unwrap_or_else(|| text_of(&json)),
+            json,
+        });
     }
 
     /// Writes page, profile and JSON where the options name them.
@@ -215,11 +233,11 @@ impl Reports {
         out: &mut dyn Write,
     ) -> Result<(), ProgramError> {
         let json = self.to_json();
-        if let Some(file) = output.html.as_ref().filter(|_| !self.json.is_empty()) {
+        if let Some(file) = output.html.as_ref().filter(|_| self.has_json()) {
             let entries = ReportOrList::parse("the layer's report", json.as_bytes())?;
             outputs::put(file, html_knowing(&entries, self.known.as_ref())?, out)?;
         }
-        if output.profile.is_some() && !self.json.is_empty() {
+        if output.profile.is_some() && self.has_json() {
             let parsed = self.parsed();
             if parsed.iter().any(|report| report.leaks.is_some()) {
                 outputs::write_profile(output, &parsed, None, out)?;
@@ -237,8 +255,7 @@ impl Reports {
     /// Adds the reports of processes without one of their last commands.
     pub(super) fn add_states(&mut self, states: Vec<StateReport>) {
         for state in states {
-            self.texts.push(state.text);
-            self.json.push(state.json);
+            self.processes.push(state.written);
             self.states.push(state.sentence);
             self.of_states.extend(state.report);
         }
@@ -246,7 +263,7 @@ impl Reports {
 
     /// The reports that can be parsed, and the stacks of processes without one.
     pub(super) fn parsed(&self) -> Vec<Report> {
-        let reports = self.json.iter().map(|json| self.report(json));
+        let reports = self.json().map(|json| self.report(json));
         let reports = reports.filter_map(Result::ok);
         reports.chain(self.of_states.iter().cloned()).collect()
     }
@@ -262,11 +279,8 @@ impl Reports {
 
     /// Reports of the program's format: one as it is, several or none as an array.
     pub(super) fn to_json(&self) -> String {
-        let reports: Vec<_> = self
-            .json
-            .iter()
-            .map(|json| self.with_program_format(json))
-            .collect();
+        let reports = self.json().map(|json| self.with_program_format(json));
+        let reports: Vec<_> = reports.collect();
         match reports.as_slice() {
             [one] => one.clone(),
             several => format!("[{}]\n", several.join(",")),
@@ -287,11 +301,33 @@ impl Reports {
     }
 }
 
-fn with_extension(folder: &Path, extension: &str) -> Vec<String> {
-    paths_with_extension(folder, extension)
-        .iter()
-        .filter_map(|path| fs::read_to_string(path).ok())
-        .collect()
+/// Text and JSON of one process are those with its number: one of them may be missing.
+fn of_processes(folder: &Path) -> Vec<ProcessReport> {
+    let mut processes = BTreeMap::<_, ProcessReport>::new();
+    for extension in ["txt", "json"] {
+        for path in paths_with_extension(folder, extension) {
+            let (Some(name), Ok(read)) = (path.file_stem(), fs::read_to_string(&path)) else {
+                continue;
+            };
+            let process = processes.entry(name.to_owned()).or_default();
+            if extension == "txt" {
+                process.text = read;
+            } else {
+                process.json = read;
+            }
+        }
+    }
+    let mut processes: Vec<_> = processes.into_values().collect();
+    for process in processes.iter_mut().filter(|it| it.text.is_empty()) {
+        process.text = text_of(&process.json);
+    }
+    processes
+}
+
+/// The text for a report of which there is JSON alone; empty where that cannot be read.
+fn text_of(json: &str) -> String {
+    let report = Report::of_program(json).ok();
+    report.map_or_else(String::new, |report| report.text(false).to_string())
 }
 
 /// The files of the run's reports with this extension, in the order of their names.
@@ -304,4 +340,44 @@ pub(super) fn paths_with_extension(folder: &Path, extension: &str) -> Vec<PathBu
     paths.retain(|path| path.extension() == Some(OsStr::new(extension)));
     paths.sort();
     paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ly43_text_and_json_of_a_process_belong_together_where_one_of_them_is_missing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let reports = folder.path().join(REPORTS);
+        fs::create_dir(&reports).expect("a folder");
+        let json = |number: u32| {
+            let row = serde_json::json!({
+                "rule": "V29", "kind": "CacheAsObject", "level": "note", "owner": "VkPipelineCache", "command": "vkCreatePipelineCache",
+                "scope": "object", "sentence": format!("V29: {number}"), "count": 1, "bytes": 0, "first_serial": 1,
+            });
+            serde_json::json!({ "check": { "findings": [row], "lost": 0 } }).to_string()
+        };
+        let text = |number: u32| format!("{number}\n\nFindings: 1\n  note: V29: {number}\n");
+        // The first wrote no JSON, the last one no text: a full disk, or a signal between the two.
+        for (file, content) in [
+            ("10.txt", text(10)),
+            ("11.txt", text(11)),
+            ("11.json", json(11)),
+            ("12.json", json(12)),
+        ] {
+            fs::write(reports.join(file), content).expect("a file");
+        }
+        let mut read = Reports::read(folder.path());
+        let count = |read: &Reports| (read.processes.len(), read.json().count());
+        assert_eq!(count(&read), (3, 2));
+        read.shorten_findings(false);
+        let [first, both, last] = &*read.processes else {
+            panic!("three processes");
+        };
+        assert_eq!(first.text, text(10));
+        let shortened = "11\n\nFindings: 1 note, legal (--findings lists them)\n";
+        assert_eq!(both.text, shortened);
+        assert_eq!(last.text, "");
+    }
 }

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -34,21 +35,20 @@ pub(in crate::program) fn report(
             Err(error) => errors.push(error),
         }
     }
-    if reports.json.is_empty()
+    if reports.processes.is_empty()
         && let Some(error) = errors.pop()
     {
         return Err(error.into());
     }
     if reports.has_findings() {
-        known::name_drivers(&mut reports, None);
+        known::name_drivers(&mut reports, None, None);
     }
     reports.shorten_findings(output.findings);
     reports.name_functions();
     let printed = if outputs::is_for_programs(output) {
         Ok(())
     } else {
-        let text = reports.texts.join("\n");
-        let text = Terminal::of_standard_output(output).rendered(&text);
+        let text = Terminal::of_standard_output(output).rendered(&reports.text());
         out.write_all(text.as_bytes()).and_then(|()| out.flush())
     };
     reports.write_files(output, out)?;
@@ -61,14 +61,15 @@ pub(in crate::program) fn report(
     })
 }
 
-/// Processes that outlive their program write what they have until now, if they are about to call a command.
-pub(super) fn last_reports(processes: &[u32]) {
+/// Processes that outlive their program write what they have until now, if they are about to call a command. Returns the names of the state
+/// files of those that did; the state of the others says what they have.
+pub(super) fn last_reports(processes: &[u32]) -> Vec<OsString> {
     let began = Instant::now();
-    for process in processes {
+    let answered = |process: &u32| {
         let rest = LAST_PATIENCE.saturating_sub(began.elapsed());
-        if let Some(file) = state_of(*process) {
-            // Its state says what it has otherwise.
-            let _ = requests::request_by_state(*process, &file, rest);
-        }
-    }
+        let file = state_of(*process)?;
+        requests::request_by_state(*process, &file, rest).ok()?;
+        file.file_name().map(OsStr::to_owned)
+    };
+    processes.iter().filter_map(answered).collect()
 }

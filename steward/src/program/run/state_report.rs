@@ -2,8 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use serde::Serialize;
@@ -12,15 +13,14 @@ use vk_accounts::state_file::stacks::{self, StoredStacks};
 use vk_accounts::state_file::{self, State};
 
 use super::folder::is_locked;
-use super::reports::paths_with_extension;
+use super::reports::{ProcessReport, paths_with_extension};
 use crate::report::Failed;
 use crate::signals::signal_name;
 use crate::symbols::Symbols;
 
 /// A report from a state, as text and as JSON.
 pub(super) struct StateReport {
-    pub(super) text: String,
-    pub(super) json: String,
+    pub(super) written: ProcessReport,
     /// Which process, how it ended, and that nothing was judged.
     pub(super) sentence: String,
     /// With the stacks of what was alive, where the state has them, for a profile.
@@ -61,20 +61,25 @@ struct JsonReport<'a> {
     missing: &'a [&'static str],
     #[serde(flatten)]
     state: &'a State,
-    /// The stacks of what was alive; null where the state has none.
-    leaks: Option<&'a Leaks>,
 }
 
-/// The reports of all processes whose state has unreported commands. `child` is the program's own process, which ended with its status.
+/// The reports of all processes whose state has unreported commands, but for those that have just written a report on request: their state
+/// files are `answered`. `child` is the program's own process, which ended with its status.
 pub(super) fn of_folder(
     folder: &Path,
     (child, status): (u32, ExitStatus),
+    answered: &[OsString],
     missing: Missing,
     symbols: &mut Symbols,
 ) -> Vec<StateReport> {
     let paths = paths_with_extension(folder, "state");
+    let is_answered = |path: &PathBuf| {
+        let name = path.file_name();
+        name.is_some_and(|name| answered.iter().any(|answered| answered == name))
+    };
     let states = paths
         .iter()
+        .filter(|path| !is_answered(path))
         .filter_map(|path| Some((path, state_file::read(path).ok()?)))
         .filter(|(_, state)| state.started_commands > state.reported_commands);
     let reports = states.map(|(path, state)| {
@@ -154,21 +159,21 @@ fn report(
             format: Report::FORMAT.to_owned(),
             driver: format!("process {process}"),
             error: format!("it {how}"),
+            leaks: leaks.clone(),
         },
         layer_format: 1,
         source: "state file",
         ended,
         missing: &missing,
         state,
-        leaks: leaks.as_ref(),
     };
+    // Numbers and texts: JSON can express them all.
+    let json = serde_json::to_string(&json).unwrap_or_default() + "\n";
     StateReport {
-        text,
+        written: ProcessReport { text, json },
         report: leaks
             .as_ref()
             .map(|leaks| Report::of_stacks(*process, *commands, leaks)),
-        // Numbers and texts: JSON can express them all.
-        json: serde_json::to_string(&json).unwrap_or_default() + "\n",
         sentence: format!("process {process} {how}"),
     }
 }
@@ -196,12 +201,63 @@ fn name_stacks(stacks: StoredStacks, symbols: &mut Symbols, text: &mut String) -
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+    use vk_accounts::state_file::{StateHeap, StateKind, StateUsage};
+
     use super::*;
     use crate::report::ReportOrList;
 
     #[test]
-    fn ly44_numbers_of_a_killed_process_read_as_a_report_that_is_not_there() {
+    fn ly44_every_field_of_a_state_is_documented_and_nothing_else_is() {
+        const TEXT: &str = include_str!("../../../REPORT-FORMAT.md");
+        let (_, behind) = TEXT.split_once("<!-- state:begin -->").expect("the mark");
+        let (table, _) = behind.split_once("<!-- state:end -->").expect("the mark");
+        let names = table.lines().filter_map(|line| line.strip_prefix("| `"));
+        let names = names.filter_map(|line| Some(line.split_once('`')?.0));
+        let mut documented: Vec<_> = names.map(str::to_owned).collect();
+        let usage = StateUsage::default();
+        let kind = StateKind {
+            kind: "VkBuffer".to_owned(),
+            usage,
+            objects_created: 1,
+            objects_alive: 1,
+            foreign_commands: 0,
+        };
+        let heap = StateHeap {
+            index: 0,
+            usage,
+            refusals: 0,
+        };
         let state = State {
+            kinds: vec![kind],
+            heaps: vec![heap],
+            ..state()
+        };
+        let stacks = StoredStacks {
+            leaks: Leaks::default(),
+            unstored: 0,
+            is_damaged: false,
+        };
+        let stacks = Some((stacks, &mut Symbols::default()));
+        let json = report(&state, "still runs", Missing::default(), stacks);
+        let json: Value = serde_json::from_str(&json.written.json).expect("JSON");
+        let mut found = Vec::new();
+        for (name, value) in json.as_object().expect("an object") {
+            match value.as_array().and_then(|list| list.first()) {
+                Some(Value::Object(row)) => {
+                    found.extend(row.keys().map(|field| format!("{name}[].{field}")));
+                }
+                _ => found.push(name.clone()),
+            }
+        }
+        found.sort();
+        documented.sort();
+        assert_eq!(found, documented);
+    }
+
+    /// Of a process without kinds.
+    fn state() -> State {
+        State {
             process: 7,
             commands: 12,
             started_commands: 12,
@@ -213,7 +269,12 @@ mod tests {
             is_whole: true,
             kinds: Vec::new(),
             heaps: Vec::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn ly44_numbers_of_a_killed_process_read_as_a_report_that_is_not_there() {
+        let state = state();
         let missing = Missing {
             findings: true,
             stacks: true,
@@ -222,8 +283,8 @@ mod tests {
         let ended = ended(Some(ExitStatus::from_raw(9)));
         let report = report(&state, &ended, missing, None);
         let lost = "\nMissing: findings, call stacks. A process writes them";
-        assert!(report.text.contains(lost), "{}", report.text);
-        let json = report.json;
+        let ProcessReport { text, json } = report.written;
+        assert!(text.contains(lost), "{text}");
         let entries = ReportOrList::parse("a file", json.as_bytes()).expect("JSON of the program");
         let [ReportOrList::Failed(failed)] = &*entries else {
             panic!("{entries:?}");

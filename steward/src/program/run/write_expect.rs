@@ -12,8 +12,7 @@ use vk_accounts::report::Unjudged;
 /// Writes the file. Returns why it was not written, if it was not.
 pub(super) fn write(reports: &Reports, file: &Path) -> Result<Option<String>, ProgramError> {
     let read: Vec<_> = reports
-        .json
-        .iter()
+        .json()
         .filter_map(|json| LayerReport::read(json)?.check)
         .collect();
     let not_written = |why: &str| Ok(Some(format!("{} was not written: {why}", file.display())));

@@ -103,12 +103,18 @@ impl Section {
                 prefix,
                 ..Self::of(report, known)
             },
-            ReportOrList::Failed(failed) => Self {
-                prefix,
-                heading: one_line(&failed.driver),
-                failed: Some(one_line(&failed.error)),
-                ..Self::default()
-            },
+            ReportOrList::Failed(failed) => {
+                let (leaks, leaks_more) = leaks(failed.leaks.as_ref());
+                Self {
+                    prefix,
+                    heading: one_line(&failed.driver),
+                    failed: Some(one_line(&failed.error)),
+                    leaks,
+                    leaks_more,
+                    peaks: peaks(failed.leaks.as_ref()),
+                    ..Self::default()
+                }
+            }
         }
     }
 

@@ -85,6 +85,7 @@ fn a_report_comes_back_from_json_as_it_was() {
         format: Report::FORMAT.into(),
         driver: "a".into(),
         error: "b".into(),
+        leaks: None,
     });
     let list = serde_json::to_string(&[&failed, &failed]).expect("JSON");
     assert_eq!(

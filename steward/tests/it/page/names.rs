@@ -93,6 +93,7 @@ fn names_are_no_markup() {
         format: Report::FORMAT.into(),
         driver: bad.into(),
         error: bad.into(),
+        leaks: None,
     };
     let failed = html(&[
         ReportOrList::Failed(failed.clone()),

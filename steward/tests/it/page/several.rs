@@ -49,6 +49,7 @@ fn checks_stand_side_by_side_with_what_each_was_compared_with() {
             format: Report::FORMAT.into(),
             driver: "third".into(),
             error: "it crashed".into(),
+            leaks: None,
         }),
         check: None,
     };
@@ -82,6 +83,7 @@ fn several_drivers_have_a_section_each() {
         format: Report::FORMAT.into(),
         driver: "third".into(),
         error: "it crashed".into(),
+        leaks: None,
     };
     let page = html(&[one("first"), one("second"), ReportOrList::Failed(failed)]).expect("a page");
     let ids: Vec<&str> = page

@@ -48,13 +48,11 @@ impl fmt::Display for Leaks {
             plural(stacks),
         )?;
         if self.intervals > 0 {
-            writeln!(
-                f,
-                "  growth is counted over {} {}, after {} of warm-up",
-                self.intervals,
-                self.interval_name(),
-                self.warm_up
-            )?;
+            let counted = format!("growth is counted over {}", self.counted());
+            match self.warm_up {
+                0 => writeln!(f, "  {counted}")?,
+                warm_up => writeln!(f, "  {counted}, after {warm_up} of warm-up")?,
+            }
         }
         for (number, stack) in (1_usize..).zip(self.stacks.iter().take(MAX_STACKS)) {
             self.stack(f, number, stack)?;
@@ -121,12 +119,15 @@ impl Leaks {
         Ok(())
     }
 
-    fn interval_name(&self) -> String {
+    fn counted(&self) -> String {
+        let (number, s) = (self.intervals, plural(self.intervals));
         match (self.mark.as_str(), self.frames_a_mark) {
-            ("request", _) => "times between two marks".to_owned(),
-            ("round", _) => "rounds".to_owned(),
-            (command, 1) => format!("frames ({command})"),
-            (command, frames) => format!("times {frames} frames ({command})"),
+            ("request", _) => format!("{number} interval{s} between marks"),
+            ("round", _) => format!("{number} round{s}"),
+            (command, 1) => format!("{number} frame{s} ({command})"),
+            (command, frames) => {
+                format!("{number} interval{s} of {frames} frames ({command})")
+            }
         }
     }
 
