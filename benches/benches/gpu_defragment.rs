@@ -12,6 +12,7 @@ use std::mem::MaybeUninit;
 use alloc_core::{Context, ContextOptions};
 use gpu::driver::{self, Driver};
 use gpu::play::Places;
+use gpu::traces::{MemoryTrace, SizeEnding, TraceOp, TraceScale, all_traces};
 use gpu::whole::{Ours, Vma};
 use gpu_suballoc::Lifetime;
 use gpu_suballoc::allocator::{DefragmentationOptions, DefragmentationTotals, MoveOutcome};
@@ -19,7 +20,6 @@ use support::backing::SYSTEM;
 use support::clock::{pinned, thread_ns};
 use support::report::BenchReport;
 use support::rounds::{amount, quick, wanted};
-use vk_steward::device_memory::{MemoryTrace, SizeEnding, TraceOp, TraceScale, all_traces};
 
 const HEAD: [&str; 6] = [
     "heap, by whom",

@@ -12,12 +12,12 @@ use gpu::ENDINGS;
 use gpu::arenas::{Offset, Ours, VmaVirtual};
 use gpu::stamps::Scale;
 use gpu::table::{Crowds, Row, Subject, common, figures, rows};
+use gpu::traces::{MemoryTrace, SizeEnding, TraceScale, all_traces, churn};
 use support::backing::SYSTEM;
 use support::clock::pinned;
 use support::heap::keep_pages;
 use support::report::BenchReport;
 use support::rounds::{amount, wanted};
-use vk_steward::device_memory::{MemoryTrace, SizeEnding, TraceScale, all_traces, churn};
 
 /// Large enough never to end.
 const ENDLESS: u64 = 64 << 30;

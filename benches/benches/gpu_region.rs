@@ -1,6 +1,6 @@
 //! Whole allocators, from request to region: ours, VMA, gpu-allocator, gpu-alloc and the driver itself, on the same traces.
 //!
-//! Twice: behind a driver that only counts, so that what is timed is the allocator; and on lavapipe, with what fits its heap. Each row: ns an
+//! Twice: behind a driver that only counts, so that what is timed is the allocator; and on lavapipe, or the device that `STEWARD_BENCH_DEVICE` names, with what fits its heap. Each row: ns an
 //! operation over the whole trace; the median and the 99th of a hundred single takes and gives; device bytes reserved at their most over bytes
 //! live at theirs; how many takes are refused when the driver gives no more than 100, 102, 105 and 110 % of that; host bytes for each piece at
 //! that moment, by `malloc`'s own words and by the subject's accounts; calls of `malloc` and of the driver an operation.
@@ -15,6 +15,7 @@ use gpu::driver::{self, Driver};
 use gpu::play::Places;
 use gpu::stamps::Scale;
 use gpu::table::{Crowds, Row, Subject, common, figures, rows};
+use gpu::traces::{MemoryTrace, SizeEnding, TraceScale, all_traces, churn};
 use gpu::whole::{GpuAlloc, Ours, Raw, Traverse, Vma};
 use gpu_alloc::UsageFlags;
 use gpu_suballoc::Lifetime;
@@ -22,7 +23,6 @@ use support::backing::SYSTEM;
 use support::clock::pinned;
 use support::report::BenchReport;
 use support::rounds::{amount, wanted};
-use vk_steward::device_memory::{MemoryTrace, SizeEnding, TraceScale, all_traces, churn};
 
 const HEAD: [&str; 15] = [
     "trace, by whom",
@@ -84,9 +84,9 @@ fn main() {
         }
     }
     crowds.ratios(&mut report);
-    if let Some(drivers) = Driver::software() {
+    if let Some((drivers, name)) = Driver::real() {
         for trace in &all_traces(SizeEnding::Rounded, TraceScale::SMALL, amount) {
-            let label = format!("lavapipe-{}", trace.name);
+            let label = format!("{name}-{}", trace.name);
             if wanted(&label) {
                 pinned(|| {
                     one(

@@ -48,8 +48,6 @@ pub enum Command {
     Diff(DiffArgs),
     /// List the drivers that can be named.
     Drivers,
-    /// Show all devices, and how each reaches the others' memory and semaphores.
-    Devices,
     /// Name the functions in the stacks of a guard's reports.
     #[command(after_help = help::SYMBOLS)]
     Symbols(SymbolsArgs),
@@ -131,15 +129,6 @@ pub struct Drive {
     /// Let the layer pass the callbacks, as for any program.
     #[arg(long, conflicts_with_all = ["record", "no_coverage"])]
     pub layer: bool,
-    /// Measure device memory in four traces of allocations, instead of the workload.
-    #[arg(long, conflicts_with_all = ["layer", "record", "rounds", "seed", "no_check", "no_coverage", "exit_code"])]
-    pub device_memory: bool,
-    /// With --device-memory: never allocate more than so many MiB; half of what is free if absent.
-    #[arg(long, value_name = "MIB", requires = "device_memory", value_parser = number::<u32>(1..=MAX))]
-    pub at_most: Option<u32>,
-    /// With --device-memory: a twentieth of each trace.
-    #[arg(long, requires = "device_memory")]
-    pub quick: bool,
     /// With --layer: measure callback coverage.
     #[arg(long, requires = "layer")]
     pub meter: bool,

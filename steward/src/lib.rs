@@ -4,8 +4,6 @@
 
 pub mod callback_coverage;
 pub mod cli;
-pub mod device_memory;
-pub mod devices;
 pub mod diff;
 pub mod drivers;
 pub mod expectations;
@@ -15,7 +13,6 @@ pub mod program;
 mod progress;
 pub mod replay;
 pub mod report;
-pub mod shared_context;
 mod signals;
 pub mod symbols;
 mod table;

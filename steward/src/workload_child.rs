@@ -7,20 +7,17 @@
 //!
 //! The layer observes one run a process, and a driver may crash.
 
-use std::alloc::System;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io};
 
 use VkLayer_steward_memory::in_process;
-use alloc_core::FromGlobalAlloc;
 use ash::vk;
 use serde::{Deserialize, Serialize};
 
 use crate::drivers::{self, DriverInfo, Selected, chained};
 use crate::progress::Progress;
-use crate::shared_context::{self, SharedRun, SharingError};
 use crate::symbols::Symbols;
 use crate::workload::{self, Moment, Options, WorkloadError};
 use vk_accounts::guard_run::Layers;
@@ -53,8 +50,6 @@ pub(crate) struct Job {
     /// The child writes a trace.
     pub(crate) records: bool,
     pub(crate) stacks: Stacks,
-    /// Two contexts run after the workload.
-    pub(crate) shares: bool,
     /// Settings of the layer by name, beside those of every job.
     pub(crate) settings: Vec<(String, String)>,
     /// A folder of the parent's.
@@ -97,9 +92,6 @@ impl Way {
     }
 }
 
-/// The backing of two contexts.
-static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
-
 /// The child for the job.
 pub(crate) fn command(job: &Job) -> io::Result<Command> {
     // Numbers and names: JSON can express them all.
@@ -131,8 +123,6 @@ enum ChildError {
         driver: String,
         error: WorkloadError,
     },
-    #[error(transparent)]
-    Sharing(#[from] SharingError),
     #[error(transparent)]
     Host(#[from] alloc_core::HostError),
     #[error("the layer wrote no report ({0}): please report this defect")]
@@ -199,21 +189,8 @@ fn answer(job: &Job) -> Result<JobResult, ChildError> {
     if is_guarded && layers.is_none() {
         return Err(ChildError::NotGuarded);
     }
-    let is_refused = |layers: &Layers| layers.fail_run(None).is_some_and(|fail| fail.refused > 0);
-    let shared = match &ran {
-        _ if !job.shares => None,
-        Err(_) if !layers.is_some_and(is_refused) => None,
-        _ => Some(shares(&direct, layers, job.check)?),
-    };
-    let of_shared = shared
-        .as_ref()
-        .and_then(|shared| shared.outcome.as_ref().err());
-    let ends = [ran.as_ref().err().map(ended), of_shared.map(ended_early)];
-    let ends: Vec<_> = ends.into_iter().flatten().collect();
-    // The layer has reported before two contexts ran.
     report.guard = layers.and_then(Layers::guard_run);
-    report.fail =
-        layers.and_then(|layers| layers.fail_run((!ends.is_empty()).then(|| ends.join("; "))));
+    report.fail = layers.and_then(|layers| layers.fail_run(ran.as_ref().err().map(ended)));
     let was_refused = report.fail.as_ref().is_some_and(|fail| fail.refused > 0);
     let mut ran = match ran {
         // All objects were destroyed: the report covers the unfinished run.
@@ -259,17 +236,6 @@ fn answer(job: &Job) -> Result<JobResult, ChildError> {
         // Without this note an unchecked run would look free of findings.
         let note = "--no-check: callbacks were not judged by Vulkan's rules";
         report.limits.push(note.to_owned());
-    }
-    if let Some(shared) = shared {
-        report.leftovers.extend(shared.leftovers);
-        if let Some(leaks) = &mut report.leaks {
-            leaks.stacks.extend(shared.leaks.stacks);
-            leaks.lost = leaks.lost.saturating_add(shared.leaks.lost);
-        }
-        report.shared_contexts = match shared.outcome {
-            Err(_) if was_refused => None,
-            told => Some(told?),
-        };
     }
     if let Some(leaks) = &mut report.leaks {
         leaks.name_rules(&report.findings);
@@ -331,33 +297,6 @@ fn ended(error: &WorkloadError) -> String {
             format!("{command} answered {result:?}, as it must")
         }
         other => other.to_string(),
-    }
-}
-
-/// The same for two contexts.
-fn ended_early(error: &SharingError) -> String {
-    match error {
-        SharingError::Command { command, result } if error.is_out_of_host_memory() => {
-            format!("{command} answered {result:?}, as it must")
-        }
-        error if error.is_out_of_host_memory() => {
-            "two contexts: a command answered ERROR_OUT_OF_HOST_MEMORY, as it must".to_owned()
-        }
-        other => other.to_string(),
-    }
-}
-
-/// Runs two contexts on the driver, over the layer's guard and refusals if there are any.
-fn shares(
-    driver: &Selected,
-    layers: Option<&'static Layers>,
-    check: bool,
-) -> Result<SharedRun, SharingError> {
-    match layers {
-        // SAFETY: the layer's memory lives for ever.
-        Some(layers) => unsafe { shared_context::run(driver, layers, check) },
-        // SAFETY: the system's allocator lives for ever.
-        None => unsafe { shared_context::run(driver, &SYSTEM, check) },
     }
 }
 

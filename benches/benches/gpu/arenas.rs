@@ -10,7 +10,7 @@ use vk_mem::{
 };
 
 use super::play::Places;
-use vk_steward::device_memory::MemoryTrace;
+use super::traces::MemoryTrace;
 
 /// The range core, its book-keeping in memory of a context.
 pub struct Ours<'c> {

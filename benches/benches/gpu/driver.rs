@@ -300,7 +300,7 @@ impl Driver {
         match Self::open("llvmpipe") {
             Ok(drivers) => Some(drivers),
             Err(why) => {
-                println!("SKIPPED gpu_region/lavapipe: {why}");
+                println!("SKIPPED gpu_region/{label}: {why}");
                 None
             }
         }

@@ -1,4 +1,4 @@
-//! What the benches of GPU memory share: who is to place the four traces of the program, and what is measured of them.
+//! What the benches of GPU memory share: who is to place the four traces, and what is measured of them.
 //!
 //! Not in `support`, since the heap's meter takes the place of `malloc` in every program that it is part of.
 #![allow(
@@ -12,10 +12,11 @@ pub mod driver;
 pub mod play;
 pub mod stamps;
 pub mod table;
+pub mod traces;
 pub mod whole;
 pub mod witness;
 
-use vk_steward::device_memory::SizeEnding;
+use traces::SizeEnding;
 
 /// Both endings of sizes, by the names that rows have.
 pub const ENDINGS: [(&str, SizeEnding); 2] = [

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use super::driver;
 use super::stamps::{self, Scale};
+use super::traces::{MemoryTrace, TraceOp};
 use super::witness;
 use crate::support::clock::thread_ns;
-use vk_steward::device_memory::{MemoryTrace, TraceOp};
 
 /// Who places pieces: a range alone, or an allocator with a driver behind it.
 pub trait Places {

@@ -2,10 +2,10 @@
 
 use super::play::{Each, Places, Space, bulk, each, refusals, space};
 use super::stamps::Scale;
+use super::traces::MemoryTrace;
 use crate::support::clock::thread_ns;
 use crate::support::report::BenchReport;
 use crate::support::rounds::{Case, interleave};
-use vk_steward::device_memory::MemoryTrace;
 
 /// Capacities, in percent of the most bytes live at once.
 pub const PERCENT: [u64; 4] = [100, 102, 105, 110];

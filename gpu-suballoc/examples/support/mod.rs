@@ -2,10 +2,10 @@
 
 use std::error::Error;
 
-use alloc_core::HostAllocator;
+use alloc_core::{ContextHandle, HostAllocator};
 use ash::vk;
-use gpu_suballoc::ash::AshOptions;
-use gpu_suballoc::{AshDevice, DeviceMemory, GpuAllocator};
+use gpu_suballoc::ash::{AshContextInfo, AshOptions};
+use gpu_suballoc::{AllocatorOptions, AshDevice, DeviceMemory, GpuAllocator};
 
 pub(crate) type Failure = Box<dyn Error>;
 
@@ -176,6 +176,21 @@ impl Gpu {
         // SAFETY: the device is done with it.
         unsafe { self.device.free_command_buffers(self.pool, &[commands]) };
         Ok(())
+    }
+
+    /// What a context on the device is made of; its tables lie in `memory`.
+    #[allow(dead_code, reason = "one example has contexts")]
+    pub(crate) fn context(&self, memory: ContextHandle) -> AshContextInfo<'static> {
+        AshContextInfo {
+            get_instance_proc_addr: self.entry.static_fn().get_instance_proc_addr,
+            instance: self.instance.handle(),
+            physical_device: self.physical,
+            device: self.device.handle(),
+            options: self.options,
+            allocator: AllocatorOptions::default(),
+            memory,
+            pipeline_cache_data: &[],
+        }
     }
 
     /// All types that there are.

@@ -53,7 +53,7 @@ Bash: steward completions bash > ~/.local/share/bash-completion/completions/stew
 
 /// The commands as `steward --help` shows them.
 const GROUPS: [(&str, &[&str]); 3] = [
-    ("Drivers", &["drive", "check", "drivers", "devices"]),
+    ("Drivers", &["drive", "check", "drivers"]),
     ("Programs", &["run", "top", "report", "mark", "layer"]),
     (
         "Reports",

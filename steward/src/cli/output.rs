@@ -18,7 +18,7 @@ pub struct Output {
     /// Also write the result as JSON; `-`: standard output, no text there.
     #[arg(long, global = true, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Also write a page (`drive` `check` `run` `report` `replay` `diff` `devices`).
+    /// Also write a page (`drive` `check` `run` `report` `replay` `diff`).
     #[arg(long, global = true, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Also write where blocks came from (.folded, .dhat, Firefox).

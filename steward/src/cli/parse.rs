@@ -299,11 +299,6 @@ mod tests {
             ("run --fail=each=0 p", "--fail", "1 or more"),
             ("diff --top 0 a b", "--top", "from 1 to"),
             ("diff --threshold x a b", "--threshold", "0 or more"),
-            (
-                "drive --device-memory --at-most 0",
-                "--at-most",
-                "from 1 to",
-            ),
         ] {
             let error = read(&format!("steward {line}"))
                 .expect_err(line)

@@ -77,25 +77,11 @@ impl KnownOfDrivers {
     }
 }
 
-/// Counts in the report how many of its findings are known of its driver, those of two contexts as well. Does nothing where no bundled
-/// file is about the driver.
+/// Counts in the report how many of its findings are known of its driver. Does nothing where no bundled file is about the
+/// driver.
 pub fn name_known(report: &mut Report) {
     let Some(known) = KnownOfDrivers::of_source(&report.source) else {
         return;
     };
     report.known_findings = Some(known.count(&report.findings));
-    if let Some(shared) = &mut report.shared_contexts {
-        let listed = |row: &FindingRow| is_known_of_contexts(&known.expectations.findings, row);
-        shared.known_findings = Some(known.counted(&shared.findings, &listed));
-    }
-}
-
-/// Whether `row`, a finding of two contexts, is among the known ones. Owners are not compared: a context has one set of callbacks for all
-/// of its objects.
-pub(crate) fn is_known_of_contexts<F: KeyedFinding>(known: &[F], row: &FindingRow) -> bool {
-    let without_owner = |[rule, kind, _, command, scope]: [&str; 5]| {
-        [rule, kind, command, scope].map(str::to_owned)
-    };
-    let wanted = without_owner(row.key());
-    known.iter().any(|one| without_owner(one.key()) == wanted)
 }

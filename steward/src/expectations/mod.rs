@@ -30,5 +30,4 @@ pub use checked::{CheckSummary, Checked};
 pub use compare::{Difference, Verdict, compare};
 pub use file::{Expectations, Expected, FileFault};
 pub use fit::fit;
-pub(crate) use known::is_known_of_contexts;
 pub use known::{KnownOfDrivers, name_known};

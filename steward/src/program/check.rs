@@ -8,7 +8,7 @@ use super::files::write_and_say;
 use super::{Outcome, ProgramError, all_drivers, is_all, outputs, replayed};
 use crate::cli::{Check, Drive, Output};
 use crate::drivers::{self, Selected};
-use crate::expectations::{self, Checked, Expectations, compare, fit, is_known_of_contexts};
+use crate::expectations::{self, Checked, Expectations, compare, fit};
 use crate::input;
 use crate::replay::TraceFile;
 use crate::report::{CheckedDriver, ReportOrList, html_of_checks};
@@ -134,23 +134,6 @@ impl Run {
             events,
         }
     }
-
-    /// Findings of two contexts that are neither known of the driver nor shown by the workload, which reports them itself.
-    fn faults_of_contexts(&self, known: &Expectations) -> Vec<String> {
-        let Some(shared) = &self.report.shared_contexts else {
-            return Vec::new();
-        };
-        let seen = |row: &FindingRow| is_known_of_contexts(&self.report.findings, row);
-        let new = shared.findings.iter().filter(|row| {
-            row.level != FindingRow::NOTE
-                && !is_known_of_contexts(&known.findings, row)
-                && !seen(row)
-        });
-        let new = new.map(|row| format!("two contexts: {}: {}", row.rule, row.sentence));
-        let unjudged = shared.unjudged.iter();
-        new.chain(unjudged.map(|unjudged| format!("two contexts: {unjudged}")))
-            .collect()
-    }
 }
 
 fn report_step(
@@ -166,7 +149,7 @@ fn report_step(
     let known = known.unwrap_or_default();
     outputs::name_sites(output, &mut run.report);
     let report = &run.report;
-    let faults = [report.faults(), run.faults_of_contexts(&known)].concat();
+    let faults = report.faults();
     let leaks = report.leaks.as_ref();
     let checked = Checked {
         driver: &run.driver,
@@ -314,52 +297,5 @@ fn wrong(file: &str, fault: expectations::FileFault) -> ProgramError {
     ProgramError::Expectations {
         file: file.to_owned(),
         fault,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use vk_accounts::report::SharedContexts;
-
-    #[test]
-    fn what_contexts_show_that_is_neither_known_nor_the_workloads_is_a_fault() {
-        let row = |rule: &str, owner: &str, level: &str| FindingRow {
-            rule: rule.to_owned(),
-            kind: "K".to_owned(),
-            owner: owner.to_owned(),
-            level: level.to_owned(),
-            sentence: "s".to_owned(),
-            ..FindingRow::default()
-        };
-        let source = Source::Trace {
-            file: "f".to_owned(),
-            driver: "d".to_owned(),
-            no_driver: None,
-            lines: 1,
-        };
-        let mut report = Report::of_trace(source, Vec::new(), 0);
-        report.findings = vec![row("V30", "VkDevice", FindingRow::VIOLATION)];
-        report.shared_contexts = Some(SharedContexts {
-            findings: vec![
-                row("V29", "one context", FindingRow::VIOLATION),
-                // The workload shows it: it is judged there.
-                row("V30", "one context", FindingRow::VIOLATION),
-                row("V7", "one context", FindingRow::NOTE),
-            ],
-            ..SharedContexts::default()
-        });
-        let run = Run::of(
-            Driven {
-                report,
-                events: EventLog::default(),
-            },
-            "d".to_owned(),
-        );
-        let nothing = Expectations::default();
-        assert_eq!(run.faults_of_contexts(&nothing), ["two contexts: V29: s"]);
-        let known = "driver = \"d\"\n[[finding]]\nrule = \"V29\"\nkind = \"K\"\ncause = \"x\"\n";
-        let known = Expectations::parse(known).expect("right");
-        assert_eq!(run.faults_of_contexts(&known), [""; 0]);
     }
 }

@@ -68,7 +68,6 @@ pub(super) fn drive(
         check: !options.no_check,
         records: recorded.is_some(),
         stacks,
-        shares: true,
         settings: guard_settings(guarding, folder.path()),
         folder: folder.path().to_owned(),
     };

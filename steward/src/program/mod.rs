@@ -25,8 +25,6 @@ use std::io::{self, Write};
 use alloc_core::FromGlobalAlloc;
 
 use crate::cli::{Cli, Command, DiffArgs, Drive, Output};
-use crate::device_memory::{self, DeviceMemoryError, MeasureOptions};
-use crate::devices::{self, DevicesError};
 use crate::diff::{self, Diff, DiffFilter};
 use crate::drivers::{self, DriverError, DriverTable};
 use crate::expectations::{self, Checked, EXPECTATIONS, FileFault};
@@ -83,17 +81,6 @@ pub enum ProgramError {
     /// No driver, or none of that name.
     #[error(transparent)]
     Driver(#[from] DriverError),
-    /// The devices cannot be shown.
-    #[error(transparent)]
-    Devices(#[from] DevicesError),
-    /// Device memory could not be measured.
-    #[error(transparent)]
-    DeviceMemory(#[from] DeviceMemoryError),
-    /// One report of several drivers.
-    #[error(
-        "--device-memory measures one driver: name it with --driver, `steward drivers` lists them"
-    )]
-    DeviceMemoryAll,
     /// The run failed.
     #[error(transparent)]
     Drive(#[from] DriveError),
@@ -208,13 +195,13 @@ pub enum ProgramError {
     Guarding(#[from] GuardingError),
     /// The command draws no page.
     #[error(
-        "--html draws a report, and this makes none: leave it out, or use it with `drive`, `check`, `run`, `replay`, `diff` or `devices`"
+        "--html draws a report, and this makes none: leave it out, or use it with `drive`, `check`, `run`, `replay` or `diff`"
     )]
     NoPage,
     /// The command keeps no call stacks.
     #[error(
         "--profile needs one run whose call stacks are kept: leave it out, or use it with `drive` or `check` of one driver, `replay` or `run`, \
-         without --layer, --device-memory, --fail=each and --write-expect"
+         without --layer, --fail=each and --write-expect"
     )]
     NoProfile,
     /// The command lists no findings.
@@ -347,20 +334,18 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
 unsafe fn run_command(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     signals::survive_file_limit();
     output_paths::check(cli)?;
-    let makes_report = match &cli.command {
-        Some(Command::Drive(options)) => !options.device_memory,
-        None
-        | Some(
-            Command::Check(_)
-            | Command::Run(_)
-            | Command::Report { .. }
-            | Command::Replay(_)
-            | Command::Diff(_),
-        ) => true,
-        _ => false,
-    };
-    let makes_page = makes_report || matches!(cli.command, Some(Command::Devices));
-    if cli.output.html.is_some() && !makes_page {
+    let makes_report = matches!(
+        &cli.command,
+        None | Some(
+            Command::Drive(_)
+                | Command::Check(_)
+                | Command::Run(_)
+                | Command::Report { .. }
+                | Command::Replay(_)
+                | Command::Diff(_),
+        )
+    );
+    if cli.output.html.is_some() && !makes_report {
         return Err(ProgramError::NoPage);
     }
     if cli.output.findings && !makes_report {
@@ -372,7 +357,7 @@ unsafe fn run_command(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Program
     }
     let runs_driver = match &cli.command {
         None | Some(Command::Run(_)) => true,
-        Some(Command::Drive(options)) => !options.layer && !options.device_memory,
+        Some(Command::Drive(options)) => !options.layer,
         Some(Command::Check(options)) => options.trace.is_none(),
         _ => false,
     };
@@ -414,24 +399,12 @@ unsafe fn run_command(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Program
             if options.layer || sweep.is_some() {
                 return Err(ProgramError::LayerAll);
             }
-            if options.device_memory {
-                return Err(ProgramError::DeviceMemoryAll);
-            }
             // SAFETY: forwarded.
             return unsafe { all_drivers::drive(options, &guarding, &cli.output, out) };
         }
         Some(Command::Drive(options)) => {
             // SAFETY: forwarded.
             let selected = unsafe { drivers::select(options.driver.as_deref()) }?;
-            if options.device_memory {
-                let how = MeasureOptions {
-                    limit: options.at_most.map(|mebibytes| u64::from(mebibytes) << 20),
-                    quick: options.quick,
-                };
-                let report = device_memory::run(&selected, how)?;
-                outputs::write(&cli.output, &report, &report, outputs::no_page, out)?;
-                return Ok(Outcome::Done);
-            }
             let seed = drive::seed(options);
             if let Some(runs) = sweep {
                 let how = (seed, &guarding, runs);
@@ -477,16 +450,6 @@ unsafe fn run_command(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Program
                 &text,
                 &all_drivers::as_data(&listing.drivers),
                 outputs::no_page,
-                out,
-            )
-        }
-        Some(Command::Devices) => {
-            let report = devices::survey(&drivers::open()?)?;
-            outputs::write(
-                &cli.output,
-                &report,
-                &report,
-                || Ok(devices::html(&report)?),
                 out,
             )
         }
@@ -538,9 +501,7 @@ fn makes_profile(cli: &Cli) -> bool {
     !sweeps
         && match &cli.command {
             None | Some(Command::Replay(_) | Command::Run(_) | Command::Report { .. }) => true,
-            Some(Command::Drive(options)) => {
-                !options.layer && !options.device_memory && is_one(&options.driver)
-            }
+            Some(Command::Drive(options)) => !options.layer && is_one(&options.driver),
             Some(Command::Check(options)) => {
                 options.write_expect.is_none() && is_one(&options.driver)
             }

@@ -23,7 +23,6 @@ pub(super) fn check(cli: &Cli) -> Result<(), ProgramError> {
             ("--expect", options.expect.is_some()),
             ("--record", options.record.is_some()),
             ("--meter", options.meter),
-            ("--device-memory", options.device_memory),
         ],
         _ => Vec::new(),
     };

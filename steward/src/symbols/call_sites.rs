@@ -6,17 +6,14 @@ use vk_accounts::report::{CallSites, LeakFrame, Report};
 
 use super::{Function, Symbols, number};
 
-/// Modules that call commands for the workload. The frames outside of them are the same in every stack.
-const CALLERS: [&str; 2] = [
-    "vk_steward::workload::caller::",
-    "vk_steward::shared_context::",
-];
+/// The module that calls commands for the workload. The frames outside of it are the same in every stack.
+const CALLER: &str = "vk_steward::workload::caller::";
 
 /// The number of frames of driver, loader and workload.
 fn outer_end<'f>(frames: impl IntoIterator<Item = &'f LeakFrame>) -> usize {
     let is_driver = |frame: &&LeakFrame| {
         let mut functions = frame.functions.iter();
-        !functions.any(|function| CALLERS.iter().any(|caller| function.contains(caller)))
+        !functions.any(|function| function.contains(CALLER))
     };
     frames.into_iter().take_while(is_driver).count()
 }

@@ -46,7 +46,6 @@ fn ly46_the_workload_runs_through_the_layer_without_callbacks_of_its_own() {
         let Some(row) = kinds.iter().find(|row| row["kind"] == object[0]) else {
             continue;
         };
-        // The workload's two contexts are no part of it.
         assert_eq!(row["objects_created"], object[1], "{row}");
         for nothing in ["objects_alive", "foreign_commands"] {
             assert_eq!(row[nothing], 0, "{row}");
@@ -131,7 +130,7 @@ fn ly19_the_layer_counts_what_a_program_counts_itself() {
             of_kind.map(|kind| number(kind, name)).sum()
         };
         let created = sum("objects_created");
-        // Of other kinds some objects are the workload's two contexts', which have accounts of their own.
+        // Of other kinds not all objects have callbacks.
         let is_workloads = objects
             .iter()
             .any(|object| object[0] == row["name"] && object[1] == created && created != 0);

@@ -14,38 +14,6 @@ const STEWARD: &str = env!("CARGO_BIN_EXE_steward");
 const README: &str = include_str!("../../README.md");
 
 #[test]
-fn two_contexts_are_said_to_be_judged_or_not_and_never_both() {
-    let shared = |judged| {
-        let mut report = full(&TRACES[0]);
-        let contexts = report.shared_contexts.as_mut().expect("they are in it");
-        contexts.judged = judged;
-        if !judged {
-            contexts.findings.clear();
-        }
-        let page = html(&[ReportOrList::Report(Box::new(report))]).expect("a page");
-        part(&page, "shared").to_owned()
-    };
-    let judged = shared(true);
-    let text = text_of(&judged);
-    assert!(text.contains("judged by Vulkan's rules:"), "{text}");
-    assert!(!text.contains("not judged"), "{text}");
-    assert!(
-        text.contains(" notes; violations and suspects: all known"),
-        "{text}"
-    );
-    // One sentence is one item, and findings are a list of their own.
-    let released = "12000 B of bookkeeping and, through its callbacks, 41 blocks of the driver";
-    let released = released.replace("12000 B", "11.7 KiB");
-    assert!(text.contains(&released), "{text}");
-    assert!(judged.contains("<summary>1 finding in them</summary>"));
-    let text = text_of(&shared(false));
-    assert!(
-        text.contains("not judged") && !text.contains("judged by"),
-        "{text}"
-    );
-}
-
-#[test]
 fn a_block_that_is_left_under_a_strict_guard_has_size_handle_growth_and_stack() {
     let test = "a_block_that_is_left_under_a_strict_guard_has_size_handle_growth_and_stack";
     let Some(manifest) = testkit::swiftshader() else {

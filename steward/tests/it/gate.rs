@@ -102,11 +102,6 @@ fn what_tested_nothing_is_not_green() {
         (&["run", "--fail=each=0", "true"], 2, "1 or more"),
         (&["drive", "--rounds", "0"], 2, "from 1 to"),
         (&["check", "--rounds", "0"], 2, "from 1 to"),
-        (
-            &["drive", "--device-memory", "--at-most", "0"],
-            2,
-            "from 1 to",
-        ),
         (&["check", "--trace", &empty], 2, "this is no host trace"),
         (&["check", "--trace", &no_calls], 2, "holds no call"),
         (&["replay", &no_calls], 2, "holds no call"),

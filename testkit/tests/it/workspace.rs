@@ -185,8 +185,8 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         &[
             &["input", "progress", "signals", "table"],
             &["drivers", "expectations", "profile", "symbols"],
-            &["device_memory", "devices", "replay", "report", "workload"],
-            &["diff", "shared_context"],
+            &["replay", "report", "workload"],
+            &["diff"],
             &["workload_child"],
             &["callback_coverage"],
             &["cli"],

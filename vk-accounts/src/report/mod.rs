@@ -22,7 +22,6 @@ mod phase;
 mod program;
 mod rows;
 mod sample;
-mod shared_contexts;
 mod source;
 mod text;
 mod unjudged;
@@ -44,7 +43,6 @@ pub use leaks::{Growth, LeakCount, LeakFrame, LeakObject, LeakPeak, LeakStack, L
 pub use phase::{Counts, Phase, PhaseStart, title_of};
 pub use rows::{ContextRow, HEADER_BYTES, Leftover};
 pub use sample::{Sample, Sampler};
-pub use shared_contexts::{SharedContext, SharedContexts, Went};
 pub use source::Source;
 pub use text::{Text, one_line};
 pub use unjudged::Unjudged;
@@ -104,9 +102,6 @@ pub struct Report {
     /// The call sites of blocks; `None` where they are unknown, as for programs.
     #[serde(default)]
     pub call_sites: Option<CallSites>,
-    /// Two contexts with one shader cache; `None` if they were not run.
-    #[serde(default)]
-    pub shared_contexts: Option<SharedContexts>,
     /// Live bytes in the order of time.
     #[serde(default)]
     pub timeline: Vec<Sample>,
@@ -156,17 +151,16 @@ impl Report {
         self.faults().is_empty()
     }
 
-    /// Whether a violation or suspect, of two contexts as well, is not known of the driver.
+    /// Whether a violation or suspect is not known of the driver.
     #[must_use]
     pub fn has_unknown_findings(&self) -> bool {
-        let unknown = |rows: &[FindingRow], known: Option<&KnownFindings>| match known {
+        match &self.known_findings {
             Some(known) => known.unknown > 0,
-            None => rows.iter().any(|row| row.level != FindingRow::NOTE),
-        };
-        let shared = self.shared_contexts.as_ref();
-        unknown(&self.findings, self.known_findings.as_ref())
-            || shared
-                .is_some_and(|shared| unknown(&shared.findings, shared.known_findings.as_ref()))
+            None => self
+                .findings
+                .iter()
+                .any(|row| row.level != FindingRow::NOTE),
+        }
     }
 
     /// Notes for the reader of the numbers: events that were not judged, and limits of the source.
@@ -198,7 +192,6 @@ impl Report {
             fail: None,
             device_memory: None,
             defragmentation: None,
-            shared_contexts: None,
             vulkan_memory: None,
             leaks: None,
             call_sites: None,

@@ -53,10 +53,6 @@ pub(super) struct Section {
     /// The division of device memory; empty without sub-allocations.
     pub(super) memory: Vec<Drawn>,
     pub(super) memory_about: Vec<String>,
-    /// Two contexts and one shader cache, in sentences; empty if they did not run.
-    pub(super) shared: Vec<String>,
-    /// Their findings.
-    pub(super) shared_findings: Vec<String>,
     /// Blocks that were omitted.
     pub(super) memory_more: usize,
     /// A defragmentation, before and after.
@@ -208,18 +204,6 @@ impl Section {
                 .unwrap_or_default(),
             memory_more,
             defragmentation: report.defragmentation.as_ref().map(blocks::moved),
-            shared: report
-                .shared_contexts
-                .iter()
-                .fold(Vec::new(), |lines, shared| {
-                    shared.lines().fold(lines, sentence)
-                }),
-            shared_findings: report
-                .shared_contexts
-                .iter()
-                .flat_map(|shared| shared.found())
-                .map(|line| line.trim_start().to_owned())
-                .collect(),
             notes: findings
                 .iter()
                 .filter(|line| line.class == FindingRow::NOTE)
@@ -238,18 +222,6 @@ impl Section {
             ..Self::default()
         }
     }
-}
-
-/// Adds a line. An indented line continues the sentence before it.
-fn sentence(mut lines: Vec<String>, line: String) -> Vec<String> {
-    match (line.strip_prefix("  "), lines.last_mut()) {
-        (Some(more), Some(last)) => {
-            last.push(' ');
-            last.push_str(more);
-        }
-        _ => lines.push(line),
-    }
-    lines
 }
 
 pub(super) fn heading(source: &Source) -> String {

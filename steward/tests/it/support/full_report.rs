@@ -5,8 +5,8 @@ use vk_accounts::report::{
     ActiveLayer, ByScope, CallSite, CallSites, Coverage, CoverageRun, Defragmentation,
     DeviceMemory, DiskCache, FailRun, FindingRow, GuardReport, GuardRun, KnownFindings, LeakFrame,
     LeakObject, LeakPeak, LeakStack, Leaks, Leftover, LoaderFile, MemoryBlock, MemoryCrop,
-    MemoryRange, PeakStack, Refusal, Report, RunEnvironment, SharedContext, SharedContexts, Source,
-    Unjudged, VulkanMemory, VulkanMemoryRow, Went,
+    MemoryRange, PeakStack, Refusal, Report, RunEnvironment, Source, Unjudged, VulkanMemory,
+    VulkanMemoryRow, Went,
 };
 use vk_steward::replay::bundled::BundledTrace;
 use vk_steward::replay::{self, TraceFile};
@@ -201,7 +201,6 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
     });
     report.device_memory = Some(device_memory());
     report.defragmentation = Some(defragmentation());
-    report.shared_contexts = Some(shared_contexts(finding("V29", FindingRow::VIOLATION, 7)));
     report.unjudged = Unjudged::of_trace(7, 3);
     report.limits = vec!["what cannot be told".into()];
     report
@@ -212,41 +211,6 @@ fn known_findings() -> KnownFindings {
         expectations: "a-driver-1.2".into(),
         known: 2,
         unknown: 0,
-    }
-}
-
-/// Two contexts, of which one went.
-fn shared_contexts(finding: FindingRow) -> SharedContexts {
-    let context = |name: &str| SharedContext {
-        name: name.into(),
-        compiled: 4,
-        found: 4,
-        regions: 3,
-    };
-    let went = Went {
-        kernels: 4,
-        held: 0,
-        blocks: 1,
-        block_bytes: 1 << 18,
-        book_bytes: 12_000,
-        driver_blocks: 41,
-        driver_bytes: 51_234,
-        others_bytes: 0,
-    };
-    SharedContexts {
-        kernels: 8,
-        contexts: vec![context("first"), context("second")],
-        went: went.clone(),
-        still_found: 4,
-        compiled_anew: 4,
-        went_last: Went { kernels: 8, ..went },
-        left_bytes: 0,
-        commands: 420,
-        callback_blocks: 62,
-        judged: true,
-        findings: vec![finding],
-        known_findings: Some(known_findings()),
-        unjudged: Unjudged::live(3),
     }
 }
 

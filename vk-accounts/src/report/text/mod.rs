@@ -9,7 +9,6 @@ mod findings;
 mod folded;
 mod guard;
 mod leaks;
-mod shared_contexts;
 
 use std::fmt;
 
@@ -99,8 +98,6 @@ impl fmt::Display for Text<'_> {
             .try_for_each(|leaks| leaks.fmt(f))?;
         part(f, &report.device_memory)?;
         part(f, &report.defragmentation)?;
-        let mut shared = report.shared_contexts.iter();
-        shared.try_for_each(|shared| shared.write(f, self.all_findings))?;
         findings::findings(
             f,
             &report.findings,

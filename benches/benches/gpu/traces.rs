@@ -1,7 +1,5 @@
 //! The four traces, from a seeded splitmix64: the same operations on every machine and for every allocator of a bench.
 
-#![forbid(unsafe_code)]
-
 /// One step of a trace. A slot holds one region at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceOp {
@@ -49,19 +47,6 @@ pub struct MemoryTrace {
     pub peak_live: usize,
     /// The most regions that are live at once.
     pub most_live: usize,
-}
-
-impl MemoryTrace {
-    /// At most `count` sizes of its regions, evenly spread over the trace.
-    #[must_use]
-    pub fn sample(&self, count: usize) -> Vec<u64> {
-        let sizes = self.ops.iter().filter_map(|op| match *op {
-            TraceOp::Allocate { size, .. } => Some(size),
-            TraceOp::Free { .. } => None,
-        });
-        let step = self.allocations.div_ceil(count.max(1)).max(1);
-        sizes.step_by(step).collect()
-    }
 }
 
 struct SplitMix(u64);
@@ -183,11 +168,6 @@ impl TraceScale {
     pub const SMALL: Self = Self {
         churn: MIB,
         texture: 16 * MIB,
-    };
-    /// Fits half a GiB.
-    pub const TINY: Self = Self {
-        churn: MIB / 4,
-        texture: 2 * MIB,
     };
 }
 
