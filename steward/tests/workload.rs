@@ -31,7 +31,8 @@ use loader::{
 };
 use manifest::Manifest;
 use results::{
-    a_wrong_seed_is_a_mismatch_and_everything_is_destroyed, device_memory_is_told_block_by_block,
+    a_wrong_seed_is_a_mismatch_and_everything_is_destroyed,
+    device_memory_is_what_the_sub_allocator_says,
     df12_a_defragmentation_frees_blocks_and_keeps_contents, every_result_is_right_in_every_round,
     the_validation_layer_is_silent_after_it_was_heard,
     v42_every_block_is_given_back_to_its_kinds_callbacks,
@@ -58,8 +59,8 @@ const TESTS: [Test; 12] = [
         v44_each_handle_is_told_as_it_comes_and_as_it_goes,
     ),
     (
-        "device_memory_is_told_block_by_block",
-        device_memory_is_told_block_by_block,
+        "device_memory_is_what_the_sub_allocator_says",
+        device_memory_is_what_the_sub_allocator_says,
     ),
     (
         "df12_a_defragmentation_frees_blocks_and_keeps_contents",

@@ -1,7 +1,7 @@
 //! The page as text: all parts, nothing from outside, nothing of what drivers say as markup, every number as in the report.
 
-mod blocks;
 mod limits;
+mod memory;
 mod names;
 mod several;
 

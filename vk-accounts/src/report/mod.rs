@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 pub use by_scope::ByScope;
 pub use call_sites::{BlockSum, CallSite, CallSites};
 pub use coverage::{Coverage, CoverageRun};
-pub use device_memory::{Defragmentation, DeviceMemory, MemoryBlock, MemoryCrop, MemoryRange};
+pub use device_memory::{Defragmentation, DeviceMemory};
 pub use drill_down::DrillDown;
 pub use environment::{ActiveLayer, DiskCache, LoaderFile, RunEnvironment};
 pub use finding::FindingRow;

@@ -9,7 +9,6 @@
 #![forbid(unsafe_code)]
 
 mod areas;
-mod blocks;
 mod drill_down;
 mod findings;
 mod growth;

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 use super::areas::{Areas, areas};
-use super::blocks::{self, Drawn};
 use super::drill_down::{DrillPart, drill_down};
 use super::findings::{FindingLine, findings};
 use super::growth::{GrowthRows, growth};
@@ -18,7 +17,10 @@ use crate::expectations::CheckSummary;
 use crate::expectations::KnownOfDrivers;
 use crate::report::ReportOrList;
 use vk_accounts::report::title_of;
-use vk_accounts::report::{FindingRow, Report, RunEnvironment, Source, VulkanMemory, one_line};
+use vk_accounts::report::{
+    Defragmentation, DeviceMemory, FindingRow, Report, RunEnvironment, Source, VulkanMemory,
+    one_line,
+};
 use vk_accounts::units::bytes;
 
 /// One driver's part of the page.
@@ -50,13 +52,10 @@ pub(super) struct Section {
     /// The phases of all rounds; empty if `phases` has them.
     pub(super) all_phases: FigureTable,
     pub(super) slack: bool,
-    /// The division of device memory; empty without sub-allocations.
-    pub(super) memory: Vec<Drawn>,
-    pub(super) memory_about: Vec<String>,
-    /// Blocks that were omitted.
-    pub(super) memory_more: usize,
+    /// What the sub-allocator says of device memory, in sentences; empty without sub-allocations.
+    pub(super) memory: Vec<String>,
     /// A defragmentation, before and after.
-    pub(super) defragmentation: Option<blocks::Moved>,
+    pub(super) defragmentation: Vec<String>,
     pub(super) findings: Vec<FindingLine>,
     /// The number of notes, which are folded.
     pub(super) notes: usize,
@@ -137,7 +136,6 @@ impl Section {
         let known = known.or_else(|| KnownOfDrivers::of_source(&report.source));
         let (contexts, unused) = tables::contexts(report);
         let coverage = report.callback_coverage.clone().unwrap_or_default();
-        let (memory, memory_more) = blocks::blocks(report.device_memory.as_ref());
         let live = !matches!(report.source, Source::Trace { .. });
         let (findings, known) = findings(report, known.as_ref());
         let (leaks, leaks_more) = leaks(report.leaks.as_ref());
@@ -196,14 +194,8 @@ impl Section {
             },
             slack: report.contexts.iter().any(|row| row.peak_slack > 0)
                 || report.phases.iter().any(|row| row.peak_slack > 0),
-            memory,
-            memory_about: report
-                .device_memory
-                .as_ref()
-                .map(blocks::about)
-                .unwrap_or_default(),
-            memory_more,
-            defragmentation: report.defragmentation.as_ref().map(blocks::moved),
+            memory: memory(report.device_memory.as_ref()),
+            defragmentation: moved(report.defragmentation.as_ref()),
             notes: findings
                 .iter()
                 .filter(|line| line.class == FindingRow::NOTE)
@@ -222,6 +214,22 @@ impl Section {
             ..Self::default()
         }
     }
+}
+
+fn memory(memory: Option<&DeviceMemory>) -> Vec<String> {
+    let lines = memory.into_iter().flat_map(DeviceMemory::lines);
+    lines.map(|line| capitalised(&line) + ".").collect()
+}
+
+fn moved(moved: Option<&Defragmentation>) -> Vec<String> {
+    let states = |moved: &Defragmentation| {
+        [
+            capitalised(&moved.title()) + ".",
+            format!("Before: {}.", moved.before.figures()),
+            format!("After: {}.", moved.after.figures()),
+        ]
+    };
+    moved.map(states).into_iter().flatten().collect()
 }
 
 pub(super) fn heading(source: &Source) -> String {

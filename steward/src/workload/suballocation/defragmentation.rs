@@ -96,7 +96,7 @@ fn scatter_and_gather<'d>(
     by.write(&staging, |_| 0)?;
 
     let mut report = Defragmentation {
-        before: by.memory_report()?,
+        before: by.memory_report(),
         ..Defragmentation::default()
     };
     let refused = |error| by.reason("a defragmentation", error);
@@ -140,7 +140,7 @@ fn scatter_and_gather<'d>(
     report.moved_bytes = totals.moved_bytes;
     report.freed_blocks = totals.freed_blocks;
     report.freed_bytes = totals.freed_bytes;
-    report.after = by.memory_report()?;
+    report.after = by.memory_report();
     Ok(Moved {
         comparisons,
         report,

@@ -88,10 +88,9 @@ impl<'d> Suballocator<'d> {
         )
     }
 
-    /// The current division of device memory.
-    pub(super) fn memory_report(&self) -> Result<DeviceMemory, WorkloadError> {
+    /// What there is of device memory now.
+    pub(super) fn memory_report(&self) -> DeviceMemory {
         memory_report::memory_report(&self.0)
-            .map_err(|error| self.reason("the picture of device memory", error))
     }
 
     /// Frees all memory. No region may be left.

@@ -51,21 +51,6 @@ pub(super) fn with_names(mut report: Report, name: &str) -> Report {
             (told.kind, told.text) = (name.into(), format!("{name}\n{name}"));
         }
     }
-    let moved = report.defragmentation.iter_mut();
-    let memories = moved.flat_map(|moved| [&mut moved.before, &mut moved.after]);
-    for block in memories
-        .chain(&mut report.device_memory)
-        .flat_map(|memory| &mut memory.blocks)
-    {
-        (block.properties, block.content) = (name.into(), name.into());
-        for range in &mut block.ranges {
-            (range.name, range.placement) = (name.into(), name.into());
-            range
-                .crops
-                .iter_mut()
-                .for_each(|crop| crop.name = name.into());
-        }
-    }
     if let Some(fail) = &mut report.fail {
         (fail.plan, fail.ended) = (name.into(), Some(name.into()));
         for first in &mut fail.first {

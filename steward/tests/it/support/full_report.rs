@@ -4,9 +4,8 @@ use alloc_core::FromGlobalAlloc;
 use vk_accounts::report::{
     ActiveLayer, ByScope, CallSite, CallSites, Coverage, CoverageRun, Defragmentation,
     DeviceMemory, DiskCache, FailRun, FindingRow, GuardReport, GuardRun, KnownFindings, LeakFrame,
-    LeakObject, LeakPeak, LeakStack, Leaks, Leftover, LoaderFile, MemoryBlock, MemoryCrop,
-    MemoryRange, PeakStack, Refusal, Report, RunEnvironment, Source, Unjudged, VulkanMemory,
-    VulkanMemoryRow, Went,
+    LeakObject, LeakPeak, LeakStack, Leaks, Leftover, LoaderFile, PeakStack, Refusal, Report,
+    RunEnvironment, Source, Unjudged, VulkanMemory, VulkanMemoryRow, Went,
 };
 use vk_steward::replay::bundled::BundledTrace;
 use vk_steward::replay::{self, TraceFile};
@@ -214,63 +213,16 @@ fn known_findings() -> KnownFindings {
     }
 }
 
-/// A block with a range of each kind, and a wrapped buffer.
 fn device_memory() -> DeviceMemory {
-    let range = |what: &str, offset, size, placement: &str, name: &str| MemoryRange {
-        what: what.into(),
-        offset,
-        size,
-        padding: if what == "region" { 96 } else { 0 },
-        placement: placement.into(),
-        name: name.into(),
-        crops: Vec::new(),
-    };
-    let crop = MemoryCrop {
-        offset: 12_345,
-        size: 1_001,
-        name: "a crop of it".into(),
-    };
-    let vertices = MemoryRange {
-        crops: vec![crop],
-        ..range("region", 4_096, 65_536, "general", "vertices")
-    };
-    let shared = MemoryBlock {
-        pool: 2,
-        number: 1,
-        memory_type: Some(0),
-        properties: "DEVICE_LOCAL | HOST_VISIBLE".into(),
-        content: "linear".into(),
-        size: 1 << 20,
-        ranges: vec![
-            range("free", 0, 4_096, "general", ""),
-            vertices,
-            range("spent", 69_632, 256, "transient", ""),
-            range("region", 69_888, 512, "transient", "frame"),
-            range("free", 70_400, (1 << 20) - 70_400, "general", ""),
-        ],
-    };
-    let wrapped = MemoryBlock {
-        memory_type: None,
-        content: "wrapped".into(),
-        size: 10_000,
-        ranges: vec![
-            range("free", 0, 12, "general", ""),
-            range("region", 12, 9_988, "wrapped", "the application's"),
-        ],
-        ..MemoryBlock::default()
-    };
     DeviceMemory {
-        blocks: vec![shared, wrapped],
+        block_count: 1,
         block_bytes: 1 << 20,
         regions: 2,
-        region_bytes: 65_856,
-        padding_bytes: 192,
+        region_bytes: 66_048,
         wrapped: 1,
         wrapped_bytes: 9_988,
         crops: 1,
         host_bytes: 4_567,
-        moves: 3,
-        moves_free_blocks: 1,
         free_bytes_in_use: 982_528,
         largest_free_bytes: 978_176,
         peak_block_bytes: 3 << 20,
@@ -280,18 +232,11 @@ fn device_memory() -> DeviceMemory {
 
 /// Three blocks that become one.
 fn defragmentation() -> Defragmentation {
-    let state = |count: u32| {
-        let one = device_memory();
-        let blocks = (0..count).map(|number| MemoryBlock {
-            number,
-            ..one.blocks[0].clone()
-        });
-        DeviceMemory {
-            blocks: blocks.collect(),
-            block_bytes: u64::from(count) << 20,
-            reserved_percent: Some(u64::from(count) * 1_588),
-            ..one
-        }
+    let state = |count: u64| DeviceMemory {
+        block_count: count,
+        block_bytes: count << 20,
+        reserved_percent: Some(count * 1_588),
+        ..device_memory()
     };
     Defragmentation {
         passes: 2,
