@@ -2,17 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-/// The contents of the columns after the first.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Columns {
-    /// Text, aligned to the left like the first column.
-    Text,
-    /// Numbers, aligned to the right.
-    Numbers,
-}
-
 /// One line a row, without a newline at the end. Columns are two spaces apart.
-pub(crate) fn aligned(rows: &[Vec<String>], columns: Columns) -> String {
+pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -21,10 +12,7 @@ pub(crate) fn aligned(rows: &[Vec<String>], columns: Columns) -> String {
         let mut line = String::new();
         for (column, cell) in row.iter().enumerate() {
             let (width, gap) = (width(column), if column == 0 { "" } else { "  " });
-            line += &match columns {
-                Columns::Numbers if column > 0 => format!("{gap}{cell:>width$}"),
-                _ => format!("{gap}{cell:<width$}"),
-            };
+            line += &format!("{gap}{cell:<width$}");
         }
         line.trim_end().to_owned()
     };

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::table::{Columns, aligned};
+use crate::table::aligned;
 
 /// One physical device of one driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,7 +72,7 @@ impl fmt::Display for DriverTable<'_> {
         };
         let mut rows = vec![head.into()];
         rows.extend(self.0.iter().map(row));
-        f.write_str(&aligned(&rows, Columns::Text))
+        f.write_str(&aligned(&rows))
     }
 }
 

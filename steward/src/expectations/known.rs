@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::by_place::{ByPlace, KeyedFinding};
+use super::by_place::ByPlace;
 use super::{Expectations, Expected, of_driver};
 use vk_accounts::report::{FindingRow, KnownFindings, Report, Source};
 
@@ -54,26 +54,18 @@ impl KnownOfDrivers {
 
     /// How many of these findings are known. Notes are not counted.
     pub(crate) fn count(&self, rows: &[FindingRow]) -> KnownFindings {
-        self.counted(rows, &|row| self.expected(row).is_some())
+        let serious = || rows.iter().filter(|row| row.level != FindingRow::NOTE);
+        let known = serious().filter(|row| self.expected(row).is_some()).count();
+        KnownFindings {
+            expectations: self.name.clone(),
+            known: known as u64,
+            unknown: serious().count().saturating_sub(known) as u64,
+        }
     }
 
     /// The expectation of a finding.
     pub(crate) fn expected(&self, row: &FindingRow) -> Option<&Expected> {
         ByPlace::new(&self.expectations.findings).find(row)
-    }
-
-    fn counted(
-        &self,
-        rows: &[FindingRow],
-        is_known: &dyn Fn(&FindingRow) -> bool,
-    ) -> KnownFindings {
-        let serious = || rows.iter().filter(|row| row.level != FindingRow::NOTE);
-        let of_known = serious().filter(|row| is_known(row)).count();
-        KnownFindings {
-            expectations: self.name.clone(),
-            known: of_known as u64,
-            unknown: serious().count().saturating_sub(of_known) as u64,
-        }
     }
 }
 

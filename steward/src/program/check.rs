@@ -14,7 +14,7 @@ use crate::replay::TraceFile;
 use crate::report::{CheckedDriver, ReportOrList, html_of_checks};
 use vk_accounts::guard_run::Guarding;
 use vk_accounts::report::origins::EventLog;
-use vk_accounts::report::{self, FindingRow, Report, Source};
+use vk_accounts::report::{self, Report, Source};
 
 /// A file is written from runs of 0, 1, .. to this number of rounds, which show how counts depend on rounds.
 const FITTED_ROUNDS: u32 = 4;

@@ -33,11 +33,9 @@ mod suballocation;
 mod submit;
 mod sync;
 
-pub(crate) use answer::Answer;
 pub use error::WorkloadError;
 pub use options::{Options, Validation};
 pub use report::Report;
-pub(crate) use shaders::hash_kernel;
 
 use ash::vk;
 use gpu_suballoc::MemoryPreference;

@@ -2,8 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use ash::vk;
-
 pub(super) const HASH_COMP: Code = Code(include_bytes!("../../shaders/hash.comp.spv"));
 pub(super) const DRAW_VERT: Code = Code(include_bytes!("../../shaders/draw.vert.spv"));
 pub(super) const DRAW_FRAG: Code = Code(include_bytes!("../../shaders/draw.frag.spv"));
@@ -21,52 +19,6 @@ impl Code {
             .map(|bytes| u32::from_le_bytes(*bytes))
             .collect()
     }
-}
-
-/// Calls `compile` with `hash.comp`: its code, descriptor set, push constants, and a specialisation constant that makes it another kernel.
-pub(crate) fn hash_kernel<R>(
-    number: u32,
-    compile: impl FnOnce(
-        &[u32],
-        &[vk::DescriptorSetLayoutCreateInfo<'_>],
-        &[vk::PushConstantRange],
-        &vk::SpecializationInfo<'_>,
-    ) -> R,
-) -> R {
-    use vk::DescriptorType as Type;
-    let stage = vk::ShaderStageFlags::COMPUTE;
-    let types = [
-        Type::STORAGE_BUFFER,
-        Type::UNIFORM_TEXEL_BUFFER,
-        Type::UNIFORM_BUFFER,
-    ];
-    let mut bindings = types.map(|kind| {
-        vk::DescriptorSetLayoutBinding::default()
-            .descriptor_type(kind)
-            .descriptor_count(1)
-            .stage_flags(stage)
-    });
-    (0..)
-        .zip(&mut bindings)
-        .for_each(|(number, binding)| binding.binding = number);
-    let sets = [vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings)];
-    let ranges = [vk::PushConstantRange {
-        stage_flags: stage,
-        offset: 0,
-        size: 4,
-    }];
-    let (entry, data) = (
-        [vk::SpecializationMapEntry {
-            constant_id: 0,
-            offset: 0,
-            size: 4,
-        }],
-        number.to_ne_bytes(),
-    );
-    let specialization = vk::SpecializationInfo::default()
-        .map_entries(&entry)
-        .data(&data);
-    compile(&HASH_COMP.words(), &sets, &ranges, &specialization)
 }
 
 #[cfg(test)]

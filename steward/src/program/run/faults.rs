@@ -99,9 +99,8 @@ mod tests {
             ..RefusalLog::default()
         };
         Reports {
-            json: mistakes.iter().map(json).collect(),
             refusals: refused.iter().map(log).collect(),
-            ..Reports::default()
+            ..Reports::of_json(mistakes.iter().map(json).collect())
         }
     }
 

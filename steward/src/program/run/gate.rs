@@ -85,18 +85,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::program::run::reports::ProcessReport;
-
-    fn reports(json: Vec<String>) -> Reports {
-        let written = json.into_iter().map(|json| ProcessReport {
-            json,
-            ..ProcessReport::default()
-        });
-        Reports {
-            processes: written.collect(),
-            ..Reports::default()
-        }
-    }
 
     #[test]
     fn ly43_what_is_not_expected_is_a_line() {
@@ -112,7 +100,7 @@ mod tests {
         let report = |rows: &[Value], lost: u64| {
             json!({ "check": { "findings": rows, "lost": lost } }).to_string()
         };
-        let lines = |json: Vec<String>| unexpected(&known, &reports(json));
+        let lines = |json: Vec<String>| unexpected(&known, &Reports::of_json(json));
         let expected = report(&[row("V29", "violation"), row("V5", "note")], 0);
         assert_eq!(lines(vec![expected.clone()]), [""; 0]);
         assert_eq!(lines(vec![report(&[], 0)]), [""; 0], "nothing is missed");
@@ -152,7 +140,7 @@ mod tests {
             true,
         );
         assert_eq!(
-            failures(&reports(vec![clean.clone()])),
+            failures(&Reports::of_json(vec![clean.clone()])),
             [""; 0],
             "rules judge what the driver left"
         );
@@ -163,21 +151,20 @@ mod tests {
             true,
         );
         assert_eq!(
-            failures(&reports(vec![clean, left])),
+            failures(&Reports::of_json(vec![clean, left])),
             [
                 "--exit-code: never destroyed: 7 VkBuffer, 1 VkInstance, with 2.00 KiB of device memory"
             ]
         );
         let unchecked = report(vec![], vec![kind("VkDevice", 0, 1)], 0, false);
         assert_eq!(
-            failures(&reports(vec![unchecked])),
+            failures(&Reports::of_json(vec![unchecked])),
             ["--exit-code: the driver never freed 1 block"]
         );
         assert!(failures(&Reports::default())[0].contains("no report came"));
         let killed = Reports {
-            json: vec!["{}".to_owned()],
             states: vec!["process 7 ended by SIGKILL: nothing was judged".to_owned()],
-            ..Reports::default()
+            ..Reports::of_json(vec!["{}".to_owned()])
         };
         assert_eq!(
             failures(&killed),

@@ -139,6 +139,18 @@ impl Reports {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn of_json(json: Vec<String>) -> Self {
+        let written = json.into_iter().map(|json| ProcessReport {
+            json,
+            ..ProcessReport::default()
+        });
+        Self {
+            processes: written.collect(),
+            ..Self::default()
+        }
+    }
+
     /// The JSON of each process that wrote it.
     pub(super) fn json(&self) -> impl Iterator<Item = &str> {
         let all = self.processes.iter().map(|process| &*process.json);

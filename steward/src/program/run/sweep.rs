@@ -18,7 +18,7 @@ use super::{Wanted, complain, executable, faults, no_report, prepare, signal_cod
 use crate::cli::Output;
 use crate::program::{Outcome, ProgramError, files, outputs};
 use crate::signals::{ChildKind, HeldSignals, signal_name};
-use crate::table::{Columns, aligned};
+use crate::table::aligned;
 use vk_accounts::units::bytes;
 
 /// The most runs, and the time limit of one.
@@ -201,7 +201,7 @@ impl Display for SweepReport {
             ]
         }));
         let rows: Vec<_> = rows.into_iter().map(Vec::from).collect();
-        writeln!(f, "{}", aligned(&rows, Columns::Text))?;
+        writeln!(f, "{}", aligned(&rows))?;
         writeln!(
             f,
             "{} runs, in each of which one request was refused: {} ok, {} clean errors, {} crashes, {} hangs",
