@@ -306,6 +306,11 @@ static void serve(const char *how) {
     destroy_instance(instance);
 }
 
+static void *use_one_buffer(void *objects) {
+    use_buffers(((void **)objects)[0], ((void **)objects)[1], 1, 0);
+    return NULL;
+}
+
 // So many devices at once, each with a buffer; destroyed from the middle on.
 static void many_devices(int number) {
     void *instance = create_instance(), **devices = calloc(number, sizeof *devices);
@@ -523,6 +528,14 @@ int main(int number, char **arguments) {
         leave();
     } else if (strcmp(mode, "serve") == 0 && number > 2) {
         serve(arguments[2]);
+    } else if (strcmp(mode, "second-thread") == 0) {
+        void *objects[2] = {create_instance()};
+        objects[1] = create_device(objects[0]);
+        pthread_t thread;
+        pthread_create(&thread, NULL, use_one_buffer, objects);
+        pthread_join(thread, NULL);
+        destroy_device(objects[0], objects[1]);
+        destroy_instance(objects[0]);
     } else if (strcmp(mode, "threads") == 0) {
         pthread_t threads[6];
         for (int index = 0; index < 6; index++) pthread_create(&threads[index], NULL, eight_lives, NULL);

@@ -20,12 +20,11 @@ const OF_DATA: &[&str] = &["json"];
 const OF_RUNS: &[&str] = &["guard", "guard_back_end", "fail"];
 
 /// The options that each command's help leaves out.
-const MEANINGLESS: [(&str, &[&[&str]]); 13] = [
+const MEANINGLESS: [(&str, &[&[&str]]); 12] = [
     ("replay", &[OF_RUNS]),
     ("check", &[OF_REPORTS]),
     ("diff", &[OF_SITES, OF_RUNS, OF_REPORTS]),
     ("drivers", &[OF_SITES, OF_PAGES, OF_REPORTS, OF_RUNS]),
-    ("devices", &[OF_SITES, OF_REPORTS, OF_RUNS]),
     ("symbols", &[OF_SITES, OF_PAGES, OF_REPORTS, OF_RUNS]),
     ("run", &[OF_WORKLOADS]),
     ("top", &[OF_SITES, OF_PAGES, OF_DATA, OF_REPORTS, OF_RUNS]),

@@ -469,7 +469,7 @@ fn a_report_that_cannot_be_written_is_said_before_the_run() {
     ] {
         assert_one_sentence(&run(args), &["--html draws a report"]);
     }
-    for command in ["devices", "drivers", "rules", "symbols"] {
+    for command in ["drivers", "rules", "symbols"] {
         let file = (command == "symbols").then_some("-");
         let findings = steward(&[command, "--findings"]).args(file).run();
         assert_one_sentence(&findings, &["--findings lists"]);

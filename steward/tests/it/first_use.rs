@@ -2,13 +2,9 @@
 
 use std::path::Path;
 
-use crate::support::full_report::full;
-use crate::support::parts::{part, text_of};
 use debug_guard::Sampling;
 use serde_json::Value;
 use testkit::{Child, skip};
-use vk_steward::replay::bundled::TRACES;
-use vk_steward::report::{ReportOrList, html};
 
 const STEWARD: &str = env!("CARGO_BIN_EXE_steward");
 const README: &str = include_str!("../../README.md");

@@ -311,7 +311,7 @@ fn ly44_a_program_that_died_has_its_stacks_with_names() {
         for part in [
             "There is no report: it ended ",
             "<li>load_level, ",
-            "at the peak",
+            "<h3>At the peak of device memory",
         ] {
             assert!(page.contains(part), "{mode}: {part} in {page}");
         }

@@ -5,7 +5,7 @@ use vk_accounts::report::{
     ActiveLayer, ByScope, CallSite, CallSites, Coverage, CoverageRun, Defragmentation,
     DeviceMemory, DiskCache, FailRun, FindingRow, GuardReport, GuardRun, KnownFindings, LeakFrame,
     LeakObject, LeakPeak, LeakStack, Leaks, Leftover, LoaderFile, PeakStack, Refusal, Report,
-    RunEnvironment, Source, Unjudged, VulkanMemory, VulkanMemoryRow, Went,
+    RunEnvironment, Source, Unjudged, VulkanMemory, VulkanMemoryRow,
 };
 use vk_steward::replay::bundled::BundledTrace;
 use vk_steward::replay::{self, TraceFile};
