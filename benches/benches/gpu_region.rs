@@ -1,6 +1,6 @@
 //! Whole allocators, from request to region: ours, VMA, gpu-allocator, gpu-alloc and the driver itself, on the same traces.
 //!
-//! Twice: behind a driver that only counts, so that what is timed is the allocator; and on lavapipe, or the device that `STEWARD_BENCH_DEVICE` names, with what fits its heap. Each row: ns an
+//! Twice: behind a driver that only counts, so that what is timed is the allocator; and on lavapipe, or the device of `--device=WORD`, with what fits its heap. Each row: ns an
 //! operation over the whole trace; the median and the 99th of a hundred single takes and gives; device bytes reserved at their most over bytes
 //! live at theirs; how many takes are refused when the driver gives no more than 100, 102, 105 and 110 % of that; host bytes for each piece at
 //! that moment, by `malloc`'s own words and by the subject's accounts; calls of `malloc` and of the driver an operation.

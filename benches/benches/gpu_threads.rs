@@ -16,13 +16,13 @@ use std::time::Instant;
 use alloc_core::{Context, ContextOptions};
 use gpu::driver::Driver;
 use gpu::play::play;
+use gpu::traces::{MemoryTrace, SizeEnding, TraceScale, all_traces};
 use gpu::whole::{Ours, Vma};
 use gpu_suballoc::Lifetime;
 use support::backing::SYSTEM;
 use support::clock::{pin, processors, thread_ns};
 use support::report::BenchReport;
 use support::rounds::{Case, amount, interleave, wanted};
-use vk_steward::device_memory::{MemoryTrace, SizeEnding, TraceScale, all_traces};
 
 const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
 const HEAD: [&str; 5] = ["trace, threads", "ours", "vma", "ours, processor", "vma"];

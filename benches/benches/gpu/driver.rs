@@ -295,10 +295,13 @@ impl Driver {
         }
     }
 
-    /// The software driver, twice: as it is, and counted. `None`, said why, where there is none.
-    pub fn software() -> Option<[Self; 2]> {
-        match Self::open("llvmpipe") {
-            Ok(drivers) => Some(drivers),
+    /// A real driver, twice, as it is and counted, and the name of its rows: lavapipe, or with `--device=WORD` the first device whose name
+    /// contains the word. `None`, said why, where there is none.
+    pub fn real() -> Option<([Self; 2], &'static str)> {
+        let word = std::env::args().find_map(|it| it.strip_prefix("--device=").map(str::to_owned));
+        let label = word.as_ref().map_or("lavapipe", |_| "device");
+        match Self::open(word.as_deref().unwrap_or("llvmpipe")) {
+            Ok(drivers) => Some((drivers, label)),
             Err(why) => {
                 println!("SKIPPED gpu_region/{label}: {why}");
                 None

@@ -126,7 +126,6 @@ pub fn measure(
                 check: false,
                 records: false,
                 stacks: Stacks::None,
-                shares: false,
                 settings: vec![("meter".to_owned(), "true".to_owned())],
                 folder: PathBuf::new(),
             },
