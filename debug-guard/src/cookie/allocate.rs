@@ -15,7 +15,7 @@ use super::table::NONE;
 use crate::block::{BlockMark, BlockRequest};
 
 /// The memory of a new block.
-enum Place<'c> {
+enum BlockMemory<'c> {
     /// A block that left quarantine.
     Spare(&'c CookieRecord, NonNull<u8>),
     /// A record for a block of the allocator behind.
@@ -47,8 +47,10 @@ impl Cookies {
             HeaderWords::new(size, align, scope, header_only, mark, record.token())
         };
         let (record, base, content) = match self.place(memory, words, mark.thread)? {
-            Place::Spare(record, base) => (record, base, Some(if zeroed { 0 } else { FRESH })),
-            Place::Record(record) => {
+            BlockMemory::Spare(record, base) => {
+                (record, base, Some(if zeroed { 0 } else { FRESH }))
+            }
+            BlockMemory::Record(record) => {
                 let allocated = if zeroed {
                     memory.allocate_zeroed(plan.whole, scope)
                 } else {
@@ -92,7 +94,7 @@ impl Cookies {
         memory: &A,
         words: impl Fn(&CookieRecord) -> HeaderWords,
         thread: u32,
-    ) -> Result<Place<'_>, AllocError> {
+    ) -> Result<BlockMemory<'_>, AllocError> {
         let shard = self.quarantine.shard(Quarantine::number_of_thread(thread));
         loop {
             let mut shard = shard.lock();
@@ -106,11 +108,11 @@ impl Cookies {
                     && let Some(base) = NonNull::new(with_exposed_provenance_mut(start - HEADER))
                 {
                     shard.spare = NONE;
-                    return Ok(Place::Spare(spare, base));
+                    return Ok(BlockMemory::Spare(spare, base));
                 }
             }
             if let Some(record) = shard.unused(&self.table) {
-                return Ok(Place::Record(record));
+                return Ok(BlockMemory::Record(record));
             }
             drop(shard);
             self.grow(memory)?;
