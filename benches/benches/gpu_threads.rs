@@ -74,7 +74,7 @@ fn main() {
                 }
             },
         };
-    let mut report = BenchReport::new("gpu_threads", &HEAD);
+    let mut report = BenchReport::on_the_wall("gpu_threads", &HEAD);
     let (memory_type, heap) = driver.memory_type();
     for threads in THREADS {
         if threads > processors().len() {

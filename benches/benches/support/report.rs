@@ -32,6 +32,14 @@ impl BenchReport {
         }
     }
 
+    /// A report of time that passed, beside processor time.
+    pub fn on_the_wall(bench: &'static str, head: &[&str]) -> Self {
+        Self {
+            method: "ns an operation and thread that passed, then of a processor; medians of interleaved rounds",
+            ..Self::new(bench, head)
+        }
+    }
+
     /// A report of processor time in several units, where the machine's load would hide medians.
     pub fn minima(bench: &'static str, head: &[&str]) -> Self {
         Self {
