@@ -254,17 +254,19 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
     fn make_room(&self, shard: &Shard<E>) -> Result<(), HostError> {
         let (needed, free) = {
             let entries = shard.0.lock();
+            if entries.is_roomy() {
+                // Another thread made room.
+                return Ok(());
+            }
             (entries.needed(self.keeps_gone), entries.free())
         };
         // A half more than is there: a rebuild is paid for by the entries that come before the next one.
-        let room = needed
-            .saturating_add(needed / 2)
-            .max(FIRST_ENTRIES)
-            .min(self.max_entries);
+        let room = needed.saturating_add(needed / 2).max(FIRST_ENTRIES);
         // A shard of the maximum without gone entries is rebuilt for nothing.
-        if room < needed.saturating_add(free) {
+        if room >= self.max_entries && self.max_entries < needed.saturating_add(free) {
             return Err(HostError::TooLarge);
         }
+        let room = room.min(self.max_entries);
         // What is closed meanwhile may be this table: it is in use until the old entries are freed.
         let _nested = enter_growth().ok_or(HostError::TooLarge)?;
         let mut fresh = self.allocate(shard, room)?;

@@ -290,3 +290,16 @@ fn a_shard_that_grew_while_memory_was_taken_is_not_laid_out_again_too_small() {
         );
     }
 }
+
+#[test]
+fn a_shard_that_another_thread_has_made_room_in_meanwhile_is_not_refused() {
+    let table = ShardedTable::<_, 1>::new(&SYSTEM, false, usize::MAX);
+    for key in 1..200 {
+        table
+            .put(number(key, key), |_| {})
+            .expect("there is memory");
+        // As the slower of two threads that found no room.
+        table.make_room(&table.shards[0]).expect("there is memory");
+    }
+    assert_eq!(table.count(), 199);
+}
