@@ -60,8 +60,6 @@ use core::ffi::c_char;
 
 use ash::vk;
 
-#[cfg(planted)]
-pub use defects::{PLANTABLE, VARIABLE};
 pub use spirv::Unsupported;
 
 use names::Level;

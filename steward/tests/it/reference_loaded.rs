@@ -9,8 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use fake_driver::Defect;
-use planted_driver::PLANTABLE;
+use fake_driver::{Defect, PLANTABLE};
 use serde_json::Value;
 use testkit::{Child, Finished, skip};
 use vk_callbacks::check::{FindingKind, RuleLevel};
@@ -80,7 +79,7 @@ fn is_between_commands(defect: Defect) -> bool {
 
 /// What names the defect that is planted.
 fn variable() -> &'static str {
-    planted_driver::VARIABLE.to_str().expect("plain")
+    fake_driver::VARIABLE.to_str().expect("plain")
 }
 
 fn rules(kind: FindingKind) -> Vec<String> {

@@ -32,6 +32,6 @@ pub use faulty::{FaultyAllocator, Interruption};
 pub use harm::Harm;
 pub use host::PassedCallbacks;
 pub use kind::FakeKind;
-pub use planted_driver::{CommandCallbacks, PlantedDriver};
+pub use planted_driver::{CommandCallbacks, PLANTABLE, PlantedDriver, VARIABLE};
 pub use planted_state::PlantedState;
 pub use program::FakeProgram;

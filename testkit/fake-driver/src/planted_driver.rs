@@ -1,5 +1,7 @@
 //! The planted defects in a real driver, during its commands.
 
+use core::ffi::CStr;
+
 use alloc_core::Scope;
 
 use crate::chain::FakeChain;
@@ -9,6 +11,57 @@ use crate::driver::FakeDriver;
 use crate::host::PassedCallbacks;
 use crate::planted::SCENE;
 use crate::planted_state::PlantedState;
+
+/// The defects that `testkit/planted-driver` can have. Tests take them from here: that library and the reference driver, both linked into
+/// one program, would define the same names for the loader. The other defects are defects of the application or its allocator, of a layer or of an extension that the
+/// driver lacks, or need an application that changes its struct or blocks a thread inside a callback.
+pub const PLANTABLE: &[Defect] = &[
+    Defect::UnknownUserData,
+    Defect::OutsideChain,
+    Defect::BadAlignment,
+    Defect::SizeZero,
+    Defect::OutOfMemoryWithoutNull,
+    Defect::OtherErrorAfterNull,
+    Defect::ReallocatedUnknown,
+    Defect::ReallocatedFreed,
+    Defect::ReallocatedThroughOther,
+    Defect::OtherAlignment,
+    Defect::NullFree,
+    Defect::FreedUnknown,
+    Defect::FreedTwice,
+    Defect::FreedThroughOther,
+    Defect::InternalType,
+    Defect::InternalNegative,
+    Defect::InternalLeft,
+    Defect::NotifiedBetweenCommands,
+    Defect::NotifiedOnForeignThread,
+    Defect::AskedBetweenCommands,
+    Defect::FreedBetweenCommands,
+    Defect::AskedOnForeignThread,
+    Defect::FreedOnForeignThread,
+    Defect::CommandBlockLeft,
+    Defect::CommandLessSpecific,
+    Defect::CacheElsewhere,
+    Defect::CacheAsObject,
+    Defect::ObjectLessSpecific,
+    Defect::OtherScope,
+    Defect::DeviceLessSpecific,
+    Defect::DeviceTooSpecific,
+    Defect::InstanceElsewhere,
+    Defect::PoolPassedOver,
+    Defect::PoolNeverAsked,
+    Defect::BadScope,
+    Defect::DeviceScopeInCreate,
+    Defect::CacheScopeElsewhere,
+    Defect::DescriptorPoolElsewhere,
+    Defect::CommandPoolElsewhere,
+    Defect::ObjectOutsideCreate,
+    Defect::LiveAfterDestroy,
+    Defect::FreedInOtherCommand,
+];
+
+/// The environment variable that names the defect.
+pub const VARIABLE: &CStr = c"STEWARD_DEFECT";
 
 /// A real driver with a planted [`Defect`]. It reports its commands and their callbacks; the planted calls happen there.
 pub struct PlantedDriver<'d> {

@@ -11,61 +11,12 @@ use std::thread;
 use alloc_core::FromGlobalAlloc;
 use ash::vk;
 use fake_driver::{
-    CommandCallbacks, Defect, Dispatch, FakeKind, PassedCallbacks, PlantedDriver, PlantedState,
+    CommandCallbacks, Defect, Dispatch, FakeKind, PLANTABLE, PassedCallbacks, PlantedDriver,
+    PlantedState, VARIABLE,
 };
 use vk_callbacks::OwnerId;
 use vk_callbacks::driver::{DeviceDomain, InstanceDomain};
 use vk_callbacks::raw::RawCallbacks;
-
-/// The defects that can be planted here. The others are defects of the application or its allocator, of a layer or of an extension that the
-/// driver lacks, or need an application that changes its struct or blocks a thread inside a callback.
-pub const PLANTABLE: &[Defect] = &[
-    Defect::UnknownUserData,
-    Defect::OutsideChain,
-    Defect::BadAlignment,
-    Defect::SizeZero,
-    Defect::OutOfMemoryWithoutNull,
-    Defect::OtherErrorAfterNull,
-    Defect::ReallocatedUnknown,
-    Defect::ReallocatedFreed,
-    Defect::ReallocatedThroughOther,
-    Defect::OtherAlignment,
-    Defect::NullFree,
-    Defect::FreedUnknown,
-    Defect::FreedTwice,
-    Defect::FreedThroughOther,
-    Defect::InternalType,
-    Defect::InternalNegative,
-    Defect::InternalLeft,
-    Defect::NotifiedBetweenCommands,
-    Defect::NotifiedOnForeignThread,
-    Defect::AskedBetweenCommands,
-    Defect::FreedBetweenCommands,
-    Defect::AskedOnForeignThread,
-    Defect::FreedOnForeignThread,
-    Defect::CommandBlockLeft,
-    Defect::CommandLessSpecific,
-    Defect::CacheElsewhere,
-    Defect::CacheAsObject,
-    Defect::ObjectLessSpecific,
-    Defect::OtherScope,
-    Defect::DeviceLessSpecific,
-    Defect::DeviceTooSpecific,
-    Defect::InstanceElsewhere,
-    Defect::PoolPassedOver,
-    Defect::PoolNeverAsked,
-    Defect::BadScope,
-    Defect::DeviceScopeInCreate,
-    Defect::CacheScopeElsewhere,
-    Defect::DescriptorPoolElsewhere,
-    Defect::CommandPoolElsewhere,
-    Defect::ObjectOutsideCreate,
-    Defect::LiveAfterDestroy,
-    Defect::FreedInOtherCommand,
-];
-
-/// The environment variable that names the defect.
-pub const VARIABLE: &CStr = c"STEWARD_DEFECT";
 
 /// The object whose callbacks a command uses.
 #[derive(Clone, Copy, PartialEq, Eq)]
