@@ -122,10 +122,8 @@ fn questions<S: Stage>(g: &Ground<'_, S>) {
         });
     }
     // SAFETY: the system's allocator has no state.
-    assert_eq!(
-        size_of_val(unsafe { FromGlobalAlloc::new(System) }.get()),
-        0
-    );
+    let system = unsafe { FromGlobalAlloc::new(System) };
+    assert_eq!(size_of_val(system.get()), 0);
     assert_eq!(context.try_allocate(NONE, SCOPE), Ok(dangling(NONE)));
 }
 

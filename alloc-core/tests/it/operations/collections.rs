@@ -12,6 +12,7 @@ use super::Ground;
 type Array = TryVec<u32, ContextHandle>;
 type Map = TryMap<u32, u32, ContextHandle>;
 type Text = TryString<ContextHandle>;
+type Change<V> = fn(&mut V) -> Result<(), HostError>;
 
 /// An array without spare room.
 fn full<S: Stage>(g: &Ground<'_, S>) -> Array {
@@ -27,7 +28,7 @@ fn see(array: &Array) -> (u64, usize, usize) {
 }
 
 pub(super) fn arrays<S: Stage>(g: &Ground<'_, S>) {
-    let changes: [fn(&mut Array) -> Result<(), HostError>; 7] = [
+    let changes: [Change<Array>; 7] = [
         |array| Ok(array.try_push(1)?),
         |array| Ok(array.try_insert(1, 9)?),
         |array| array.try_reserve(1),
@@ -97,10 +98,8 @@ pub(super) fn boxes<S: Stage>(g: &Ground<'_, S>) {
     g.without_memory(|| {
         let (value, allocator) = TryBox::into_raw_with_allocator(first);
         // SAFETY: just taken apart.
-        assert_eq!(
-            TryBox::into_inner(unsafe { TryBox::from_raw_in(value, allocator) }),
-            [1, 2, 3]
-        );
+        let first = unsafe { TryBox::from_raw_in(value, allocator) };
+        assert_eq!(TryBox::into_inner(first), [1, 2, 3]);
         let second = TryBox::write(second, 5);
         assert_eq!(
             (*second, TryBox::allocator(&second).id()),
@@ -130,7 +129,7 @@ pub(super) fn maps<S: Stage>(g: &Ground<'_, S>) {
                 .sum::<u64>(),
         )
     };
-    let changes: [fn(&mut Map) -> Result<(), HostError>; 3] = [
+    let changes: [Change<Map>; 3] = [
         |map| Ok(map.try_insert(1000, 1).map(drop)?),
         |map| Ok(map.try_get_or_insert_with(1000, |key| *key).map(drop)?),
         |map| map.try_reserve(1),
@@ -166,7 +165,7 @@ pub(super) fn maps<S: Stage>(g: &Ground<'_, S>) {
 
 pub(super) fn texts<S: Stage>(g: &Ground<'_, S>) {
     let full = || Text::try_from_str_in("full", g.handle());
-    let changes: [fn(&mut Text) -> Result<(), HostError>; 5] = [
+    let changes: [Change<Text>; 5] = [
         |text| text.try_push_str("more"),
         |text| text.try_push('\u{20ac}'),
         |text| text.try_reserve(1),
