@@ -11,6 +11,8 @@ use crate::by_address;
 
 /// How far two methods may be apart: one in a hundred.
 const APART: u64 = 100;
+/// What a driver allocates while its functions are looked up, which is in no command: SwiftShader 18 KB.
+const LOOK_UPS: u64 = 32 << 10;
 
 pub(super) fn on(driver: &str, is_direct: bool) {
     by_address::begin();
@@ -78,10 +80,12 @@ pub(super) fn on(driver: &str, is_direct: bool) {
         seen.others.0,
     );
     let program = run.application_bytes + run.in_callback_bytes;
-    agree(
-        "bytes of the program, by flags and by addresses",
-        program,
-        seen.program.1,
+    let what = "bytes of the program, by flags and by addresses";
+    println!("    {what}: {program} and {}", seen.program.1);
+    assert!(
+        apart(program, seen.program.1) <= seen.program.1 / APART + LOOK_UPS,
+        "{what}: {program} and {}",
+        seen.program.1
     );
     agree(
         "all bytes, by flags and by addresses",
