@@ -110,9 +110,15 @@ fn main() {
     report.print();
 }
 
+/// For many threads on one heap: half a GiB each.
+const TINY: TraceScale = TraceScale {
+    churn: 256 << 10,
+    texture: 2 << 20,
+};
+
 /// The largest traces of which each fits into so many bytes.
 fn traces(bytes: u64) -> Option<[MemoryTrace; 4]> {
-    [TraceScale::FULL, TraceScale::SMALL, TraceScale::TINY]
+    [TraceScale::FULL, TraceScale::SMALL, TINY]
         .map(|scale| all_traces(SizeEnding::Rounded, scale, |rounds| amount(rounds / 2)))
         .into_iter()
         .find(|traces| traces.iter().all(|trace| trace.peak <= bytes / 10 * 9))
