@@ -30,13 +30,13 @@ const EXTENSIONS: [&CStr; 6] = [
 ];
 
 /// A program would have its `VkDevice` here.
-struct Listed {
+struct Hardware {
     name: String,
     capabilities: DeviceCapabilities,
     membership: MembershipCell,
 }
 
-impl GroupDevice for Listed {
+impl GroupDevice for Hardware {
     type Error = Infallible;
 
     fn membership_cell(&self) -> &MembershipCell {
@@ -125,7 +125,7 @@ fn show(instance: &ash::Instance) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn listed(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Listed {
+fn listed(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Hardware {
     // SAFETY: a device of the instance.
     let properties = unsafe { instance.get_physical_device_properties(physical) };
     // SAFETY: as above.
@@ -147,7 +147,7 @@ fn listed(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Listed {
         node.ok()?.trim().parse().ok()
     });
     let name = properties.device_name_as_c_str().unwrap_or_default();
-    Listed {
+    Hardware {
         name: name.to_string_lossy().into_owned(),
         capabilities,
         membership: MembershipCell::new(),
