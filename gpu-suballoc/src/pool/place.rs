@@ -119,7 +119,7 @@ impl Pools {
             return Err(GpuMisuse::NotEnabled.into());
         }
         match self.place_in_any_type(device_and_host, request) {
-            // Empty blocks that other pools keep, and empty pages, may free the missing memory.
+            // Empty blocks that other pools keep may free the missing memory.
             Err(error)
                 if error.is_out_of_device_memory()
                     && self.free_everything_kept(device_and_host) =>

@@ -10,8 +10,8 @@ use super::free_search::{FreeRange, GranuleRequest};
 use super::node::{ALIGNMENT_BITS, ALIGNMENT_SHIFT, NIL, NodeState, RangeNode, SLACK_BYTES};
 use super::node_store::NodeStore;
 use super::types::{
-    AllocatedRange, FreedRange, LiveRange, NODES_PER_ALLOCATION, RangeError, RangeId, RangeRequest,
-    Span, SpanState,
+    AllocatedRange, FreedRange, LiveRange, NODES_PER_ALLOCATION, NODES_PER_RANGE, RangeError,
+    RangeId, RangeRequest, Span, SpanState,
 };
 
 /// The live and free ranges of a block. It uses no locks and allocates no memory. Its nodes are in a [`NodeStore`] and its free ranges in a
@@ -103,14 +103,14 @@ impl RangeAllocator {
         Ok(self.carve(store, index, &found, want))
     }
 
-    /// Checks the reserve of nodes, and lists a blank block.
+    /// Lists a blank block, and checks that there are nodes for a range.
     #[inline]
     fn prepare(&mut self, store: &NodeStore, index: &FreeIndex) -> Result<(), RangeError> {
-        if store.spare_nodes() < NODES_PER_ALLOCATION {
-            return Err(RangeError::NoNodes);
-        }
         if self.is_blank() {
             self.begin(store, index)?;
+        }
+        if store.spare_nodes() < NODES_PER_RANGE {
+            return Err(RangeError::NoNodes);
         }
         Ok(())
     }
@@ -151,7 +151,7 @@ impl RangeAllocator {
         Ok(self.carve(store, index, &hole, want))
     }
 
-    /// Makes a part of a free range of this block a live range; the parts on either side stay free. There must be [`NODES_PER_ALLOCATION`]
+    /// Makes a part of a free range of this block a live range; the parts on either side stay free. There must be [`NODES_PER_RANGE`]
     /// spare nodes.
     #[inline(always)]
     pub(crate) fn carve(

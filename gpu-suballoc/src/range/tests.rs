@@ -7,7 +7,7 @@ use std::prelude::v1::*;
 use std::ptr::NonNull;
 
 use super::node_store::CHUNK_NODES;
-use super::types::{AllocatedRange, FreedRange, NODES_PER_ALLOCATION, RangeId};
+use super::types::{AllocatedRange, FreedRange, NODES_PER_ALLOCATION, NODES_PER_RANGE, RangeId};
 use super::*;
 use crate::host_memory::{GrowableTable, HostBlock};
 
@@ -158,7 +158,7 @@ fn the_reserve_is_what_one_allocation_needs_at_most() {
     // Without the reserve nothing is taken, though there would be room.
     let mut poor = Core::new(1 << 20, 16);
     poor.ready(CHUNK_NODES as u32 - 1);
-    while poor.store.spare_nodes() >= NODES_PER_ALLOCATION {
+    while poor.store.spare_nodes() >= NODES_PER_RANGE {
         let taken = poor.core.allocate(&poor.store, &poor.index, &want);
         taken.expect("the reserve is there");
     }

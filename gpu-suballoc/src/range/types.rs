@@ -4,7 +4,9 @@
 
 /// The most nodes that one allocation needs, and the reserve of a store: the first hole of a blank block and its edge, the range inside of
 /// the hole, and the hole behind the range.
-pub(crate) const NODES_PER_ALLOCATION: u32 = 4;
+pub(crate) const NODES_PER_ALLOCATION: u32 = 2 + NODES_PER_RANGE;
+/// Of these, those of the range inside of the hole, and of the hole behind it.
+pub(crate) const NODES_PER_RANGE: u32 = 2;
 
 /// The id of a live range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

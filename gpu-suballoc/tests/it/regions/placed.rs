@@ -307,6 +307,31 @@ fn ge7_a_block_that_is_being_emptied_has_no_places() {
     });
 }
 
+/// However little the regions before it have left of the pool's reserve of host memory.
+#[test]
+fn ge7_an_unused_block_has_places_whatever_its_pool_has_in_reserve() {
+    nvidia(|scene| {
+        // Host memory comes in pieces for 128 regions, so that each of these leaves another reserve.
+        for count in 0..130 {
+            let (pool, needs) = pool(&scene, BlockAlgorithm::General);
+            let options = RegionOptions::new()
+                .pool(pool)
+                .dedicated(DedicatedPolicy::Never);
+            let reserved = scene
+                .gpu
+                .reserve(2 * BLOCK, needs.memory_type_bits, &options);
+            reserved.expect("room");
+            let mut left: Vec<_> = (0..count)
+                .map(|_| scene.gpu.allocate(&needs, &options).expect("room"))
+                .collect();
+            let placed = scene.gpu.allocate_at(1, 4096, &needs, &options);
+            left.push(placed.unwrap_or_else(|refused| panic!("behind {count}: {refused}")));
+            left.into_iter().for_each(|region| scene.free(region));
+            scene.gpu.destroy_pool(pool).expect("empty");
+        }
+    });
+}
+
 #[test]
 fn ge7_a_margin_is_kept_behind_a_region_at_a_place() {
     let memory = MemoryOptions {
