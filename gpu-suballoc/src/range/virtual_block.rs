@@ -325,6 +325,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
             return Err(VirtualBlockError::TooLarge);
         }
         let linear = self.linear.as_mut().ok_or(VirtualBlockError::Full)?;
+        linear.reserve = 1;
         host_memory::fill(linear, &self.memory)?;
         let placed = linear.allocate(size, alignment, options.user_data, options.upper_address)?;
         Ok(VirtualRange {
@@ -347,9 +348,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
             return self.fill(nodes);
         };
         linear.reserve = additional;
-        let filled = host_memory::fill(linear, &self.memory);
-        linear.reserve = 1;
-        Ok(filled?)
+        Ok(host_memory::fill(linear, &self.memory)?)
     }
 
     /// Allocates memory until there are `nodes` spare nodes.
@@ -357,9 +356,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     fn fill(&mut self, nodes: u32) -> Result<(), VirtualBlockError> {
         host_memory::fill(&mut self.index, &self.memory)?;
         self.store.reserve = nodes;
-        let filled = host_memory::fill(&mut self.store, &self.memory);
-        self.store.reserve = NODES_PER_ALLOCATION;
-        filled?;
+        host_memory::fill(&mut self.store, &self.memory)?;
         if self.store.spare_nodes() < nodes {
             return Err(VirtualBlockError::TooManyRanges);
         }

@@ -189,3 +189,25 @@ fn ge11_a_virtual_block_loses_one_block_at_most() {
         }
     }
 }
+
+#[test]
+fn ge11_a_virtual_block_asks_for_no_more_after_a_reservation_that_unwound() {
+    for algorithm in [
+        BlockAlgorithm::General,
+        BlockAlgorithm::Stack,
+        BlockAlgorithm::Ring,
+    ] {
+        let host = Unwinding {
+            inner: RecordingAllocator::system(),
+            left: Rc::default(),
+        };
+        let mut block =
+            VirtualBlock::with_algorithm(host.clone(), 1 << 20, 256, algorithm).unwrap();
+        host.left.set(Some(0));
+        let reserved = catch_unwind(AssertUnwindSafe(|| block.reserve(1 << 20)));
+        assert!(reserved.is_err());
+        block.allocate(256, 1).expect("room");
+        let bytes = host.inner.total().live_bytes;
+        assert!(bytes < 16 << 10, "{algorithm:?}: {bytes}");
+    }
+}
