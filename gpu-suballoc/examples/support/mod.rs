@@ -1,4 +1,5 @@
 //! A Vulkan device with one queue, for the examples: the first that the loader shows.
+#![allow(dead_code, reason = "no example needs all of it")]
 
 use std::error::Error;
 
@@ -179,7 +180,6 @@ impl Gpu {
     }
 
     /// What a context on the device is made of; its tables lie in `memory`.
-    #[allow(dead_code, reason = "one example has contexts")]
     pub(crate) fn context(&self, memory: ContextHandle) -> AshContextInfo<'static> {
         AshContextInfo {
             get_instance_proc_addr: self.entry.static_fn().get_instance_proc_addr,
@@ -194,7 +194,6 @@ impl Gpu {
     }
 
     /// All types that there are.
-    #[allow(dead_code, reason = "one example makes memory of its own")]
     pub(crate) fn memory_properties(&self) -> vk::PhysicalDeviceMemoryProperties {
         // SAFETY: a device of the instance.
         unsafe {

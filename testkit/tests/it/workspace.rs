@@ -202,6 +202,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
                 "block_algorithm",
                 "id",
                 "map_count",
+                "on_drop",
                 "prefetch",
                 "property_flags",
                 "shared_box",
