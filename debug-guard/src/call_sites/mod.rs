@@ -6,6 +6,8 @@
 //!   RequesterInfo + stack --hash--> table: bucket -> site -> site ..    SiteId: the site's place in the arena
 //!                                     |  none: written there, and linked       (arena.rs; nothing moves or is reused)
 //! ```
+//! A stack that was unwound lately is known by its depth and by the return addresses at their places (x86-64; `recent`).
+//!
 //! An allocation may grow the arena and keeps spare room in it. A free stores its site in that room or gets none. Stored sites are read
 //! without a lock, also in a signal handler.
 
@@ -46,7 +48,7 @@ use site::{MAX_FRAMES, NewSite};
 pub(crate) use stack::walk_from;
 pub use support::StackSupport;
 use thread_stack::ThreadStack;
-use walk::WalkStart;
+use walk::{Bounds, WalkStart};
 
 /// Room that an allocation leaves for later frees: hundreds may come in a row, each with a new site.
 const fn keep(stacks: Stacks) -> usize {
@@ -61,6 +63,10 @@ const fn keep(stacks: Stacks) -> usize {
 const PATIENCE: u32 = 1000;
 /// Lists of sites, by hash.
 const BUCKETS: usize = 4096;
+/// Stacks of one requester and one depth that are known again.
+const ALIKE: usize = 16;
+/// Lists of them.
+const RECENT: usize = 128;
 
 /// The options of a depot.
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,6 +95,8 @@ pub(crate) struct Sites {
     arena: SiteArena,
     /// The newest site of each list; 0: none.
     buckets: [AtomicU32; BUCKETS],
+    /// By requester and depth, the sites of stacks that were unwound last: half of the key, and the site's place; 0: none.
+    recent: [[AtomicU64; ALIKE]; RECENT],
     count: AtomicU32,
     /// By scope, the site without requester and stack; 0: not created yet.
     plain: [AtomicU32; Scope::ALL.len()],
@@ -116,6 +124,7 @@ impl Sites {
         Ok(Self {
             arena: SiteArena::new(memory, limit)?,
             buckets: [const { AtomicU32::new(0) }; BUCKETS],
+            recent: [const { [const { AtomicU64::new(0) }; ALIKE] }; RECENT],
             count: AtomicU32::new(0),
             plain: [const { AtomicU32::new(0) }; Scope::ALL.len()],
             key: os::random_u64() as u32,
@@ -192,7 +201,11 @@ impl Sites {
         memory: Option<(&dyn HostAllocator, usize)>,
     ) -> SiteId {
         let from = registers::read();
-        let request = SiteRequest { requester, memory };
+        let request = SiteRequest {
+            requester,
+            who: requester.hash(),
+            memory,
+        };
         let walked = |local: &ThreadStack| {
             let start = start_of(local, from, requester);
             match stacks {
@@ -203,7 +216,7 @@ impl Sites {
             }
         };
         thread_stack::with(|local| local.and_then(walked))
-            .unwrap_or_else(|| self.site_with(&request, &[], false))
+            .unwrap_or_else(|| self.site_with(&request, (&[], &[]), false))
     }
 
     /// By frame pointers. That their addresses are those of calls is verified once, for a new site.
@@ -216,29 +229,64 @@ impl Sites {
         }
         let calls = calls::count(frames);
         let whole = end == walk::End::Reached && calls == count;
-        self.site_with(request, frames.get(..calls).unwrap_or_default(), whole)
+        let frames = frames.get(..calls).unwrap_or_default();
+        self.site_with(request, (frames, &[]), whole)
     }
 
-    /// By the unwinder. `None` if the unwinder itself allocates.
+    /// By the unwinder, unless the stack is one that it walked lately. `None` if the unwinder itself allocates.
     fn full(
         &self,
         request: &SiteRequest<'_>,
         local: &ThreadStack,
         start: WalkStart,
     ) -> Option<SiteId> {
-        let mut frames = [0; MAX_FRAMES];
-        let (count, whole) = stack::walk(local, start, &mut frames)?;
-        self.unwound.fetch_add(1, Ordering::Relaxed);
+        let key = request.key(start);
+        let recent = self.recent.get(key as usize % RECENT)?;
+        let known = recent.iter().find_map(|known| {
+            let known = known.load(Ordering::Relaxed);
+            let site = self.at(known as u32).filter(|_| known >> 32 == key >> 32)?;
+            request.is_at(site, start).then(|| site.id())
+        });
+        known.or_else(|| {
+            let id = self.unwound(request, local, start)?;
+            let site = self.site(id).filter(|site| request.is_at(*site, start));
+            let turn = self.unwound.fetch_add(1, Ordering::Relaxed) as usize % ALIKE;
+            if let (Some(_), Some(place)) = (site, recent.get(turn)) {
+                let entry = key >> 32 << 32 | u64::from(id.0 & !SiteId::WHOLE);
+                place.store(entry, Ordering::Relaxed);
+            }
+            Some(id)
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unwound(
+        &self,
+        request: &SiteRequest<'_>,
+        local: &ThreadStack,
+        start: WalkStart,
+    ) -> Option<SiteId> {
+        let (mut frames, mut slots) = ([0; MAX_FRAMES], [0; MAX_FRAMES]);
+        let (count, whole) = stack::walk(local, start, &mut frames, &mut slots)?;
         let frames = frames.get(..count).unwrap_or_default();
-        Some(self.site_with(request, frames, whole))
+        let slots = slots.get(..count).unwrap_or_default();
+        let placed = whole && start.stands(frames, slots);
+        let slots = if placed { slots } else { &[] };
+        Some(self.site_with(request, (frames, slots), whole))
     }
 
     /// The site with these frames: one that is there, or a new one; 0 without room.
-    fn site_with(&self, request: &SiteRequest<'_>, frames: &[usize], whole: bool) -> SiteId {
-        let hash = request.hash(frames);
+    fn site_with(
+        &self,
+        request: &SiteRequest<'_>,
+        stack: (&[usize], &[u32]),
+        whole: bool,
+    ) -> SiteId {
+        let hash = request.hash(stack.0);
         self.find(hash)
             .map(SiteRef::id)
-            .unwrap_or_else(|| self.make(hash, request, frames, whole))
+            .unwrap_or_else(|| self.make(hash, request, stack, whole))
     }
 
     fn bucket(&self, hash: u64) -> Option<&AtomicU32> {
@@ -261,11 +309,18 @@ impl Sites {
     }
 
     #[cold]
-    fn make(&self, hash: u64, request: &SiteRequest<'_>, frames: &[usize], whole: bool) -> SiteId {
+    fn make(
+        &self,
+        hash: u64,
+        request: &SiteRequest<'_>,
+        (frames, slots): (&[usize], &[u32]),
+        whole: bool,
+    ) -> SiteId {
         let made = NewSite {
             hash,
             requester: request.requester,
             frames,
+            slots,
             whole,
             modules: modules::note(frames),
             counters: None,
@@ -357,13 +412,29 @@ impl Sites {
 /// The requester and the memory for its site.
 struct SiteRequest<'a> {
     requester: &'a RequesterInfo<'a>,
+    /// Its hash.
+    who: u64,
     /// With the room that must be left; `None`: a free.
     memory: Option<(&'a dyn HostAllocator, usize)>,
 }
 
 impl SiteRequest<'_> {
     fn hash(&self, frames: &[usize]) -> u64 {
-        hash::stack(self.requester.hash(), frames)
+        hash::stack(self.who, frames)
+    }
+
+    /// Of the requester, and of how far the stack reaches up to the end of the walk.
+    fn key(&self, start: WalkStart) -> u64 {
+        let Bounds { mark, top, .. } = start.bounds;
+        let end = if mark == 0 { top } else { mark };
+        hash::mix(self.who, end.wrapping_sub(start.from.stack) as u64)
+    }
+
+    /// True if the stack is that of `site`: all return addresses are at their places again. The key is that of the site's stack.
+    fn is_at(&self, site: SiteRef<'_>, start: WalkStart) -> bool {
+        site.placed().is_some_and(|(frames, slots)| {
+            start.stands(frames, slots) && self.hash(frames) == site.hash()
+        })
     }
 }
 

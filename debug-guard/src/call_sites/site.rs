@@ -3,7 +3,7 @@
 //! ```text
 //!   0        8       12      16        24          40         52
 //!   | hash   | check | front | context | command   | lengths, scope, flags | tally: blocks, bytes | profile | next |
-//!   | frames: innermost first .. | name .. | label .. |
+//!   | frames: innermost first .. | where they stand on the stack .. | name .. | label .. |
 //! ```
 //! All but the tally and the profile's numbers is written before the site is linked, and never again.
 
@@ -62,6 +62,7 @@ pub(super) struct Tally {
 
 const WHOLE: u8 = 1;
 const LABELLED: u8 = 2;
+const PLACED: u8 = 4;
 
 /// The data of a new site.
 #[derive(Clone, Copy)]
@@ -69,6 +70,8 @@ pub(super) struct NewSite<'a> {
     pub(super) hash: u64,
     pub(super) requester: &'a RequesterInfo<'a>,
     pub(super) frames: &'a [usize],
+    /// Where each frame's return address stands, in bytes above the stack pointer; empty if that is not known.
+    pub(super) slots: &'a [u32],
     pub(super) whole: bool,
     /// Noted modules, those of the frames among them.
     pub(super) modules: u16,
@@ -82,6 +85,7 @@ impl NewSite<'_> {
             .saturating_add(self.requester.label.map_or(0, |label| cut(label).len()));
         size_of::<Site>()
             .saturating_add(size_of_val(self.frames))
+            .saturating_add(size_of_val(self.slots))
             .saturating_add(names)
     }
 
@@ -101,7 +105,9 @@ impl NewSite<'_> {
             frames: short(self.frames.len()),
             name: short(name.len()),
             label: short(label.map_or(0, str::len)),
-            flags: if self.whole { WHOLE } else { 0 } | if label.is_some() { LABELLED } else { 0 },
+            flags: if self.whole { WHOLE } else { 0 }
+                | if label.is_some() { LABELLED } else { 0 }
+                | if self.slots.is_empty() { 0 } else { PLACED },
             scope: self.requester.scope,
             modules: self.modules,
             tally: Tally::default(),
@@ -114,8 +120,10 @@ impl NewSite<'_> {
         // SAFETY: the frames stand behind the site, within `bytes()`.
         let frames = unsafe { to.add(1) }.cast();
         // SAFETY: aligned as a `Site` is, which is a word or more.
-        let names = unsafe { copy(frames, self.frames) }.cast();
-        // SAFETY: the name stands behind the frames, within `bytes()`.
+        let slots = unsafe { copy(frames, self.frames) }.cast();
+        // SAFETY: the slots stand behind the frames, within `bytes()`.
+        let names = unsafe { copy(slots, self.slots) }.cast();
+        // SAFETY: the name stands behind the slots, within `bytes()`.
         let labels = unsafe { copy(names, name.as_bytes()) };
         // SAFETY: the label stands behind the name, within `bytes()`.
         unsafe { copy(labels, label.unwrap_or("").as_bytes()) };
@@ -152,6 +160,15 @@ unsafe fn read<'a, T>(from: NonNull<T>, count: u8) -> (&'a [T], NonNull<T>) {
 impl Site {
     const fn whole(&self) -> bool {
         self.flags & WHOLE != 0
+    }
+
+    /// How many slots stand behind the frames: one each, or none.
+    const fn slots(&self) -> u8 {
+        if self.flags & PLACED != 0 {
+            self.frames
+        } else {
+            0
+        }
     }
 
     /// What a profile counts here.
@@ -203,14 +220,29 @@ impl<'a> SiteRef<'a> {
         SiteId(self.place.raw() | if self.whole() { SiteId::WHOLE } else { 0 })
     }
 
+    /// The frames, and where they stand on the stack.
+    pub(super) fn placed(self) -> Option<(&'a [usize], &'a [u32])> {
+        // SAFETY: it lives as long as the arena.
+        let site: &'a Site = unsafe { self.at.as_ref() };
+        // SAFETY: the frames stand behind the site.
+        let frames = unsafe { self.at.add(1) }.cast();
+        // SAFETY: `write` put that many frames there, and they are never written again.
+        let (frames, slots) = unsafe { read(frames, site.frames) };
+        // SAFETY: likewise; the slots stand behind the frames.
+        let (slots, _) = unsafe { read(slots.cast(), site.slots()) };
+        (!slots.is_empty()).then_some((frames, slots))
+    }
+
     pub(crate) fn view(self) -> SiteView<'a> {
         // SAFETY: it lives as long as the arena.
         let site: &'a Site = unsafe { self.at.as_ref() };
         // SAFETY: the frames stand behind the site.
         let frames = unsafe { self.at.add(1) }.cast();
         // SAFETY: `write` put that many frames there, and they are never written again.
-        let (frames, names) = unsafe { read(frames, site.frames) };
-        // SAFETY: likewise; the name stands behind the frames.
+        let (frames, behind) = unsafe { read(frames, site.frames) };
+        // SAFETY: likewise; the slots stand behind the frames.
+        let (_, names) = unsafe { read(behind.cast::<u32>(), site.slots()) };
+        // SAFETY: likewise; the name stands behind the slots.
         let (name, labels) = unsafe { read(names.cast(), site.name) };
         // SAFETY: likewise; the label stands behind the name.
         let (label, _) = unsafe { read(labels, site.label) };

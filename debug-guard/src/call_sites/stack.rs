@@ -11,16 +11,30 @@ use super::{calls, unwind};
 /// Maximum frames of a stopped thread.
 const STOPPED_FRAMES: usize = 64;
 
-/// Writes the frames of the calling thread, innermost first. Returns their number, and whether they reach the mark, or the thread's first
-/// frame without one. `None` if the unwinder is at work on this thread: it allocates.
+/// Writes the frames of the calling thread, innermost first, and to `slots` where the unwinder's stand above the stack pointer. Returns
+/// their number, and whether they reach the mark, or the thread's first frame without one. `None` if the unwinder is at work on this
+/// thread: it allocates.
 pub(super) fn walk(
     local: &ThreadStack,
     start: WalkStart,
     frames: &mut [usize],
+    slots: &mut [u32],
 ) -> Option<(usize, bool)> {
     let stack = start.from.stack;
-    // Frames of this library below: the call of the unwinder itself.
-    let begins = |_, registers: Registers| registers.stack > stack;
+    let mut slots = slots.iter_mut();
+    let begins = |_, registers: Registers| {
+        // Frames of this library below: the call of the unwinder itself.
+        let begun = registers.stack > stack;
+        if begun && let Some(slot) = slots.next() {
+            // x86-64 pushes the return address: a caller's stack begins behind it.
+            let at = registers
+                .stack
+                .wrapping_sub(stack)
+                .wrapping_sub(size_of::<usize>());
+            *slot = u32::try_from(at).unwrap_or(u32::MAX);
+        }
+        begun
+    };
     let unwound = local.once(|| unwind::pass(begins, start.bounds.mark, frames))?;
     Some(improved(unwound, start, frames, 0))
 }

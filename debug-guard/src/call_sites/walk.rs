@@ -88,6 +88,23 @@ pub(super) struct WalkStart {
     pub(super) bounds: Bounds,
 }
 
+impl WalkStart {
+    /// True if each of `frames` stands so many bytes above the stack pointer. False on a stack that is not the thread's own: each read
+    /// there may be a system call.
+    #[inline]
+    pub(super) fn stands(&self, frames: &[usize], slots: &[u32]) -> bool {
+        let WalkStart { from, bounds } = *self;
+        let room = bounds.top.wrapping_sub(from.stack);
+        let at_its_slot = |(frame, slot): (&usize, &u32)| {
+            let slot = *slot as usize;
+            slot.is_multiple_of(WORD)
+                && slot < room
+                && bounds.word(from.stack.wrapping_add(slot)) == Some(*frame)
+        };
+        bounds.own && frames.iter().zip(slots).all(at_its_slot)
+    }
+}
+
 /// Writes the return addresses of the chain, innermost first. Returns their number, and why the chain ended.
 #[inline(always)]
 pub(super) fn frames(start: WalkStart, frames: &mut [usize]) -> (usize, End) {

@@ -55,7 +55,7 @@ pub struct GuardStats {
     pub site_bytes: u64,
     /// Allocations and frees whose site could not be recorded: there was no room.
     pub lost_sites: u64,
-    /// Passes of the unwinder: one for each stack in full.
+    /// Passes of the unwinder: one for each stack in full that was not known from before.
     pub unwound: u64,
     /// What stacks can show of this library, as it was compiled.
     pub stack_support: StackSupport,

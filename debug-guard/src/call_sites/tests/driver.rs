@@ -201,6 +201,7 @@ fn frame_pointers_end_in_the_driver_and_the_unwinder_goes_through() {
             });
         }
         assert!(ids.windows(2).all(|two| two[0] == two[1]));
+        assert_eq!(sites.stats().unwound, 1);
         let view = sites.get(ids[0]).expect("noted");
         assert!(view.whole, "{view:x?}");
         let through = view

@@ -99,7 +99,7 @@ fn without_a_command_full_stacks_reach_the_first_frame_of_the_thread() {
 }
 
 #[test]
-fn a_stack_is_stored_once() {
+fn a_stack_is_unwound_once_and_known_again() {
     let memory = memory();
     let mut sites = depot(&memory);
     let note = |levels, free: bool| {
@@ -118,7 +118,12 @@ fn a_stack_is_stored_once() {
         })
     };
     let first: Vec<SiteId> = (0..200).map(|n| note(n % 8, n / 8 % 2 == 1)).collect();
-    assert_eq!(sites.stats().sites, 16, "eight depths, taken and given");
+    let stats = sites.stats();
+    assert_eq!(
+        (stats.sites, stats.unwound),
+        (16, 16),
+        "eight depths, taken and given"
+    );
     for (n, id) in first.iter().enumerate() {
         assert_eq!(first[n % 16], *id);
     }
@@ -177,7 +182,95 @@ fn two_stacks_of_one_depth_are_told_apart() {
             "{n}: {view:x?}"
         );
     }
-    assert_eq!(sites.stats().sites, 2);
+    assert_eq!((sites.stats().sites, sites.stats().unwound), (2, 2));
+    sites.close(&memory);
+}
+
+#[inline(never)]
+fn left(rest: &[bool], at_the_end: &mut dyn FnMut() -> SiteId) -> SiteId {
+    black_box(branch(rest, at_the_end))
+}
+
+#[inline(never)]
+fn right(rest: &[bool], at_the_end: &mut dyn FnMut() -> SiteId) -> SiteId {
+    black_box(black_box(branch(rest, at_the_end)))
+}
+
+#[inline(never)]
+fn branch(ways: &[bool], at_the_end: &mut dyn FnMut() -> SiteId) -> SiteId {
+    let turns = [left, right];
+    let answer = match ways.split_first() {
+        Some((way, rest)) => black_box(turns[usize::from(*way)])(rest, at_the_end),
+        None => at_the_end(),
+    };
+    black_box(answer)
+}
+
+#[test]
+fn more_stacks_of_one_depth_than_are_kept_at_hand_are_told_apart() {
+    let memory = memory();
+    let mut sites = depot(&memory);
+    let note = |path: usize| {
+        let ways = [0, 1, 2, 3, 4].map(|bit| path >> bit & 1 != 0);
+        issue("vkA", |mark| {
+            branch(&ways, &mut || {
+                let who = RequesterInfo {
+                    command: Some(mark),
+                    ..who("x")
+                };
+                sites.note(&memory, &who, Stacks::Full)
+            })
+        })
+    };
+    let ids: Vec<SiteId> = (0..32).map(note).collect();
+    for round in 0..3 {
+        for (path, id) in ids.iter().enumerate() {
+            assert_eq!(note(path), *id, "round {round}, path {path}");
+        }
+    }
+    assert_eq!(sites.stats().sites, 32);
+    // A few are known at once, however many there were before.
+    let before = sites.stats().unwound;
+    for _ in 0..10 {
+        (0..8).for_each(|path| assert_eq!(note(path), ids[path]));
+    }
+    assert!(sites.stats().unwound <= before + 8, "{:?}", sites.stats());
+    sites.close(&memory);
+}
+
+#[test]
+fn a_known_stack_still_ends_at_the_command() {
+    let memory = memory();
+    let mut sites = depot(&memory);
+    // At one place of one stack, in the outer command, in the inner one, and in none.
+    let ids: Vec<SiteId> = (0..9)
+        .map(|n| {
+            issue("vkA", |outer| {
+                deeper(4, &mut || {
+                    issue("vkA", |inner| {
+                        let mut mark = [outer, inner, outer][n % 3];
+                        if n % 3 == 2 {
+                            mark.stack = 0;
+                        }
+                        let who = RequesterInfo {
+                            command: Some(mark),
+                            ..who("x")
+                        };
+                        deeper(2, &mut || sites.note(&memory, &who, Stacks::Full))
+                    })
+                })
+            })
+        })
+        .collect();
+    let lens: Vec<usize> = ids
+        .iter()
+        .map(|id| sites.get(*id).expect("noted").frames.len())
+        .collect();
+    assert!(lens[1] + 4 < lens[0] && lens[0] < lens[2], "{lens:?}");
+    for (n, id) in ids.iter().enumerate() {
+        assert_eq!(*id, ids[n % 3], "{n}: {lens:?}");
+    }
+    assert_eq!(sites.stats().unwound, 3);
     sites.close(&memory);
 }
 
@@ -225,6 +318,8 @@ fn threads_walk_their_own_stacks() {
             });
         }
     });
+    let stats = sites.stats();
+    assert!(stats.unwound >= 13 && stats.unwound <= 4 * 13, "{stats:?}");
     sites.close(&memory);
 }
 
