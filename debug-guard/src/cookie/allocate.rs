@@ -28,7 +28,7 @@ impl Cookies {
     ///
     /// # Errors
     /// [`AllocError`] if `memory` refuses, and for more than 2^48 bytes; nothing was allocated.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn allocate<A: HostAllocator>(
         &self,
         memory: &A,

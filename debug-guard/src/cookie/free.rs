@@ -113,17 +113,21 @@ impl Cookies {
                 unsafe { self.trim(memory, number, late) };
             }
         }
-        let mut findings = [mismatch, damage[0], damage[1]].into_iter().flatten();
-        let finding = findings.next();
-        findings.for_each(late);
         let mode = if words.header_only() {
             Mode::Off
         } else {
             Mode::Cookie
         };
+        let freed = Some(Freed { size, mode });
+        if mismatch.is_some() || damage.iter().any(Option::is_some) {
+            let mut findings = [mismatch, damage[0], damage[1]].into_iter().flatten();
+            let finding = findings.next();
+            findings.for_each(late);
+            return FreeRecord { freed, finding };
+        }
         FreeRecord {
-            freed: Some(Freed { size, mode }),
-            finding,
+            freed,
+            finding: None,
         }
     }
 

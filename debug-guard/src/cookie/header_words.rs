@@ -53,7 +53,7 @@ impl HeaderWords {
     /// True for a block with a tail and no more than the usual alignment.
     #[inline(always)]
     pub(super) const fn is_plain(self) -> bool {
-        self.align() <= GRANULE && !self.header_only()
+        (self.0[0] >> SIZE_BITS & 63) <= GRANULE.trailing_zeros() as u64 && !self.header_only()
     }
 
     /// True if a block of `other` fits in the place of this one: the allocator behind was asked for as many bytes, in this scope. Both are
@@ -61,7 +61,7 @@ impl HeaderWords {
     #[inline(always)]
     pub(super) fn serves(self, other: Self) -> bool {
         tail_stop(self.size()) == tail_stop(other.size())
-            && self.scope() == other.scope()
+            && self.0[0] >> SCOPE_AT == other.0[0] >> SCOPE_AT
             && self.is_plain()
             && other.is_plain()
     }

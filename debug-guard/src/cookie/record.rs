@@ -26,7 +26,7 @@ pub(super) enum Life {
     Freeing,
     /// In quarantine.
     Waiting,
-    /// Out of quarantine: being verified, or recycled, or to be released.
+    /// Out of quarantine: being verified, the spare, or to be released.
     Held,
     /// Returned to the allocator behind.
     Gone,

@@ -58,6 +58,7 @@ impl GuardState {
         Ok(block)
     }
 
+    #[inline(always)]
     pub(super) fn allocate_for<M: HostAllocator>(
         &self,
         memory: &M,
@@ -131,6 +132,7 @@ impl GuardState {
         Ok(block)
     }
 
+    #[inline(always)]
     fn allocate_cookie<M: HostAllocator>(
         &self,
         memory: &M,
@@ -196,7 +198,7 @@ impl GuardState {
     #[cold]
     fn report_late<M: HostAllocator>(
         &self,
-        later: DeferredReports,
+        mut later: DeferredReports,
         memory: &M,
         block: Option<NonNull<u8>>,
         request: BlockRequest,
@@ -214,6 +216,7 @@ impl GuardState {
         core::mem::forget(rollback);
     }
 
+    #[inline(always)]
     fn count_allocation(
         &self,
         count: Count,

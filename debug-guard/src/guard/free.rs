@@ -49,6 +49,7 @@ impl GuardState {
 
     /// # Safety
     /// As [`free`](Self::free).
+    #[inline(always)]
     unsafe fn free_for<M: HostAllocator>(
         &self,
         memory: &M,

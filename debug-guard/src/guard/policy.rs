@@ -36,6 +36,7 @@ impl Drop for PoolReservation<'_> {
 
 impl GuardState {
     /// The choice of the rules. If a rule needs the call site, the site is recorded first.
+    #[inline(always)]
     pub(super) fn choose(
         &self,
         memory: &dyn HostAllocator,
@@ -90,6 +91,7 @@ impl GuardOptions {
     }
 
     /// The choice of the first rule that matches, or the guard's own.
+    #[inline(always)]
     pub(super) fn apply_rules(&self, query: &RuleQuery<'_>) -> PolicyChoice {
         let own = PolicyChoice {
             mode: self.mode,

@@ -87,6 +87,54 @@ fn t32_blocks_that_left_quarantine_serve_whoever_asks_for_as_much() {
     }
 }
 
+/// The allocator behind would get it back with a layout or a scope that it was not allocated with.
+#[test]
+fn a_block_that_left_quarantine_serves_no_other_size_alignment_scope_or_thread() {
+    let mut keeper = Keeper::new(8);
+    let old = left(&mut keeper, 64);
+    let object = Scope::Object;
+    let others = [
+        (56, 8, object, 5, false),
+        (73, 8, object, 5, false),
+        (64, 32, object, 5, false),
+        (64, 64, object, 5, false),
+        (64, 8, Scope::Command, 5, false),
+        (64, 8, Scope::Instance, 5, false),
+        (64, 8, object, 6, false),
+        (64, 8, object, 5, true),
+    ];
+    let mut live = Vec::new();
+    for (size, align, scope, thread, header_only) in others {
+        let layout = Layout::from_size_align(size, align).expect("a layout");
+        let before = keeper.memory.live_bytes();
+        let block = keeper.cookies.allocate(
+            &keeper.memory,
+            BlockRequest::new(layout, scope, false),
+            header_only,
+            BlockMark {
+                thread,
+                ..BlockMark::default()
+            },
+        );
+        let block = block.expect("memory");
+        assert_ne!(
+            block, old,
+            "{size} {align} {scope:?} {thread} {header_only}"
+        );
+        assert!(keeper.memory.live_bytes() >= before + size as u64);
+        live.push(block);
+    }
+    assert_eq!(take(&keeper, 64, 8, object, false), old);
+    live.push(old);
+    // Nothing is what the spare was mistaken for: none is served twice.
+    let next = take(&keeper, 64, 8, object, false);
+    assert!(!live.contains(&next));
+    live.push(next);
+    live.into_iter().for_each(|block| keeper.give_well(block));
+    assert!(keeper.check().is_empty());
+    assert!(keeper.close().is_empty());
+}
+
 #[test]
 fn t20_a_block_that_left_quarantine_is_freed_all_the_same() {
     let mut keeper = Keeper::new(8);
