@@ -39,8 +39,9 @@
 //! never an abort; a refused call returns the region that it would have consumed. Neither the driver nor the host allocator is called
 //! under a lock that guards state.
 //!
-//! A host allocator must not unwind ([`HostAllocator`](alloc_core::HostAllocator)). If one does, no operation is half done and no
-//! region or device memory leaks; at most one block of host memory does, which the call had just allocated.
+//! A host allocator must not unwind ([`HostAllocator`](alloc_core::HostAllocator)). If one does while it allocates, no operation
+//! is half done and no region or device memory leaks; at most one block of host memory does, which the call had just allocated. If one does
+//! while it frees, what the call had left to free leaks.
 //!
 //! ```
 //! use alloc_core::FromGlobalAlloc;

@@ -8,8 +8,9 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
-use gpu_suballoc::allocator::WrapInfo;
+use gpu_suballoc::allocator::{DefragmentationOptions, MoveOutcome, MoveResult, WrapInfo};
 use gpu_suballoc::device::BufferHandle;
+use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
     AllocatorOptions, BlockAlgorithm, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator,
@@ -209,5 +210,88 @@ fn ge11_a_virtual_block_asks_for_no_more_after_a_reservation_that_unwound() {
         block.allocate(256, 1).expect("room");
         let bytes = host.inner.total().live_bytes;
         assert!(bytes < 16 << 10, "{algorithm:?}: {bytes}");
+    }
+}
+
+const PIECE: u64 = 64 << 10;
+
+/// Every pass, with second buffers; a refusal ends it.
+fn defragment(gpu: &Gpu<'_>) -> Option<()> {
+    let mut run = gpu.defragment(DefragmentationOptions::new()).ok()?;
+    loop {
+        let mut pass = run.next_pass().ok()?;
+        if pass.is_empty() {
+            return Some(());
+        }
+        for index in 0..pass.moves().len() {
+            pass.make_buffer(index).ok()?;
+        }
+        pass.set_outcomes(MoveOutcome::Copied);
+        pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
+    }
+}
+
+#[test]
+fn ge11_a_host_allocator_that_unwinds_in_a_defragmentation_leaves_every_region_where_its_record_says()
+ {
+    let memory = MemoryOptions {
+        first_block: Some(16 * PIECE),
+        max_block: Some(16 * PIECE),
+        ..MemoryOptions::default()
+    };
+    let options = AllocatorOptions {
+        memory,
+        ..AllocatorOptions::default()
+    };
+    let shared = RegionOptions::new().dedicated(DedicatedPolicy::Never);
+    let info = BufferInfo::new(PIECE, COPIED | BufferUsage::TRANSFER_DST);
+    for nth in 0.. {
+        let mock = MockDevice::new(MockProfile::Nvidia, RecordingAllocator::system());
+        let host = Unwinding {
+            inner: RecordingAllocator::system(),
+            left: Rc::default(),
+        };
+        // SAFETY: a mock, on which nothing runs.
+        let gpu = unsafe { GpuAllocator::new(&mock, host.clone(), options) }
+            .map_err(|refused| refused.error)
+            .expect("it does not unwind yet");
+        let all: Vec<_> = (0..48)
+            .map(|_| gpu.create_buffer(&info, &shared).expect("room"))
+            .collect();
+        let mut left = Vec::new();
+        for (number, region) in all.into_iter().enumerate() {
+            if number % 4 == 0 {
+                left.push(region);
+            } else {
+                gpu.free(region).expect("live");
+            }
+        }
+        host.left.set(Some(nth));
+        let ran = catch_unwind(AssertUnwindSafe(|| defragment(&gpu)));
+        let came = host.left.take().is_none();
+        assert_eq!(ran.is_err(), came);
+        let lie_where_they_should = || {
+            for region in &left {
+                let info = gpu.info(region.id()).expect("it lives");
+                let said = info.memory.map(|memory| (memory, info.offset));
+                assert_eq!(mock.buffer_bound(info.buffer.expect("its own")), said);
+            }
+        };
+        lie_where_they_should();
+        assert_eq!(gpu.stats().total.moving, 0, "request {nth}");
+        // The next one finds nothing in its way.
+        defragment(&gpu).expect("it does not unwind any more");
+        lie_where_they_should();
+        assert_eq!(gpu.stats().total.blocks, 1, "request {nth}");
+        for region in left {
+            gpu.free(region).expect("live");
+        }
+        assert!(gpu.close().is_ok(), "request {nth}");
+        assert!(host.inner.total().live_blocks <= u64::from(came));
+        assert!(mock.violations().is_empty(), "{}", mock.violations());
+        if !came {
+            assert!(nth > 5, "{nth}");
+            break;
+        }
     }
 }
