@@ -251,6 +251,9 @@ impl PoolState {
     /// Opens a destroyed pool again, with the configuration that it has now; the granule is the device's, so it is unchanged.
     pub(super) fn reopen(&mut self, growth: Growth) {
         self.growth = growth;
+        // Their reserve of host memory depends on the algorithm.
+        let (algorithm, granule) = (self.config.algorithm, self.config.granule());
+        self.linear.ranges.open(algorithm, granule, 0, 0);
         self.is_open = true;
     }
 

@@ -1,6 +1,7 @@
 //! Stacks, double stacks and rings: virtual blocks beside a list, and pools on every profile. The first half runs under miri.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use alloc_core::FromGlobalAlloc;
 use debug_guard::{FailingAllocator, Fault};
@@ -11,7 +12,7 @@ use gpu_suballoc::{
     AllocatorOptions, BlockAlgorithm, GpuAllocator, GpuMisuse, PoolOptions, Region, RegionOptions,
     ResourceRequirements, VirtualBlock,
 };
-use mock_device::{MockDevice, MockProfile};
+use mock_device::{MockCall, MockDevice, MockProfile};
 use testkit::RecordingAllocator;
 
 const LINEAR: [BlockAlgorithm; 3] = [
@@ -467,5 +468,65 @@ fn ge6_more_ranges_than_there_can_be_are_not_reserved() {
         let reserved = block.reserve(u32::MAX);
         assert_eq!(reserved, Err(VirtualBlockError::TooManyRanges));
         assert_eq!(block.memory_bytes(), before);
+    }
+}
+
+/// A pool has the place of one that was destroyed, and nothing else of it.
+#[test]
+fn ge16_a_pool_in_the_place_of_another_allocates_as_its_own_algorithm_does() {
+    let all = [BlockAlgorithm::General]
+        .into_iter()
+        .chain(LINEAR)
+        .collect::<Vec<_>>();
+    for (before, after) in all
+        .iter()
+        .flat_map(|one| all.iter().map(move |other| (*one, *other)))
+    {
+        let mock = MockDevice::new(MockProfile::Nvidia, RecordingAllocator::system());
+        let host = RecordingAllocator::system();
+        // SAFETY: a mock, on which nothing runs.
+        let gpu = unsafe { GpuAllocator::new(&mock, host.clone(), AllocatorOptions::default()) }
+            .map_err(|refused| refused.error)
+            .expect("sound");
+        let made = |algorithm| {
+            let options = PoolOptions {
+                algorithm,
+                block_size: Some(SIZE),
+                ..PoolOptions::new(0)
+            };
+            gpu.create_pool(&options).expect("sound")
+        };
+        let needs = ResourceRequirements::new(256, 16).memory_types(1);
+        // Of a pool that was used, and of one that was not.
+        for is_used in [false, true] {
+            let pool = made(before);
+            if is_used {
+                let options = RegionOptions::new().pool(pool);
+                gpu.free(gpu.allocate(&needs, &options).expect("room"))
+                    .expect("live");
+            }
+            gpu.destroy_pool(pool).expect("empty");
+            let pool = made(after);
+            let lower = RegionOptions::new().pool(pool);
+            let ends = if after == BlockAlgorithm::DoubleStack {
+                vec![lower.upper_address(), lower]
+            } else {
+                vec![lower]
+            };
+            let blocks: &'static AtomicU32 = Box::leak(Box::default());
+            mock.set_hook(Some(Box::leak(Box::new(move |call| {
+                blocks.fetch_add(u32::from(call == MockCall::Allocate), Relaxed);
+            }))));
+            for options in ends {
+                let region = gpu.allocate(&needs, &options).expect("room");
+                gpu.free(region).expect("live");
+            }
+            mock.set_hook(None);
+            let blocks = blocks.load(Relaxed);
+            assert_eq!(blocks, 1, "{after:?} after {before:?}, used: {is_used}");
+            gpu.destroy_pool(pool).expect("empty");
+        }
+        assert!(gpu.close().is_ok());
+        host.assert_empty("after the allocator was closed");
     }
 }
