@@ -318,6 +318,7 @@ impl Sites {
     ) -> SiteId {
         let made = NewSite {
             hash,
+            who: request.who,
             requester: request.requester,
             frames,
             slots,
@@ -432,9 +433,8 @@ impl SiteRequest<'_> {
 
     /// True if the stack is that of `site`: all return addresses are at their places again. The key is that of the site's stack.
     fn is_at(&self, site: SiteRef<'_>, start: WalkStart) -> bool {
-        site.placed().is_some_and(|(frames, slots)| {
-            start.stands(frames, slots) && self.hash(frames) == site.hash()
-        })
+        let placed = site.placed().filter(|_| site.who() == self.who);
+        placed.is_some_and(|(frames, slots)| start.stands(frames, slots))
     }
 }
 

@@ -1,8 +1,8 @@
 //! A call site in the arena.
 //!
 //! ```text
-//!   0        8       12      16        24          40         52
-//!   | hash   | check | front | context | command   | lengths, scope, flags | tally: blocks, bytes | profile | next |
+//!   0        8                16      20      24        32          48         60
+//!   | hash   | the requester's | check | front | context | command   | lengths, scope, flags | tally: blocks, bytes | profile | next |
 //!   | frames: innermost first .. | where they stand on the stack .. | name .. | label .. |
 //! ```
 //! All but the tally and the profile's numbers is written before the site is linked, and never again.
@@ -26,6 +26,8 @@ pub(super) const MAX_FRAMES: usize = 192;
 #[repr(C)]
 pub(crate) struct Site {
     hash: u64,
+    /// That of the requester.
+    who: u64,
     /// The site's own place, xored with the key: proves that a site stands here.
     check: AtomicU32,
     front: u32,
@@ -68,6 +70,7 @@ const PLACED: u8 = 4;
 #[derive(Clone, Copy)]
 pub(super) struct NewSite<'a> {
     pub(super) hash: u64,
+    pub(super) who: u64,
     pub(super) requester: &'a RequesterInfo<'a>,
     pub(super) frames: &'a [usize],
     /// Where each frame's return address stands, in bytes above the stack pointer; empty if that is not known.
@@ -98,6 +101,7 @@ impl NewSite<'_> {
         let short = |len: usize| u8::try_from(len).unwrap_or(0);
         let site = Site {
             hash: self.hash,
+            who: self.who,
             check: AtomicU32::new(0),
             front: self.requester.front,
             context: self.requester.context,
@@ -179,6 +183,11 @@ impl Site {
 
     pub(super) fn hash(&self) -> u64 {
         self.hash
+    }
+
+    /// The hash of the requester.
+    pub(super) fn who(&self) -> u64 {
+        self.who
     }
 
     /// The place of the next site in its list; 0: none.
