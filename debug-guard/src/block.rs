@@ -198,6 +198,8 @@ pub(crate) struct FreeRecord {
     pub(crate) freed: Option<Freed>,
     /// What was wrong.
     pub(crate) finding: Option<GuardFinding>,
+    /// What else was wrong with the block.
+    pub(crate) also: [Option<GuardFinding>; 2],
 }
 
 /// Size and mode of a freed block.

@@ -22,8 +22,8 @@ use crate::report_kind::ReportKind;
 const SHORT: usize = 4096;
 
 impl Cookies {
-    /// Frees the block at `address`, if it is certain. `late` receives further findings, also about other blocks, which leave quarantine
-    /// now; it must not unwind.
+    /// Frees the block at `address`, if it is certain. `late` receives findings about other blocks, which leave quarantine now; it must not
+    /// unwind.
     ///
     /// # Safety
     /// Blocks come from `memory`. The block is no longer used. If the system [catches no reads](crate::os::CATCHES_READS), [`HEADER`] bytes
@@ -41,8 +41,8 @@ impl Cookies {
         let live = self.live(address, header);
         let Some((record, words)) = live.or_else(|| self.listed(address, header)) else {
             return FreeRecord {
-                freed: None,
                 finding: Some(self.accuse(address, header)),
+                ..FreeRecord::default()
             };
         };
         let (size, sum) = (words.size(), self.keys.sum(address, words, Stage::Live));
@@ -53,12 +53,12 @@ impl Cookies {
             drop(shard);
             let known = words.known(address, BlockState::Freed, BlockMark::default());
             return FreeRecord {
-                freed: None,
                 finding: Some(GuardFinding::new(
                     ReportKind::DoubleFree,
                     Some(known),
                     address,
                 )),
+                ..FreeRecord::default()
             };
         }
         // Layout or scope are wrong, but the block is certain: it is freed.
@@ -121,13 +121,15 @@ impl Cookies {
         let freed = Some(Freed { size, mode });
         if mismatch.is_some() || damage.iter().any(Option::is_some) {
             let mut findings = [mismatch, damage[0], damage[1]].into_iter().flatten();
-            let finding = findings.next();
-            findings.for_each(late);
-            return FreeRecord { freed, finding };
+            return FreeRecord {
+                freed,
+                finding: findings.next(),
+                also: [findings.next(), findings.next()],
+            };
         }
         FreeRecord {
             freed,
-            finding: None,
+            ..FreeRecord::default()
         }
     }
 

@@ -106,8 +106,13 @@ impl GuardState {
                 let late = &mut |finding| later.note(finding, Subject::Other);
                 // SAFETY: all of this guard's cookies are over `memory`; the rest is the caller's promise.
                 let outcome = unsafe { cookies.free(memory, address, request, late) };
-                if let Some(finding) = outcome.finding {
-                    later.note(finding, Subject::Own);
+                // By reference: a free without a finding copies none.
+                for finding in [&outcome.finding]
+                    .into_iter()
+                    .chain(&outcome.also)
+                    .flatten()
+                {
+                    later.note(*finding, Subject::Own);
                 }
                 outcome.freed
             }

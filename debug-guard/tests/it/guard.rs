@@ -13,8 +13,8 @@ use alloc_core::{
     with_front,
 };
 use debug_guard::{
-    BackEnd, BackEnds, FailingAllocator, Fault, Guard, GuardOptions, LeakMark, Measure, Mode,
-    OnReport, Placement, Report, ReportKind, Rule, Sampling, Stacks, Weight,
+    BackEnd, BackEnds, DetectedAt, FailingAllocator, Fault, Guard, GuardOptions, LeakMark, Measure,
+    Mode, OnReport, Placement, Report, ReportKind, Rule, Sampling, Stacks, Weight,
 };
 
 type Under = Guard<FromGlobalAlloc<System>>;
@@ -70,6 +70,30 @@ fn reports(
 
 fn kinds(told: &[(ReportKind, String)]) -> Vec<ReportKind> {
     told.iter().map(|(kind, _)| *kind).collect()
+}
+
+#[test]
+fn all_that_a_free_finds_of_its_own_block_is_the_frees() {
+    fn told_when(report: &Report<'_>) {
+        TOLD.lock()
+            .expect("not poisoned")
+            .push((report.kind, report.moment.name().to_string()));
+    }
+    for mode in MODES {
+        let told = reports(
+            mode,
+            |options| options.on_report(OnReport::Call(told_when)),
+            |guard| {
+                let block = take(guard, 61);
+                // SAFETY: broken on purpose: behind the block, in its own page or tail.
+                unsafe { block.add(61).write(1) };
+                give(guard, block, 60);
+            },
+        );
+        let at_the_free = |kind| (kind, DetectedAt::Free.name().to_string());
+        let all = [ReportKind::SizeMismatch, ReportKind::Overflow].map(at_the_free);
+        assert_eq!(told, all, "{mode}");
+    }
 }
 
 #[test]

@@ -102,6 +102,7 @@ impl Keeper {
                 &mut |finding| late.push(finding),
             )
         };
+        late.extend(given.also.into_iter().flatten());
         (given, late)
     }
 
