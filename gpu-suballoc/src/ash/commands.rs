@@ -102,7 +102,9 @@ impl DeviceCommands {
             c"vkGetPhysicalDeviceProperties2KHR",
         );
         // SAFETY: the functions of these names, with or without suffix, have these types; here and below.
-        let (buffer, image) = unsafe { (cast(buffer2), cast(image2)) };
+        let buffer = unsafe { cast(buffer2) };
+        // SAFETY: as above.
+        let image = unsafe { cast(image2) };
         Self {
             core: tables.of_device.clone(),
             requirements2: buffer

@@ -109,6 +109,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 }
 
 /// A block, or a range of the block before.
+#[expect(clippy::result_large_err, reason = "a range is no error")]
 fn view_of(item: WalkItem, in_dedicated: bool) -> Result<BlockView, RangeView> {
     let placement = |kind| match kind {
         _ if in_dedicated => RangePlacement::Dedicated,

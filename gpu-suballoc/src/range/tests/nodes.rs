@@ -84,11 +84,8 @@ fn cores_that_share_a_store_know_their_own_ranges() {
     // SAFETY: the layout's size is not 0.
     let memory = NonNull::new(unsafe { std::alloc::alloc(layout) }).unwrap();
     // SAFETY: new, and of this layout.
-    assert!(
-        other
-            .grow_with(unsafe { HostBlock::new(memory, layout) })
-            .is_none()
-    );
+    let memory = unsafe { HostBlock::new(memory, layout) };
+    assert!(other.grow_with(memory).is_none());
     let indices = [index, &other];
     let mut nodes = Vec::new();
     for (number, (block, index)) in (10..).zip(blocks.iter_mut().zip(indices)) {

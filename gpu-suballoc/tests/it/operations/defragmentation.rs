@@ -85,7 +85,7 @@ fn plan<S: Stage>(stage: &S) {
         }
         let may_move = |_: RegionId, tag: u64| tag == 0;
         let run = stage.attempt(
-            || seen::<S>(&allocator),
+            || seen::<S>(allocator),
             || {
                 allocator.defragment(
                     DefragmentationOptions::new()

@@ -78,7 +78,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
         operation(&["GpuAllocator::reserve"], "", MemoryUse::Memory, |stage| {
             over(stage, |_, allocator| {
                 let make = || allocator.reserve(1 << 20, u32::MAX, &RegionOptions::new());
-                stage.attempt(|| seen::<S>(&allocator), make);
+                stage.attempt(|| seen::<S>(allocator), make);
                 assert!(allocator.stats().total.block_bytes >= 1 << 20);
             })
         }),
@@ -154,7 +154,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
             MemoryUse::Nothing("freeing takes no memory"),
             |stage| {
                 over(stage, |_, allocator| {
-                    let mut regions = all_classes(&allocator).map(Some);
+                    let mut regions = all_classes(allocator).map(Some);
                     stage.attempt_plainly(|| {
                         for region in regions.iter().flatten() {
                             let info = allocator.info(region.id()).expect("live");
@@ -210,7 +210,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                         ..PoolOptions::new(1)
                     };
                     let pool =
-                        stage.attempt(|| seen::<S>(&allocator), || allocator.create_pool(&options));
+                        stage.attempt(|| seen::<S>(allocator), || allocator.create_pool(&options));
                     let region = allocator
                         .allocate(&needs(256), &RegionOptions::new().pool(pool))
                         .expect("refused nothing");
@@ -292,7 +292,7 @@ fn taking<S: Stage>() -> Vec<GpuOperation<S>> {
                     let pool = allocator.create_pool(&pool).expect("refused nothing");
                     let options = RegionOptions::new().pool(pool).name("the name");
                     let place = || allocator.allocate_at(0, 8192, &needs(5000), &options);
-                    let region = stage.attempt(|| seen::<S>(&allocator), place);
+                    let region = stage.attempt(|| seen::<S>(allocator), place);
                     assert_eq!(region.offset(), 8192);
                     allocator.free(region).expect("live");
                 })
@@ -306,7 +306,7 @@ fn taking<S: Stage>() -> Vec<GpuOperation<S>> {
                 over(stage, |_, allocator| {
                     let mut regions = [const { None }; 40];
                     stage.attempt(
-                        || seen::<S>(&allocator),
+                        || seen::<S>(allocator),
                         || {
                             allocator.allocate_batch(
                                 &needs(5000),
@@ -325,7 +325,7 @@ fn taking<S: Stage>() -> Vec<GpuOperation<S>> {
 fn take<S: Stage>(stage: &S, size: u64, options: RegionOptions<'static>) {
     over(stage, |_, allocator| {
         let region = stage.attempt(
-            || seen::<S>(&allocator),
+            || seen::<S>(allocator),
             || allocator.allocate(&needs(size), &options),
         );
         assert!(region.size() >= size);

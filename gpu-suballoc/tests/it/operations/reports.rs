@@ -19,8 +19,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                         .allocate(&needs(5000), &RegionOptions::new().name("its name"))
                         .expect("refused nothing");
                     let crop = allocator.crop(&named, 0, 16, 16).expect("refused nothing");
-                    let picture =
-                        stage.attempt(|| seen::<S>(&allocator), || allocator.memory_map());
+                    let picture = stage.attempt(|| seen::<S>(allocator), || allocator.memory_map());
                     assert_eq!(picture.leaks().count(), 2);
                     drop(picture);
                     [crop, named]

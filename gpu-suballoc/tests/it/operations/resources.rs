@@ -50,7 +50,7 @@ fn one<S: Stage>(
     taking: impl Fn(&Over<'_, S>) -> Result<Region, gpu_suballoc::GpuError>,
 ) {
     over(stage, |_, allocator| {
-        let region = stage.attempt(|| seen::<S>(&allocator), || taking(&allocator));
+        let region = stage.attempt(|| seen::<S>(allocator), || taking(allocator));
         allocator.free(region).expect("live");
     });
 }
@@ -99,9 +99,9 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
             MemoryUse::Memory,
             |stage| {
                 over(stage, |_, allocator| {
-                    let mut region = Some(buffer::<S>(&allocator));
+                    let mut region = Some(buffer::<S>(allocator));
                     let larger = stage.attempt(
-                        || seen::<S>(&allocator),
+                        || seen::<S>(allocator),
                         || {
                             let old = region.take().expect("given back when it is refused");
                             allocator
@@ -123,7 +123,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
             MemoryUse::Nothing("room for what is kept is made with the buffer"),
             |stage| {
                 over(stage, |mock, allocator| {
-                    let first = buffer::<S>(&allocator);
+                    let first = buffer::<S>(allocator);
                     let (handle, id) = (first.buffer(), first.id());
                     stage.attempt_plainly({
                         let mut first = Some(first);
@@ -134,7 +134,7 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
                                 .expect("live")
                         }
                     });
-                    let second = buffer::<S>(&allocator);
+                    let second = buffer::<S>(allocator);
                     assert_eq!(second.buffer(), handle, "kept");
                     assert_ne!(second.id(), id, "and renamed");
                     assert_eq!(allocator.free_id(id).err(), Some(GpuMisuse::Stale.into()));
@@ -152,8 +152,8 @@ pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
 /// Something is taken of a buffer that is there.
 fn with_buffer<S: Stage>(stage: &S, taking: impl Fn(&Over<'_, S>, &Mock, &Region)) {
     over(stage, |mock, allocator| {
-        let whole = buffer::<S>(&allocator);
-        taking(&allocator, &mock, &whole);
+        let whole = buffer::<S>(allocator);
+        taking(allocator, mock, &whole);
         allocator.free(whole).expect("nothing holds it any more");
     });
 }
@@ -217,8 +217,7 @@ fn of_a_buffer<S: Stage>() -> Vec<GpuOperation<S>> {
                     let region = allocator
                         .allocate(&needs(5000), &visible())
                         .expect("refused nothing");
-                    let mapping =
-                        stage.attempt(|| seen::<S>(&allocator), || allocator.map(&region));
+                    let mapping = stage.attempt(|| seen::<S>(allocator), || allocator.map(&region));
                     assert!(!mapping.as_ptr().is_null() && mapping.len() as u64 == region.size());
                     allocator.flush(&region, 0, 100).expect("mapped");
                     allocator.invalidate(&region, 0, 100).expect("mapped");
