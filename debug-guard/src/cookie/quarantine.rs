@@ -139,7 +139,7 @@ impl Quarantine {
     /// The number of the shard of a block.
     #[inline(always)]
     pub(super) const fn number(&self, words: HeaderWords) -> usize {
-        if words.size() >= self.bytes / 16 + 1 {
+        if words.size() > self.bytes / 16 {
             0
         } else {
             Self::number_of_thread(words.thread())

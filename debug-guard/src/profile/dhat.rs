@@ -57,12 +57,10 @@ impl Sites {
         // The place of each line, by its hash. Place 0 is the root.
         let mut places = TryMap::new_in(Scoped::new(memory, Scope::Command));
         let mut numbered = 0_u32;
-        let mut sites = 0_u32;
         let counted = || self.profile().map(|profile| self.counted(profile, now));
-        for (site, numbers) in counted().into_iter().flatten() {
-            out.write_str(if sites == 0 { "\n" } else { ",\n" })?;
+        for (at, (site, numbers)) in counted().into_iter().flatten().enumerate() {
+            out.write_str(if at == 0 { "\n" } else { ",\n" })?;
             write_numbers(out, &numbers)?;
-            sites += 1;
             let lines = site.map(|site| text::lines(site.view()));
             let hashes = lines.map(|(owner, command, frames)| {
                 let own = core::iter::once(owner).chain(command);

@@ -149,8 +149,10 @@ fn fenced_memory_above_a_fiber_is_not_reported_when_a_walk_meets_it() {
             0,
             "the guard's own reading is no mistake of the program's"
         );
+        // SAFETY: the end of the block.
+        let behind = unsafe { stack.add(SMALL) };
         // SAFETY: not a byte of the program's; the guard has a page land there.
-        let _ = unsafe { stack.add(SMALL).read_volatile() };
+        let _ = unsafe { behind.read_volatile() };
         assert_eq!(guard.stats().reports, 1, "the program's is one");
     });
 }

@@ -85,8 +85,10 @@ fn all_that_a_free_finds_of_its_own_block_is_the_frees() {
             |options| options.on_report(OnReport::Call(told_when)),
             |guard| {
                 let block = take(guard, 61);
-                // SAFETY: broken on purpose: behind the block, in its own page or tail.
-                unsafe { block.add(61).write(1) };
+                // SAFETY: the end of the block.
+                let behind = unsafe { block.add(61) };
+                // SAFETY: broken on purpose: in the block's own page or tail.
+                unsafe { behind.write(1) };
                 give(guard, block, 60);
             },
         );
