@@ -397,7 +397,6 @@ fn the_page_of_a_check_leads_with_swiftshaders_leak_its_stack_growth_and_rule() 
         "Oldest: ",
         " bytes for 0x",
         "libvk_swiftshader.so",
-        "vk_steward::workload::object",
     ] {
         assert!(leftovers.contains(said), "{said}: {leftovers}");
     }

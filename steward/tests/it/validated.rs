@@ -43,7 +43,13 @@ fn the_validation_layer_is_silent_after_it_was_heard() {
             });
         let silent = validated(child).run();
         silent.assert_code(0);
-        assert!(silent.stdout.contains("\nleftovers: none"), "{silent}");
+        // SwiftShader never frees the block of a descriptor update template, below this layer as without it.
+        let left = if driver == "swiftshader" {
+            "\n  VkDescriptorUpdateTemplate: 1 block, "
+        } else {
+            "\nleftovers: none"
+        };
+        assert!(silent.stdout.contains(left), "{silent}");
         for word in [
             "VUID-",
             "UNASSIGNED-",
