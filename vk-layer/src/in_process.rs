@@ -383,8 +383,10 @@ unsafe extern "system" fn enumerate_devices(
 /// # Safety
 /// `count` may be read, and `out` is NULL or points to so many handles.
 unsafe fn mark_all(count: *const u32, out: *const Handle, parent: Handle) {
-    // SAFETY: the caller's promise.
-    let handles = unsafe { crate::chain::slice_of(out, *count) };
+    // SAFETY: this function's contract: `count` may be read.
+    let count = unsafe { *count };
+    // SAFETY: this function's contract: `out` is NULL or points to so many handles.
+    let handles = unsafe { crate::chain::slice_of(out, count) };
     for handle in handles {
         // SAFETY: as above.
         unsafe { mark(*handle, parent) };
@@ -417,8 +419,10 @@ unsafe extern "system" fn enumerate_groups<const OF_EXTENSION: bool>(
     // SAFETY: the caller's arguments.
     let result = unsafe { enumerate(instance, count, out) };
     if result >= 0 {
-        // SAFETY: the command has written so many groups, if there is an array.
-        for group in unsafe { crate::chain::slice_of(out, *count) } {
+        // SAFETY: the command has written the count.
+        let count = unsafe { *count };
+        // SAFETY: it has written so many groups, if there is an array.
+        for group in unsafe { crate::chain::slice_of(out, count) } {
             // SAFETY: as above; a group has at most 32 devices.
             unsafe { mark_all(&raw const group.count, group.devices.as_ptr(), instance) };
         }
@@ -433,7 +437,9 @@ unsafe extern "system" fn get_queue(device: Handle, family: u32, index: u32, out
     // SAFETY: the caller's arguments.
     unsafe { get(device, family, index, out) };
     // SAFETY: the command has written it.
-    unsafe { mark(*out, device) };
+    let queue = unsafe { *out };
+    // SAFETY: a live queue of the device.
+    unsafe { mark(queue, device) };
 }
 
 unsafe extern "system" fn get_queue_2(device: Handle, info: Info, out: *mut Handle) {
@@ -443,7 +449,9 @@ unsafe extern "system" fn get_queue_2(device: Handle, info: Info, out: *mut Hand
     // SAFETY: the caller's arguments.
     unsafe { get(device, info, out) };
     // SAFETY: the command has written it.
-    unsafe { mark(*out, device) };
+    let queue = unsafe { *out };
+    // SAFETY: a live queue of the device.
+    unsafe { mark(queue, device) };
 }
 
 /// `VkCommandBufferAllocateInfo`.

@@ -133,8 +133,11 @@ fn write_on(occasion: Occasion) -> bool {
     true
 }
 
-/// What the checker found until now, and how many observations were lost; `None` where nothing is checked.
-pub(crate) fn findings() -> Result<Option<(TryVec<CheckFinding<'static>, Own>, u64)>, HostError> {
+/// What the checker found, and how many observations were lost.
+type FoundAndLost = (TryVec<CheckFinding<'static>, Own>, u64);
+
+/// What the checker found until now; `None` where nothing is checked.
+pub(crate) fn findings() -> Result<Option<FoundAndLost>, HostError> {
     Ok(rows::Findings::new()?.map(|findings| (findings.rows, findings.lost)))
 }
 
