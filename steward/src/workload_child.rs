@@ -175,8 +175,15 @@ fn answer(job: &Job) -> Result<JobResult, ChildError> {
         }
         fs::write(job.folder.join(TRACE), trace).map_err(ChildError::NoReport)?;
     }
-    let text = fs::read_to_string(job.folder.join(LAYER)).map_err(ChildError::NoReport)?;
-    let mut report = of_layer(&text)?;
+    let mut report = match fs::read_to_string(job.folder.join(LAYER)) {
+        Ok(text) => of_layer(&text)?,
+        Err(reason) if ran.is_ok() => return Err(ChildError::NoReport(reason)),
+        // There was no instance, so that the layer had nothing to report.
+        Err(_) => {
+            let source = workload::Report::new(&selected).source(job.seed);
+            Report::of_trace(source, Vec::new(), 0)
+        }
+    };
     if !job.check {
         // The layer's own note says less.
         report.limits.clear();

@@ -27,6 +27,10 @@ pub(crate) struct Backing {
     allocator_type: fn() -> AllocatorType,
 }
 
+// As `&A` and a pointer to functions would be: an allocator whose method unwinds is as its author left it.
+impl core::panic::UnwindSafe for Backing {}
+impl core::panic::RefUnwindSafe for Backing {}
+
 /// What a node must know of its allocator's type.
 struct AllocatorType {
     id: TypeId,

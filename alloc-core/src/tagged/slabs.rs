@@ -212,6 +212,8 @@ pub(super) unsafe fn sweep(collector: Block, table: ThreadTable<'_>) {
             unsafe { walk::free(block, table) };
             continue;
         } else {
+            // A slot that is wrongly freed again is known as free.
+            all().for_each(|slot| slot::set_free(slot, None));
             state.used.set(FIRST as u16);
         }
         newer = Some(state);

@@ -95,6 +95,14 @@ unsafe impl HostAllocator for Mortal {
 }
 
 #[test]
+fn contexts_may_be_used_where_a_panic_is_caught() {
+    fn may<T: std::panic::UnwindSafe + std::panic::RefUnwindSafe>() {}
+    may::<Context>();
+    may::<ContextHandle>();
+    may::<ContextOptions<'_>>();
+}
+
+#[test]
 fn a_child_inherits_the_parents_allocator_and_scope() {
     let backing = Mortal::default();
     // SAFETY: the backing outlives the tree, or the tree is abandoned before it dies.

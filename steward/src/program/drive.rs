@@ -1,13 +1,13 @@
 //! One run on one driver, in a child of this program: a driver may crash.
 
-use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::child_run::sentence;
-use super::files::{private_folder, unwritable};
+use super::files::unwritable;
+use super::run::place::new_folder;
 use super::{ProgramError, files};
 use crate::callback_coverage;
 use crate::cli::Drive;
@@ -20,9 +20,6 @@ use vk_accounts::guard_run::refused::RefusalLog;
 use vk_accounts::report::Report;
 use vk_accounts::report::origins::EventLog;
 use vk_accounts::state_file;
-
-/// Where the folder is if `TMPDIR` cannot be used.
-const FALLBACK: &str = "/tmp";
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -57,8 +54,7 @@ pub(super) fn drive(
 ) -> Result<Driven, ProgramError> {
     let recorded = options.record.as_deref();
     recorded.map_or(Ok(()), files::check)?;
-    let folder = private_folder("steward-drive-", &env::temp_dir())
-        .or_else(|_| private_folder("steward-drive-", Path::new(FALLBACK)))?;
+    let folder = new_folder("steward-drive-")?;
     let seed = seed(options);
     let job = Job {
         driver: selected.info().clone(),
@@ -74,15 +70,24 @@ pub(super) fn drive(
     let began = Instant::now();
     let status = signals::status(&mut workload_child::command(&job)?)?;
     let took = began.elapsed();
-    let JobResult { mut report, events } = match workload_child::read(folder.path()) {
-        Some(answer) => answer.map_err(DriveError::Failed)?,
-        None => return Err(died(&selected.title(), status, guarding, folder.path()).into()),
-    };
+    let answer = workload_child::read(folder.path());
     if let Some(file) = recorded {
         let trace = folder.path().join(TRACE);
-        let bytes = fs::read(&trace).map_err(|reason| unwritable(&trace, reason))?;
-        files::write_trace(file, &bytes)?;
+        match fs::read(&trace) {
+            Ok(bytes) => files::write_trace(file, &bytes)?,
+            // Without an answer the driver's crash is what counts.
+            Err(reason) if matches!(answer, Some(Ok(_))) => {
+                return Err(unwritable(&trace, reason));
+            }
+            Err(_) => {}
+        }
     }
+    let JobResult { mut report, events } = match answer {
+        Some(Err(reason)) => return Err(DriveError::Failed(reason).into()),
+        // A driver may also crash when the process ends.
+        Some(Ok(result)) if status.success() => result,
+        _ => return Err(died(&selected.title(), status, guarding, folder.path()).into()),
+    };
     drop(folder);
     report.callback_coverage = (!options.no_coverage).then(|| {
         let progress = Progress::new(&selected.title(), options.rounds.into());

@@ -218,3 +218,59 @@ fn what_the_child_cannot_do_it_says_once() {
         "{done}"
     );
 }
+
+#[test]
+fn a_refusal_before_there_is_an_instance_is_reported() {
+    for plan in ["--fail=nth=0", "--fail=nth=1"] {
+        let options = ["drive", "--driver", "reference", "--no-coverage", plan];
+        let (done, report) = steward(&options);
+        done.assert_code(0);
+        assert_eq!(report["fail"]["refused"], 1, "{done}");
+    }
+}
+
+/// The driver's library may still run code after the answer: what crashes then is no success.
+#[test]
+fn a_crash_after_the_last_command_is_a_crash() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = folder.path().join("ends.c");
+    let code = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
+        __attribute__((destructor)) static void end(void) {\n\
+        char text[4096] = \"\"; FILE *file = fopen(\"/proc/self/cmdline\", \"r\");\n\
+        size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0; if (file) fclose(file);\n\
+        size_t first = strlen(text) + 1;\n\
+        if (first < size && !strcmp(text + first, \"workload-child\")) abort();\n}\n";
+    std::fs::write(&source, code).expect("a file");
+    let Some(library) = testkit::compile_c_library(&source, folder.path()) else {
+        return skip("cc", "a_crash_after_the_last_command_is_a_crash", "no cc");
+    };
+    for command in ["drive", "check"] {
+        let mut child = Child::new(STEWARD).args([command, "--driver", "reference"]);
+        if command == "drive" {
+            child = child.args(["--no-coverage"]);
+        }
+        let done = child.env("LD_PRELOAD", &library).run();
+        done.assert_code(1);
+        assert!(
+            done.stdout.contains("SIGABRT") || done.stderr.contains("SIGABRT"),
+            "{done}"
+        );
+    }
+}
+
+#[test]
+fn a_folder_whose_name_is_no_setting_is_not_used() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in [&b"50%x"[..], b"a%%b", b"no\xfftext"] {
+        let odd = folder.path().join(std::ffi::OsStr::from_bytes(name));
+        std::fs::create_dir(&odd).expect("a folder");
+        let done = Child::new(STEWARD)
+            .args(["drive", "--driver", "reference", "--no-coverage"])
+            .env("TMPDIR", &odd)
+            .run();
+        done.assert_code(0);
+        assert!(done.stdout.contains("leftovers: none"), "{done}");
+    }
+}

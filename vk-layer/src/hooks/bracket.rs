@@ -142,12 +142,12 @@ fn run_once<'a>(
     }
 }
 
-/// Runs `call` in the command's bracket: the checker's, or a plain one where the layer is linked into the program, so that its call stacks and
-/// refusals know the command. Does nothing without either.
+/// Runs `call` in the command's bracket: the checker's, or a plain one where the layer is linked into the program or a trace is recorded, so that
+/// call stacks, refusals and the trace know the command. Does nothing without either.
 pub(super) fn around(command: Command, call: impl FnOnce(&CommandFrame)) {
     if let Some(checker) = checker() {
         checker.run(command, call);
-    } else if observation().is_some() {
+    } else if observation().is_some() || tape::is_on() {
         command.run(call);
     }
 }

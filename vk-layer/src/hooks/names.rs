@@ -17,6 +17,7 @@ use crate::parent::{CommandName, Parent};
 use crate::record::{free_record, new_record};
 use crate::report;
 use crate::settings::{Brackets, settings};
+use crate::tape;
 
 /// More than Vulkan has commands without a `pAllocator`.
 pub(crate) const SLOTS: usize = 768;
@@ -126,8 +127,9 @@ pub(super) fn hook(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<V
     let row = CommandRow::of(name);
     let role = Role::of(name);
     let bracketing = Bracketing::of(row);
-    // The meter needs to know when a command runs.
-    let is_judged = (checker().is_some() || settings().meter) && bracketing != Bracketing::Declined;
+    // The meter and a trace need to know when a command runs.
+    let is_judged = (checker().is_some() || settings().meter || tape::is_on())
+        && bracketing != Bracketing::Declined;
     if row.level == CommandLevel::BeforeInstance || !(is_judged || role.is_wanted()) {
         return None;
     }

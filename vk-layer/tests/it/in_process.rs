@@ -36,26 +36,32 @@ fn dispatchable() -> Handle {
 }
 
 unsafe extern "system" fn enumerate(_: Handle, count: *mut u32, out: *mut c_void) -> i32 {
-    // SAFETY: the caller's pointers: a number, and room for so many handles, or NULL.
-    unsafe {
-        if !out.is_null() {
-            let devices = out.cast::<Handle>();
-            (0..2).for_each(|at| devices.add(at).write(dispatchable()));
-        }
-        count.write(2);
+    if !out.is_null() {
+        // SAFETY: the caller's array of two handles.
+        unsafe {
+            out.cast::<[Handle; 2]>()
+                .write([(); 2].map(|()| dispatchable()))
+        };
     }
+    // SAFETY: the caller's number.
+    unsafe { count.write(2) };
     0
 }
 
 /// One `VkPhysicalDeviceGroupProperties` of two devices.
 unsafe extern "system" fn groups(_: Handle, count: *mut u32, out: *mut c_void) -> i32 {
-    // SAFETY: as above.
-    unsafe {
-        count.write(1);
-        let words = out.cast::<usize>();
-        words.add(2).cast::<u32>().write(2);
-        (3..5).for_each(|at| words.add(at).cast::<Handle>().write(dispatchable()));
-    }
+    // SAFETY: the caller's number.
+    unsafe { count.write(1) };
+    let [first, second] = [(); 2].map(|()| dispatchable());
+    let group = [
+        0,
+        0,
+        2,
+        first.expose_provenance(),
+        second.expose_provenance(),
+    ];
+    // SAFETY: the caller's array of one group: two words of its head, the count, the first of its handles.
+    unsafe { out.cast::<[usize; 5]>().write(group) };
     0
 }
 
@@ -70,10 +76,13 @@ unsafe extern "system" fn queue_2(_: Handle, _: *const c_void, out: *mut Handle)
 }
 
 unsafe extern "system" fn buffers(_: Handle, info: *const c_void, out: *mut Handle) -> i32 {
-    // SAFETY: the caller's `VkCommandBufferAllocateInfo` and array.
-    unsafe {
-        let count = info.cast::<u32>().add(7).read();
-        (0..count as usize).for_each(|at| out.add(at).write(dispatchable()));
+    // SAFETY: the caller's `VkCommandBufferAllocateInfo`, of eight numbers, the count last.
+    let info = unsafe { info.cast::<[u32; 8]>().read() };
+    for at in 0..info[7] as usize {
+        // SAFETY: within the caller's array.
+        let place = unsafe { out.add(at) };
+        // SAFETY: within the caller's array.
+        unsafe { place.write(dispatchable()) };
     }
     0
 }

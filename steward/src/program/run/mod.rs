@@ -11,7 +11,7 @@ mod known;
 mod leaks;
 mod metered;
 mod no_report;
-mod place;
+pub(super) mod place;
 mod recorded;
 mod reports;
 mod requested;

@@ -17,7 +17,7 @@ use crate::program::layer::{LIBRARY, MAX_PATH, manifest};
 pub(super) const FALLBACK: &str = "/tmp";
 
 /// A new folder in `TMPDIR` or the fallback, which other users cannot read.
-pub(super) fn new_folder(prefix: &str) -> io::Result<TempDir> {
+pub(in crate::program) fn new_folder(prefix: &str) -> io::Result<TempDir> {
     let folder = private_folder(prefix, &env::temp_dir())?;
     if comes_through(folder.path()) {
         return Ok(folder);
