@@ -12,7 +12,7 @@
 use core::alloc::Layout;
 use core::cell::Cell;
 use core::mem::{self, offset_of};
-use core::ptr;
+use core::ptr::{self, NonNull};
 
 use super::Arena;
 use crate::adapters::HostSource;
@@ -53,7 +53,7 @@ impl<T> Dropped<T> {
         let this = header.cast::<Self>();
         // SAFETY: the header of a live `Dropped<T>`.
         let value = unsafe { &raw mut (*this).value };
-        // SAFETY: this function is called once for a value, while no reference to it exists (`Header::drop`).
+        // SAFETY: this function's contract.
         unsafe { ptr::drop_in_place(value) };
     }
 }
@@ -99,20 +99,46 @@ impl<A: HostSource> Arena<A> {
     /// ```
     #[inline]
     pub fn try_own<T: Send + 'static>(&self, value: T) -> Result<&mut T, Rejected<T, HostError>> {
-        // SAFETY: `T` is `Send` and `'static`, so it may be dropped whenever and wherever the arena ends.
-        unsafe { self.insert(value) }
+        match self.try_alloc_layout(Dropped::<T>::LAYOUT) {
+            // SAFETY: a new block of this layout.
+            Ok(block) => Ok(unsafe { self.put(block, value) }),
+            Err(error) => Err(Rejected { value, error }),
+        }
     }
 
-    /// Moves a value in, with a header in front where it has a destructor.
+    /// As [`try_own`](Arena::try_own), with the value that `make` gives once there is room. It may use the arena too: what it
+    /// puts there is older, and dropped later, than the value. If it unwinds, the room is free again, unless it has used the arena.
     ///
-    /// # Safety
-    /// `T` has no destructor, or may be dropped whenever and wherever the arena ends.
+    /// # Errors
+    /// As [`try_alloc_layout`](Arena::try_alloc_layout); `make` is not called then.
     #[inline]
-    pub(super) unsafe fn insert<T>(&self, value: T) -> Result<&mut T, Rejected<T, HostError>> {
-        let block = match self.try_alloc_layout(Dropped::<T>::LAYOUT) {
-            Ok(block) => block,
-            Err(error) => return Err(Rejected { value, error }),
-        };
+    pub fn try_own_with<T: Send + 'static>(
+        &self,
+        make: impl FnOnce() -> T,
+    ) -> Result<&mut T, HostError> {
+        self.try_own_try_with(|| Ok(make()))
+    }
+
+    /// As [`try_own_with`](Arena::try_own_with), with a `make` that may fail. Then, too, the room is free again, unless `make` has used the arena.
+    ///
+    /// # Errors
+    /// That of `make`. As [`try_alloc_layout`](Arena::try_alloc_layout); `make` is not called then.
+    #[inline]
+    pub fn try_own_try_with<T: Send + 'static, E: From<HostError>>(
+        &self,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<&mut T, E> {
+        let place = self.place(Dropped::<T>::LAYOUT)?;
+        let value = make()?;
+        // SAFETY: a new block of this layout.
+        Ok(unsafe { self.put(place.keep(), value) })
+    }
+
+    /// # Safety
+    /// `block` is a new one of this arena, of `Dropped::<T>::LAYOUT`. `T` may be dropped whenever the arena ends: `Send`,
+    /// `'static`.
+    #[inline]
+    unsafe fn put<T>(&self, block: NonNull<u8>, value: T) -> &mut T {
         let mut at = block.cast::<T>();
         if mem::needs_drop::<T>() {
             let whole = block.cast::<Dropped<T>>();
@@ -120,17 +146,17 @@ impl<A: HostSource> Arena<A> {
                 previous: self.owned.get(),
                 drop: Dropped::<T>::drop,
             };
-            // SAFETY: the new block has the layout of a `Dropped<T>`.
+            // SAFETY: this function's contract: the block has the layout of a `Dropped<T>`.
             unsafe { whole.write(Dropped { header, value }) };
             self.owned.set(whole.as_ptr().cast());
             // SAFETY: within the block.
             at = unsafe { whole.byte_add(offset_of!(Dropped<T>, value)) }.cast();
         } else {
-            // SAFETY: the new block has the layout of a `T`.
+            // SAFETY: this function's contract.
             unsafe { at.write(value) };
         }
-        // SAFETY: just written; the block is new, so that no other reference to it exists; it stays until `&mut` or the end of the arena.
-        Ok(unsafe { at.as_mut() })
+        // SAFETY: just written; new, so nobody else refers to it; it stays until `&mut` or the end of the arena.
+        unsafe { at.as_mut() }
     }
 }
 

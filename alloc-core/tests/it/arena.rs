@@ -5,13 +5,15 @@ mod model;
 mod refusals;
 mod scopes;
 
-use std::alloc::Layout;
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::UnsafeCell;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::witness::Witness;
 use alloc_core::{
-    Allocator, Arena, ArenaScope, Budget, Context, ContextOptions, HostError, HostSource, Misuse,
-    Rejected, Scope, Scoped, TryString, TryVec,
+    AllocError, Allocator, Arena, ArenaScope, Budget, Context, ContextOptions, FromGlobalAlloc,
+    HostAllocator, HostError, HostSource, Misuse, Rejected, Scope, Scoped, TryString, TryVec,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -143,6 +145,27 @@ fn a_collection_in_an_arena_grows_in_place_while_it_is_the_newest() {
     w.set_limit(Some(0));
     list.try_reserve_exact(1 << 20).unwrap_err();
     assert!(list.iter().copied().eq(0..100_000));
+}
+
+#[test]
+fn the_allocator_serves_alignment_zeros_and_refusals() {
+    let w = Witness::new();
+    let arena = Arena::new_in(w.source());
+    for align in [1, 2, 8, 16, 64, 4096] {
+        for size in [1, 7, 100, 5000] {
+            let block = arena.try_alloc_layout(layout(size, align)).unwrap();
+            assert_eq!(block.addr().get() % align, 0, "{size} at {align}");
+        }
+    }
+    let zeros = (&arena).allocate_zeroed(layout(64, 8)).unwrap();
+    // SAFETY: a new block of 64 initialised bytes.
+    assert_eq!(unsafe { zeros.as_ref() }, [0; 64]);
+    w.set_limit(Some(0));
+    assert_eq!((&arena).allocate(layout(1 << 20, 8)), Err(AllocError));
+    assert_eq!(
+        (&arena).refusal(layout(100, 8)),
+        HostAllocator::refusal(&w, layout(128, 16), Scope::Object)
+    );
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl Drop for Once<'_> {
     }
 }
 
-/// The thread that ends the parent has the list of values for itself.
+/// Whichever of the two threads takes a value, it goes once.
 #[test]
 fn clearing_while_an_ancestor_ends_destroys_each_value_once() {
     static GONE: AtomicU64 = AtomicU64::new(0);
