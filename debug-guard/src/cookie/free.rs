@@ -26,7 +26,7 @@ impl Cookies {
     /// unwind.
     ///
     /// # Safety
-    /// Blocks come from `memory`. The block is no longer used. If the system [catches no reads](crate::os::CATCHES_READS), [`HEADER`] bytes
+    /// Blocks come from `memory`. The block is no longer used. If the system [catches no reads](crate::os::CATCHES_READS), [`HEADER`](super::plan::HEADER) bytes
     /// can be read in front of `address`.
     #[inline]
     pub(crate) unsafe fn free<A: HostAllocator>(

@@ -43,7 +43,7 @@ impl DeviceContextId {
 
 /// An allocator and a share of the shader cache, on a device that the application owns.
 ///
-/// Acquired by [`DeviceContexts::acquire`]. It must be [released](Self::release), or dropped, before the application destroys the device, or the
+/// Acquired by [`DeviceContexts::acquire`](super::DeviceContexts::acquire). It must be [released](Self::release), or dropped, before the application destroys the device, or the
 /// device must be reported [lost](Self::device_lost) first. It never destroys or waits for the application's instance, device or
 /// queues. Dropping it releases the same things in the same order; regions in use then stay allocated until the device is destroyed.
 pub struct DeviceContext<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
