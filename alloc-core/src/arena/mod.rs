@@ -205,8 +205,8 @@ impl<A: HostSource> Arena<A> {
         unsafe { all.0.rewind(&Mark::START) };
     }
 
-    /// Frees the empty chunk that a scope's end may have kept. The blocks in use stay.
-    pub fn release_spare(&mut self) {
+    /// Frees the empty chunk that a rewind may have kept.
+    fn release_spare(&mut self) {
         // SAFETY: an empty chunk, now forgotten.
         unsafe { self.spare.replace(ArenaChunk::NONE).free(&self.base) };
     }
