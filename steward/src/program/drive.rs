@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::child_run::sentence;
 use super::files::unwritable;
-use super::run::place::new_folder;
+use super::run::place::{FALLBACK, new_folder};
 use super::{ProgramError, files};
 use crate::callback_coverage;
 use crate::cli::Drive;
@@ -20,6 +20,8 @@ use vk_accounts::guard_run::refused::RefusalLog;
 use vk_accounts::report::Report;
 use vk_accounts::report::origins::EventLog;
 use vk_accounts::state_file;
+
+const FOLDER_PREFIX: &str = "steward-drive-";
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +56,9 @@ pub(super) fn drive(
 ) -> Result<Driven, ProgramError> {
     let recorded = options.record.as_deref();
     recorded.map_or(Ok(()), files::check)?;
-    let folder = new_folder("steward-drive-")?;
+    // Without the folder nothing is measured at all, so one that `TMPDIR` refuses is made where it always can be.
+    let folder = new_folder(FOLDER_PREFIX)
+        .or_else(|_| files::private_folder(FOLDER_PREFIX, Path::new(FALLBACK)))?;
     let seed = seed(options);
     let job = Job {
         driver: selected.info().clone(),

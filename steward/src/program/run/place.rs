@@ -14,7 +14,7 @@ use crate::program::files::private_folder;
 use crate::program::layer::{LIBRARY, MAX_PATH, manifest};
 
 /// Where the folder is if `TMPDIR` does not come through.
-pub(super) const FALLBACK: &str = "/tmp";
+pub(in crate::program) const FALLBACK: &str = "/tmp";
 
 /// A new folder in `TMPDIR` or the fallback, which other users cannot read.
 pub(in crate::program) fn new_folder(prefix: &str) -> io::Result<TempDir> {
