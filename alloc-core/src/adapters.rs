@@ -5,8 +5,8 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
-use crate::allocator_traits::AllocatorTraits;
 use crate::error::HostError;
+use crate::host::AllocatorTraits;
 use crate::host::{HostAllocator, dangling};
 use crate::scope::Scope;
 

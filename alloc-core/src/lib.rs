@@ -70,7 +70,6 @@ extern crate std;
 
 mod account;
 mod adapters;
-mod allocator_traits;
 mod arena;
 mod budget;
 mod byte_count;
@@ -94,7 +93,6 @@ mod threads;
 pub use account::{ScopeUsage, Usage};
 pub use adapters::{FromAllocator, FromGlobalAlloc, HostSource, Scoped};
 pub use allocator_api2::alloc::{AllocError, Allocator};
-pub use allocator_traits::AllocatorTraits;
 pub use arena::{Arena, ArenaScope};
 pub use budget::{Budget, BudgetUsage};
 pub use byte_count::ByteCount;
@@ -103,7 +101,8 @@ pub use context::{CloseError, Context, ContextHandle, ContextOptions, ContextRef
 pub use error::{ContextId, HostError, Misuse};
 pub use foreign::{Foreign, ForeignKind, ForeignUsage};
 pub use host::{
-    HostAllocator, Notice, NoticeEvent, NoticeKind, PointerStatus, dangling, move_block,
+    AllocatorTraits, HostAllocator, Notice, NoticeEvent, NoticeKind, PointerStatus, dangling,
+    move_block,
 };
 pub use owned::{Hold, HoldMut, Owned};
 pub use rejected::Rejected;

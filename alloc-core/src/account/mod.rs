@@ -5,18 +5,16 @@
 //! soon as the threads pause, and no thread has to flush.
 
 mod entry;
-mod fold;
 mod registry;
 mod row;
 mod table;
 mod usage;
 
 pub(crate) use entry::{AccountEntry, Counts};
-pub(crate) use fold::{FOLD_MAX, FOLD_MIN};
 #[cfg(feature = "std")]
 pub(crate) use registry::is_a_lock_held;
 pub(crate) use registry::{evict, inherit, read_row, try_read_row};
-pub(crate) use row::AccountRow;
+pub(crate) use row::{AccountRow, FOLD_MAX, FOLD_MIN};
 pub(crate) use table::{AccountTable, slot};
 pub use usage::{ScopeUsage, Usage};
 

@@ -9,8 +9,8 @@
 
 use super::ENTRIES;
 use super::entry::AccountEntry;
-use super::fold::FOLD_MIN;
 use super::registry;
+use super::row::FOLD_MIN;
 use crate::context::ContextNode;
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, Lock, Ordering, Relaxed as _};

@@ -1,25 +1,23 @@
 //! Linear memory for values that end together: a pointer that moves down through chunks.
 
-mod allocator;
-mod chunk;
-mod drops;
-mod plan;
-mod scope;
-mod transfer;
-mod values;
-
 use core::alloc::Layout;
 use core::cell::Cell;
 use core::fmt;
 use core::mem::{self, ManuallyDrop};
+use core::ops::Deref;
 use core::ptr::{self, NonNull};
 
 use chunk::{ArenaChunk, DetachedChunks};
-pub use scope::ArenaScope;
+use values as drops;
 
 use crate::adapters::HostSource;
+use crate::context::{ContextRef, transfer};
 use crate::error::HostError;
 use crate::host::dangling;
+
+mod chunk;
+mod plan;
+mod values;
 
 /// Linear memory over a context (or any [`HostSource`]): allocating moves a pointer, and everything is freed at once.
 ///
@@ -425,5 +423,82 @@ impl<A: HostSource> fmt::Debug for Arena<A> {
             .field("bytes_used", &self.bytes_used())
             .field("chunks_held", &self.chunks_held())
             .finish_non_exhaustive()
+    }
+}
+
+/// A guard that allocates from an arena. Dropping it ends the blocks allocated through it, and drops the values that the arena
+/// [owns](Arena::try_own) since then, newest first.
+///
+/// The drop frees the chunks allocated meanwhile, except the largest one of up to 64 KiB, which stays as a spare: a scope that is opened
+/// again and again needs nothing from the base. Forgetting a scope (`mem::forget`) keeps its blocks until the arena ends.
+///
+/// It lends the arena shared only: a `&mut Arena` could be swapped for another arena, which would then be rewound to a wrong mark.
+pub struct ArenaScope<'a, A: HostSource> {
+    arena: &'a mut Arena<A>,
+    mark: Mark,
+}
+
+impl<A: HostSource> Arena<A> {
+    /// Opens a scope. The arena itself cannot be used until it ends; what was allocated before must not be borrowed.
+    #[must_use = "the scope ends when it is dropped"]
+    pub fn scope(&mut self) -> ArenaScope<'_, A> {
+        let mark = self.mark();
+        ArenaScope { arena: self, mark }
+    }
+}
+
+impl<A: HostSource> ArenaScope<'_, A> {
+    /// Opens a scope within this one.
+    #[must_use = "the scope ends when it is dropped"]
+    pub fn scope(&mut self) -> ArenaScope<'_, A> {
+        self.arena.scope()
+    }
+}
+
+impl<A: HostSource> Deref for ArenaScope<'_, A> {
+    type Target = Arena<A>;
+
+    #[inline]
+    fn deref(&self) -> &Arena<A> {
+        self.arena
+    }
+}
+
+impl<A: HostSource> Drop for ArenaScope<'_, A> {
+    fn drop(&mut self) {
+        // SAFETY: the mark is this arena's; only scopes within this one could rewind it meanwhile, and no further than their own
+        // marks. Whatever was allocated since borrows from this scope, so it is no longer in use.
+        unsafe { self.arena.rewind(&self.mark) };
+    }
+}
+
+impl<A: HostSource> fmt::Debug for ArenaScope<'_, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.arena.fmt(f)
+    }
+}
+
+impl<A: ContextRef> Arena<A> {
+    /// Moves the arena to another context: its chunks are charged to `other` and freed through it. No block is copied or moved, and owned
+    /// values stay owned. O(chunks).
+    ///
+    /// Totals only grow: afterwards the totals of both contexts contain the chunks.
+    ///
+    /// # Errors
+    /// The arena as it was, with [`Misuse::OtherBacking`](crate::Misuse::OtherBacking) when the contexts draw on different
+    /// allocators, [`Misuse::OtherScope`](crate::Misuse::OtherScope) when they have different scopes, [`HostError::Closed`] when `other` is
+    /// closed, [`HostError::OverBudget`] when a budget above `other` and not above this context has no room for the arena.
+    pub fn move_to<B: ContextRef>(self, other: B) -> Result<Arena<B>, (Self, HostError)> {
+        let (from, to) = (self.base.sealed_node().0, other.sealed_node().0);
+        let (mut blocks, mut bytes) = (0_u64, 0_u64);
+        for chunk in self.chunks() {
+            blocks = blocks.saturating_add(1);
+            bytes = bytes.saturating_add(chunk.size() as u64);
+        }
+        match transfer(from, to, blocks, bytes) {
+            // SAFETY: all chunks were just charged to `other`, which draws on the same backing and names the same scope.
+            Ok(()) => Ok(unsafe { self.with_base(other) }),
+            Err(error) => Err((self, error)),
+        }
     }
 }

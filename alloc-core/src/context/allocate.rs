@@ -11,26 +11,15 @@ use allocator_api2::alloc::AllocError;
 use super::backing::DynAllocator;
 use super::lease::Reservation;
 use super::node::{ABANDONED, BUDGETED, CLOSED, ContextNode, TRACKS_REQUESTER};
-use crate::account::{FOLD_MAX, FOLD_MIN};
+use crate::account::{AccountEntry, Counts, FOLD_MAX, FOLD_MIN};
 use crate::host::dangling;
 use crate::scope::Scope;
-use crate::threads::ThreadTable;
-
-/// Whether an operation was counted in the thread's entry.
-enum Counted {
-    Yes,
-    /// Yes, and the entry must be folded.
-    AndDue,
-    /// The thread has no open entry for the row.
-    No,
-}
+use crate::threads::{ThreadTable, with_table};
 
 impl ContextNode {
     #[inline]
     pub(crate) fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        self.allocate_and(layout, scope, |bytes| {
-            ThreadTable::with(|table| self.count_block(table, bytes, scope))
-        })
+        ThreadTable::with(|table| self.allocate_on(table, layout, scope))
     }
 
     /// As [`allocate`](Self::allocate), with the thread's table.
@@ -40,16 +29,6 @@ impl ContextNode {
         table: ThreadTable<'_>,
         layout: Layout,
         scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        self.allocate_and(layout, scope, |bytes| self.count_block(table, bytes, scope))
-    }
-
-    #[inline(always)]
-    fn allocate_and(
-        &self,
-        layout: Layout,
-        scope: Scope,
-        count: impl FnOnce(u64) -> Counted,
     ) -> Result<NonNull<u8>, AllocError> {
         if layout.size() == 0 {
             return Ok(dangling(layout));
@@ -61,21 +40,13 @@ impl ContextNode {
         let Ok(block) = unsafe { self.backing.get() }.allocate(layout, scope) else {
             return self.refused_by_backing(layout, scope);
         };
-        let counted = count(layout.size() as u64);
         // The rare branches pass the block through and return it: no register has to survive a call.
-        match counted {
-            Counted::Yes => Ok(block),
-            Counted::AndDue => self.allocated_and_fold(block, scope),
-            Counted::No => self.allocated_without_entry(block, layout, scope),
-        }
-    }
-
-    #[inline(always)]
-    fn count_block(&self, table: ThreadTable<'_>, bytes: u64, scope: Scope) -> Counted {
         match table.find(self.slot(scope), self.tag(scope)) {
-            Some(entry) if entry.record_alloc(bytes, 1) => Counted::AndDue,
-            Some(_) => Counted::Yes,
-            None => Counted::No,
+            Some(entry) if entry.record_alloc(layout.size() as u64, 1) => {
+                self.allocated_and_fold(block, scope)
+            }
+            Some(_) => Ok(block),
+            None => self.allocated_without_entry(block, layout, scope),
         }
     }
 
@@ -217,25 +188,22 @@ impl ContextNode {
             // SAFETY: this function's contract, which is the same.
             return unsafe { self.deallocate_limited(block, layout, scope) };
         }
-        let counted = match table.find(self.slot(scope), self.tag(scope)) {
-            Some(entry) => {
-                let delta = entry.record_free(layout.size() as u64, 1);
-                if entry.ceiling().wrapping_add(delta) < 0 {
-                    Counted::AndDue
-                } else {
-                    Counted::Yes
-                }
+        // As in `allocate`: the rare branch does the rest itself.
+        match table.find(self.slot(scope), self.tag(scope)) {
+            Some(entry)
+                if entry
+                    .ceiling()
+                    .wrapping_add(entry.record_free(layout.size() as u64, 1))
+                    >= 0 =>
+            {
+                // SAFETY: a live block of this node (this function's contract), and so of its backing.
+                unsafe { self.backing().deallocate(block, layout, scope) }
             }
-            None => Counted::No,
-        };
-        // As in `allocate`: the rare branches do the rest themselves.
-        match counted {
-            // SAFETY: a live block of this node (this function's contract), and so of its backing.
-            Counted::Yes => unsafe { self.backing().deallocate(block, layout, scope) },
-            // SAFETY: this function's contract, which is the same.
-            Counted::AndDue => unsafe { self.freed_and_fold(block, layout, scope) },
-            // SAFETY: this function's contract, which is the same.
-            Counted::No => unsafe { self.freed_without_entry(block, layout, scope) },
+            entry => {
+                let is_counted = entry.is_some();
+                // SAFETY: this function's contract, which is the same.
+                unsafe { self.freed_and_fold(block, layout, scope, is_counted) }
+            }
         }
     }
 
@@ -251,22 +219,24 @@ impl ContextNode {
         self.count_free(scope, layout.size() as u64, 1);
     }
 
+    /// Frees a block that is counted in the thread's entry, which must be folded, or else in no entry yet.
+    ///
     /// # Safety
     /// As [`ContextNode::deallocate`].
     #[cold]
     #[inline(never)]
-    unsafe fn freed_and_fold(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        self.fold_own(scope);
-        // SAFETY: a live block of this node (this function's contract), and so of its backing.
-        unsafe { self.backing().deallocate(block, layout, scope) };
-    }
-
-    /// # Safety
-    /// As [`ContextNode::deallocate`].
-    #[cold]
-    #[inline(never)]
-    unsafe fn freed_without_entry(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        self.count_miss(scope, layout.size() as u64, 1, false);
+    unsafe fn freed_and_fold(
+        &self,
+        block: NonNull<u8>,
+        layout: Layout,
+        scope: Scope,
+        is_counted: bool,
+    ) {
+        if is_counted {
+            self.fold_own(scope);
+        } else {
+            self.count_miss(scope, layout.size() as u64, 1, false);
+        }
         // SAFETY: a live block of this node (this function's contract), and so of its backing.
         unsafe { self.backing().deallocate(block, layout, scope) };
     }
@@ -313,5 +283,137 @@ impl ContextNode {
             let growth = Layout::from_size_align(more as usize, new.align());
             self.refused_by_backing(growth.unwrap_or(new), scope)
         })
+    }
+}
+
+impl ContextNode {
+    /// Calls `f` with the thread's entry for `scope`, if it is open.
+    #[inline(always)]
+    fn with_entry<R>(&self, scope: Scope, f: impl FnOnce(Option<&AccountEntry>) -> R) -> R {
+        with_table(|table| f(table.and_then(|table| table.find(self.slot(scope), self.tag(scope)))))
+    }
+
+    /// As [`with_entry`](Self::with_entry), opening the entry; `None` when the thread is ending or there are no thread-locals.
+    #[inline]
+    pub(super) fn with_opened_entry<R>(
+        &self,
+        scope: Scope,
+        f: impl FnOnce(Option<&AccountEntry>) -> R,
+    ) -> R {
+        with_table(|table| {
+            f(table.and_then(|table| {
+                table
+                    .find(self.slot(scope), self.tag(scope))
+                    .or_else(|| table.open(self, scope))
+            }))
+        })
+    }
+
+    #[inline]
+    pub(crate) fn count_allocation(&self, scope: Scope, bytes: u64, blocks: u64) {
+        self.with_entry(scope, |entry| match entry {
+            Some(entry) => {
+                if entry.record_alloc(bytes, blocks) {
+                    self.fold(scope, entry);
+                }
+            }
+            None => self.count_miss(scope, bytes, blocks, true),
+        });
+    }
+
+    #[inline]
+    pub(crate) fn count_free(&self, scope: Scope, bytes: u64, blocks: u64) {
+        self.with_entry(scope, |entry| match entry {
+            Some(entry) => {
+                let delta = entry.record_free(bytes, blocks);
+                if self.is_exact() {
+                    // The block's charge is refunded at once; the row need not change for that.
+                    entry.set_ceiling(entry.ceiling().saturating_sub_unsigned(bytes));
+                    self.refund(bytes);
+                }
+                if self.is_due(entry, delta) {
+                    self.fold(scope, entry);
+                }
+            }
+            None => self.count_miss(scope, bytes, blocks, false),
+        });
+    }
+
+    /// The thread has no open entry for this row.
+    #[cold]
+    fn count_miss(&self, scope: Scope, bytes: u64, blocks: u64, allocated: bool) {
+        with_table(
+            |table| match table.and_then(|table| table.open(self, scope)) {
+                Some(entry) => {
+                    let fold = if allocated {
+                        entry.record_alloc(bytes, blocks)
+                    } else {
+                        let delta = entry.record_free(bytes, blocks);
+                        self.is_budgeted() || entry.ceiling().saturating_add(delta) < 0
+                    };
+                    if fold {
+                        self.fold(scope, entry);
+                    }
+                }
+                None => {
+                    let mut counts = Counts::default();
+                    if allocated {
+                        (counts.alloc_bytes, counts.alloc_blocks) = (bytes, blocks);
+                    } else {
+                        (counts.free_bytes, counts.free_blocks) = (bytes, blocks);
+                    }
+                    self.count_directly(scope, &counts);
+                    if !allocated && self.is_budgeted() {
+                        self.refund(bytes);
+                    }
+                }
+            },
+        );
+    }
+
+    /// Folds the thread's entry into the row and sets its next ceiling; refunds the part of the lease above a slice.
+    #[cold]
+    pub(crate) fn fold(&self, scope: Scope, entry: &AccountEntry) {
+        let budgeted = self.is_budgeted();
+        let mut excess = 0;
+        {
+            let row = self.row(scope).lock();
+            let counts = entry.drain();
+            row.fold(&counts);
+            if budgeted {
+                let unused = entry.ceiling().saturating_sub(counts.delta());
+                let slice = self.slice().cast_signed();
+                let keep = if unused > slice { slice / 2 } else { unused };
+                excess = unused.saturating_sub(keep);
+                entry.set_ceiling(keep);
+                row.note_hidden(slice.max(FOLD_MIN));
+            } else {
+                entry.set_ceiling(row.next_threshold());
+            }
+        }
+        if excess > 0 {
+            self.refund(excess.cast_unsigned());
+        }
+    }
+
+    /// True when the entry must be folded after a free. Unbudgeted: -delta exceeds the ceiling, which is the fold threshold. Budgeted: the
+    /// unused lease exceeds a slice, or the unfolded frees do.
+    #[inline]
+    fn is_due(&self, entry: &AccountEntry, delta: i64) -> bool {
+        if self.is_budgeted() {
+            let slice = self.slice().cast_signed();
+            entry.ceiling().wrapping_sub(delta) > slice || delta < -slice.clamp(FOLD_MIN, FOLD_MAX)
+        } else {
+            entry.ceiling().wrapping_add(delta) < 0
+        }
+    }
+
+    /// Folds this thread's entry, if it is open.
+    fn fold_own(&self, scope: Scope) {
+        self.with_entry(scope, |entry| {
+            if let Some(entry) = entry {
+                self.fold(scope, entry);
+            }
+        });
     }
 }

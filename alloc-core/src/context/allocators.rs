@@ -7,8 +7,8 @@ use allocator_api2::alloc::{AllocError, Allocator};
 
 use super::{Context, ContextHandle};
 use crate::adapters::HostSource;
-use crate::allocator_traits::AllocatorTraits;
 use crate::error::HostError;
+use crate::host::AllocatorTraits;
 use crate::host::{HostAllocator, Notice, PointerStatus};
 use crate::scope::Scope;
 
@@ -99,30 +99,14 @@ macro_rules! allocator {
                 let block = unsafe { node.resize(block, old, new, node.scope) }?;
                 Ok(NonNull::slice_from_raw_parts(block, new.size()))
             }
-            unsafe fn grow_zeroed(
-                &self,
-                block: NonNull<u8>,
-                old: Layout,
-                new: Layout,
-            ) -> Result<NonNull<[u8]>, AllocError> {
-                // SAFETY: this function's contract, which is the node's as well.
-                let block = unsafe { Allocator::grow(self, block, old, new) }?;
-                // SAFETY: the block holds `new.size()` bytes, at least `old.size()` of them.
-                let tail = unsafe { block.cast::<u8>().add(old.size()) };
-                // SAFETY: the tail is the rest of the block.
-                unsafe { tail.write_bytes(0, new.size().saturating_sub(old.size())) };
-                Ok(block)
-            }
             unsafe fn shrink(
                 &self,
                 block: NonNull<u8>,
                 old: Layout,
                 new: Layout,
             ) -> Result<NonNull<[u8]>, AllocError> {
-                let node = self.node();
-                // SAFETY: this function's contract, which is the node's as well.
-                let block = unsafe { node.resize(block, old, new, node.scope) }?;
-                Ok(NonNull::slice_from_raw_parts(block, new.size()))
+                // SAFETY: this function's contract: a node's block grows and shrinks alike.
+                unsafe { self.grow(block, old, new) }
             }
         }
 

@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::AllocError;
 
 use super::node::ContextNode;
-use crate::allocator_traits::AllocatorTraits;
+use crate::host::AllocatorTraits;
 use crate::host::HostAllocator;
 use crate::scope::Scope;
 

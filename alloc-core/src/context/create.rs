@@ -5,13 +5,13 @@
 //! backing itself.
 
 use core::alloc::Layout;
+use core::fmt;
 use core::ptr::NonNull;
 
 use super::backing::{Backing, root_layout};
 use super::node::{
     ABANDONED, BUDGETED, BUDGETS, ContextNode, OWNS_BACKING, STUCK, TRACKS_REQUESTER, retain,
 };
-use super::options::ContextOptions;
 use super::tree;
 use crate::budget::{Budget, BudgetKind};
 use crate::error::HostError;
@@ -273,16 +273,21 @@ unsafe fn end(node: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
     let label = this.label;
     let Some(parent) = tree::unlink(this) else {
         // Copies: the node lies in the memory that is freed.
-        let (allocator, scope, flags) = (this.backing(), this.scope, this.flags());
-        let (id, name, backing) = (this.id(), this.name, this.backing);
+        let (backing, scope, flags) = (this.backing, this.scope, this.flags());
+        let (id, name) = (this.id(), this.name);
         free_parts(node, label, |block, layout| {
             let free = || {
-                if flags & OWNS_BACKING == 0 || block != node.cast() {
-                    // SAFETY: node and label of a root were allocated from the backing with these layouts and this scope.
-                    unsafe { allocator.deallocate(block, layout, scope) };
-                } else if flags & ABANDONED == 0 {
+                if flags & ABANDONED != 0 {
+                    return;
+                }
+                if flags & OWNS_BACKING != 0 && block == node.cast() {
                     // SAFETY: the allocator that the root owns lies at the beginning of the node's block, which is not used after this.
                     unsafe { backing.free_root(scope) };
+                } else {
+                    // SAFETY: the root was not abandoned, and the allocator is not freed yet.
+                    let allocator = unsafe { backing.get() };
+                    // SAFETY: node and label of a root were allocated from the backing with these layouts and this scope.
+                    unsafe { allocator.deallocate(block, layout, scope) };
                 }
             };
             // Without the label, which is freed first.
@@ -317,4 +322,74 @@ fn free_parts(
     }
     // Nothing in a node needs dropping.
     free(node.cast(), ContextNode::LAYOUT);
+}
+
+/// Name, label, scope, budget and allocator of a new context. Options that are not set are inherited from the parent.
+#[derive(Clone, Copy)]
+#[must_use]
+pub struct ContextOptions<'a> {
+    name: &'static str,
+    label: Option<&'a str>,
+    scope: Option<Scope>,
+    budget: Option<Budget>,
+    pub(super) backing: Option<Backing>,
+}
+
+impl<'a> ContextOptions<'a> {
+    /// A context called `name`; names need not be unique.
+    pub const fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            label: None,
+            scope: None,
+            budget: None,
+            backing: None,
+        }
+    }
+
+    /// A second name, known only at run time and copied into memory of the parent. An empty label is none.
+    pub const fn label(mut self, label: &'a str) -> Self {
+        self.label = Some(label);
+        self
+    }
+
+    /// The scope of requests that name none; inherited otherwise ([`Scope::Instance`] for a root).
+    pub const fn scope(mut self, scope: Scope) -> Self {
+        self.scope = Some(scope);
+        self
+    }
+
+    /// A limit on this context and all below it. [`Budget::limit`]`(u64::MAX)` is no limit.
+    pub const fn budget(mut self, budget: Budget) -> Self {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// Uses `allocator` instead of the parent's. The context's own small record still comes from the parent. A root ignores this option.
+    pub fn allocator_static<A: HostAllocator + Sync>(mut self, allocator: &'static A) -> Self {
+        self.backing = Some(Backing::of(allocator));
+        self
+    }
+
+    /// As [`allocator_static`](Self::allocator_static), for an allocator that is not static.
+    ///
+    /// # Safety
+    /// For every context that is created from these options (they can be copied), `allocator` meets the requirements of
+    /// [`Context::root`](crate::Context::root) for its backing, with [`try_close`](crate::Context::try_close) in the place of `close_root`.
+    pub unsafe fn allocator<A: HostAllocator + Sync>(mut self, allocator: &A) -> Self {
+        self.backing = Some(Backing::of(allocator));
+        self
+    }
+}
+
+impl fmt::Debug for ContextOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ContextOptions")
+            .field("name", &self.name)
+            .field("label", &self.label)
+            .field("scope", &self.scope)
+            .field("budget", &self.budget)
+            .field("own_allocator", &self.backing.is_some())
+            .finish()
+    }
 }

@@ -3,17 +3,12 @@
 mod allocate;
 mod allocators;
 mod backing;
-mod count;
 mod create;
-mod end_subtree;
+mod end;
 mod handle;
 mod lease;
+mod moves;
 mod node;
-mod options;
-mod outstanding;
-mod refusal;
-mod reparent;
-mod transfer;
 pub(crate) mod tree;
 
 use core::ffi::c_void;
@@ -23,13 +18,12 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use backing::Backing;
+pub use create::ContextOptions;
+pub use end::{CloseError, Outstanding};
 pub use handle::ContextHandle;
+pub use moves::ContextRef;
+pub(crate) use moves::{ContextMove, check_room, check_transfer, transfer};
 pub(crate) use node::{CLOSED, ContextNode, DRAINED, FOREIGN, ORPHANED, OWNED_BY_PARENT};
-pub use options::ContextOptions;
-pub use outstanding::{CloseError, Outstanding};
-pub(crate) use reparent::ContextMove;
-pub use transfer::ContextRef;
-pub(crate) use transfer::{check_room, check_transfer, transfer};
 
 use crate::error::{HostError, Misuse};
 use crate::host::HostAllocator;
@@ -135,8 +129,8 @@ impl Context {
     /// # Panics
     /// After the rest has been destroyed, if a destructor of an owned value panicked.
     pub fn close(self) -> Outstanding {
-        end_subtree::end_subtree(&self.handle);
-        outstanding::of(self.node())
+        end::end_subtree(&self.handle);
+        end::outstanding(self.node())
     }
 
     /// Ends the node if nothing is outstanding in it or below it, so that its own allocator may be destroyed.
@@ -149,11 +143,11 @@ impl Context {
     /// even if they came from an allocator of its own. Declared memory ([`Foreign`](crate::Foreign)) does not count;
     /// [`subtree_usage`](ContextHandle::subtree_usage) states it.
     pub fn try_close(self) -> Result<(), Rejected<Self, CloseError>> {
-        let outstanding = outstanding::seal(self.node());
+        let outstanding = end::seal(self.node());
         if outstanding.needs_backing() {
             return Err(Rejected::new(self, CloseError::Outstanding(outstanding)));
         }
-        end_subtree::end_subtree(&self.handle);
+        end::end_subtree(&self.handle);
         drop(self);
         Ok(())
     }
@@ -175,7 +169,7 @@ impl Context {
     ///
     /// [`root`](Context::root) states when the allocator may be destroyed.
     pub fn abandon(self) -> Outstanding {
-        let outstanding = outstanding::of(self.node());
+        let outstanding = end::outstanding(self.node());
         tree::abandon(self.node());
         outstanding
     }
@@ -215,7 +209,7 @@ impl Drop for Context {
         if node.flags() & DRAINED == 0
             && (node.references.load(Ordering::Acquire) != 1 || !node.owned.get().is_null())
         {
-            end_subtree::end_subtree(&self.handle);
+            end::end_subtree(&self.handle);
         }
     }
 }

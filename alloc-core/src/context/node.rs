@@ -84,14 +84,27 @@ unsafe impl Send for ContextNode {}
 #[derive(Default)]
 pub(crate) struct TreeLinks {
     pub(crate) parent: AtomicPtr<ContextNode>,
-    /// The newest child.
-    pub(crate) first_child: AtomicPtr<ContextNode>,
-    /// The oldest child.
-    pub(crate) last_child: AtomicPtr<ContextNode>,
+    pub(crate) children: NodeList,
     /// The next older sibling; of a root: the next older root of the process.
     pub(crate) next: AtomicPtr<ContextNode>,
     /// The next newer sibling, or root.
     pub(crate) prev: AtomicPtr<ContextNode>,
+}
+
+/// Siblings, or the roots of the process. Changed and read under one lock: the root's tree lock, or the roots'.
+#[derive(Default)]
+pub(crate) struct NodeList {
+    pub(super) newest: AtomicPtr<ContextNode>,
+    pub(super) oldest: AtomicPtr<ContextNode>,
+}
+
+impl NodeList {
+    pub(super) const fn new() -> Self {
+        Self {
+            newest: AtomicPtr::new(core::ptr::null_mut()),
+            oldest: AtomicPtr::new(core::ptr::null_mut()),
+        }
+    }
 }
 
 /// A node's own budget; written under the root's budget lock. `limit` of `u64::MAX` = none of its own.

@@ -3,48 +3,32 @@
 use core::ptr::NonNull;
 
 use super::node::{
-    ABANDONED, BUDGETS, CLOSED, ContextNode, DRAINED, FOREIGN, GONE, ORPHANED, OWNED_BY_PARENT,
+    ABANDONED, BUDGETS, CLOSED, ContextNode, DRAINED, FOREIGN, GONE, NodeList, ORPHANED,
+    OWNED_BY_PARENT,
 };
 use crate::account::{ScopeUsage, Usage};
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, AtomicU64, Held, Lock, Ordering, Relaxed as _, fence};
 
-/// The roots of the process, the newest first, linked as siblings are. The lock is held together with no other.
-static ROOTS: (Lock, AtomicPtr<ContextNode>) = (Lock::new(), AtomicPtr::new(core::ptr::null_mut()));
+/// The roots of the process. The lock is held together with no other.
+static ROOTS: (Lock, NodeList) = (Lock::new(), NodeList::new());
 
 /// Lists a new root.
 pub(super) fn list_root(root: NonNull<ContextNode>) {
     let _held = ROOTS.0.lock();
-    let older = ROOTS.1.swap(root.as_ptr(), Ordering::Relaxed);
-    // SAFETY: listed roots are alive: a root is unlisted, under the lock held here, before it is freed.
-    if let Some(older) = unsafe { older.as_ref() } {
-        older.tree.prev.set(root.as_ptr());
-    }
-    // SAFETY: the caller's new root.
-    unsafe { root.as_ref() }.tree.next.set(older);
+    ROOTS.1.put_first(root, root);
 }
 
 fn unlist_root(root: &ContextNode) {
     let _held = ROOTS.0.lock();
-    let (newer, older) = (root.tree.prev.get(), root.tree.next.get());
-    // SAFETY: as in `list_root`.
-    match unsafe { newer.as_ref() } {
-        Some(newer) => newer.tree.next.set(older),
-        None => ROOTS.1.set(older),
-    }
-    // SAFETY: as in `list_root`.
-    if let Some(older) = unsafe { older.as_ref() } {
-        older.tree.prev.set(newer);
-    }
+    ROOTS.1.detach(root, root);
 }
 
 /// In the child of a fork: charges all budgets with what is live. No entry is open, so nothing is leased. Waits for no lock; a tree with a
 /// lock that is held stays as it is.
 pub(crate) fn recharge() {
     ROOTS.0.reset();
-    let mut at = ROOTS.1.get();
-    // SAFETY: as in `list_root`; the process has no other thread.
-    while let Some(root) = unsafe { at.as_ref() } {
+    for root in ROOTS.1.iter() {
         if root.uses(BUDGETS)
             && let Some(held) = root.tree_lock.try_lock()
             && let Some(_budget) = root.budget_lock.try_lock()
@@ -69,7 +53,6 @@ pub(crate) fn recharge() {
                 },
             );
         }
-        at = root.tree.next.get();
     }
 }
 
@@ -82,7 +65,7 @@ pub(super) fn link(above: NonNull<ContextNode>, new: NonNull<ContextNode>) {
     let _held = parent.root().tree_lock.lock();
     // Pointers to the whole node, not ones made from a reference: the node is freed through one of these.
     child.tree.parent.set(above.as_ptr());
-    put_first(parent, new, new);
+    parent.tree.children.put_first(new, new);
     // A parent that was closed meanwhile closes its new child as well.
     if parent.flags() & CLOSED != 0 {
         child.set_flags(CLOSED);
@@ -109,7 +92,7 @@ pub(super) fn unlink(node: &ContextNode) -> Option<NonNull<ContextNode>> {
     let above = node.parent_ptr()?;
     // SAFETY: the node's own reference on its parent.
     let parent = unsafe { above.as_ref() };
-    detach(parent, node, node);
+    parent.tree.children.detach(node, node);
     if node.uses(FOREIGN) || node.uses(GONE) {
         parent.note(GONE);
         parent.foreign.inherit(&node.foreign);
@@ -127,40 +110,45 @@ pub(super) fn unlink(node: &ContextNode) -> Option<NonNull<ContextNode>> {
     Some(above)
 }
 
-/// Links a chain of siblings, from its newest to its oldest, before all other children of `parent`. The tree lock is held.
-pub(super) fn put_first(
-    parent: &ContextNode,
-    newest: NonNull<ContextNode>,
-    oldest: NonNull<ContextNode>,
-) {
-    let first = parent.tree.first_child.get();
-    // SAFETY: linked nodes are alive: a node is unlinked, under the lock held here, before it is freed.
-    match unsafe { first.as_ref() } {
-        Some(first) => first.tree.prev.set(oldest.as_ptr()),
-        None => parent.tree.last_child.set(oldest.as_ptr()),
+impl NodeList {
+    /// Links a chain of siblings, from its newest to its oldest, before all others.
+    pub(super) fn put_first(&self, newest: NonNull<ContextNode>, oldest: NonNull<ContextNode>) {
+        let first = self.newest.get();
+        // SAFETY: linked nodes are alive: a node is unlinked, under the lock held here, before it is freed.
+        match unsafe { first.as_ref() } {
+            Some(first) => first.tree.prev.set(oldest.as_ptr()),
+            None => self.oldest.set(oldest.as_ptr()),
+        }
+        // SAFETY: the chain's nodes are about to be linked, hence alive.
+        unsafe { oldest.as_ref() }.tree.next.set(first);
+        // SAFETY: linked nodes are alive, see `put_first`.
+        unsafe { newest.as_ref() }
+            .tree
+            .prev
+            .set(core::ptr::null_mut());
+        self.newest.set(newest.as_ptr());
     }
-    // SAFETY: the chain's nodes are about to be linked, hence alive.
-    unsafe { oldest.as_ref() }.tree.next.set(first);
-    // SAFETY: linked nodes are alive, see `put_first`.
-    unsafe { newest.as_ref() }
-        .tree
-        .prev
-        .set(core::ptr::null_mut());
-    parent.tree.first_child.set(newest.as_ptr());
-}
 
-/// Unlinks a chain of siblings from the children of `parent`. The tree lock is held.
-pub(super) fn detach(parent: &ContextNode, newest: &ContextNode, oldest: &ContextNode) {
-    let (newer, older) = (newest.tree.prev.get(), oldest.tree.next.get());
-    // SAFETY: linked nodes are alive, see `put_first`.
-    match unsafe { newer.as_ref() } {
-        Some(newer) => newer.tree.next.set(older),
-        None => parent.tree.first_child.set(older),
+    /// Unlinks a chain of siblings.
+    pub(super) fn detach(&self, newest: &ContextNode, oldest: &ContextNode) {
+        let (newer, older) = (newest.tree.prev.get(), oldest.tree.next.get());
+        // SAFETY: linked nodes are alive, see `put_first`.
+        match unsafe { newer.as_ref() } {
+            Some(newer) => newer.tree.next.set(older),
+            None => self.newest.set(older),
+        }
+        // SAFETY: linked nodes are alive, see `put_first`.
+        match unsafe { older.as_ref() } {
+            Some(older) => older.tree.prev.set(newer),
+            None => self.oldest.set(newer),
+        }
     }
-    // SAFETY: linked nodes are alive, see `put_first`.
-    match unsafe { older.as_ref() } {
-        Some(older) => older.tree.prev.set(newer),
-        None => parent.tree.last_child.set(newer),
+
+    /// The nodes, newest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &ContextNode> {
+        // SAFETY: linked nodes are alive, see `put_first`.
+        let at = |link: &AtomicPtr<ContextNode>| unsafe { link.get().as_ref() };
+        core::iter::successors(at(&self.newest), move |node| at(&node.tree.next))
     }
 }
 
@@ -181,7 +169,7 @@ pub(super) fn each_under(
     loop {
         visit(at, depth);
         // SAFETY: linked nodes are alive, see `put_first`.
-        if let Some(child) = unsafe { at.tree.last_child.get().as_ref() } {
+        if let Some(child) = unsafe { at.tree.children.oldest.get().as_ref() } {
             (at, depth) = (child, depth.saturating_add(1));
             continue;
         }
@@ -217,8 +205,10 @@ fn post_order(
     open: impl Fn(&ContextNode) -> bool,
     mut visit: impl FnMut(&ContextNode),
 ) {
+    let child = |at: &ContextNode| at.tree.children.newest.get();
     let down = |mut at| {
-        while let Some(child) = children(at).next().filter(|_| open(at)) {
+        // SAFETY: linked nodes are alive, see `put_first`.
+        while let Some(child) = unsafe { child(at).as_ref() }.filter(|_| open(at)) {
             at = child;
         }
         at
@@ -237,15 +227,6 @@ fn post_order(
             (None, None) => return,
         };
     }
-}
-
-/// The node's children, newest first. The tree lock is held.
-pub(super) fn children(node: &ContextNode) -> impl Iterator<Item = &ContextNode> {
-    // SAFETY: linked nodes are alive, see `put_first`.
-    let at = |link: &AtomicPtr<ContextNode>| unsafe { link.get().as_ref() };
-    core::iter::successors(at(&node.tree.first_child), move |child| {
-        at(&child.tree.next)
-    })
 }
 
 /// Closes the node and everything below it: no new allocation. Everything below a closed node is closed already ([`link`] closes new
@@ -294,7 +275,7 @@ fn lowest(mut at: NonNull<ContextNode>) -> NonNull<ContextNode> {
     loop {
         match undrained(
             // SAFETY: linked nodes are alive, see `put_first`.
-            unsafe { at.as_ref() }.tree.first_child.get(),
+            unsafe { at.as_ref() }.tree.children.newest.get(),
         ) {
             Some(child) => at = child,
             None => return at,

@@ -1,33 +1,24 @@
 //! Values that a context owns: reached by id, destroyed with the context.
 
-mod adopt;
-mod destroy;
-mod grow;
-mod hold;
-mod id;
-mod marker;
-mod slot;
-mod table;
-
-pub(crate) use destroy::{destroy_leftovers, end_values};
-pub(crate) use grow::free_table;
-pub use hold::{Hold, HoldMut};
-pub use id::Owned;
-pub(crate) use marker::{Marker, PlacedMarker};
-use slot::{DOOMED, ValueSlot, ValueType};
-use table::{Locked, RemovedValue};
-pub(crate) use table::{ValueTable, bytes_freed_with};
-
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use crate::context::{CLOSED, ContextHandle, ContextNode};
+use crate::context::{
+    CLOSED, Context, ContextHandle, ContextMove, ContextNode, check_room, check_transfer, transfer,
+};
 use crate::error::{HostError, Misuse};
 use crate::rejected::Rejected;
 
+pub use hold::{Hold, HoldMut, Owned};
+use table::{DOOMED, List, Locked, RemovedValue, ValueSlot, ValueType};
+pub(crate) use table::{Marker, PlacedMarker, ValueTable, bytes_freed_with, free_table};
+
+mod hold;
+mod table;
+
 /// Owned values. A context owns them until it ends or the caller destroys or removes them; an id reaches them.
 ///
-/// When a context ends (see [`Context`](crate::Context)), the values of the contexts below it are destroyed first, newest context first,
+/// When a context ends (see [`Context`]), the values of the contexts below it are destroyed first, newest context first,
 /// then its own values, newest first; each is removed under the context's lock and destroyed outside any lock. A destructor may use the
 /// whole library: it may free its siblings, drop handles and close contexts. Allocating from the ending context or adding a value to it
 /// fails with [`Closed`](HostError::Closed). When a destructor panics, the rest is destroyed first and the panic then continues. Several
@@ -79,7 +70,7 @@ impl ContextHandle {
             value: block,
             kind: ValueType::of::<T>(),
         };
-        let put = grow::put(node, block, unlisted.kind);
+        let put = table::put(node, block, unlisted.kind);
         core::mem::forget(unlisted);
         put.map(|put| Owned::new(node.id(), &put)).map_err(|error| {
             let removed = RemovedValue {
@@ -188,4 +179,200 @@ fn look_up<'t, T>(
         _ if node.flags() & CLOSED != 0 => Err(HostError::Closed { context: node.id() }),
         _ => Err(HostError::Misuse(Misuse::NotOwned)),
     }
+}
+
+/// Frees a value's block after the value, also after a panic of its destructor.
+struct ValueBlock<'n> {
+    node: &'n ContextNode,
+    removed: RemovedValue,
+}
+
+impl Drop for ValueBlock<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the block was allocated from this node, or its charge moved here, in its default scope with the layout of the kind.
+        unsafe {
+            self.node.deallocate(
+                self.removed.value,
+                self.removed.kind.layout,
+                self.node.scope,
+            )
+        };
+    }
+}
+
+impl RemovedValue {
+    /// Runs the destructor and frees the block. No lock is held.
+    #[inline]
+    pub(super) fn destroy(self, node: &ContextNode) {
+        let block = ValueBlock {
+            node,
+            removed: self,
+        };
+        if let Some(destroy) = block.removed.kind.destroy {
+            // SAFETY: the value was removed from its slot, so that nothing else reaches it.
+            unsafe { destroy(block.removed.value) };
+        }
+    }
+
+    /// Moves the value out of its block, and frees the block.
+    ///
+    /// # Safety
+    /// The value is a `T`.
+    #[inline]
+    unsafe fn into_value<T>(self, node: &ContextNode) -> T {
+        let block = ValueBlock {
+            node,
+            removed: self,
+        };
+        // SAFETY: the value is a `T` (this function's contract), which is read once: freeing the block does not touch it.
+        unsafe { block.removed.value.cast::<T>().read() }
+    }
+}
+
+/// Destroys the values of an ending node, newest first. A held value is destroyed with its last hold.
+pub(crate) fn end_values(node: &ContextNode) {
+    while let Some(taken) = next(node) {
+        taken.destroy(node);
+    }
+}
+
+fn next(node: &ContextNode) -> Option<RemovedValue> {
+    let table = table::lock(node)?;
+    let mut at = table.live.newest();
+    while let Some(slot) = at {
+        at = slot.older();
+        match slot.kind.get() {
+            Some(kind) if slot.is_free_to_go() => return Some(table.remove(slot, kind)),
+            Some(kind) => table.doom(slot, kind),
+            None => {} // a marker
+        }
+    }
+    None
+}
+
+fn newest(list: &List) -> Option<(&ValueSlot, &'static ValueType)> {
+    let slot = list.newest()?;
+    Some((slot, slot.kind.get()?))
+}
+
+/// Destroys the remaining values of a node without references: their holds were forgotten (`mem::forget`) and can no longer be used.
+pub(crate) fn destroy_leftovers(node: &ContextNode) {
+    let leftover = || {
+        let table = table::lock(node)?;
+        let (slot, kind) = newest(&table.live).or_else(|| newest(&table.doomed))?;
+        Some(table.remove(slot, kind))
+    };
+    while let Some(taken) = leftover() {
+        taken.destroy(node);
+    }
+}
+
+impl ContextHandle {
+    /// Moves a value from `from` to this context, as its newest: the block stays where it is and is charged to this context. Returns the new
+    /// id; the old one is invalid. O(1).
+    ///
+    /// The value's charge does not change in budgets above both contexts; the table of this context may have to grow.
+    ///
+    /// # Errors
+    /// Nothing was changed: as [`remove`](ContextHandle::remove), for `from`; [`Misuse::SameContext`]; [`Misuse::OtherBacking`] when the
+    /// contexts draw on different allocators, [`Misuse::OtherScope`] when they name different scopes; [`HostError::Closed`] when
+    /// this one is closed; [`HostError::OverBudget`] when its budget cannot hold the value.
+    pub fn steal<T: Send + 'static>(
+        &self,
+        from: &ContextHandle,
+        id: Owned<T>,
+    ) -> Result<Owned<T>, HostError> {
+        let (source, node) = (from.node(), self.node());
+        check_transfer(source, node)?;
+        drop(locked_for(source, id)?);
+        loop {
+            if let (Some(theirs), Some(ours)) = table::lock_both(source, node)
+                && ours.room() > 0
+            {
+                let (slot, kind) = find(source, &theirs, id)?;
+                if node.flags() & CLOSED != 0 {
+                    return Err(HostError::Closed { context: node.id() });
+                }
+                let bytes = kind.layout.size() as u64;
+                transfer(source, node, u64::from(bytes > 0), bytes)?;
+                let taken = theirs.remove(slot, kind);
+                if let Some(put) = ours.put(taken.value, kind) {
+                    return Ok(Owned::new(node.id(), &put));
+                }
+            }
+            let bytes = find(source, &locked_for(source, id)?, id)?.1.layout.size() as u64;
+            check_room(source, node, bytes.saturating_add(table::growth(node, 1)))?;
+            table::grow_by(node, 1)?;
+        }
+    }
+
+    /// Moves all values of `from` and all contexts below it, whatever their owners, to this context. They keep their order and are newer
+    /// than this context's own. Moves everything or nothing. `from` stays and is empty.
+    ///
+    /// The ids of the values become invalid; [`steal`](ContextHandle::steal) a value that is needed by id later. Contexts move as with
+    /// [`Context::reparent`].
+    ///
+    /// O(values + contexts directly below). Budgets above both contexts do not change.
+    ///
+    /// # Errors
+    /// Nothing was changed. [`Misuse::SameContext`]; [`Misuse::Cycle`] when this context is below `from`; [`Misuse::Held`] while there is a
+    /// hold on one of the values; as [`steal`](ContextHandle::steal) and [`Context::reparent`] otherwise.
+    pub fn adopt(&self, from: &Context) -> Result<(), HostError> {
+        let (source, node) = (from.node(), self.node());
+        check_transfer(source, node)?;
+        loop {
+            let (theirs, ours) = table::lock_both(source, node);
+            if theirs.as_ref().is_some_and(|table| table.is_held()) {
+                return Err(HostError::Misuse(Misuse::Held));
+            }
+            let wanted = theirs.as_ref().map_or(0, |table| table.live_len.get());
+            let room = ours.as_ref().map_or(0, |table| table.room());
+            let values = theirs.as_ref().map_or((0, 0), |table| table.values());
+            let missing = wanted.saturating_sub(room);
+            if missing == 0 {
+                return adopt_all(from, self, values, theirs.as_ref().zip(ours.as_ref()));
+            }
+            drop((theirs, ours));
+            ContextMove::of_children(from, self, values, |context_move, held, above| {
+                context_move.check(held, above)
+            })?;
+            check_room(
+                source,
+                node,
+                values.0.saturating_add(table::growth(node, missing)),
+            )?;
+            table::grow_by(node, missing)?;
+        }
+    }
+}
+
+/// With room for all values in the destination's table.
+fn adopt_all(
+    from: &Context,
+    to: &ContextHandle,
+    values: (u64, u64),
+    tables: Option<(&Locked<'_>, &Locked<'_>)>,
+) -> Result<(), HostError> {
+    let (source, node): (&ContextNode, &ContextNode) = (from.node(), to.node());
+    if node.flags() & CLOSED != 0 {
+        return Err(HostError::Closed { context: node.id() });
+    }
+    if !ContextMove::of_children(from, to, values, |context_move, held, above| {
+        context_move.apply(held, above)
+    })? {
+        // Values alone.
+        transfer(source, node, values.1, values.0)?;
+    }
+    let Some((theirs, ours)) = tables else {
+        return Ok(());
+    };
+    let mut at = theirs.live.oldest();
+    while let Some(slot) = at {
+        at = slot.newer();
+        if let Some(kind) = slot.kind.get() {
+            let taken = theirs.remove(slot, kind);
+            ours.put(taken.value, kind);
+        }
+    }
+    Ok(())
 }

@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use super::domain::DomainId;
 use super::header::{Block, DYING};
-use super::{Fill, TaggedDestructor, domain, memory, resize, slabs, slot, tables, tree, walk};
+use super::{Fill, TaggedDestructor, collector, domain, header, tree};
 use crate::error::{HostError, Misuse};
 use crate::threads::ThreadTable;
 
@@ -69,7 +69,7 @@ impl TaggedBlock {
             return Err(HostError::Misuse(Misuse::Held));
         }
         // SAFETY: the parent lives, and so does its domain.
-        let new = unsafe { memory::allocate(parent.domain(), table, size, fill) }?;
+        let new = unsafe { domain::allocate(parent.domain(), table, size, fill) }?;
         if domain::is_counted(new, Some(parent)) {
             domain::retain(new);
         }
@@ -90,14 +90,14 @@ impl TaggedBlock {
     pub unsafe fn resize(self, size: usize) -> Result<Self, HostError> {
         // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
         let block = unsafe { self.block() };
-        if block.is_slot() || slot::is_collector(block) {
+        if block.is_slot() || collector::is_collector(block) {
             return Err(HostError::Misuse(Misuse::Held));
         }
         if block.has(DYING) {
             return Err(HostError::Misuse(Misuse::Dying));
         }
         // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
-        unsafe { resize::resize(block, size) }.map(|block| Self(block.payload()))
+        unsafe { tree::resize(block, size) }.map(|block| Self(block.payload()))
     }
 
     /// Frees the block and all below it: children before their parents, newer ones before older. Allocates nothing and does not recurse.
@@ -119,10 +119,10 @@ impl TaggedBlock {
         let block = unsafe { self.block() };
         if block.is_slot() {
             // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
-            unsafe { slabs::free(block) };
+            unsafe { collector::free(block) };
         } else if !block.has(DYING) {
             // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
-            unsafe { walk::free(block, table) };
+            unsafe { tree::free(block, table) };
         }
     }
 
@@ -166,7 +166,7 @@ impl TaggedBlock {
         let block = unsafe { self.block() };
         let parent = if block.is_slot() {
             // SAFETY: a live slot.
-            unsafe { slot::collector(block) }
+            unsafe { collector::collector(block) }
         } else {
             tree::parent(block)
         };
@@ -182,7 +182,7 @@ impl TaggedBlock {
         // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
         let block = unsafe { self.block() };
         if block.is_slot() {
-            slot::size(block)
+            collector::size(block)
         } else {
             block.size()
         }
@@ -198,7 +198,7 @@ impl TaggedBlock {
         let block = unsafe { self.block() };
         if block.is_slot() {
             // SAFETY: a live slot.
-            unsafe { slot::slab(block) }.domain()
+            unsafe { collector::slab(block) }.domain()
         } else {
             block.domain()
         }
@@ -219,14 +219,14 @@ impl TaggedBlock {
     ) -> Result<(), HostError> {
         // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
         let block = unsafe { self.block() };
-        if block.is_collected() || slot::is_collector(block) {
+        if block.is_collected() || collector::is_collector(block) {
             return Err(HostError::Misuse(Misuse::Held));
         }
         if destructor.is_some() && block.has(DYING) {
             return Err(HostError::Misuse(Misuse::Dying));
         }
         let number = match destructor {
-            Some(destructor) => tables::number_of_destructor(destructor)
+            Some(destructor) => header::number_of_destructor(destructor)
                 .ok_or(HostError::Misuse(Misuse::TableFull))?,
             None => 0,
         };

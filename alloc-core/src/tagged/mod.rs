@@ -15,22 +15,16 @@
 //! address space of which only the pages in use cost memory.
 
 mod block;
+mod collector;
 mod domain;
-mod gc;
 mod header;
 mod linear;
-mod memory;
 mod reserve;
-mod resize;
-mod slabs;
-mod slot;
-mod tables;
 mod tree;
-mod walk;
 
 pub use block::TaggedBlock;
+pub use collector::GcBlocks;
 pub use domain::{DomainId, TaggedDomain};
-pub use gc::GcBlocks;
 pub use linear::LinearBlocks;
 
 /// A function that is called with a block's payload when the block is freed, after all blocks below it.

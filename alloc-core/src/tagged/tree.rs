@@ -1,7 +1,18 @@
 //! Links between blocks. No function allocates; each touches a bounded number of blocks unless its comment states otherwise.
+//!
+//! Freeing a tree: children before their parents, newer ones before older, as ralloc does, without recursion or allocation.
+//!
+//! A destructor always sees a consistent tree. A block is unlinked when all below it are freed, and every block from the top down to the one
+//! whose destructor runs is marked: freeing, stealing or resizing those changes nothing. Blocks that the destructor adds below a dying block
+//! are freed as well, because the walk looks for children again when the destructor has returned.
+//!
+//! Most blocks have neither children nor a destructor. They are not marked, because no code can reach them while they are freed: a callback of
+//! the allocator must not use the tree.
 
-use super::header::{Block, DYING, PARENT};
-use super::{TaggedBlock, domain, slot};
+use super::header::{Block, DYING, PARENT, Plan};
+use super::{Fill, TaggedBlock, collector, domain, header};
+use crate::error::HostError;
+use crate::threads::ThreadTable;
 
 /// The block above. O(1): a block with children has its parent's address in its newest child.
 pub(super) fn parent(block: Block) -> Option<Block> {
@@ -61,7 +72,7 @@ fn put_first(above: Block, newest: Block, oldest: Block) {
 }
 
 /// Unlinks a block from its parent and siblings.
-pub(super) fn unlink(block: Block) {
+fn unlink(block: Block) {
     let Some(above) = parent(block) else { return };
     let (older, newer) = (block.header().next.take(), block.header().prev.take());
     if newest_child(above) == Some(block) {
@@ -126,7 +137,7 @@ pub(super) fn move_below(block: Block, above: Option<Block>) {
 }
 
 /// Updates the domains' references of the children of `above`, whose parent was `before` and is `now`: see [`domain::is_counted`].
-pub(super) fn recount_children(above: Block, before: Block, now: Block) {
+fn recount_children(above: Block, before: Block, now: Block) {
     let (before, now) = (before.domain(), now.domain());
     if before != now {
         for child in children(above) {
@@ -142,7 +153,7 @@ pub(super) fn recount_children(above: Block, before: Block, now: Block) {
 /// As [`TaggedBlock::adopt`](super::TaggedBlock::adopt).
 pub(super) fn adopt(above: Block, from: Block) -> bool {
     let is_slot = above.is_slot() || from.is_slot();
-    if is_slot || from.has(DYING) || slot::is_collector(from) || is_below(above, from) {
+    if is_slot || from.has(DYING) || collector::is_collector(from) || is_below(above, from) {
         return false;
     }
     recount_children(from, from, above);
@@ -169,7 +180,7 @@ fn is_below(block: Block, top: Block) -> bool {
 }
 
 /// Redirects the links that point at `old` to its copy `new`. The memory of `old` is not read. O(children).
-pub(super) fn relocate(old: Block, new: Block) {
+fn relocate(old: Block, new: Block) {
     for child in children(new) {
         set_parent(child, Some(new));
     }
@@ -220,4 +231,118 @@ fn first_known(first: Option<Block>) -> Option<TaggedBlock> {
     core::iter::successors(first, |sibling| sibling.header().next.get())
         .find(|sibling| !sibling.is_slab())
         .map(|sibling| TaggedBlock::from_payload(sibling.payload()))
+}
+
+/// # Safety
+/// As [`TaggedBlock::free`](super::TaggedBlock::free); the block is not being freed.
+pub(super) unsafe fn free(top: Block, table: ThreadTable<'_>) {
+    let was_counted = domain::is_counted(top, parent(top));
+    if top.is_plain_leaf() {
+        unlink(top);
+        // SAFETY: this function's contract; if it was not counted, its parent belongs to its domain, and is live.
+        unsafe { domain::free(top, was_counted, table) };
+        return;
+    }
+    // A destructor may free the parent before the top.
+    if !was_counted {
+        domain::retain(top);
+    }
+    unlink(top);
+    top.set(DYING);
+    let mut walk = Walk {
+        at: Some(top),
+        table,
+    };
+    walk.run();
+}
+
+/// Frees what is below `at`, `at`, and everything above it.
+struct Walk<'t> {
+    at: Option<Block>,
+    table: ThreadTable<'t>,
+}
+
+impl Walk<'_> {
+    fn run(&mut self) {
+        while let Some(at) = self.at {
+            // SAFETY: the caller of `free` promised that the tree is not used any more.
+            unsafe { domain::free_leaves(at, self.table) };
+            if let Some(child) = newest_child(at) {
+                child.set(DYING);
+                self.at = Some(child);
+                continue;
+            }
+            if let Some(destructor) = header::destructor(at.destructor_number()) {
+                at.set_destructor_number(0);
+                // SAFETY: the caller of `free` promised that the destructors of the tree may be called with their payloads.
+                unsafe { destructor(at.payload().as_ptr().cast()) };
+                // It may have added children.
+                continue;
+            }
+            let parent = parent(at);
+            self.at = parent;
+            unlink(at);
+            // SAFETY: live, without children, and no longer linked; its parent is dying, but not yet freed.
+            unsafe { domain::free(at, domain::is_counted(at, parent), self.table) };
+        }
+    }
+}
+
+impl Drop for Walk<'_> {
+    /// Frees the rest after the allocator has unwound.
+    fn drop(&mut self) {
+        self.run();
+    }
+}
+
+/// As [`TaggedBlock::resize`](super::TaggedBlock::resize). O(1), and where the block moves O(children).
+///
+/// The block is linked during the allocator's call: a callback must not use this tree.
+///
+/// # Safety
+/// The block is live, and only this thread uses its tree.
+pub(super) unsafe fn resize(block: Block, size: usize) -> Result<Block, HostError> {
+    let (old, new) = (Plan::new(block.size())?, Plan::new(size)?);
+    if !old.is_alike(&new) {
+        // SAFETY: this function's contract: the block is live, and only this thread uses its tree.
+        return unsafe { replace(block, size) };
+    }
+    // SAFETY: this function's contract; both headers have the same offset.
+    let resized = match unsafe { domain::resize(block, &old, &new) } {
+        Ok(resized) => resized,
+        Err(error) if !domain::has_fallback(block, error) => return Err(error),
+        // SAFETY: this function's contract: the block is live, and only this thread uses its tree.
+        Err(_) => return unsafe { replace(block, size) },
+    };
+    // SAFETY: resized to the plan of this size.
+    unsafe { resized.set_size(size) };
+    if resized != block {
+        relocate(block, resized);
+    }
+    Ok(resized)
+}
+
+/// Replaces a block by a new one: where the header must move in its memory, and where a fallback serves a refused request.
+///
+/// # Safety
+/// As [`resize`].
+unsafe fn replace(block: Block, size: usize) -> Result<Block, HostError> {
+    // SAFETY: the block is live, and so is its domain.
+    let new = ThreadTable::with(|table| unsafe {
+        domain::allocate(block.domain(), table, size, Fill::Undefined)
+    })?;
+    new.copy_links(block);
+    let parent = parent(block);
+    let was_counted = domain::is_counted(block, parent);
+    if domain::is_counted(new, parent) {
+        domain::retain(new);
+    }
+    let kept = block.size().min(size);
+    // SAFETY: both blocks are live, different, and hold the kept bytes.
+    unsafe { block.payload().copy_to_nonoverlapping(new.payload(), kept) };
+    relocate(block, new);
+    recount_children(new, block, new);
+    // SAFETY: no longer linked; if it was not counted, its parent belongs to its domain.
+    ThreadTable::with(|table| unsafe { domain::free(block, was_counted, table) });
+    Ok(new)
 }

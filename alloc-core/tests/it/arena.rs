@@ -157,7 +157,13 @@ fn the_allocator_serves_alignment_zeros_and_refusals() {
             assert_eq!(block.addr().get() % align, 0, "{size} at {align}");
         }
     }
+    let used = arena.try_alloc_layout(layout(64, 8)).unwrap();
+    // SAFETY: a new block of 64 bytes.
+    unsafe { used.write_bytes(0xaa, 64) };
+    // SAFETY: the newest block of the arena, used no more.
+    unsafe { (&arena).deallocate(used, layout(64, 8)) };
     let zeros = (&arena).allocate_zeroed(layout(64, 8)).unwrap();
+    assert_eq!(zeros.cast(), used, "in the same place");
     // SAFETY: a new block of 64 initialised bytes.
     assert_eq!(unsafe { zeros.as_ref() }, [0; 64]);
     w.set_limit(Some(0));

@@ -12,7 +12,7 @@ use std::thread;
 use alloc_core::{
     AllocError, AllocatorTraits, Budget, Context, ContextHandle, ContextOptions, Foreign,
     ForeignKind, FromGlobalAlloc, HostAllocator, HostError, Misuse, Notice, NoticeEvent,
-    NoticeKind, Scope, Scoped, Snapshot, TryVec,
+    NoticeKind, Scope, Scoped, Snapshot, TryVec, Usage,
 };
 use testkit::RecordingAllocator;
 
@@ -495,4 +495,21 @@ fn a_snapshot_has_columns_for_each_kind() {
 
 fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
+}
+
+#[test]
+fn usage_adds_and_subtracts_what_is_foreign() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    let mut declared = Foreign::declare(&root, ForeignKind::Heap, 10).expect("declared");
+    let constant = root.usage();
+    declared.set_bytes(30).expect("declared");
+    let heap = |usage: Usage| {
+        let heap = usage.foreign(ForeignKind::Heap);
+        [heap.live_bytes, heap.peak_bytes, heap.total_bytes]
+    };
+    assert_eq!(heap(root.usage().without(&constant)), [20; 3]);
+    assert_eq!(heap(root.usage().plus(&constant)), [40; 3]);
+    drop(declared);
+    close(root);
 }

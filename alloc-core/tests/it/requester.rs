@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 use alloc_core::{
-    AllocError, AllocatorTraits, Budget, Context, ContextHandle, ContextId, ContextOptions,
+    AllocError, AllocatorTraits, Arena, Budget, Context, ContextHandle, ContextId, ContextOptions,
     FromGlobalAlloc, HostAllocator, PointerStatus, Scope, with_front, with_requester,
 };
 use debug_guard::{FailingAllocator, Fault};
@@ -238,6 +238,87 @@ fn records_and_labels_are_told_as_the_parents_and_a_roots_as_its_own() {
     let (closed, told) = heard(|| root.close_root());
     assert!(closed.is_ok());
     assert_eq!(whose(&told), [("deallocate", id); 2]);
+}
+
+/// Blocks of all sizes come and go through both; every count, every peak and what it may be off are the same.
+#[test]
+fn telling_changes_no_count() {
+    let churn = |host: &'static Asks| {
+        let root = Context::root_static(host, ContextOptions::new("root")).expect("a root");
+        let mut usages = Vec::new();
+        for budget in [None, Some(Budget::limit(1 << 20))] {
+            let options = ContextOptions::new("child");
+            let options = budget.map_or(options, |budget| options.budget(budget));
+            let child = root.child_with(options).expect("a child");
+            let mut live = Vec::new();
+            for n in 0..400_usize {
+                let layout = Layout::from_size_align(1 + n * 37 % 700, 8).expect("a layout");
+                let block = child.try_allocate(layout, Scope::Object).expect("a block");
+                live.push((block, layout));
+                if n % 3 == 0 {
+                    let (block, layout) = live.swap_remove(n * 7 % live.len());
+                    // SAFETY: live.
+                    unsafe { child.free(block, layout, Scope::Object) };
+                }
+                usages.push(child.usage());
+            }
+            for (block, layout) in live {
+                // SAFETY: live.
+                unsafe { child.free(block, layout, Scope::Object) };
+            }
+            usages.push(child.usage());
+        }
+        usages
+    };
+    assert_eq!(churn(&ASKS), churn(&DEAF));
+    TOLD.take();
+}
+
+/// Values, arenas and contexts that move are told as their new context's from then on.
+#[test]
+fn what_moved_is_told_as_its_new_contexts() {
+    let root = root();
+    let (old, new) = (
+        root.child("old").expect("a child"),
+        root.child("new").expect("a child"),
+    );
+    let freed_by_new = [("deallocate", new.id())];
+
+    let id = new.own(0_u8).expect("owned");
+    new.destroy(id).expect("destroyed, and the table is there");
+    let (id, told) = heard(|| old.own([1_u64; 9]).expect("owned"));
+    assert_eq!(
+        whose(&told),
+        [("allocate", old.id()); 2],
+        "its block, and the table"
+    );
+    let (stolen, told) = heard(|| new.steal(&old, id).expect("stolen"));
+    assert_eq!(told, [], "nothing is allocated or freed");
+    let (value, told) = heard(|| new.remove(stolen).expect("there"));
+    assert_eq!((value, whose(&told)), ([1; 9], freed_by_new.to_vec()));
+
+    let arena = Arena::new_in(&old);
+    let (_, told) = heard(|| arena.try_alloc([0_u8; 9]).expect("room"));
+    assert_eq!(whose(&told), [("allocate", old.id())]);
+    let (arena, told) = heard(|| arena.move_to(&new).map_err(|(_, error)| error));
+    assert_eq!(told, []);
+    let ((), told) = heard(|| drop(arena.expect("moved")));
+    assert_eq!(whose(&told), freed_by_new, "its chunk became the new one's");
+
+    let mut moved = old.child("moved").expect("a child");
+    moved.reparent(&new).expect("moved");
+    let ((), told) = heard(|| all_calls(&moved));
+    assert_eq!(
+        whose(&told),
+        CALLS.map(|call| (call, moved.id())),
+        "it stays itself"
+    );
+    let ((), told) = heard(|| drop(moved));
+    assert_eq!(
+        whose(&told),
+        freed_by_new,
+        "its record lies in its parent's memory"
+    );
 }
 
 /// Takes its memory from a context of another tree, as a guard takes its tables.

@@ -3,7 +3,7 @@
 //! preemptions), over the source files of alloc-core, gpu-suballoc, vk-callbacks and vk-layer.
 //!
 //! ```text
-//!   alloc-core/src/account/{entry,row,table,registry,fold}.rs, scope.rs      included by path, unchanged
+//!   alloc-core/src/account/{entry,row,table,registry}.rs, scope.rs      included by path, unchanged
 //!   gpu-suballoc/src/context/{register,dispatch_lock}.rs
 //!   gpu-suballoc/src/region_metadata/root_state.rs
 //!   vk-layer/src/peak/count.rs, vk-layer/src/state/changed.rs, vk-layer/src/handle_map/slot.rs

@@ -16,9 +16,9 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::AllocError;
 
 use self::classes::{CLASSES, class_of, place};
-use crate::allocator_traits::AllocatorTraits;
 use crate::context::ContextHandle;
 use crate::error::HostError;
+use crate::host::AllocatorTraits;
 use crate::host::{HostAllocator, dangling, move_block};
 use crate::scope::Scope;
 use crate::sync::StateMutex;

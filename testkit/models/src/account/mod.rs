@@ -2,8 +2,6 @@
 
 #[path = "../../../../alloc-core/src/account/entry.rs"]
 mod entry;
-#[path = "../../../../alloc-core/src/account/fold.rs"]
-mod fold;
 #[path = "../../../../alloc-core/src/account/registry.rs"]
 mod registry;
 #[path = "../../../../alloc-core/src/account/row.rs"]
