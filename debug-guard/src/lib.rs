@@ -154,7 +154,6 @@ mod lock;
 mod mode;
 mod modules;
 mod os;
-mod profile;
 mod report;
 mod report_kind;
 mod sampling;
@@ -171,7 +170,6 @@ pub use guard::{
 pub use mode::{BackEnd, Mode, Placement, Stacks};
 pub use modules::Module;
 pub use os::{Access, BackEnds, OsRefusal};
-pub use profile::{FrameNames, Measure, Weight};
 pub use report::{
     Actor, AddressPosition, BlockInfo, DetectedAt, FreeArgs, Leak, OnReport, Report, Stack,
 };

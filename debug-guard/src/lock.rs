@@ -25,10 +25,6 @@ pub(crate) trait Abandoned {
     fn abandoned(&mut self);
 }
 
-impl Abandoned for () {
-    fn abandoned(&mut self) {}
-}
-
 /// Holds a [`ForkSafeMutex`] until dropped.
 #[derive(Debug)]
 pub(crate) struct ForkSafeMutexGuard<'l, T>(&'l ForkSafeMutex<T>);

@@ -5,8 +5,7 @@ use core::num::NonZeroU32;
 use alloc_core::{AllocError, HostAllocator, Scope};
 
 use crate::block::SiteId;
-use crate::call_sites::CommandMark;
-use crate::call_sites::{RequesterInfo, SiteOptions, Sites};
+use crate::call_sites::{CommandMark, RequesterInfo, Sites};
 use crate::mode::Stacks;
 use crate::modules;
 use crate::report::Stack;
@@ -45,7 +44,7 @@ impl<A: HostAllocator> StackDepot<A> {
     /// [`AllocError`] when `memory` has no room for the first 64 KiB.
     pub fn new(memory: A) -> Result<Self, AllocError> {
         Ok(Self {
-            sites: Sites::new(&memory, SiteOptions::default())?,
+            sites: Sites::new(&memory)?,
             memory,
         })
     }
@@ -71,7 +70,7 @@ impl<A: HostAllocator> StackDepot<A> {
             label: None,
             scope: Scope::Object,
             front: 0,
-            command: Some(command),
+            command: Some(&command),
         };
         let SiteId(id) = self.sites.note(&self.memory, &requester, Stacks::Full);
         NonZeroU32::new(id).map(StackId)

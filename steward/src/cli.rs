@@ -298,7 +298,7 @@ pub struct DiffArgs {
 /// Whose functions to name.
 #[derive(Args, Clone, Debug)]
 pub struct SymbolsArgs {
-    /// What a program with a guard wrote: reports, or a profile; `-` for the standard input.
+    /// What a program with a guard wrote; `-` for the standard input.
     pub file: String,
     /// Whole stacks, with the frames of the guard and of the runtime.
     #[arg(long)]

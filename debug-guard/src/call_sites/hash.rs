@@ -28,11 +28,6 @@ pub(super) fn text(h: u64, text: &str) -> u64 {
     mix(whole, rest)
 }
 
-/// Of a command, or of a return address.
-pub(crate) fn line(command: &str, frame: usize) -> u64 {
-    text(mix(STEP, frame as u64), command)
-}
-
 /// The requester's hash `who` and the frames: a sum of independent products, which are computed at once.
 pub(super) fn stack(who: u64, frames: &[usize]) -> u64 {
     let (mut sum, mut key) = (0_u64, STEP);

@@ -6,7 +6,7 @@
 //!   RequesterInfo + stack --hash--> table: bucket -> site -> site ..    SiteId: the site's place in the arena
 //!                                     |  none: written there, and linked       (arena.rs; nothing moves or is reused)
 //! ```
-//! A stack that was unwound lately is known by its depth and by the return addresses at their places (x86-64; `recent`).
+//! A stack that was walked lately is known by its depth and by the return addresses at their places (`recent`).
 //!
 //! An allocation may grow the arena and keeps spare room in it. A free stores its site in that room or gets none. Stored sites are read
 //! without a lock, also in a signal handler.
@@ -14,9 +14,7 @@
 mod arena;
 mod caller_hash;
 mod calls;
-mod counters;
 mod hash;
-mod profile;
 mod registers;
 mod requester;
 mod site;
@@ -38,13 +36,9 @@ use crate::os;
 
 use arena::{ArenaOffset, SiteArena};
 pub(crate) use caller_hash::call_site;
-pub(crate) use counters::{Counters, Numbers};
-pub(crate) use hash::line as line_hash;
-pub(crate) use profile::Profile;
 pub use requester::CommandMark;
 pub(crate) use requester::{RequesterInfo, SiteView};
-pub(crate) use site::SiteRef;
-use site::{MAX_FRAMES, NewSite};
+use site::{MAX_FRAMES, NewSite, SiteRef};
 pub(crate) use stack::walk_from;
 pub use support::StackSupport;
 use thread_stack::ThreadStack;
@@ -68,14 +62,8 @@ const ALIKE: usize = 16;
 /// Lists of them.
 const RECENT: usize = 128;
 
-/// The options of a depot.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SiteOptions {
-    /// Keep counters for each site.
-    pub(crate) profile: bool,
-    /// Maximum bytes for call sites; 0: 256 MiB.
-    pub(crate) max_bytes: usize,
-}
+/// Maximum bytes of a depot.
+const MAX_BYTES: usize = 256 << 20;
 
 /// The statistics of a depot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,7 +83,7 @@ pub(crate) struct Sites {
     arena: SiteArena,
     /// The newest site of each list; 0: none.
     buckets: [AtomicU32; BUCKETS],
-    /// By requester and depth, the sites of stacks that were unwound last: half of the key, and the site's place; 0: none.
+    /// By requester and depth, the sites of stacks that were walked last: half of the key, and the site's place; 0: none.
     recent: [[AtomicU64; ALIKE]; RECENT],
     count: AtomicU32,
     /// By scope, the site without requester and stack; 0: not created yet.
@@ -105,22 +93,20 @@ pub(crate) struct Sites {
     patience: AtomicU32,
     lost: AtomicU64,
     unwound: AtomicU64,
+    /// The next place in a list of recent sites.
+    turn: AtomicU32,
     tallying: AtomicU32,
-    profile: Option<Profile>,
 }
 
 impl Sites {
     /// Allocates the first 64 KiB, and probes the stack support of this process once.
-    pub(crate) fn new(
-        memory: &dyn HostAllocator,
-        options: SiteOptions,
-    ) -> Result<Self, AllocError> {
+    pub(crate) fn new(memory: &dyn HostAllocator) -> Result<Self, AllocError> {
+        Self::with_limit(memory, MAX_BYTES)
+    }
+
+    /// As [`new`](Self::new), with at most about `limit` bytes.
+    fn with_limit(memory: &dyn HostAllocator, limit: usize) -> Result<Self, AllocError> {
         let _ = StackSupport::of_this_process();
-        let limit = if options.max_bytes == 0 {
-            256 << 20
-        } else {
-            options.max_bytes
-        };
         Ok(Self {
             arena: SiteArena::new(memory, limit)?,
             buckets: [const { AtomicU32::new(0) }; BUCKETS],
@@ -131,8 +117,8 @@ impl Sites {
             patience: AtomicU32::new(0),
             lost: AtomicU64::new(0),
             unwound: AtomicU64::new(0),
+            turn: AtomicU32::new(0),
             tallying: AtomicU32::new(0),
-            profile: options.profile.then(Profile::new),
         })
     }
 
@@ -178,11 +164,10 @@ impl Sites {
         requester: &RequesterInfo<'_>,
         stacks: Stacks,
     ) -> SiteId {
-        let keep = keep(stacks);
-        if self.arena.room() < 2 * keep {
+        if self.arena.room() < 2 * keep(stacks) {
             self.grow(memory);
         }
-        let site = self.walked(requester, stacks, Some((memory, keep)));
+        let site = self.walked(requester, stacks, Some(memory));
         if stacks == Stacks::Off
             && requester.is_anonymous()
             && let Some(place) = self.plain.get(requester.scope.index())
@@ -198,31 +183,51 @@ impl Sites {
         &self,
         requester: &RequesterInfo<'_>,
         stacks: Stacks,
-        memory: Option<(&dyn HostAllocator, usize)>,
+        memory: Option<&dyn HostAllocator>,
     ) -> SiteId {
         let from = registers::read();
         let request = SiteRequest {
             requester,
             who: requester.hash(),
+            stacks,
             memory,
         };
         let walked = |local: &ThreadStack| {
-            let start = start_of(local, from, requester);
-            match stacks {
-                Stacks::Off => None,
-                _ if from.stack == 0 => None,
-                Stacks::Fast => Some(self.fast(&request, start)),
-                Stacks::Full => self.full(&request, local, start),
+            if stacks == Stacks::Off || from.stack == 0 {
+                return None;
             }
+            let start = start_of(local, from, requester);
+            let key = request.key(start);
+            let recent = self.recent.get(key as usize % RECENT)?;
+            let known = recent.iter().find_map(|known| {
+                let known = known.load(Ordering::Relaxed);
+                let site = self.at(known as u32).filter(|_| known >> 32 == key >> 32)?;
+                request.is_at(site, start).then(|| site.id())
+            });
+            known.or_else(|| {
+                let id = match stacks {
+                    Stacks::Fast => self.fast(&request, start),
+                    _ => self.full(&request, local, start)?,
+                };
+                let site = self.site(id).filter(|site| request.is_at(*site, start));
+                let turn = self.turn.fetch_add(1, Ordering::Relaxed) as usize % ALIKE;
+                if let (Some(_), Some(place)) = (site, recent.get(turn)) {
+                    let entry = key >> 32 << 32 | u64::from(id.0 & !SiteId::WHOLE);
+                    place.store(entry, Ordering::Relaxed);
+                }
+                Some(id)
+            })
         };
         thread_stack::with(|local| local.and_then(walked))
             .unwrap_or_else(|| self.site_with(&request, (&[], &[]), false))
     }
 
     /// By frame pointers. That their addresses are those of calls is verified once, for a new site.
+    #[cold]
+    #[inline(never)]
     fn fast(&self, request: &SiteRequest<'_>, start: WalkStart) -> SiteId {
-        let mut frames = [0; walk::MAX_FRAMES];
-        let (count, end) = walk::frames(start, &mut frames);
+        let (mut frames, mut slots) = ([0; walk::MAX_FRAMES], [0; walk::MAX_FRAMES]);
+        let (count, end) = walk::frames(start, &mut frames, &mut slots);
         let frames = frames.get(..count).unwrap_or_default();
         if let Some(known) = self.find(request.hash(frames)) {
             return known.id();
@@ -230,38 +235,14 @@ impl Sites {
         let calls = calls::count(frames);
         let whole = end == walk::End::Reached && calls == count;
         let frames = frames.get(..calls).unwrap_or_default();
-        self.site_with(request, (frames, &[]), whole)
+        let slots = slots.get(..calls).unwrap_or_default();
+        self.site_with(request, (frames, slots), whole)
     }
 
-    /// By the unwinder, unless the stack is one that it walked lately. `None` if the unwinder itself allocates.
-    fn full(
-        &self,
-        request: &SiteRequest<'_>,
-        local: &ThreadStack,
-        start: WalkStart,
-    ) -> Option<SiteId> {
-        let key = request.key(start);
-        let recent = self.recent.get(key as usize % RECENT)?;
-        let known = recent.iter().find_map(|known| {
-            let known = known.load(Ordering::Relaxed);
-            let site = self.at(known as u32).filter(|_| known >> 32 == key >> 32)?;
-            request.is_at(site, start).then(|| site.id())
-        });
-        known.or_else(|| {
-            let id = self.unwound(request, local, start)?;
-            let site = self.site(id).filter(|site| request.is_at(*site, start));
-            let turn = self.unwound.fetch_add(1, Ordering::Relaxed) as usize % ALIKE;
-            if let (Some(_), Some(place)) = (site, recent.get(turn)) {
-                let entry = key >> 32 << 32 | u64::from(id.0 & !SiteId::WHOLE);
-                place.store(entry, Ordering::Relaxed);
-            }
-            Some(id)
-        })
-    }
-
+    /// By the unwinder. `None` if the unwinder itself allocates.
     #[cold]
     #[inline(never)]
-    fn unwound(
+    fn full(
         &self,
         request: &SiteRequest<'_>,
         local: &ThreadStack,
@@ -269,6 +250,7 @@ impl Sites {
     ) -> Option<SiteId> {
         let (mut frames, mut slots) = ([0; MAX_FRAMES], [0; MAX_FRAMES]);
         let (count, whole) = stack::walk(local, start, &mut frames, &mut slots)?;
+        self.unwound.fetch_add(1, Ordering::Relaxed);
         let frames = frames.get(..count).unwrap_or_default();
         let slots = slots.get(..count).unwrap_or_default();
         let placed = whole && start.stands(frames, slots);
@@ -324,12 +306,12 @@ impl Sites {
             slots,
             whole,
             modules: modules::note(frames),
-            counters: None,
         };
-        let keep = request.memory.map_or(0, |(_, keep)| keep);
+        let keep = request.memory.map_or(0, |_| keep(request.stacks));
         let site = self.put(made, keep).or_else(|| {
-            let (memory, _) = request.memory?;
-            self.arena.grow(memory).then(|| self.put(made, keep))?
+            self.arena
+                .grow(request.memory?)
+                .then(|| self.put(made, keep))?
         });
         if site.is_none() {
             self.lost.fetch_add(1, Ordering::Relaxed);
@@ -338,13 +320,9 @@ impl Sites {
     }
 
     /// Writes the site to the arena and links it, unless another thread was faster. `None` without room.
-    fn put(&self, mut made: NewSite<'_>, keep: usize) -> Option<SiteId> {
-        if self.profile.is_some() {
-            let (_, zeroed) = self.arena.allocate(size_of::<Counters>(), keep)?;
-            made.counters = Some(zeroed.cast());
-        }
+    fn put(&self, made: NewSite<'_>, keep: usize) -> Option<SiteId> {
         let (place, at) = self.arena.allocate(made.bytes(), keep)?;
-        // SAFETY: just allocated, so many bytes at a multiple of 16, as the counters are, which are numbers: zero is one.
+        // SAFETY: just allocated, so many bytes at a multiple of 16.
         unsafe { made.write(self.key, place, at) };
         let site = self.at(place.raw())?;
         let bucket = self.bucket(made.hash)?;
@@ -377,11 +355,7 @@ impl Sites {
         }
     }
 
-    pub(crate) fn profile(&self) -> Option<&Profile> {
-        self.profile.as_ref()
-    }
-
-    pub(crate) fn site(&self, id: SiteId) -> Option<SiteRef<'_>> {
+    fn site(&self, id: SiteId) -> Option<SiteRef<'_>> {
         self.at(id.0 & !SiteId::WHOLE)
     }
 
@@ -390,7 +364,7 @@ impl Sites {
     }
 
     /// All sites, in no order.
-    pub(crate) fn all(&self) -> impl Iterator<Item = SiteRef<'_>> {
+    fn all(&self) -> impl Iterator<Item = SiteRef<'_>> {
         let firsts = self
             .buckets
             .iter()
@@ -415,8 +389,9 @@ struct SiteRequest<'a> {
     requester: &'a RequesterInfo<'a>,
     /// Its hash.
     who: u64,
-    /// With the room that must be left; `None`: a free.
-    memory: Option<(&'a dyn HostAllocator, usize)>,
+    stacks: Stacks,
+    /// `None`: a free.
+    memory: Option<&'a dyn HostAllocator>,
 }
 
 impl SiteRequest<'_> {
@@ -424,11 +399,12 @@ impl SiteRequest<'_> {
         hash::stack(self.who, frames)
     }
 
-    /// Of the requester, and of how far the stack reaches up to the end of the walk.
+    /// Of the requester, the kind of walk, and how far the stack reaches up to its end.
     fn key(&self, start: WalkStart) -> u64 {
         let Bounds { mark, top, .. } = start.bounds;
         let end = if mark == 0 { top } else { mark };
-        hash::mix(self.who, end.wrapping_sub(start.from.stack) as u64)
+        let depth = end.wrapping_sub(start.from.stack) as u64;
+        hash::mix(self.who, depth << 8 | self.stacks as u64)
     }
 
     /// True if the stack is that of `site`: all return addresses are at their places again. The key is that of the site's stack.

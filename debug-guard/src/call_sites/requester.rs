@@ -20,7 +20,7 @@ pub(crate) struct RequesterInfo<'a> {
     /// Bytes of a C bridge's header in front of what its caller sees.
     pub(crate) front: u32,
     /// The command in which it happens; frames end at its frame.
-    pub(crate) command: Option<CommandMark>,
+    pub(crate) command: Option<&'a CommandMark>,
 }
 
 /// The command that a thread is in, as the function of [`GuardOptions::command`](crate::GuardOptions::command) returns it.
@@ -72,39 +72,15 @@ impl RequesterInfo<'_> {
 
     /// A hash of all but the stack.
     pub(super) fn hash(&self) -> u64 {
-        let h = owner(
-            self.context,
-            (self.name, self.label),
-            self.scope,
-            self.front,
-        );
+        let start = u64::from(self.front) << 8 | u64::from(self.scope.as_raw());
+        let h = hash::mix(1, start);
+        let h = match self.context {
+            Some(context) => hash::mix(h, context.get()),
+            None if self.name.is_empty() && self.label.is_none() => h,
+            None => hash::text(hash::text(h, cut(self.name)), self.label.map_or("\0", cut)),
+        };
         self.command
             .map_or(h, |command| hash::text(h, command.name))
-    }
-}
-
-impl SiteView<'_> {
-    /// Of its owner, the scope, and what stands in front.
-    pub(crate) fn owner_hash(&self) -> u64 {
-        owner(
-            self.context,
-            (self.name, self.label),
-            self.scope,
-            self.front,
-        )
-    }
-}
-
-fn owner(
-    context: Option<ContextId>,
-    (name, label): (&str, Option<&str>),
-    scope: Scope,
-    front: u32,
-) -> u64 {
-    let h = hash::mix(1, u64::from(front) << 8 | u64::from(scope.as_raw()));
-    match context {
-        Some(context) => hash::mix(h, context.get()),
-        None => hash::text(hash::text(h, cut(name)), label.map_or("\0", cut)),
     }
 }
 
@@ -125,13 +101,11 @@ mod tests {
             front: 0,
             command: None,
         };
-        let mark = |name| {
-            Some(CommandMark {
-                name,
-                serial: 1,
-                stack: 16,
-            })
-        };
+        let [first, second] = ["vkA", "vkB"].map(|name| CommandMark {
+            name,
+            serial: 1,
+            stack: 16,
+        });
         let id = ContextId::from_raw;
         let all = [
             who,
@@ -146,11 +120,11 @@ mod tests {
             },
             RequesterInfo { front: 16, ..who },
             RequesterInfo {
-                command: mark("vkA"),
+                command: Some(&first),
                 ..who
             },
             RequesterInfo {
-                command: mark("vkB"),
+                command: Some(&second),
                 ..who
             },
             RequesterInfo {
@@ -177,7 +151,7 @@ mod tests {
         assert_eq!(
             all[5].hash(),
             RequesterInfo {
-                command: Some(later),
+                command: Some(&later),
                 ..who
             }
             .hash(),

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   0        8                16      20      24        32          48         60
-//!   | hash   | the requester's | check | front | context | command   | lengths, scope, flags | tally: blocks, bytes | profile | next |
+//!   | hash   | the requester's | check | front | context | command   | lengths, scope, flags | tally: blocks, bytes | next |
 //!   | frames: innermost first .. | where they stand on the stack .. | name .. | label .. |
 //! ```
-//! All but the tally and the profile's numbers is written before the site is linked, and never again.
+//! All but the tally is written before the site is linked, and never again.
 
 use core::marker::PhantomData;
 use core::mem::offset_of;
@@ -16,7 +16,6 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use alloc_core::{ContextId, Scope};
 
 use super::arena::{ArenaOffset, SiteArena};
-use super::counters::Counters;
 use super::requester::{RequesterInfo, SiteView, cut};
 use crate::block::SiteId;
 
@@ -41,8 +40,6 @@ pub(crate) struct Site {
     /// Noted modules when it was made.
     modules: u16,
     pub(super) tally: Tally,
-    /// What a profile counts, where one is kept.
-    counters: Option<NonNull<Counters>>,
     /// The next site of its list.
     next: AtomicU32,
 }
@@ -73,12 +70,11 @@ pub(super) struct NewSite<'a> {
     pub(super) who: u64,
     pub(super) requester: &'a RequesterInfo<'a>,
     pub(super) frames: &'a [usize],
-    /// Where each frame's return address stands, in bytes above the stack pointer; empty if that is not known.
+    /// Where each frame's return address stands, in words above the stack pointer; empty if that is not known.
     pub(super) slots: &'a [u32],
     pub(super) whole: bool,
     /// Noted modules, those of the frames among them.
     pub(super) modules: u16,
-    pub(super) counters: Option<NonNull<Counters>>,
 }
 
 impl NewSite<'_> {
@@ -115,7 +111,6 @@ impl NewSite<'_> {
             scope: self.requester.scope,
             modules: self.modules,
             tally: Tally::default(),
-            counters: self.counters,
             next: AtomicU32::new(0),
         };
         let to = at.cast::<Site>();
@@ -173,12 +168,6 @@ impl Site {
         } else {
             0
         }
-    }
-
-    /// What a profile counts here.
-    pub(crate) fn counters(&self) -> Option<&Counters> {
-        // SAFETY: they were made for this site, in the same arena, and live as long.
-        self.counters.map(|counters| unsafe { counters.as_ref() })
     }
 
     pub(super) fn hash(&self) -> u64 {

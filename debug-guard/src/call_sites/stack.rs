@@ -27,11 +27,7 @@ pub(super) fn walk(
         let begun = registers.stack > stack;
         if begun && let Some(slot) = slots.next() {
             // x86-64 pushes the return address: a caller's stack begins behind it.
-            let at = registers
-                .stack
-                .wrapping_sub(stack)
-                .wrapping_sub(size_of::<usize>());
-            *slot = u32::try_from(at).unwrap_or(u32::MAX);
+            *slot = walk::slot_of(registers.stack.wrapping_sub(size_of::<usize>()), stack);
         }
         begun
     };
@@ -110,7 +106,7 @@ fn improved(
 /// Writes the chain from `start` on behind the first `count` frames, as far as its addresses follow calls.
 pub(super) fn chained(start: WalkStart, frames: &mut [usize], count: usize) -> (usize, bool) {
     let rest = frames.get_mut(count..).unwrap_or_default();
-    let (found, end) = walk::frames(start, rest);
+    let (found, end) = walk::frames(start, rest, &mut []);
     let calls = calls::count(rest.get(..found).unwrap_or_default());
     (count + calls, end == End::Reached && calls == found)
 }

@@ -89,35 +89,46 @@ pub(super) struct WalkStart {
 }
 
 impl WalkStart {
-    /// True if each of `frames` stands so many bytes above the stack pointer. False on a stack that is not the thread's own: each read
+    /// True if each of `frames` stands so many words above the stack pointer. False on a stack that is not the thread's own: each read
     /// there may be a system call.
     #[inline]
     pub(super) fn stands(&self, frames: &[usize], slots: &[u32]) -> bool {
         let WalkStart { from, bounds } = *self;
         let room = bounds.top.wrapping_sub(from.stack);
         let at_its_slot = |(frame, slot): (&usize, &u32)| {
-            let slot = *slot as usize;
-            slot.is_multiple_of(WORD)
-                && slot < room
-                && bounds.word(from.stack.wrapping_add(slot)) == Some(*frame)
+            let slot = (*slot as usize).wrapping_mul(WORD);
+            slot < room && bounds.word(from.stack.wrapping_add(slot)) == Some(*frame)
         };
         bounds.own && frames.iter().zip(slots).all(at_its_slot)
     }
 }
 
-/// Writes the return addresses of the chain, innermost first. Returns their number, and why the chain ended.
-#[inline(always)]
-pub(super) fn frames(start: WalkStart, frames: &mut [usize]) -> (usize, End) {
+/// How many words above `stack` the word at `at` stands; a number that no stack reaches where that is not known.
+pub(super) fn slot_of(at: usize, stack: usize) -> u32 {
+    let bytes = Some(at.wrapping_sub(stack)).filter(|bytes| bytes.is_multiple_of(WORD));
+    bytes
+        .and_then(|bytes| u32::try_from(bytes / WORD).ok())
+        .unwrap_or(u32::MAX)
+}
+
+/// Writes the return addresses of the chain, innermost first, and to `slots` where they stand above the stack pointer. Returns their
+/// number, and why the chain ended.
+pub(super) fn frames(start: WalkStart, frames: &mut [usize], slots: &mut [u32]) -> (usize, End) {
     let WalkStart { from, bounds } = start;
     let mut count = 0;
-    let mut to = frames.iter_mut();
-    let tell = |back| match to.next() {
-        Some(place) => {
-            *place = back;
-            count += 1;
-            true
+    let (mut to, mut slots) = (frames.iter_mut(), slots.iter_mut());
+    let tell = |at: usize, back| {
+        if let Some(slot) = slots.next() {
+            *slot = slot_of(at, from.stack);
         }
-        None => false,
+        match to.next() {
+            Some(place) => {
+                *place = back;
+                count += 1;
+                true
+            }
+            None => false,
+        }
     };
     // SAFETY: `chain` reads words between the stack pointer and the top; of the thread's own stack all of them can be read.
     let own = |at| Some(unsafe { word(at) });
@@ -129,7 +140,7 @@ pub(super) fn frames(start: WalkStart, frames: &mut [usize]) -> (usize, End) {
     (count, end)
 }
 
-/// Passes each return address to `tell`, innermost first, until that has no room.
+/// Passes the place of each return address and itself to `tell`, innermost first, until that has no room.
 ///
 /// `read` reads a word of the stack at or above `from.stack` and below `bounds.top`, if it can be read.
 #[inline(always)]
@@ -137,7 +148,7 @@ fn chain(
     from: Registers,
     bounds: Bounds,
     read: impl Fn(usize) -> Option<usize>,
-    mut tell: impl FnMut(usize) -> bool,
+    mut tell: impl FnMut(usize, usize) -> bool,
 ) -> End {
     let mut frame = from.frame;
     let mut lowest = from.stack;
@@ -162,7 +173,7 @@ fn chain(
                 End::Short
             };
         }
-        if !tell(back) {
+        if !tell(at, back) {
             return End::Short;
         }
         if bounds.mark != 0 {
@@ -218,7 +229,7 @@ mod tests {
             Registers { stack: BASE, frame },
             Bounds::other(top).up_to(mark),
             read,
-            |back| {
+            |_, back| {
                 all.push(back);
                 true
             },
@@ -306,7 +317,7 @@ mod tests {
                 },
                 Bounds::other(at(10)),
                 read,
-                |back| {
+                |_, back| {
                     all.push(back);
                     true
                 },

@@ -226,13 +226,9 @@ impl GuardState {
     ) {
         let size = request.layout.size();
         self.tally.add(count, size);
-        let Some(sites) = &self.sites else { return };
         if stacks != Stacks::Off {
             self.tally
                 .add(Count::Stacks, usize::from(mark.site.is_whole()));
-        }
-        if self.options.profile {
-            sites.allocated(mark.site, size, mark.serial);
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn check(options: &GuardOptions) -> Result<(), GuardError> {
         return Err(GuardError::TooManyRules { handed_over: given });
     }
     rules(options)?;
-    if options.profile || options.exit_leaks.is_some() {
+    if options.exit_leaks.is_some() {
         if options.plain() {
             return Err(GuardError::ListOfPlainBlocks);
         }

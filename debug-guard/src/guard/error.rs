@@ -43,9 +43,9 @@ pub enum GuardError {
         /// The rule.
         rule: usize,
     },
-    /// Leaks or a profile are requested, and stacks are off.
+    /// Leaks are to be listed, and stacks are off.
     ListWithoutStacks,
-    /// Leaks or a profile are requested, and no mode of the guard records blocks.
+    /// Leaks are to be listed, and no mode of the guard records blocks.
     ListOfPlainBlocks,
     /// The requested back end is not offered here.
     NotOffered {
@@ -128,10 +128,10 @@ impl fmt::Display for GuardError {
                 write!(f, "rule {rule} goes by call site and stacks are off: turn on `Stacks::Fast` or `Stacks::Full`")
             }
             Self::ListWithoutStacks => {
-                f.write_str("leaks and profiles are told by call site and stacks are off: turn on `Stacks::Fast` or `Stacks::Full`")
+                f.write_str("leaks are told by call site and stacks are off: turn on `Stacks::Fast` or `Stacks::Full`")
             }
             Self::ListOfPlainBlocks => f.write_str(
-                "leaks and profiles are told of blocks that are written down, and Off and Sampled alone write nothing down: use `Mode::Cookie`",
+                "leaks are told of blocks that are written down, and Off and Sampled alone write nothing down: use `Mode::Cookie`",
             ),
             Self::NotOffered { back_end, refusal } => {
                 write!(f, "the back end {back_end} is not offered here, leave the choice open: {refusal}")

@@ -90,14 +90,6 @@ impl GuardState {
     ) {
         let address = block.as_ptr().expose_provenance();
         let slots = self.slots_at(address);
-        // Only profiles need the allocation.
-        // SAFETY: the caller's promise.
-        let known = || unsafe { self.known_freed(address) };
-        let allocated = if self.options.profile {
-            known().and_then(Result::ok).map(|known| known.allocated)
-        } else {
-            None
-        };
         let freed = match (slots, &self.cookies) {
             (Some(slots), _) => slots.free(address, request, &mut |finding| {
                 later.note(finding, Subject::Own)
@@ -129,9 +121,6 @@ impl GuardState {
         self.tally.add(count, size);
         if mode == Mode::Sampled {
             self.counters.sampled.fetch_sub(1, Relaxed);
-        }
-        if let (Some(sites), Some(allocated)) = (&self.sites, allocated) {
-            sites.freed(allocated.site, size, allocated.serial, request.mark.serial);
         }
     }
 

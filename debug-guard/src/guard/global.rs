@@ -2,7 +2,7 @@
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
-use core::fmt::{self, Write};
+use core::fmt;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed,
@@ -17,7 +17,6 @@ use super::options::GuardOptions;
 use super::state::GuardState;
 use super::stats::GuardStats;
 use crate::os;
-use crate::profile::{FrameNames, Measure, Weight};
 use crate::report::{self, BlockInfo, DetectedAt, Leak, OnReport};
 
 /// A guard for `#[global_allocator]`, made in a `static` and set up by its first allocation.
@@ -152,37 +151,6 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
     /// As [`Guard::usable_size`](crate::Guard::usable_size).
     pub fn usable_size(&self, pointer: NonNull<u8>) -> Option<usize> {
         self.ready()?.usable_size(pointer)
-    }
-
-    /// As [`Guard::write_dhat`](crate::Guard::write_dhat). What `out` and `names` themselves ask for meanwhile is in it or not.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    pub fn write_dhat(
-        &self,
-        out: &mut dyn Write,
-        command: &str,
-        names: Option<&dyn FrameNames>,
-    ) -> fmt::Result {
-        self.ready().map_or(Ok(()), |core| {
-            core.write_dhat(&self.inner, out, command, names)
-        })
-    }
-
-    /// As [`Guard::write_collapsed`](crate::Guard::write_collapsed).
-    ///
-    /// # Errors
-    /// Those of `out`.
-    pub fn write_collapsed(
-        &self,
-        out: &mut dyn Write,
-        weight: Weight,
-        measure: Measure,
-        names: Option<&dyn FrameNames>,
-    ) -> fmt::Result {
-        self.ready().map_or(Ok(()), |core| {
-            core.write_collapsed(out, weight, measure, names)
-        })
     }
 
     /// The core, if it exists.

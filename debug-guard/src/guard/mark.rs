@@ -18,6 +18,7 @@ impl GuardState {
         f: impl FnOnce(&RequesterInfo<'_>) -> R,
     ) -> R {
         let command = self.options.query_command();
+        let command = command.as_ref();
         with_requester(|origin| {
             f(&match origin {
                 Some(origin) => RequesterInfo {

@@ -14,7 +14,6 @@ mod limits;
 mod mark;
 mod options;
 mod policy;
-mod profiles;
 mod query;
 mod query_command;
 mod report_source;
@@ -31,7 +30,6 @@ use core::ptr::NonNull;
 
 use alloc_core::{HostAllocator, Rejected};
 
-use crate::profile::{FrameNames, Measure, Weight};
 use crate::report::{self, BlockInfo, DetectedAt, GuardSlotId, Leak};
 
 pub use choice::{ChoiceError, GuardChoice};
@@ -149,37 +147,6 @@ impl<A: HostAllocator> Guard<A> {
     /// which passed is `None` without a report.
     pub fn usable_size(&self, pointer: NonNull<u8>) -> Option<usize> {
         self.core().usable_size(pointer)
-    }
-
-    /// Writes what each call site took, has, and had when there was most, as valgrind's DHAT viewer reads it: JSON, version 2. Nothing
-    /// but a frame around it where the options did not ask for a [`profile`](GuardOptions::profile). `names` puts names to return
-    /// addresses; else they are a module and an offset in it, and `steward symbols` writes a copy with names. A table of the lines is
-    /// allocated from the allocator behind for the time of the call.
-    ///
-    /// # Errors
-    /// Those of `out`; and if the allocator behind refuses the table.
-    pub fn write_dhat(
-        &self,
-        out: &mut dyn fmt::Write,
-        command: &str,
-        names: Option<&dyn FrameNames>,
-    ) -> fmt::Result {
-        self.core().write_dhat(&*self.inner, out, command, names)
-    }
-
-    /// Writes a line for each call site, `owner;command;outermost;..;innermost 4096`, as flame graphs are drawn of; as
-    /// [`write_dhat`](Self::write_dhat) otherwise.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    pub fn write_collapsed(
-        &self,
-        out: &mut dyn fmt::Write,
-        weight: Weight,
-        measure: Measure,
-        names: Option<&dyn FrameNames>,
-    ) -> fmt::Result {
-        self.core().write_collapsed(out, weight, measure, names)
     }
 
     /// Closes the guard after a last check, and returns the allocator.

@@ -39,7 +39,6 @@ pub struct GuardOptions {
     pub(crate) report_to: i32,
     /// `None`: unless `report_to` is a terminal.
     pub(crate) json: Option<bool>,
-    pub(crate) profile: bool,
     pub(crate) exit_leaks: Option<i32>,
     pub(crate) pages: Option<usize>,
 }
@@ -134,7 +133,6 @@ impl GuardOptions {
             command: None,
             report_to: 2,
             json: None,
-            profile: false,
             exit_leaks: None,
             pages: None,
         }
@@ -227,13 +225,6 @@ impl GuardOptions {
     /// terminal when the report is written.
     pub const fn json(mut self, json: bool) -> Self {
         self.json = Some(json);
-        self
-    }
-
-    /// Keeps sums for every call site, for [`Guard::write_dhat`](crate::Guard::write_dhat). Each block then costs some ten nanoseconds
-    /// more, under one lock.
-    pub const fn profile(mut self, profile: bool) -> Self {
-        self.profile = profile;
         self
     }
 

@@ -12,7 +12,7 @@ use super::leaks::ExitFrom;
 use super::limits;
 use super::options::GuardOptions;
 use super::tally::Tally;
-use crate::call_sites::{SiteOptions, Sites};
+use crate::call_sites::Sites;
 use crate::cookie::{CookieOptions, Cookies};
 use crate::mode::{BackEnd, Mode, Placement};
 use crate::os::{self, BackEnds};
@@ -127,11 +127,7 @@ impl GuardState {
         if options.passes_all() {
             return Ok(());
         }
-        let sites = SiteOptions {
-            profile: options.profile,
-            max_bytes: 0,
-        };
-        self.sites = Some(Sites::new(memory, sites).map_err(|_| no_memory(0))?);
+        self.sites = Some(Sites::new(memory).map_err(|_| no_memory(0))?);
         if !options.plain() {
             let cookies = CookieOptions {
                 blocks: options.quarantine_blocks,

@@ -70,7 +70,8 @@ impl<'a> Report<'a> {
         mapping: &'a str,
     ) -> Self {
         let (finding, requester) = (&case.finding, case.requester);
-        let command = requester.map_or_else(|| guard.command(), |requester| requester.command);
+        let command =
+            requester.map_or_else(|| guard.command(), |requester| requester.command.copied());
         let by = Actor {
             thread: os::thread_id(),
             serial: 0,

@@ -13,8 +13,8 @@ use alloc_core::{
     with_front,
 };
 use debug_guard::{
-    BackEnd, BackEnds, DetectedAt, FailingAllocator, Fault, Guard, GuardOptions, LeakMark, Measure,
-    Mode, OnReport, Placement, Report, ReportKind, Rule, Sampling, Stacks, Weight,
+    BackEnd, BackEnds, DetectedAt, FailingAllocator, Fault, Guard, GuardOptions, LeakMark, Mode,
+    OnReport, Placement, Report, ReportKind, Rule, Sampling, Stacks,
 };
 
 type Under = Guard<FromGlobalAlloc<System>>;
@@ -362,51 +362,6 @@ fn a_guard_may_be_moved_and_dropped_with_blocks_live() {
         drop(there);
         // SAFETY: 24 bytes of ours still.
         unsafe { other.write_bytes(4, 24) };
-    }
-}
-
-#[test]
-fn profiles_tell_what_each_call_site_had() {
-    for mode in MODES {
-        let guard = guard(GuardOptions::new(mode).stacks(Stacks::Full).profile(true));
-        let blocks: Vec<NonNull<u8>> = (0..5).map(|_| take(&guard, 100)).collect();
-        blocks
-            .into_iter()
-            .for_each(|block| give(&guard, block, 100));
-        let last = take(&guard, 30);
-        let of = |weight, measure| {
-            let mut text = String::new();
-            guard
-                .write_collapsed(&mut text, weight, measure, None)
-                .expect("strings take all");
-            text.lines()
-                .map(|line| {
-                    line.rsplit(' ')
-                        .next()
-                        .expect("a number")
-                        .parse::<u64>()
-                        .expect("a number")
-                })
-                .sum::<u64>()
-        };
-        assert_eq!(
-            [Weight::Live, Weight::Peak, Weight::Total].map(|weight| of(weight, Measure::Bytes)),
-            [30, 500, 530],
-            "{mode}"
-        );
-        assert_eq!(of(Weight::Total, Measure::Blocks), 6, "{mode}");
-        let mut text = String::new();
-        guard
-            .write_dhat(&mut text, "the test", None)
-            .expect("strings take all");
-        let file: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        assert_eq!(
-            (&file["dhatFileVersion"], &file["cmd"]),
-            (&2.into(), &"the test".into()),
-            "{mode}"
-        );
-        give(&guard, last, 30);
-        guard.close().expect("nothing is live");
     }
 }
 

@@ -11,7 +11,6 @@ mod guard_ops;
 mod landed;
 mod operations;
 mod options;
-mod profiles;
 mod racing_frees;
 mod reenters;
 mod sweep;

@@ -42,15 +42,11 @@ fn options_that_do_not_go_together_are_refused_with_the_reason() {
             GuardError::CallSiteWithoutStacks { rule: 0 },
         ),
         (
-            any.stacks(Stacks::Off).profile(true),
-            GuardError::ListWithoutStacks,
-        ),
-        (
             any.stacks(Stacks::Off).exit_leaks(1),
             GuardError::ListWithoutStacks,
         ),
         (
-            GuardOptions::new(Mode::Sampled).profile(true),
+            GuardOptions::new(Mode::Sampled).exit_leaks(1),
             GuardError::ListOfPlainBlocks,
         ),
         (

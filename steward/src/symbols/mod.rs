@@ -1,10 +1,8 @@
-//! Adds functions and lines to a guard's output, from the files of its frames: reports in text and JSON, and profiles for the DHAT viewer
-//! and flame graphs.
+//! Adds functions and lines to a guard's output, from the files of its frames: reports in text and JSON.
 //!
 //! ```text
 //!   in text      #3  0x55d5475f6f22 /usr/bin/program+0x2a6f22
 //!   in JSON  {"address":"0x55d5475f6f22","module":"/usr/bin/program","offset":"0x2a6f22"}
-//!   in profiles  /usr/bin/program+0x2a6f22
 //! ```
 
 #![forbid(unsafe_code)]
@@ -12,7 +10,6 @@
 mod call_sites;
 mod fold;
 mod leaks;
-mod profile;
 mod reports;
 #[cfg(test)]
 mod tests;
@@ -67,12 +64,10 @@ impl Symbols {
     ///
     /// In a report, functions follow their frame: as lines in text, as `functions` in JSON. Text replaces the inner frames of guard,
     /// allocator and standard library, and the outer frames of the runtime, by one line; JSON keeps all and counts the inner ones in
-    /// `trimmed`. A profile, DHAT or collapsed, gets functions for frames and loses the guard's. All else stays unchanged.
+    /// `trimmed`. All else stays unchanged.
     #[must_use]
     pub fn annotate(&mut self, text: &str) -> String {
-        profile::dhat(self, text)
-            .or_else(|| profile::collapsed(self, text))
-            .unwrap_or_else(|| self.reports(text))
+        self.reports(text)
     }
 
     /// Names the functions in the stacks of all reports of a guarded run.

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 
 use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
-use debug_guard::{Guard, GuardOptions, LeakMark, Measure, Mode, OnReport, Report, Weight};
+use debug_guard::{Guard, GuardOptions, LeakMark, Mode, OnReport, Report};
 use serde_json::Value;
 use testkit::{Child, Finished};
 
@@ -24,9 +24,7 @@ fn hears(report: &Report<'_>) {
 }
 
 fn guard() -> Under {
-    let options = GuardOptions::new(Mode::Cookie)
-        .profile(true)
-        .on_report(OnReport::Call(hears));
+    let options = GuardOptions::new(Mode::Cookie).on_report(OnReport::Call(hears));
     Guard::new(FromGlobalAlloc::SYSTEM, options).expect("a guard")
 }
 
@@ -156,94 +154,6 @@ fn a_leak_s_text_has_a_stack_that_can_be_named() {
         first_below(&named, "stack of the allocation").contains("takes_a_block"),
         "{named}"
     );
-}
-
-#[test]
-fn a_profile_for_the_dhat_viewer_gets_the_names_of_functions() {
-    let guard = guard();
-    let block = takes_a_block(&guard);
-    let mut text = String::new();
-    guard
-        .write_dhat(&mut text, "a test", None)
-        .expect("a string takes all");
-    gives_it_back(&guard, block);
-    assert!(!text.contains("takes_a_block"), "{text}");
-
-    let named = symbols(&text, &[]).stdout;
-    let [before, after] =
-        [&text, &named].map(|text| serde_json::from_str::<Value>(text).expect("JSON"));
-    // But for the names and the stacks nothing is another.
-    for key in [
-        "dhatFileVersion",
-        "mode",
-        "verb",
-        "bklt",
-        "tu",
-        "cmd",
-        "pid",
-        "tg",
-        "te",
-    ] {
-        assert_eq!(before[key], after[key], "{key}");
-    }
-    let points = |file: &Value| file["pps"].as_array().expect("points").clone();
-    let ((before, _), (points, table)) = ((points(&before), 0), (points(&after), &after["ftbl"]));
-    assert_eq!(points.len(), before.len());
-    let point = points
-        .iter()
-        .find(|point| point["eb"] == 40)
-        .expect("the block");
-    let stack: Vec<&str> = point["fs"]
-        .as_array()
-        .expect("places")
-        .iter()
-        .map(|at| {
-            table[at.as_u64().expect("a place") as usize]
-                .as_str()
-                .expect("a frame")
-        })
-        .collect();
-    assert!(stack[0].ends_with(", object"), "the owner: {stack:#?}");
-    assert!(
-        stack[1].contains("takes_a_block (") && stack[1].contains("symbols.rs:"),
-        "{stack:#?}"
-    );
-    // All frames, as asked for.
-    let whole = symbols(&text, &["--all-frames"]).stdout;
-    let whole: Value = serde_json::from_str(&whole).expect("JSON");
-    let stacks = |file: &Value| file["pps"][0]["fs"].as_array().expect("places").len();
-    assert!(stacks(&whole) > stacks(&after));
-}
-
-#[test]
-fn a_collapsed_stack_gets_the_names_of_functions() {
-    let guard = guard();
-    let block = takes_a_block(&guard);
-    let mut text = String::new();
-    guard
-        .write_collapsed(&mut text, Weight::Live, Measure::Bytes, None)
-        .expect("a string takes all");
-    gives_it_back(&guard, block);
-    assert!(text.ends_with(" 40\n") && text.contains(";/"), "{text}");
-    let named = symbols(&text, &[]).stdout;
-    let (stack, weight) = named.trim_end().rsplit_once(' ').expect("a weight");
-    assert_eq!((named.lines().count(), weight), (1, "40"), "{named}");
-    let frames: Vec<&str> = stack.split(';').collect();
-    assert!(frames[0].ends_with(", object"), "the owner: {stack}");
-    assert!(
-        frames
-            .last()
-            .is_some_and(|leaf| leaf.ends_with("::takes_a_block")),
-        "{stack}"
-    );
-    // What only looks like one is passed on.
-    for other in [
-        "a;b 7\n",
-        "a;/no/such/file+0x10 7\nand a line\n",
-        "{\"dhatFileVersion\":2,",
-    ] {
-        assert_eq!(symbols(other, &[]).stdout, other);
-    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn what_was_noted_can_be_read_when_the_name_is_gone() {
             label: Some(&label),
             scope: Scope::Cache,
             front: 16,
-            command,
+            command: command.as_ref(),
         };
         let id = sites.note(&memory, &who, Stacks::Off);
         assert_eq!(sites.note(&memory, &who, Stacks::Off), id);
@@ -179,14 +179,7 @@ fn without_memory_sites_are_lost_and_counted_and_later_there_again() {
 #[test]
 fn a_depot_stays_below_its_limit() {
     let memory = memory();
-    let mut sites = Sites::new(
-        &memory,
-        SiteOptions {
-            max_bytes: 100 * 1024,
-            ..SiteOptions::default()
-        },
-    )
-    .unwrap();
+    let mut sites = Sites::with_limit(&memory, 100 * 1024).unwrap();
     for n in 0..250 {
         sites.note(&memory, &who(&std::format!("owner {n:0190}")), Stacks::Off);
     }

@@ -193,7 +193,7 @@ fn frame_pointers_end_in_the_driver_and_the_unwinder_goes_through() {
                 ids.push(sites.note(
                     &memory,
                     &RequesterInfo {
-                        command: Some(mark),
+                        command: Some(&mark),
                         ..who("x")
                     },
                     Stacks::Full,
@@ -237,7 +237,7 @@ fn fast_stacks_through_a_driver_are_short_and_few() {
                 sites.note(
                     &memory,
                     &RequesterInfo {
-                        command: Some(mark),
+                        command: Some(&mark),
                         ..who("x")
                     },
                     Stacks::Fast,
@@ -262,7 +262,7 @@ fn through(driver: &SiteDriver, astray: bool) -> (Vec<usize>, bool) {
     for _ in 0..10 {
         driver.command(astray, &mut |mark| {
             let who = RequesterInfo {
-                command: Some(mark),
+                command: Some(&mark),
                 ..who("x")
             };
             ids.push(sites.note(&memory, &who, Stacks::Full));

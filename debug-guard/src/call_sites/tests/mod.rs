@@ -28,7 +28,7 @@ pub(crate) fn memory() -> Memory {
 }
 
 pub(crate) fn depot(memory: &Memory) -> Sites {
-    Sites::new(memory, SiteOptions::default()).expect("there is memory")
+    Sites::new(memory).expect("there is memory")
 }
 
 pub(crate) fn who(name: &str) -> RequesterInfo<'_> {

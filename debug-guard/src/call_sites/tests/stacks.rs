@@ -55,7 +55,7 @@ fn full_stacks_end_at_the_command() {
     let note = |levels| {
         issue("vkCreateBuffer", |mark| {
             let who = RequesterInfo {
-                command: Some(mark),
+                command: Some(&mark),
                 ..who("x")
             };
             deeper(levels, &mut || sites.note(&memory, &who, Stacks::Full))
@@ -105,7 +105,7 @@ fn a_stack_is_unwound_once_and_known_again() {
     let note = |levels, free: bool| {
         issue("vkCreateBuffer", |mark| {
             let who = RequesterInfo {
-                command: Some(mark),
+                command: Some(&mark),
                 ..who("x")
             };
             deeper(levels, &mut || {
@@ -154,7 +154,7 @@ fn two_stacks_of_one_depth_are_told_apart() {
                     sites.note(
                         &memory,
                         &RequesterInfo {
-                            command: Some(mark),
+                            command: Some(&mark),
                             ..who("x")
                         },
                         Stacks::Full,
@@ -215,7 +215,7 @@ fn more_stacks_of_one_depth_than_are_kept_at_hand_are_told_apart() {
         issue("vkA", |mark| {
             branch(&ways, &mut || {
                 let who = RequesterInfo {
-                    command: Some(mark),
+                    command: Some(&mark),
                     ..who("x")
                 };
                 sites.note(&memory, &who, Stacks::Full)
@@ -253,7 +253,7 @@ fn a_known_stack_still_ends_at_the_command() {
                             mark.stack = 0;
                         }
                         let who = RequesterInfo {
-                            command: Some(mark),
+                            command: Some(&mark),
                             ..who("x")
                         };
                         deeper(2, &mut || sites.note(&memory, &who, Stacks::Full))
@@ -306,7 +306,7 @@ fn threads_walk_their_own_stacks() {
                     for stacks in [Stacks::Fast, Stacks::Full] {
                         let id = issue("vkA", |mark| {
                             let who = RequesterInfo {
-                                command: Some(mark),
+                                command: Some(&mark),
                                 ..who("x")
                             };
                             deeper(n % 13, &mut || sites.note(&memory, &who, stacks))
@@ -330,7 +330,7 @@ fn fast_stacks_are_the_unwinders_where_there_are_frame_pointers() {
     let [fast, full] = [Stacks::Fast, Stacks::Full].map(|stacks| {
         issue("vkA", |mark| {
             let who = RequesterInfo {
-                command: Some(mark),
+                command: Some(&mark),
                 ..who("x")
             };
             deeper(6, &mut || sites.note(&memory, &who, stacks))

@@ -5,8 +5,8 @@ use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use debug_guard::{GlobalGuard, LeakMark, Measure, Mode, Weight};
-use testkit::{MemoryUse, Sink, Stage};
+use debug_guard::{GlobalGuard, LeakMark, Mode};
+use testkit::{MemoryUse, Stage};
 
 use super::{GuardOperation, options};
 
@@ -52,8 +52,6 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
             "GlobalGuard::stats",
             "GlobalGuard::system",
             "GlobalGuard::usable_size",
-            "GlobalGuard::write_collapsed",
-            "GlobalGuard::write_dhat",
         ],
         how: "all of them",
         takes: |_| MemoryUse::Nothing("it has an allocator of its own"),
@@ -91,13 +89,6 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                     "{mode}"
                 );
                 guard.exit_leaks_from(LeakMark::default());
-                let mut sink = Sink::default();
-                guard
-                    .write_dhat(&mut sink, "watched", None)
-                    .expect("the sink takes all");
-                guard
-                    .write_collapsed(&mut sink, Weight::Live, Measure::Blocks, None)
-                    .expect("the sink takes all");
                 // SAFETY: given above with this layout.
                 unsafe { guard.dealloc(block, layout) };
                 assert!(

@@ -1,10 +1,9 @@
 //! Making and ending guards, and asking them.
 
 use debug_guard::{
-    CommandMark, Guard, GuardOptions, LeakMark, Measure, Mode, Module, ModuleFinder, StackDepot,
-    Weight,
+    CommandMark, Guard, GuardOptions, LeakMark, Mode, Module, ModuleFinder, StackDepot,
 };
-use testkit::{MemoryUse, Sink, Stage};
+use testkit::{MemoryUse, Stage};
 
 use super::{GuardOperation, give, guard, memory, options, take};
 
@@ -89,7 +88,7 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
         },
         GuardOperation {
             names: &["Guard::new"],
-            how: "with a profile",
+            how: "with a list at exit",
             takes: memory,
             body: |stage, mode| {
                 let kept = |mode| {
@@ -99,7 +98,7 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                         options(mode)
                     }
                 };
-                let options = kept(mode).quarantine(8, 4096).profile(true).exit_leaks(0);
+                let options = kept(mode).quarantine(8, 4096).exit_leaks(0);
                 drop(stage.attempt(
                     || (),
                     || Guard::new(stage.host(), options).map_err(|refused| refused.error),
@@ -136,8 +135,6 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                 "Guard::live",
                 "Guard::check_all",
                 "Guard::usable_size",
-                "Guard::write_dhat",
-                "Guard::write_collapsed",
             ],
             how: "with blocks live and freed",
             takes: |_| MemoryUse::Nothing("what is asked is written down already"),
@@ -161,13 +158,6 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                         if recorded { (41, 40) } else { (0, 0) },
                         "{mode}"
                     );
-                    let mut sink = Sink::default();
-                    guard
-                        .write_dhat(&mut sink, "watched", None)
-                        .expect("the sink takes all");
-                    guard
-                        .write_collapsed(&mut sink, Weight::Live, Measure::Blocks, None)
-                        .expect("the sink takes all");
                 });
                 give(&guard, block, 40);
             },

@@ -1,23 +1,13 @@
 //! Options, rules and names: arithmetic.
 
-use std::fmt;
-
 use alloc_core::Scope;
 use debug_guard::{
-    BackEnd, BackEnds, ContextName, FrameNames, GuardChoice, GuardOptions, Mode, OnReport,
-    OsRefusal, Placement, Rule, Sampling, StackSupport, Stacks,
+    BackEnd, BackEnds, ContextName, GuardChoice, GuardOptions, Mode, OnReport, OsRefusal,
+    Placement, Rule, Sampling, StackSupport, Stacks,
 };
 use testkit::{MemoryUse, Sink, Stage};
 
 use super::GuardOperation;
-
-struct NoNames;
-
-impl FrameNames for NoNames {
-    fn write_name(&self, _: usize, _: &mut dyn fmt::Write) -> Result<bool, fmt::Error> {
-        Ok(false)
-    }
-}
 
 pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
     vec![
@@ -38,7 +28,6 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                 "GuardOptions::on_report",
                 "GuardOptions::pages",
                 "GuardOptions::placement",
-                "GuardOptions::profile",
                 "GuardOptions::quarantine",
                 "GuardOptions::report_to",
                 "GuardOptions::rule",
@@ -80,7 +69,6 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                         .on_report(OnReport::Log)
                         .pages(64)
                         .placement(Placement::Alternate)
-                        .profile(true)
                         .quarantine(1, 2)
                         .report_to(2)
                         .rule(rule)
@@ -100,7 +88,6 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                 "BackEnds::refusal",
                 "ContextName::as_str",
                 "ContextName::new",
-                "FrameNames::write_name",
                 "OsRefusal::errno",
                 "StackSupport::of_this_process",
             ],
@@ -119,8 +106,7 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                         )
                     });
                     let name = ContextName::new("name").expect("four bytes");
-                    let written = NoNames.write_name(1, &mut Sink::default());
-                    assert!(Sink::debug((refused, name.as_str(), written)) > 20);
+                    assert!(Sink::debug((refused, name.as_str())) > 20);
                     assert_eq!(
                         Sink::debug(StackSupport::of_this_process()),
                         Sink::debug(first)
