@@ -1,6 +1,6 @@
 //! The log: the records of all threads, in an order that agrees with every order that the program can see.
 //!
-//! Memory is allocated and freed while no lock is held: a full log is moved into room that was allocated meanwhile.
+//! Memory is allocated and freed while no lock is held: a full log gets a chunk that was allocated meanwhile.
 
 use core::mem;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -23,13 +23,18 @@ pub(super) struct Log<'h> {
 type Own = Scoped<&'static (dyn HostAllocator + Sync)>;
 
 struct Records {
-    list: TryVec<LogRecord, Own>,
+    /// In order; all but the last one are full.
+    chunks: TryVec<Chunk, Own>,
     /// Events that found no memory since the last record.
     lost: usize,
 }
 
-/// The records that have room at first: about 32 KiB.
-const FIRST_RECORDS: usize = 32 * 1024 / size_of::<LogRecord>();
+type Chunk = TryVec<LogRecord, Own>;
+
+/// The records of a chunk: about 32 KiB.
+const CHUNK: usize = 32 * 1024 / size_of::<LogRecord>();
+/// The chunks that have room in the list at first.
+const FIRST_CHUNKS: usize = 32;
 
 impl<'h> Log<'h> {
     pub(super) fn new(memory: Memory<'h>) -> Self {
@@ -38,7 +43,7 @@ impl<'h> Log<'h> {
         Self {
             memory,
             records: StateMutex::new(Records {
-                list: TryVec::new_in(Scoped::new(own, SCOPE)),
+                chunks: TryVec::new_in(Scoped::new(own, SCOPE)),
                 lost: 0,
             }),
             stopped: AtomicBool::new(false),
@@ -61,20 +66,23 @@ impl<'h> Log<'h> {
         }
         let thread = crate::command::thread::thread_number();
         loop {
-            let full = {
+            {
                 let mut records = self.records.lock();
+                let lost_before = records.lost;
                 let record = LogRecord {
                     thread,
-                    lost_before: records.lost,
+                    lost_before,
                     what,
                 };
-                if records.has_room() && records.list.try_push(record).is_ok() {
+                let chunk = records.chunks.last_mut();
+                let open = chunk.filter(|chunk| chunk.len() < CHUNK);
+                // Within the reserved room.
+                if open.is_some_and(|chunk| chunk.try_push(record).is_ok()) {
                     records.lost = 0;
                     return;
                 }
-                records.list.len()
-            };
-            if !self.make_room(full) {
+            }
+            if !self.make_room() {
                 let mut records = self.records.lock();
                 records.lost = records.lost.saturating_add(1);
                 return;
@@ -89,38 +97,64 @@ impl<'h> Log<'h> {
 
     /// The records in order.
     pub(super) fn records(&self) -> impl Iterator<Item = LogRecord> {
-        (0..).map_while(|index: usize| self.records.lock().list.get(index).copied())
+        (0..).map_while(|index: usize| {
+            let records = self.records.lock();
+            let chunk = records.chunks.get(index / CHUNK)?;
+            chunk.get(index % CHUNK).copied()
+        })
     }
 
-    /// Room for more than `full` records, twice as many. False without memory.
+    /// Another chunk. False without memory.
     #[cold]
-    fn make_room(&self, full: usize) -> bool {
+    fn make_room(&self) -> bool {
         // If the memory calls a tap again and again, the events of the innermost call are lost.
         let Some(_nested) = enter_growth() else {
             return false;
         };
-        let mut fresh = TryVec::new_in(*self.records.lock().list.allocator());
-        let room = full.saturating_mul(2).max(FIRST_RECORDS);
+        let (own, count, has_place) = {
+            let records = self.records.lock();
+            let count = records.chunks.len();
+            (
+                *records.chunks.allocator(),
+                count,
+                count < records.chunks.capacity(),
+            )
+        };
+        let mut chunk = TryVec::new_in(own);
+        let mut longer = TryVec::new_in(own);
         // A panic of the memory must not reach the driver.
-        if !matches!(fenced(|| fresh.try_reserve_exact(room)), Ok(Ok(()))) {
-            return false;
+        let reserved = fenced(|| {
+            chunk.try_reserve_exact(CHUNK)?;
+            let places = count.saturating_mul(2).max(FIRST_CHUNKS);
+            longer.try_reserve_exact(if has_place { 0 } else { places })
+        });
+        let is_reserved = matches!(reserved, Ok(Ok(())));
+        if is_reserved {
+            self.records.lock().add(&mut chunk, &mut longer);
         }
-        let mut records = self.records.lock();
-        // Another thread may have made room meanwhile, or used more.
-        if !records.has_room() && records.list.len() < room {
-            // Within the reserved room: no memory is requested here.
-            let _ = fresh.try_extend_from_slice(&records.list);
-            mem::swap(&mut records.list, &mut fresh);
-        }
-        drop(records);
-        let _ = fenced(|| drop(fresh));
-        true
+        let _ = fenced(|| drop((chunk, longer)));
+        is_reserved
     }
 }
 
 impl Records {
-    fn has_room(&self) -> bool {
-        self.list.len() < self.list.capacity()
+    /// Adds the chunk, which has its room, unless another thread made room meanwhile. `longer` becomes the list where it has more places.
+    fn add(&mut self, chunk: &mut Chunk, longer: &mut TryVec<Chunk, Own>) {
+        if self.chunks.last().is_some_and(|last| last.len() < CHUNK) {
+            return;
+        }
+        let own = *self.chunks.allocator();
+        let take = |chunk: &mut Chunk| mem::replace(chunk, TryVec::new_in(own));
+        if longer.capacity() > self.chunks.capacity() {
+            // Within the reserved room, as below: no memory is requested here.
+            for chunk in self.chunks.as_mut_slice() {
+                let _ = longer.try_push(take(chunk));
+            }
+            mem::swap(&mut self.chunks, longer);
+        }
+        if self.chunks.len() < self.chunks.capacity() {
+            let _ = self.chunks.try_push(take(chunk));
+        }
     }
 }
 

@@ -33,7 +33,7 @@ use tap::TapState;
 /// A recorder of all calls of any callbacks, which writes a trace of format 2.
 ///
 /// Calls pass unchanged on the driver's threads; the recorder calls nothing while it holds a lock. Its log lies in the memory of
-/// [`Recorder::new`], 100 to 200 bytes a call, and for a moment twice as much when it grows. If that memory is refused, calls pass all the same: the event is counted as lost, and the trace says so. All
+/// [`Recorder::new`], 100 to 200 bytes a call in pieces of 32 KiB. If that memory is refused, calls pass all the same: the event is counted as lost, and the trace says so. All
 /// methods may be called from any thread.
 ///
 /// A block should pass one tap only: two taps of one recorder record each call twice.

@@ -231,11 +231,11 @@ fn an_output_that_fails_is_an_error_and_the_log_stays() {
 
 #[test]
 fn v9_losses_stand_where_the_events_would() {
-    // The first two requests are the recorder's own, the others chunks of its log: the second of those is refused, once.
+    // The requests are the recorder's own, the first chunk of its log, the list of chunks, the second chunk: that is refused, once.
     let memory = Picky {
         inner: RecordingAllocator::system(),
         asked: Cell::new(0),
-        refuse: 2,
+        refuse: 3,
         for_ever: false,
     };
     let recorder = Recorder::new(&memory).expect("memory");
@@ -268,4 +268,55 @@ fn v9_losses_stand_where_the_events_would() {
         .map_err(|in_use| in_use.error)
         .expect("nothing is live");
     memory.inner.assert_empty("closed");
+}
+
+/// Has so many bytes.
+struct Limited {
+    inner: RecordingAllocator,
+    left: Cell<usize>,
+    largest: Cell<usize>,
+}
+
+// SAFETY: used on one thread only.
+unsafe impl Sync for Limited {}
+
+// SAFETY: blocks are the witness's own and go back to it as they came.
+unsafe impl HostAllocator for Limited {
+    fn traits(&self) -> AllocatorTraits {
+        self.inner.traits()
+    }
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.largest.set(self.largest.get().max(layout.size()));
+        let left = self.left.get().checked_sub(layout.size());
+        self.left.set(left.ok_or(AllocError)?);
+        self.inner.allocate(layout, scope)
+    }
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        self.left.set(self.left.get() + layout.size());
+        // SAFETY: forwarded.
+        unsafe { self.inner.deallocate(block, layout, scope) }
+    }
+}
+
+#[test]
+fn v9_a_log_uses_the_memory_that_there_is_in_small_pieces() {
+    let memory = Limited {
+        inner: RecordingAllocator::system(),
+        left: Cell::new(1 << 18),
+        largest: Cell::new(0),
+    };
+    let recorder = Recorder::new(&memory).expect("memory");
+    (0..20_000).for_each(|owner| recorder.owner(owner + 1, 0, "VkBuffer"));
+    assert!(memory.left.get() < 1 << 15, "{} B left", memory.left.get());
+    assert!(memory.largest.get() <= 1 << 15, "{:?}", memory.largest);
+    let mut text = String::new();
+    let written = recorder.write("d", &mut text).expect("memory");
+    assert!(written.lost > 0);
+    assert_eq!(written.events + written.lost, 20_000);
+    // In order, over all chunks.
+    let owners = text.lines().filter_map(|line| line.strip_prefix("o,"));
+    let owners = owners.filter_map(|line| line.split(',').next()?.parse::<u64>().ok());
+    assert!(owners.eq(1..=written.events));
+    drop(recorder);
+    memory.inner.assert_empty("dropped");
 }
