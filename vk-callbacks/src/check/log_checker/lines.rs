@@ -193,12 +193,37 @@ impl<'t> Judge<'_, 't> {
     fn list(&mut self, block: Pointer, listed: Listed) {
         let Some(block) = address(block) else { return };
         let of_owner = self.by_owner.get_mut(&listed.owner);
+        // The command of a block that moves may have returned.
         let of_command = self.by_command.get_mut(&listed.command);
+        // What is left of an owner is found by its list alone.
+        let mut is_lost = of_owner.is_none();
         for blocks in of_owner.into_iter().chain(of_command) {
-            if blocks.try_push(block).is_err() {
-                self.engine.lose_one();
-            }
+            is_lost |= blocks.try_push(block).is_err();
         }
+        if is_lost {
+            self.engine.lose_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::CheckOptions;
+    use alloc_core::FromGlobalAlloc;
+
+    #[test]
+    fn a_block_that_no_list_has_is_counted_as_lost() {
+        let memory = FromGlobalAlloc::SYSTEM;
+        let mut judge = Judge::new(&memory, CheckOptions::default());
+        let listed = Listed::new(9, 0, None);
+        judge.list(Pointer::Null, listed);
+        assert_eq!(judge.lost(), 0);
+        judge.list(Pointer::Block(1), listed);
+        assert_eq!(judge.lost(), 1);
+        judge.reserve(listed).expect("memory");
+        judge.list(Pointer::Block(2), listed);
+        assert_eq!(judge.lost(), 1);
     }
 }
 
