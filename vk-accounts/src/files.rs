@@ -3,7 +3,8 @@
 //!
 //! - A path is walked part by part, from one open folder to the next: nothing is exchanged between a look and its use. A link is followed
 //!   only if it belongs to this user or to root, in any part of the path, whatever `fs.protected_symlinks` says.
-//! - A file is whole or not there: it is written beside its name and renamed over it. A new file is for this user alone; a file of this
+//! - A file is whole or not there: it is written beside its name and renamed over it. What a killed writer leaves there is removed by the
+//!   next one. A new file is for this user alone; a file of this
 //!   user keeps its mode.
 //! - Devices, pipes and the kernel's own links (`/dev/stdout`) are written in place; a pipe only if it is this user's and has a reader.
 //!   No open waits.
@@ -18,7 +19,7 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 /// The rights of a new report or state: its user's alone.
@@ -406,24 +407,62 @@ impl FilePlace {
         written
     }
 
-    /// A new file beside this one, with its name. Others may write beside it too: other threads, and processes with this one's number in
-    /// another PID namespace. So what has a name already is not touched.
+    /// A new file beside this one, locked for as long as it is open. Others may write beside it too: other threads and processes. Parts that
+    /// no process has locked are of writers that were killed, and are removed.
     fn create_part(&self, mode: u32) -> io::Result<(OsString, File)> {
-        let mut number = 0_u32;
+        let mut number = 0;
         loop {
-            let process = format!(".{}.{number}.part", std::process::id());
-            let part: OsString = [OsStr::new("."), &self.name, OsStr::new(&process)]
-                .into_iter()
-                .collect();
+            let part = self.part(number);
             match self.create(&part, OFlags::WRONLY, mode) {
                 Err(error)
                     if error.kind() == io::ErrorKind::AlreadyExists && number < MAX_PARTS =>
                 {
-                    number += 1;
+                    if !self.remove_stale(&part) {
+                        number += 1;
+                    }
                 }
-                created => return Ok((part, created?)),
+                created => {
+                    let created = created?;
+                    // Another writer may have looked at it before it was locked. Where files cannot be locked, none is removed.
+                    let is_taken = lock(&created) == Err(Errno::WOULDBLOCK);
+                    if is_taken || rustix::fs::fstat(&created)?.st_nlink == 0 {
+                        number += 1;
+                        continue;
+                    }
+                    // What a killed writer has left beside others.
+                    while number < MAX_PARTS && self.remove_stale(&self.part(number + 1)) {
+                        number += 1;
+                    }
+                    return Ok((part, created));
+                }
             }
         }
+    }
+
+    fn part(&self, number: u32) -> OsString {
+        let end = format!(".{number}.steward-part");
+        let name = [OsStr::new("."), &self.name, OsStr::new(&end)];
+        name.into_iter().collect()
+    }
+
+    /// Removes a part of this user's that no process has locked.
+    fn remove_stale(&self, part: &OsStr) -> bool {
+        let removed = || {
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+            let file = open_at(&self.folder, part, flags)?;
+            let stat = rustix::fs::fstat(&file)?;
+            if !is(&stat, FileType::RegularFile) || !is_own(&stat) {
+                return Err(Errno::PERM);
+            }
+            lock(&file)?;
+            // Its writer may have ended well meanwhile, and another one have the name.
+            let named = rustix::fs::statat(&self.folder, part, AtFlags::SYMLINK_NOFOLLOW)?;
+            if (named.st_dev, named.st_ino) != (stat.st_dev, stat.st_ino) {
+                return Err(Errno::NOENT);
+            }
+            rustix::fs::unlinkat(&self.folder, part, AtFlags::empty())
+        };
+        removed().is_ok()
     }
 
     fn create(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {
@@ -431,6 +470,11 @@ impl FilePlace {
         let file = rustix::fs::openat(&self.folder, name, flags, Mode::from_raw_mode(mode))?;
         Ok(file.into())
     }
+}
+
+/// Locks the file for as long as it is open here. Does not wait.
+fn lock(file: &File) -> Result<(), Errno> {
+    rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)
 }
 
 fn no_plain_file() -> io::Error {

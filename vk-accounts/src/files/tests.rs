@@ -285,13 +285,49 @@ fn writers_of_one_file_take_nothing_from_each_other() {
     });
     let entries = fs::read_dir(folder.path()).expect("a folder");
     assert_eq!(entries.count(), 1);
-    // What another one has left in the way is not touched.
-    let process = std::process::id();
-    let left = folder.path().join(format!(".report.{process}.0.part"));
-    fs::write(&left, "another's").expect("a file");
+    // A part that its writer has open is not touched, nor what only has its name.
+    let parts =
+        [0, 1, 2].map(|number| folder.path().join(format!(".report.{number}.steward-part")));
+    fs::write(&parts[0], "another's").expect("a file");
+    let open = File::open(&parts[0]).expect("a file");
+    super::lock(&open).expect("nobody has it");
+    symlink(&name, &parts[1]).expect("a link");
+    fs::create_dir(&parts[2]).expect("a folder");
     write(&name, b"whole", PRIVATE).expect("another name");
     assert_eq!(
-        (read(&name).as_str(), read(&left).as_str()),
+        (read(&name).as_str(), read(&parts[0]).as_str()),
         ("whole", "another's")
     );
+    assert!(parts[1].is_symlink() && parts[2].is_dir());
+}
+
+#[test]
+fn the_part_of_a_killed_writer_is_removed_by_the_next_one() {
+    let test = "files::tests::the_part_of_a_killed_writer_is_removed_by_the_next_one";
+    if let Some(name) = std::env::var_os("STEWARD_TEST_FILE") {
+        // Beyond the limit the kernel ends the process.
+        let _ = write(Path::new(&name), &[b'x'; 1 << 20], PRIVATE);
+        return;
+    }
+    let folder = folder();
+    let name = folder.path().join("report");
+    let own = std::env::current_exe().expect("a path");
+    let entries = || fs::read_dir(folder.path()).expect("a folder").count();
+    for killed in [1, 3] {
+        for _ in 0..killed {
+            let script = "ulimit -c 0; ulimit -f 8; exec \"$@\"";
+            let ended = Command::new("sh")
+                .args(["-c", script, "sh"])
+                .arg(&own)
+                .args(["--exact", test])
+                .env("STEWARD_TEST_FILE", &name)
+                .output()
+                .expect("a shell");
+            assert!(!ended.status.success(), "{ended:?}");
+        }
+        assert!(entries() >= 1, "nothing was left");
+        write(&name, b"whole", PRIVATE).expect("written");
+        assert_eq!((read(&name).as_str(), entries()), ("whole", 1));
+        fs::remove_file(&name).expect("there");
+    }
 }
