@@ -10,7 +10,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::{MaybeUninit, transmute};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::{fmt, sync};
 
 use alloc_core::HostError;
@@ -25,7 +25,7 @@ use crate::chain::{
     LayerLink, SUCCESS, VoidFunction,
 };
 use crate::commands::{known_row, row};
-use crate::hooks::get_instance_proc_addr;
+use crate::hooks::{get_instance_proc_addr, has_panicked_ever};
 use crate::once::ValueAcrossForks;
 use crate::parent::Parent;
 use crate::{guarding, report, tape, timeline};
@@ -113,6 +113,12 @@ pub fn findings(each: impl FnMut(&CheckFinding<'static>)) -> Result<Option<u64>,
         rows.iter().for_each(each);
         lost
     }))
+}
+
+/// Whether any of the layer's own work has panicked: then what it reports is not whole.
+#[must_use]
+pub fn has_panicked() -> bool {
+    has_panicked_ever()
 }
 
 /// Appends what was recorded until now as a trace of format 2 about `driver`. `false` if nothing is recorded, or without memory.
@@ -305,8 +311,10 @@ fn marking(name: &[u8]) -> Option<VoidFunction> {
 /// A live dispatchable handle of a driver, or NULL.
 unsafe fn mark(handle: Handle, parent: Handle) {
     if !handle.is_null() {
-        // SAFETY: the caller's promise: the first word is the loader's, and there is none.
-        unsafe { handle.cast::<usize>().write(parent.expose_provenance()) };
+        // Another thread may have got the same queue, and use it already.
+        // SAFETY: the caller's promise: the first word is the loader's, and there is none; ours is read and written as an atomic alone.
+        let word = unsafe { AtomicUsize::from_ptr(handle.cast()) };
+        word.store(parent.expose_provenance(), Ordering::Relaxed);
     }
 }
 

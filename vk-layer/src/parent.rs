@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::mem::transmute;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use alloc_core::support::floor_char_boundary;
 use vk_callbacks::commands::CommandLevel;
@@ -180,8 +180,9 @@ impl Parent {
 /// `handle` is NULL or a live dispatchable handle.
 pub(crate) unsafe fn dispatch_key(handle: *mut c_void) -> usize {
     NonNull::new(handle.cast::<usize>()).map_or(0, |handle| {
-        // SAFETY: the loader keeps the address of its table in the first word of every dispatchable handle.
-        unsafe { handle.read() }
+        // SAFETY: the loader keeps the address of its table in the first word of every dispatchable handle, which it wrote before the program
+        // had the handle; `in_process` writes it as an atomic.
+        unsafe { AtomicUsize::from_ptr(handle.as_ptr()) }.load(Ordering::Relaxed)
     })
 }
 

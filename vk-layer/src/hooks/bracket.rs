@@ -1,5 +1,6 @@
 //! One command: the callbacks that it gets, the checker's bracket around it, and the counts afterwards.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 use vk_callbacks::command::{CommandFrame, current_thread};
@@ -111,10 +112,21 @@ fn run_once<'a>(
     let given = replacement.map_or(allocator, |owner| &raw const owner.callbacks);
     let watched = foreign.as_ref().map(|foreign| foreign.checked.as_ptr());
     let allocator = watched.unwrap_or(given);
-    let mut result = None;
+    let result = Cell::new(None);
     let mut call_once = || {
-        let call = || in_command(|| call(allocator));
-        *result.get_or_insert_with(|| recorded((owner, row(index).name), call, |result| *result))
+        if let Some(result) = result.get() {
+            return result;
+        }
+        let call = || {
+            in_command(|| {
+                let returned = call(allocator);
+                // First of all: whatever panics from here on, the command has been called.
+                result.set(Some(returned));
+                strike(index, HookPhase::Returned);
+                returned
+            })
+        };
+        recorded((owner, row(index).name), call, |result| *result)
     };
     if settings().check || observation().is_some() {
         fenced(index, || {
@@ -288,10 +300,15 @@ fn command(index: usize, parents: Owners, owner: Option<OwnerId>) -> Command {
 
 /// Does the work that a test has planted here.
 pub(crate) fn strike(index: usize, phase: HookPhase) {
+    strike_command(row(index).name, phase);
+}
+
+/// As [`strike`], for a command that may have no row of its own.
+pub(super) fn strike_command(name: &str, phase: HookPhase) {
     #[cfg(feature = "planted-panic")]
-    crate::planted_panic::strike(row(index).name, phase);
+    crate::planted_panic::strike(name, phase);
     #[cfg(not(feature = "planted-panic"))]
-    let _ = (index, phase);
+    let _ = (name, phase);
 }
 
 /// The row's command has created an object.

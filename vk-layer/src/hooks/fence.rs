@@ -24,6 +24,8 @@ pub enum HookPhase {
     Before,
     /// It judges, with the command inside.
     Around,
+    /// The command inside has returned.
+    Returned,
     /// It counts what the command has done.
     After,
     /// It updates the state file, of which some words are written.
@@ -60,6 +62,13 @@ fn has_panicked(index: usize, passed: &AtomicBool) {
     }
 }
 
+/// Whether any of the layer's own work has panicked.
+static HAS_PANICKED: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn has_panicked_ever() -> bool {
+    HAS_PANICKED.load(Ordering::Relaxed)
+}
+
 /// Runs `work`. `None` when it panicked.
 pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
     // A panic may leave counts half done: they are atomics, and records are published whole.
@@ -68,6 +77,7 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
         Err(payload) => {
             // Dropping a payload may panic as well.
             std::mem::forget(payload);
+            HAS_PANICKED.store(true, Ordering::Relaxed);
             None
         }
     }

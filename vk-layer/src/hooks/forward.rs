@@ -5,6 +5,7 @@
 //! floats into a row of registers of their own; the caller removes them. So a function of 16 words and 4 floats passes all of them on
 //! unchanged: the words behind a command's own parameters are passed on and ignored.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use vk_callbacks::Command;
 use vk_callbacks::command::current_thread;
 
-use super::fence::caught;
+use super::fence::{HookPhase, caught};
 use super::names::{HookedName, Role, SLOTS, coverage, in_slot, lose_coverage};
 use super::owners::{owners, with_memory};
 use super::{COMMANDS, bracket};
@@ -219,7 +220,7 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
     }
     this_thread_issues_commands();
     let scope = fenced(|| enter(hooked.name.as_str()));
-    let mut result = None;
+    let result = Cell::new(None);
     fenced(|| {
         if !hooked.is_bracketed() {
             return;
@@ -235,8 +236,16 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
                 owners.object.or(owners.device).or(owners.instance),
                 hooked.name.as_str(),
             );
-            // SAFETY: the caller's promise.
-            let call = || in_command(|| unsafe { call(function, arguments) });
+            let call = || {
+                in_command(|| {
+                    // SAFETY: the caller's promise.
+                    let returned = unsafe { call(function, arguments) };
+                    // First of all: whatever panics from here on, the command has been called.
+                    result.set(Some(returned));
+                    bracket::strike_command(hooked.name.as_str(), HookPhase::Returned);
+                    returned
+                })
+            };
             let returned = bracket::recorded(recorded, call, |returned| {
                 if hooked.returns_result {
                     *returned as i32
@@ -244,7 +253,6 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
                     0
                 }
             });
-            result = Some(returned);
             if hooked.returns_result {
                 frame.returned(returned as i32);
             }
@@ -252,7 +260,9 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
     });
     // The first time where nothing is judged.
     // SAFETY: the caller's promise.
-    let result = result.unwrap_or_else(|| in_command(|| unsafe { call(function, arguments) }));
+    let result = result
+        .get()
+        .unwrap_or_else(|| in_command(|| unsafe { call(function, arguments) }));
     caught(|| drop(scope));
     match hooked.role {
         Role::Join | Role::DeferredResult | Role::Concurrency

@@ -45,7 +45,7 @@ pub(crate) use deferred::DeferredOperations;
 pub(crate) use fence::HookPhase;
 #[cfg(feature = "planted-panic")]
 pub use fence::HookPhase;
-pub(crate) use fence::{caught, passed_kinds};
+pub(crate) use fence::{caught, has_panicked_ever, passed_kinds};
 pub(crate) use forward::commands_called;
 pub(crate) use lifetimes::has_live_instance;
 pub(crate) use names::{SLOTS, coverage, known_commands, unknown_names};

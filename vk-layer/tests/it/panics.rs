@@ -1,5 +1,7 @@
 //! The fence: a planted panic of the layer costs no command its result.
 
+use std::ffi::c_void;
+use std::mem::transmute;
 use std::{env, fs, ptr};
 
 use VkLayer_steward_memory::planted_panic::{HookPhase, plant_panic};
@@ -7,7 +9,7 @@ use serde_json::{Value, json};
 use testkit::Child;
 use vk_callbacks::raw::RawCallbacks;
 
-use crate::driver::{Layer, create_object, destroy_object, seen};
+use crate::driver::{Layer, VoidFunction, arguments, create_object, destroy_object, seen};
 
 const NONE: *const RawCallbacks = ptr::null();
 const JSON: &str = "VK_STEWARD_MEMORY_JSON";
@@ -68,4 +70,40 @@ fn panic_in_each_phase() {
     layer.destroy_device(device, NONE);
     layer.destroy_instance(instance, NONE);
     assert_eq!(seen().len(), 2);
+}
+
+/// What the command has created is the program's, whatever happens to the layer behind it.
+#[test]
+fn ly7_a_panic_behind_the_command_neither_calls_it_again_nor_loses_its_result() {
+    let test = "ly7_a_panic_behind_the_command_neither_calls_it_again_nor_loses_its_result";
+    if !Child::is_child(test) {
+        Child::this_test(test)
+            .env(JSON, "/dev/null")
+            .env("VK_STEWARD_MEMORY_BRACKETS", "all")
+            .run()
+            .assert_code(0);
+        return;
+    }
+    let layer = Layer::new();
+    let instance = layer.create_instance(NONE).expect("an instance");
+    let device = layer.create_device(instance, NONE).expect("a device");
+    let create = layer.of_device(device, c"vkCreateBuffer").expect("a hook");
+    let destroy = layer.of_device(device, c"vkDestroyBuffer").expect("a hook");
+    seen();
+    plant_panic("vkCreateBuffer", HookPhase::Returned);
+    let buffer = create_object(create, device, NONE).expect("what the driver created");
+    destroy_object(destroy, device, buffer, NONE);
+    assert_eq!(seen().len(), 2, "each command came once");
+    // A command without callbacks.
+    type Reset = unsafe extern "system" fn(*mut c_void, u64, u32) -> i32;
+    let reset = layer.of_device(device, c"vkResetCommandPool");
+    // SAFETY: the command has this signature.
+    let reset = unsafe { transmute::<VoidFunction, Reset>(reset.expect("a hook")) };
+    arguments();
+    plant_panic("vkResetCommandPool", HookPhase::Returned);
+    // SAFETY: a live device; the driver looks at no pool.
+    assert_eq!(unsafe { reset(device, 5, 7) }, 0);
+    assert_eq!(arguments(), [5, 7], "it came once");
+    layer.destroy_device(device, NONE);
+    layer.destroy_instance(instance, NONE);
 }

@@ -24,7 +24,7 @@ pub(crate) unsafe extern "system" fn draw(_: Handle) {
 
 /// As `draw`, in a command that is none of recording.
 pub(super) unsafe extern "system" fn reset_pool(_: Handle, pool: u64, flags: u32) -> i32 {
-    DRIVER.with_borrow_mut(|driver| driver.arguments = vec![pool, flags.into()]);
+    DRIVER.with_borrow_mut(|driver| driver.arguments.extend([pool, flags.into()]));
     allocate_and_free(DRIVER.with_borrow(|driver| driver.pool));
     0
 }
