@@ -8,6 +8,7 @@
 //! The layer observes one run a process, and a driver may crash.
 
 use std::cell::Cell;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io};
@@ -35,6 +36,10 @@ pub(crate) const STATE: &str = "state";
 pub(crate) const REFUSALS: &str = "refusals";
 const ANSWER: &str = "answer.json";
 pub(crate) const TRACE: &str = "trace";
+
+/// The child's exit code where it could not write its answer, and has said why on its error output: that of a panic, which is this program's
+/// fault as well.
+pub(crate) const OWN_FAILURE: u8 = 101;
 
 /// What a child has to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -101,11 +106,33 @@ pub(crate) fn command(job: &Job) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Runs the job in this process. The answer, or why there is none, goes to the job's folder.
-pub(crate) fn run(job: &str) -> io::Result<()> {
+/// Runs the job in this process. The answer, or why there is none, goes to the job's folder. Returns the exit code.
+///
+/// # Errors
+/// There is no such job.
+pub(crate) fn run(job: &str) -> io::Result<u8> {
     let job: Job = serde_json::from_str(job)?;
     let answer = answer(&job).map_err(|error| error.to_string());
-    fs::write(job.folder.join(ANSWER), serde_json::to_vec(&answer)?)
+    let file = job.folder.join(ANSWER);
+    let written = serde_json::to_vec(&answer).map_err(io::Error::from);
+    match written.and_then(|answer| fs::write(&file, answer)) {
+        Ok(()) => Ok(0),
+        Err(reason) => {
+            let unwritten = unwritten(&file, &reason);
+            // If the error output is closed, the exit code remains.
+            let _ = writeln!(io::stderr(), "steward: {unwritten}");
+            Ok(OWN_FAILURE)
+        }
+    }
+}
+
+/// A sentence about a file of the job that is not there, with what may help.
+fn unwritten(file: &Path, reason: &io::Error) -> String {
+    format!(
+        "{} could not be written ({reason}): free some space there, name another folder with TMPDIR, or raise the limit of file sizes \
+         (ulimit -f)",
+        file.display()
+    )
 }
 
 /// What the child of this folder has answered; `None` if it died.
@@ -125,10 +152,12 @@ enum ChildError {
     },
     #[error(transparent)]
     Host(#[from] alloc_core::HostError),
-    #[error("the layer wrote no report ({0}): please report this defect")]
+    #[error("{}", unwritten(file, reason))]
+    Unwritten { file: PathBuf, reason: io::Error },
+    #[error("the layer's report cannot be read ({0}): please report this defect")]
     NoReport(io::Error),
-    #[error("the layer panicked: from then on {0} was not observed; please report this defect")]
-    Panicked(String),
+    #[error("the layer panicked, as the lines above say: please report this defect")]
+    Panicked,
     #[error("the guard or the plan was not set up: the layer says why above")]
     NotGuarded,
     #[error("the trace could not be recorded: free host memory")]
@@ -173,11 +202,17 @@ fn answer(job: &Job) -> Result<JobResult, ChildError> {
         if !in_process::write_trace(&title, &mut trace) {
             return Err(ChildError::NoTrace);
         }
-        fs::write(job.folder.join(TRACE), trace).map_err(ChildError::NoReport)?;
+        let file = job.folder.join(TRACE);
+        fs::write(&file, trace).map_err(|reason| ChildError::Unwritten { file, reason })?;
     }
-    let mut report = match fs::read_to_string(job.folder.join(LAYER)) {
+    if in_process::has_panicked() {
+        return Err(ChildError::Panicked);
+    }
+    let file = job.folder.join(LAYER);
+    let mut report = match fs::read_to_string(&file) {
         Ok(text) => of_layer(&text)?,
-        Err(reason) if ran.is_ok() => return Err(ChildError::NoReport(reason)),
+        // The layer has said why above.
+        Err(reason) if ran.is_ok() => return Err(ChildError::Unwritten { file, reason }),
         // There was no instance, so that the layer had nothing to report.
         Err(_) => {
             let source = workload::Report::new(&selected).source(job.seed);
@@ -272,16 +307,6 @@ fn settings(job: &Job) -> &'static [(&'static str, &'static str)] {
 fn of_layer(text: &str) -> Result<Report, ChildError> {
     let mut report =
         Report::of_program(text).map_err(|error| ChildError::NoReport(error.into()))?;
-    let layer: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
-    let passed = layer["passed_through"].as_array();
-    let passed: Vec<_> = passed
-        .into_iter()
-        .flatten()
-        .filter_map(|kind| kind.as_str())
-        .collect();
-    if !passed.is_empty() {
-        return Err(ChildError::Panicked(passed.join(", ")));
-    }
     report.findings.clear();
     let lost = in_process::findings(|finding| report.findings.push(FindingRow::from(finding)))?;
     report.unjudged = Unjudged::live(lost.unwrap_or_default());

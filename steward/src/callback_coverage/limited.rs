@@ -6,22 +6,23 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use super::{CoverageError, failed};
-use crate::signals::{self, HelperError};
+use crate::signals::{HeldSignals, HelperError};
 
-/// Runs `command` to its end and returns its output; after `limit` it is killed.
+/// Runs `command` to its end and returns its output; after the limit it is killed, and until then the step is called.
 ///
 /// # Errors
 /// [`CoverageError::Overtime`], [`CoverageError::Interrupted`], or that it could not be run.
 pub(super) fn run(
     command: &mut Command,
-    limit: Duration,
-    step: &dyn Fn(),
+    limit: (Duration, &dyn Fn()),
+    signals: &mut HeldSignals,
 ) -> Result<Output, CoverageError> {
-    signals::output(command, Some((limit, step))).map_err(|error| match error {
+    let done = signals.output(command, Some(limit));
+    done.map_err(|error| match error {
         HelperError::Io(error) => failed(error),
         HelperError::Interrupted(signal) => CoverageError::Interrupted { signal },
         HelperError::Overtime => CoverageError::Overtime {
-            seconds: limit.as_secs_f64().ceil() as u64,
+            seconds: limit.0.as_secs_f64().ceil() as u64,
         },
     })
 }
@@ -31,6 +32,12 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::signals::ChildKind;
+
+    fn limited(command: &mut Command, limit: Duration) -> Result<Output, CoverageError> {
+        let mut signals = HeldSignals::new(ChildKind::Helper).expect("signals");
+        run(command, (limit, &|| {}), &mut signals)
+    }
 
     fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");
@@ -42,10 +49,9 @@ mod tests {
     fn a_child_that_hangs_is_killed_and_said_to_be() {
         let began = Instant::now();
         // What it started holds on to its output.
-        let hung = run(
+        let hung = limited(
             &mut shell("echo begun; sleep 30 & exec sleep 30"),
             Duration::from_millis(200),
-            &|| {},
         );
         assert_eq!(
             hung.expect_err("it hangs"),
@@ -65,10 +71,9 @@ mod tests {
 
     #[test]
     fn what_a_child_says_is_kept_however_much_it_is() {
-        let done = run(
+        let done = limited(
             &mut shell("yes line | head -n 100000; echo why >&2; exit 3"),
             Duration::from_secs(60),
-            &|| {},
         )
         .expect("it ends");
         assert_eq!(
@@ -79,10 +84,9 @@ mod tests {
             ),
             (500_000, b"why\n".as_slice(), Some(3))
         );
-        let none = run(
+        let none = limited(
             &mut Command::new("/nonexistent/program"),
             Duration::from_secs(60),
-            &|| {},
         );
         assert!(
             matches!(none, Err(CoverageError::Failed { .. })),

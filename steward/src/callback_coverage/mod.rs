@@ -21,14 +21,15 @@
 mod limited;
 mod preload;
 
-use std::path::PathBuf;
+use std::fs;
 use std::process::Output;
 use std::time::Duration;
 
 pub use preload::Preload;
 
 use crate::drivers::Selected;
-use crate::signals;
+use crate::program::own_folder::{self, OwnFolder};
+use crate::signals::{self, ChildKind, HeldSignals, HelperError};
 use crate::workload_child::{self, Job, Stacks, Way};
 use serde::{Deserialize, Serialize};
 pub use vk_accounts::meter;
@@ -105,17 +106,39 @@ pub fn measure(
     took: Duration,
     step: &dyn Fn(u64, &str),
 ) -> Coverage {
-    let preload = match Preload::new() {
-        Ok(preload) => preload,
-        Err(error) => {
-            return Coverage {
-                absent: Some(error.to_string()),
-                ..Coverage::default()
-            };
-        }
+    let none = |error: CoverageError| Coverage {
+        absent: Some(error.to_string()),
+        ..Coverage::default()
     };
+    // Held until the folder is gone.
+    let mut signals = match HeldSignals::new(ChildKind::Helper) {
+        Ok(signals) => signals,
+        Err(error) => return none(failed(error)),
+    };
+    let measured = in_folder(driver, (seed, rounds), took, step, &mut signals);
+    if let Err(HelperError::Interrupted(signal)) = signals.interrupted() {
+        signals::end_by(signal);
+    }
+    measured.unwrap_or_else(none)
+}
+
+fn in_folder(
+    driver: &Selected,
+    (seed, rounds): (u32, u32),
+    took: Duration,
+    step: &dyn Fn(u64, &str),
+    signals: &mut HeldSignals,
+) -> Result<Coverage, CoverageError> {
+    let folder = OwnFolder::new(own_folder::METER).map_err(unwritable)?;
+    let preload = Preload::new_in(folder.path())?;
     let limit = took.saturating_mul(TIMES).max(MIN_TIME_LIMIT);
-    let run = |way| {
+    let mut run = |way| {
+        let name = match way {
+            Way::Loader => "loader",
+            Way::Direct => "direct",
+        };
+        let folder = folder.path().join(name);
+        fs::create_dir(&folder).map_err(failed)?;
         child(
             &preload,
             Job {
@@ -127,10 +150,12 @@ pub fn measure(
                 records: false,
                 stacks: Stacks::None,
                 settings: vec![("meter".to_owned(), "true".to_owned())],
-                folder: PathBuf::new(),
+                folder,
             },
-            limit,
-            &|| step(rounds.into(), "rounds, again for callback coverage"),
+            (limit, &|| {
+                step(rounds.into(), "rounds, again for callback coverage")
+            }),
+            signals,
         )
     };
     let with_loader = match driver.opened() {
@@ -140,33 +165,27 @@ pub fn measure(
     // Without the loader the run would fail for the same reason.
     let both = with_loader.map(|with_loader| (with_loader, run(Way::Direct)));
     let (with_loader, without_loader) = both.unwrap_or_else(|error| (None, Err(error)));
-    if let Err(CoverageError::Interrupted { signal }) = without_loader {
-        drop(preload);
-        signals::end_by(signal);
-    }
     let absent = without_loader.as_ref().err().map(ToString::to_string);
-    Coverage {
+    Ok(Coverage {
         with_loader,
         without_loader: without_loader.ok(),
         absent,
-    }
+    })
 }
 
 fn child(
     preload: &Preload,
-    mut job: Job,
-    limit: Duration,
-    step: &dyn Fn(),
+    job: Job,
+    limit: (Duration, &dyn Fn()),
+    signals: &mut HeldSignals,
 ) -> Result<CoverageRun, CoverageError> {
-    let folder = tempfile::tempdir().map_err(failed)?;
-    folder.path().clone_into(&mut job.folder);
     let mut command = workload_child::command(&job).map_err(failed)?;
     let done = limited::run(
         preload.load_into(&mut command).envs(DISK_CACHES_OFF),
         limit,
-        step,
+        signals,
     )?;
-    let answer = workload_child::read(folder.path()).ok_or_else(|| failed(why(&done)))?;
+    let answer = workload_child::read(&job.folder).ok_or_else(|| failed(why(&done)))?;
     let coverage = answer.map_err(failed)?.report.callback_coverage;
     let run = coverage.and_then(|coverage| coverage.with_loader);
     run.ok_or(CoverageError::NotLoaded)

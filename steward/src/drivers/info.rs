@@ -17,6 +17,7 @@ pub struct DriverInfo {
     /// Its number within its driver, from 0.
     pub device_index: usize,
     /// The driver's manifest; `None` if the loader found the driver without one.
+    #[serde(with = "os_path")]
     pub manifest: Option<PathBuf>,
     /// The manifest's file name without `.json`, such as `lvp_icd.x86_64`; empty without a manifest.
     pub stem: String,
@@ -40,6 +41,28 @@ impl DriverInfo {
             .into_iter()
             .find(|name| !name.is_empty())
             .unwrap_or(&self.device_name)
+    }
+}
+
+/// A path for another process of this program: it may be no text.
+mod os_path {
+    use std::ffi::OsString;
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        path: &Option<PathBuf>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        path.as_deref().map(Path::as_os_str).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<PathBuf>, D::Error> {
+        let path = Option::<OsString>::deserialize(from)?;
+        Ok(path.map(PathBuf::from))
     }
 }
 

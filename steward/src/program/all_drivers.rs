@@ -8,13 +8,14 @@ use std::process::{Command, Output as Finished};
 
 use serde_json::{Value, json};
 
-use super::files::private_folder;
+use super::own_folder::{self, OwnFolder};
+use super::run::RunError;
 use super::{Outcome, ProgramError, outputs};
 use crate::cli::{Check, Drive, Output};
 use crate::drivers::{self, DriverInfo};
 use crate::expectations::Checked;
 use crate::report::{CheckedDriver, Failed, ReportOrList, html, html_of_checks};
-use crate::signals;
+use crate::signals::{ChildKind, HeldSignals};
 use vk_accounts::guard_run::Guarding;
 use vk_accounts::report::Report;
 
@@ -100,7 +101,10 @@ unsafe fn each(
     if listing.drivers.is_empty() {
         return Err(listing.no_driver().into());
     }
-    let folder = private_folder("steward-drivers-", &env::temp_dir())?;
+    // Held until the folder is gone.
+    let mut signals = HeldSignals::new(ChildKind::Helper)?;
+    let folder =
+        OwnFolder::new(own_folder::DRIVERS).map_err(|reason| RunError::NoFolder { reason })?;
     let mut reports = Vec::new();
     let mut checked = Vec::new();
     let mut text = Vec::new();
@@ -109,7 +113,7 @@ unsafe fn each(
         let file = folder.path().join(format!("{}.json", driver.index));
         let part = folder.path().join(format!("{}.part", driver.index));
         let wanted = (what == AllDrivers::Check && output.html.is_some()).then_some(&*part);
-        let done = run(driver, arguments, &file, wanted)?;
+        let done = run(driver, arguments, (&file, wanted), &mut signals)?;
         text.extend_from_slice(&done.stdout);
         let unexpected = done.status.code() == Some(1);
         if unexpected {
@@ -131,6 +135,9 @@ unsafe fn each(
         checked.extend(wanted.map(|part| checked_driver(part, driver, reports.last())));
         writeln!(text)?;
     }
+    drop(folder);
+    signals.interrupted()?;
+    drop(signals);
     for refusal in &listing.refused {
         let name = refusal.manifest.as_deref().map_or_else(
             || "the loader's own choice".into(),
@@ -161,8 +168,8 @@ unsafe fn each(
 fn run(
     driver: &DriverInfo,
     arguments: &[String],
-    json: &Path,
-    page_part: Option<&Path>,
+    (json, page_part): (&Path, Option<&Path>),
+    signals: &mut HeldSignals,
 ) -> Result<Finished, ProgramError> {
     let mut child = Command::new(env::current_exe()?);
     child
@@ -172,7 +179,7 @@ fn run(
         child.arg("--page-part").arg(part);
     }
     child.arg("--json").arg(json);
-    Ok(signals::output(&mut child, None)?)
+    Ok(signals.output(&mut child, None)?)
 }
 
 /// The child's data for the page; if it wrote none, `written` says why.

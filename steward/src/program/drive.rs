@@ -3,25 +3,26 @@
 use std::fs;
 use std::path::Path;
 use std::process::ExitStatus;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::child_run::sentence;
 use super::files::unwritable;
-use super::run::place::{FALLBACK, new_folder};
+use super::own_folder::{self, OwnFolder};
+use super::run::RunError;
 use super::{ProgramError, files};
 use crate::callback_coverage;
 use crate::cli::Drive;
 use crate::drivers::Selected;
 use crate::progress::Progress;
-use crate::signals;
-use crate::workload_child::{self, Job, JobResult, REFUSALS, STATE, Stacks, TRACE, Way};
+use crate::signals::{ChildKind, HeldSignals};
+use crate::workload_child::{
+    self, Job, JobResult, OWN_FAILURE, REFUSALS, STATE, Stacks, TRACE, Way,
+};
 use vk_accounts::guard_run::Guarding;
 use vk_accounts::guard_run::refused::RefusalLog;
 use vk_accounts::report::Report;
 use vk_accounts::report::origins::EventLog;
 use vk_accounts::state_file;
-
-const FOLDER_PREFIX: &str = "steward-drive-";
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +31,9 @@ pub enum DriveError {
     /// The child has said why.
     #[error("{0}")]
     Failed(String),
+    /// The child could not write its result, and has said why on the error output; or it panicked.
+    #[error("the run has no result: the lines above say why")]
+    NoAnswer,
     /// The driver has ended its process.
     #[error("{driver}: {how}")]
     Died {
@@ -56,49 +60,71 @@ pub(super) fn drive(
 ) -> Result<Driven, ProgramError> {
     let recorded = options.record.as_deref();
     recorded.map_or(Ok(()), files::check)?;
-    // Without the folder nothing is measured at all, so one that `TMPDIR` refuses is made where it always can be.
-    let folder = new_folder(FOLDER_PREFIX)
-        .or_else(|_| files::private_folder(FOLDER_PREFIX, Path::new(FALLBACK)))?;
     let seed = seed(options);
-    let job = Job {
-        driver: selected.info().clone(),
-        way: Way::of(selected),
-        seed,
-        rounds: options.rounds,
-        check: !options.no_check,
-        records: recorded.is_some(),
-        stacks,
-        settings: guard_settings(guarding, folder.path()),
-        folder: folder.path().to_owned(),
-    };
-    let began = Instant::now();
-    let status = signals::status(&mut workload_child::command(&job)?)?;
-    let took = began.elapsed();
-    let answer = workload_child::read(folder.path());
-    if let Some(file) = recorded {
-        let trace = folder.path().join(TRACE);
-        match fs::read(&trace) {
-            Ok(bytes) => files::write_trace(file, &bytes)?,
-            // Without an answer the driver's crash is what counts.
-            Err(reason) if matches!(answer, Some(Ok(_))) => {
-                return Err(unwritable(&trace, reason));
-            }
-            Err(_) => {}
-        }
+    // Held until the folder is gone.
+    let mut signals = HeldSignals::new(ChildKind::Helper)?;
+    let ran = run_child(selected, options, (seed, guarding, stacks), &mut signals);
+    signals.interrupted()?;
+    drop(signals);
+    let Ran { ended, trace, took } = ran?;
+    if let Some((file, trace)) = recorded.zip(trace) {
+        files::write_trace(file, &trace)?;
     }
-    let JobResult { mut report, events } = match answer {
-        Some(Err(reason)) => return Err(DriveError::Failed(reason).into()),
-        // A driver may also crash when the process ends.
-        Some(Ok(result)) if status.success() => result,
-        _ => return Err(died(&selected.title(), status, guarding, folder.path()).into()),
-    };
-    drop(folder);
+    let JobResult { mut report, events } = ended?;
     report.callback_coverage = (!options.no_coverage).then(|| {
         let progress = Progress::new(&selected.title(), options.rounds.into());
         let step = |done, next: &str| progress.at(done, next);
         callback_coverage::measure(selected, (seed, options.rounds), took, &step)
     });
     Ok(Driven { report, events })
+}
+
+/// What a child has left.
+struct Ran {
+    ended: Result<JobResult, DriveError>,
+    /// What it recorded, also where it failed.
+    trace: Option<Vec<u8>>,
+    took: Duration,
+}
+
+/// Runs the child in a folder that is gone afterwards.
+fn run_child(
+    selected: &Selected,
+    options: &Drive,
+    (seed, guarding, stacks): (u32, &Guarding, Stacks),
+    signals: &mut HeldSignals,
+) -> Result<Ran, ProgramError> {
+    let folder =
+        OwnFolder::new(own_folder::DRIVE).map_err(|reason| RunError::NoFolder { reason })?;
+    let job = Job {
+        driver: selected.info().clone(),
+        way: Way::of(selected),
+        seed,
+        rounds: options.rounds,
+        check: !options.no_check,
+        records: options.record.is_some(),
+        stacks,
+        settings: guard_settings(guarding, folder.path()),
+        folder: folder.path().to_owned(),
+    };
+    let began = Instant::now();
+    let status = signals.status(&mut workload_child::command(&job)?)?;
+    let took = began.elapsed();
+    let ended = match workload_child::read(folder.path()) {
+        Some(Err(reason)) => Err(DriveError::Failed(reason)),
+        // A driver may also crash when the process ends.
+        Some(Ok(result)) if status.success() => Ok(result),
+        None if status.code() == Some(OWN_FAILURE.into()) => Err(DriveError::NoAnswer),
+        _ => Err(died(&selected.title(), status, guarding, folder.path())),
+    };
+    let trace = folder.path().join(TRACE);
+    let trace = match fs::read(&trace) {
+        Ok(bytes) => Some(bytes),
+        // Without a result the reason for that is what counts.
+        Err(reason) if job.records && ended.is_ok() => return Err(unwritable(&trace, reason)),
+        Err(_) => None,
+    };
+    Ok(Ran { ended, trace, took })
 }
 
 /// The layer's settings for guard and refusals.

@@ -10,6 +10,7 @@ mod lock;
 mod mark;
 mod output_paths;
 mod outputs;
+pub(crate) mod own_folder;
 mod processes;
 mod requests;
 mod rules;
@@ -430,7 +431,9 @@ unsafe fn run_command(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Program
         Some(Command::Top(options)) => return top::top(options, out),
         Some(Command::Layer(options)) => return layer::layer(options, out),
         Some(Command::LayerChild { job }) => return run::answer(job),
-        Some(Command::WorkloadChild { job }) => Ok(workload_child::run(job)?),
+        Some(Command::WorkloadChild { job }) => {
+            return Ok(Outcome::Exited(workload_child::run(job)?));
+        }
         Some(Command::SignalProbe { owner }) => {
             signals::become_probe(*owner);
             Ok(())

@@ -1,7 +1,7 @@
-//! The folder of a run: the layer's manifest, reports and state files. The folder of a run that was killed is removed by a later run.
+//! Folders of this program for temporary files. The folder of a process that was killed is removed by a later one.
 //!
-//! A folder is removed only where its run has provably ended: it is this user's alone, its note names this boot and PID namespace, no
-//! process has it locked (the run does, until it ends), and no process that may be of that run is alive.
+//! A folder is removed only where its process has provably ended: it is this user's alone, its note names this boot and PID namespace, no
+//! process has it locked (its own does, until it ends), and no process that may have been started with it is alive.
 
 #![forbid(unsafe_code)]
 
@@ -16,70 +16,70 @@ use std::{env, process};
 
 use tempfile::TempDir;
 
-use super::environment::REPORTS;
-use super::place;
-use crate::program::lock;
-use crate::program::processes::{mapped, processes, started, text_of};
+use super::lock;
+use super::processes::{processes, started, text_of};
+use super::run::place;
+use crate::workload_child::STATE;
 
-/// How the names of the folders begin.
-pub(in crate::program) const FOLDER_PREFIX: &str = "steward-run-";
+/// How the names of the folders begin: that of a run, of a drive, of callback coverage, of all drivers.
+pub(crate) const RUN: &str = "steward-run-";
+pub(crate) const DRIVE: &str = "steward-drive-";
+pub(crate) const METER: &str = "steward-meter-";
+pub(crate) const DRIVERS: &str = "steward-drivers-";
+const PREFIXES: [&str; 4] = [RUN, DRIVE, METER, DRIVERS];
 /// Written when the folder is locked: without it a folder is not looked at.
 const NOTE: &str = "run";
 /// How far the time of a file and the start of a process may be off.
 const INACCURACY: Duration = Duration::from_secs(2);
 
-/// The folder of this run, which is removed when this is dropped.
-pub(super) struct RunFolder {
+/// The folder of a run for the files of its processes.
+pub(super) const REPORTS: &str = "reports";
+
+/// A folder that is removed when this is dropped. Hold the signals as long: one that ends this process would leave the folder.
+pub(crate) struct OwnFolder {
     folder: TempDir,
-    /// Locked while the run lasts.
+    /// Locked while this process needs the folder.
     _held: File,
 }
 
-impl RunFolder {
-    /// Creates the folder, which other users cannot read, and removes those of runs that were killed.
+impl OwnFolder {
+    /// Creates the folder, which other users cannot read, and removes those of processes that were killed.
     ///
     /// # Errors
     /// What the operating system said.
-    pub(super) fn new(layer: &Path) -> io::Result<Self> {
-        remove_stale(&env::temp_dir());
-        remove_stale(Path::new(place::FALLBACK));
-        let folder = place::new_folder(FOLDER_PREFIX)?;
+    pub(crate) fn new(prefix: &str) -> io::Result<Self> {
+        let (temporary, fallback) = (env::temp_dir(), Path::new(place::FALLBACK));
+        remove_stale(&temporary);
+        remove_stale(fallback);
+        Self::new_in(prefix, &temporary).or_else(|error| {
+            // One that is full, is not there or may not be written to.
+            Self::new_in(prefix, fallback).map_err(|_| error)
+        })
+    }
+
+    fn new_in(prefix: &str, parent: &Path) -> io::Result<Self> {
+        let folder = place::new_folder(prefix, parent)?;
         let held = open_folder(folder.path())?;
         lock::lock(&held)?;
         fs::write(folder.path().join(NOTE), namespace())?;
-        fs::create_dir(folder.path().join(REPORTS))?;
-        place::write_manifest(folder.path(), layer)?;
         Ok(Self {
             folder,
             _held: held,
         })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 }
 
-/// The processes, except this one, that were started with the folder in their environment, or have a state file in it.
-pub(super) fn processes_of(folder: &Path) -> Vec<u32> {
-    let has_state = has_living_state(folder);
-    let maps_state = |process| {
-        has_state
-            && mapped(process)
-                .iter()
-                .any(|file| file.path.starts_with(folder))
-    };
-    let others = processes().filter(|process| *process != process::id());
-    others
-        .filter(|process| names_folder(*process, folder).unwrap_or(false) || maps_state(*process))
-        .collect()
-}
-
 /// Whether the folder has the state file of a living process.
-fn has_living_state(folder: &Path) -> bool {
-    let files = fs::read_dir(folder.join(REPORTS)).into_iter().flatten();
-    let mut files = files.flatten().map(|entry| entry.path());
-    files.any(|file| file.extension() == Some(OsStr::new("state")) && is_locked(&file))
+pub(super) fn has_living_state(folder: &Path) -> bool {
+    let files = [folder.to_owned(), folder.join(REPORTS)];
+    let files = files.iter().filter_map(|folder| fs::read_dir(folder).ok());
+    let mut files = files.flatten().flatten().map(|entry| entry.path());
+    let state = Some(OsStr::new(STATE));
+    files.any(|file| [file.extension(), file.file_name()].contains(&state) && is_locked(&file))
 }
 
 /// Whether a process has the file locked, as the layer has the state file of a living process.
@@ -91,19 +91,18 @@ pub(super) fn is_locked(file: &Path) -> bool {
 
 fn remove_stale(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        if entry
-            .file_name()
-            .as_bytes()
-            .starts_with(FOLDER_PREFIX.as_bytes())
+        let name = entry.file_name();
+        let is_named = |prefix: &str| name.as_bytes().starts_with(prefix.as_bytes());
+        if PREFIXES.into_iter().any(is_named)
             && let Some(_held) = stale(&entry.path())
         {
-            // Locked, so that no other run removes it as well. What cannot be removed is tried again by the next run.
+            // Locked, so that no other process removes it as well. What cannot be removed is tried again by the next one.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// The lock of the folder, if its run has ended.
+/// The lock of the folder, if its process has ended.
 fn stale(folder: &Path) -> Option<File> {
     let held = open_folder(folder).ok()?;
     let metadata = held.metadata().ok()?;
@@ -118,7 +117,7 @@ fn stale(folder: &Path) -> Option<File> {
     (is_same_place && !is_used).then_some(held)
 }
 
-/// Whether the process may have been started by the folder's run.
+/// Whether the process may have been started with the folder.
 fn may_use(process: u32, folder: &Path, metadata: &Metadata, user: u32) -> bool {
     if process == process::id() {
         return false;
@@ -134,7 +133,7 @@ fn may_use(process: u32, folder: &Path, metadata: &Metadata, user: u32) -> bool 
 }
 
 /// Whether the folder is in the process's environment; `None` if that cannot be read.
-fn names_folder(process: u32, folder: &Path) -> Option<bool> {
+pub(super) fn names_folder(process: u32, folder: &Path) -> Option<bool> {
     let file = PathBuf::from(format!("/proc/{process}/environ"));
     let mut environment = Vec::new();
     match File::open(file).and_then(|mut file| file.read_to_end(&mut environment)) {

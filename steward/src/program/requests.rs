@@ -13,10 +13,10 @@ use std::{io, thread};
 use vk_accounts::files::{self, FilePlace};
 use vk_accounts::state_file::{self, MARK_REQUEST, REPORT_REQUEST, ReadStateError};
 
+use super::own_folder;
 use super::processes::{
     has_signal, is_running, is_stopped, listed, named_file, setting, shown, state_of, with_layer,
 };
-use super::run::FOLDER_PREFIX;
 
 /// How long a program may take to answer: until its next command.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -135,7 +135,7 @@ pub(super) fn report(process: u32) -> Result<Answer, RequestError> {
             .parent()
             .and_then(Path::parent)
             .and_then(Path::file_name);
-        folder.is_some_and(|folder| folder.as_bytes().starts_with(FOLDER_PREFIX.as_bytes()))
+        folder.is_some_and(|folder| folder.as_bytes().starts_with(own_folder::RUN.as_bytes()))
     });
     let names = |number| {
         if is_of_run {

@@ -7,7 +7,7 @@ use std::io::{self, Read as _, Seek as _};
 use std::process::{Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
-use super::{ChildKind, HeldSignals};
+use super::{HeldSignals, end_with_parent};
 
 /// Why there is no output.
 #[derive(Debug)]
@@ -25,40 +25,50 @@ impl From<io::Error> for HelperError {
     }
 }
 
-/// Runs the helper to its end, or to the time limit, with `step` called repeatedly.
-///
-/// Its output goes to files without a name: a full pipe would stop it, and a process that it started and that outlives it would hold the
-/// pipe open.
-pub(crate) fn output(
-    command: &mut Command,
-    limit: Option<(Duration, &dyn Fn())>,
-) -> Result<Output, HelperError> {
-    let stdio = |file: &File| file.try_clone().map(Stdio::from);
-    let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
-    let command = command.stdin(Stdio::null()).stdout(stdio(&stdout)?);
-    command.stderr(stdio(&stderr)?);
-    let mut held = HeldSignals::new(ChildKind::Helper)?;
-    let mut child = held.spawn(command)?;
-    let status = held.wait(&mut child, limit)?;
-    if let Some(signal) = held.last() {
-        return Err(HelperError::Interrupted(signal));
+impl HeldSignals {
+    /// Runs the helper to its end, or to the time limit, with `step` called repeatedly. It ends with this process.
+    ///
+    /// Its output goes to files without a name: a full pipe would stop it, and a process that it started and that outlives it would hold the
+    /// pipe open.
+    ///
+    /// # Errors
+    /// [`HelperError`].
+    pub(crate) fn output(
+        &mut self,
+        command: &mut Command,
+        limit: Option<(Duration, &dyn Fn())>,
+    ) -> Result<Output, HelperError> {
+        let stdio = |file: &File| file.try_clone().map(Stdio::from);
+        let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+        command.stdout(stdio(&stdout)?).stderr(stdio(&stderr)?);
+        let status = self.run(command, limit)?;
+        Ok(Output {
+            status,
+            stdout: all(&mut stdout)?,
+            stderr: all(&mut stderr)?,
+        })
     }
-    Ok(Output {
-        status: status.ok_or(HelperError::Overtime)?,
-        stdout: all(&mut stdout)?,
-        stderr: all(&mut stderr)?,
-    })
-}
 
-/// Runs the helper to its end. What it writes to its output goes to the error output, since the output is for this process's report.
-pub(crate) fn status(command: &mut Command) -> Result<ExitStatus, HelperError> {
-    command.stdin(Stdio::null()).stdout(io::stderr());
-    let mut held = HeldSignals::new(ChildKind::Helper)?;
-    let mut child = held.spawn(command)?;
-    let status = held.wait(&mut child, None)?;
-    match held.last() {
-        Some(signal) => Err(HelperError::Interrupted(signal)),
-        None => status.ok_or(HelperError::Overtime),
+    /// Runs the helper to its end. What it writes to its output goes to the error output, since the output is for this process's report. It
+    /// ends with this process.
+    ///
+    /// # Errors
+    /// [`HelperError`].
+    pub(crate) fn status(&mut self, command: &mut Command) -> Result<ExitStatus, HelperError> {
+        self.run(command.stdout(io::stderr()), None)
+    }
+
+    fn run(
+        &mut self,
+        command: &mut Command,
+        limit: Option<(Duration, &dyn Fn())>,
+    ) -> Result<ExitStatus, HelperError> {
+        self.interrupted()?;
+        end_with_parent(command.stdin(Stdio::null()));
+        let mut child = self.spawn(command)?;
+        let status = self.wait(&mut child, limit)?;
+        self.interrupted()?;
+        status.ok_or(HelperError::Overtime)
     }
 }
 

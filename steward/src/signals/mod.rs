@@ -14,6 +14,7 @@ mod helper;
 use std::io::{self, PipeReader, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, IntoRawFd as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -21,12 +22,28 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(crate) use group_probe::{PROBE_COMMAND, become_probe};
-pub(crate) use helper::{HelperError, output, status};
+pub(crate) use helper::HelperError;
 
 use group_probe::GroupProbe;
 
-/// The signals that are held. `SIGKILL` cannot be.
-const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+/// The signals that are held: those that end a process, and do not say that it is broken. `SIGKILL` cannot be held.
+const ENDING: [i32; 13] = [
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGXCPU,
+    libc::SIGIO,
+    libc::SIGPWR,
+    libc::SIGSTKFLT,
+];
+/// Those that a terminal sends to all processes in its foreground.
+const OF_TERMINAL: [i32; 3] = [libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
 /// In a note: the kernel sent the signal, on behalf of a terminal.
 const BY_KERNEL: u8 = 0x80;
 
@@ -172,6 +189,16 @@ impl HeldSignals {
         }
     }
 
+    /// A signal that has arrived, also after a child's end: an error, since whoever sent it wants this process to end.
+    ///
+    /// # Errors
+    /// [`HelperError::Interrupted`].
+    pub(crate) fn interrupted(&mut self) -> Result<(), HelperError> {
+        self.last = self.arrived().last().map(|note| note.0).or(self.last);
+        self.last
+            .map_or(Ok(()), |signal| Err(HelperError::Interrupted(signal)))
+    }
+
     /// `SIGQUIT` ends this process again, in case it reports for too long.
     pub(crate) fn release_quit(&self) {
         let quit = self.before.iter().find(|held| held.0 == libc::SIGQUIT);
@@ -195,7 +222,8 @@ impl HeldSignals {
         // When a terminal closes, the kernel hangs up on the leader of its session alone.
         // SAFETY: as above.
         let is_leader = std::process::id() == unsafe { libc::getsid(0) }.cast_unsigned();
-        let is_for_all = is_by_kernel && !(signal == libc::SIGHUP && is_leader);
+        let is_for_all =
+            is_by_kernel && OF_TERMINAL.contains(&signal) && !(signal == libc::SIGHUP && is_leader);
         is_in_group && (is_for_all || self.probe.as_mut().is_some_and(|probe| probe.got(signal)))
     }
 
@@ -240,6 +268,24 @@ impl Drop for HeldSignals {
         }
         let _ = set_mask(&self.mask);
     }
+}
+
+/// The child is killed when this thread ends, in whatever way.
+pub(crate) fn end_with_parent(command: &mut Command) {
+    let parent = std::process::id().cast_signed();
+    let bind = move || {
+        // SAFETY: sets a number of the child's.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        // It may have ended before.
+        // SAFETY: asks for a number.
+        if unsafe { libc::getppid() } == parent {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(libc::ESRCH))
+        }
+    };
+    // SAFETY: the closure makes two system calls and nothing else.
+    unsafe { command.pre_exec(bind) };
 }
 
 /// Waits for a child that ends soon, while signals do what they do. After the limit it is killed, and the result is `None`.

@@ -274,3 +274,61 @@ fn a_folder_whose_name_is_no_setting_is_not_used() {
         assert!(done.stdout.contains("leftovers: none"), "{done}");
     }
 }
+
+/// Files that the child cannot write are not the driver's fault, whichever of them does not fit.
+#[test]
+fn a_limit_of_file_sizes_is_not_the_drivers_fault() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let profile = folder.path().join("profile.json");
+    let mut unwritten = Vec::new();
+    for blocks in [0, 1, 4, 16, 64, 128, 256, 512, 1024, 4096] {
+        let script = format!("ulimit -f {blocks}; exec \"$@\"");
+        let done = Child::new("sh")
+            .args(["-c", &script, "sh", STEWARD])
+            .args([
+                "drive",
+                "--driver",
+                "reference",
+                "--no-coverage",
+                "--profile",
+            ])
+            .args([&profile])
+            .run();
+        if done.code == Some(0) {
+            continue;
+        }
+        done.assert_code(2);
+        assert!(done.stderr.contains("ulimit -f"), "{blocks}: {done}");
+        assert!(!done.stderr.contains("maintainers"), "{blocks}: {done}");
+        let files = ["layer.json could", "answer.json could"];
+        unwritten.extend(files.into_iter().filter(|file| done.stderr.contains(file)));
+    }
+    unwritten.dedup();
+    assert_eq!(unwritten, ["layer.json could", "answer.json could"]);
+}
+
+/// Whatever part of the layer panics, the driver is not to blame, and what was recorded until then is there.
+#[test]
+fn a_panic_of_the_layer_is_no_finding() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("trace.txt");
+    for planted in [
+        "vkCreateBuffer Before",
+        "vkCreateBuffer After",
+        "vkQueueSubmit Returned",
+    ] {
+        for command in ["check", "drive"] {
+            let mut child = Child::new(STEWARD).args([command, "--driver", "reference"]);
+            if command == "drive" {
+                child = child.args(["--record".as_ref(), trace.as_os_str()]);
+            }
+            let done = child.env("STEWARD_PLANTED_PANIC", planted).run();
+            done.assert_code(2);
+            let said = "steward: the layer panicked, as the lines above say";
+            assert!(done.stderr.contains(said), "{planted}: {done}");
+        }
+        let recorded = std::fs::read_to_string(&trace).expect("a trace");
+        assert!(recorded.contains("vkQueueSubmit"), "{recorded}");
+        std::fs::remove_file(&trace).expect("there");
+    }
+}

@@ -344,3 +344,28 @@ fn a_leftover_fails_a_run_that_asks_for_an_exit_code() {
         .run()
         .assert_code(1);
 }
+
+/// Where a manifest is, is bytes.
+#[test]
+fn rd15_a_manifest_whose_path_is_no_text_is_driven() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let manifest = Manifest::new();
+    if !is_loader_there("rd15", &manifest) {
+        return;
+    }
+    let odd = std::ffi::OsStr::from_bytes(b"no\xfftext_icd.json");
+    let odd = manifest.path.with_file_name(odd);
+    fs::copy(&manifest.path, &odd).expect("room");
+    // The loader does what is not expected, as for the other name.
+    for (command, code) in [("drive", 0), ("check", 1)] {
+        let done = steward(&[command])
+            .env_remove("VK_LOADER_DRIVERS_SELECT")
+            .env_remove("VK_ADD_DRIVER_FILES")
+            .env("VK_DRIVER_FILES", &odd)
+            .env("VK_ICD_FILENAMES", &odd)
+            .run();
+        done.assert_code(code);
+        assert!(done.stdout.contains("no\u{fffd}text_icd"), "{done}");
+    }
+}

@@ -483,14 +483,6 @@ fn ly69_drive_and_check_leave_no_child_and_no_file() {
     ] {
         for to_group in [true, false] {
             let mut running = StewardRun::start(arguments);
-            let children = |process: i32| {
-                let file = format!("/proc/{process}/task/{process}/children");
-                let children = fs::read_to_string(file).unwrap_or_default();
-                let children = children
-                    .split_whitespace()
-                    .map(|it| it.parse().expect("a number"));
-                children.collect::<Vec<i32>>()
-            };
             let began = Instant::now();
             let child = loop {
                 if let Some(child) = children(running.number()).first() {
@@ -513,6 +505,141 @@ fn ly69_drive_and_check_leave_no_child_and_no_file() {
             );
             assert!(!is_running(child), "{arguments:?}");
             assert_eq!(running.left(), [""; 0].map(PathBuf::from), "{arguments:?}");
+        }
+    }
+}
+
+fn children(process: i32) -> Vec<i32> {
+    let file = format!("/proc/{process}/task/{process}/children");
+    let children = fs::read_to_string(file).unwrap_or_default();
+    let children = children.split_whitespace();
+    children.map(|it| it.parse().expect("a number")).collect()
+}
+
+/// At whatever moment it is ended: nothing is left.
+#[test]
+fn ly69_a_signal_at_any_moment_leaves_no_file() {
+    for arguments in [
+        &["drive", "--driver", "reference", "--rounds", "1"][..],
+        &["check", "--driver", "all", "--rounds", "1"],
+    ] {
+        let mut delay = Duration::from_millis(40);
+        let mut ended = 0;
+        loop {
+            let mut running = StewardRun::start(arguments);
+            thread::sleep(delay);
+            // SAFETY: sends a signal to a process of this test, which is not waited for yet.
+            unsafe { libc::kill(running.number(), libc::SIGTERM) };
+            let status = running.wait();
+            assert_eq!(running.left(), [""; 0].map(PathBuf::from), "{delay:?}");
+            match status.signal() {
+                Some(_) => ended += 1,
+                None => break,
+            }
+            delay += delay / 8;
+        }
+        assert!(ended > 2, "{arguments:?} was ended {ended} times");
+    }
+}
+
+/// While a trace waits for its reader, the child and its folder are gone.
+#[test]
+fn ly69_drive_has_no_folder_any_more_when_it_writes() {
+    let files = tempfile::tempdir().expect("a folder");
+    let fifo = files.path().join("trace");
+    let made = Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.expect("a program").success());
+    let fifo = fifo.to_str().expect("a name");
+    let options = [
+        "drive",
+        "--driver",
+        "reference",
+        "--no-coverage",
+        "--record",
+    ];
+    let mut running = StewardRun::start(&[&options[..], &[fifo]].concat());
+    let began = Instant::now();
+    let mut had_child = false;
+    while !had_child || !children(running.number()).is_empty() {
+        had_child |= !children(running.number()).is_empty();
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "{}",
+            running.errors()
+        );
+    }
+    thread::sleep(Duration::from_millis(300));
+    kill(running.number(), libc::SIGTERM);
+    assert_eq!(running.wait().signal(), Some(libc::SIGTERM));
+    assert_eq!(running.left(), [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn ly70_a_killed_drive_leaves_no_child_and_the_next_one_removes_its_folder() {
+    for arguments in [
+        &[
+            "drive",
+            "--driver",
+            "reference",
+            "--rounds",
+            "100000",
+            "--no-coverage",
+        ][..],
+        &["check", "--driver", "all", "--rounds", "100000"],
+    ] {
+        let mut running = StewardRun::start(arguments);
+        let began = Instant::now();
+        let tree = loop {
+            let children = children(running.number());
+            let below = children.iter().flat_map(|child| self::children(*child));
+            let tree: Vec<_> = below.chain(children.iter().copied()).collect();
+            let is_whole = tree.len() > usize::from(arguments[0] == "check");
+            if is_whole && !running.left().is_empty() {
+                break tree;
+            }
+            if running.steward.try_wait().expect("ours").is_some() {
+                return skip("drivers", "ly70_a_killed_drive", &running.errors());
+            }
+            assert!(began.elapsed() < Duration::from_secs(30), "no child");
+            thread::sleep(Duration::from_millis(5));
+        };
+        kill(running.number(), libc::SIGKILL);
+        running.wait();
+        tree.into_iter().for_each(wait_for_end);
+        assert!(!running.left().is_empty(), "there is something to remove");
+        let mut next = Command::new(STEWARD);
+        let next = next.args(["drive", "--driver", "reference", "--no-coverage"]);
+        let done = with_layer(next, &running.folder).output().expect("it runs");
+        assert!(done.status.success(), "{done:?}");
+        assert_eq!(running.left(), [""; 0].map(PathBuf::from));
+    }
+}
+
+/// Signals that a program may use for its own ends go to it, and do not end `steward`.
+#[test]
+fn ly69_any_signal_that_ends_is_passed_on() {
+    let test = "ly69_any_signal_that_ends_is_passed_on";
+    let Some(client) = client(test) else { return };
+    let client = client.to_str().expect("a name");
+    for (signal, name) in [
+        (libc::SIGUSR1, "SIGUSR1"),
+        (libc::SIGUSR2, "SIGUSR2"),
+        (libc::SIGALRM, "SIGALRM"),
+        (libc::SIGXCPU, "SIGXCPU"),
+        (libc::SIGPWR, "SIGPWR"),
+    ] {
+        for to_group in [true, false] {
+            let mut running = StewardRun::start(&["run", "--", client, "serve", "default"]);
+            let program = running.program();
+            let target = running.number();
+            kill(if to_group { -target } else { target }, signal);
+            let status = running.wait();
+            let errors = running.errors();
+            assert_eq!(status.code(), Some(128 + signal), "{errors}");
+            let ended = format!(" ended by {name}; its state after command ");
+            assert!(errors.contains(&ended), "{errors}");
+            assert_eq!(running.left(), [""; 0].map(PathBuf::from), "{name}");
+            assert!(!is_running(program), "{name}");
         }
     }
 }

@@ -15,9 +15,7 @@ use vk_accounts::files;
 use super::{complain, search_path};
 use crate::cli::RunArgs;
 use crate::program::layer::LAYER;
-
-/// The folder for reports, in the run's own.
-pub(super) const REPORTS: &str = "reports";
+pub(super) use crate::program::own_folder::REPORTS;
 
 /// Adds the layer, its manifest's folder and its settings to the existing variables.
 pub(super) fn set(command: &mut Command, folder: &Path, no_check: bool) {

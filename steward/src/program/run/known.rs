@@ -13,7 +13,7 @@ use vk_accounts::report::FindingRow;
 
 use super::reports::{LayerReport, Reports};
 use crate::expectations::KnownOfDrivers;
-use crate::signals::{HeldSignals, wait_briefly};
+use crate::signals::{HeldSignals, end_with_parent, wait_briefly};
 
 /// How long the drivers may take to describe themselves.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
@@ -79,6 +79,7 @@ fn list(select: Option<&OsStr>, signals: Option<&HeldSignals>) -> Vec<Listed> {
         if let Some(select) = select {
             command.env(super::SELECT, select);
         }
+        end_with_parent(&mut command);
         let mut child = match signals {
             Some(signals) => signals.start(&mut command).ok()?,
             None => command.spawn().ok()?,

@@ -32,6 +32,7 @@ use std::time::Duration;
 
 use super::files;
 use super::layer::library;
+use super::own_folder::OwnFolder;
 use super::processes::{is_running, listed};
 use super::terminal::Terminal;
 use super::{Outcome, ProgramError, check, outputs};
@@ -39,13 +40,11 @@ use crate::cli::{Output, RunArgs};
 use crate::drivers;
 use crate::expectations::KnownOfDrivers;
 use crate::signals::{ChildKind, HeldSignals};
-use folder::RunFolder;
 use no_report::{no_report, other_libraries};
 use reports::Reports;
 use state_report::Missing;
 use vk_accounts::guard_run::Guarding;
 
-pub(super) use folder::FOLDER_PREFIX;
 pub(super) use requested::report;
 pub(super) use sweep::SweepLimits;
 pub(super) use workload::{answer, drive, sweep_drive};
@@ -78,9 +77,9 @@ pub enum RunError {
         /// The names of all manifests.
         manifests: String,
     },
-    /// The folder for the layer's manifest and reports could not be created.
+    /// The folder for temporary files could not be created.
     #[error(
-        "no folder for the reports could be made ({reason}): {}",
+        "no folder for temporary files could be made ({reason}): {}",
         folder_remedy(reason)
     )]
     NoFolder {
@@ -214,9 +213,9 @@ fn command(options: &RunArgs) -> Command {
 }
 
 /// Adds the layer to the command. It writes its reports into the returned folder.
-fn prepare(command: &mut Command, wanted: &Wanted<'_>) -> Result<RunFolder, ProgramError> {
+fn prepare(command: &mut Command, wanted: &Wanted<'_>) -> Result<OwnFolder, ProgramError> {
     let layer = library().ok_or(RunError::NoLayer)?;
-    let folder = RunFolder::new(&layer).map_err(|reason| RunError::NoFolder { reason })?;
+    let folder = folder::new(&layer).map_err(|reason| RunError::NoFolder { reason })?;
     environment::set(command, folder.path(), wanted.no_check);
     faults::set_environment(command, &wanted.guarding, folder.path());
     if wanted.expect.is_some() || wanted.write_expect.is_some() || wanted.exit_code {

@@ -2,7 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::env;
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
@@ -16,9 +15,9 @@ use crate::program::layer::{LIBRARY, MAX_PATH, manifest};
 /// Where the folder is if `TMPDIR` does not come through.
 pub(in crate::program) const FALLBACK: &str = "/tmp";
 
-/// A new folder in `TMPDIR` or the fallback, which other users cannot read.
-pub(in crate::program) fn new_folder(prefix: &str) -> io::Result<TempDir> {
-    let folder = private_folder(prefix, &env::temp_dir())?;
+/// A new folder in `parent` or the fallback, which other users cannot read.
+pub(in crate::program) fn new_folder(prefix: &str, parent: &Path) -> io::Result<TempDir> {
+    let folder = private_folder(prefix, parent)?;
     if comes_through(folder.path()) {
         return Ok(folder);
     }

@@ -12,8 +12,8 @@ use vk_accounts::report::{Leaks, Report};
 use vk_accounts::state_file::stacks::{self, StoredStacks};
 use vk_accounts::state_file::{self, State};
 
-use super::folder::is_locked;
 use super::reports::{ProcessReport, paths_with_extension};
+use crate::program::own_folder::is_locked;
 use crate::report::Failed;
 use crate::signals::signal_name;
 use crate::symbols::Symbols;

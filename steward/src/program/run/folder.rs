@@ -1,0 +1,36 @@
+//! The folder of a run: the layer's manifest, reports and state files.
+
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+use std::{fs, io, process};
+
+use super::place;
+use crate::program::own_folder::{OwnFolder, REPORTS, RUN, has_living_state, names_folder};
+use crate::program::processes::{mapped, processes};
+
+/// A new folder for a run with this layer.
+///
+/// # Errors
+/// What the operating system said.
+pub(super) fn new(layer: &Path) -> io::Result<OwnFolder> {
+    let folder = OwnFolder::new(RUN)?;
+    fs::create_dir(folder.path().join(REPORTS))?;
+    place::write_manifest(folder.path(), layer)?;
+    Ok(folder)
+}
+
+/// The processes, except this one, that were started with the folder in their environment, or have a state file in it.
+pub(super) fn processes_of(folder: &Path) -> Vec<u32> {
+    let has_state = has_living_state(folder);
+    let maps_state = |process| {
+        has_state
+            && mapped(process)
+                .iter()
+                .any(|file| file.path.starts_with(folder))
+    };
+    let others = processes().filter(|process| *process != process::id());
+    others
+        .filter(|process| names_folder(*process, folder).unwrap_or(false) || maps_state(*process))
+        .collect()
+}
