@@ -118,7 +118,7 @@ pub mod support {
     pub use crate::collections::floor_char_boundary;
     pub use crate::fork::watch_forks;
     pub use crate::json::{EscapedJson, Json};
-    pub use crate::sync::{StateGuard, StateLock, StateLockHeld, StateMutex};
+    pub use crate::sync::{LockCount, StateGuard, StateLock, StateLockHeld, StateMutex};
 }
 
 /// The samples of README.md, tested.

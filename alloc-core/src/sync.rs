@@ -148,6 +148,39 @@ impl Drop for StateLockHeld<'_> {
     }
 }
 
+/// Counts a lock of another kind in [`held_state_locks`](crate::held_state_locks), from its making until it is dropped.
+///
+/// For state that is useless in the child of a fork, such as a device's: no fork waits for such a lock, so the child may find it held. What
+/// it guards must call nothing of this crate that acquires a [`StateLock`] (law 5 forbids it anyway). Takes no memory and no shared word.
+///
+/// ```
+/// let count = alloc_core::support::LockCount::new();
+/// # #[cfg(feature = "std")]
+/// assert_eq!(alloc_core::held_state_locks(), 1);
+/// drop(count);
+/// assert_eq!(alloc_core::held_state_locks(), 0);
+/// ```
+#[derive(Debug)]
+#[must_use = "dropping it ends the count"]
+pub struct LockCount(PhantomData<*const ()>);
+
+impl LockCount {
+    /// The calling thread has acquired a lock.
+    #[inline]
+    #[expect(clippy::new_without_default, reason = "making one counts a lock")]
+    pub fn new() -> Self {
+        threads::count_other_lock(true);
+        Self(PhantomData)
+    }
+}
+
+impl Drop for LockCount {
+    #[inline]
+    fn drop(&mut self) {
+        threads::count_other_lock(false);
+    }
+}
+
 /// State that is reached under a [`StateLock`] only.
 ///
 /// ```

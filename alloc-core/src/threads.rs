@@ -9,6 +9,7 @@ use crate::account::{AccountEntry, AccountTable};
 use crate::fork;
 use crate::refusal::Refusal;
 use crate::requester::Requester;
+use crate::sync::Relaxed as _;
 
 #[cfg(feature = "std")]
 mod local {
@@ -199,6 +200,21 @@ pub(crate) fn lock_entered() -> bool {
     with_table(fork::enter)
 }
 
+/// The thread has acquired, or released, a lock that no fork waits for.
+#[inline]
+pub(crate) fn count_other_lock(is_held: bool) {
+    with_table(|table| {
+        if let Some(table) = table {
+            let count = table.other_locks.get();
+            table.other_locks.set(if is_held {
+                count.wrapping_add(1)
+            } else {
+                count.wrapping_sub(1)
+            });
+        }
+    });
+}
+
 /// The thread has released a lock.
 #[inline]
 pub(crate) fn lock_left() {
@@ -265,5 +281,9 @@ pub unsafe fn after_fork() {
 /// `std`, or `forgo_thread_locals`) always 0.
 #[must_use]
 pub fn held_state_locks() -> usize {
-    with_table(|table| table.map_or(0, fork::held))
+    with_table(|table| {
+        table.map_or(0, |table| {
+            fork::held(table) + table.other_locks.get() as usize
+        })
+    })
 }

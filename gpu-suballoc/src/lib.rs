@@ -98,9 +98,7 @@ extern crate std;
 pub mod allocator;
 #[cfg(feature = "ash")]
 pub mod ash;
-mod block_algorithm;
 pub mod cache;
-mod chunked;
 pub mod context;
 pub mod device;
 pub mod error;
@@ -111,16 +109,12 @@ mod host_memory;
 mod id;
 mod map_count;
 pub mod memory_type;
-mod on_drop;
 pub mod pool;
-mod prefetch;
-mod property_flags;
 mod range;
 pub mod region;
 mod region_metadata;
 pub mod report;
 pub mod request;
-mod setters;
 mod shared_box;
 mod slots;
 mod sync;
@@ -136,8 +130,9 @@ pub mod virtual_block {
 
 #[cfg(feature = "ash")]
 pub use crate::ash::AshDevice;
+pub use crate::memory_type::PropertyFlags;
+pub use crate::request::BlockAlgorithm;
 pub use allocator::{AllocatorOptions, GpuAllocator};
-pub use block_algorithm::BlockAlgorithm;
 pub use cache::ShaderCache;
 pub use context::DeviceContexts;
 pub use device::{
@@ -148,7 +143,6 @@ pub use group::DeviceGroup;
 pub use id::{PoolId, RegionId};
 pub use memory_type::MemoryPreference;
 pub use pool::PoolOptions;
-pub use property_flags::PropertyFlags;
 pub use range::VirtualBlock;
 pub use region::Region;
 pub use request::{Lifetime, RegionOptions, ResourceKind};

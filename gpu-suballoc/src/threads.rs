@@ -108,6 +108,97 @@ pub(crate) fn wake(word: &AtomicU32) {
     let _ = word;
 }
 
+#[cfg(all(
+    feature = "std",
+    any(target_os = "linux", target_os = "android", windows)
+))]
+pub(crate) use state_mutex::{StateGuard, StateMutex};
+
+#[cfg(all(
+    feature = "std",
+    any(target_os = "linux", target_os = "android", windows)
+))]
+mod state_mutex {
+    use core::ops::{Deref, DerefMut};
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    use alloc_core::support::LockCount;
+
+    /// State that is reached under a lock only. No driver, host allocator or user function is called while it is held (law 5), and no
+    /// fork waits for it: a forked child has no device.
+    #[derive(Debug)]
+    pub(crate) struct StateMutex<T>(Mutex<T>);
+
+    /// The state, until dropped.
+    #[must_use = "dropping it releases the lock"]
+    pub(crate) struct StateGuard<'g, T> {
+        state: MutexGuard<'g, T>,
+        _counted: LockCount,
+    }
+
+    impl<T> StateMutex<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self(Mutex::new(value))
+        }
+
+        /// Waits for the lock.
+        #[inline]
+        pub(crate) fn lock(&self) -> StateGuard<'_, T> {
+            StateGuard {
+                state: self.0.lock().unwrap_or_else(PoisonError::into_inner),
+                _counted: LockCount::new(),
+            }
+        }
+
+        /// The state without the lock: no other thread has a reference.
+        pub(crate) fn get_mut(&mut self) -> &mut T {
+            self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+
+    impl<T> Deref for StateGuard<'_, T> {
+        type Target = T;
+
+        #[inline]
+        fn deref(&self) -> &T {
+            &self.state
+        }
+    }
+
+    impl<T> DerefMut for StateGuard<'_, T> {
+        #[inline]
+        fn deref_mut(&mut self) -> &mut T {
+            &mut self.state
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::StateMutex;
+
+        #[test]
+        fn a_lock_counts_for_its_thread_while_it_is_held_and_excludes_others() {
+            let state = StateMutex::new((0u64, 0u64));
+            let held = state.lock();
+            assert_eq!(alloc_core::held_state_locks(), 1);
+            drop(held);
+            assert_eq!(alloc_core::held_state_locks(), 0);
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        for _ in 0..if cfg!(miri) { 50 } else { 10_000 } {
+                            let mut both = state.lock();
+                            assert_eq!(both.1, both.0 * 2);
+                            both.0 += 1;
+                            both.1 = both.0 * 2;
+                        }
+                    });
+                }
+            });
+        }
+    }
+}
+
 #[cfg(feature = "std")]
 mod own {
     use core::cell::Cell;

@@ -26,6 +26,8 @@ pub(crate) struct AccountTable {
     state: AtomicU8,
     /// The locks of this crate that the thread holds, see `fork`. Written by the thread alone.
     pub(crate) held: AtomicU32,
+    /// The locks that no fork waits for ([`LockCount`](crate::support::LockCount)). Written by the thread alone.
+    pub(crate) other_locks: AtomicU32,
     pub(super) next: AtomicPtr<AccountTable>,
     pub(super) prev: AtomicPtr<AccountTable>,
 }
@@ -49,6 +51,7 @@ impl AccountTable {
             residue: AtomicU32::new(0),
             state: AtomicU8::new(FRESH),
             held: AtomicU32::new(0),
+            other_locks: AtomicU32::new(0),
             next: AtomicPtr::new(core::ptr::null_mut()),
             prev: AtomicPtr::new(core::ptr::null_mut()),
         }

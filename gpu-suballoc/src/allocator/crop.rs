@@ -2,13 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use crate::region::{Ownership, Region, RegionContent};
-use alloc_core::HostAllocator;
-
 use super::GpuAllocator;
-use crate::device::DeviceMemory;
+use crate::device::{BufferHandle, DeviceLimits, DeviceMemory};
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::RegionId;
+use crate::region::{Ownership, Region, RegionContent};
+use alloc_core::HostAllocator;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Creates a crop of a region: `size` bytes from `offset`, both multiples of `element_bytes`. A crop of a crop is a crop of the same
@@ -100,5 +99,163 @@ fn check(of: &Region, offset: u64, size: u64, element: u64) -> Result<(), GpuMis
     match offset.checked_add(size) {
         Some(end) if end <= of.size => Ok(()),
         _ => Err(GpuMisuse::Outside),
+    }
+}
+
+// Descriptors of regions: an aligned offset, and an index for the rest.
+//
+// ```text
+//   buffer: 0 ....... A ....... A ..x========x....      A: multiples of min*BufferOffsetAlignment
+//                               |   |        |
+//                         offset+   +index   |          index counts whole elements from offset to the region
+//                               +---range----+
+// ```
+
+/// A descriptor (`VkDescriptorBufferInfo`) of a region, and the number that the shader adds to its indices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    /// The region's buffer, or that of its root.
+    pub buffer: BufferHandle,
+    /// Bytes from the start of the buffer, a multiple of the device's alignment.
+    pub offset: u64,
+    /// Bytes from there to the region's end.
+    pub range: u64,
+    /// Elements between `offset` and the region, added to every index.
+    pub index: u64,
+}
+
+/// The type of a descriptor, which determines the alignment of its offset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DescriptorUse {
+    /// `minStorageBufferOffsetAlignment`.
+    #[default]
+    Storage,
+    /// `minUniformBufferOffsetAlignment`.
+    Uniform,
+    /// `minTexelBufferOffsetAlignment`.
+    Texel,
+}
+
+impl DescriptorUse {
+    const fn alignment(self, limits: &DeviceLimits) -> u64 {
+        match self {
+            Self::Storage => limits.min_storage_buffer_offset_alignment,
+            Self::Uniform => limits.min_uniform_buffer_offset_alignment,
+            Self::Texel => limits.min_texel_buffer_offset_alignment,
+        }
+    }
+}
+
+impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
+    /// The descriptor for a region of elements of `element_bytes`, at any element of its buffer, as crops and wrapped
+    /// buffers are. A region at an aligned offset has index 0.
+    ///
+    /// Vulkan specification, *Descriptor Set Updates* (`VkDescriptorBufferInfo`). The range includes the bytes between the aligned offset and
+    /// the region.
+    ///
+    /// # Errors
+    /// [`GpuMisuse::NoBuffer`], [`GpuMisuse::ZeroElement`], [`GpuMisuse::OtherAllocator`]; [`GpuMisuse::NoDescriptorOffset`] if no aligned
+    /// offset is a whole number of elements in front of the region.
+    pub fn descriptor(
+        &self,
+        region: &Region,
+        element_bytes: u64,
+        use_as: DescriptorUse,
+    ) -> Result<Descriptor, GpuMisuse> {
+        self.check_tag(region.id)?;
+        let buffer = region.buffer().ok_or(GpuMisuse::NoBuffer)?;
+        self.check_place(region)?;
+        if element_bytes == 0 {
+            return Err(GpuMisuse::ZeroElement);
+        }
+        let (offset, index) = split(
+            region.copy_offset(),
+            element_bytes,
+            use_as.alignment(&self.limits),
+        )?;
+        Ok(Descriptor {
+            buffer,
+            offset,
+            range: region.copy_offset() - offset + region.size(),
+            index,
+        })
+    }
+}
+
+/// The highest multiple of `alignment` up to `start` that is a whole number of elements in front of `start`, and this number.
+///
+/// Steps of one size repeat their remainders after as many steps as the other size, so the larger of the two is the step.
+fn split(start: u64, element: u64, alignment: u64) -> Result<(u64, u64), GpuMisuse> {
+    let alignment = alignment.max(1);
+    let (first, step) = if element <= alignment {
+        (start % alignment, alignment)
+    } else {
+        (0, element)
+    };
+    let mut back = first;
+    for _ in 0..=element.min(alignment) {
+        let Some(offset) = start.checked_sub(back) else {
+            break;
+        };
+        if back.is_multiple_of(element) && offset.is_multiple_of(alignment) {
+            return Ok((offset, back / element));
+        }
+        back = back
+            .checked_add(step)
+            .ok_or(GpuMisuse::NoDescriptorOffset)?;
+    }
+    Err(GpuMisuse::NoDescriptorOffset)
+}
+
+#[cfg(test)]
+mod descriptor_tests {
+    use super::{GpuMisuse, split};
+
+    #[test]
+    fn offset_and_index_lead_back_to_the_start() {
+        for alignment in [1, 4, 16, 64, 256] {
+            for element in [1, 2, 3, 4, 12, 16, 20, 64, 100] {
+                for start in (0..4096).chain([1 << 33, (1 << 33) + 12, u64::MAX - 255, u64::MAX]) {
+                    match split(start, element, alignment) {
+                        Ok((offset, index)) => {
+                            assert_eq!(offset % alignment, 0);
+                            assert_eq!(offset + index * element, start);
+                        }
+                        Err(rule) => {
+                            assert_eq!(rule, GpuMisuse::NoDescriptorOffset);
+                            let reachable = (0..=start / alignment)
+                                .rev()
+                                .take(200)
+                                .any(|k| (start - k * alignment) % element == 0);
+                            assert!(!reachable, "{start} by {element} at {alignment}");
+                        }
+                    }
+                }
+            }
+        }
+        assert_eq!(split(256, 4, 256), Ok((256, 0)));
+        assert_eq!(split(260, 4, 256), Ok((256, 1)));
+        assert_eq!(split(258, 4, 256), Err(GpuMisuse::NoDescriptorOffset));
+        assert_eq!(split(1 << 40, 1, 256), Ok((1 << 40, 0)));
+        // Elements larger than any alignment: from the start of the buffer at the latest, and at once.
+        assert_eq!(split(3 * 1000, 1000, 256), Ok((0, 3)));
+        assert_eq!(
+            split((1 << 40) + 256, 1 << 40, 256),
+            Ok(((1 << 40) + 256, 0))
+        );
+        assert_eq!(
+            split((1 << 40) + 3, (1 << 39) + 1, 256),
+            Err(GpuMisuse::NoDescriptorOffset)
+        );
+        assert_eq!(
+            split((1 << 62) + 3, (1 << 61) + 1, 256),
+            Err(GpuMisuse::NoDescriptorOffset)
+        );
+        assert_eq!(split((1 << 62) + 1, (1 << 61) + 1, 256), Ok((1 << 61, 1)));
+        assert_eq!(split(u64::MAX, u64::MAX, 256), Ok((0, 1)));
+        assert_eq!(
+            split(u64::MAX, u64::MAX - 1, 256),
+            Err(GpuMisuse::NoDescriptorOffset)
+        );
     }
 }

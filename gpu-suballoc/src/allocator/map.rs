@@ -9,7 +9,7 @@ use super::GpuAllocator;
 use crate::device::{DeviceMemory, MappedRange};
 use crate::error::{GpuError, GpuMisuse, MapRefusal};
 use crate::id::{RegionId, RegionKey};
-use crate::property_flags::PropertyFlags;
+use crate::memory_type::PropertyFlags;
 use crate::region::Region;
 use crate::region_metadata::{Backing, RecordView, RegionMetadata, WrappedBuffer};
 

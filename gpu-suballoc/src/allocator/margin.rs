@@ -8,8 +8,8 @@ use super::GpuAllocator;
 use crate::device::{DeviceMemory, MappedRange};
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::{PlaceKind, RegionKey};
+use crate::memory_type::PropertyFlags;
 use crate::pool::Suballocation;
-use crate::property_flags::PropertyFlags;
 use crate::threads;
 
 /// Neither zeros nor text nor a small number of any width.

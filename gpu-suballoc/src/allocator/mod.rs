@@ -11,8 +11,6 @@ mod counting_allocator;
 mod create;
 mod crop;
 mod defragmentation;
-mod descriptor;
-mod error;
 mod info;
 mod map;
 mod margin;
@@ -21,14 +19,14 @@ mod outstanding;
 mod reuse;
 mod wrap;
 
+pub use self::crop::{Descriptor, DescriptorUse};
+pub(crate) use self::outstanding::write_in_use;
+pub use self::outstanding::{BatchError, OutstandingRegions};
 pub use crate::region_metadata::Backing;
 pub use defragmentation::{
     Defragmentation, DefragmentationOptions, DefragmentationPass, DefragmentationTotals,
     MoveOutcome, MovePlace, MoveResult, RegionMove, SkippedRegions,
 };
-pub use descriptor::{Descriptor, DescriptorUse};
-pub(crate) use error::write_in_use;
-pub use error::{BatchError, OutstandingRegions};
 pub use info::RegionInfo;
 pub use map::Mapping;
 pub use options::{AllocatorOptions, OptionField, OptionsParseError};

@@ -1,11 +1,12 @@
 //! The live regions at the end of an allocator: counted, listed, or freed by force.
 
-use alloc_core::HostAllocator;
-
-use super::{GpuAllocator, OutstandingRegions};
+use super::GpuAllocator;
 use crate::device::DeviceMemory;
+use crate::error::GpuError;
 use crate::id::RegionId;
 use crate::region::Ownership;
+use alloc_core::HostAllocator;
+use core::fmt;
 
 /// Regions that are freed at a time.
 const BATCH: usize = 32;
@@ -65,3 +66,77 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 }
+
+// Errors of closing an allocator and of freeing a batch.
+
+/// What prevents closing an allocator; [`MemoryMap::leaks`](crate::report::MemoryMap::leaks) lists it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutstandingRegions {
+    /// Regions of the allocator's own memory.
+    pub regions: u64,
+    /// Wrapped buffers.
+    pub wrapped: u64,
+    /// Crops.
+    pub crops: u64,
+}
+
+/// A region of a batch that was not freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchError {
+    /// Its index in the batch, where it still is.
+    pub index: usize,
+    /// Why.
+    pub error: GpuError,
+}
+
+impl fmt::Display for OutstandingRegions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            regions,
+            wrapped,
+            crops,
+        } = *self;
+        let what = [
+            (regions, "region"),
+            (wrapped, "wrapped buffer"),
+            (crops, "crop"),
+        ];
+        write_in_use(f, &what, "the allocator", "abandon it")
+    }
+}
+
+/// "2 regions and 1 crop of the context are in use: give them back, or .."
+pub(crate) fn write_in_use(
+    f: &mut fmt::Formatter<'_>,
+    what: &[(u64, &str)],
+    of: &str,
+    or: &str,
+) -> fmt::Result {
+    let there = || what.iter().filter(|(count, _)| *count > 0);
+    let kinds = there().count();
+    for (nth, (count, name)) in there().enumerate() {
+        f.write_str(match nth {
+            0 => "",
+            _ if nth + 1 == kinds => " and ",
+            _ => ", ",
+        })?;
+        write!(f, "{count} {name}{}", if *count == 1 { "" } else { "s" })?;
+    }
+    match there()
+        .map(|(count, _)| *count)
+        .fold(0, u64::saturating_add)
+    {
+        0 => write!(f, "nothing of {of} is in use"),
+        1 => write!(f, " of {of} is in use: give it back, or {or}"),
+        _ => write!(f, " of {of} are in use: give them back, or {or}"),
+    }
+}
+
+impl fmt::Display for BatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "region {} of the batch: {}", self.index, self.error)
+    }
+}
+
+impl core::error::Error for OutstandingRegions {}
+impl core::error::Error for BatchError {}

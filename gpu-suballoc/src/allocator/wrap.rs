@@ -8,11 +8,11 @@ use alloc_core::{HostAllocator, Rejected};
 use super::GpuAllocator;
 use crate::device::{BufferHandle, DeviceMemory};
 use crate::error::{GpuError, GpuMisuse};
+use crate::flags::setters;
 use crate::id::{RegionId, RegionKey};
-use crate::property_flags::PropertyFlags;
+use crate::memory_type::PropertyFlags;
 use crate::region_metadata::{Backing, RecordView, WrappedBuffer};
 use crate::request::RegionOptions;
-use crate::setters::setters;
 
 /// A buffer of the application for a region.
 #[derive(Clone, Copy, Debug)]

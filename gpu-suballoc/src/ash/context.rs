@@ -6,8 +6,8 @@ use alloc_core::{ContextHandle, TryVec};
 use ash::vk::{self, Handle as _};
 
 use super::commands::CommandTables;
+use super::kernel::LoadedDevice;
 use super::kernel::{CompiledKernel, KernelError, KernelInfo};
-use super::kernel_device::LoadedDevice;
 use super::{AshDevice, AshOptions};
 use crate::allocator::AllocatorOptions;
 use crate::cache::{CompiledShader, StoreIdentity};

@@ -1,18 +1,17 @@
 //! Our values as ash's and back. What both have is asserted equal at compile time.
 
-#![forbid(unsafe_code)]
-
-use core::mem::{align_of, offset_of, size_of};
-
-use ash::vk::{self, Handle};
-
 use crate::device::{
     BufferHandle, BufferUsage, DeviceError, ExternalHandleTypes, HeapFlags, ImageHandle, ImageInfo,
-    ImageTiling, ImageUsage, MAX_MEMORY_HEAPS, MemoryHandle, MemoryHeap, QueueFamilies,
-    ResourceRequirements,
+    ImageTiling, ImageUsage, MAX_MEMORY_HEAPS, MemoryHandle, MemoryHeap, MemoryRequest,
+    QueueFamilies, ResourceHandle, ResourceRequirements,
 };
-use crate::memory_type::{MAX_MEMORY_TYPES, MemoryType};
-use crate::property_flags::PropertyFlags;
+use crate::error::GpuMisuse;
+use crate::memory_type::{MAX_MEMORY_TYPES, MemoryType, PropertyFlags};
+use ash::vk;
+use ash::vk::Handle;
+use core::ffi::c_void;
+use core::mem::{align_of, offset_of, size_of};
+use core::ptr;
 
 const UNKNOWN: DeviceError = DeviceError::Other(vk::Result::ERROR_UNKNOWN.as_raw());
 
@@ -27,7 +26,7 @@ pub(super) const fn check(result: vk::Result) -> Result<(), DeviceError> {
 pub(super) fn pointer_to(
     callbacks: Option<&vk::AllocationCallbacks<'static>>,
 ) -> *const vk::AllocationCallbacks<'static> {
-    callbacks.map_or(core::ptr::null(), core::ptr::from_ref)
+    callbacks.map_or(ptr::null(), ptr::from_ref)
 }
 
 /// A driver that reports success and returns `VK_NULL_HANDLE` is an error.
@@ -168,3 +167,125 @@ assert_equal!(DeviceError, Result:
     InvalidExternalHandle = ERROR_INVALID_EXTERNAL_HANDLE,
     InvalidOpaqueCaptureAddress = ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS,
 );
+
+// Handles and flags to and from ash's types: the same numbers, as `layout` proves.
+
+macro_rules! handles {
+    ($($ours:ty, $theirs:ty;)*) => {$(
+        impl From<$ours> for $theirs {
+            fn from(handle: $ours) -> Self {
+                Self::from_raw(handle.as_raw())
+            }
+        }
+
+        /// Refuses `VK_NULL_HANDLE`.
+        impl TryFrom<$theirs> for $ours {
+            type Error = GpuMisuse;
+
+            fn try_from(handle: $theirs) -> Result<Self, GpuMisuse> {
+                Self::from_raw(handle.as_raw()).ok_or(GpuMisuse::NullHandle)
+            }
+        }
+    )*};
+}
+
+handles! {
+    MemoryHandle, vk::DeviceMemory;
+    BufferHandle, vk::Buffer;
+    ImageHandle, vk::Image;
+}
+
+macro_rules! flags {
+    ($($ours:ty, $theirs:ty;)*) => {$(
+        impl From<$ours> for $theirs {
+            fn from(flags: $ours) -> Self {
+                Self::from_raw(flags.as_raw())
+            }
+        }
+
+        impl From<$theirs> for $ours {
+            fn from(flags: $theirs) -> Self {
+                Self::from_raw(flags.as_raw())
+            }
+        }
+    )*};
+}
+
+flags! {
+    BufferUsage, vk::BufferUsageFlags;
+    ImageUsage, vk::ImageUsageFlags;
+    PropertyFlags, vk::MemoryPropertyFlags;
+    ExternalHandleTypes, vk::ExternalMemoryHandleTypeFlags;
+}
+
+#[cfg(test)]
+mod conversions_tests {
+    use super::*;
+
+    #[test]
+    fn handles_go_there_and_back_and_null_is_none() {
+        let theirs = vk::Buffer::from_raw(0x50);
+        let ours = BufferHandle::try_from(theirs);
+        assert_eq!(ours.map(BufferHandle::as_raw), Ok(0x50));
+        assert!(ours.map(vk::Buffer::from) == Ok(theirs));
+        assert_eq!(
+            BufferHandle::try_from(vk::Buffer::null()),
+            Err(GpuMisuse::NullHandle)
+        );
+    }
+
+    #[test]
+    fn flags_go_there_and_back_with_all_their_bits() {
+        let theirs = vk::BufferUsageFlags::VERTEX_BUFFER | vk::BufferUsageFlags::from_raw(1 << 31);
+        assert_eq!(BufferUsage::from(theirs).as_raw(), theirs.as_raw());
+        assert!(vk::BufferUsageFlags::from(BufferUsage::from(theirs)) == theirs);
+        assert_eq!(
+            PropertyFlags::from(vk::MemoryPropertyFlags::HOST_CACHED),
+            PropertyFlags::HOST_CACHED
+        );
+    }
+}
+
+// The `pNext` chain of an allocation, built on the stack from what the request names.
+
+/// ```text
+///   VkMemoryAllocateInfo -> dedicated? -> flags? -> export? -> priority? -> the caller's chain
+/// ```
+pub(super) fn with_allocate_info<R>(
+    request: &MemoryRequest,
+    call: impl FnOnce(*const vk::MemoryAllocateInfo<'_>) -> R,
+) -> R {
+    let mut next: *const c_void = request.next.map_or(ptr::null(), |chain| chain.as_ptr());
+    let mut priority = vk::MemoryPriorityAllocateInfoEXT::default();
+    if let Some(requested) = request.priority {
+        priority.priority = requested;
+        priority.p_next = next;
+        next = (&raw const priority).cast();
+    }
+    let mut export = vk::ExportMemoryAllocateInfo::default();
+    if !request.export.is_empty() {
+        export.handle_types = request.export.into();
+        export.p_next = next;
+        next = (&raw const export).cast();
+    }
+    let mut flags = vk::MemoryAllocateFlagsInfo::default();
+    if request.device_address {
+        flags.flags = vk::MemoryAllocateFlags::DEVICE_ADDRESS;
+        flags.p_next = next;
+        next = (&raw const flags).cast();
+    }
+    let mut dedicated = vk::MemoryDedicatedAllocateInfo::default();
+    if let Some(resource) = request.dedicated {
+        match resource {
+            ResourceHandle::Buffer(buffer) => dedicated.buffer = buffer.into(),
+            ResourceHandle::Image(image) => dedicated.image = image.into(),
+        }
+        dedicated.p_next = next;
+        next = (&raw const dedicated).cast();
+    }
+    let mut info = vk::MemoryAllocateInfo::default()
+        .allocation_size(request.size)
+        .memory_type_index(request.memory_type);
+    info.p_next = next;
+    call(&raw const info)
+}

@@ -7,13 +7,9 @@
 //!   AshContext -- tables loaded once and verified (context) -- LoadedDevice: AshDevice, pipeline cache -- CompiledKernel, in the shader cache
 //! ```
 
-mod capabilities;
-mod chain;
 mod commands;
 mod context;
-mod conversions;
 mod kernel;
-mod kernel_device;
 mod layout;
 mod physical_device_info;
 
@@ -24,18 +20,18 @@ use core::ptr::NonNull;
 
 use ash::vk::{self, Handle};
 
+pub use self::kernel::LoadedDevice;
+pub use self::physical_device_info::physical_device_capabilities;
 use crate::device::{
     BufferHandle, BufferInfo, DeviceError, DeviceFeatures, DeviceMemory, DeviceProperties,
     HeapBudget, ImageHandle, ImageInfo, MappedRange, MemoryHandle, MemoryRequest,
     ResourceRequirements,
 };
-pub use capabilities::physical_device_capabilities;
 use commands::{CommandTables, DeviceCommands};
 pub use context::{
     AshContext, AshContextInfo, AshContextTable, AshContexts, physical_device_identity,
 };
 pub use kernel::{CompiledKernel, KernelError, KernelInfo, KernelPipeline, KernelStep};
-pub use kernel_device::LoadedDevice;
 use layout::{check, families, new_handle, pointer_to};
 use physical_device_info::PhysicalDeviceInfo;
 
@@ -321,7 +317,7 @@ unsafe impl DeviceMemory for AshDevice {
     }
 
     unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
-        chain::with_allocate_info(request, |info| {
+        layout::with_allocate_info(request, |info| {
             // SAFETY: as the caller promises.
             unsafe { self.create(self.core().allocate_memory, info, MemoryHandle::from_raw) }
         })

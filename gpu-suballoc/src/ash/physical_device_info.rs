@@ -1,11 +1,12 @@
 //! Types, heaps and limits of the physical device, read once.
 
-use ash::vk;
-
 use super::commands::DeviceCommands;
 use super::layout::{heap_of, type_of};
 use crate::device::{DeviceFeatures, DeviceLimits, DeviceProperties, MAX_MEMORY_HEAPS, MemoryHeap};
+use crate::group::{CapabilityFlags, DeviceCapabilities, HandleTypes, PciAddress};
 use crate::memory_type::{MAX_MEMORY_TYPES, MemoryType};
+use ash::vk;
+use core::ffi::CStr;
 
 pub(super) struct PhysicalDeviceInfo {
     types: [MemoryType; MAX_MEMORY_TYPES],
@@ -95,4 +96,224 @@ unsafe fn limits(
         min_texel_buffer_offset_alignment: core.min_texel_buffer_offset_alignment,
         optimal_buffer_copy_offset_alignment: core.optimal_buffer_copy_offset_alignment,
     }
+}
+
+// The capabilities of a physical device that matter between devices.
+
+/// The capabilities that Vulkan reports for a device created with these extensions.
+///
+/// Vulkan reports no links, costs or NUMA nodes. Unified memory is never reported, since no object of one `VkDevice` is usable on another.
+/// Below Vulkan 1.1 there are no UUIDs and no external handles: the result has no capabilities.
+///
+/// Vulkan specification, *Physical Device Properties* (`VkPhysicalDeviceIDProperties`, `VkPhysicalDeviceDriverProperties`,
+/// `VkPhysicalDevicePCIBusInfoPropertiesEXT`), *Additional Buffer Capabilities* and *Additional Semaphore Capabilities*.
+///
+/// # Safety
+/// `physical` is of `instance`, both live; `api_version` is the lesser of what the application named and what the device supports;
+/// `extensions` are supported by it.
+#[must_use]
+pub unsafe fn physical_device_capabilities(
+    instance: &ash::Instance,
+    physical: vk::PhysicalDevice,
+    api_version: u32,
+    extensions: &[&CStr],
+) -> DeviceCapabilities {
+    if api_version < vk::API_VERSION_1_1 {
+        return DeviceCapabilities::default();
+    }
+    let has = |name: &CStr| extensions.contains(&name);
+    let mut id = vk::PhysicalDeviceIDProperties::default();
+    let mut driver = vk::PhysicalDeviceDriverProperties::default();
+    let mut bus = vk::PhysicalDevicePCIBusInfoPropertiesEXT::default();
+    let (knows_driver, knows_bus) = (
+        api_version >= vk::API_VERSION_1_2 || has(vk::KHR_DRIVER_PROPERTIES_NAME),
+        has(vk::EXT_PCI_BUS_INFO_NAME),
+    );
+    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut id);
+    if knows_driver {
+        properties = properties.push_next(&mut driver);
+    }
+    if knows_bus {
+        properties = properties.push_next(&mut bus);
+    }
+    // SAFETY: the caller's promise; 1.1 has the command, and the chain holds what version and extensions know.
+    unsafe { (instance.fp_v1_1().get_physical_device_properties2)(physical, &raw mut properties) };
+    // SAFETY: the caller's promise.
+    let (buffer_import, buffer_export) = unsafe { buffer_handles(instance, physical, has) };
+    // SAFETY: as above.
+    let (semaphore_import, semaphore_export) =
+        unsafe { semaphore_handles(instance, physical, has) };
+    DeviceCapabilities {
+        driver: (knows_driver && driver.driver_id.as_raw() != 0)
+            .then_some(driver.driver_id.as_raw() as u32),
+        device_uuid: Some(id.device_uuid),
+        driver_uuid: Some(id.driver_uuid),
+        device_luid: (id.device_luid_valid != vk::FALSE).then_some(id.device_luid),
+        // SAFETY: as above.
+        flags: unsafe { flags(instance, physical, api_version) },
+        semaphore_import,
+        semaphore_export,
+        buffer_import,
+        buffer_export,
+        numa_node: None,
+        pci: knows_bus.then_some(PciAddress {
+            domain: bus.pci_domain,
+            bus: bus.pci_bus as u8,
+            device: bus.pci_device as u8,
+            function: bus.pci_function as u8,
+        }),
+    }
+}
+
+/// # Safety
+/// As [`physical_device_capabilities`]; the version is 1.1 at least.
+unsafe fn flags(
+    instance: &ash::Instance,
+    physical: vk::PhysicalDevice,
+    api_version: u32,
+) -> CapabilityFlags {
+    let mut memory = vk::PhysicalDeviceMemoryProperties::default();
+    // SAFETY: the caller's promise.
+    unsafe {
+        (instance.fp_v1_0().get_physical_device_memory_properties)(physical, &raw mut memory)
+    };
+    let shared = vk::MemoryPropertyFlags::DEVICE_LOCAL | vk::MemoryPropertyFlags::HOST_COHERENT;
+    let coherent = memory
+        .memory_types_as_slice()
+        .iter()
+        .any(|kind| kind.property_flags.contains(shared));
+    let mut timeline = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
+    let mut features = vk::PhysicalDeviceFeatures2::default();
+    if api_version >= vk::API_VERSION_1_2 {
+        features = features.push_next(&mut timeline);
+    }
+    // SAFETY: as above; the chain holds what the version knows.
+    unsafe { (instance.fp_v1_1().get_physical_device_features2)(physical, &raw mut features) };
+    let mut flags = CapabilityFlags::DEVICE_ATOMICS;
+    if coherent {
+        flags = flags | CapabilityFlags::HOST_COHERENT;
+    }
+    if timeline.timeline_semaphore != vk::FALSE {
+        flags = flags | CapabilityFlags::TIMELINE_SEMAPHORE;
+    }
+    flags
+}
+
+/// The handle types that can be imported, and those that can be exported. `features` asks for one, if the device has its extension.
+fn handle_types<T, const N: usize>(
+    types: [(&CStr, T, HandleTypes); N],
+    has: impl Fn(&CStr) -> bool,
+    features: impl Fn(T) -> (bool, bool),
+) -> (HandleTypes, HandleTypes) {
+    let (mut import, mut export) = (HandleTypes::NONE, HandleTypes::NONE);
+    for (_, raw, handle) in types.into_iter().filter(|(extension, ..)| has(extension)) {
+        let (importable, exportable) = features(raw);
+        if importable {
+            import = import | handle;
+        }
+        if exportable {
+            export = export | handle;
+        }
+    }
+    (import, export)
+}
+
+/// Handle types of buffers that are copied from and to.
+///
+/// # Safety
+/// As [`flags`].
+unsafe fn buffer_handles(
+    instance: &ash::Instance,
+    physical: vk::PhysicalDevice,
+    has: impl Fn(&CStr) -> bool,
+) -> (HandleTypes, HandleTypes) {
+    use vk::{ExternalMemoryFeatureFlags as Features, ExternalMemoryHandleTypeFlags as Types};
+    let usage = vk::BufferUsageFlags::STORAGE_BUFFER
+        | vk::BufferUsageFlags::TRANSFER_SRC
+        | vk::BufferUsageFlags::TRANSFER_DST;
+    let types = [
+        (
+            vk::KHR_EXTERNAL_MEMORY_FD_NAME,
+            Types::OPAQUE_FD,
+            HandleTypes::OPAQUE_FD,
+        ),
+        (
+            vk::KHR_EXTERNAL_MEMORY_WIN32_NAME,
+            Types::OPAQUE_WIN32,
+            HandleTypes::OPAQUE_WIN32,
+        ),
+        (
+            vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME,
+            Types::DMA_BUF_EXT,
+            HandleTypes::DMA_BUF,
+        ),
+        (
+            vk::EXT_EXTERNAL_MEMORY_HOST_NAME,
+            Types::HOST_ALLOCATION_EXT,
+            HandleTypes::HOST_ALLOCATION,
+        ),
+    ];
+    let query = instance
+        .fp_v1_1()
+        .get_physical_device_external_buffer_properties;
+    handle_types(types, has, |raw| {
+        let info = vk::PhysicalDeviceExternalBufferInfo::default()
+            .usage(usage)
+            .handle_type(raw);
+        let mut properties = vk::ExternalBufferProperties::default();
+        // SAFETY: the caller's promise; 1.1 has the command, and the extension knows the handle type.
+        unsafe { query(physical, &raw const info, &raw mut properties) };
+        let can = properties
+            .external_memory_properties
+            .external_memory_features;
+        (
+            can.contains(Features::IMPORTABLE),
+            can.contains(Features::EXPORTABLE),
+        )
+    })
+}
+
+/// Handle types of binary semaphores.
+///
+/// # Safety
+/// As [`flags`].
+unsafe fn semaphore_handles(
+    instance: &ash::Instance,
+    physical: vk::PhysicalDevice,
+    has: impl Fn(&CStr) -> bool,
+) -> (HandleTypes, HandleTypes) {
+    use vk::{
+        ExternalSemaphoreFeatureFlags as Features, ExternalSemaphoreHandleTypeFlags as Types,
+    };
+    let types = [
+        (
+            vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME,
+            Types::OPAQUE_FD,
+            HandleTypes::OPAQUE_FD,
+        ),
+        (
+            vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME,
+            Types::SYNC_FD,
+            HandleTypes::SYNC_FD,
+        ),
+        (
+            vk::KHR_EXTERNAL_SEMAPHORE_WIN32_NAME,
+            Types::OPAQUE_WIN32,
+            HandleTypes::OPAQUE_WIN32,
+        ),
+    ];
+    let query = instance
+        .fp_v1_1()
+        .get_physical_device_external_semaphore_properties;
+    handle_types(types, has, |raw| {
+        let info = vk::PhysicalDeviceExternalSemaphoreInfo::default().handle_type(raw);
+        let mut properties = vk::ExternalSemaphoreProperties::default();
+        // SAFETY: the caller's promise; 1.1 has the command, and the extension knows the handle type.
+        unsafe { query(physical, &raw const info, &raw mut properties) };
+        let can = properties.external_semaphore_features;
+        (
+            can.contains(Features::IMPORTABLE),
+            can.contains(Features::EXPORTABLE),
+        )
+    })
 }

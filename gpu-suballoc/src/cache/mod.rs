@@ -12,19 +12,16 @@
 
 mod compile;
 mod entry;
-mod error;
 mod key;
 mod owner;
 mod persist;
 mod shader_cache;
-mod shader_ref;
 mod shard;
-mod wait_cycles;
 
+pub use self::entry::{CacheRef, ShaderRef, WorkRef};
+pub use self::shader_cache::CacheError;
 pub use compile::CompiledShader;
-pub use error::CacheError;
 pub use key::{CacheDevice, ContentHash, ShaderKey};
 pub use owner::{CacheOwner, OwnerStats, RestoreCounts};
 pub use persist::{StoreError, StoreIdentity, StoreSink, StoreWriter, StoredShader, StoredShaders};
 pub use shader_cache::{CacheLimits, CacheStats, RemovalCounts, ShaderCache};
-pub use shader_ref::{CacheRef, ShaderRef, WorkRef};

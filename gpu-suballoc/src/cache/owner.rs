@@ -6,12 +6,12 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use alloc_core::{ContextHandle, HostError};
 
 use super::compile::CompiledShader;
+use super::entry::ShaderRef;
 use super::entry::{CacheEntry, DestroyList};
-use super::error::CacheError;
 use super::key::{CacheDevice, ShaderKey};
 use super::persist::StoredShaders;
+use super::shader_cache::CacheError;
 use super::shader_cache::{Cursor, RemovalCounts, ShaderCache};
-use super::shader_ref::ShaderRef;
 use crate::shared_box::SharedBox;
 
 /// What an owner and its entries share.

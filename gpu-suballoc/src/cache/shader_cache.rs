@@ -1,18 +1,15 @@
 //! The cache itself.
 
-use core::fmt;
-use core::ptr::NonNull;
-use core::sync::atomic::Ordering::SeqCst;
-
-use alloc_core::{ContextHandle, HostError};
-
-use super::entry::{CacheEntry, DestroyList};
+use super::entry::{CacheEntry, DestroyList, ShaderRef};
 use super::key::{CacheDevice, ShaderKey};
 use super::owner::CacheOwner;
 use super::persist::{StoreSink, StoreWriter};
-use super::shader_ref::ShaderRef;
 use super::shard::Core;
 use crate::shared_box::SharedBox;
+use alloc_core::{ContextHandle, HostError};
+use core::fmt;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::SeqCst;
 
 /// Compiled shaders, shared by all contexts of a device, each allocated and freed in its owner's memory.
 ///
@@ -263,3 +260,43 @@ impl<P: Send + Sync, E: Copy + Send + Sync> fmt::Debug for ShaderCache<P, E> {
         f.debug_tuple("ShaderCache").field(&self.stats()).finish()
     }
 }
+
+// Errors of the cache.
+
+/// Why a call failed; the cache is unchanged. `E` is the compiler's own error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CacheError<E> {
+    /// The compiler failed. Nothing is kept: the next call compiles again.
+    Compile(E),
+    /// No host memory for an entry or the table. Not a usage error.
+    Host(HostError),
+    /// Compiling this key requested this key again: on the same thread, or through other threads' compiles and waits, in this cache or
+    /// others. The caller's error. Without feature `std` threads cannot be distinguished, and such a call waits for ever.
+    Recursive,
+    /// The owner is for another device than the key. The caller's error.
+    OtherDevice,
+}
+
+impl<E> From<HostError> for CacheError<E> {
+    fn from(error: HostError) -> Self {
+        Self::Host(error)
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for CacheError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Compile(error) => write!(f, "the shader was not compiled: {error}"),
+            Self::Host(error) => error.fmt(f),
+            Self::Recursive => f.write_str(
+                "compiling a shader asked for that shader: ask for it before, or for another one",
+            ),
+            Self::OtherDevice => f.write_str(
+                "the key is of another device than its owner: make keys with the owner's device",
+            ),
+        }
+    }
+}
+
+impl<E: core::error::Error> core::error::Error for CacheError<E> {}

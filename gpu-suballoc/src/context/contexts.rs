@@ -8,7 +8,7 @@ use alloc_core::{ContextHandle, HostError};
 use super::device_context::{DeviceContext, DeviceContextId};
 use super::dispatch_lock::DispatchLock;
 use super::error::ContextError;
-use super::handles::VulkanHandles;
+use super::error::VulkanHandles;
 use super::loss_aware_device::{ContextDevice, LossAwareDevice};
 use crate::allocator::{AllocatorOptions, GpuAllocator};
 use crate::cache::{CacheDevice, CacheLimits, ShaderCache};

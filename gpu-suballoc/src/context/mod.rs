@@ -15,16 +15,14 @@ mod contexts;
 mod device_context;
 mod dispatch_lock;
 mod error;
-mod handles;
 mod loss_aware_device;
 mod register;
-mod release;
 mod table;
 
+pub use self::device_context::{ContextOutstanding, ForcedRelease, ReleaseBlocker, ReleaseReport};
+pub use self::error::{ContextHandle, VulkanHandles};
 pub use contexts::{DeviceContexts, DeviceState};
 pub use device_context::{ContextAllocator, DeviceContext, DeviceContextId};
 pub use error::{CommandSource, ContextError};
-pub use handles::{ContextHandle, VulkanHandles};
 pub use loss_aware_device::{ContextDevice, LossAwareDevice};
-pub use release::{ContextOutstanding, ForcedRelease, ReleaseBlocker, ReleaseReport};
 pub use table::{AcquireContext, ContextHandlers, ContextTable, ReleaseContext};

@@ -1,19 +1,14 @@
 //! Contexts by number, for C and for tables: a number that was released is an error, never another context.
 
+use super::device_context::{DeviceContext, DeviceContextId, ReleaseReport};
+use super::error::{ContextError, VulkanHandles};
+use super::loss_aware_device::ContextDevice;
+use super::register::ContextRegister;
+use crate::shared_box::SharedBox;
+use alloc_core::ContextHandle;
 use core::cell::Cell;
 use core::ffi::c_void;
 use core::fmt;
-
-use alloc_core::ContextHandle;
-
-use super::device_context::{DeviceContext, DeviceContextId};
-use super::error::ContextError;
-use super::handles::VulkanHandles;
-use super::loss_aware_device::ContextDevice;
-use super::register::ContextRegister;
-use super::release::ReleaseReport;
-use crate::on_drop::OnDrop;
-use crate::shared_box::SharedBox;
 
 /// A table of contexts by [`DeviceContextId`], and the handlers that choose the context of a dispatch.
 ///
@@ -184,5 +179,16 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
 impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> fmt::Debug for ContextTable<D, P, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ContextTable").finish_non_exhaustive()
+    }
+}
+
+// A step that happens at the end of a scope, also where it unwinds.
+
+/// Calls the function when it is dropped.
+pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }

@@ -7,14 +7,13 @@
 
 mod error;
 mod forward;
-mod handle;
 mod properties;
 mod request;
 mod resource;
 
+pub use self::request::{BufferHandle, ImageHandle, MemoryHandle};
 pub use error::DeviceError;
 pub(crate) use forward::{forward_calls, forward_device_memory};
-pub use handle::{BufferHandle, ImageHandle, MemoryHandle};
 pub use properties::{
     DeviceFeatures, DeviceLimits, DeviceProperties, HeapBudget, HeapFlags, MAX_MEMORY_HEAPS,
     MemoryHeap,

@@ -2,11 +2,13 @@
 
 #![forbid(unsafe_code)]
 
-use core::ops::Deref;
-
 use super::capabilities::DeviceCapabilities;
 use super::edge::Edge;
-use super::membership::{Membership, MembershipCell};
+use core::fmt;
+use core::num::NonZeroU64;
+use core::ops::Deref;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// A device that can be in a [`DeviceGroup`](super::DeviceGroup): a `VkDevice` with its runtime.
 ///
@@ -79,5 +81,134 @@ where
     }
     fn region_tag(&self) -> Option<u32> {
         (**self).region_tag()
+    }
+}
+
+// A device's membership in a group, stored with the device: two numbers, and no pointer.
+
+/// The number of a group, unique in the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GroupId(NonZeroU64);
+
+impl GroupId {
+    pub(super) fn new_unique() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        // It cannot overflow: 2^64 groups take longer than any process lives.
+        Self(NonZeroU64::new(NEXT.fetch_add(1, Relaxed)).unwrap_or(NonZeroU64::MAX))
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "group {}", self.0)
+    }
+}
+
+/// A device of a group. It means nothing to other groups, so a copy may outlive the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Membership {
+    /// The group.
+    pub group: GroupId,
+    /// The device's number in it, 0 to 63.
+    pub index: usize,
+}
+
+/// A device's membership. Each device has one, see [`GroupDevice::membership_cell`](super::GroupDevice::membership_cell).
+///
+/// A group reserves it first of all while it is built, and clears it at its end. So a device of a live group is refused
+/// by every other group.
+#[derive(Debug, Default)]
+pub struct MembershipCell {
+    /// 0: in no group.
+    group: AtomicU64,
+    index: AtomicU32,
+}
+
+impl MembershipCell {
+    /// The cell of a device in no group.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            group: AtomicU64::new(0),
+            index: AtomicU32::new(0),
+        }
+    }
+
+    /// The membership; `None` in no group, and while the group is being built.
+    #[must_use]
+    pub fn membership(&self) -> Option<Membership> {
+        let group = NonZeroU64::new(self.group.load(Acquire))?;
+        // Acquire, so that the group is read after it: the number belongs to that group.
+        let index = self.index.load(Acquire).checked_sub(1)?;
+        // It may have been cleared and reserved again in between.
+        let still = self.group.load(Acquire) == group.get();
+        still.then_some(Membership {
+            group: GroupId(group),
+            index: index as usize,
+        })
+    }
+
+    /// Reserves it for a group that is being built. An error is the group that has it.
+    pub(super) fn reserve(&self, group: GroupId) -> Result<(), GroupId> {
+        match self.group.compare_exchange(0, group.get(), AcqRel, Acquire) {
+            Ok(_) => Ok(()),
+            Err(other) => Err(NonZeroU64::new(other).map_or(group, GroupId)),
+        }
+    }
+
+    /// Sets the device's number in the group.
+    pub(super) fn set_index(&self, index: usize) {
+        self.index.store((index as u32).saturating_add(1), Release);
+    }
+
+    pub(super) fn clear(&self) {
+        self.index.store(0, Relaxed);
+        self.group.store(0, Release);
+    }
+}
+
+// Leaving a group: every device leaves, also if one unwinds.
+
+/// Devices that joined. Dropping it lets them leave, the last one first.
+pub(super) struct JoinedDevices<'d, T: GroupDevice> {
+    pub(super) devices: &'d [T],
+    pub(super) group: GroupId,
+    /// The first `count` devices have joined.
+    pub(super) count: usize,
+}
+
+impl<T: GroupDevice> Drop for JoinedDevices<'_, T> {
+    fn drop(&mut self) {
+        let Some((device, before)) = self.devices.get(..self.count).and_then(<[T]>::split_last)
+        else {
+            return;
+        };
+        // The others leave even if this one unwinds.
+        let _before = JoinedDevices {
+            devices: before,
+            group: self.group,
+            count: before.len(),
+        };
+        device.leave(Membership {
+            group: self.group,
+            index: before.len(),
+        });
+    }
+}
+
+/// Devices with a reserved membership. Dropping it clears their memberships.
+pub(super) struct ReservedMemberships<'d, T: GroupDevice>(pub(super) &'d [T]);
+
+impl<T: GroupDevice> Drop for ReservedMemberships<'_, T> {
+    fn drop(&mut self) {
+        for device in self.0 {
+            device.membership_cell().clear();
+        }
     }
 }

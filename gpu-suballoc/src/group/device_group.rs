@@ -18,11 +18,11 @@ use alloc_core::{HostSource, Rejected, TryVec};
 
 use super::capabilities::DeviceCapabilities;
 use super::device::GroupDevice;
+use super::device::{GroupId, Membership};
+use super::device::{JoinedDevices, ReservedMemberships};
 use super::edge::Edge;
+use super::edge::UseMode;
 use super::error::{GroupError, GroupStep};
-use super::guards::{JoinedDevices, ReservedMemberships};
-use super::membership::{GroupId, Membership};
-use super::mode::UseMode;
 use crate::id::RegionId;
 
 /// Most devices in a group.

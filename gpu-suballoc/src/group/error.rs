@@ -6,9 +6,9 @@ use core::fmt;
 
 use alloc_core::HostError;
 
+use super::device::GroupId;
 use super::device_group::MAX_DEVICES;
 use super::edge::Contradiction;
-use super::membership::GroupId;
 
 /// Why no group was built. Devices are named by their place in the list that was passed, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,14 +12,11 @@ mod device;
 mod device_group;
 mod edge;
 mod error;
-mod guards;
-mod membership;
-mod mode;
 
+pub use self::device::{GroupId, Membership, MembershipCell};
+pub use self::edge::{LinkClass, UseMode};
 pub use capabilities::{CapabilityFlags, DeviceCapabilities, HandleTypes, PciAddress};
 pub use device::GroupDevice;
 pub use device_group::{DeviceGroup, MAX_DEVICES};
 pub use edge::{Contradiction, Edge};
 pub use error::{GroupError, GroupStep};
-pub use membership::{GroupId, Membership, MembershipCell};
-pub use mode::{LinkClass, UseMode};

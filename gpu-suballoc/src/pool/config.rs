@@ -3,9 +3,9 @@
 #![forbid(unsafe_code)]
 
 use super::request::AllocationRequest;
-use crate::block_algorithm::BlockAlgorithm;
 use crate::device::{ExternalHandleTypes, NextChain};
-use crate::property_flags::PropertyFlags;
+use crate::memory_type::PropertyFlags;
+use crate::request::BlockAlgorithm;
 use crate::request::ResourceKind;
 
 /// A pool's memory type, and the rules of its regions and blocks.

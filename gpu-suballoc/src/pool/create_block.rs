@@ -3,9 +3,9 @@
 use alloc_core::HostError;
 
 use super::blocks::LiveBlock;
+use super::blocks::{DedicatedRegion, Object};
 use super::budget::LimitShortage;
-use super::dedicated::{DedicatedRegion, Object};
-use super::device_and_host::DeviceAndHost;
+use super::request::DeviceAndHost;
 use super::request::{AllocationRequest, Suballocation};
 use super::{Pool, Pools};
 use crate::device::{DeviceError, MemoryHandle, MemoryRequest};

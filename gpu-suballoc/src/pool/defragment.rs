@@ -4,8 +4,8 @@
 
 use super::Pools;
 use super::blocks::{BlockListing, BlockSpace, LiveBlock};
-use super::device_and_host::DeviceAndHost;
 use super::drain_plan::BlockSum;
+use super::request::DeviceAndHost;
 use super::request::{LINEAR_RANGE, MOVE_TARGET, Suballocation};
 use super::state::PoolState;
 use crate::error::{GpuError, GpuMisuse};

@@ -4,11 +4,11 @@
 
 use super::options::MemoryOptions;
 use crate::device::{DeviceFeatures, DeviceMemory, MAX_MEMORY_HEAPS};
+use crate::memory_type::PropertyFlags;
 use crate::memory_type::{
     MAX_MEMORY_TYPES, MemoryPreference, MemoryType, MemoryTypeError, MemoryTypesByFit,
     choose_memory_type,
 };
-use crate::property_flags::PropertyFlags;
 
 /// Types, heaps and limits.
 pub(super) struct DeviceMemoryInfo {

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::options::MemoryOptions;
-use crate::property_flags::PropertyFlags;
+use crate::memory_type::PropertyFlags;
 
 const MIB: u64 = 1 << 20;
 

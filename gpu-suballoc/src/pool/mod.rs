@@ -14,32 +14,26 @@
 //! allocation, a slot for a block and for a dedicated object, the bins of the next block, one range of a linear pool. Then existing room is
 //! used, or the driver is asked for a block. Requests that a block in creation can serve wait for it.
 
-mod atoms;
 mod blocks;
 mod budget;
-mod close;
 mod config;
 mod create_block;
 mod custom;
-mod dedicated;
 mod defragment;
-mod device_and_host;
 mod device_info;
 mod drain_plan;
-mod free;
 mod growth;
 mod linear;
 mod map;
 mod options;
 mod place;
 mod request;
-mod reserve;
 mod state;
 mod trim;
 mod turnover;
 mod walk;
 
-pub(crate) use device_and_host::DeviceAndHost;
+pub(crate) use self::request::DeviceAndHost;
 pub(crate) use drain_plan::plan_drain;
 pub use options::{MapPolicy, MemoryOptions, PoolOptions};
 pub(crate) use request::{AllocationRequest, FIRST_OWN, MOVE_TARGET, Suballocation};
@@ -54,13 +48,13 @@ use device_info::DeviceMemoryInfo;
 use growth::Growth;
 use state::PoolState;
 
-use crate::block_algorithm::BlockAlgorithm;
 use crate::device::{DeviceMemory, ExternalHandleTypes};
 use crate::error::{GpuError, GpuMisuse};
 use crate::host_memory::{self, HostBlock};
 use crate::id::BlockRef;
 use crate::memory_type::MAX_MEMORY_TYPES;
-use crate::property_flags::PropertyFlags;
+use crate::memory_type::PropertyFlags;
+use crate::request::BlockAlgorithm;
 use crate::request::ResourceKind;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, StateMutex};
 

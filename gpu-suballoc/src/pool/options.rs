@@ -2,8 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use crate::block_algorithm::BlockAlgorithm;
 use crate::device::{ExternalHandleTypes, MAX_MEMORY_HEAPS, NextChain};
+use crate::request::BlockAlgorithm;
 use crate::request::ResourceKind;
 
 /// Sizes and limits of the memory that is allocated from the driver, in bytes. The default suits most programs.

@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use super::blocks::{BlockSpace, Blocks};
+use super::blocks::{DedicatedRegion, Object};
 use super::config::PoolConfig;
-use super::dedicated::{DedicatedRegion, Object};
 use super::growth::Growth;
 use super::linear::{LinearRegions, NoRoom};
 use super::request::{AllocationRequest, Suballocation};

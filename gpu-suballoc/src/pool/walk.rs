@@ -1,8 +1,8 @@
 //! Walks pools for reports.
 
 use super::Pools;
+use super::blocks::Object;
 use super::config::PoolConfig;
-use super::dedicated::Object;
 use super::request::{LINEAR_RANGE, MOVE_TARGET};
 use super::state::PoolState;
 use crate::device::MemoryHandle;

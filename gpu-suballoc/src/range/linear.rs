@@ -10,12 +10,12 @@
 
 use core::alloc::Layout;
 
+use super::allocator::RangeId;
 use super::allocator::next_serial;
-use super::rounding::{align_down, align_up};
-use super::types::RangeId;
-use crate::block_algorithm::BlockAlgorithm;
+use super::free_search::{align_down, align_up};
 use crate::growable_vec::GrowableVec;
 use crate::host_memory::{GrowableTable, HostBlock};
+use crate::request::BlockAlgorithm;
 
 /// A bit of the positions of the upper end.
 const UPPER: u32 = 1 << 31;

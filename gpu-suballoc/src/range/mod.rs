@@ -14,28 +14,23 @@
 //! other range has.
 
 mod allocator;
-mod bins;
 mod free_index;
 mod free_search;
 mod linear;
 mod node;
-mod node_store;
-mod rounding;
 #[cfg(test)]
 mod tests;
-mod types;
 mod virtual_block;
-mod virtual_block_error;
 
 pub(crate) use self::allocator::RangeAllocator;
+pub(crate) use self::allocator::{Fit, LiveRange, RangeError, RangeRequest, Span, SpanState};
 pub(crate) use self::free_index::FreeIndex;
 pub(crate) use self::free_search::{FreeRange, GranuleRequest};
 pub(crate) use self::linear::{LinearRange, LinearRanges};
 pub(crate) use self::node::MAX_NOTED_ALIGNMENT;
-pub(crate) use self::node_store::NodeStore;
-pub(crate) use self::types::{Fit, LiveRange, RangeError, RangeRequest, Span, SpanState};
+pub(crate) use self::node::NodeStore;
+pub use self::virtual_block::VirtualBlockError;
 pub use self::virtual_block::{
     VirtualAllocation, VirtualAllocationInfo, VirtualAllocationOptions, VirtualBlock,
     VirtualBlockStatistics, VirtualPiece, VirtualRange,
 };
-pub use self::virtual_block_error::VirtualBlockError;

@@ -6,8 +6,10 @@ use std::alloc::Layout;
 use std::prelude::v1::*;
 use std::ptr::NonNull;
 
-use super::node_store::CHUNK_NODES;
-use super::types::{AllocatedRange, FreedRange, NODES_PER_ALLOCATION, NODES_PER_RANGE, RangeId};
+use super::allocator::{
+    AllocatedRange, FreedRange, NODES_PER_ALLOCATION, NODES_PER_RANGE, RangeId,
+};
+use super::node::CHUNK_NODES;
 use super::*;
 use crate::host_memory::{GrowableTable, HostBlock};
 

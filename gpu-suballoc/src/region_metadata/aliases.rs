@@ -2,9 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+use super::MetadataState;
 use super::record::{CropRecord, RegionRecord};
 use super::root_state::RemovalTime;
-use super::state::MetadataState;
 use super::{Leftovers, RecordView, RegionMetadata, ReservedSlot};
 use crate::error::{GpuError, GpuMisuse, Limit};
 use crate::id::{RegionKey, RegionPlace};

@@ -11,9 +11,21 @@
 //! are read together. A call that needs memory has it first ([`RegionMetadata::prepare_root`] and others), so that what follows
 //! cannot fail. Freeing allocates nothing.
 
+use self::detail::RegionDetail;
+use self::record::RecordTable;
+use self::resource_description::ResourceDescriptions;
+use self::reuse_cache::ReuseCache;
+use self::wrapped_buffers::ForeignMemory;
+use crate::error::{GpuError, GpuMisuse, Limit};
+use crate::host_memory::{GrowableTable, Tables, fill, free_table, lock_filled};
+use crate::id::RegionKey;
+use crate::request::RegionOptions;
+use crate::sync::StateMutex;
+use alloc_core::{HostAllocator, Scope};
+use core::ptr::NonNull;
+
 mod aliases;
 mod detail;
-mod foreign;
 mod moves;
 mod owned_regions;
 mod record;
@@ -21,11 +33,8 @@ mod report;
 mod resource_description;
 mod reuse_cache;
 mod root_state;
-mod state;
-mod table;
 mod wrapped_buffers;
 
-pub(crate) use foreign::ForeignMemory;
 pub(crate) use moves::{MoveEnd, MovingRoot};
 pub(crate) use owned_regions::{FoundRegion, NewRoot, RemovedRoot};
 pub use record::Backing;
@@ -33,19 +42,6 @@ pub(crate) use record::{RecordView, RootView, WrappedBuffer};
 pub(crate) use report::{AliasInfo, RecordInfo};
 pub(crate) use resource_description::ResourceDescription;
 pub(crate) use root_state::MoveEnding;
-pub(crate) use state::MetadataCounts;
-
-use core::ptr::NonNull;
-
-use alloc_core::{HostAllocator, Scope};
-
-use self::detail::RegionDetail;
-use self::state::MetadataState;
-use crate::error::{GpuError, GpuMisuse, Limit};
-use crate::host_memory::{Tables, fill, free_table, lock_filled};
-use crate::id::RegionKey;
-use crate::request::RegionOptions;
-use crate::sync::StateMutex;
 
 /// All regions of one allocator.
 pub(crate) struct RegionMetadata {
@@ -119,7 +115,7 @@ impl RegionMetadata {
         let kind = kind.map(|kind| state.kinds.insert(*kind));
         Ok(ReservedSlot {
             number,
-            kind: kind.unwrap_or(resource_description::ResourceDescriptions::NONE),
+            kind: kind.unwrap_or(ResourceDescriptions::NONE),
         })
     }
 
@@ -169,4 +165,66 @@ pub(crate) struct ReservedSlot {
     pub(crate) number: u32,
     /// Of its resource's description.
     kind: u16,
+}
+
+// The state behind the records' lock.
+
+struct MetadataState {
+    table: RecordTable,
+    kinds: ResourceDescriptions,
+    reuse_cache: ReuseCache,
+    /// The application's memory objects of wrapped buffers.
+    foreign: Option<NonNull<ForeignMemory>>,
+    counts: MetadataCounts,
+}
+
+// SAFETY: the records alone refer to the blocks behind the pointers, and follow them under their lock. A `ForeignMemory` that a mapping
+// counts is also used without it; its own fields are behind its gate.
+unsafe impl Send for MetadataState {}
+
+/// Exact counts of the records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MetadataCounts {
+    /// Wrapped buffers, and their bytes.
+    pub(crate) wrapped: u64,
+    pub(crate) wrapped_bytes: u64,
+    pub(crate) crops: u64,
+    /// Regions that are freed with their last crop or mapping.
+    pub(crate) pending_free: u64,
+    /// Buffers kept for reuse, and their bytes.
+    pub(crate) reusable: u64,
+    pub(crate) reusable_bytes: u64,
+}
+
+impl MetadataState {
+    /// With capacity for `keep` buffers in the reuse cache.
+    const fn new(keep: u32) -> Self {
+        Self {
+            table: RecordTable::new(),
+            kinds: ResourceDescriptions::new(),
+            reuse_cache: ReuseCache::new(keep),
+            foreign: None,
+            counts: MetadataCounts {
+                wrapped: 0,
+                wrapped_bytes: 0,
+                crops: 0,
+                pending_free: 0,
+                reusable: 0,
+                reusable_bytes: 0,
+            },
+        }
+    }
+}
+
+impl Tables for MetadataState {
+    fn visit_tables(&mut self, visit: &mut dyn FnMut(&mut dyn GrowableTable)) {
+        visit(&mut self.table);
+        visit(&mut self.kinds);
+        visit(&mut self.reuse_cache);
+    }
+
+    #[inline]
+    fn is_filled(&self) -> bool {
+        self.table.has_free() && self.kinds.missing().is_none()
+    }
 }

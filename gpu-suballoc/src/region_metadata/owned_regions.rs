@@ -2,11 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+use super::MetadataState;
 use super::detail::RegionDetail;
 use super::record::{RecordHeader, RecordView, RegionRecord, RootRecord, RootView};
 use super::resource_description::ResourceDescription;
 use super::root_state::{RemovalTime, RootState};
-use super::state::MetadataState;
 use super::{Leftovers, RegionMetadata, ReservedSlot};
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::{RegionKey, RegionPlace};

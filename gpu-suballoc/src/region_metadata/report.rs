@@ -4,11 +4,11 @@
 
 use core::fmt;
 
+use super::MetadataState;
 use super::RegionMetadata;
 use super::detail::{MAX_NAME, RegionDetail};
 use super::record::RegionRecord;
 use super::root_state::RootState;
-use super::state::MetadataState;
 use crate::id::{RegionKey, RegionPlace};
 use crate::region::RegionContent;
 use crate::request::ResourceKind;

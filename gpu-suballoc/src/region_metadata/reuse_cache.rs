@@ -6,11 +6,11 @@ use core::alloc::Layout;
 
 use alloc_core::HostAllocator;
 
+use super::MetadataState;
 use super::detail::RegionDetail;
 use super::record::{LAST_GENERATION, RootRecord};
 use super::resource_description::ResourceDescription;
 use super::root_state::RootState;
-use super::state::MetadataState;
 use super::{RegionMetadata, RemovedRoot};
 use crate::error::GpuError;
 use crate::growable_vec::GrowableVec;

@@ -6,7 +6,9 @@ use std::vec::Vec;
 use alloc_core::FromGlobalAlloc;
 
 use super::memory_map::MemoryMap;
-use super::view::{BlockContent, BlockView, RangePlacement, RangeUse, RangeView, RegionResource};
+use super::memory_map::{
+    BlockContent, BlockView, RangePlacement, RangeUse, RangeView, RegionResource,
+};
 use crate::id::RegionId;
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;

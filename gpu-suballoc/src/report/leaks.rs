@@ -2,11 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use core::fmt;
-
-use super::memory_map::MemoryMap;
-use super::view::{RangePlacement, RangeUse, RangeView, RegionResource};
+use super::memory_map::{
+    BlockContent, BlockView, MemoryMap, RangePlacement, RangeUse, RangeView, RegionResource,
+};
 use crate::id::RegionId;
+use alloc_core::ByteCount;
+use core::fmt;
 
 /// A live region, wrapped buffer or crop. As text a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +104,7 @@ mod tests {
 
     #[test]
     fn each_live_thing_is_a_line_and_free_space_is_none() {
-        let named = |range: &mut super::super::view::RangeView| {
+        let named = |range: &mut super::super::memory_map::RangeView| {
             (range.padding, range.tag, range.site) = (24, 0xabc, 41)
         };
         let picture = shared_and_wrapped(named);
@@ -120,5 +121,145 @@ mod tests {
             picture.leaks().map(|leak| leak.id).collect::<Vec<_>>(),
             [id(1), id(6), id(90)]
         );
+    }
+}
+
+// A memory map for a terminal.
+
+/// A headline for each block, then its ranges in order of offset, each region with its crops. Offsets are hexadecimal, in bytes from
+/// the start of the block, of a crop from the start of its region.
+impl fmt::Display for MemoryMap<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.blocks().is_empty() {
+            return writeln!(f, "no device memory");
+        }
+        for (block, ranges) in self.blocks_with_ranges() {
+            write_title(f, block, ranges)?;
+            for range in ranges {
+                self.write_range(f, range)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_title(f: &mut fmt::Formatter<'_>, block: &BlockView, ranges: &[RangeView]) -> fmt::Result {
+    if let Some(memory_type) = block.memory_type {
+        write!(
+            f,
+            "block {} of pool {}, memory type {memory_type}, ",
+            block.block, block.pool
+        )?;
+    }
+    let content = match block.content {
+        BlockContent::Linear => "buffers and linear images",
+        BlockContent::Optimal => "optimal images",
+        BlockContent::Mixed => "buffers and images",
+        BlockContent::Dedicated => "dedicated",
+        BlockContent::Wrapped => "wrapped",
+    };
+    let is_region = |range: &&RangeView| range.range_use == RangeUse::Region;
+    let regions = ranges.iter().filter(is_region);
+    let free = regions
+        .clone()
+        .fold(block.size, |free, region| free.saturating_sub(region.size));
+    let count = regions.count();
+    writeln!(
+        f,
+        "{content}: {}, {count} region{}, {} in none{}",
+        ByteCount(block.size),
+        if count == 1 { "" } else { "s" },
+        ByteCount(free),
+        if block.maps > 0 { ", mapped" } else { "" }
+    )
+}
+
+impl MemoryMap<'_> {
+    fn write_range(&self, f: &mut fmt::Formatter<'_>, range: &RangeView) -> fmt::Result {
+        let what = match (range.range_use, range.resource) {
+            (RangeUse::Free, _) => "free",
+            (RangeUse::Spent, _) => "spent",
+            (RangeUse::Reusable, _) => "kept for reuse",
+            (RangeUse::Region, RegionResource::Unknown) => "region",
+            (RangeUse::Region, RegionResource::Buffer) => "buffer",
+            (RangeUse::Region, RegionResource::ImageLinear) => "linear image",
+            (RangeUse::Region, RegionResource::ImageOptimal) => "optimal image",
+        };
+        write!(
+            f,
+            "  {:#010x}{:>10}  {what}",
+            range.offset,
+            ByteCount(range.size)
+        )?;
+        if range.placement == RangePlacement::Linear {
+            f.write_str(" of a stack or ring")?;
+        }
+        self.write_id(f, range)?;
+        if range.padding > 0 {
+            write!(f, ", {} of it padding", ByteCount(range.padding))?;
+        }
+        writeln!(f, "{}", if range.maps > 0 { ", mapped" } else { "" })?;
+        for crop in range.id.into_iter().flat_map(|id| self.crops_of(id)) {
+            write!(
+                f,
+                "    +{:#08x}{:>10}  crop",
+                crop.offset,
+                ByteCount(crop.size)
+            )?;
+            self.write_id(f, crop)?;
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+
+    fn write_id(&self, f: &mut fmt::Formatter<'_>, range: &RangeView) -> fmt::Result {
+        if let Some(id) = range.id {
+            write!(f, " {id}")?;
+        }
+        self.name(range)
+            .map_or(Ok(()), |name| write!(f, " {name:?}"))
+    }
+}
+
+#[cfg(test)]
+mod map_table_tests {
+    use std::string::ToString as _;
+    use std::vec::Vec;
+
+    use super::super::block_fixture::{id, picture, shared_and_wrapped};
+    use super::super::memory_map::{RangeView, RegionResource};
+
+    #[test]
+    fn a_block_is_a_headline_and_each_range_a_line() {
+        let buffer = |range: &mut RangeView| {
+            (range.padding, range.resource, range.maps) = (24, RegionResource::Buffer, 1);
+        };
+        let text = shared_and_wrapped(buffer).to_string();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(
+            lines[..3],
+            [
+                "block 3 of pool 0, memory type 0, buffers and linear images: 1.75 KiB, 1 region, 768 B in none",
+                "  0x00000000     512 B  free",
+                std::format!(
+                    "  0x00000200  1.00 KiB  buffer {} \"region 1\", 24 B of it padding, mapped",
+                    id(1)
+                )
+                .as_str(),
+            ],
+            "{text}"
+        );
+        assert_eq!(
+            lines[3],
+            std::format!("    +0x00000c     100 B  crop {} \"a crop\"", id(90))
+        );
+        assert_eq!(lines[4], "  0x00000600     256 B  spent");
+        assert!(lines[5].starts_with("wrapped: 64 B, 1 region"), "{text}");
+        assert_eq!(
+            lines.len(),
+            8,
+            "the fixture puts 0 free bytes before what is wrapped: {text}"
+        );
+        assert_eq!(picture([], []).to_string(), "no device memory\n");
     }
 }

@@ -9,19 +9,18 @@
 //! ```
 
 mod capture;
-mod corruption;
 mod leaks;
-mod map_table;
 mod memory_map;
 mod totals;
-mod view;
 mod vma_json;
 
-pub use corruption::CorruptedMargin;
+pub use self::capture::CorruptedMargin;
+pub use self::memory_map::{
+    BlockContent, BlockView, RangePlacement, RangeUse, RangeView, RegionResource,
+};
 pub use leaks::RegionLeak;
 pub use memory_map::MemoryMap;
 pub use totals::{GpuStats, MemoryTotals};
-pub use view::{BlockContent, BlockView, RangePlacement, RangeUse, RangeView, RegionResource};
 
 #[cfg(test)]
 mod block_fixture;

@@ -12,8 +12,10 @@ use alloc_core::HostAllocator;
 use alloc_core::support::Json;
 
 use super::memory_map::MemoryMap;
+use super::memory_map::{
+    BlockContent, BlockView, RangePlacement, RangeUse, RangeView, RegionResource,
+};
 use super::totals::GpuStats;
-use super::view::{BlockContent, BlockView, RangePlacement, RangeUse, RangeView, RegionResource};
 use crate::allocator::GpuAllocator;
 use crate::device::{DeviceMemory, DeviceProperties, HeapBudget};
 use crate::memory_type::MemoryType;
@@ -404,7 +406,7 @@ mod tests {
     use super::super::totals::MemoryTotals;
     use super::*;
     use crate::device::{DeviceFeatures, DeviceLimits, HeapFlags, MemoryHeap};
-    use crate::property_flags::PropertyFlags;
+    use crate::memory_type::PropertyFlags;
 
     const TYPES: [MemoryType; 2] = [
         MemoryType {

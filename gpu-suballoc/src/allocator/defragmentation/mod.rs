@@ -12,7 +12,6 @@
 //!
 //! No lock is held between calls, nor while the device, the host allocator or the user's filter is called.
 
-mod make;
 mod pass;
 mod plan;
 mod types;
