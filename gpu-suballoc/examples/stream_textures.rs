@@ -177,8 +177,9 @@ fn retire<A: alloc_core::HostAllocator>(
     unsafe { gpu.device.destroy_fence(frame.fence, None) };
     // SAFETY: the device is done with it.
     unsafe { gpu.device.free_command_buffers(gpu.pool, &[frame.commands]) };
-    ring.free_batch(&frame.uploads)
-        .map_err(|(_, error)| error)?;
+    for upload in frame.uploads {
+        ring.free(upload)?;
+    }
     Ok(())
 }
 

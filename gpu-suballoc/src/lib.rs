@@ -119,6 +119,7 @@ mod shared_box;
 mod slots;
 mod sync;
 mod threads;
+mod view;
 
 /// The structures alone, for any memory: ranges in any order, stacks and rings ([`VirtualBlock`]).
 pub mod virtual_block {

@@ -4,9 +4,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use alloc_core::{
-    AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope,
-};
+use alloc_core::{AllocError, AllocatorTraits, HostAllocator, HostError, Scope};
 
 pub(crate) struct CountingAllocator<A> {
     pub(crate) inner: A,
@@ -47,12 +45,6 @@ unsafe impl<A: HostAllocator> HostAllocator for CountingAllocator<A> {
         Ok(block)
     }
 
-    fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        let block = self.inner.allocate_zeroed(layout, scope)?;
-        self.count_allocated(layout.size());
-        Ok(block)
-    }
-
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         // SAFETY: forwarded.
         unsafe { self.inner.deallocate(block, layout, scope) };
@@ -73,15 +65,7 @@ unsafe impl<A: HostAllocator> HostAllocator for CountingAllocator<A> {
         Ok(block)
     }
 
-    fn notify(&self, notice: Notice) {
-        self.inner.notify(notice);
-    }
-
     fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
         self.inner.refusal(layout, scope)
-    }
-
-    fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
-        self.inner.validate_pointer(pointer, front)
     }
 }

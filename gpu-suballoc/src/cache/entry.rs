@@ -19,18 +19,19 @@ use core::sync::atomic::Ordering::SeqCst;
 /// Added to the references of an entry that lookups no longer find.
 const DEAD: u64 = 1 << 63;
 
-/// All but the references is written once, or under the shard's lock.
+/// All but the references is written once, or under the shard's lock. A hit needs the first five words alone.
+#[repr(C)]
 pub(super) struct CacheEntry<P> {
     /// The number of references, and [`DEAD`]. Grows under the shard's lock only.
     refs: AtomicU64,
     /// It was found since the eviction's hand last passed.
     pub(super) touched: Cell<bool>,
     pub(super) key: ShaderKey,
+    pub(super) value: P,
     pub(super) bytes: u64,
     /// Neighbours among the shard's entries, or in a [`DestroyList`].
     pub(super) next: Cell<EntryLink<P>>,
     pub(super) before: Cell<EntryLink<P>>,
-    pub(super) value: P,
     pub(super) owner: SharedBox<Owner>,
 }
 
@@ -48,10 +49,10 @@ impl<P> CacheEntry<P> {
             refs: AtomicU64::new(references | if is_dead { DEAD } else { 0 }),
             touched: Cell::new(false),
             key,
+            value,
             bytes,
             next: Cell::new(None),
             before: Cell::new(None),
-            value,
             owner,
         }
     }

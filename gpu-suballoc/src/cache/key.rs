@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use core::fmt;
-use core::hash::{Hash, Hasher};
+use core::hash::{BuildHasherDefault, Hash, Hasher};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A device's unique number. Vulkan may reuse a handle's value for another device; this number is never reused.
@@ -41,6 +41,26 @@ impl Hash for ShaderKey {
 }
 
 /// Bit of `device`: the key is a hash.
+/// A key's hash is mixed already: tables take it as it is.
+pub(super) type KeyState = BuildHasherDefault<KeyHasher>;
+
+#[derive(Default)]
+pub(super) struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn write(&mut self, _: &[u8]) {}
+
+    #[inline]
+    fn write_u64(&mut self, mixed: u64) {
+        self.0 = mixed;
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 const HASHED: u64 = 1 << 63;
 
 impl ShaderKey {

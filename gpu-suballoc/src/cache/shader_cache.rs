@@ -100,7 +100,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
     pub fn get(&self, key: ShaderKey) -> Option<ShaderRef<'_, P, E>> {
         let mut shard = self.core().shard(key).lock();
         let found = self.reference(shard.find(key)?);
-        shard.stats.hits += 1;
+        shard.hits += 1;
         Some(found)
     }
 
@@ -187,7 +187,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
             ..CacheStats::default()
         };
         for shard in self.core().shards() {
-            let stats = shard.lock().stats;
+            let shard = shard.lock();
+            let stats = shard.stats;
             sum.entries += stats.entries;
             sum.dead += stats.dead;
             sum.compiling += stats.compiling;
@@ -195,7 +196,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
             sum.failed += stats.failed;
             sum.joined += stats.joined;
             sum.evicted += stats.evicted;
-            sum.hits += stats.hits;
+            sum.hits += shard.hits;
         }
         sum
     }

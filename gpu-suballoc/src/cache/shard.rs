@@ -7,7 +7,7 @@ use alloc_core::{ContextHandle, HostError, TryMap};
 
 use super::compile::Compile;
 use super::entry::{CacheEntry, DestroyList, EntryLink, Released};
-use super::key::ShaderKey;
+use super::key::{KeyState, ShaderKey};
 use super::owner::Owner;
 use super::shader_cache::{CacheLimits, CacheStats};
 use crate::sync::{StateGuard, StateMutex};
@@ -33,8 +33,11 @@ pub(super) struct Core<P, E> {
 #[repr(align(128))]
 struct PaddedShard<P, E>(StateMutex<Shard<P, E>>);
 
+/// What a hit needs comes first, in the line of the lock.
+#[repr(C)]
 pub(super) struct Shard<P, E> {
-    index: TryMap<ShaderKey, NonNull<CacheEntry<P>>, ContextHandle>,
+    index: TryMap<ShaderKey, NonNull<CacheEntry<P>>, ContextHandle, KeyState>,
+    pub(super) hits: u64,
     pub(super) first: EntryLink<P>,
     /// The entry that the eviction looks at next.
     hand: EntryLink<P>,
@@ -50,7 +53,8 @@ pub(super) type ShardGuard<'c, P, E> = StateGuard<'c, Shard<P, E>>;
 impl<P, E> Shard<P, E> {
     fn new(memory: ContextHandle) -> Self {
         Self {
-            index: TryMap::new_in(memory),
+            index: TryMap::with_hasher_in(KeyState::new(), memory),
+            hits: 0,
             first: None,
             hand: None,
             compiles: None,
@@ -145,7 +149,8 @@ impl<P, E> Core<P, E> {
     pub(super) fn shard(&self, key: ShaderKey) -> &StateMutex<Shard<P, E>> {
         // The index uses the lower bits of another hash.
         let [first, ..] = &self.shards;
-        let number = (key.mixed() >> 60) as usize;
+        // Bits that the index does not look at.
+        let number = (key.mixed() >> 48) as usize % SHARDS;
         &self.shards.get(number).unwrap_or(first).0
     }
 
@@ -334,7 +339,7 @@ impl<P, E> Core<P, E> {
     /// Replaces a shard's index, if what is in it and what may come have room in the new one. Memory is allocated and freed without the lock.
     /// Returns the number of bytes freed.
     fn resize(&self, shard: &StateMutex<Shard<P, E>>, room: usize) -> Result<u64, HostError> {
-        let mut index = TryMap::new_in(self.memory.clone());
+        let mut index = TryMap::with_hasher_in(KeyState::new(), self.memory.clone());
         index.try_reserve(room)?;
         let new = index.allocation_size();
         let mut locked = shard.lock();

@@ -70,7 +70,7 @@ impl Pools {
     pub(crate) fn check_order(&self, at: RegionPlace) -> Result<(), GpuMisuse> {
         let state = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?.lock();
         let found = state.linear.range(at)?;
-        let checked = state.linear.ranges.check_order([found.id]);
+        let checked = state.linear.ranges.check_order(found.id);
         checked.map_err(|_| GpuMisuse::OutOfOrder)
     }
 }

@@ -37,7 +37,7 @@ pub(crate) use self::request::DeviceAndHost;
 pub(crate) use drain_plan::plan_drain;
 pub use options::{MapPolicy, MemoryOptions, PoolOptions};
 pub(crate) use request::{AllocationRequest, FIRST_OWN, MOVE_TARGET, Suballocation};
-pub(crate) use walk::{PoolTotals, WalkItem};
+pub(crate) use walk::WalkItem;
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};

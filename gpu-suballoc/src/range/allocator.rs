@@ -4,9 +4,7 @@
 
 use super::free_index::FreeIndex;
 use super::free_search::{FreeRange, GranuleRequest};
-use super::node::{
-    ALIGNMENT_BITS, ALIGNMENT_SHIFT, NIL, NodeState, NodeStore, RangeNode, SLACK_BYTES,
-};
+use super::node::{ALIGNMENT_BITS, ALIGNMENT_SHIFT, NIL, NodeStore, RangeNode, SLACK_BYTES};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -261,37 +259,6 @@ impl RangeAllocator {
             user_data: word,
             is_empty: self.live == 0,
         })
-    }
-
-    /// Frees ranges, all or none. Returns whether no range is live any more.
-    ///
-    /// # Errors
-    /// [`RangeError::Stale`], with the index of the range; a range that is listed twice is stale the second time.
-    pub(crate) fn free_batch<I: Copy + Into<RangeId>>(
-        &mut self,
-        store: &NodeStore,
-        index: &FreeIndex,
-        ranges: &[I],
-    ) -> Result<bool, (usize, RangeError)> {
-        let mut checked = 0;
-        for &range in ranges {
-            let Ok(node) = self.live_node(store, range.into()) else {
-                break;
-            };
-            node.set_state(NodeState::Leaving);
-            checked += 1;
-        }
-        for &range in ranges.iter().take(checked) {
-            store.at(range.into().node).set_state(NodeState::Used);
-        }
-        if checked < ranges.len() {
-            return Err((checked, RangeError::Stale));
-        }
-        for &range in ranges {
-            let freed = self.free(store, index, range.into(), None);
-            debug_assert!(freed.is_ok(), "checked: {freed:?}");
-        }
-        Ok(self.is_empty())
     }
 
     /// Makes a node that is no longer live a hole of `count` granules, or joins it with the holes before and after it.

@@ -304,32 +304,20 @@ impl LinearRanges {
         Ok(())
     }
 
-    /// Checks that ranges can be freed in sequence, each at most once: of an end the newest first or, in a ring, the oldest. The error has the
-    /// index of the first one that cannot.
-    pub(crate) fn check_order(
-        &self,
-        ids: impl IntoIterator<Item = RangeId>,
-    ) -> Result<(), (usize, LinearError)> {
-        let mut freed = [0u32; 2];
-        for (number, id) in ids.into_iter().enumerate() {
-            self.get(id).map_err(|stale| (number, stale))?;
-            let upper = id.node & UPPER != 0;
-            let end = self.end(upper);
-            let Some(before) = freed.get_mut(usize::from(upper)) else {
-                continue;
-            };
-            let next = if self.algorithm == BlockAlgorithm::Ring {
-                end.first.checked_add(*before)
-            } else {
-                end.ranges.len().checked_sub(*before + 1)
-            };
-            // Also a range that is listed twice.
-            if next != Some(end.index(id.node)) {
-                return Err((number, LinearError::OutOfOrder));
-            }
-            *before += 1;
+    /// Checks that a range is the next to be freed: the newest of its end or, in a ring, the oldest.
+    pub(crate) fn check_order(&self, id: RangeId) -> Result<(), LinearError> {
+        self.get(id)?;
+        let end = self.end(id.node & UPPER != 0);
+        let next = if self.algorithm == BlockAlgorithm::Ring {
+            Some(end.first)
+        } else {
+            end.ranges.len().checked_sub(1)
+        };
+        if next == Some(end.index(id.node)) {
+            Ok(())
+        } else {
+            Err(LinearError::OutOfOrder)
         }
-        Ok(())
     }
 
     /// Frees a range and returns it. A range freed out of order leaves no room yet.

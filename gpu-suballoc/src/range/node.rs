@@ -44,8 +44,6 @@ pub(super) enum NodeState {
     Free = 1,
     /// A live range.
     Used = 2,
-    /// A live range that a batch frees.
-    Leaving = 3,
 }
 
 /// See the drawing above. The fields are cells, so that a node can be changed while other references to it and its neighbours exist.

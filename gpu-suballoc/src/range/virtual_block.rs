@@ -169,7 +169,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// An empty block of `size` that uses `algorithm`. The first allocation of a range allocates host memory: for a stack or a ring, 32
     /// bytes for each range that is live at once, in a table that doubles and stays until the block is dropped.
     ///
-    /// Ranges of a stack or a ring must be freed in order, by [`free`](Self::free) or [`free_batch`](Self::free_batch); otherwise the error
+    /// Ranges of a stack or a ring must be freed in order, by [`free`](Self::free); otherwise the error
     /// is [`VirtualBlockError::OutOfOrder`]. All methods take constant time (amortized), except [`statistics`](Self::statistics),
     /// [`largest_free`](Self::largest_free) and [`for_each`](Self::for_each), which examine each range.
     ///
@@ -393,11 +393,10 @@ impl<A: HostAllocator> VirtualBlock<A> {
     pub fn free(&mut self, allocation: VirtualAllocation) -> Result<(), VirtualBlockError> {
         let id = allocation.0;
         if let Some(linear) = &mut self.linear {
-            let freed = (linear.check_order([id])).map(|()| linear.free(id));
-            return match freed {
-                Err((_, LinearError::OutOfOrder)) => Err(VirtualBlockError::OutOfOrder),
-                Err(_) => Err(self.refusal(allocation)),
+            return match linear.check_order(id).and_then(|()| linear.free(id)) {
                 Ok(_) => Ok(()),
+                Err(LinearError::OutOfOrder) => Err(VirtualBlockError::OutOfOrder),
+                Err(_) => Err(self.refusal(allocation)),
             };
         }
         if self.core.free(&self.store, &self.index, id, None).is_err() {
@@ -405,36 +404,6 @@ impl<A: HostAllocator> VirtualBlock<A> {
         }
         self.free_idle_memory();
         Ok(())
-    }
-
-    /// Frees many ranges, all or none.
-    ///
-    /// # Errors
-    /// The index of a range that cannot be freed, and the reason. A range that is listed twice is [`VirtualBlockError::Stale`].
-    pub fn free_batch(
-        &mut self,
-        allocations: &[VirtualAllocation],
-    ) -> Result<(), (usize, VirtualBlockError)> {
-        let freed = match &mut self.linear {
-            Some(linear) => {
-                let ids = || allocations.iter().map(|allocation| allocation.0);
-                linear.check_order(ids()).map(|()| {
-                    for id in ids() {
-                        let freed = linear.free(id);
-                        debug_assert!(freed.is_ok(), "its turn was checked: {freed:?}");
-                    }
-                })
-            }
-            None => (self.core)
-                .free_batch(&self.store, &self.index, allocations)
-                .map(|_| ())
-                .map_err(|(at, _)| (at, LinearError::Stale)),
-        };
-        self.free_idle_memory();
-        freed.map_err(|(at, refusal)| match allocations.get(at) {
-            Some(&one) if refusal == LinearError::Stale => (at, self.refusal(one)),
-            _ => (at, refusal.into()),
-        })
     }
 
     /// Frees all ranges: every id is stale from now on. Examines each range and hole once.

@@ -6,10 +6,9 @@ use std::vec::Vec;
 use alloc_core::FromGlobalAlloc;
 
 use super::memory_map::MemoryMap;
-use super::memory_map::{
-    BlockContent, BlockView, RangePlacement, RangeUse, RangeView, RegionResource,
-};
 use crate::id::RegionId;
+use crate::region::RangePlacement;
+use crate::view::{BlockContent, BlockView, RangeUse, RangeView, RegionResource};
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 
@@ -90,12 +89,12 @@ pub(super) fn picture(
     for built in blocks {
         picture.put_block(built.view);
         for (range, name) in built.ranges {
-            let name = picture.put_name(&name).expect("memory");
+            let name = put_name(&mut picture, &name);
             picture.put_range(RangeView { name, ..range });
         }
     }
     for crop in crops {
-        let name = picture.put_name("a crop").expect("memory");
+        let name = put_name(&mut picture, "a crop");
         picture.crops.put(RangeView { name, ..crop });
     }
     assert!(picture.is_whole());
@@ -126,4 +125,11 @@ pub(super) fn crop() -> RangeView {
         root: Some(id(1)),
         ..RangeView::unowned(12, 100, RangeUse::Region, RangePlacement::General)
     }
+}
+
+fn put_name(picture: &mut MemoryMap<'_>, name: &str) -> (u32, u32) {
+    let first = picture.names.len() as u32;
+    let put = picture.names.try_extend_from_slice(name.as_bytes());
+    put.expect("memory");
+    (first, name.len() as u32)
 }

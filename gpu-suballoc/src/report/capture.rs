@@ -8,17 +8,16 @@
 
 #![forbid(unsafe_code)]
 
-use super::memory_map::{
-    BlockContent, BlockView, MemoryMap, RangePlacement, RangeUse, RangeView, RegionResource,
-};
+use super::memory_map::MemoryMap;
 use crate::allocator::GpuAllocator;
 use crate::device::DeviceMemory;
 use crate::error::GpuError;
-use crate::id::{PlaceKind, RegionId};
+use crate::id::RegionId;
 use crate::pool::WalkItem;
-use crate::region::RegionContent;
+use crate::region::{RangePlacement, RegionContent};
 use crate::region_metadata::{AliasInfo, RecordInfo};
 use crate::request::ResourceKind;
+use crate::view::{BlockContent, BlockView, RangeUse, RangeView, RegionResource};
 use alloc_core::HostAllocator;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
@@ -36,26 +35,34 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             more = more.saturating_mul(2).saturating_add(16);
             self.copy(&mut map);
         }
-        for at in 0..map.ranges.items.len() {
-            self.fill_in(&mut map, at, |map| map.ranges.items.as_mut_slice())?;
-        }
-        for at in 0..map.crops.items.len() {
-            self.fill_in(&mut map, at, |map| map.crops.items.as_mut_slice())?;
+        let MemoryMap {
+            ranges,
+            crops,
+            names,
+            ..
+        } = &mut map;
+        let (ranges, crops) = (&mut ranges.items, &mut crops.items);
+        for range in ranges.as_mut_slice().iter_mut().chain(crops.as_mut_slice()) {
+            // A region that was freed meanwhile has no record.
+            let record = match range.at {
+                Some(at) => self.records.info_at(at),
+                None => range.id.and_then(|id| self.records.info(id.key())),
+            };
+            if let Some(record) = record {
+                range.name = (names.len() as u32, record.name().len() as u32);
+                names.try_extend_from_slice(record.name().as_bytes())?;
+                add_record(range, &record);
+                range.id = Some(RegionId::new(self.tag, record.key));
+            }
         }
         Ok(map)
     }
 
     /// Copies the blocks and ranges of all pools, then wrapped buffers, as blocks of their own, and crops.
     fn copy(&self, map: &mut MemoryMap<'_>) {
-        let mut in_dedicated = false;
-        self.pools.walk(&mut |item| {
-            if let WalkItem::Object { dedicated, .. } = item {
-                in_dedicated = dedicated;
-            }
-            match view_of(item, in_dedicated) {
-                Ok(block) => map.put_block(block),
-                Err(range) => map.put_range(range),
-            }
+        self.pools.walk(&mut |item| match item {
+            WalkItem::Block(block) => map.put_block(block),
+            WalkItem::Range(range) => map.put_range(range),
         });
         self.records.each_alias(&mut |alias| {
             let id = |key| Some(RegionId::new(self.tag, key));
@@ -81,100 +88,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             map.put_range(range);
         });
     }
-
-    /// Adds the record of a region: one that is freed meanwhile has none.
-    fn fill_in<'m>(
-        &self,
-        map: &mut MemoryMap<'m>,
-        at: usize,
-        list: impl for<'l> Fn(&'l mut MemoryMap<'m>) -> &'l mut [RangeView],
-    ) -> Result<(), GpuError> {
-        let Some(range) = list(map).get(at).copied() else {
-            return Ok(());
-        };
-        let record = match range.at {
-            Some(at) => self.records.info_at(at),
-            None => range.id.and_then(|id| self.records.info(id.key())),
-        };
-        let Some(record) = record else {
-            return Ok(());
-        };
-        let name = map.put_name(record.name())?;
-        if let Some(place) = list(map).get_mut(at) {
-            *place = with_record(range, &record, name);
-            place.id = Some(RegionId::new(self.tag, record.key));
-        }
-        Ok(())
-    }
-}
-
-/// A block, or a range of the block before.
-#[expect(clippy::result_large_err, reason = "a range is no error")]
-fn view_of(item: WalkItem, in_dedicated: bool) -> Result<BlockView, RangeView> {
-    let placement = |kind| match kind {
-        _ if in_dedicated => RangePlacement::Dedicated,
-        PlaceKind::Linear => RangePlacement::Linear,
-        PlaceKind::General | PlaceKind::Dedicated => RangePlacement::General,
-    };
-    Err(match item {
-        WalkItem::Object {
-            pool,
-            custom,
-            block,
-            dedicated,
-            kind,
-            memory_type,
-            memory,
-            size,
-            maps,
-            ..
-        } => {
-            return Ok(BlockView {
-                pool: u32::from(pool),
-                block,
-                is_custom: custom.is_some(),
-                memory: memory.as_raw(),
-                memory_type: Some(memory_type),
-                content: match kind {
-                    _ if dedicated => BlockContent::Dedicated,
-                    ResourceKind::Linear => BlockContent::Linear,
-                    ResourceKind::Optimal => BlockContent::Optimal,
-                    ResourceKind::Unknown => BlockContent::Mixed,
-                },
-                size,
-                maps,
-                ranges: (0, 0),
-            });
-        }
-        WalkItem::Free {
-            offset,
-            size,
-            within,
-        } => {
-            let is_general = within == PlaceKind::General;
-            let range_use = if is_general {
-                RangeUse::Free
-            } else {
-                RangeUse::Spent
-            };
-            RangeView::unowned(offset, size, range_use, placement(within))
-        }
-        WalkItem::Tail { offset, size } | WalkItem::MoveTarget { offset, size } => {
-            RangeView::unowned(offset, size, RangeUse::Spent, placement(PlaceKind::General))
-        }
-        WalkItem::Region {
-            at,
-            offset,
-            size,
-            asked,
-            alignment,
-        } => RangeView {
-            padding: size.saturating_sub(asked),
-            alignment,
-            at: Some(at),
-            ..RangeView::unowned(offset, size, RangeUse::Region, placement(at.kind()))
-        },
-    })
 }
 
 /// A wrapped buffer, as far as it is known.
@@ -192,32 +105,22 @@ fn wrapped_block(alias: &AliasInfo) -> BlockView {
     }
 }
 
-fn with_record(range: RangeView, record: &RecordInfo, name: (u32, u32)) -> RangeView {
-    RangeView {
-        name,
-        // The records of wrapped buffers and crops have no requested bytes of their own.
-        padding: range
-            .at
-            .map_or(0, |_| range.size.saturating_sub(record.asked)),
-        range_use: if record.is_reusable {
-            RangeUse::Reusable
-        } else {
-            RangeUse::Region
-        },
-        resource: match (record.content, record.resource) {
-            (RegionContent::Bare, _) => RegionResource::Unknown,
-            (RegionContent::Buffer, _) => RegionResource::Buffer,
-            (RegionContent::Image, ResourceKind::Optimal) => RegionResource::ImageOptimal,
-            (RegionContent::Image, _) => RegionResource::ImageLinear,
-        },
-        usage: record.usage,
-        tag: record.tag,
-        site: record.site,
-        crops: record.crops,
-        maps: u32::from(record.maps),
-        at: None,
-        ..range
+fn add_record(range: &mut RangeView, record: &RecordInfo) {
+    // The records of wrapped buffers and crops have no requested bytes of their own.
+    if range.at.take().is_some() {
+        range.padding = range.size.saturating_sub(record.asked);
     }
+    if record.is_reusable {
+        range.range_use = RangeUse::Reusable;
+    }
+    range.resource = match (record.content, record.resource) {
+        (RegionContent::Bare, _) => RegionResource::Unknown,
+        (RegionContent::Buffer, _) => RegionResource::Buffer,
+        (RegionContent::Image, ResourceKind::Optimal) => RegionResource::ImageOptimal,
+        (RegionContent::Image, _) => RegionResource::ImageLinear,
+    };
+    (range.usage, range.tag, range.site) = (record.usage, record.tag, record.site);
+    (range.crops, range.maps) = (record.crops, record.maps.into());
 }
 
 // Overwritten margins, with the names of their regions.

@@ -2,10 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use super::memory_map::{
-    BlockContent, BlockView, MemoryMap, RangePlacement, RangeUse, RangeView, RegionResource,
-};
+use super::memory_map::MemoryMap;
 use crate::id::RegionId;
+use crate::region::RangePlacement;
+use crate::view::{BlockContent, BlockView, RangeUse, RangeView, RegionResource};
 use alloc_core::ByteCount;
 use core::fmt;
 
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn each_live_thing_is_a_line_and_free_space_is_none() {
-        let named = |range: &mut super::super::memory_map::RangeView| {
+        let named = |range: &mut crate::view::RangeView| {
             (range.padding, range.tag, range.site) = (24, 0xabc, 41)
         };
         let picture = shared_and_wrapped(named);
@@ -227,7 +227,7 @@ mod map_table_tests {
     use std::vec::Vec;
 
     use super::super::block_fixture::{id, picture, shared_and_wrapped};
-    use super::super::memory_map::{RangeView, RegionResource};
+    use crate::view::{RangeView, RegionResource};
 
     #[test]
     fn a_block_is_a_headline_and_each_range_a_line() {

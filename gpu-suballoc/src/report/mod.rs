@@ -15,12 +15,11 @@ mod totals;
 mod vma_json;
 
 pub use self::capture::CorruptedMargin;
-pub use self::memory_map::{
-    BlockContent, BlockView, RangePlacement, RangeUse, RangeView, RegionResource,
-};
+pub use crate::region::RangePlacement;
+pub use crate::view::{BlockContent, BlockView, MemoryTotals, RangeUse, RangeView, RegionResource};
 pub use leaks::RegionLeak;
 pub use memory_map::MemoryMap;
-pub use totals::{GpuStats, MemoryTotals};
+pub use totals::GpuStats;
 
 #[cfg(test)]
 mod block_fixture;

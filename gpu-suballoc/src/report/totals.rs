@@ -12,88 +12,7 @@ use crate::device::{DeviceMemory, MAX_MEMORY_HEAPS};
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::{BlockRef, PoolId};
 use crate::memory_type::MAX_MEMORY_TYPES;
-use crate::pool::PoolTotals;
-
-/// Counts and bytes of a pool, a memory type, a heap, or all. Exact whenever no thread is inside a call.
-///
-/// ```text
-///  block_bytes = region_bytes               + free_bytes()        a block is one VkDeviceMemory
-///                in granules of shared      holes
-///                blocks
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemoryTotals {
-    /// `VkDeviceMemory` objects, dedicated ones among them.
-    pub blocks: u64,
-    /// Their bytes.
-    pub block_bytes: u64,
-    /// Of these, bytes of blocks without a region.
-    pub empty_bytes: u64,
-    /// Upper bound of the holes of shared blocks: exact below 64 granules, otherwise up to 1/32 above the largest hole. Unused blocks, and
-    /// blocks that a defragmentation empties, do not count.
-    pub largest_free_bound: u64,
-    /// Of the blocks, those for one region (`VK_KHR_dedicated_allocation`, or a large one).
-    pub dedicated: u64,
-    /// Owned regions, [kept](crate::GpuAllocator::release) buffers included.
-    pub regions: u64,
-    /// Bytes that they occupy: in shared blocks the requested bytes, rounded up to whole granules; of a dedicated region the requested bytes.
-    /// A [`MemoryMap`](crate::report::MemoryMap) has the padding.
-    pub region_bytes: u64,
-    /// Wrapped buffers of the application, in none of the bytes above.
-    pub wrapped: u64,
-    /// Their bytes.
-    pub wrapped_bytes: u64,
-    /// Places that are reserved for regions which a [pass](crate::allocator::DefragmentationPass) moves, and freed with it.
-    pub moving: u64,
-    /// Their bytes, in no region yet.
-    pub moving_bytes: u64,
-    /// Live crops; their bytes are those of their roots.
-    pub crops: u64,
-}
-
-impl MemoryTotals {
-    /// Bytes of blocks in no region.
-    #[must_use]
-    pub const fn free_bytes(&self) -> u64 {
-        self.block_bytes.saturating_sub(self.region_bytes)
-    }
-
-    /// Free bytes of blocks with regions, which a defragmentation can gather.
-    #[must_use]
-    pub const fn free_bytes_in_use(&self) -> u64 {
-        self.free_bytes().saturating_sub(self.empty_bytes)
-    }
-
-    /// Bytes of blocks for each hundred bytes of regions, rounded up; `None` without a region.
-    #[must_use]
-    pub const fn reserved_percent(&self) -> Option<u64> {
-        let (reserved, live) = (self.block_bytes as u128 * 100, self.region_bytes as u128);
-        if live == 0 {
-            return None;
-        }
-        let percent = reserved.div_ceil(live);
-        Some(if percent > u64::MAX as u128 {
-            u64::MAX
-        } else {
-            percent as u64
-        })
-    }
-
-    /// Adds the totals of a pool.
-    fn add(&mut self, pool: &PoolTotals) {
-        self.blocks += u64::from(pool.objects);
-        self.block_bytes += pool.object_bytes;
-        self.empty_bytes += pool.empty_bytes;
-        if self.largest_free_bound < pool.largest_free_bound {
-            self.largest_free_bound = pool.largest_free_bound;
-        }
-        self.dedicated += u64::from(pool.dedicated);
-        self.regions += pool.regions;
-        self.region_bytes += pool.region_bytes;
-        self.moving += pool.moving;
-        self.moving_bytes += pool.moving_bytes;
-    }
-}
+use crate::view::MemoryTotals;
 
 /// An allocator's totals: in sum, for each memory type and for each heap, and its host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +51,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 .into_iter()
                 .flatten()
             {
-                sum.add(&pool);
+                sum.add(&pool.totals);
             }
         }
         let records = self.records.counts();
@@ -150,10 +69,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let totals = self
             .pools
             .totals(pool.index)
-            .filter(|own| own.custom == Some(pool.generation) && pool.tag == self.tag);
-        let mut sum = MemoryTotals::default();
-        sum.add(&totals.ok_or(GpuMisuse::NoSuchPool)?);
-        Ok(sum)
+            .filter(|own| own.generation == pool.generation && pool.tag == self.tag);
+        Ok(totals.ok_or(GpuMisuse::NoSuchPool)?.totals)
     }
 }
 

@@ -1,8 +1,8 @@
 //! A memory map as JSON with the keys of the Vulkan Memory Allocator's `vmaBuildStatsString`.
 //!
 //! Tools that draw such files can read it: the `Suballocations` of a block tile it, and `Type` is one of VMA's values. Keys that VMA does not
-//! have: `PaddingBytes`, `Placement`, `Site`, `Crops`, `Spent`, `Kept`, `Wrapped`, `HostBytes`, and for defragmentation `EmptyBytes`,
-//! `LargestFreeBytes`, `MovingBytes`, `PeakBlockBytes`.
+//! have: `HostBytes`, and for defragmentation `EmptyBytes`, `LargestFreeBytes`, `MovingBytes`, `PeakBlockBytes`. Crops, wrapped buffers,
+//! padding and call sites are in the map, its text and its leaks.
 
 #![forbid(unsafe_code)]
 
@@ -12,13 +12,11 @@ use alloc_core::HostAllocator;
 use alloc_core::support::Json;
 
 use super::memory_map::MemoryMap;
-use super::memory_map::{
-    BlockContent, BlockView, RangePlacement, RangeUse, RangeView, RegionResource,
-};
 use super::totals::GpuStats;
 use crate::allocator::GpuAllocator;
 use crate::device::{DeviceMemory, DeviceProperties, HeapBudget};
 use crate::memory_type::MemoryType;
+use crate::view::{BlockContent, BlockView, RangeUse, RangeView, RegionResource};
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Writes a memory map as JSON with the keys of `vmaBuildStatsString` into `sink`. Allocates nothing.
@@ -26,16 +24,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// # Errors
     /// An error of the sink.
     pub fn write_json(&self, map: &MemoryMap<'_>, sink: &mut dyn Write) -> fmt::Result {
-        let budget = |index| {
-            let heap = self.pools.heap(index);
-            HeapBudget {
-                usage: heap.usage,
-                budget: heap.budget,
-            }
-        };
         let head = DumpContext {
             properties: self.device().properties(),
-            budget: &budget,
+            budget: &|index| self.pools.heap_budget(index),
             stats: &self.stats(),
             preferred: &|pool| self.pools.totals(pool).map(|totals| totals.preferred_block),
         };
@@ -60,8 +51,7 @@ impl MemoryMap<'_> {
             self.figures(json, "Total", |_| true)?;
             json.object_at("MemoryInfo", |json| self.heaps(json, head))?;
             json.object_at("DefaultPools", |json| self.default_pools(json, head))?;
-            json.object_at("CustomPools", |json| self.custom_pools(json, head))?;
-            json.list_at("Wrapped", |json| self.wrapped(json))
+            json.object_at("CustomPools", |json| self.custom_pools(json, head))
         })
     }
 
@@ -182,14 +172,9 @@ impl MemoryMap<'_> {
                     json.plain("Offset", range.offset)?;
                     match range.range_use {
                         RangeUse::Region => self.region(json, range),
-                        free => {
+                        _ => {
                             json.string("Type", "FREE")?;
-                            json.plain("Size", range.size)?;
-                            match free {
-                                RangeUse::Spent => json.plain("Spent", 1),
-                                RangeUse::Reusable => json.plain("Kept", 1),
-                                RangeUse::Free | RangeUse::Region => Ok(()),
-                            }
+                            json.plain("Size", range.size)
                         }
                     }
                 })?;
@@ -205,38 +190,8 @@ impl MemoryMap<'_> {
         if range.tag != 0 {
             json.string("CustomData", Pointer(range.tag))?;
         }
-        if let Some(name) = self.name(range) {
-            json.string("Name", name)?;
-        }
-        json.string("Placement", placement(range.placement))?;
-        json.plain("PaddingBytes", range.padding)?;
-        if range.site != 0 {
-            json.string("Site", Pointer(range.site))?;
-        }
-        let Some(id) = range.id.filter(|_| range.crops > 0) else {
-            return Ok(());
-        };
-        json.list_at("Crops", |json| {
-            for crop in self.crops_of(id) {
-                json.object(|json| {
-                    json.plain("Offset", crop.offset)?;
-                    json.plain("Size", crop.size)?;
-                    self.name(crop)
-                        .map_or(Ok(()), |name| json.string("Name", name))
-                })?;
-            }
-            Ok(())
-        })
-    }
-
-    fn wrapped(&self, json: &mut Json<'_>) -> fmt::Result {
-        self.regions(|block| block.content == BlockContent::Wrapped)
-            .try_for_each(|range| {
-                json.object(|json| {
-                    json.plain("Offset", range.offset)?;
-                    self.region(json, range)
-                })
-            })
+        self.name(range)
+            .map_or(Ok(()), |name| json.string("Name", name))
     }
 
     fn regions(&self, of: impl Fn(&BlockView) -> bool) -> impl Iterator<Item = &RangeView> {
@@ -380,15 +335,6 @@ const fn resource_name(resource: RegionResource) -> &'static str {
     }
 }
 
-const fn placement(placement: RangePlacement) -> &'static str {
-    match placement {
-        RangePlacement::General => "general",
-        RangePlacement::Linear => "linear",
-        RangePlacement::Dedicated => "dedicated",
-        RangePlacement::Wrapped => "wrapped",
-    }
-}
-
 /// A number in the form in which VMA writes pointers.
 struct Pointer(u64);
 
@@ -403,10 +349,10 @@ mod tests {
     use std::string::String;
 
     use super::super::block_fixture::{block, crop, picture, wrapped};
-    use super::super::totals::MemoryTotals;
     use super::*;
     use crate::device::{DeviceFeatures, DeviceLimits, HeapFlags, MemoryHeap};
     use crate::memory_type::PropertyFlags;
+    use crate::view::MemoryTotals;
 
     const TYPES: [MemoryType; 2] = [
         MemoryType {
@@ -524,9 +470,8 @@ mod tests {
             &["DefaultPools", "Type 1", "Blocks"],
             "{\"0\":{\"MapRefCount\":0,\"TotalBytes\":2048,\"UnusedBytes\":768,\"Allocations\":2,\"UnusedRanges\":2,\"Suballocations\":[\
             {\"Offset\":0,\"Type\":\"FREE\",\"Size\":512},\
-            {\"Offset\":512,\"Type\":\"BUFFER\",\"Size\":1024,\"Usage\":130,\"CustomData\":\"0x0000000000000abc\",\"Name\":\"region 1\",\
-            \"Placement\":\"general\",\"PaddingBytes\":24,\"Crops\":[{\"Offset\":12,\"Size\":100,\"Name\":\"a crop\"}]},\
-            {\"Offset\":1536,\"Type\":\"FREE\",\"Size\":256,\"Spent\":1},\
+            {\"Offset\":512,\"Type\":\"BUFFER\",\"Size\":1024,\"Usage\":130,\"CustomData\":\"0x0000000000000abc\",\"Name\":\"region 1\"},\
+            {\"Offset\":1536,\"Type\":\"FREE\",\"Size\":256},\
             {\"Offset\":1792,\"Type\":\"BUFFER\",\"Size\":256,",
         );
         begins(
@@ -541,11 +486,11 @@ mod tests {
             &["CustomPools", "Type 0"],
             "[{\"Name\":\"9\",\"PreferredBlockSize\":4096,\"Blocks\":{\"3\":{\"MapRefCount\":0,\"TotalBytes\":64,",
         );
-        begins(
-            &["Wrapped"],
-            "[{\"Offset\":12,\"Type\":\"BUFFER\",\"Size\":100,",
+        assert!(json.ends_with("}]}}"), "{json}");
+        assert!(
+            !json.contains("region 6"),
+            "a wrapped buffer is no memory of the allocator's: {json}"
         );
-        assert!(json.ends_with("}]}"), "{json}");
     }
 
     #[test]
@@ -557,8 +502,7 @@ mod tests {
             "{json}"
         );
         assert!(
-            !json.contains("AllocationSizeMin")
-                && json.ends_with("\"CustomPools\":{},\"Wrapped\":[]}"),
+            !json.contains("AllocationSizeMin") && json.ends_with("\"CustomPools\":{}}"),
             "{json}"
         );
     }

@@ -209,38 +209,6 @@ fn ge6_a_ring_is_used_to_the_last_byte() {
 }
 
 #[test]
-fn ge6_a_batch_of_a_linear_block_goes_in_its_order_or_not_at_all() {
-    for algorithm in LINEAR {
-        let mut block =
-            VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, SIZE, 256, algorithm).unwrap();
-        let mut names: Vec<_> = (0..8)
-            .map(|_| block.allocate(300, 1).unwrap().allocation)
-            .collect();
-        if algorithm != BlockAlgorithm::Ring {
-            names.reverse();
-        }
-        let wrong = [names[0], names[2], names[1]];
-        assert_eq!(
-            block.free_batch(&wrong),
-            Err((1, VirtualBlockError::OutOfOrder))
-        );
-        let twice = [names[0], names[1], names[0]];
-        assert_eq!(
-            block.free_batch(&twice),
-            Err((2, VirtualBlockError::OutOfOrder))
-        );
-        assert_eq!(block.statistics().allocation_count, 8, "all stayed");
-        assert_eq!(block.free_batch(&names[..5]), Ok(()));
-        assert_eq!(
-            block.free_batch(&names[4..]),
-            Err((0, VirtualBlockError::Stale))
-        );
-        assert_eq!(block.free_batch(&names[5..]), Ok(()));
-        assert!(block.is_empty());
-    }
-}
-
-#[test]
 fn ge6_linear_blocks_survive_every_refusal() {
     for nth in 0..4 {
         let host = FailingAllocator::new(RecordingAllocator::system(), Fault::Never);

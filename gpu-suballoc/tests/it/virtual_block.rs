@@ -28,10 +28,6 @@ fn h98_the_ranges_of_another_block_are_refused() {
         one.set_user_data(theirs.allocation, 1),
         Err(VirtualBlockError::Foreign)
     );
-    assert_eq!(
-        one.free_batch(&[mine.allocation, theirs.allocation]),
-        Err((1, VirtualBlockError::Foreign))
-    );
     one.free(mine.allocation).unwrap();
     other.free(theirs.allocation).unwrap();
 }
@@ -285,31 +281,6 @@ fn allocate_at_refuses_an_alignment_above_the_block_as_allocate_with_does() {
     assert_eq!(block.allocate_at(0, &wanted), refused);
     let wanted = VirtualAllocationOptions::new(256, 4096);
     assert!(block.allocate_at(0, &wanted).is_ok(), "the block's size");
-}
-
-#[test]
-fn a_batch_is_all_or_nothing() {
-    let mut block = block(4096);
-    let mut names: Vec<_> = (0..16)
-        .map(|_| block.allocate(256, 16).unwrap().allocation)
-        .collect();
-    names.push(names[3]);
-    assert_eq!(
-        block.free_batch(&names),
-        Err((16, VirtualBlockError::Stale)),
-        "named twice"
-    );
-    assert_eq!(block.statistics().allocation_count, 16);
-    names.pop();
-    // All but one, in no order: two holes.
-    names.reverse();
-    let kept = names.remove(7);
-    block.free_batch(&names).unwrap();
-    let sums = block.statistics();
-    assert_eq!((sums.allocation_count, sums.unused_range_count), (1, 2));
-    assert_eq!(block.free_batch(&names), Err((0, VirtualBlockError::Stale)));
-    block.free_batch(&[kept]).unwrap();
-    assert!(block.is_empty() && block.largest_free() == 4096);
 }
 
 /// More than the interval model has: holes are listed in another way then.

@@ -104,11 +104,6 @@ fn cores_that_share_a_store_know_their_own_ranges() {
         blocks[0].free(store, index, strange, None),
         Err(RangeError::Stale)
     );
-    let both = [blocks[0].id_in_pool(nodes[0]), strange];
-    assert_eq!(
-        blocks[0].free_batch(store, index, &both),
-        Err((1, RangeError::Stale))
-    );
     let mine = blocks[0].id_in_pool(nodes[0]);
     assert_eq!(blocks[0].get(store, mine).unwrap().user_data, 10);
     assert_eq!(
