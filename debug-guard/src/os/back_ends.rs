@@ -1,6 +1,7 @@
 //! The back ends that this process can use: each is tried once.
 
-use super::{OsRefusal, system};
+use super::{OsRefusal, Region, system};
+use crate::lock::{Abandoned, ForkSafeMutex};
 use crate::mode::BackEnd;
 
 /// Which back ends this process can use, found by trying each, once.
@@ -8,8 +9,20 @@ use crate::mode::BackEnd;
 /// The kernel's version does not matter: a page is provided, made inaccessible and provided again.
 #[derive(Clone, Copy, Debug)]
 pub struct BackEnds {
-    /// In the order of [`BackEnd::ALL`]; the last, cookies, is always there.
-    refusals: [Option<OsRefusal>; 4],
+    /// In the order of [`BackEnd::ALL`].
+    refusals: [Option<OsRefusal>; BackEnd::ALL.len()],
+}
+
+/// The first result.
+static PROBED: ForkSafeMutex<Probed> = ForkSafeMutex::new(Probed(None));
+
+struct Probed(Option<BackEnds>);
+
+impl Abandoned for Probed {
+    /// A child may try them again.
+    fn abandoned(&mut self) {
+        self.0 = None;
+    }
 }
 
 impl BackEnds {
@@ -17,9 +30,11 @@ impl BackEnds {
     /// userfaultfd is offered.
     #[must_use]
     pub fn probe() -> Self {
-        Self {
-            refusals: system::probe(),
-        }
+        let known = PROBED.lock().0;
+        known.unwrap_or_else(|| {
+            let refusals = BackEnd::ALL.map(|back_end| attempt(back_end).err());
+            *PROBED.lock().0.get_or_insert(Self { refusals })
+        })
     }
 
     /// The back ends that cannot be used, the best first, each with the reason.
@@ -47,13 +62,47 @@ impl BackEnds {
     /// Why it cannot be used; `None` if it can.
     #[must_use]
     pub fn refusal(&self, back_end: BackEnd) -> Option<OsRefusal> {
-        let [first, second, third, fourth] = self.refusals;
-        match back_end {
-            BackEnd::UserfaultfdMove => first,
-            BackEnd::UserfaultfdCopy => second,
-            BackEnd::GuardMarkers => third,
-            BackEnd::Mprotect => fourth,
-            BackEnd::Cookies => None,
+        let mut all = BackEnd::ALL.into_iter().zip(self.refusals);
+        all.find(|(other, _)| *other == back_end)?.1
+    }
+}
+
+/// Tries a page: inaccessible, provided, written, moved or revoked, and inaccessible again.
+fn attempt(back_end: BackEnd) -> Result<(), OsRefusal> {
+    if back_end == BackEnd::Cookies {
+        return Ok(());
+    }
+    let calls = system::page_calls(back_end).ok_or(OsRefusal::Unavailable)?;
+    let ineffective = Err(OsRefusal::Ineffective {
+        call: back_end.name(),
+    });
+    let region = Region::reserve(calls, 4)?;
+    let [from, to] = [region.address_of(1), region.address_of(2)];
+    // SAFETY: a page of this region, which nothing else uses.
+    unsafe { region.provide(1, 1, None) }?;
+    let word = core::ptr::with_exposed_provenance_mut::<u64>(from);
+    if !system::readable(from)
+        || system::readable(to)
+        || system::readable(region.base())
+        || system::readable(from + region.page_bytes())
+    {
+        return ineffective;
+    }
+    // SAFETY: provided above, found readable, and not shared.
+    unsafe { word.write_volatile(0x5A) };
+    if back_end == BackEnd::UserfaultfdMove {
+        // SAFETY: the pages are not shared.
+        let moved = unsafe { region.pass_on(1, 2) }?;
+        if !moved || system::readable(from) || !system::readable(to) {
+            return ineffective;
         }
+        return Ok(());
+    }
+    // SAFETY: the page is no longer used.
+    unsafe { region.revoke(1, 1) }?;
+    if system::readable(from) {
+        ineffective
+    } else {
+        Ok(())
     }
 }

@@ -1,10 +1,11 @@
 //! The operating system: the only module with libc and system calls.
 //!
 //! ```text
-//!   BackEnds  what the kernel offers, tried once a process         Region  a run of pages, inaccessible until provided
+//!   BackEnds  what the kernel offers, tried once a process         Region  a run of pages, inaccessible until provided, by PageCalls
 //!   faults    the handler of SIGSEGV and SIGBUS, read_u64          process pages, threads, random numbers, mappings, writing, the end
 //! ```
-//! Linux has all of it. Elsewhere, and under miri, `other.rs` offers no back end but cookies and no handler, and says so.
+//! Linux has all of it; the back ends are `userfaultfd.rs`, `guard_markers.rs`, `mprotect.rs`. Elsewhere, and under miri, `other.rs` offers no back
+//! end but cookies and no handler, and says so.
 
 mod refusal;
 mod trap;
@@ -20,11 +21,11 @@ mod other;
 use other as system;
 
 mod back_ends;
-mod pages;
+mod region;
 
 pub use back_ends::BackEnds;
-pub(crate) use pages::Pages;
 pub use refusal::OsRefusal;
+pub(crate) use region::{PageCalls, Region};
 #[cfg(all(
     feature = "std",
     target_os = "linux",
@@ -33,8 +34,8 @@ pub use refusal::OsRefusal;
 ))]
 pub(crate) use system::tables_without_lock;
 pub(crate) use system::{
-    CATCHES_READS, Region, abort, at_exit, exit_now, forks, install_fault_handler, is_terminal,
-    mapping_at, page_size, pause, process_id, random_u64, read_u64, read_u64_by_kernel, thread_id,
+    CATCHES_READS, abort, at_exit, exit_now, forks, install_fault_handler, is_terminal, mapping_at,
+    page_calls, page_size, pause, process_id, random_u64, read_u64, read_u64_by_kernel, thread_id,
     thread_name, total_memory, write,
 };
 pub use trap::Access;

@@ -1,55 +1,21 @@
 //! Other systems, and miri: no back end but cookies, no handler, no caught reads. Unsupported calls are refused, never simulated.
 
-use super::{Content, Handled, Mapping, OsRefusal, Pages, Trap};
+use super::{Handled, Mapping, OsRefusal, PageCalls, Trap};
 use crate::mode::BackEnd;
 
-const NONE: OsRefusal = OsRefusal::Unavailable;
-
-pub(super) fn probe() -> [Option<OsRefusal>; 4] {
-    [Some(NONE); 4]
+/// None offers any.
+pub(crate) fn page_calls(_: BackEnd) -> Option<&'static dyn PageCalls> {
+    None
 }
 
-/// Never made here.
-#[derive(Debug)]
-pub(crate) enum Region {}
+/// Not known.
+pub(crate) fn readable(_: usize) -> bool {
+    false
+}
 
-impl Pages for Region {
-    fn reserve(_: BackEnd, _: usize) -> Result<Self, OsRefusal> {
-        Err(NONE)
-    }
-    fn base(&self) -> usize {
-        match *self {}
-    }
-    fn pages(&self) -> usize {
-        match *self {}
-    }
-    fn back_end(&self) -> BackEnd {
-        match *self {}
-    }
-    fn page_bytes() -> usize {
-        page_size()
-    }
-    unsafe fn provide(&self, _: usize, _: usize, _: *const u8) -> Result<Content, OsRefusal> {
-        match *self {}
-    }
-    fn provide_zeroed(&self, _: usize, _: usize) -> Result<(), OsRefusal> {
-        match *self {}
-    }
-    unsafe fn revoke(&self, _: usize, _: usize) -> Result<(), OsRefusal> {
-        match *self {}
-    }
-    unsafe fn pass_on(&self, _: usize, _: usize) -> Result<bool, OsRefusal> {
-        match *self {}
-    }
-    fn land(&self, _: usize, _: bool) -> bool {
-        match *self {}
-    }
-    fn has_landed(&self) -> bool {
-        match *self {}
-    }
-    unsafe fn close_again(&self, _: usize) {
-        match *self {}
-    }
+/// No fork is seen, and no other thread: nothing is reserved here.
+pub(crate) fn without_forks<R>(f: impl FnOnce() -> R) -> R {
+    f()
 }
 
 pub(crate) fn page_size() -> usize {
@@ -163,7 +129,7 @@ pub(crate) fn read_u64_by_kernel(_: usize) -> Option<u64> {
 }
 
 pub(crate) fn install_fault_handler(_: fn(&Trap) -> Handled) -> Result<(), OsRefusal> {
-    Err(NONE)
+    Err(OsRefusal::Unavailable)
 }
 
 pub(crate) fn mapping_at(_: usize, _: &mut [u8]) -> Option<Mapping<'_>> {

@@ -4,12 +4,12 @@
 
 /// The content of newly provided pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(any(test, all(target_os = "linux", not(miri)))),
+    expect(dead_code, reason = "nothing provides pages there")
+)]
 pub(crate) enum Content {
     /// The pattern, in every page.
-    #[cfg_attr(
-        not(any(test, all(target_os = "linux", not(miri)))),
-        expect(dead_code, reason = "nothing provides pages there")
-    )]
     Pattern,
     /// Zeros; memory is taken page by page as they are touched.
     Zero,

@@ -2,13 +2,12 @@
 
 use super::Slots;
 use crate::block::{Accused, BlockState, GuardFinding, Known};
-use crate::os::Pages;
 use crate::report_kind::ReportKind;
 
 /// Cells on either side that are searched for a block.
 const REACH: u32 = 64;
 
-impl<P: Pages> Slots<P> {
+impl Slots {
     /// The finding of a free of `address`, where no live block begins.
     #[cold]
     pub(super) fn no_block(&self, address: usize) -> GuardFinding {

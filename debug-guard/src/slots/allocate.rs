@@ -11,14 +11,14 @@ use super::lists::Claim;
 use super::slot_state::{SlotKind, SlotState};
 use super::{Kind, LateFinding, SlotRefused, Slots};
 use crate::block::{BlockMark, BlockRequest, GuardFinding};
-use crate::os::{Content, OsRefusal, Pages};
+use crate::os::{Content, OsRefusal};
 
 /// From this size on a block is zero between its ends, as the system gives it, and takes memory when it is touched.
 const LARGE: usize = 1 << 20;
 /// Bytes at either end of a large block that are made [`FRESH`].
 const LARGE_FRESH: usize = 64 << 10;
 
-impl<P: Pages> Slots<P> {
+impl Slots {
     /// Allocates a block, `right` against the page behind it or else against the page in front.
     ///
     /// Its content is [`FRESH`], or zero. `found` receives findings about freed blocks that were written to.
@@ -118,14 +118,9 @@ impl<P: Pages> Slots<P> {
         let content = if provided.saturating_add(place.pages) > self.max_pages {
             Err(SlotRefused::Exhausted)
         } else {
-            let content = if zeroed.is_some() {
-                let provided = self.pages.provide_zeroed(place.page, place.pages);
-                provided.map(|()| Content::Zero)
-            } else {
-                let pattern = self.pattern.page().as_ptr();
-                // SAFETY: the cells are claimed by the caller and hold nothing.
-                unsafe { self.pages.provide(place.page, place.pages, pattern) }
-            };
+            let pattern = zeroed.is_none().then_some(self.pattern.page());
+            // SAFETY: the cells are claimed by the caller and hold nothing.
+            let content = unsafe { self.pages.provide(place.page, place.pages, pattern) };
             content.map_err(|refusal| match refusal {
                 OsRefusal::Call { call, .. } if !matches!(call, "mmap" | "mprotect") => {
                     SlotRefused::NoMemory

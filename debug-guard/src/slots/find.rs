@@ -7,7 +7,6 @@ use super::geometry::{BlockPlacement, Shape};
 use super::record::CellRecord;
 use super::slot_state::{SlotKind, SlotState};
 use crate::block::{BlockState, GuardFinding, Known};
-use crate::os::Pages;
 
 /// A block with its record, state word and placement.
 pub(super) struct FoundBlock<'a> {
@@ -18,7 +17,7 @@ pub(super) struct FoundBlock<'a> {
     pub(super) place: BlockPlacement,
 }
 
-impl<P: Pages> Slots<P> {
+impl Slots {
     /// True for every address of the region, the pages between blocks included.
     pub(crate) fn contains(&self, address: usize) -> bool {
         self.geometry.page_of(address).is_some()

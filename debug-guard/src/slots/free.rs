@@ -10,13 +10,12 @@ use super::slot_state::{SlotKind, SlotState};
 use super::{Kind, LateFinding, Slots};
 use crate::block::{Changed, FreeRequest, Freed, GuardFinding};
 use crate::mode::BackEnd;
-use crate::os::Pages;
 use crate::report_kind::ReportKind;
 
 /// Ready pages that stay in memory; further ones are returned to the system.
 const IDLE: u32 = 8192;
 
-impl<P: Pages> Slots<P> {
+impl Slots {
     /// Frees a block. `None` if `address` is no live block's first byte; then nothing is done.
     ///
     /// `found` receives the findings: an unknown pointer, another layout or scope, a changed redzone, and writes after free to older

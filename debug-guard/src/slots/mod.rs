@@ -34,7 +34,7 @@ use alloc_core::{HostAllocator, Scope};
 use crate::block::GuardFinding;
 use crate::lock::ForkSafeMutex;
 use crate::mode::{BackEnd, Mode};
-use crate::os::{OsRefusal, Pages, Region};
+use crate::os::{self, OsRefusal, PageCalls, Region};
 use fill::Pattern;
 use geometry::Geometry;
 use lists::Lists;
@@ -96,8 +96,8 @@ const USUAL_PAGES: usize = 1 << if usize::BITS == 64 { 25 } else { 17 };
 const MIN_PAGES: usize = 1 << 11;
 
 /// Blocks between inaccessible pages. Any thread may call; only [`allocate`](Self::allocate) allocates.
-pub(crate) struct Slots<P: Pages = Region> {
-    pages: P,
+pub(crate) struct Slots {
+    pages: Region,
     geometry: Geometry,
     table: SideTable,
     lists: ForkSafeMutex<Lists>,
@@ -112,7 +112,7 @@ pub(crate) struct Slots<P: Pages = Region> {
     limit: u32,
 }
 
-impl<P: Pages> Slots<P> {
+impl Slots {
     /// Reserves addresses from the system, and some pages from `memory`.
     ///
     /// # Errors
@@ -123,32 +123,44 @@ impl<P: Pages> Slots<P> {
         back_end: BackEnd,
         options: SlotOptions,
     ) -> Result<Self, SlotsError> {
+        let calls = os::page_calls(back_end).ok_or(SlotsError::Os(OsRefusal::Unavailable))?;
+        Self::with_calls(memory, kind, calls, options)
+    }
+
+    /// As [`new`](Self::new), by the calls of a back end.
+    fn with_calls(
+        memory: &dyn HostAllocator,
+        kind: Kind,
+        calls: &'static dyn PageCalls,
+        options: SlotOptions,
+    ) -> Result<Self, SlotsError> {
         let wanted = |number, default| if number == 0 { default } else { number };
         let mut count = wanted(options.pages, USUAL_PAGES);
         let pages = loop {
-            match P::reserve(back_end, count) {
+            match Region::reserve(calls, count) {
                 Ok(pages) => break pages,
                 Err(OsRefusal::Call { .. }) if count / 2 >= MIN_PAGES => count /= 2,
                 Err(refusal) => return Err(SlotsError::Os(refusal)),
             }
         };
-        let shift = P::page_bytes().trailing_zeros();
+        let page_bytes = calls.page_bytes();
+        let shift = page_bytes.trailing_zeros();
         let geometry =
             Geometry::new(pages.base(), pages.pages(), shift).ok_or(SlotsError::TooFewPages)?;
         let table = SideTable::new(memory, geometry.cells()).map_err(|_| SlotsError::NoMemory)?;
-        let Ok(page) = memory.allocate(Self::pattern_layout()?, SCOPE) else {
+        let Ok(page) = memory.allocate(pattern_layout(page_bytes)?, SCOPE) else {
             // SAFETY: made above from the same memory, and not used.
             unsafe { table.close(memory) };
             return Err(SlotsError::NoMemory);
         };
         // SAFETY: allocated above with so many bytes; stays until `close`.
-        let pattern = unsafe { Pattern::fill(page, P::page_bytes(), crate::os::random_u64()) };
-        let limit = options.quarantine_bytes / P::page_bytes();
+        let pattern = unsafe { Pattern::fill(page, page_bytes, os::random_u64()) };
+        let limit = options.quarantine_bytes / page_bytes;
         Ok(Self {
             pages,
             geometry,
             table,
-            lists: ForkSafeMutex::new(Lists::new(crate::os::random_u64())),
+            lists: ForkSafeMutex::new(Lists::new(os::random_u64())),
             provided: AtomicUsize::new(0),
             max_pages: wanted(options.max_pages, usize::MAX),
             pattern,
@@ -159,10 +171,6 @@ impl<P: Pages> Slots<P> {
         })
     }
 
-    fn pattern_layout() -> Result<Layout, SlotsError> {
-        Layout::from_size_align(P::page_bytes(), P::page_bytes()).map_err(|_| SlotsError::NoMemory)
-    }
-
     /// Frees addresses and records.
     ///
     /// # Safety
@@ -170,9 +178,13 @@ impl<P: Pages> Slots<P> {
     pub(crate) unsafe fn close(self, memory: &dyn HostAllocator) {
         // SAFETY: the caller's promise.
         unsafe { self.table.close(memory) };
-        if let Ok(layout) = Self::pattern_layout() {
+        if let Ok(layout) = pattern_layout(self.pages.page_bytes()) {
             // SAFETY: allocated in `new` with this layout and scope.
             unsafe { memory.deallocate(self.pattern.page(), layout, SCOPE) };
         }
     }
+}
+
+fn pattern_layout(page_bytes: usize) -> Result<Layout, SlotsError> {
+    Layout::from_size_align(page_bytes, page_bytes).map_err(|_| SlotsError::NoMemory)
 }

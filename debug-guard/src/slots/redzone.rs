@@ -4,7 +4,6 @@ use super::Slots;
 use super::fill::NEAR;
 use super::geometry::{BlockPlacement, Shape};
 use crate::block::{Changed, GuardFinding, Known};
-use crate::os::Pages;
 use crate::report_kind::ReportKind;
 
 /// The changes around a block.
@@ -34,7 +33,7 @@ pub(super) struct Margins {
     pub(super) behind: usize,
 }
 
-impl<P: Pages> Slots<P> {
+impl Slots {
     pub(super) fn margins(&self, place: BlockPlacement, shape: Shape) -> Margins {
         let (from, to) = self.extent(place);
         // A block of no bytes stands behind its page.

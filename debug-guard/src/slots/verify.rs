@@ -6,9 +6,8 @@ use super::Slots;
 use super::fill;
 use super::slot_state::SlotKind;
 use crate::block::{FindingSink, HeldBlock, Known};
-use crate::os::Pages;
 
-impl<P: Pages> Slots<P> {
+impl Slots {
     /// Verifies what is around every live block, and every freed one within reach. Returns the number of findings.
     ///
     /// Changes are repaired, so that each is reported once. Other threads may continue meanwhile.

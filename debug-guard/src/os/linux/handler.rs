@@ -10,7 +10,6 @@ use core::ptr::{from_mut, null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use super::context::Context;
-use super::lock::STATE;
 use super::memory;
 use crate::os::{Handled, OsRefusal, Trap};
 
@@ -40,11 +39,11 @@ pub(super) fn installed() -> bool {
 /// # Errors
 /// Where the system refuses: nothing was installed.
 pub(crate) fn install_fault_handler(asked: fn(&Trap) -> Handled) -> Result<(), OsRefusal> {
-    STATE.with(|state| {
+    super::fork::watch()?;
+    super::fork::without_forks(|| {
         if installed() {
             return Ok(());
         }
-        super::fork::watch(state)?;
         install_signal_stack()?;
         super::report_stack::make()?;
         for (signal, former) in SIGNALS.into_iter().zip(&FORMER) {
@@ -146,7 +145,7 @@ fn install_signal_stack() -> Result<(), OsRefusal> {
     }
     let base = memory::reserve(STACK_BYTES)?;
     // SAFETY: reserved above, not used yet.
-    unsafe { memory::protect(base, STACK_BYTES, libc::PROT_READ | libc::PROT_WRITE) }?;
+    unsafe { memory::unprotect(base, STACK_BYTES) }?;
     let ours = libc::stack_t {
         ss_sp: core::ptr::with_exposed_provenance_mut(base),
         ss_flags: 0,

@@ -24,6 +24,14 @@ pub(super) fn errno() -> i32 {
     unsafe { place.read() }
 }
 
+/// Calls `f` and leaves the thread's error number as it was.
+pub(super) fn keeping_errno<R>(f: impl FnOnce() -> R) -> R {
+    let before = errno();
+    let result = f();
+    set_errno(before);
+    result
+}
+
 pub(super) fn set_errno(value: i32) {
     // SAFETY: the address of the calling thread's own number.
     let place = unsafe { libc::__errno_location() };
@@ -57,6 +65,18 @@ pub(super) fn reserve(bytes: usize) -> Result<usize, OsRefusal> {
     } else {
         Ok(base.expose_provenance())
     }
+}
+
+/// Reserves addresses for guarded blocks, neither locked nor of huge pages, in a process whose forks are watched. After mlockall(MCL_FUTURE)
+/// new addresses are locked, and would be filled when they are opened; a huge page would be one page of memory for 512 of ours. Kernels
+/// without huge pages answer EINVAL.
+pub(super) fn reserve_for_blocks(bytes: usize) -> Result<usize, OsRefusal> {
+    super::fork::watch()?;
+    let base = reserve(bytes)?;
+    unlock(base, bytes);
+    // SAFETY: the pages are not used yet.
+    let _ = unsafe { advise(base, bytes, Advice::NO_HUGE_PAGES) };
+    Ok(base)
 }
 
 /// # Safety
@@ -117,25 +137,34 @@ pub(super) unsafe fn protect(
     })
 }
 
+/// Lets pages be read and written.
+///
+/// # Safety
+/// The addresses are the caller's, who no longer needs them to be inaccessible.
+pub(super) unsafe fn unprotect(base: usize, bytes: usize) -> Result<(), OsRefusal> {
+    // SAFETY: the caller's promise.
+    unsafe { protect(base, bytes, libc::PROT_READ | libc::PROT_WRITE) }
+}
+
 /// True when the kernel can read the eight bytes at `address`. They are not read here: the kernel copies a set of signals before it
 /// refuses the invalid request.
-pub(super) fn readable(address: usize) -> bool {
+pub(crate) fn readable(address: usize) -> bool {
     let impossible: c_int = -1;
-    let before = errno();
     let nowhere = null_mut::<u8>();
-    // SAFETY: nothing is written; an address that cannot be read is answered, not trapped.
-    let answer = unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            impossible,
-            without_provenance_mut::<u8>(address),
-            nowhere,
-            8_usize,
-        )
-    };
-    let unreadable = answer == -1 && errno() == libc::EFAULT;
-    set_errno(before);
-    !unreadable
+    let asked = without_provenance_mut::<u8>(address);
+    keeping_errno(|| {
+        // SAFETY: nothing is written; an address that cannot be read is answered, not trapped.
+        let answer = unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigprocmask,
+                impossible,
+                asked,
+                nowhere,
+                8_usize,
+            )
+        };
+        answer != -1 || errno() != libc::EFAULT
+    })
 }
 
 /// A file that is read without a buffer.

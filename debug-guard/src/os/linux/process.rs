@@ -1,6 +1,9 @@
-//! The process and its threads: numbers, names, writing, abort.
+//! The process and its threads: numbers, names, memory, writing, the end.
 
+use core::ffi::CStr;
 use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::memory::{self, File, keeping_errno};
 
 /// Bytes of a page.
 pub(crate) fn page_size() -> usize {
@@ -81,41 +84,36 @@ pub(super) fn renew_thread() -> (u32, u32) {
 
 /// Writes `bytes`, as far as the system accepts them. Async-signal-safe; keeps errno.
 pub(crate) fn write(fd: i32, bytes: &[u8]) {
-    let errno = super::memory::errno();
-    let mut left = bytes;
-    while !left.is_empty() {
-        // SAFETY: the bytes are borrowed for the call.
-        let written = unsafe { libc::write(fd, left.as_ptr().cast(), left.len()) };
-        match usize::try_from(written) {
-            Ok(0) => break,
-            Ok(count) => left = left.get(count..).unwrap_or_default(),
-            Err(_) if super::memory::errno() == libc::EINTR => {}
-            Err(_) => break,
+    keeping_errno(|| {
+        let mut left = bytes;
+        while !left.is_empty() {
+            // SAFETY: the bytes are borrowed for the call.
+            let written = unsafe { libc::write(fd, left.as_ptr().cast(), left.len()) };
+            match usize::try_from(written) {
+                Ok(0) => break,
+                Ok(count) => left = left.get(count..).unwrap_or_default(),
+                Err(_) if memory::errno() == libc::EINTR => {}
+                Err(_) => break,
+            }
         }
-    }
-    super::memory::set_errno(errno);
+    });
 }
 
 /// True when a descriptor is a terminal. One system call, so async-signal-safe; keeps errno.
 pub(crate) fn is_terminal(fd: i32) -> bool {
-    let errno = super::memory::errno();
     let mut size = core::mem::MaybeUninit::<libc::winsize>::uninit();
     // SAFETY: this request writes one `winsize`, for which there is room; other descriptors than a terminal's refuse it.
-    let answer = unsafe { libc::ioctl(fd, libc::TIOCGWINSZ, size.as_mut_ptr()) };
-    super::memory::set_errno(errno);
-    answer == 0
+    keeping_errno(|| unsafe { libc::ioctl(fd, libc::TIOCGWINSZ, size.as_mut_ptr()) } == 0)
 }
 
 /// Lets other threads run for a while, a tenth of a millisecond or more. Async-signal-safe.
 pub(crate) fn pause() {
-    let errno = super::memory::errno();
     let time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 100_000,
     };
     // SAFETY: reads the time; that a signal ends it early does not matter.
-    let _ = unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) };
-    super::memory::set_errno(errno);
+    keeping_errno(|| unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) });
 }
 
 /// Ends the process by SIGABRT.
@@ -164,12 +162,66 @@ pub(crate) fn thread_name(thread: u32, text: &mut [u8; 16]) -> &str {
         }
     }
     let digits = digits.get(first..).unwrap_or_default();
-    let Some(file) = super::memory::File::open_joined([b"/proc/self/task/", digits, b"/comm"])
-    else {
+    let Some(file) = File::open_joined([b"/proc/self/task/", digits, b"/comm"]) else {
         return "";
     };
     let read = file.read(text);
     let name = text.get(..read).unwrap_or_default();
     let name = name.strip_suffix(b"\n").unwrap_or(name);
     core::str::from_utf8(name).unwrap_or_default()
+}
+
+/// Runs `call` when the process exits, but not if it is aborted or ended by a signal. If the C library has no room, it is not run.
+pub(crate) fn at_exit(call: extern "C" fn()) {
+    // SAFETY: a function without arguments that lives as long as the process.
+    let _ = unsafe { libc::atexit(call) };
+}
+
+/// Ends the process with `code`. Runs nothing else, not even functions of [`at_exit`].
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: does not come back.
+    unsafe { libc::_exit(code) }
+}
+
+/// The smallest of what the machine has and what the control group allows, in bytes. In a container its own group is the root.
+pub(crate) fn total_memory() -> Option<u64> {
+    let machine = number(c"/proc/meminfo", b"MemTotal:").and_then(|kib| kib.checked_mul(1024));
+    let groups = [
+        c"/sys/fs/cgroup/memory.max",
+        c"/sys/fs/cgroup/memory/memory.limit_in_bytes",
+    ];
+    let group = groups
+        .into_iter()
+        .filter_map(|file| number(file, b""))
+        .min();
+    machine.into_iter().chain(group).min()
+}
+
+/// The number at the beginning of a file, behind `key`.
+pub(super) fn number(path: &CStr, key: &[u8]) -> Option<u64> {
+    let mut text = [0_u8; 64];
+    let read = File::open(path)?.read(&mut text);
+    let text = text.get(..read)?.strip_prefix(key)?.trim_ascii_start();
+    let end = text.iter().position(|byte| !byte.is_ascii_digit());
+    let digits = text.get(..end.unwrap_or(text.len()))?;
+    core::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_has_memory_and_a_group_no_more() {
+        let machine = number(c"/proc/meminfo", b"MemTotal:").expect("it says so") * 1024;
+        assert!(machine > 1 << 24, "{machine}");
+        assert!(total_memory().expect("at least the machine's") <= machine);
+    }
+
+    #[test]
+    fn what_is_no_number_is_no_limit() {
+        assert_eq!(number(c"/proc/meminfo", b"MemFree:"), None, "another line");
+        assert_eq!(number(c"/proc/version", b""), None, "words");
+        assert_eq!(number(c"/nowhere", b""), None);
+    }
 }

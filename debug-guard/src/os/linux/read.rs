@@ -31,12 +31,13 @@ pub(crate) fn read_u64_by_kernel(address: usize) -> Option<u64> {
         iov_base: core::ptr::without_provenance_mut(address),
         iov_len: 8,
     };
-    let errno = memory::errno();
     let own = super::process_id().cast_signed();
-    // SAFETY: writes into `value` alone; an address that cannot be read is answered.
-    let read = unsafe { libc::process_vm_readv(own, &raw const local, 1, &raw const remote, 1, 0) };
-    let refused = read == -1 && memory::errno() != libc::EFAULT;
-    memory::set_errno(errno);
+    let (read, refused) = memory::keeping_errno(|| {
+        // SAFETY: writes into `value` alone; an address that cannot be read is answered.
+        let read =
+            unsafe { libc::process_vm_readv(own, &raw const local, 1, &raw const remote, 1, 0) };
+        (read, read == -1 && memory::errno() != libc::EFAULT)
+    });
     if refused && memory::readable(address) {
         // A filter forbids the call. SAFETY: the kernel has just read it.
         return Some(unsafe {

@@ -23,7 +23,7 @@ pub(super) fn make() -> Result<(), OsRefusal> {
         let below = page_size();
         let base = memory::reserve(below + BYTES)?;
         // SAFETY: reserved above, not used yet.
-        unsafe { memory::protect(base + below, BYTES, libc::PROT_READ | libc::PROT_WRITE) }?;
+        unsafe { memory::unprotect(base + below, BYTES) }?;
         TOP.store(base + below + BYTES, Ordering::Release);
     }
     Ok(())

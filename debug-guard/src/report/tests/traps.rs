@@ -11,8 +11,7 @@ use std::{eprintln, format, println};
 use serde_json::Value;
 
 use super::*;
-use crate::os::Pages;
-use crate::os::{BackEnds, Region, install_fault_handler, page_size};
+use crate::os::{BackEnds, Region, install_fault_handler, page_calls, page_size};
 
 const CHILD: &str = "STEWARD_REPORT_TEST";
 
@@ -96,9 +95,8 @@ fn land(address: usize) -> bool {
 
 /// A guard of a region of 64 pages, none accessible, that accuses every access of an overflow; the handler stands.
 fn guard(on_report: OnReport) -> (&'static Fake, usize) {
-    let region = Box::leak(Box::new(
-        Region::reserve(BackEnds::probe().best(), 64).expect("a region"),
-    ));
+    let calls = page_calls(BackEnds::probe().best()).expect("a back end");
+    let region = Box::leak(Box::new(Region::reserve(calls, 64).expect("a region")));
     REGION.store(region, Ordering::Release);
     let base = region.base();
     let known = Known {

@@ -613,7 +613,7 @@ fn what_is_taken_of_the_allocator_goes_back() {
     let host = crate::FailingAllocator::new(FromGlobalAlloc::SYSTEM, crate::Fault::Never);
     for back_end in back_ends() {
         for kind in [Kind::Fence, Kind::Strict] {
-            let slots: Slots = Slots::new(&host, kind, back_end, options(kind)).expect("slots");
+            let slots = Slots::new(&host, kind, back_end, options(kind)).expect("slots");
             let sizes = vec![64, 5000, 3 << 20];
             for size in sizes {
                 let layout = Layout::from_size_align(size, 8).expect("layout");

@@ -9,10 +9,9 @@ use core::alloc::Layout;
 use alloc_core::Scope;
 
 use super::Slots;
-use crate::os::Pages;
 
 /// The layout and scope of the live block at `address`; any others if there is none.
-fn allocated_with<P: Pages>(slots: &Slots<P>, address: usize) -> (Layout, Scope) {
+fn allocated_with(slots: &Slots, address: usize) -> (Layout, Scope) {
     match slots.validate_pointer(address) {
         Ok(known) => (
             Layout::from_size_align(known.size, known.align).expect("a layout"),

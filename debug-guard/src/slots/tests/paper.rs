@@ -5,14 +5,15 @@ use std::prelude::v1::*;
 use std::sync::Mutex;
 
 use core::alloc::Layout;
+use core::ops::Deref;
+use core::ptr::NonNull;
 
 use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
 
 use super::allocated_with;
 use crate::block::{BlockMark, BlockRequest, FreeRequest, GuardFinding, SiteId};
 use crate::mode::{BackEnd, Mode};
-use crate::os::Pages;
-use crate::os::{Content, OsRefusal};
+use crate::os::{Content, OsRefusal, PageCalls};
 use crate::report_kind::ReportKind;
 use crate::slots::fill::next_random;
 use crate::slots::{Kind, SlotOptions, Slots};
@@ -22,115 +23,132 @@ const PAGE: usize = 512;
 /// What is out of reach.
 const GONE: u8 = 0xEE;
 
-/// Small pages, so that miri gets through.
+/// Small pages, so that miri gets through. The calls of a back end over the memory of the test.
 struct Paper {
-    /// Kept for as long as it is used through its address.
-    _memory: Vec<u8>,
-    base: usize,
-    pages: usize,
     back_end: BackEnd,
+    /// Kept for as long as it is used through its address.
+    memory: Mutex<Vec<u8>>,
     provided: Mutex<BTreeSet<usize>>,
 }
 
-impl Paper {
-    fn fill(&self, first: usize, count: usize, value: u8) {
-        let at = core::ptr::with_exposed_provenance_mut::<u8>(self.base + first * PAGE);
-        // SAFETY: within the memory, whose address was exposed.
-        unsafe { at.write_bytes(value, count * PAGE) };
-    }
+/// Slots over paper, which is freed with them.
+struct OnPaper {
+    slots: Option<Slots>,
+    paper: NonNull<Paper>,
+}
 
+impl OnPaper {
+    fn new(kind: Kind, back_end: BackEnd, options: SlotOptions) -> Self {
+        let paper = NonNull::from(Box::leak(Box::new(Paper {
+            back_end,
+            memory: Mutex::default(),
+            provided: Mutex::default(),
+        })));
+        // SAFETY: freed when this is dropped, after the slots.
+        let calls: &'static Paper = unsafe { paper.as_ref() };
+        let slots = Slots::with_calls(MEMORY, kind, calls, options).expect("slots");
+        Self {
+            slots: Some(slots),
+            paper,
+        }
+    }
+}
+
+impl Deref for OnPaper {
+    type Target = Slots;
+    fn deref(&self) -> &Slots {
+        self.slots.as_ref().expect("until it is dropped")
+    }
+}
+
+impl Drop for OnPaper {
+    fn drop(&mut self) {
+        let slots = self.slots.take().expect("dropped once");
+        // SAFETY: this is the only user; what is live is not used any more.
+        unsafe { slots.close(MEMORY) };
+        // SAFETY: made by `new`; the slots are gone.
+        drop(unsafe { Box::from_raw(self.paper.as_ptr()) });
+    }
+}
+
+fn at(address: usize) -> *mut u8 {
+    core::ptr::with_exposed_provenance_mut(address)
+}
+
+impl Paper {
     /// Counts pages in or out; what is counted twice is a mistake of the slots.
-    fn count(&self, first: usize, count: usize, provided: bool) {
-        assert!(first + count <= self.pages);
+    fn count(&self, base: usize, bytes: usize, provided: bool) {
         let mut all = self.provided.lock().expect("lock");
-        for page in first..first + count {
+        for page in (base..base + bytes).step_by(PAGE) {
             assert!(
                 if provided {
                     all.insert(page)
                 } else {
                     all.remove(&page)
                 },
-                "page {page} {provided}"
+                "page {page:#x} {provided}"
             );
         }
     }
 }
 
-impl Pages for Paper {
-    fn reserve(back_end: BackEnd, pages: usize) -> Result<Self, OsRefusal> {
-        if pages > 1 << 14 {
-            return Err(OsRefusal::Unavailable);
-        }
-        let mut memory = std::vec![GONE; (pages + 1) * PAGE];
-        let base = memory
-            .as_mut_ptr()
-            .expose_provenance()
-            .next_multiple_of(PAGE);
-        Ok(Self {
-            _memory: memory,
-            base,
-            pages,
-            back_end,
-            provided: Mutex::default(),
-        })
-    }
-    fn base(&self) -> usize {
-        self.base
-    }
-    fn pages(&self) -> usize {
-        self.pages
-    }
+impl PageCalls for Paper {
     fn back_end(&self) -> BackEnd {
         self.back_end
     }
-    fn page_bytes() -> usize {
+    fn page_bytes(&self) -> usize {
         PAGE
+    }
+    fn reserve(&self, bytes: usize) -> Result<usize, OsRefusal> {
+        if bytes > PAGE << 14 {
+            return Err(OsRefusal::Unavailable);
+        }
+        let mut memory = self.memory.lock().expect("lock");
+        *memory = std::vec![GONE; bytes + PAGE];
+        Ok(memory
+            .as_mut_ptr()
+            .expose_provenance()
+            .next_multiple_of(PAGE))
+    }
+    unsafe fn release(&self, _: usize, _: usize) {
+        self.memory.lock().expect("lock").clear();
     }
     unsafe fn provide(
         &self,
-        first: usize,
-        count: usize,
-        pattern: *const u8,
+        base: usize,
+        bytes: usize,
+        pattern: Option<NonNull<u8>>,
     ) -> Result<Content, OsRefusal> {
-        self.count(first, count, true);
-        for page in first..first + count {
-            let at = core::ptr::with_exposed_provenance_mut::<u8>(self.base + page * PAGE);
+        self.count(base, bytes, true);
+        let Some(pattern) = pattern else {
+            // SAFETY: within the memory, whose address was exposed.
+            unsafe { at(base).write_bytes(0, bytes) };
+            return Ok(Content::Zero);
+        };
+        for page in (base..base + bytes).step_by(PAGE) {
             // SAFETY: within the memory; the pattern is a page.
-            unsafe { at.copy_from_nonoverlapping(pattern, PAGE) };
+            unsafe { at(page).copy_from_nonoverlapping(pattern.as_ptr(), PAGE) };
         }
         Ok(Content::Pattern)
     }
-    fn provide_zeroed(&self, first: usize, count: usize) -> Result<(), OsRefusal> {
-        self.count(first, count, true);
-        self.fill(first, count, 0);
+    unsafe fn close(&self, base: usize, bytes: usize) -> Result<(), OsRefusal> {
+        self.count(base, bytes, false);
+        // SAFETY: within the memory, whose address was exposed.
+        unsafe { at(base).write_bytes(GONE, bytes) };
         Ok(())
     }
-    unsafe fn revoke(&self, first: usize, count: usize) -> Result<(), OsRefusal> {
-        self.count(first, count, false);
-        self.fill(first, count, GONE);
-        Ok(())
-    }
-    unsafe fn pass_on(&self, from: usize, to: usize) -> Result<bool, OsRefusal> {
+    unsafe fn pass_on(&self, from: usize, to: usize) -> bool {
         if self.back_end != BackEnd::UserfaultfdMove {
-            return Ok(false);
+            return false;
         }
-        self.count(from, 1, false);
-        self.count(to, 1, true);
-        let [from_at, to_at] = [from, to]
-            .map(|page| core::ptr::with_exposed_provenance_mut::<u8>(self.base + page * PAGE));
+        self.count(to, PAGE, true);
         // SAFETY: two pages of the memory.
-        unsafe { to_at.copy_from_nonoverlapping(from_at, PAGE) };
-        self.fill(from, 1, GONE);
-        Ok(true)
+        unsafe { at(to).copy_from_nonoverlapping(at(from), PAGE) };
+        // SAFETY: as for the slots, which gave the page up.
+        unsafe { self.close(from, PAGE) }.is_ok()
     }
-    fn land(&self, _: usize, _: bool) -> bool {
+    fn land(&self, _: usize, _: usize, _: bool) -> bool {
         false
-    }
-    fn has_landed(&self) -> bool {
-        false
-    }
-    unsafe fn close_again(&self, page: usize) {
-        unreachable!("nothing lands, and {page} was closed");
     }
 }
 
@@ -158,7 +176,7 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
         deep: seed.is_multiple_of(2),
         mode: Mode::Fence,
     };
-    let slots: Slots<Paper> = Slots::new(MEMORY, kind, back_end, options).expect("slots");
+    let slots = OnPaper::new(kind, back_end, options);
     let mut live: BTreeMap<usize, Mine> = BTreeMap::new();
     let mut dead: Vec<usize> = Vec::new();
     let mut findings: Vec<GuardFinding> = Vec::new();
@@ -315,8 +333,6 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
         );
     }
     assert!(findings.is_empty(), "{findings:#?}");
-    // SAFETY: no block is live, and this is the only user.
-    unsafe { slots.close(MEMORY) };
 }
 
 #[test]
@@ -342,8 +358,7 @@ fn what_is_planted_is_found() {
             deep: false,
             mode: Mode::Fence,
         };
-        let slots: Slots<Paper> =
-            Slots::new(MEMORY, kind, BackEnd::UserfaultfdMove, options).expect("slots");
+        let slots = OnPaper::new(kind, BackEnd::UserfaultfdMove, options);
         let layout = Layout::from_size_align(30, 16).expect("layout");
         let mut findings: Vec<GuardFinding> = Vec::new();
         let block = slots
@@ -385,7 +400,5 @@ fn what_is_planted_is_found() {
                 (ReportKind::Overflow, address + 30)
             ]
         );
-        // SAFETY: no block is live, and this is the only user.
-        unsafe { slots.close(MEMORY) };
     }
 }

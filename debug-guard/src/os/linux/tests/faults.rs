@@ -7,7 +7,6 @@ use std::println;
 
 use super::super::{install_fault_handler, page_size, read_u64 as read, thread_id, thread_name};
 use super::{alone, judge, offered, peek, poke, provide, region, revoke, stopped};
-use crate::os::Pages;
 use crate::os::{Handled, Trap};
 
 #[test]

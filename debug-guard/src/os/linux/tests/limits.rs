@@ -6,9 +6,8 @@ use std::{println, vec};
 use super::super::maps::count_mappings;
 use super::super::memory::readable;
 use super::super::page_size;
-use super::{Region, alone, offered, pass_on, pattern, peek, poke, provide, region, revoke};
+use super::{alone, offered, pass_on, pattern, peek, poke, provide, region, reserve, revoke};
 use crate::mode::BackEnd;
-use crate::os::Pages;
 use crate::os::{BackEnds, OsRefusal};
 
 #[test]
@@ -164,7 +163,7 @@ fn t44_the_map_budget_ends_before_the_mappings_do() {
                 .collect();
             assert_eq!(others.len(), 1000);
             // A second region draws on the same budget, and what goes back can be had again.
-            let second = Region::reserve(BackEnd::Mprotect, 4).expect("addresses");
+            let second = reserve(BackEnd::Mprotect, 4).expect("addresses");
             assert_eq!(
                 // SAFETY: provided nowhere yet.
                 unsafe { second.provide(1, 1, pattern()) },

@@ -5,6 +5,7 @@ mod forks;
 mod limits;
 mod regions;
 
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::boxed::Box;
 use std::process::Command;
@@ -12,10 +13,9 @@ use std::string::String;
 use std::vec::Vec;
 use std::{format, print, println};
 
-use super::{Region, page_size};
+use super::page_size;
 use crate::mode::BackEnd;
-use crate::os::Access;
-use crate::os::{BackEnds, Content, Handled, Pages, Trap};
+use crate::os::{Access, BackEnds, Content, Handled, OsRefusal, Region, Trap, page_calls};
 
 const CHILD: &str = "STEWARD_OS_TEST";
 const CASE: &str = "STEWARD_OS_CASE";
@@ -77,21 +77,25 @@ fn offered() -> Vec<BackEnd> {
     offered
 }
 
+fn reserve(back_end: BackEnd, pages: usize) -> Result<Region, OsRefusal> {
+    Region::reserve(page_calls(back_end).ok_or(OsRefusal::Unavailable)?, pages)
+}
+
 /// A region that lives as long as the test, and that [`judge`] knows.
 fn region(back_end: BackEnd, pages: usize) -> &'static Region {
     let region = Box::leak(Box::new(
-        Region::reserve(back_end, pages).unwrap_or_else(|refusal| panic!("{back_end}: {refusal}")),
+        reserve(back_end, pages).unwrap_or_else(|refusal| panic!("{back_end}: {refusal}")),
     ));
     REGION.store(region, Ordering::Release);
     region
 }
 
 /// A page of 0x5A.
-fn pattern() -> *const u8 {
+fn pattern() -> Option<NonNull<u8>> {
     #[repr(align(65536))]
     struct Page([u8; 65536]);
     static PAGE: Page = Page([0x5A; 65536]);
-    PAGE.0.as_ptr()
+    Some(NonNull::from(&PAGE.0).cast())
 }
 
 /// Provides the pages and fills them with 0x5A.

@@ -7,7 +7,6 @@ use super::super::memory::readable;
 use super::super::{install_fault_handler, page_size};
 use super::{alone, judge, offered, pass_on, peek, poke, provide, region, revoke, status, stopped};
 use crate::mode::BackEnd;
-use crate::os::Pages;
 
 #[test]
 fn an_access_is_stopped_at_its_byte_and_told_as_what_it_is() {
@@ -233,7 +232,8 @@ fn long_runs_are_zero_and_take_memory_when_they_are_touched() {
                 let (region, page) = (region(back_end, 5000), page_size());
                 for _ in 0..2 {
                     let before = status("VmRSS");
-                    region.provide_zeroed(1, 4096).expect("pages");
+                    // SAFETY: pages of the test, not provided.
+                    unsafe { region.provide(1, 4096, None) }.expect("pages");
                     assert!(
                         status("VmRSS") < before + 4096 * page / 1024 / 2,
                         "{back_end}: memory comes later"
@@ -271,7 +271,7 @@ fn a_region_that_goes_gives_its_addresses_back() {
                 let before = count_mappings();
                 // More than there are places in any list.
                 for _ in 0..600 {
-                    let region = super::Region::reserve(back_end, 64)
+                    let region = super::reserve(back_end, 64)
                         .unwrap_or_else(|refusal| panic!("{back_end}: {refusal}"));
                     provide(&region, 1, 1);
                     revoke(&region, 1, 1);
@@ -280,12 +280,14 @@ fn a_region_that_goes_gives_its_addresses_back() {
             }
             let message = format!(
                 "{}",
-                super::Region::reserve(BackEnd::Cookies, 4).expect_err("no pages")
+                super::reserve(BackEnd::Cookies, 4)
+                    .map(|_| ())
+                    .expect_err("no pages")
             );
             assert!(message.contains("cookies"), "{message}");
             for pages in [0, usize::MAX, usize::MAX / page_size()] {
                 assert!(
-                    super::Region::reserve(BackEnd::Mprotect, pages).is_err(),
+                    super::reserve(BackEnd::Mprotect, pages).is_err(),
                     "{pages} pages"
                 );
             }

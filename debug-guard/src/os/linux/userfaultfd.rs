@@ -4,12 +4,14 @@
 //! has none and makes its own.
 
 use core::ffi::c_int;
-use core::ptr::from_mut;
+use core::ptr::{NonNull, from_mut};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
-use super::lock::STATE;
+use super::fork::without_forks;
 use super::memory::{self, Advice};
-use crate::os::{Content, OsRefusal};
+use super::process::page_size;
+use crate::mode::BackEnd;
+use crate::os::{Content, OsRefusal, PageCalls};
 
 const USER_MODE_ONLY: c_int = 1;
 const FEATURE_SIGBUS: u64 = 1 << 7;
@@ -69,9 +71,84 @@ static MOVES: AtomicBool = AtomicBool::new(false);
 static WATCHED: [(AtomicUsize, AtomicUsize); 256] =
     [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; 256];
 
+pub(super) struct Userfaultfd {
+    /// Freed pages move to their next place.
+    pub(super) moves: bool,
+}
+
+impl PageCalls for Userfaultfd {
+    fn back_end(&self) -> BackEnd {
+        if self.moves {
+            BackEnd::UserfaultfdMove
+        } else {
+            BackEnd::UserfaultfdCopy
+        }
+    }
+
+    fn reserve(&self, bytes: usize) -> Result<usize, OsRefusal> {
+        let base = memory::reserve_for_blocks(bytes)?;
+        let watched = watch(self.moves, base, bytes);
+        if watched.is_err() {
+            // SAFETY: reserved above, not used.
+            unsafe { memory::unmap(base, bytes) };
+        }
+        watched.map(|()| base)
+    }
+
+    unsafe fn release(&self, base: usize, bytes: usize) {
+        forget(base);
+        // SAFETY: the caller's promise.
+        unsafe { memory::unmap(base, bytes) };
+    }
+
+    unsafe fn open(&self, base: usize, bytes: usize) -> Result<(), OsRefusal> {
+        // SAFETY: every page in there is missing.
+        unsafe { memory::unprotect(base, bytes) }
+    }
+
+    unsafe fn provide(
+        &self,
+        base: usize,
+        bytes: usize,
+        pattern: Option<NonNull<u8>>,
+    ) -> Result<Content, OsRefusal> {
+        let page = page_size();
+        let Some(pattern) = pattern.filter(|_| bytes <= COPIED_PAGES * page) else {
+            return zero(base, bytes).map(|()| Content::Zero);
+        };
+        for at in (0..bytes).step_by(page) {
+            if let Err(refusal) = copy(base + at, page, pattern) {
+                discard(base, at);
+                return Err(refusal);
+            }
+        }
+        Ok(Content::Pattern)
+    }
+
+    unsafe fn close(&self, base: usize, bytes: usize) -> Result<(), OsRefusal> {
+        // SAFETY: the caller's promise.
+        unsafe { memory::advise_locked(base, bytes, Advice::DISCARD) }
+    }
+
+    unsafe fn pass_on(&self, from: usize, to: usize) -> bool {
+        // SAFETY: the caller's promise.
+        self.moves && unsafe { move_page(from, to, page_size()) }
+    }
+
+    fn land(&self, base: usize, bytes: usize, is_opened: bool) -> bool {
+        memory::keeping_errno(|| {
+            if !is_opened {
+                // SAFETY: a page of the guard's becomes accessible; only the guard, which calls this, relies on the opposite.
+                let _ = unsafe { memory::unprotect(base, bytes) };
+            }
+            fill(base, bytes).is_ok()
+        })
+    }
+}
+
 /// Makes every missing page of the run raise SIGBUS.
-pub(super) fn watch(moves: bool, base: usize, bytes: usize) -> Result<(), OsRefusal> {
-    STATE.with(|_| {
+fn watch(moves: bool, base: usize, bytes: usize) -> Result<(), OsRefusal> {
+    without_forks(|| {
         if DESCRIPTOR.load(Ordering::Relaxed) < 0 {
             open()?;
         }
@@ -92,7 +169,7 @@ pub(super) fn watch(moves: bool, base: usize, bytes: usize) -> Result<(), OsRefu
     })
 }
 
-pub(super) fn forget(base: usize) {
+fn forget(base: usize) {
     if let Some((place, _)) = WATCHED
         .iter()
         .find(|(place, _)| place.load(Ordering::Relaxed) == base)
@@ -106,7 +183,7 @@ fn watch_anew(errno: i32) -> bool {
     if errno != libc::EBADF && errno != libc::ENOTTY {
         return false;
     }
-    STATE.with(|_| {
+    without_forks(|| {
         // The number may be another file's by now, so it is not closed.
         DESCRIPTOR.store(-1, Ordering::Relaxed);
         open().is_ok() && register_all()
@@ -174,7 +251,7 @@ fn open_with(features: u64) -> Result<c_int, OsRefusal> {
     Ok(descriptor)
 }
 
-pub(super) fn register(base: usize, bytes: usize) -> Result<(), OsRefusal> {
+fn register(base: usize, bytes: usize) -> Result<(), OsRefusal> {
     let mut run = Register {
         start: base as u64,
         len: bytes as u64,
@@ -185,31 +262,11 @@ pub(super) fn register(base: usize, bytes: usize) -> Result<(), OsRefusal> {
     memory::answer("UFFDIO_REGISTER", unsafe { control(REGISTER, &mut run) })
 }
 
-/// # Safety
-/// The pages are the caller's and not provided. `pattern` is one readable page, page-aligned.
-pub(super) unsafe fn provide(
-    base: usize,
-    count: usize,
-    page: usize,
-    pattern: *const u8,
-) -> Result<Content, OsRefusal> {
-    if count > COPIED_PAGES {
-        return zero(base, count * page).map(|()| Content::Zero);
-    }
-    for at in 0..count {
-        if let Err(refusal) = copy(base + at * page, page, pattern) {
-            discard(base, at * page);
-            return Err(refusal);
-        }
-    }
-    Ok(Content::Pattern)
-}
-
-fn copy(to: usize, page: usize, pattern: *const u8) -> Result<(), OsRefusal> {
+fn copy(to: usize, page: usize, pattern: NonNull<u8>) -> Result<(), OsRefusal> {
     let mut last = 0;
     for _ in 0..TRIES {
         // SAFETY: the page at `to` is the caller's and not provided.
-        last = match unsafe { transfer(COPY, to, pattern.addr(), page) } {
+        last = match unsafe { transfer(COPY, to, pattern.addr().get(), page) } {
             Ok(()) => return Ok(()),
             Err(errno) => errno,
         };
@@ -256,7 +313,7 @@ unsafe fn control<T>(request: libc::Ioctl, argument: &mut T) -> c_int {
 }
 
 /// Puts zeros into missing pages; memory is allocated when they are written.
-pub(super) fn zero(base: usize, bytes: usize) -> Result<(), OsRefusal> {
+fn zero(base: usize, bytes: usize) -> Result<(), OsRefusal> {
     match fill(base, bytes) {
         Err(OsRefusal::Call { errno, .. }) if watch_anew(errno) => fill(base, bytes),
         Err(OsRefusal::Call {
@@ -268,7 +325,7 @@ pub(super) fn zero(base: usize, bytes: usize) -> Result<(), OsRefusal> {
 }
 
 /// As [`zero`], without a lock.
-pub(super) fn fill(base: usize, bytes: usize) -> Result<(), OsRefusal> {
+fn fill(base: usize, bytes: usize) -> Result<(), OsRefusal> {
     let mut done = 0;
     let mut last = 0;
     for _ in 0..TRIES {
@@ -302,7 +359,7 @@ pub(super) fn fill(base: usize, bytes: usize) -> Result<(), OsRefusal> {
 
 /// # Safety
 /// Both pages are the caller's, and no thread may access `from` again.
-pub(super) unsafe fn move_page(from: usize, to: usize, page: usize) -> bool {
+unsafe fn move_page(from: usize, to: usize, page: usize) -> bool {
     for _ in 0..TRIES {
         // SAFETY: the caller's promise for the pages.
         let Err(errno) = (unsafe { transfer(MOVE, to, from, page) }) else {

@@ -1,0 +1,123 @@
+//! `mprotect`: each block takes two mappings of a number that the whole process shares.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicIsize, Ordering};
+
+use super::maps;
+use super::memory::{self, Advice};
+use super::process::{number, page_size};
+use crate::mode::BackEnd;
+use crate::os::{Content, OsRefusal, PageCalls};
+
+pub(super) struct Mprotect;
+
+impl PageCalls for Mprotect {
+    fn back_end(&self) -> BackEnd {
+        BackEnd::Mprotect
+    }
+
+    fn reserve(&self, bytes: usize) -> Result<usize, OsRefusal> {
+        let base = memory::reserve_for_blocks(bytes)?;
+        let mergeable = make_mergeable(base);
+        if mergeable.is_err() {
+            // SAFETY: reserved above, not used.
+            unsafe { memory::unmap(base, bytes) };
+        }
+        mergeable.map(|()| base)
+    }
+
+    unsafe fn release(&self, base: usize, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { memory::unmap(base, bytes) };
+    }
+
+    unsafe fn provide(
+        &self,
+        base: usize,
+        bytes: usize,
+        _: Option<NonNull<u8>>,
+    ) -> Result<Content, OsRefusal> {
+        reserve_run()?;
+        // SAFETY: more is allowed than before.
+        let provided = unsafe { memory::unprotect(base, bytes) };
+        if provided.is_err() {
+            release_run();
+        }
+        provided.map(|()| Content::Zero)
+    }
+
+    unsafe fn close(&self, base: usize, bytes: usize) -> Result<(), OsRefusal> {
+        // SAFETY: the caller's promise.
+        unsafe { memory::protect(base, bytes, libc::PROT_NONE) }?;
+        // SAFETY: the caller's promise.
+        unsafe { memory::advise_locked(base, bytes, Advice::DISCARD) }
+    }
+
+    unsafe fn revoke(&self, base: usize, bytes: usize) -> Result<(), OsRefusal> {
+        // SAFETY: the caller's promise.
+        unsafe { self.close(base, bytes) }?;
+        release_run();
+        Ok(())
+    }
+
+    fn land(&self, base: usize, bytes: usize, _: bool) -> bool {
+        memory::keeping_errno(|| {
+            // SAFETY: a page of the guard's becomes accessible; only the guard, which calls this, relies on the opposite.
+            unsafe { memory::unprotect(base, bytes) }.is_ok()
+        })
+    }
+}
+
+/// Mappings of anonymous memory merge again only when they share what the kernel keeps of their pages' owners: one page touched now,
+/// while there is one mapping, gives it to all that this one is ever cut into.
+fn make_mergeable(base: usize) -> Result<(), OsRefusal> {
+    let page = page_size();
+    // SAFETY: the region is not used yet.
+    unsafe { memory::unprotect(base, page) }?;
+    // SAFETY: accessible since the line before.
+    unsafe { core::ptr::with_exposed_provenance_mut::<u8>(base).write_volatile(0) };
+    // SAFETY: the page has no valid content.
+    unsafe { Mprotect.close(base, page) }
+}
+
+/// Mappings left for the rest of the program: libraries, threads, drivers.
+const RESERVED_MAPPINGS: usize = 8192;
+
+/// Runs of pages that may still be provided; `UNKNOWN` before the first query.
+static REMAINING: AtomicIsize = AtomicIsize::new(UNKNOWN);
+const UNKNOWN: isize = isize::MIN;
+
+/// # Errors
+/// [`OsRefusal::MapBudget`] when it is used up.
+fn reserve_run() -> Result<(), OsRefusal> {
+    if REMAINING.load(Ordering::Relaxed) == UNKNOWN {
+        let _ =
+            REMAINING.compare_exchange(UNKNOWN, counted(), Ordering::Relaxed, Ordering::Relaxed);
+    }
+    match REMAINING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+        (left > 0).then_some(left - 1)
+    }) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(OsRefusal::MapBudget),
+    }
+}
+
+fn release_run() {
+    REMAINING.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Two mappings a run: itself, and the rest of the mapping that it splits.
+fn counted() -> isize {
+    let spare = limit()
+        .saturating_sub(maps::count_mappings())
+        .saturating_sub(RESERVED_MAPPINGS);
+    isize::try_from(spare / 2).unwrap_or(0)
+}
+
+/// `vm.max_map_count`; the kernel's default if it cannot be read.
+fn limit() -> usize {
+    let limit = number(c"/proc/sys/vm/max_map_count", b"");
+    limit
+        .and_then(|limit| usize::try_from(limit).ok())
+        .unwrap_or(65_530)
+}
