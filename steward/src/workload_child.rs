@@ -23,7 +23,7 @@ use crate::symbols::Symbols;
 use crate::workload::{self, Moment, Options, WorkloadError};
 use vk_accounts::guard_run::Layers;
 use vk_accounts::report::origins::{EventLog, SiteRecorder, StackCapture};
-use vk_accounts::report::{FindingRow, Report, RunEnvironment, Unjudged};
+use vk_accounts::report::{Report, RunEnvironment};
 use vk_accounts::{CreatedObject, Hooks, ObjectKind};
 use vk_callbacks::check::Opened;
 
@@ -305,11 +305,9 @@ fn settings(job: &Job) -> &'static [(&'static str, &'static str)] {
 
 /// The report, from what the layer wrote.
 fn of_layer(text: &str) -> Result<Report, ChildError> {
-    let mut report =
-        Report::of_program(text).map_err(|error| ChildError::NoReport(error.into()))?;
-    report.findings.clear();
-    let lost = in_process::findings(|finding| report.findings.push(FindingRow::from(finding)))?;
-    report.unjudged = Unjudged::live(lost.unwrap_or_default());
+    let mut report: Report =
+        serde_json::from_str(text).map_err(|error| ChildError::NoReport(error.into()))?;
+    report.program = None;
     report.vulkan_memory = None;
     // One instance and one device.
     for row in report.contexts.iter_mut().filter(|row| row.group) {

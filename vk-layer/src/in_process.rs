@@ -13,10 +13,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::{fmt, sync};
 
-use alloc_core::HostError;
 use vk_accounts::guard_run::Layers;
 use vk_accounts::report::origins::StackCapture;
-use vk_callbacks::CheckFinding;
 use vk_callbacks::check::Opened;
 use vk_callbacks::raw::RawCallbacks;
 
@@ -28,7 +26,7 @@ use crate::commands::{known_row, row};
 use crate::hooks::{get_instance_proc_addr, has_panicked_ever};
 use crate::once::ValueAcrossForks;
 use crate::parent::Parent;
-use crate::{guarding, report, tape, timeline};
+use crate::{guarding, tape, timeline};
 
 type Callbacks = *const RawCallbacks;
 type Handle = *mut c_void;
@@ -100,19 +98,6 @@ pub fn phase(name: &'static str) {
 #[must_use]
 pub fn layers() -> Option<&'static Layers> {
     guarding::layers_of_process()
-}
-
-/// Calls `each` for every finding until now; after the last instance, of the whole run. Returns how many observations were lost, or `None` if
-/// nothing is checked.
-///
-/// # Errors
-/// No memory for the list.
-pub fn findings(each: impl FnMut(&CheckFinding<'static>)) -> Result<Option<u64>, HostError> {
-    let findings = report::findings()?;
-    Ok(findings.map(|(rows, lost)| {
-        rows.iter().for_each(each);
-        lost
-    }))
 }
 
 /// Whether any of the layer's own work has panicked: then what it reports is not whole.

@@ -170,7 +170,6 @@ impl ReportOrList {
 struct Probe {
     format: Option<String>,
     error: Option<String>,
-    layer_format: Option<u32>,
 }
 
 /// Reads one entry, which begins at `at`.
@@ -201,12 +200,6 @@ fn one(file: &str, part: &RawValue, at: Place, path: &str) -> Result<ReportOrLis
             Ok(ReportOrList::Report(report))
         }
         Some(format) => Err(other(&format!("{format:?}"))),
-        // The layer's own output, on request or without `steward run`.
-        None if probe.layer_format.is_some() => {
-            let report = Report::of_program(part);
-            let report = report.map_err(|error| malformed(file, at, path, error))?;
-            Ok(ReportOrList::Report(Box::new(report)))
-        }
         None => Err(other("without a `format`")),
     }
 }

@@ -6,7 +6,10 @@ mod noise;
 
 use crate::support::full_report::{empty, full, of_trace};
 use serde_json::json;
-use vk_accounts::report::Report;
+use vk_accounts::report::{
+    ByScope, DeviceAccounts, InstanceAccounts, KindAccounts, Leaks, PhaseStarts, ProgramAccounts,
+    Report, VulkanMemory, VulkanMemoryRow,
+};
 use vk_steward::diff::{Change, Diff, Part};
 use vk_steward::replay::bundled::TRACES;
 use vk_steward::report::ReportOrList;
@@ -242,33 +245,55 @@ type DescribedDevice<'a> = (&'a str, &'a [(&'a str, u64)]);
 
 /// A program's report: instances, each with devices, each with a description and with kinds of which so many objects live.
 fn program(instances: &[&[DescribedDevice<'_>]]) -> Report {
-    let by_scope =
-        |object| json!({ "command": 0, "object": object, "cache": 0, "device": 0, "instance": 0 });
     let kind = |(name, live): &(&str, u64)| {
-        json!({
-            "kind": name, "live_by_scope": by_scope(live * 128), "live_blocks": live, "peak_bytes": live * 128,
-            "total_bytes": live * 128, "total_blocks": live,
-        })
+        let by_scope = ByScope {
+            object: live * 128,
+            ..ByScope::default()
+        };
+        KindAccounts {
+            kind: (*name).to_owned(),
+            live_blocks: *live,
+            peak_bytes: live * 128,
+            total_bytes: live * 128,
+            total_blocks: *live,
+            live_by_scope: by_scope,
+            requested_by_scope: by_scope,
+            fullest_by_scope: by_scope,
+            ..KindAccounts::default()
+        }
     };
-    let device = |(description, kinds): &DescribedDevice<'_>| {
+    let device = |(description, kinds): &DescribedDevice<'_>| DeviceAccounts {
+        kinds: kinds.iter().map(kind).collect(),
+        description: Some((*description).to_owned()),
+        ..DeviceAccounts::default()
+    };
+    let instance = |devices: &&[DescribedDevice<'_>]| InstanceAccounts {
+        kinds: vec![kind(&("VkInstance", 3))],
+        devices: devices.iter().map(device).collect(),
+        ..InstanceAccounts::default()
+    };
+    let memory = |(_, kinds): &DescribedDevice<'_>| {
         let bytes = kinds.iter().map(|(_, live)| live * 4096).sum::<u64>();
-        json!({
-            "kinds": kinds.iter().map(kind).collect::<Vec<_>>(), "types": [], "lost_blocks": 0, "description": description,
-            "heaps": [{ "index": 0, "live_bytes": bytes, "live_blocks": 1, "peak_bytes": bytes, "total_bytes": bytes, "total_blocks": 1, "refusals": 0 }],
-        })
+        let heap = VulkanMemoryRow {
+            live_bytes: bytes,
+            live_blocks: 1,
+            peak_bytes: bytes,
+            total_bytes: bytes,
+            total_blocks: 1,
+            ..VulkanMemoryRow::default()
+        };
+        VulkanMemory {
+            heaps: vec![heap],
+            ..VulkanMemory::default()
+        }
     };
-    let instance = |devices: &&[(&str, &[(&str, u64)])]| {
-        json!({
-            "kinds": [kind(&("VkInstance", 3))],
-            "devices": devices.iter().map(device).collect::<Vec<_>>(),
-        })
+    let accounts = ProgramAccounts {
+        instances: instances.iter().map(instance).collect(),
+        ..ProgramAccounts::default()
     };
-    let layer = json!({
-        "layer_format": 1, "process": 7, "commands": 9, "executable": "x", "passed_through": [], "check": null, "settings": [],
-        "guard": null, "fail": null, "callback_coverage": null, "leaks": null,
-        "instances": instances.iter().map(instance).collect::<Vec<_>>(),
-    });
-    Report::of_program(&layer.to_string()).expect("a layer's report")
+    let memory = instances.iter().copied().flatten().map(memory).collect();
+    let source = Report::of_stacks(7, 9, &Leaks::default()).source;
+    Report::of_program(source, accounts, memory, PhaseStarts::default())
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn ly46_the_workload_runs_through_the_layer_without_callbacks_of_its_own() {
     let folder = tempfile::tempdir().expect("a folder");
     let layer = report(folder.path(), &[], "--layer");
     let plain = report(folder.path(), &[], "--no-coverage");
-    let kinds = &layer["instances"][0]["devices"][0]["kinds"];
+    let kinds = &layer["program"]["instances"][0]["devices"][0]["kinds"];
     let kinds = kinds.as_array().expect("rows");
     let mut compared = 0;
     for object in plain["source"]["objects"].as_array().expect("a list") {
@@ -58,7 +58,7 @@ fn ly46_the_workload_runs_through_the_layer_without_callbacks_of_its_own() {
         let mut rows = findings.as_array().expect("rows").iter();
         rows.any(|row| row["rule"] == "V29" && row["owner"] == "VkPipelineCache")
     };
-    assert!(has_v29(&plain["findings"]) && has_v29(&layer["check"]["findings"]));
+    assert!(has_v29(&plain["findings"]) && has_v29(&layer["findings"]));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn ly19_the_layer_counts_what_a_program_counts_itself() {
     let (own, of_layer) = (json(&path("own.json")), json(&path("of_layer.json")));
     let list = |value: &Value| value.as_array().expect("a list").clone();
     let number = |row: &Value, name: &str| row[name].as_u64().expect("a number");
-    let devices = list(&of_layer["instances"])
+    let devices = list(&of_layer["program"]["instances"])
         .into_iter()
         .flat_map(|instance| list(&instance["devices"]));
     let kinds: Vec<_> = devices.flat_map(|device| list(&device["kinds"])).collect();

@@ -32,7 +32,7 @@ fn callback_coverage_of_any_program_is_measured_or_it_is_said_why_not() {
             .expect(name)
     };
     let rows = |report: &Value, name: &str| -> u64 {
-        let instance = &report["instances"][0];
+        let instance = &report["program"]["instances"][0];
         let kinds = [&instance["kinds"], &instance["devices"][0]["kinds"]];
         let kinds = kinds
             .into_iter()

@@ -89,7 +89,7 @@ fn alone(test: &str, overlay: &Overlay, folder: &Path) -> Option<i32> {
 /// The objects of the process's report, and that it has some.
 fn assert_report(report: &Path, done: &Finished) -> Value {
     let report = json(report);
-    let instances = report["instances"].as_array().expect("a list");
+    let instances = report["program"]["instances"].as_array().expect("a list");
     let devices = instances.iter().filter_map(|one| one["devices"].as_array());
     let kinds = devices.flatten().filter_map(|one| one["kinds"].as_array());
     let swapchains = kinds
@@ -114,7 +114,11 @@ fn above(test: &str, overlay: &Overlay) {
     let order = layer_order(&done.stderr);
     assert_eq!(order.last().map(|(name, _)| &**name), Some(OURS), "{done}");
     let whole = assert_report(&report, &done);
-    assert_eq!(whole["layers_below"], Value::Array(Vec::new()), "{done}");
+    assert_eq!(
+        whole["source"]["layers_below"],
+        Value::Array(Vec::new()),
+        "{done}"
+    );
     fs::remove_file(&report).expect("a file");
     // What is left out passes through.
     let passed = with(cube(&before, folder.path()), overlay)
@@ -150,7 +154,7 @@ fn below(test: &str, overlay: &Overlay) {
         Some(overlay.layer),
         "{done}"
     );
-    let below = assert_report(&report, &done)["layers_below"].clone();
+    let below = assert_report(&report, &done)["source"]["layers_below"].clone();
     assert_eq!(below.as_array().map(Vec::len), Some(1), "{below}");
     let text = fs::read_to_string(text).expect("a report");
     assert!(

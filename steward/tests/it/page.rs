@@ -318,7 +318,7 @@ fn the_head_has_the_device_memory_that_a_program_left_behind() {
         device: "instance 1, device 1".into(),
         heaps: vec![row(0, 2, 5 << 20), row(1, 0, 0), row(2, 1, 1 << 20)],
         types: vec![row(0, 2, 5 << 20), row(7, 1, 1 << 20)],
-        lost_blocks: 0,
+        ..VulkanMemory::default()
     };
     // Of a type whose heap is not known.
     let other = VulkanMemory {

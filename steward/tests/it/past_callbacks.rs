@@ -39,7 +39,7 @@ fn ly52_what_callbacks_gave_and_the_c_library_frees_is_reported_and_not_freed() 
         assert!(done.stdout.contains("went on"), "{done}");
         let report = fs::read(&file).expect("a report");
         let report: Value = serde_json::from_slice(&report).expect("JSON");
-        let findings = report["check"]["findings"].as_array().expect("findings");
+        let findings = report["findings"].as_array().expect("findings");
         let found = |kind: &str, owner: &str, command: &str| {
             let is_it = |row: &&Value| {
                 row["kind"] == kind && row["owner"] == owner && row["command"] == command
@@ -59,7 +59,7 @@ fn ly52_what_callbacks_gave_and_the_c_library_frees_is_reported_and_not_freed() 
         assert_eq!(unknown, 1, "{report}");
         // And nothing else: what stayed is not accused a second time.
         assert_eq!(findings.len(), 3, "{report}");
-        let row = &report["instances"][0]["kinds"][0];
+        let row = &report["program"]["instances"][0]["kinds"][0];
         assert_eq!(row["live_blocks"], 3, "{report}");
     }
 }

@@ -225,13 +225,13 @@ fn rd13_rd15_the_correct_driver_is_without_a_finding_also_below_the_layer() {
         .run();
     done.assert_code(0);
     let report = json(&file);
-    let kinds = report["instances"][0]["devices"][0]["kinds"]
+    let kinds = report["program"]["instances"][0]["devices"][0]["kinds"]
         .as_array()
         .expect("rows")
         .len();
     assert!(kinds > 15, "{report}");
     // With the layer between, the loader's list is the layer's finding too.
-    let findings = report["check"]["findings"].as_array().expect("rows");
+    let findings = report["findings"].as_array().expect("rows");
     let of_loader = |row: &Value| {
         row["rule"] == "V28" && row["command"] == "vkCreateDevice" && row["scope"] == "command"
     };

@@ -97,7 +97,7 @@ fn asked(process: &str) -> (Finished, Value) {
 
 /// Live buffers by the report's table.
 fn live_buffers(report: &Value) -> Option<u64> {
-    let kinds = report["instances"][0]["devices"][0]["kinds"].as_array()?;
+    let kinds = report["program"]["instances"][0]["devices"][0]["kinds"].as_array()?;
     let buffers = kinds.iter().find(|row| row["kind"] == "VkBuffer")?;
     buffers["objects_alive"].as_u64()
 }
@@ -166,7 +166,7 @@ fn ly73_programs_are_named_and_those_that_do_not_answer_too() {
     second.signal(libc::SIGSTOP);
     let (one, report) = asked(name);
     one.assert_code(2);
-    assert_eq!(report["process"], first.number, "{one}");
+    assert_eq!(report["source"]["process"], first.number, "{one}");
     let reason = format!(
         "process {} (asked-twice) did not answer within 5 s: it is stopped",
         second.number
@@ -245,8 +245,11 @@ fn ly73_a_program_with_the_layer_by_hand_is_asked_by_what_it_has() {
     for (program, file) in programs.iter().zip(["o%FE.json", "o%FF.json"]) {
         let (done, report) = asked(&program.name());
         done.assert_code(0);
-        assert_eq!(report["process"], program.number);
-        assert_eq!(report["executable"], file.trim_end_matches(".json"));
+        assert_eq!(report["source"]["process"], program.number);
+        assert_eq!(
+            report["source"]["executable"],
+            file.trim_end_matches(".json")
+        );
         assert!(folder.path().join(file).is_file());
     }
 }
@@ -270,7 +273,7 @@ fn ly73_a_state_file_that_an_earlier_process_has_left_is_not_asked() {
     let done = report.env("XDG_RUNTIME_DIR", folder.path()).run();
     done.assert_code(0);
     let report: Value = serde_json::from_str(&done.stdout).expect("JSON");
-    assert_eq!(report["process"], program.number, "{done}");
+    assert_eq!(report["source"]["process"], program.number, "{done}");
 }
 
 #[test]

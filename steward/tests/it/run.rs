@@ -174,10 +174,13 @@ fn ly42_ly45_vulkaninfo_prints_the_same_and_each_process_has_a_report() {
     assert_eq!(devices(&with), devices(&without));
     assert!(with.stdout.contains(LAYER) && !without.stdout.contains(LAYER));
     let one = json(&report);
-    assert!(one["instances"].is_array(), "one report, no list");
-    assert_eq!(one["executable"], "vulkaninfo");
+    assert!(
+        one["program"]["instances"].is_array(),
+        "one report, no list"
+    );
+    assert_eq!(one["source"]["executable"], "vulkaninfo");
     assert_eq!(
-        one["arguments"],
+        one["source"]["arguments"],
         serde_json::json!(["vulkaninfo", "--summary"])
     );
     let text = fs::read_to_string(text).expect("a report");
@@ -200,11 +203,17 @@ fn ly42_ly45_vulkaninfo_prints_the_same_and_each_process_has_a_report() {
     let reports = json(&report);
     let reports = reports.as_array().expect("a list");
     assert_eq!(reports.len(), 2);
-    assert_ne!(reports[0]["process"], reports[1]["process"]);
+    assert_ne!(
+        reports[0]["source"]["process"],
+        reports[1]["source"]["process"]
+    );
     for report in reports {
-        assert_eq!(report["source"]["process"], report["process"]);
-        assert_eq!(report["check"], Value::Null, "--no-check");
-        assert_eq!(report["arguments"], Value::Null, "LY50: not asked for");
+        assert_eq!(report["program"]["check"], Value::Null, "--no-check");
+        assert_eq!(
+            report["source"]["arguments"],
+            Value::Null,
+            "LY50: not asked for"
+        );
     }
     assert_eq!(two.stderr.matches("Callbacks were not checked").count(), 2);
 }
@@ -451,7 +460,7 @@ fn ly27_lavapipe_does_what_is_known_of_it_and_nothing_else() {
         .run();
     drive.assert_code(0);
     let report = json(&report);
-    let findings = report["check"]["findings"].as_array().expect("findings");
+    let findings = report["findings"].as_array().expect("findings");
     // Its worker frees what a submit took, and every command is bracketed then.
     let freed = findings.iter().find(|finding| {
         finding["kind"] == "FreedOnForeignThread" && finding["command"] == "vkQueueSubmit"

@@ -65,7 +65,7 @@ fn under(report: &Path, way: &[&str]) -> Child {
 /// The rows of kinds, of all instances and devices.
 fn rows(report: &Value) -> Vec<Value> {
     let list = |of: &Value, name: &str| of[name].as_array().expect("a list").clone();
-    let instances = list(report, "instances");
+    let instances = list(&report["program"], "instances");
     let devices = instances.iter().flat_map(|one| list(one, "devices"));
     let all = instances.iter().cloned().chain(devices);
     all.flat_map(|one| list(&one, "kinds")).collect()
@@ -107,7 +107,7 @@ fn ly27_ly29_vkcube_draws_in_all_ways_and_leaves_nothing() {
         let blocks: u64 = rows.iter().map(|row| number(row, "total_blocks")).sum();
         println!("vkcube {way}: {blocks} blocks");
         // It did draw: lavapipe's worker freed what each present took, and that is known of it.
-        let findings = report["check"]["findings"].as_array().expect("findings");
+        let findings = report["findings"].as_array().expect("findings");
         let freed = findings.iter().find(|finding| {
             finding["kind"] == "FreedOnForeignThread" && finding["command"] == "vkQueuePresentKHR"
         });

@@ -41,6 +41,10 @@ pub use json::{CompactJson, json};
 pub use known::KnownFindings;
 pub use leaks::{Growth, LeakCount, LeakFrame, LeakObject, LeakPeak, LeakStack, Leaks, PeakStack};
 pub use phase::{Counts, Phase, PhaseStart, title_of};
+pub use program::{
+    CheckLimits, DeviceAccounts, DriverMemory, InstanceAccounts, KindAccounts, LiveAndPeak,
+    PhaseStarts, ProgramAccounts,
+};
 pub use rows::{ContextRow, HEADER_BYTES, Leftover};
 pub use sample::{Sample, Sampler};
 pub use source::Source;
@@ -110,6 +114,9 @@ pub struct Report {
     pub unjudged: Option<Unjudged>,
     /// What the source cannot tell.
     pub limits: Vec<String>,
+    /// Of a program: what the layer alone knows.
+    #[serde(default)]
+    pub program: Option<ProgramAccounts>,
 }
 
 impl Report {
@@ -198,6 +205,7 @@ impl Report {
             timeline: Vec::new(),
             unjudged: None,
             limits: Vec::new(),
+            program: None,
         }
     }
 }

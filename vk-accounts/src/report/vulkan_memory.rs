@@ -2,7 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+
+use super::DriverMemory;
 
 /// The device memory of one device. Bytes are requested bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +17,12 @@ pub struct VulkanMemory {
     pub heaps: Vec<VulkanMemoryRow>,
     /// By memory type.
     pub types: Vec<VulkanMemoryRow>,
+    /// By use, such as `imported`, `bound` or `mapped`; a block may have several. The index of each row is 0.
+    #[serde(default)]
+    pub uses: BTreeMap<String, VulkanMemoryRow>,
+    /// What the driver allocates for itself; `None` where it does not report it.
+    #[serde(default)]
+    pub driver: Option<DriverMemory>,
     /// Blocks that are counted nowhere, because there was no memory for their records.
     pub lost_blocks: u64,
 }

@@ -29,7 +29,6 @@ pub(crate) use counts::LiveCount;
 pub(crate) use marks::{Frame, MarkKind};
 pub(crate) use memory::{TRACKED, TrackedMemory};
 pub(crate) use object_type::object_kind;
-pub(crate) use objects::OldestObjects;
 pub(crate) use origins::{Origin, StackFrame};
 pub(crate) use store::{StackHead, StackWords};
 

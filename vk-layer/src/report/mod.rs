@@ -1,8 +1,7 @@
 //! The report: written when the last instance is destroyed, and at exit if commands came since.
 
+mod fill;
 mod interval;
-mod json;
-mod leaks;
 mod process;
 mod request;
 mod rows;
@@ -12,9 +11,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use alloc_core::{HostError, TryString, TryVec};
+use alloc_core::{HostError, TryString};
 use vk_accounts::files::{self, PRIVATE};
-use vk_callbacks::CheckFinding;
+use vk_accounts::report::CompactJson;
 
 use crate::accounts::INSTANCES;
 use crate::error_output;
@@ -121,7 +120,7 @@ fn write_on(occasion: Occasion) -> bool {
     }
     for (target, render) in [
         (&settings().text, text::render as Render),
-        (&settings().json, json::render),
+        (&settings().json, json),
     ] {
         if let Some(target) = target {
             write_to(target, commands_called(), render);
@@ -131,14 +130,6 @@ fn write_on(occasion: Occasion) -> bool {
     let number = WRITTEN.fetch_add(1, Ordering::Relaxed) + 1;
     state::reported(commands, number);
     true
-}
-
-/// What the checker found, and how many observations were lost.
-type FoundAndLost = (TryVec<CheckFinding<'static>, Own>, u64);
-
-/// What the checker found until now; `None` where nothing is checked.
-pub(crate) fn findings() -> Result<Option<FoundAndLost>, HostError> {
-    Ok(rows::Findings::new()?.map(|findings| (findings.rows, findings.lost)))
 }
 
 /// The number of the report that is being written, or comes next.
@@ -163,6 +154,12 @@ fn writing_turn(
 }
 
 type Render = fn(u64, &mut TryString<Own>) -> Result<(), HostError>;
+
+/// The report for programs: the format of the program's own.
+fn json(commands: u64, text: &mut TryString<Own>) -> Result<(), HostError> {
+    let report = fill::report(commands)?;
+    text.try_write_fmt(format_args!("{}\n", CompactJson(&report)))
+}
 
 fn write_to(target: &Target, commands: u64, render: Render) {
     let mut report = TryString::new_in(own());

@@ -7,26 +7,22 @@ use std::fs::File;
 use alloc_core::{HostError, TryString, TryVec};
 use vk_accounts::state_file::EscapedName;
 
-use super::json::{Escaped, strings};
 use crate::record::{Own, own, read_to_end};
 use crate::settings::pattern::{MAX_PATH, executable};
 use crate::settings::settings;
 
-/// Appends the members of JSON.
-pub(super) fn render_json(text: &mut TryString<Own>) -> Result<(), HostError> {
-    let mut name = TryString::new_in(own());
-    name.try_write_fmt(format_args!(
-        "{}",
-        EscapedName(executable(&mut [0; MAX_PATH]))
-    ))?;
-    text.try_write_fmt(format_args!(
-        ",\"executable\":\"{}\"",
-        Escaped(name.as_str())
-    ))?;
+/// The name of the executable; bytes that are no UTF-8 as `%XX`.
+pub(super) fn executable_name() -> String {
+    EscapedName(executable(&mut [0; MAX_PATH])).to_string()
+}
+
+/// The arguments, with the setting for them.
+pub(super) fn own_arguments() -> Result<Option<Vec<String>>, HostError> {
     if !settings().arguments {
-        return Ok(());
+        return Ok(None);
     }
-    strings("arguments", arguments(&command_line()?), text)
+    let line = command_line()?;
+    Ok(Some(arguments(&line).map(str::to_owned).collect()))
 }
 
 /// Appends a line of text where arguments are wanted.

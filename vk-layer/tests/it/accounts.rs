@@ -114,7 +114,7 @@ fn ly10_a_driver_and_a_callback_may_wait_for_commands_of_other_threads() {
             program.close().expect("nothing is left");
         });
         let Some(report) = report else { return };
-        assert_eq!(report["check"]["findings"], json!([]), "{report}");
+        assert_eq!(report["findings"], json!([]), "{report}");
     }
 }
 
@@ -147,7 +147,9 @@ fn ly18_each_kind_of_each_device_and_instance_has_an_account() {
         let row = rows.find(|row| row["kind"] == kind);
         row.map(|row| row["objects_created"].as_u64().expect("a number"))
     };
-    let instances = report["instances"].as_array().expect("instances");
+    let instances = report["program"]["instances"]
+        .as_array()
+        .expect("instances");
     let found: Vec<Vec<_>> = instances
         .iter()
         .map(|instance| {
@@ -216,7 +218,7 @@ fn ly21_devices_that_leave_something_are_counted_together_after_the_first_64() {
     }) else {
         return;
     };
-    let devices = report["instances"][0]["devices"].as_array();
+    let devices = report["program"]["instances"][0]["devices"].as_array();
     let devices = devices.expect("devices");
     assert_eq!(devices.len(), 64);
     let rows = devices.iter().map(|device| {
@@ -287,7 +289,7 @@ fn ly21_callbacks_of_objects_that_are_gone_take_no_memory_with_faults() {
     }) else {
         return;
     };
-    assert_eq!(report["check"]["findings"], json!([]), "{report}");
+    assert_eq!(report["findings"], json!([]), "{report}");
 }
 
 #[test]
@@ -318,7 +320,7 @@ fn ly24_one_checker_judges_all_and_can_be_switched_off() {
         })
     };
     let Some(judged) = run("true") else { return };
-    let findings = judged["check"]["findings"].as_array().expect("findings");
+    let findings = judged["findings"].as_array().expect("findings");
     assert_eq!(findings.len(), 2, "{judged}");
     for finding in findings {
         assert_eq!(finding["count"], 2, "of both instances: {finding}");
@@ -330,7 +332,7 @@ fn ly24_one_checker_judges_all_and_can_be_switched_off() {
         );
     }
     let unjudged = run("false").expect("a report");
-    assert_eq!(unjudged["check"], Value::Null);
+    assert_eq!(unjudged["program"]["check"], Value::Null);
     assert_eq!(of_device(&unjudged, "VkDevice")["objects_created"], 2);
 }
 
@@ -350,7 +352,7 @@ fn ly4_a_device_that_was_left_does_not_answer_for_one_with_its_word() {
     }) else {
         return;
     };
-    let devices = report["instances"][0]["devices"].as_array();
+    let devices = report["program"]["instances"][0]["devices"].as_array();
     let mut counted: Vec<_> = devices
         .expect("devices")
         .iter()
@@ -407,7 +409,7 @@ fn ly22_the_peak_of_all_is_exact_and_less_than_the_sum_of_the_kinds() {
     // 48 bytes each: 32, and 16 in front.
     assert_eq!(of_device(&report, "VkBuffer")["peak_bytes"], 3 * 48);
     assert_eq!(of_device(&report, "VkDeviceMemory")["peak_bytes"], 5 * 48);
-    let all = |name: &str| report["all"][name].as_u64().expect("a number");
+    let all = |name: &str| report["program"]["all"][name].as_u64().expect("a number");
     // The instance and the device live beside the five.
     assert_eq!(all("peak_bytes"), 7 * 48, "{report}");
     assert_eq!(all("live_bytes"), 0, "{report}");

@@ -60,7 +60,7 @@ fn use_device(layer: &Layer, device: Handle) {
 }
 
 fn kinds(report: &Value) -> Vec<&str> {
-    let findings = report["check"]["findings"].as_array().expect("findings");
+    let findings = report["findings"].as_array().expect("findings");
     let kinds = findings.iter().map(|finding| finding["kind"].as_str());
     kinds.map(|kind| kind.expect("a word")).collect()
 }
@@ -80,8 +80,11 @@ fn ly25_what_the_drivers_threads_do_is_a_finding_and_what_recording_allocates_is
         let report = report_of(test, &[("BRACKETS", brackets)], || with_device(use_device));
         let Some(report) = report else { return };
         assert_eq!(kinds(&report), expected, "{brackets}: {report}");
-        assert_eq!(report["check"]["between_commands"], dropped, "{brackets}");
-        let level = &report["check"]["findings"][0]["level"];
+        assert_eq!(
+            report["program"]["check"]["between_commands"], dropped,
+            "{brackets}"
+        );
+        let level = &report["findings"][0]["level"];
         assert_eq!(
             *level == "violation",
             brackets == "all",
@@ -131,8 +134,8 @@ fn ly26_every_parameter_reaches_the_driver_whatever_the_command() {
         });
     });
     let Some(report) = report else { return };
-    assert_eq!(report["check"]["findings"], json!([]));
-    assert_eq!(report["check"]["without_brackets"], json!([]));
+    assert_eq!(report["findings"], json!([]));
+    assert_eq!(report["program"]["check"]["without_brackets"], json!([]));
 }
 
 #[test]
@@ -149,9 +152,9 @@ fn ly17_a_command_that_nobody_knows_is_not_hooked_and_is_named() {
         });
     });
     let Some(report) = report else { return };
-    let check = &report["check"];
+    let check = &report["program"]["check"];
     assert_eq!(check["without_brackets"], json!(["vkFrobnicateEXT"]));
     // What comes outside of brackets may come from it.
-    assert_eq!(check["findings"], json!([]));
+    assert_eq!(report["findings"], json!([]));
     assert_eq!(check["between_commands"], 2);
 }

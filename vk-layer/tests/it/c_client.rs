@@ -83,7 +83,9 @@ fn only_report(folder: &TempDir) -> Value {
 /// A number of a kind, of all instances and devices together.
 fn sum(report: &Value, kind: &str, number: &str) -> u64 {
     let rows = |accounts: &Value| accounts["kinds"].as_array().expect("rows").clone();
-    let instances = report["instances"].as_array().expect("instances");
+    let instances = report["program"]["instances"]
+        .as_array()
+        .expect("instances");
     let rows = instances.iter().flat_map(|instance| {
         let devices = instance["devices"].as_array().expect("devices");
         let of_devices = devices.iter().flat_map(rows);
@@ -112,7 +114,7 @@ fn ly5_threads_with_instances_of_their_own_are_all_counted() {
             assert_eq!(sum(&report, kind, nothing), 0, "{kind} {nothing}");
         }
     }
-    assert_eq!(report["check"]["findings"], json!([]));
+    assert_eq!(report["findings"], json!([]));
 }
 
 #[test]
@@ -137,8 +139,8 @@ fn ly15_each_buffer_brings_its_own_user_data_on_lavapipe() {
         for nothing in ["objects_alive", "live_bytes", "live_blocks"] {
             assert_eq!(sum(&report, "VkBuffer", nothing), 0, "{mode} {nothing}");
         }
-        assert_eq!(report["check"]["findings"], json!([]), "{mode}");
-        assert_eq!(report["check"]["unchecked_kinds"], 0, "{mode}");
+        assert_eq!(report["findings"], json!([]), "{mode}");
+        assert_eq!(report["program"]["check"]["unchecked_kinds"], 0, "{mode}");
     }
 }
 
@@ -153,7 +155,10 @@ fn ly5_instances_one_after_the_other_leave_nothing() {
     assert!(grown <= 1024, "{grown} kB more after 300 than after 10");
     let report = only_report(&folder);
     assert_eq!(sum(&report, "VkInstance", "objects_created"), 300);
-    assert_eq!(report["instances"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        report["program"]["instances"].as_array().map(Vec::len),
+        Some(1)
+    );
 }
 
 #[test]
@@ -170,9 +175,11 @@ fn ly4_300_devices_live_at_once_in_one_process() {
         }
     }
     // Each had accounts of its own.
-    let devices = report["instances"][0]["devices"].as_array().map(Vec::len);
+    let devices = report["program"]["instances"][0]["devices"]
+        .as_array()
+        .map(Vec::len);
     assert_eq!(devices, Some(300));
-    assert_eq!(report["check"]["findings"], json!([]));
+    assert_eq!(report["findings"], json!([]));
 }
 
 #[test]
@@ -282,7 +289,7 @@ fn ly34_a_signal_or_a_file_requests_a_report_and_the_next_command_writes_it() {
         run(&[("VK_STEWARD_MEMORY_SIGNAL", "USR2")]).assert_code(3);
         let report = fs::read(&report).expect("a report");
         let report: Value = serde_json::from_slice(&report).expect("JSON");
-        assert_eq!(report["commands"], commands, "{mode}");
+        assert_eq!(report["source"]["commands"], commands, "{mode}");
         assert!(!request.exists(), "{mode}: a request is for one report");
     }
     let folder = folder();
@@ -351,7 +358,7 @@ fn ly36_a_program_that_destroys_nothing_is_told_so_and_the_driver_not_blamed() {
             );
             assert!(sum(&report, kind, "live_bytes") > 0, "{guard}: {kind}");
         }
-        assert_eq!(report["check"]["findings"], json!([]), "{guard}");
+        assert_eq!(report["findings"], json!([]), "{guard}");
         let text = files(folder.path(), "txt").remove(0);
         let text = fs::read_to_string(text).expect("a report");
         let sentence = "The program never destroyed 1 instance and 1 device";
@@ -371,7 +378,10 @@ fn ly37_a_forked_child_has_a_report_only_for_an_instance_of_its_own() {
         assert_eq!(sum(report, "VkInstance", "objects_created"), 1, "{report}");
         assert_eq!(sum(report, "VkInstance", "objects_alive"), 0, "{report}");
     }
-    assert_ne!(reports[0]["process"], reports[1]["process"]);
+    assert_ne!(
+        reports[0]["source"]["process"],
+        reports[1]["source"]["process"]
+    );
 }
 
 #[test]
@@ -391,7 +401,7 @@ fn ly37_a_program_that_executes_another_leaves_its_state_and_the_other_reports()
     let states = files(folder.path(), "state");
     assert_eq!(states.len(), 1, "{states:?}");
     let state = state_file::read(&states[0]).expect("a state");
-    assert_eq!(report["process"], state.process);
+    assert_eq!(report["source"]["process"], state.process);
     assert!(state.is_whole && state.reported_commands == state.commands);
     // Another program that never opens Vulkan: what the first one left is its state alone.
     let folder = self::folder();
@@ -442,7 +452,7 @@ fn ly38_instances_of_a_library_that_comes_and_goes_are_reported() {
         assert_eq!(sum(&report, kind, "objects_created"), created, "{kind}");
         assert_eq!(sum(&report, kind, "objects_alive"), alive, "{kind}");
     }
-    assert_eq!(report["check"]["findings"], json!([]));
+    assert_eq!(report["findings"], json!([]));
 }
 
 #[test]
@@ -525,7 +535,7 @@ fn ly61_layouts_that_swiftshader_frees_through_the_pipelines_callbacks_are_freed
         if check == "false" {
             continue;
         }
-        let findings = report["check"]["findings"].as_array().expect("findings");
+        let findings = report["findings"].as_array().expect("findings");
         let of_layouts = |row: &&Value| {
             let sentence = row["sentence"].as_str().expect("a sentence");
             sentence.contains("VkPipelineLayout's")

@@ -44,17 +44,23 @@ fn ly37_a_forked_child_reports_what_is_its_own() {
         .iter()
         .map(|path| serde_json::from_slice(&fs::read(path).expect("a file")).expect("JSON"))
         .collect();
-    reports.sort_by_key(|report| report["commands"].as_u64());
+    reports.sort_by_key(|report| report["source"]["commands"].as_u64());
     let [of_child, of_parent] = &*reports else {
         unreachable!("two, as above");
     };
-    assert_eq!(of_child["commands"], 2, "{of_child}");
-    assert_eq!(of_child["instances"].as_array().map(Vec::len), Some(1));
-    assert_eq!(of_child["instances"][0]["devices"], Value::Array(vec![]));
+    assert_eq!(of_child["source"]["commands"], 2, "{of_child}");
+    assert_eq!(
+        of_child["program"]["instances"].as_array().map(Vec::len),
+        Some(1)
+    );
+    assert_eq!(
+        of_child["program"]["instances"][0]["devices"],
+        Value::Array(vec![])
+    );
     // What the parent's checker has on record is live there, and was not left by the child.
-    assert_eq!(of_child["check"]["findings"], Value::Array(vec![]));
-    assert_eq!(of_parent["commands"], 5, "{of_parent}");
-    let kinds = &of_parent["instances"][0]["devices"][0]["kinds"];
+    assert_eq!(of_child["findings"], Value::Array(vec![]));
+    assert_eq!(of_parent["source"]["commands"], 5, "{of_parent}");
+    let kinds = &of_parent["program"]["instances"][0]["devices"][0]["kinds"];
     assert!(kinds.to_string().contains("VkBuffer"), "{of_parent}");
 }
 

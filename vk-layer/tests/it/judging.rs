@@ -44,7 +44,7 @@ pub(crate) fn report_of(
 
 /// The row of a kind of object of the one device.
 pub(crate) fn of_device<'v>(report: &'v Value, kind: &str) -> &'v Value {
-    let kinds = report["instances"][0]["devices"][0]["kinds"].as_array();
+    let kinds = report["program"]["instances"][0]["devices"][0]["kinds"].as_array();
     let mut rows = kinds.expect("rows").iter();
     let row = rows.find(|row| row["kind"] == kind);
     row.unwrap_or_else(|| panic!("{kind} in {report}"))
@@ -123,7 +123,7 @@ fn ly14_callbacks_of_the_program_are_called_as_without_the_layer_and_counted() {
     }) else {
         return;
     };
-    let device = &report["instances"][0]["devices"][0];
+    let device = &report["program"]["instances"][0]["devices"][0];
     let expected = "fake, driver 1.2.3 of vendor 0x7, Vulkan 1.2.3";
     assert_eq!(device["description"], expected, "{device}");
     let row = of_device(&report, "VkBuffer");
@@ -138,7 +138,7 @@ fn ly14_callbacks_of_the_program_are_called_as_without_the_layer_and_counted() {
     ] {
         assert_eq!(row[what], expected, "{what} of {row}");
     }
-    assert_eq!(report["check"]["findings"], json!([]));
+    assert_eq!(report["findings"], json!([]));
 }
 
 #[test]
@@ -178,8 +178,8 @@ fn ly15_each_object_may_bring_its_own_user_data_in_a_struct_that_is_gone() {
     assert_eq!(row["total_blocks"], OBJECTS, "{row}");
     assert_eq!(row["peak_bytes"], OBJECTS * 32, "{row}");
     assert_eq!(row["live_blocks"], 0, "{row}");
-    assert_eq!(report["check"]["findings"], json!([]));
-    assert_eq!(report["check"]["unchecked_kinds"], 0);
+    assert_eq!(report["findings"], json!([]));
+    assert_eq!(report["program"]["check"]["unchecked_kinds"], 0);
 }
 
 #[test]
@@ -218,10 +218,10 @@ fn ly13_what_the_layer_cannot_register_is_destroyed_as_it_was_created() {
     }) else {
         return;
     };
-    let instances = report["instances"].to_string();
+    let instances = report["program"]["instances"].to_string();
     assert!(instances.contains("\"total_blocks\":1"), "{report}");
     assert!(!instances.contains("\"live_blocks\":1"), "{report}");
-    assert_eq!(report["check"]["findings"], json!([]), "{report}");
+    assert_eq!(report["findings"], json!([]), "{report}");
 }
 
 #[test]
@@ -273,12 +273,12 @@ fn ly20_bound_blocks_and_mapped_ranges_are_counted() {
     }) else {
         return;
     };
-    let device = &report["instances"][0]["devices"][0];
+    let uses = &report["vulkan_memory"][0]["uses"];
     for (state, live, peak, total, blocks) in [
         ("bound", 4096, 8192, 8192, 2),
         ("mapped", 4096, 4096, 3072 + 100 + 96 + 4096, 4),
     ] {
-        let row = &device[state][0];
+        let row = &uses[state];
         let numbers = ["live_bytes", "peak_bytes", "total_bytes", "total_blocks"];
         let expected = [live, peak, total, blocks];
         assert_eq!(
@@ -310,7 +310,7 @@ fn ly28_what_is_left_is_said_once_at_the_end_and_the_driver_not_blamed() {
     }) else {
         return;
     };
-    let findings = report["check"]["findings"].as_array().expect("findings");
+    let findings = report["findings"].as_array().expect("findings");
     let left: Vec<_> = findings
         .iter()
         .filter(|finding| finding["kind"] == "LiveAtEnd")
@@ -370,7 +370,7 @@ fn ly29_a_guard_reports_what_the_driver_does_to_its_blocks() {
         let report = run(guard, false).expect("a report");
         assert_eq!(report["guard"]["reports"], 0, "{guard}: {report}");
         assert_eq!(report["guard"]["callback_blocks"], 3, "{guard}: {report}");
-        assert_eq!(report["check"]["findings"], json!([]), "{guard}");
+        assert_eq!(report["findings"], json!([]), "{guard}");
     }
     // A word that is none is said, and nothing is guarded.
     let report = run("fenced", false).expect("a report");
@@ -393,5 +393,5 @@ fn ly30_faults_strike_what_the_driver_asks_for_and_nothing_of_the_program_or_our
         (&json!(1), &json!(3))
     );
     assert_eq!(fail["first"][0]["command"], "vkCreateBuffer");
-    assert_eq!(report["check"]["findings"], json!([]));
+    assert_eq!(report["findings"], json!([]));
 }

@@ -33,7 +33,7 @@ fn create_buffers(
 fn rows(report: &Value) -> Vec<Value> {
     let list = |value: &Value| value.as_array().expect("a list").clone();
     let mut rows = Vec::new();
-    for instance in list(&report["instances"]) {
+    for instance in list(&report["program"]["instances"]) {
         rows.extend(list(&instance["kinds"]));
         for device in list(&instance["devices"]) {
             rows.extend(list(&device["kinds"]));
@@ -51,7 +51,7 @@ fn sum(report: &Value, number: &str) -> u64 {
 
 /// The kinds of findings, how often, and their sentences.
 fn findings(report: &Value) -> Vec<(String, u64, String)> {
-    let rows = report["check"]["findings"].as_array().expect("a list");
+    let rows = report["findings"].as_array().expect("a list");
     let text = |value: &Value| value.as_str().expect("text").to_owned();
     let one = |row: &Value| {
         let count = row["count"].as_u64().expect("a number");
@@ -86,7 +86,7 @@ fn ly60_instances_and_devices_are_numbered_in_the_order_in_which_they_were_creat
     }) else {
         return;
     };
-    let buffers: Vec<Vec<u64>> = report["instances"]
+    let buffers: Vec<Vec<u64>> = report["program"]["instances"]
         .as_array()
         .expect("a list")
         .iter()
@@ -219,7 +219,8 @@ fn ly61_a_block_that_comes_back_through_a_neighbours_callbacks_is_freed() {
             .find(|row| row["objects_created"] == 6 * ROUNDS + 1)
             .expect("the first device's");
         // With its last block the ended device has nothing left: others may have its accounts.
-        let devices = [0, 1].map(|instance| &report["instances"][instance]["devices"][0]);
+        let devices =
+            [0, 1].map(|instance| &report["program"]["instances"][instance]["devices"][0]);
         let in_use = devices.map(|device| device["in_use"].clone());
         assert_eq!(
             in_use,
@@ -238,7 +239,7 @@ fn ly61_a_block_that_comes_back_through_a_neighbours_callbacks_is_freed() {
             "{settings:?}: of the neighbours nothing went {report}"
         );
         if settings == [("CHECK", "false")] {
-            assert!(report["check"].is_null());
+            assert!(report["program"]["check"].is_null());
             continue;
         }
         let found = findings(&report);
@@ -295,7 +296,7 @@ fn ly61_the_same_callbacks_of_a_program_for_two_kinds_of_objects_are_its_own_aff
     }) else {
         return;
     };
-    assert_eq!(report["check"]["findings"], json!([]));
+    assert_eq!(report["findings"], json!([]));
     assert_eq!(sum(&report, "live_blocks"), 0, "{report}");
 }
 
@@ -368,7 +369,7 @@ fn ly63_totals_are_those_of_the_table_where_the_program_passes_callbacks_too() {
     }) else {
         return;
     };
-    let all = &report["all"];
+    let all = &report["program"]["all"];
     let number = |name: &str| all[name].as_u64().expect("a number");
     assert_eq!(number("live_bytes"), sum(&report, "live_bytes"), "{report}");
     for row in rows(&report) {

@@ -36,7 +36,7 @@ fn ly7_a_panic_passes_its_kind_through_and_every_command_succeeds() {
     let report = fs::read(file).expect("a report");
     let report: Value = serde_json::from_slice(&report).expect("JSON");
     assert_eq!(
-        report["passed_through"],
+        report["program"]["passed_through"],
         json!(["VkDeviceMemory", "VkBuffer", "VkDevice"]),
         "{report}"
     );

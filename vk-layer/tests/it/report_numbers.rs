@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ptr;
 
 use serde_json::{Value, json};
+use testkit::Child;
 use vk_accounts::report::Report;
 use vk_callbacks::raw::RawCallbacks;
 
@@ -71,11 +72,15 @@ const LIVE: [u64; 10] = {
 #[test]
 fn ly64_every_number_of_a_programs_report_is_the_truth() {
     let test = "ly64_every_number_of_a_programs_report_is_the_truth";
-    let Some(layer) = report_of(test, &[("BRACKETS", "some")], known_program) else {
+    let Some(report) = report_of(test, &[("BRACKETS", "some")], known_program) else {
         return;
     };
-    let report = Report::of_program(&layer.to_string()).expect("a layer's report");
-    let report = serde_json::to_value(&report).expect("JSON");
+    let read: Report = serde_json::from_value(report.clone()).expect("a report");
+    assert_eq!(
+        serde_json::to_value(&read).expect("JSON"),
+        report,
+        "one definition"
+    );
     let commands = LIVE.len();
     let live = LIVE[commands - 1];
     let row = |name, depth, live, peak, blocks, total| {
@@ -175,25 +180,27 @@ fn ly64_every_number_of_a_programs_report_is_the_truth() {
     let memory_row = json!({
         "index": 0, "live_bytes": 4096, "live_blocks": 1, "peak_bytes": 8192, "total_bytes": 8192, "total_blocks": 2, "refusals": 1,
     });
-    let memory = json!([{ "device": "instance 1, device 1", "heaps": [], "types": [memory_row], "lost_blocks": 0 }]);
+    let memory = json!([{
+        "device": "instance 1, device 1", "heaps": [], "types": [memory_row], "uses": {}, "driver": null, "lost_blocks": 0,
+    }]);
     assert_eq!(report["vulkan_memory"], memory, "{report:#}");
-    let source = &report["source"];
-    assert_eq!(source["commands"], commands);
-    assert_eq!(source["process"], layer["process"]);
-    assert_eq!(
-        source["devices"],
-        json!(["fake, driver 1.2.3 of vendor 0x7, Vulkan 1.2.3"])
-    );
+    // The layer, the driver below it and this test are one file.
+    let here = std::env::current_exe().expect("a test knows its file");
+    let source = json!({
+        "kind": "program", "commands": commands, "process": report["source"]["process"], "executable": here.file_name().and_then(|name| name.to_str()),
+        "arguments": null, "loader": null, "layers": [], "layers_below": [here], "drivers": [],
+        "devices": ["fake, driver 1.2.3 of vendor 0x7, Vulkan 1.2.3"],
+    });
+    assert_eq!(report["source"], source);
+    assert!(report["source"]["process"].as_u64() > Some(1));
     // The refusal, for which the driver asked for nothing. An instance is alive: nothing is a leftover yet.
     let finding = json!({
         "rule": "V9", "kind": "OutOfMemoryWithoutNull", "level": "note", "owner": "", "command": "vkAllocateMemory", "scope": "",
         "count": 1, "bytes": 0, "first_serial": 10,
-        "sentence": "V9: the implementation answered VK_ERROR_OUT_OF_HOST_MEMORY, in vkAllocateMemory, though no request on its thread \
+        "thread": null, "sentence": "the implementation answered VK_ERROR_OUT_OF_HOST_MEMORY, in vkAllocateMemory, though no request on its thread \
             had been refused",
     });
-    let mut of_report = finding.clone();
-    of_report["thread"] = Value::Null;
-    assert_eq!(report["findings"], json!([of_report]));
+    assert_eq!(report["findings"], json!([finding]));
     // The layer's own members.
     let kind = |kind,
                 live,
@@ -211,7 +218,6 @@ fn ly64_every_number_of_a_programs_report_is_the_truth() {
             "live_by_scope": object(live), "requested_by_scope": object(requested), "fullest_by_scope": object(live),
         })
     };
-    let instance = &layer["instances"][0];
     let of_instance = [kind(
         "VkInstance",
         CHARGED,
@@ -224,11 +230,6 @@ fn ly64_every_number_of_a_programs_report_is_the_truth() {
         0,
         32,
     )];
-    assert_eq!(
-        (&instance["kinds"], &instance["in_use"]),
-        (&json!(of_instance), &json!(true))
-    );
-    let device = &instance["devices"][0];
     let of_device = [
         kind(
             "VkDeviceMemory",
@@ -267,78 +268,73 @@ fn ly64_every_number_of_a_programs_report_is_the_truth() {
             32,
         ),
     ];
-    assert_eq!(
-        (&device["kinds"], &device["in_use"]),
-        (&json!(of_device), &json!(true))
-    );
-    for (name, rows) in [
-        ("heaps", 0),
-        ("types", 1),
-        ("imported", 0),
-        ("exported", 0),
-        ("dedicated", 0),
-        ("bound", 0),
-        ("mapped", 0),
-    ] {
-        assert_eq!(device[name], json!(vec![&memory_row; rows]), "{name}");
+    let device = json!({
+        "in_use": true, "kinds": of_device, "description": "fake, driver 1.2.3 of vendor 0x7, Vulkan 1.2.3",
+    });
+    let program = json!({
+        "library": here, "instances": [{ "in_use": true, "kinds": of_instance, "devices": [device] }],
+        "all": { "live_bytes": live, "peak_bytes": 5 * CHARGED + 32 }, "passed_through": [], "settings": [], "lost_phases": 0,
+        "check": { "between_commands": 0, "lost": 0, "unchecked_kinds": 0, "without_brackets": [] },
+    });
+    assert_eq!(report["program"], program, "{report:#}");
+    for (name, value) in report.as_object().expect("an object") {
+        let is_absent = [
+            "callback_coverage",
+            "call_sites",
+            "defragmentation",
+            "device_memory",
+            "environment",
+            "fail",
+            "guard",
+            "known_findings",
+            "leaks",
+            "unjudged",
+        ]
+        .contains(&name.as_str());
+        assert_eq!(value.is_null(), is_absent, "{name}");
     }
-    assert_eq!(device["lost_blocks"], 0);
-    let all = &layer["all"];
-    assert_eq!(
-        all,
-        &json!({ "live_bytes": live, "peak_bytes": 5 * CHARGED + 32 })
-    );
-    let counts = json!({
-        "blocks": object(7), "bytes": object(6 * CHARGED + 32), "live_blocks": object(5), "live_bytes": object(live),
-    });
-    assert_eq!(layer["counts"], counts);
-    let check = json!({ "between_commands": 0, "lost": 0, "unchecked_kinds": 0, "findings": [finding], "without_brackets": [] });
-    assert_eq!(layer["check"], check);
-    let others = without(
-        layer.clone(),
-        &[
-            "instances",
-            "all",
-            "counts",
-            "check",
-            "phases",
-            "timeline",
-            "process",
-            "executable",
-            "commands",
-            "layers",
-        ],
-    );
-    // The layer, the driver below it and this test are one file.
-    let here = std::env::current_exe().expect("a test knows its file");
-    let expected = json!({
-        "library": here, "layers_below": [here],
-        "layer_format": 1, "lost_phases": 0, "passed_through": [], "settings": [], "guard": null, "fail": null, "callback_coverage": null,
-        "leaks": null, "fullest_phase": "device created",
-    });
-    assert_eq!(others, expected);
-    every_member_is_documented(&layer, &report);
+    every_member_is_documented(&report);
 }
 
-/// The members of an object, with the way to them. Of lists of numbers that are documented elsewhere the list alone.
+/// What the report is made with ends a process that has no memory for it: the layer asks for it before.
+#[test]
+fn ly7_without_memory_for_a_report_the_program_goes_on_without_it() {
+    let test = "ly7_without_memory_for_a_report_the_program_goes_on_without_it";
+    if Child::is_child(test) {
+        let limit_memory = |bytes| {
+            let limit = libc::rlimit {
+                rlim_cur: bytes,
+                rlim_max: libc::RLIM_INFINITY,
+            };
+            // SAFETY: the call reads the limit.
+            assert_eq!(
+                unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) },
+                0
+            );
+        };
+        let layer = Layer::new();
+        let instance = layer.create_instance(NONE).expect("an instance");
+        // No mapping, and no growth of one, from here on. (0 is no limit of data.)
+        limit_memory(4096);
+        layer.destroy_instance(instance, NONE);
+        limit_memory(libc::RLIM_INFINITY);
+        let instance = layer.create_instance(NONE).expect("the next instance");
+        return layer.destroy_instance(instance, NONE);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let child = Child::this_test(test)
+        .env("VK_STEWARD_MEMORY_JSON", folder.path().join("%n.json"))
+        .run();
+    child.assert_code(0);
+    assert_eq!(child.stderr.matches("no report: ").count(), 1, "{child}");
+    let names = std::fs::read_dir(folder.path()).expect("a folder");
+    assert_eq!(names.count(), 1, "the report of the next instance");
+}
+
+/// The members of an object, with the way to them. A number by scope is one member.
 fn members(value: &Value, path: &str, found: &mut BTreeSet<String>) {
-    const ELSEWHERE: [&str; 12] = [
-        "heaps",
-        "types",
-        "imported",
-        "exported",
-        "dedicated",
-        "bound",
-        "mapped",
-        "findings",
-        "counts",
-        "phases",
-        "timeline",
-        "driver_memory",
-    ];
-    let name = path.rsplit('.').next().unwrap_or_default();
     match value {
-        Value::Object(object) if !object.contains_key("cache") && !ELSEWHERE.contains(&name) => {
+        Value::Object(object) if !object.contains_key("cache") && !object.is_empty() => {
             for (name, value) in object {
                 let path = if path.is_empty() {
                     name.clone()
@@ -348,7 +344,7 @@ fn members(value: &Value, path: &str, found: &mut BTreeSet<String>) {
                 members(value, &path, found);
             }
         }
-        Value::Array(list) if list.iter().any(Value::is_object) && !ELSEWHERE.contains(&name) => {
+        Value::Array(list) if list.iter().any(Value::is_object) => {
             list.iter()
                 .for_each(|one| members(one, &format!("{path}[]"), found));
         }
@@ -356,22 +352,35 @@ fn members(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-fn every_member_is_documented(layer: &Value, report: &Value) {
-    let (_, behind) = FORMAT.split_once("<!-- layer:begin -->").expect("the mark");
-    let (table, _) = behind.split_once("<!-- layer:end -->").expect("the mark");
+/// `report_format` of the program compares the definition with the types; this with what is really written.
+fn every_member_is_documented(report: &Value) {
+    let (_, behind) = FORMAT
+        .split_once("<!-- fields:begin -->")
+        .expect("the mark");
+    let (table, _) = behind.split_once("<!-- fields:end -->").expect("the mark");
     let name = |line: &str| Some(line.strip_prefix("| `")?.split_once("` |")?.0.to_owned());
     let documented: BTreeSet<String> = table.lines().filter_map(name).collect();
     let mut found = BTreeSet::new();
-    members(layer, "", &mut found);
-    // A device's kinds are those of an instance once more, and the members of the report are documented before.
-    assert!(found.contains("instances[].devices[].kinds[].live_bytes"));
-    found.retain(|path| !path.starts_with("instances[].devices[].kinds"));
-    found.insert("instances[].devices[].kinds".to_owned());
-    let of_report = report.as_object().expect("an object");
-    found.retain(|path| !of_report.contains_key(path));
-    // What this program does not have.
-    found.extend(["arguments", "loader"].map(str::to_owned));
-    let of_device = ["driver_memory", "free_events", "lost_events"];
-    found.extend(of_device.map(|name| format!("instances[].devices[].{name}")));
-    assert_eq!(found, documented);
+    members(report, "", &mut found);
+    assert!(found.contains("program.instances[].devices[].kinds[].live_bytes"));
+    // Those of a device's kinds and of types are documented as an instance's and as those of heaps; of what is null or empty the members are.
+    let is_elsewhere = |path: &String| {
+        let list = path.rsplit_once('.').map_or("", |(list, _)| list);
+        [
+            "program.instances[].devices[].kinds[]",
+            "vulkan_memory[].types[]",
+        ]
+        .contains(&list)
+    };
+    let is_empty = |path: &String| {
+        let below = |name: &String| {
+            name.strip_prefix(path.as_str())
+                .is_some_and(|rest| rest.starts_with(['.', '[']))
+        };
+        documented.iter().any(below)
+    };
+    for path in &found {
+        let is_known = documented.contains(path) || is_elsewhere(path) || is_empty(path);
+        assert!(is_known, "{path} is not documented");
+    }
 }

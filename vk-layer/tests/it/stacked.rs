@@ -71,14 +71,14 @@ fn report(folder: &TempDir) -> Value {
 /// The report names the layers of its chain, where it can, and says that those below count as the driver.
 fn assert_neighbours(report: &Value, folder: &TempDir, layers: &[&str]) {
     let others: Vec<_> = layers.iter().filter(|layer| **layer != OURS).collect();
-    assert_eq!(report["layers"], json!(others), "{report}");
-    let below = report["layers_below"].as_array().expect("a list");
+    assert_eq!(report["source"]["layers"], json!(others), "{report}");
+    let below = report["source"]["layers_below"].as_array().expect("a list");
     let is_below = layers.contains(&BELOW);
     assert_eq!(below.len(), usize::from(is_below), "{report}");
     assert!(below.iter().all(|file| file.to_string().contains(BELOW)));
-    let loader = report["loader"].as_str().expect("a file");
+    let loader = report["source"]["loader"].as_str().expect("a file");
     assert!(loader.contains("libvulkan.so"), "{loader}");
-    let file = report["library"].as_str().expect("a file");
+    let file = report["program"]["library"].as_str().expect("a file");
     let library = library().canonicalize().expect("a file");
     assert!(library.display().to_string().ends_with(file), "{file}");
     let text = fs::read_to_string(folder.path().join("report.txt")).expect("a report");
@@ -124,12 +124,8 @@ fn ly2_ly9_layers_that_wrap_handles_work_above_and_below() {
             }
             let report = report(&folder);
             assert_neighbours(&report, &folder, layers);
-            assert_eq!(
-                report["check"]["findings"],
-                json!([]),
-                "{layers:?} {mode} {value}"
-            );
-            let devices = report["instances"][0]["devices"].as_array();
+            assert_eq!(report["findings"], json!([]), "{layers:?} {mode} {value}");
+            let devices = report["program"]["instances"][0]["devices"].as_array();
             let device = devices.and_then(|devices| devices.first());
             let name = device.map(|device| device["description"].to_string());
             assert!(

@@ -5,18 +5,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use serde::Deserialize;
 use vk_accounts::guard_run::Guarding;
-use vk_accounts::report::{FailRun, GuardRun, Refusal};
+use vk_accounts::report::{FailRun, Refusal};
 
 use super::environment::REPORTS;
 use super::reports::Reports;
-
-/// The used part of a layer's report.
-#[derive(Deserialize)]
-struct Guarded {
-    guard: Option<GuardRun>,
-}
 
 /// Sets the layer's settings, as the command line names them; `folder` is the run's own.
 pub(super) fn set_environment(command: &mut Command, guarding: &Guarding, folder: &Path) {
@@ -49,10 +42,10 @@ pub(super) fn first_refusal(reports: &Reports) -> Option<Refusal> {
 /// process that left its state alone may have been guarded.
 pub(super) fn faults(guarding: &Guarding, reports: &Reports) -> Vec<String> {
     let mut faults = Vec::new();
-    let read = reports
-        .json()
-        .filter_map(|report| serde_json::from_str::<Guarded>(report).ok());
-    let guards: Vec<_> = read.filter_map(|report| report.guard).collect();
+    let guards = reports
+        .of_layer()
+        .filter_map(|report| report.guard.as_ref());
+    let guards: Vec<_> = guards.collect();
     let mistakes: u64 = guards.iter().map(|guard| guard.reports).sum();
     let guarded_none = guards.iter().all(|guard| guard.callback_blocks == 0);
     if guarding.guard.is_some() && guarded_none && (!guards.is_empty() || reports.states.is_empty())
@@ -79,20 +72,23 @@ pub(super) fn faults(guarding: &Guarding, reports: &Reports) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use debug_guard::Fault;
-    use serde_json::json;
     use vk_accounts::guard_run::GuardChoice;
     use vk_accounts::guard_run::refused::RefusalLog;
+    use vk_accounts::report::{GuardRun, Leaks, Report};
 
     use super::*;
 
     fn reports(mistakes: &[u64], refused: &[u64]) -> Reports {
-        let json = |reports: &u64| {
+        let report = |reports: &u64| {
             let guard = GuardRun {
                 callback_blocks: 1,
                 reports: *reports,
                 ..GuardRun::default()
             };
-            json!({ "layer_format": 1, "guard": guard }).to_string()
+            Report {
+                guard: Some(guard),
+                ..Report::of_stacks(7, 9, &Leaks::default())
+            }
         };
         let log = |refused: &u64| RefusalLog {
             refused: *refused,
@@ -100,7 +96,7 @@ mod tests {
         };
         Reports {
             refusals: refused.iter().map(log).collect(),
-            ..Reports::of_json(mistakes.iter().map(json).collect())
+            ..Reports::of(mistakes.iter().map(report).collect())
         }
     }
 

@@ -4,37 +4,36 @@
 
 use std::collections::BTreeMap;
 
-use vk_accounts::report::Unjudged;
+use vk_accounts::report::{Report, VulkanMemory};
 use vk_accounts::units::bytes;
 
-use super::reports::{LayerReport, Reports};
+use super::reports::Reports;
 use crate::expectations::{Expectations, compare};
 
 /// What `--exit-code` fails on, besides findings: a process without a report, and what each program left alive.
 pub(super) fn failures(reports: &Reports) -> Vec<String> {
-    if !reports.has_json() {
+    if !reports.has_data() {
         return vec!["--exit-code: no report came, so nothing was tested".to_owned()];
     }
     let unjudged = reports
         .states
         .iter()
         .map(|process| format!("--exit-code: {process}"));
-    let left = reports
-        .json()
-        .filter_map(|report| left_alive(&LayerReport::read(report)?));
+    let left = reports.of_layer().filter_map(left_alive);
     unjudged.chain(left).collect()
 }
 
 /// What the program never destroyed, in one sentence.
-fn left_alive(report: &LayerReport) -> Option<String> {
+fn left_alive(report: &Report) -> Option<String> {
+    let program = report.program.as_ref()?;
     let mut alive = BTreeMap::<&str, u64>::new();
-    for row in report.kinds().filter(|row| row.objects_alive > 0) {
+    for row in program.kinds().filter(|row| row.objects_alive > 0) {
         *alive.entry(row.kind.as_str()).or_default() += row.objects_alive;
     }
     if alive.is_empty() {
         // Only then a block that is left is not the fault of a missing destruction, and without a check no rule names it.
-        let blocks: u64 = report.kinds().map(|row| row.live_blocks).sum();
-        return (report.check.is_none() && blocks > 0).then(|| {
+        let blocks: u64 = program.kinds().map(|row| row.live_blocks).sum();
+        return (program.check.is_none() && blocks > 0).then(|| {
             format!(
                 "--exit-code: the driver never freed {blocks} block{}",
                 plural(blocks)
@@ -45,9 +44,10 @@ fn left_alive(report: &LayerReport) -> Option<String> {
         .iter()
         .map(|(kind, number)| format!("{number} {kind}"))
         .collect();
-    let memory = match report.live_device_memory() {
-        0 => String::new(),
-        live => format!(", with {} of device memory", bytes(live)),
+    let devices = report.vulkan_memory.as_deref().unwrap_or_default();
+    let memory = match VulkanMemory::live(devices) {
+        (_, 0) => String::new(),
+        (_, live) => format!(", with {} of device memory", bytes(live)),
     };
     Some(format!(
         "--exit-code: never destroyed: {}{memory}",
@@ -62,53 +62,75 @@ const fn plural(number: u64) -> &'static str {
 /// A line for every finding that is not known. A run that was not judged has one, too. Missing findings and counts are no differences: the
 /// program is not the workload, and need not do what a finding is about.
 pub(super) fn unexpected(known: &Expectations, reports: &Reports) -> Vec<String> {
-    if !reports.has_json() {
+    if !reports.has_data() && reports.unreadable.is_empty() {
         return vec!["no report came, so nothing was compared with what is expected".to_owned()];
     }
-    let lines = reports.json().flat_map(|report| {
-        let Some(report) = LayerReport::read(report) else {
-            return vec!["a report cannot be read, and not be compared".to_owned()];
-        };
-        let Some(check) = &report.check else {
+    let lines = reports.of_layer().flat_map(|report| {
+        if report.program.as_ref().is_none_or(|of| of.check.is_none()) {
             return vec!["callbacks were not checked, and not compared".to_owned()];
-        };
-        let unjudged = Unjudged::live(check.lost);
-        let verdict = compare(known, (&check.findings, unjudged), None);
+        }
+        let verdict = compare(known, (&report.findings, report.unjudged), None);
         let differences = verdict.differences.iter();
         differences.map(ToString::to_string).collect()
     });
-    lines.collect()
+    reports.unreadable.iter().cloned().chain(lines).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use vk_accounts::report::{
+        CheckLimits, DeviceAccounts, FindingRow, InstanceAccounts, KindAccounts, Leaks,
+        ProgramAccounts, Unjudged, VulkanMemoryRow,
+    };
 
     use super::*;
+
+    fn report(program: ProgramAccounts) -> Report {
+        Report {
+            program: Some(program),
+            ..Report::of_stacks(7, 9, &Leaks::default())
+        }
+    }
 
     #[test]
     fn ly43_what_is_not_expected_is_a_line() {
         let known = "driver = \"d\"\n[[finding]]\nrule = \"V29\"\nkind = \"CacheAsObject\"\nowner = \"VkPipelineCache\"\n\
                      command = \"vkCreatePipelineCache\"\nscope = \"object\"\ncause = \"known\"\n";
         let known = Expectations::parse(known).expect("right");
-        let row = |rule: &str, level: &str| {
-            json!({
-                "rule": rule, "kind": "CacheAsObject", "level": level, "owner": "VkPipelineCache",
-                "command": "vkCreatePipelineCache", "scope": "object", "sentence": "s", "count": 3, "bytes": 0, "first_serial": 1,
+        let row = |rule: &str, level: &str| FindingRow {
+            rule: rule.to_owned(),
+            kind: "CacheAsObject".to_owned(),
+            level: level.to_owned(),
+            owner: "VkPipelineCache".to_owned(),
+            command: "vkCreatePipelineCache".to_owned(),
+            scope: "object".to_owned(),
+            sentence: "s".to_owned(),
+            count: 3,
+            ..FindingRow::default()
+        };
+        let checked = |findings: Vec<FindingRow>, lost: u64| Report {
+            findings,
+            unjudged: Unjudged::live(lost),
+            ..report(ProgramAccounts {
+                check: Some(CheckLimits::default()),
+                ..ProgramAccounts::default()
             })
         };
-        let report = |rows: &[Value], lost: u64| {
-            json!({ "check": { "findings": rows, "lost": lost } }).to_string()
-        };
-        let lines = |json: Vec<String>| unexpected(&known, &Reports::of_json(json));
-        let expected = report(&[row("V29", "violation"), row("V5", "note")], 0);
+        let lines = |all: Vec<Report>| unexpected(&known, &Reports::of(all));
+        let expected = checked(vec![row("V29", "violation"), row("V5", "note")], 0);
         assert_eq!(lines(vec![expected.clone()]), [""; 0]);
-        assert_eq!(lines(vec![report(&[], 0)]), [""; 0], "nothing is missed");
+        assert_eq!(
+            lines(vec![checked(vec![], 0)]),
+            [""; 0],
+            "nothing is missed"
+        );
         for (unexpected, said) in [
-            (report(&[row("V30", "violation")], 0), "not expected: V30"),
-            (report(&[], 2), "not all was judged"),
-            ("{\"check\":null}".to_owned(), "not checked"),
-            ("{".to_owned(), "cannot be read"),
+            (
+                checked(vec![row("V30", "violation")], 0),
+                "not expected: V30",
+            ),
+            (checked(vec![], 2), "not all was judged"),
+            (report(ProgramAccounts::default()), "not checked"),
         ] {
             let lines = lines(vec![expected.clone(), unexpected]);
             assert!(
@@ -116,55 +138,87 @@ mod tests {
                 "{said}: {lines:?}"
             );
         }
+        let unreadable = Reports {
+            unreadable: vec!["a report cannot be read".to_owned()],
+            ..Reports::default()
+        };
+        assert_eq!(unexpected(&known, &unreadable), ["a report cannot be read"]);
         assert_eq!(lines(Vec::new()).len(), 1, "no report");
     }
 
     #[test]
     fn what_is_left_alive_or_was_not_seen_is_a_failure() {
-        let kind = |kind: &str, alive: u64, blocks: u64| json!({ "kind": kind, "objects_alive": alive, "live_blocks": blocks });
-        let report = |of_instance: Vec<Value>, of_device: Vec<Value>, live: u64, check: bool| {
-            let check = if check {
-                json!({ "findings": [], "lost": 0 })
-            } else {
-                Value::Null
-            };
-            let heaps = json!([{ "live_bytes": live }]);
-            let devices = json!([{ "kinds": of_device, "heaps": heaps }]);
-            json!({ "instances": [{ "kinds": of_instance, "devices": devices }], "check": check })
-                .to_string()
+        let kind = |kind: &str, objects_alive: u64, live_blocks: u64| KindAccounts {
+            kind: kind.to_owned(),
+            objects_alive,
+            live_blocks,
+            ..KindAccounts::default()
         };
-        let clean = report(
+        let of = |of_instance: Vec<KindAccounts>,
+                  of_device: Vec<KindAccounts>,
+                  live_bytes: u64,
+                  check: bool| {
+            let device = DeviceAccounts {
+                kinds: of_device,
+                ..DeviceAccounts::default()
+            };
+            let instance = InstanceAccounts {
+                kinds: of_instance,
+                devices: vec![device],
+                ..InstanceAccounts::default()
+            };
+            let heap = VulkanMemoryRow {
+                live_bytes,
+                ..VulkanMemoryRow::default()
+            };
+            let memory = VulkanMemory {
+                heaps: vec![heap],
+                ..VulkanMemory::default()
+            };
+            Report {
+                vulkan_memory: Some(vec![memory]),
+                ..report(ProgramAccounts {
+                    instances: vec![instance],
+                    check: check.then(CheckLimits::default),
+                    ..ProgramAccounts::default()
+                })
+            }
+        };
+        let clean = of(
             vec![kind("VkInstance", 0, 0)],
             vec![kind("VkBuffer", 0, 3)],
             0,
             true,
         );
         assert_eq!(
-            failures(&Reports::of_json(vec![clean.clone()])),
+            failures(&Reports::of(vec![clean.clone()])),
             [""; 0],
             "rules judge what the driver left"
         );
-        let left = report(
+        let left = of(
             vec![kind("VkInstance", 1, 4)],
             vec![kind("VkBuffer", 7, 7)],
             2048,
             true,
         );
         assert_eq!(
-            failures(&Reports::of_json(vec![clean, left])),
+            failures(&Reports::of(vec![clean, left])),
             [
                 "--exit-code: never destroyed: 7 VkBuffer, 1 VkInstance, with 2.00 KiB of device memory"
             ]
         );
-        let unchecked = report(vec![], vec![kind("VkDevice", 0, 1)], 0, false);
+        let unchecked = of(vec![], vec![kind("VkDevice", 0, 1)], 0, false);
         assert_eq!(
-            failures(&Reports::of_json(vec![unchecked])),
+            failures(&Reports::of(vec![unchecked])),
             ["--exit-code: the driver never freed 1 block"]
         );
         assert!(failures(&Reports::default())[0].contains("no report came"));
         let killed = Reports {
             states: vec!["process 7 ended by SIGKILL: nothing was judged".to_owned()],
-            ..Reports::of_json(vec!["{}".to_owned()])
+            ..Reports::of(vec![report(ProgramAccounts {
+                check: Some(CheckLimits::default()),
+                ..ProgramAccounts::default()
+            })])
         };
         assert_eq!(
             failures(&killed),

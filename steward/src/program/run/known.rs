@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde::Deserialize;
-use vk_accounts::report::FindingRow;
+use vk_accounts::report::{FindingRow, Source};
 
-use super::reports::{LayerReport, Reports};
+use super::reports::{ProcessData, Reports};
 use crate::expectations::KnownOfDrivers;
 use crate::signals::{HeldSignals, end_with_parent, wait_briefly};
 
@@ -52,15 +52,19 @@ pub(super) fn name_drivers(
     signals: Option<&HeldSignals>,
 ) {
     let listed = list(select, signals);
-    reports.change(|report, json| {
-        let devices = report.devices();
-        let is_used = |driver: &&Listed| {
-            devices.is_empty() || devices.iter().any(|device| driver.is_described_by(device))
-        };
-        let mut drivers: Vec<_> = listed.iter().filter(is_used).map(Listed::title).collect();
-        drivers.dedup();
-        json["drivers"] = drivers.into();
-    });
+    for process in &mut reports.processes {
+        if let Some(ProcessData::Layer(report)) = &mut process.data
+            && let Source::Program {
+                devices, drivers, ..
+            } = &mut report.source
+        {
+            let is_used = |driver: &&Listed| {
+                devices.is_empty() || devices.iter().any(|device| driver.is_described_by(device))
+            };
+            *drivers = listed.iter().filter(is_used).map(Listed::title).collect();
+            drivers.dedup();
+        }
+    }
 }
 
 /// The installed drivers; none if they cannot be listed.
@@ -95,15 +99,19 @@ fn list(select: Option<&OsStr>, signals: Option<&HeldSignals>) -> Vec<Listed> {
 /// `all` the others are listed, too, and known ones with their cause.
 pub(super) fn shorten(
     text: &mut String,
-    report: &LayerReport,
+    rows: &[FindingRow],
     known: Option<&KnownOfDrivers>,
     all: bool,
 ) {
-    let rows = report.findings();
     let (mut of_driver, mut notes) = (0_usize, 0_usize);
     for row in rows {
         // As the layer writes it.
-        let line = format!("  {}: {}\n", row.level, row.sentence);
+        let said = if row.rule.is_empty() {
+            row.sentence.clone()
+        } else {
+            format!("{}: {}", row.rule, row.sentence)
+        };
+        let line = format!("  {}: {said}\n", row.level);
         let expected = known.and_then(|known| known.expected(row));
         let shown = match expected {
             _ if row.level == FindingRow::NOTE => {
@@ -116,7 +124,7 @@ pub(super) fn shorten(
                     "" => String::new(),
                     cause => format!("    cause: {cause}\n"),
                 };
-                format!("  known: {}\n{cause}", row.sentence)
+                format!("  known: {said}\n{cause}")
             }
             None => continue,
         };
@@ -156,37 +164,30 @@ mod tests {
     fn only_what_is_not_known_is_listed() {
         let known = KnownOfDrivers::of_drivers(&["llvmpipe Mesa 22.3.6 (LLVM 15.0.6)".to_owned()]);
         let known = known.expect("the bundled file");
-        let row = |rule: &str, level: &str, sentence: &str| {
-            serde_json::json!({
-                "rule": rule, "kind": "CacheAsObject", "level": level, "owner": "VkPipelineCache",
-                "command": "vkCreatePipelineCache", "scope": "object", "sentence": sentence, "count": 3, "bytes": 0, "first_serial": 1,
-            })
+        let row = |rule: &str, level: &str, sentence: &str| FindingRow {
+            rule: rule.to_owned(),
+            kind: "CacheAsObject".to_owned(),
+            level: level.to_owned(),
+            sentence: sentence.to_owned(),
+            owner: "VkPipelineCache".to_owned(),
+            command: "vkCreatePipelineCache".to_owned(),
+            scope: "object".to_owned(),
+            count: 3,
+            ..FindingRow::default()
         };
-        let text_of = |rows: &[serde_json::Value], all| {
-            let lines: String = rows
+        let text_of = |rows: &[FindingRow], all| {
+            let lines = rows
                 .iter()
-                .map(|row| {
-                    format!(
-                        "  {}: {}\n",
-                        row["level"].as_str().unwrap_or(""),
-                        row["sentence"].as_str().unwrap_or("")
-                    )
-                })
-                .collect();
+                .map(|row| format!("  {}: {}: {}\n", row.level, row.rule, row.sentence));
+            let lines: String = lines.collect();
             let mut text = format!("table\n\nFindings: {}\n{lines}  2 callbacks\n", rows.len());
-            let json = serde_json::json!({ "check": { "findings": rows, "lost": 0 } }).to_string();
-            shorten(
-                &mut text,
-                &LayerReport::read(&json).expect("a report"),
-                Some(&known),
-                all,
-            );
+            shorten(&mut text, rows, Some(&known), all);
             text
         };
         let (old, new, note) = (
-            row("V29", "violation", "V29: old"),
-            row("V30", "violation", "V30: new"),
-            row("V7", "note", "V7: note"),
+            row("V29", "violation", "old"),
+            row("V30", "violation", "new"),
+            row("V7", "note", "note"),
         );
         assert_eq!(
             text_of(std::slice::from_ref(&old), false),

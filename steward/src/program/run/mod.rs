@@ -8,7 +8,6 @@ mod faults;
 mod folder;
 mod gate;
 mod known;
-mod leaks;
 mod metered;
 mod no_report;
 pub(super) mod place;
@@ -278,11 +277,11 @@ fn with_layer(
     }
     let mut wrong = Vec::new();
     // Only reports of the layer: states are not judged.
-    if wanted.expect.is_some() || wanted.exit_code && !wanted.no_check && reports.has_json() {
+    if wanted.expect.is_some() || wanted.exit_code && !wanted.no_check && reports.has_data() {
         let known = reports.known().map(|known| known.expectations);
         wrong.extend(gate::unexpected(&known.unwrap_or_default(), &reports));
     }
-    reports.shorten_findings(output.findings);
+    reports.compare_findings(output.findings);
     if let Some(layer) = library() {
         other_libraries(&reports, &layer)
             .iter()

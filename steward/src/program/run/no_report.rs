@@ -8,8 +8,6 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use serde_json::Value;
-
 use super::reports::Reports;
 use super::search_path::installed_manifests;
 use crate::signals::signal_name;
@@ -59,16 +57,14 @@ pub(super) fn other_libraries(reports: &Reports, expected: &Path) -> Vec<String>
     // The run's folder may have a link to it.
     let real = |file: &Path| fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let mut lines = Vec::new();
-    for json in reports.json() {
-        let library = serde_json::from_str::<Value>(json).ok();
-        let library = library
-            .as_ref()
-            .and_then(|report| report["library"].as_str());
-        let what = match library {
-            Some(library) if real(Path::new(library)) == real(expected) => continue,
-            Some(library) => library,
-            None => "another file, of an older version",
+    for report in reports.of_layer() {
+        let program = report.program.as_ref();
+        let Some(what) = program.and_then(|program| program.library.as_ref()) else {
+            continue;
         };
+        if real(Path::new(what)) == real(expected) {
+            continue;
+        }
         let line = format!(
             "the loader has loaded the layer from {what}, and not from {}: another manifest of its name is in its way{}",
             expected.display(),

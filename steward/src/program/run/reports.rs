@@ -5,17 +5,16 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use serde_json::Value;
+use serde::Serialize;
 use vk_accounts::guard_run::refused::RefusalLog;
-use vk_accounts::report::{FindingRow, Report};
+use vk_accounts::report::{Report, Source};
 
+use super::complain;
 use super::environment::REPORTS;
-use super::state_report::StateReport;
-use super::{complain, leaks};
+use super::state_report::{StateEntry, StateReport};
 use crate::cli::Output;
 use crate::expectations::{self, KnownOfDrivers};
 use crate::program::requests::Answer;
@@ -31,6 +30,8 @@ pub(super) struct Reports {
     pub(super) refusals: Vec<RefusalLog>,
     /// How each process ended that wrote no report of its last commands, in a sentence.
     pub(super) states: Vec<String>,
+    /// A sentence for each report of another version.
+    pub(super) unreadable: Vec<String>,
     /// What may be found, if `--expect` names it.
     pub(super) known: Option<KnownOfDrivers>,
     /// The stacks of processes without a report.
@@ -42,107 +43,42 @@ pub(super) struct Reports {
 #[derive(Default)]
 pub(super) struct ProcessReport {
     pub(super) text: String,
-    pub(super) json: String,
+    pub(super) data: Option<ProcessData>,
 }
 
-/// The part of a layer's report that the program itself uses.
-#[derive(Deserialize)]
-pub(super) struct LayerReport {
-    #[serde(default)]
-    instances: Vec<LayerInstance>,
-    #[serde(default)]
-    drivers: Vec<String>,
-    pub(super) check: Option<LayerCheck>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct LayerCheck {
-    pub(super) findings: Vec<FindingRow>,
-    pub(super) lost: u64,
-}
-
-#[derive(Deserialize)]
-struct LayerInstance {
-    kinds: Vec<LayerKind>,
-    devices: Vec<LayerDevice>,
-}
-
-#[derive(Deserialize)]
-struct LayerDevice {
-    kinds: Vec<LayerKind>,
-    heaps: Vec<LayerHeap>,
-    description: Option<String>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct LayerKind {
-    pub(super) kind: String,
-    pub(super) objects_alive: u64,
-    pub(super) live_blocks: u64,
-}
-
-#[derive(Deserialize)]
-struct LayerHeap {
-    live_bytes: u64,
-}
-
-impl LayerReport {
-    /// `None` for a report of a state, or of another version.
-    pub(super) fn read(json: &str) -> Option<Self> {
-        serde_json::from_str(json).ok()
-    }
-
-    /// The rows of all instances and devices.
-    pub(super) fn kinds(&self) -> impl Iterator<Item = &LayerKind> {
-        self.instances.iter().flat_map(|instance| {
-            let of_devices = instance.devices.iter().flat_map(|device| &device.kinds);
-            instance.kinds.iter().chain(of_devices)
-        })
-    }
-
-    pub(super) fn live_device_memory(&self) -> u64 {
-        let devices = self.instances.iter().flat_map(|instance| &instance.devices);
-        let heaps = devices.flat_map(|device| &device.heaps);
-        heaps
-            .map(|heap| heap.live_bytes)
-            .fold(0, u64::saturating_add)
-    }
-
-    /// The descriptions of its devices.
-    pub(super) fn devices(&self) -> Vec<&str> {
-        let devices = self.instances.iter().flat_map(|instance| &instance.devices);
-        devices
-            .filter_map(|device| device.description.as_deref())
-            .collect()
-    }
-
-    /// The drivers of these devices, if they were noted.
-    pub(super) fn drivers(&self) -> &[String] {
-        &self.drivers
-    }
-
-    pub(super) fn findings(&self) -> &[FindingRow] {
-        self.check.as_ref().map_or(&[], |check| &check.findings)
-    }
+/// The report for programs.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum ProcessData {
+    /// As the layer wrote it, with what is known of its findings and functions.
+    Layer(Box<Report>),
+    /// The last numbers of a process that wrote none.
+    State(Box<StateEntry>),
 }
 
 impl Reports {
     /// Reads the run's folder.
     pub(super) fn read(folder: &Path) -> Self {
-        Self {
-            processes: of_processes(folder),
+        let mut reports = Self {
             refusals: paths_with_extension(folder, "refusals")
                 .iter()
                 .filter_map(|path| RefusalLog::read(path).ok())
                 .collect(),
             ..Self::default()
+        };
+        for Written { text, json } in of_processes(folder) {
+            reports.add(Answer {
+                text: Some(text),
+                json,
+            });
         }
+        reports
     }
 
     #[cfg(test)]
-    pub(super) fn of_json(json: Vec<String>) -> Self {
-        let written = json.into_iter().map(|json| ProcessReport {
-            json,
+    pub(super) fn of(all: Vec<Report>) -> Self {
+        let written = all.into_iter().map(|report| ProcessReport {
+            data: Some(ProcessData::Layer(Box::new(report))),
             ..ProcessReport::default()
         });
         Self {
@@ -151,14 +87,13 @@ impl Reports {
         }
     }
 
-    /// The JSON of each process that wrote it.
-    pub(super) fn json(&self) -> impl Iterator<Item = &str> {
-        let all = self.processes.iter().map(|process| &*process.json);
-        all.filter(|json| !json.is_empty())
+    /// The report of each process that wrote it.
+    pub(super) fn of_layer(&self) -> impl Iterator<Item = &Report> {
+        self.processes.iter().filter_map(ProcessReport::report)
     }
 
-    pub(super) fn has_json(&self) -> bool {
-        self.json().next().is_some()
+    pub(super) fn has_data(&self) -> bool {
+        self.processes.iter().any(|process| process.data.is_some())
     }
 
     /// All texts, one below the other.
@@ -167,35 +102,18 @@ impl Reports {
         texts.collect::<Vec<_>>().join("\n")
     }
 
-    /// Changes the JSON of each report that can be read.
-    pub(super) fn change(&mut self, change: impl Fn(&LayerReport, &mut Value)) {
-        for ProcessReport { json, .. } in &mut self.processes {
-            if let (Some(report), Ok(mut value)) =
-                (LayerReport::read(json), serde_json::from_str(json))
-            {
-                change(&report, &mut value);
-                *json = format!("{value}\n");
-            }
-        }
-    }
-
     /// Whether a report has a violation or suspect.
     pub(super) fn has_findings(&self) -> bool {
-        let mut reports = self.json().filter_map(LayerReport::read);
-        reports.any(|report| {
-            report
-                .findings()
-                .iter()
-                .any(|row| row.level != FindingRow::NOTE)
-        })
+        self.of_layer().any(Report::has_unknown_findings)
     }
 
     /// The drivers of all reports, each once.
     pub(super) fn drivers(&self) -> Vec<String> {
-        let reports = self.json().filter_map(LayerReport::read);
-        let mut drivers: Vec<_> = reports
-            .flat_map(|report| report.drivers().to_vec())
-            .collect();
+        let of_report = |report: &Report| match &report.source {
+            Source::Program { drivers, .. } => drivers.clone(),
+            _ => Vec::new(),
+        };
+        let mut drivers: Vec<_> = self.of_layer().flat_map(of_report).collect();
         drivers.sort();
         drivers.dedup();
         drivers
@@ -208,34 +126,55 @@ impl Reports {
             .or_else(|| KnownOfDrivers::of_drivers(&self.drivers()))
     }
 
-    /// See [`known::shorten`](super::known::shorten).
-    pub(super) fn shorten_findings(&mut self, all: bool) {
+    /// Compares the findings of each report with what is known, and shortens them in its text: see [`known::shorten`](super::known::shorten).
+    pub(super) fn compare_findings(&mut self, all: bool) {
         let known = self.known();
-        for ProcessReport { text, json } in &mut self.processes {
-            if let Some(report) = LayerReport::read(json) {
-                super::known::shorten(text, &report, known.as_ref(), all);
+        for process in &mut self.processes {
+            let ProcessReport { text, data } = process;
+            let Some(ProcessData::Layer(report)) = data else {
+                continue;
+            };
+            super::known::shorten(text, &report.findings, known.as_ref(), all);
+            match &self.known {
+                Some(known) => report.known_findings = Some(known.count(&report.findings)),
+                None => expectations::name_known(report),
             }
         }
     }
 
-    /// Appends the list of live objects and blocks, with names of functions, to each text, and adds the names to the JSON.
+    /// Appends the list of live objects and blocks, with names of functions, to each text, and adds the names to the report.
     pub(super) fn name_functions(&mut self) {
-        for ProcessReport { text, json } in &mut self.processes {
-            let Ok(mut report) = serde_json::from_str(json) else {
-                continue;
-            };
-            text.push_str(&leaks::name(&mut report, &mut self.symbols));
-            *json = format!("{report}\n");
+        for ProcessReport { text, data } in &mut self.processes {
+            if let Some(ProcessData::Layer(report)) = data
+                && let Some(leaks) = &mut report.leaks
+            {
+                leaks.merge();
+                text.push_str(&self.symbols.name_leaks(leaks).to_string());
+            }
         }
     }
 
     /// Adds the report that a process has written on request.
     pub(super) fn add(&mut self, answer: Answer) {
-        let json = answer.json.unwrap_or_default();
-        self.processes.push(ProcessReport {
-            text: answer.text.unwrap_or_else(|| text_of(&json)),
-            json,
-        });
+        let process = ProcessReport {
+            text: answer.text.unwrap_or_default(),
+            data: answer.json.and_then(|json| self.parse(&json)),
+        };
+        self.processes.push(process.with_text());
+    }
+
+    /// What the layer wrote. A report of another version is noted, and left out.
+    fn parse(&mut self, json: &str) -> Option<ProcessData> {
+        match serde_json::from_str(json) {
+            Ok(report) => Some(ProcessData::Layer(report)),
+            Err(error) => {
+                let line =
+                    format!("a report cannot be read ({error}): the layer is another version's");
+                complain(&line);
+                self.unreadable.push(line);
+                None
+            }
+        }
     }
 
     /// Writes page, profile and JSON where the options name them.
@@ -244,21 +183,22 @@ impl Reports {
         output: &Output,
         out: &mut dyn Write,
     ) -> Result<(), ProgramError> {
-        let json = self.to_json();
-        if let Some(file) = output.html.as_ref().filter(|_| self.has_json()) {
-            let entries = ReportOrList::parse("the layer's report", json.as_bytes())?;
+        if let Some(file) = output.html.as_ref().filter(|_| self.has_data()) {
+            let entries: Vec<_> = self.data().map(ProcessData::entry).collect();
             outputs::put(file, html_knowing(&entries, self.known.as_ref())?, out)?;
         }
-        if output.profile.is_some() && self.has_json() {
-            let parsed = self.parsed();
-            if parsed.iter().any(|report| report.leaks.is_some()) {
-                outputs::write_profile(output, &parsed, None, out)?;
+        if output.profile.is_some() && self.has_data() {
+            let all = self.of_layer().chain(&self.of_states);
+            let all: Vec<_> = all.cloned().collect();
+            if all.iter().any(|report| report.leaks.is_some()) {
+                outputs::write_profile(output, &all, None, out)?;
             } else {
                 complain("no profile: no report has call stacks");
             }
         }
         if let Some(file) = &output.json {
             // Without a report an empty list, lest an older file passes for this run's.
+            let json = self.to_json().map_err(io::Error::from)?;
             outputs::put(file, json, out)?;
         }
         Ok(())
@@ -273,49 +213,62 @@ impl Reports {
         }
     }
 
-    /// The reports that can be parsed, and the stacks of processes without one.
-    pub(super) fn parsed(&self) -> Vec<Report> {
-        let reports = self.json().map(|json| self.report(json));
-        let reports = reports.filter_map(Result::ok);
-        reports.chain(self.of_states.iter().cloned()).collect()
+    fn data(&self) -> impl Iterator<Item = &ProcessData> {
+        self.processes
+            .iter()
+            .filter_map(|process| process.data.as_ref())
     }
 
-    fn report(&self, json: &str) -> serde_json::Result<Report> {
-        let mut report = Report::of_program(json)?;
-        match &self.known {
-            Some(known) => report.known_findings = Some(known.count(&report.findings)),
-            None => expectations::name_known(&mut report),
-        }
-        Ok(report)
-    }
-
-    /// Reports of the program's format: one as it is, several or none as an array.
-    pub(super) fn to_json(&self) -> String {
-        let reports = self.json().map(|json| self.with_program_format(json));
-        let reports: Vec<_> = reports.collect();
-        match reports.as_slice() {
-            [one] => one.clone(),
-            several => format!("[{}]\n", several.join(",")),
-        }
-    }
-
-    /// The layer's report with the members of a report of the program. A report from a state already has them.
-    fn with_program_format(&self, json: &str) -> String {
-        let report = self.report(json).and_then(serde_json::to_value);
-        let (Ok(Value::Object(report)), Ok(Value::Object(mut layer))) =
-            (report, serde_json::from_str(json))
-        else {
-            return json.to_owned();
+    /// One report as it is, several or none as an array.
+    fn to_json(&self) -> serde_json::Result<String> {
+        let all: Vec<_> = self.data().collect();
+        let json = match all.as_slice() {
+            [one] => serde_json::to_string(one),
+            several => serde_json::to_string(several),
         };
-        layer.remove("drivers");
-        layer.extend(report);
-        format!("{}\n", Value::Object(layer))
+        json.map(|json| json + "\n")
     }
 }
 
+impl ProcessReport {
+    fn report(&self) -> Option<&Report> {
+        match &self.data {
+            Some(ProcessData::Layer(report)) => Some(report),
+            _ => None,
+        }
+    }
+
+    /// With a text made of the data where the process wrote none.
+    fn with_text(mut self) -> Self {
+        if self.text.is_empty()
+            && let Some(report) = self.report()
+        {
+            self.text = report.text(false).to_string();
+        }
+        self
+    }
+}
+
+impl ProcessData {
+    /// As a reader of its JSON sees it.
+    fn entry(&self) -> ReportOrList {
+        match self {
+            Self::Layer(report) => ReportOrList::Report(report.clone()),
+            Self::State(state) => ReportOrList::Failed(state.failed.clone()),
+        }
+    }
+}
+
+/// The contents of the files of one process.
+#[derive(Default)]
+struct Written {
+    text: String,
+    json: Option<String>,
+}
+
 /// Text and JSON of one process are those with its number: one of them may be missing.
-fn of_processes(folder: &Path) -> Vec<ProcessReport> {
-    let mut processes = BTreeMap::<_, ProcessReport>::new();
+fn of_processes(folder: &Path) -> impl Iterator<Item = Written> {
+    let mut processes = BTreeMap::<_, Written>::new();
     for extension in ["txt", "json"] {
         for path in paths_with_extension(folder, extension) {
             let (Some(name), Ok(read)) = (path.file_stem(), fs::read_to_string(&path)) else {
@@ -325,21 +278,11 @@ fn of_processes(folder: &Path) -> Vec<ProcessReport> {
             if extension == "txt" {
                 process.text = read;
             } else {
-                process.json = read;
+                process.json = Some(read);
             }
         }
     }
-    let mut processes: Vec<_> = processes.into_values().collect();
-    for process in processes.iter_mut().filter(|it| it.text.is_empty()) {
-        process.text = text_of(&process.json);
-    }
-    processes
-}
-
-/// The text for a report of which there is JSON alone; empty where that cannot be read.
-fn text_of(json: &str) -> String {
-    let report = Report::of_program(json).ok();
-    report.map_or_else(String::new, |report| report.text(false).to_string())
+    processes.into_values()
 }
 
 /// The files of the run's reports with this extension, in the order of their names.
@@ -356,6 +299,8 @@ pub(super) fn paths_with_extension(folder: &Path, extension: &str) -> Vec<PathBu
 
 #[cfg(test)]
 mod tests {
+    use vk_accounts::report::{self, FindingRow, Leaks};
+
     use super::*;
 
     #[test]
@@ -364,11 +309,17 @@ mod tests {
         let reports = folder.path().join(REPORTS);
         fs::create_dir(&reports).expect("a folder");
         let json = |number: u32| {
-            let row = serde_json::json!({
-                "rule": "V29", "kind": "CacheAsObject", "level": "note", "owner": "VkPipelineCache", "command": "vkCreatePipelineCache",
-                "scope": "object", "sentence": format!("V29: {number}"), "count": 1, "bytes": 0, "first_serial": 1,
-            });
-            serde_json::json!({ "check": { "findings": [row], "lost": 0 } }).to_string()
+            let row = FindingRow {
+                rule: "V29".to_owned(),
+                level: FindingRow::NOTE.to_owned(),
+                sentence: number.to_string(),
+                ..FindingRow::default()
+            };
+            let report = Report {
+                findings: vec![row],
+                ..Report::of_stacks(number.into(), 0, &Leaks::default())
+            };
+            report::json(&report).expect("JSON")
         };
         let text = |number: u32| format!("{number}\n\nFindings: 1\n  note: V29: {number}\n");
         // The first wrote no JSON, the last one no text: a full disk, or a signal between the two.
@@ -377,19 +328,22 @@ mod tests {
             ("11.txt", text(11)),
             ("11.json", json(11)),
             ("12.json", json(12)),
+            ("13.json", "{\"layer_format\":1}".to_owned()),
         ] {
             fs::write(reports.join(file), content).expect("a file");
         }
         let mut read = Reports::read(folder.path());
-        let count = |read: &Reports| (read.processes.len(), read.json().count());
-        assert_eq!(count(&read), (3, 2));
-        read.shorten_findings(false);
-        let [first, both, last] = &*read.processes else {
-            panic!("three processes");
+        let count = |read: &Reports| (read.processes.len(), read.of_layer().count());
+        assert_eq!(count(&read), (4, 2));
+        assert_eq!(read.unreadable.len(), 1, "of another version");
+        read.compare_findings(false);
+        let [first, both, last, unreadable] = &*read.processes else {
+            panic!("four processes");
         };
+        assert!(unreadable.text.is_empty() && unreadable.data.is_none());
         assert_eq!(first.text, text(10));
         let shortened = "11\n\nFindings: 1 note, legal (--findings lists them)\n";
         assert_eq!(both.text, shortened);
-        assert_eq!(last.text, "");
+        assert!(last.text.contains("process 12"), "{}", last.text);
     }
 }

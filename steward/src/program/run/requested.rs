@@ -43,7 +43,7 @@ pub(in crate::program) fn report(
     if reports.has_findings() {
         known::name_drivers(&mut reports, None, None);
     }
-    reports.shorten_findings(output.findings);
+    reports.compare_findings(output.findings);
     reports.name_functions();
     let printed = if outputs::is_for_programs(output) {
         Ok(())

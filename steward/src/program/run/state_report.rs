@@ -12,7 +12,7 @@ use vk_accounts::report::{Leaks, Report};
 use vk_accounts::state_file::stacks::{self, StoredStacks};
 use vk_accounts::state_file::{self, State};
 
-use super::reports::{ProcessReport, paths_with_extension};
+use super::reports::{ProcessData, ProcessReport, paths_with_extension};
 use crate::program::own_folder::is_locked;
 use crate::report::Failed;
 use crate::signals::signal_name;
@@ -48,19 +48,18 @@ impl Missing {
     }
 }
 
-/// The JSON of one. `layer_format` is that of the layer's own reports, which have instances instead of kinds.
+/// What programs read of one.
 #[derive(Serialize)]
-struct JsonReport<'a> {
+pub(super) struct StateEntry {
     /// Readers of the program's reports see this as one of a driver that could not be run.
     #[serde(flatten)]
-    failed: Failed,
-    layer_format: u32,
+    pub(super) failed: Failed,
     source: &'static str,
-    ended: &'a str,
+    ended: String,
     /// Parts of a report that it does not have.
-    missing: &'a [&'static str],
+    missing: Vec<&'static str>,
     #[serde(flatten)]
-    state: &'a State,
+    state: State,
 }
 
 /// The reports of all processes whose state has unreported commands, but for those that have just written a report on request: their state
@@ -154,27 +153,28 @@ fn report(
     let how =
         format!("{ended}: its state after command {commands} is known, and nothing was judged");
     let leaks = stacks.map(|(stacks, symbols)| name_stacks(stacks, symbols, &mut text));
-    let json = JsonReport {
+    let report = leaks
+        .as_ref()
+        .map(|leaks| Report::of_stacks(*process, *commands, leaks));
+    let entry = StateEntry {
         failed: Failed {
             format: Report::FORMAT.to_owned(),
             driver: format!("process {process}"),
             error: format!("it {how}"),
-            leaks: leaks.clone(),
+            leaks,
         },
-        layer_format: 1,
         source: "state file",
-        ended,
-        missing: &missing,
-        state,
+        ended: ended.to_owned(),
+        missing,
+        state: state.clone(),
     };
-    // Numbers and texts: JSON can express them all.
-    let json = serde_json::to_string(&json).unwrap_or_default() + "\n";
     StateReport {
-        written: ProcessReport { text, json },
-        report: leaks
-            .as_ref()
-            .map(|leaks| Report::of_stacks(*process, *commands, leaks)),
         sentence: format!("process {process} {how}"),
+        written: ProcessReport {
+            text,
+            data: Some(ProcessData::State(Box::new(entry))),
+        },
+        report,
     }
 }
 
@@ -240,7 +240,7 @@ mod tests {
         };
         let stacks = Some((stacks, &mut Symbols::default()));
         let json = report(&state, "still runs", Missing::default(), stacks);
-        let json: Value = serde_json::from_str(&json.written.json).expect("JSON");
+        let json = serde_json::to_value(&json.written.data).expect("JSON");
         let mut found = Vec::new();
         for (name, value) in json.as_object().expect("an object") {
             match value.as_array().and_then(|list| list.first()) {
@@ -283,7 +283,8 @@ mod tests {
         let ended = ended(Some(ExitStatus::from_raw(9)));
         let report = report(&state, &ended, missing, None);
         let lost = "\nMissing: findings, call stacks. A process writes them";
-        let ProcessReport { text, json } = report.written;
+        let ProcessReport { text, data } = report.written;
+        let json = serde_json::to_string(&data).expect("JSON");
         assert!(text.contains(lost), "{text}");
         let entries = ReportOrList::parse("a file", json.as_bytes()).expect("JSON of the program");
         let [ReportOrList::Failed(failed)] = &*entries else {

@@ -154,7 +154,7 @@ impl Swept<'_> {
 
 /// Why the first run refused nothing.
 fn why_untested(program: &Path, status: Option<ExitStatus>, reports: &Reports) -> String {
-    let reason = match (!reports.has_json(), status) {
+    let reason = match (!reports.has_data(), status) {
         (false, _) => "its driver requested no memory through callbacks".to_owned(),
         (true, Some(status)) => {
             executable::why_no_layer(program).unwrap_or_else(|| no_report(program, status))

@@ -4,17 +4,18 @@
 
 use std::path::Path;
 
-use super::reports::{LayerReport, Reports};
+use super::reports::Reports;
 use crate::expectations::fit;
 use crate::program::{ProgramError, check};
-use vk_accounts::report::Unjudged;
+use vk_accounts::report::Report;
 
 /// Writes the file. Returns why it was not written, if it was not.
 pub(super) fn write(reports: &Reports, file: &Path) -> Result<Option<String>, ProgramError> {
-    let read: Vec<_> = reports
-        .json()
-        .filter_map(|json| LayerReport::read(json)?.check)
-        .collect();
+    let is_checked = |report: &&Report| {
+        let program = report.program.as_ref();
+        program.is_some_and(|program| program.check.is_some())
+    };
+    let read: Vec<_> = reports.of_layer().filter(is_checked).collect();
     let not_written = |why: &str| Ok(Some(format!("{} was not written: {why}", file.display())));
     if read.is_empty() {
         return not_written("no report came");
@@ -23,8 +24,7 @@ pub(super) fn write(reports: &Reports, file: &Path) -> Result<Option<String>, Pr
         return not_written(state);
     }
     // It would be incomplete.
-    let lost = read.iter().map(|check| check.lost).sum();
-    if let Some(unjudged) = Unjudged::live(lost) {
+    if let Some(unjudged) = read.iter().find_map(|report| report.unjudged) {
         return not_written(&unjudged.to_string());
     }
     // Causes are kept, from the file or else from what is known of the drivers.
@@ -41,7 +41,7 @@ pub(super) fn write(reports: &Reports, file: &Path) -> Result<Option<String>, Pr
         // Any.
         _ => "*",
     };
-    let findings: Vec<_> = read.into_iter().map(|check| check.findings).collect();
+    let findings: Vec<_> = read.iter().map(|report| report.findings.clone()).collect();
     let fitted = fit(driver, &findings, &known).all_sometimes();
     let summary = check::write_file(file, &fitted)?;
     super::complain(&summary);

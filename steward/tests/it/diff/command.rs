@@ -6,7 +6,10 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use testkit::{Child, Finished, skip};
-use vk_accounts::report::Report;
+use vk_accounts::report::{
+    self, DeviceAccounts, InstanceAccounts, PhaseStarts, ProgramAccounts, Report, VulkanMemory,
+    VulkanMemoryRow,
+};
 use vk_steward::diff::{Change, Diff, Part};
 use vk_steward::replay::bundled::TRACES;
 use vk_steward::report::{ReadError, ReportOrList};
@@ -270,11 +273,6 @@ fn unlike_many_rounds_are_compared_by_the_round() {
 
 /// What the layer writes at a request, with so many buffers alive of one call of the program.
 fn of_layer(buffers: u64, heap: u64) -> String {
-    let kind = json!({
-        "kind": "VkBuffer", "live_bytes": 48 * buffers, "live_blocks": buffers, "peak_bytes": 480, "total_bytes": 480,
-        "total_blocks": 10, "objects_created": 10, "objects_alive": buffers, "foreign_commands": 0,
-        "live_by_scope": { "command": 0, "object": 48 * buffers, "cache": 0, "device": 0, "instance": 0 },
-    });
     let growth = json!({ "count": 0, "bytes": 0, "grew": 0, "shrank": 0 });
     let count = json!({ "live": buffers, "bytes": 256 * buffers, "total": 10, "growth": growth });
     let none = json!({ "live": 0, "bytes": 0, "total": 0, "growth": growth });
@@ -287,18 +285,30 @@ fn of_layer(buffers: u64, heap: u64) -> String {
     let leaks = json!({
         "mark": "request", "frames_a_mark": 1, "intervals": 1, "warm_up": 0, "lost": 0, "stacks": [stack],
     });
-    let heap = json!({
-        "index": 1, "live_bytes": heap, "live_blocks": 1, "peak_bytes": 9000, "total_bytes": 9000, "total_blocks": 3,
-        "refusals": 0,
-    });
-    let device =
-        json!({ "in_use": true, "kinds": [kind], "heaps": [heap], "types": [], "lost_blocks": 0 });
-    json!({
-        "layer_format": 1, "process": 7, "commands": 9, "executable": "game", "passed_through": [], "check": null,
-        "instances": [{ "in_use": true, "kinds": [], "devices": [device] }], "settings": [], "guard": null,
-        "fail": null, "callback_coverage": null, "leaks": leaks,
-    })
-    .to_string()
+    let heap = VulkanMemoryRow {
+        index: 1,
+        live_bytes: heap,
+        ..VulkanMemoryRow::default()
+    };
+    let memory = VulkanMemory {
+        heaps: vec![heap],
+        ..VulkanMemory::default()
+    };
+    let instance = InstanceAccounts {
+        devices: vec![DeviceAccounts::default()],
+        ..InstanceAccounts::default()
+    };
+    let accounts = ProgramAccounts {
+        instances: vec![instance],
+        ..ProgramAccounts::default()
+    };
+    let leaks = serde_json::from_value(leaks).expect("a list");
+    let Report { source, .. } = Report::of_stacks(7, 9, &leaks);
+    let report = Report {
+        leaks: Some(leaks),
+        ..Report::of_program(source, accounts, vec![memory], PhaseStarts::default())
+    };
+    report::json(&report).expect("JSON")
 }
 
 #[test]

@@ -2,10 +2,11 @@
 
 use alloc_core::FromGlobalAlloc;
 use vk_accounts::report::{
-    ActiveLayer, ByScope, CallSite, CallSites, Coverage, CoverageRun, Defragmentation,
-    DeviceMemory, DiskCache, FailRun, FindingRow, GuardReport, GuardRun, KnownFindings, LeakFrame,
-    LeakObject, LeakPeak, LeakStack, Leaks, Leftover, LoaderFile, PeakStack, Refusal, Report,
-    RunEnvironment, Source, Unjudged, VulkanMemory, VulkanMemoryRow,
+    ActiveLayer, ByScope, CallSite, CallSites, CheckLimits, Coverage, CoverageRun, Defragmentation,
+    DeviceAccounts, DeviceMemory, DiskCache, DriverMemory, FailRun, FindingRow, GuardReport,
+    GuardRun, InstanceAccounts, KindAccounts, KnownFindings, LeakFrame, LeakObject, LeakPeak,
+    LeakStack, Leaks, Leftover, LiveAndPeak, LoaderFile, PeakStack, ProgramAccounts, Refusal,
+    Report, RunEnvironment, Source, Unjudged, VulkanMemory, VulkanMemoryRow,
 };
 use vk_steward::replay::bundled::BundledTrace;
 use vk_steward::replay::{self, TraceFile};
@@ -92,6 +93,11 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
         device: "instance 1, device 1".into(),
         heaps: vec![row],
         types: vec![row],
+        uses: [("mapped".to_owned(), row)].into(),
+        driver: Some(DriverMemory {
+            kinds: vec![("VkBuffer".into(), row)],
+            ..DriverMemory::default()
+        }),
         lost_blocks: 1,
     }]);
     report.call_sites = Some(CallSites {
@@ -264,5 +270,27 @@ pub(crate) fn of_program() -> Report {
         layers_below: vec!["/usr/lib/libVkLayer_Y.so".into()],
         devices: vec!["llvmpipe, driver 0.0.1".into()],
     };
+    let kinds = vec![KindAccounts::default()];
+    let device = DeviceAccounts {
+        kinds: kinds.clone(),
+        ..DeviceAccounts::default()
+    };
+    let instance = InstanceAccounts {
+        in_use: false,
+        kinds,
+        devices: vec![device],
+    };
+    report.program = Some(ProgramAccounts {
+        library: Some("/usr/lib/libVkLayer_steward_memory.so".into()),
+        instances: vec![instance],
+        all: Some(LiveAndPeak::default()),
+        passed_through: vec!["VkBuffer".into()],
+        check: Some(CheckLimits {
+            without_brackets: vec!["vkNew".into()],
+            ..CheckLimits::default()
+        }),
+        settings: vec!["a line".into()],
+        lost_phases: 1,
+    });
     report
 }

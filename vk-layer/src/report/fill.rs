@@ -1,0 +1,271 @@
+//! The report as data, from the accounts. What it is written with is std's, and lies in no account.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::{HostError, TryString, TryVec};
+use vk_accounts::report::{
+    CheckLimits, DeviceAccounts, DriverMemory, FindingRow, InstanceAccounts, KindAccounts,
+    LeakCount, LeakFrame, LeakObject, LeakPeak, LeakStack, Leaks, LiveAndPeak, PeakStack,
+    PhaseStart, PhaseStarts, ProgramAccounts, Report, Source, Unjudged, VulkanMemory,
+};
+use vk_accounts::state_file::stacks::{MARKS, PEAK_NAMES};
+
+use super::process;
+use super::rows::{Findings, KindRow, memory_row, memory_rows};
+use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS, all_accounts, all_usage};
+use crate::chain::MEMORY_USES;
+use crate::count::get;
+use crate::coverage;
+use crate::description::surroundings;
+use crate::device_memory::MEMORY_STATES;
+use crate::guarding;
+use crate::hooks::{passed_kinds, unknown_names};
+use crate::leaks::{self, LiveCount, StackFrame};
+use crate::record::{Own, own};
+use crate::settings::settings;
+use crate::timeline::{self, Fullest};
+
+/// The report after `commands` commands.
+pub(super) fn report(commands: u64) -> Result<Report, HostError> {
+    reserve()?;
+    let fullest = timeline::fullest().unwrap_or_default();
+    let findings = Findings::new()?;
+    let mut phases = PhaseStarts {
+        commands,
+        ..PhaseStarts::default()
+    };
+    let (mut samples, mut lost_phases) = (Vec::new(), 0);
+    if let Some(timeline) = timeline::copy()? {
+        let start = |phase: &timeline::PhaseRow| {
+            let start = PhaseStart {
+                name: phase.name.to_owned(),
+                commands: phase.commands,
+                counts: phase.counts,
+            };
+            (start, phase.peak)
+        };
+        phases.starts = timeline.phases.iter().map(start).collect();
+        phases.counts = timeline.now;
+        samples = timeline.samples.to_vec();
+        lost_phases = timeline.lost_phases;
+    }
+    let check = findings.as_ref().map(|findings| CheckLimits {
+        between_commands: findings.between_commands,
+        lost: findings.lost,
+        unchecked_kinds: get(&UNCHECKED_OWNERS),
+        without_brackets: unknown_names().map(str::to_owned).collect(),
+    });
+    let around = surroundings();
+    let program = ProgramAccounts {
+        library: around.and_then(|around| around.library.as_ref().map(owned)),
+        instances: INSTANCES.iter().map(|of| instance(of, &fullest)).collect(),
+        all: all_usage().map(|all| LiveAndPeak {
+            live_bytes: all.live_bytes,
+            peak_bytes: all.peak_bytes,
+        }),
+        passed_through: passed_kinds().map(str::to_owned).collect(),
+        check,
+        settings: settings().complaints.iter().map(owned).collect(),
+        lost_phases,
+    };
+    let source = Source::Program {
+        executable: process::executable_name(),
+        arguments: process::own_arguments()?,
+        process: std::process::id(),
+        commands,
+        loader: around.and_then(|around| around.loader.as_ref().map(owned)),
+        layers: around.map_or_else(Vec::new, |around| around.layers.iter().map(owned).collect()),
+        layers_below: around
+            .map_or_else(Vec::new, |around| around.below.iter().map(owned).collect()),
+        devices: Vec::new(),
+        drivers: Vec::new(),
+    };
+    let devices = INSTANCES.iter().flat_map(|of| of.devices.iter());
+    let (guard, fail) = guarding::results();
+    let findings_rows = findings.iter().flat_map(|findings| &findings.rows);
+    Ok(Report {
+        findings: findings_rows.map(FindingRow::from).collect(),
+        unjudged: findings.as_ref().and_then(|of| Unjudged::live(of.lost)),
+        fullest_phase: fullest.phase.to_owned(),
+        timeline: samples,
+        guard,
+        fail,
+        callback_coverage: coverage::measured(),
+        leaks: alive()?,
+        ..Report::of_program(source, program, devices.map(memory).collect(), phases)
+    })
+}
+
+/// Acquires what the records of a report may need, and frees it again: std's collections end the process where there is no memory. Twice as much
+/// as they need, since the program goes on meanwhile.
+fn reserve() -> Result<(), HostError> {
+    const BASE: usize = 512 << 10;
+    const KIND: usize = 4 << 10;
+    const STACK: usize = 1 << 10;
+    const FRAME: usize = 1 << 9;
+    let kinds = all_accounts().flat_map(Accounts::known_kinds).count();
+    let frames = leaks::leaks().map_or(0, |leaks| {
+        let of_origins = leaks
+            .origins()
+            .map(|origin| STACK + origin.frames.len() * FRAME);
+        of_origins.fold(0, usize::saturating_add)
+    });
+    let bytes = BASE.saturating_add(kinds * KIND).saturating_add(frames);
+    TryVec::<u8, Own>::try_with_capacity_in(bytes.saturating_mul(2), own()).map(drop)
+}
+
+fn owned(text: &TryString<Own>) -> String {
+    text.as_str().to_owned()
+}
+
+fn instance(of: &Accounts, fullest: &Fullest) -> InstanceAccounts {
+    let device = |device: &Accounts| DeviceAccounts {
+        in_use: device.is_in_use(),
+        kinds: kinds(device, fullest),
+        description: device.description.get().map(ToString::to_string),
+    };
+    InstanceAccounts {
+        in_use: of.is_in_use(),
+        kinds: kinds(of, fullest),
+        devices: of.devices.iter().map(device).collect(),
+    }
+}
+
+fn kinds(of: &Accounts, fullest: &Fullest) -> Vec<KindAccounts> {
+    let kind = |row: KindRow<'_>| KindAccounts {
+        kind: row.kind.to_owned(),
+        live_bytes: row.usage.live_bytes,
+        live_blocks: row.usage.live_blocks,
+        peak_bytes: row.usage.peak_bytes,
+        peak_slack: row.usage.peak_slack,
+        total_bytes: row.usage.total_bytes,
+        total_blocks: row.usage.total_blocks,
+        objects_created: row.objects_created,
+        objects_alive: row.objects_alive,
+        foreign_commands: row.foreign_commands,
+        live_by_scope: row.live_by_scope,
+        requested_by_scope: row.requested_by_scope,
+        fullest_by_scope: fullest.of(row.account),
+    };
+    KindRow::all(of).map(kind).collect()
+}
+
+fn memory(device: &Accounts) -> VulkanMemory {
+    let counts = &device.device_memory;
+    let states = MEMORY_STATES.iter().zip(&counts.states);
+    let uses = MEMORY_USES.iter().zip(&counts.uses).chain(states);
+    let driver = device.memory_reports.get().map(|reports| DriverMemory {
+        kinds: reports
+            .rows()
+            .filter_map(|(kind, count)| Some((kind.to_owned(), memory_row(0, count)?)))
+            .collect(),
+        free_events: get(&reports.free_events),
+        lost_events: get(&reports.lost_events),
+    });
+    VulkanMemory {
+        device: String::new(),
+        heaps: memory_rows(&counts.heaps).collect(),
+        types: memory_rows(&counts.types).collect(),
+        uses: uses
+            .filter_map(|(name, count)| Some(((*name).to_owned(), memory_row(0, count)?)))
+            .collect(),
+        driver,
+        lost_blocks: get(&counts.lost_blocks),
+    }
+}
+
+/// What is alive, by call stack: the program `steward` names the functions.
+fn alive() -> Result<Option<Leaks>, HostError> {
+    let Some(leaks) = leaks::leaks() else {
+        return Ok(None);
+    };
+    let oldest = leaks.objects.oldest()?;
+    let stack = |origin: &'static leaks::Origin| {
+        let mut objects = Vec::new();
+        leaks
+            .objects
+            .each_oldest(&oldest, origin, &mut |handle, object| {
+                objects.push(LeakObject {
+                    handle: format!("{handle:#x}"),
+                    bytes: object.bytes,
+                    name: object.name.as_ref().map(owned).unwrap_or_default(),
+                });
+            });
+        LeakStack {
+            command: origin.command.to_owned(),
+            kind: origin.kind.to_owned(),
+            objects: count(origin.objects()),
+            blocks: count(origin.blocks()),
+            rules: Vec::new(),
+            oldest: objects,
+            frames: frames(&origin.frames),
+        }
+    };
+    let marks = &leaks.marks;
+    let kind = marks.kind();
+    Ok(Some(Leaks {
+        mark: kind.name().to_owned(),
+        frames_a_mark: marks.frames_a_mark(),
+        intervals: marks
+            .count()
+            .saturating_sub(kind.warm_up().saturating_add(1)),
+        warm_up: kind.warm_up(),
+        lost: get(&leaks.head().lost),
+        stacks: leaks.live_origins().map(stack).collect(),
+        peaks: peaks(leaks),
+    }))
+}
+
+/// What was held at each peak, and by which stacks.
+fn peaks(leaks: &leaks::Leaks) -> Vec<LeakPeak> {
+    let all = PEAK_NAMES.iter().zip(&leaks.head().peaks).enumerate();
+    let reached = all.filter(|(_, (_, peak))| peak.highest() != 0);
+    let peak = reached.map(|(place, (name, peak))| {
+        let (mark, marks) = peak.mark();
+        let mark = usize::try_from(mark).ok().and_then(|mark| MARKS.get(mark));
+        let held = leaks.origins().filter_map(|origin| {
+            let (live, bytes) = *origin.at_peaks().get(place)?;
+            (live != 0).then(|| PeakStack {
+                command: origin.command.to_owned(),
+                kind: origin.kind.to_owned(),
+                live,
+                bytes,
+                frames: frames(&origin.frames),
+            })
+        });
+        LeakPeak {
+            of: (*name).to_owned(),
+            bytes: peak.highest(),
+            nanoseconds: peak.nanoseconds(),
+            mark: (*mark.unwrap_or(&"none")).to_owned(),
+            frame: marks.saturating_mul(leaks.marks.frames_a_mark()),
+            stacks: held.collect(),
+        }
+    });
+    peak.collect()
+}
+
+fn count(count: &LiveCount) -> LeakCount {
+    LeakCount {
+        live: count.live(),
+        bytes: count.bytes(),
+        total: count.total(),
+        growth: count.growth(),
+    }
+}
+
+fn frames(frames: &[StackFrame]) -> Vec<LeakFrame> {
+    let frame = |frame: &StackFrame| {
+        let (address, module) = (frame.address, frame.module);
+        let offset = module.map_or(0, |module| address.wrapping_sub(module.bias()));
+        let id = module.map_or(&[][..], |module| module.build_id());
+        LeakFrame {
+            address: format!("{address:#x}"),
+            module: module.map_or("", |module| module.path()).to_owned(),
+            offset: format!("{offset:#x}"),
+            build_id: id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            ..LeakFrame::default()
+        }
+    };
+    frames.iter().map(frame).collect()
+}
