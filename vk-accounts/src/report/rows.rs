@@ -2,14 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::Arc;
-
 use alloc_core::Usage;
 use serde::{Deserialize, Serialize};
-use vk_callbacks::Live;
 
 use super::ByScope;
-use crate::report::origins::StackCapture;
 
 /// The size of a bridge's header in front of a block.
 pub const HEADER_BYTES: u64 = 16;
@@ -51,28 +47,6 @@ pub struct Leftover {
     pub bytes: u64,
     /// The same, scope by scope.
     pub by_scope: ByScope,
-}
-
-impl Leftover {
-    /// The leftovers of a bridge. `stacks` know the requested bytes; without them the headers are subtracted.
-    #[must_use]
-    pub fn of_bridge(context: &str, live: &Live, stacks: Option<&Arc<StackCapture>>) -> Self {
-        let requested = |scope| match stacks {
-            Some(stacks) => stacks.with(|recorder| recorder.live_of(context, scope).bytes),
-            None => {
-                let held = live.scope(scope);
-                held.bytes
-                    .saturating_sub(held.blocks.saturating_mul(HEADER_BYTES))
-            }
-        };
-        let by_scope = ByScope::of(requested);
-        Self {
-            context: context.to_owned(),
-            blocks: live.total().blocks,
-            bytes: by_scope.sum(),
-            by_scope,
-        }
-    }
 }
 
 impl ContextRow {

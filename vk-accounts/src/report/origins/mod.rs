@@ -326,16 +326,6 @@ impl SiteRecorder {
             .unwrap_or_default()
     }
 
-    /// Blocks and bytes that are live in a context, as requested, for one scope.
-    #[must_use]
-    pub fn live_of(&self, context: &str, scope: Scope) -> BlockSum {
-        let sites = self.sites.iter().filter(|site| {
-            site.key.scope == Some(scope)
-                && self.names.places.get(context) == Some(&site.key.context)
-        });
-        sites.fold(BlockSum::default(), |sum, site| sum.plus(site.now))
-    }
-
     /// All sites.
     #[must_use]
     pub fn sites(&self) -> CallSites {
