@@ -70,7 +70,6 @@ mod error;
 mod fence;
 mod header;
 mod keyed_hash;
-mod level;
 mod live;
 mod pinned;
 pub mod raw;
@@ -87,9 +86,8 @@ pub use command::{Command, OwnerId, Owners};
 pub use commands::CommandRow;
 pub use driver::{CallbackAllocator, FallbackChain, MultiAlloc, Object};
 pub use error::{
-    CallbackError, CallbacksInUse, Function, VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_UNKNOWN,
+    CallbackError, CallbacksInUse, Function, Level, VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_UNKNOWN,
 };
-pub use level::Level;
 pub use live::{Live, LiveScope};
 pub use raw::AllocationCallbacks;
 pub use recorder::Recorder;

@@ -1,11 +1,13 @@
 //! Reads, checks and writes the header, the 16 bytes in front of a payload. `crate::header` defines its layout.
 
+use core::num::NonZeroU32;
 use core::ptr::NonNull;
 
 use alloc_core::Scope;
 
 use super::state::BridgeState;
-use crate::header::{HeaderPlan, Word0};
+use crate::command::OwnerId;
+use crate::header::{CookieKey, HeaderPlan, Word0};
 use crate::realloc_rules::OriginalBlock;
 
 impl<A> BridgeState<A> {
@@ -88,4 +90,34 @@ pub(super) unsafe fn write_word1(payload: NonNull<u8>, word1: u64) {
     let second = unsafe { payload.sub(8) };
     // SAFETY: as above.
     unsafe { second.cast::<u64>().write_unaligned(word1) };
+}
+
+/// A fresh number and a secret that differs between bridges and, with address randomisation, between runs.
+///
+/// The secret detects accidents (a copied header, a pointer of another bridge), not attackers.
+pub(crate) fn fresh_key(place: usize) -> CookieKey {
+    key_of(place, OwnerId::fresh().get())
+}
+
+/// The key of the bridge with this place and number.
+pub(crate) fn key_of(place: usize, owner: u32) -> CookieKey {
+    let code = (&raw const PLACE).addr() as u64;
+    CookieKey {
+        secret: mix(place as u64 ^ code.rotate_left(32) ^ u64::from(owner) << 17),
+        owner,
+    }
+}
+
+/// Its address depends on the load address of the program.
+static PLACE: u8 = 0;
+
+pub(crate) fn id_of_key(key: CookieKey) -> OwnerId {
+    OwnerId(NonZeroU32::new(key.owner).unwrap_or(NonZeroU32::MIN))
+}
+
+/// The finaliser of splitmix64: every input bit reaches every output bit.
+const fn mix(mut x: u64) -> u64 {
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
 }

@@ -2,16 +2,18 @@
 
 use core::alloc::Layout;
 use core::fmt;
+use core::marker::PhantomPinned;
 use core::mem::ManuallyDrop;
+use core::pin::Pin;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
 
 use alloc_core::{Context, ContextHandle, HostAllocator, Rejected, Usage};
 
-use super::cookie_key;
-use super::counters::BridgeCounters;
+use super::block_header::{fresh_key, id_of_key};
+use super::counters::{BridgeCounters, LeakListener, LeakedBridge};
 use super::entry::callbacks_of;
-use super::leaked::{LeakListener, LeakedBridge};
 use super::live_bridges;
 use super::state::BridgeState;
 use crate::command::OwnerId;
@@ -105,7 +107,7 @@ impl Bridge {
                 return Err(Rejected::new(context, error));
             }
         };
-        let key = cookie_key::fresh(place.as_ptr().addr());
+        let key = fresh_key(place.as_ptr().addr());
         let pinned = PinnedBridge {
             state: BridgeState::new(context.handle(), key),
             own: unused.and(Self::STATE),
@@ -155,7 +157,7 @@ impl Bridge {
     /// The id of this bridge in [`Owners`](crate::Owners) and in the header of its blocks.
     #[must_use]
     pub fn owner(&self) -> OwnerId {
-        cookie_key::id_of(self.state().cookie_key)
+        id_of_key(self.state().cookie_key)
     }
 
     /// The context. Blocks allocated from it directly, or below it, count as the driver's.
@@ -270,5 +272,55 @@ impl fmt::Debug for Bridge {
             .field("context", &self.context)
             .field("live", &self.live())
             .finish()
+    }
+}
+
+/// Any [`HostAllocator`] as `VkAllocationCallbacks`, for callers that count live blocks themselves.
+///
+/// Otherwise use [`Bridge`], which knows when it may be closed. Callable from any thread, without locks.
+///
+/// ```
+/// use std::pin::pin;
+/// use vk_callbacks::bridge::BareBridge;
+/// let bridge = pin!(BareBridge::new(alloc_core::FromGlobalAlloc::SYSTEM));
+/// let callbacks = bridge.as_ref().raw(); // to a C API as pAllocator; `bridge` outlives all that is made with it
+/// assert!(callbacks.pfn_allocation.is_some());
+/// ```
+pub struct BareBridge<A> {
+    state: BridgeState<A>,
+    _pinned: PhantomPinned,
+}
+
+impl<A: HostAllocator + Sync> BareBridge<A> {
+    /// A bridge over `backing`.
+    pub fn new(backing: A) -> Self {
+        let key = fresh_key((&raw const backing).addr());
+        Self {
+            state: BridgeState::new(backing, key),
+            _pinned: PhantomPinned,
+        }
+    }
+
+    /// The C struct. Its functions may be called while `self` does not move; later calls are undefined.
+    #[must_use]
+    pub fn raw(self: Pin<&Self>) -> RawCallbacks {
+        callbacks_of(&self.get_ref().state, &raw const self.get_ref().state)
+    }
+
+    /// The id of this bridge in [`Owners`](crate::Owners) and in the header of its blocks.
+    #[must_use]
+    pub fn owner(&self) -> OwnerId {
+        id_of_key(self.state.cookie_key)
+    }
+
+    /// The counters of rare events so far.
+    #[must_use]
+    pub fn counters(&self) -> BridgeCounters {
+        self.state.counters.read()
+    }
+
+    /// The backing.
+    pub const fn backing(&self) -> &A {
+        &self.state.backing
     }
 }

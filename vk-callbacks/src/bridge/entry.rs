@@ -9,8 +9,7 @@ use super::state::{BridgeState, scope_from};
 use crate::command::thread;
 use crate::fence::{Care, CareKind, FencedCare, GuardedCare, PlainCare, fenced};
 use crate::raw::{INTERNAL_EXECUTABLE, RawCallbacks, RawNotice, RawRequest};
-use crate::sink::call_mistake::{CallMistakeKind, Callback, report_mistake};
-use crate::sink::{CallbackSink, is_no_address_of};
+use crate::sink::{CallMistakeKind, Callback, CallbackSink, is_no_address_of, report_mistake};
 
 /// The callbacks of the state at `place`, valid while it does not move. They depend on the backing's traits.
 pub(crate) fn callbacks_of<A: HostAllocator + Sync>(

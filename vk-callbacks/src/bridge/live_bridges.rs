@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use alloc_core::ContextHandle;
 
-use super::cookie_key;
+use super::block_header::key_of;
 use super::entry::callbacks_of;
 use super::state::BridgeState;
 use crate::header::Word0;
@@ -77,7 +77,7 @@ pub(super) fn callbacks_of_block(
     let place = places_of(number).filter(|_| number != 0).find(is_it)?;
     let state = NonNull::new(place.state.load(Ordering::Acquire))?;
     // If the bridge has ended meanwhile, the state is another's or gone, and so is its key: nothing is read from it yet.
-    let key = cookie_key::of(state.as_ptr().addr(), number);
+    let key = key_of(state.as_ptr().addr(), number);
     if word1 != key.live(payload.addr().get(), word0) {
         return None;
     }

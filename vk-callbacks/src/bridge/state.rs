@@ -4,7 +4,8 @@
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
 
 use alloc_core::{HostAllocator, PointerStatus, Scope, with_front};
 
@@ -18,8 +19,7 @@ use crate::header::{
 };
 use crate::raw::{RawCallbacks, RawRequest, RawScope};
 use crate::realloc_rules::{Action, IgnoredArguments, Original, OriginalBlock, decide};
-use crate::sink::call_mistake::{CallMistakeKind, Callback, report_mistake};
-use crate::sink::{CallbackSink as _, is_no_memory};
+use crate::sink::{CallMistakeKind, Callback, CallbackSink as _, is_no_memory, report_mistake};
 
 /// A bridge's state over the allocator `A`. Never moved while callbacks may come.
 pub(crate) struct BridgeState<A> {

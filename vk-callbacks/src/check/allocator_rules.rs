@@ -3,9 +3,15 @@
 
 #![forbid(unsafe_code)]
 
+use core::num::{NonZeroU64, NonZeroUsize};
+
 use alloc_core::Scope;
 
-use super::kind::FindingKind;
+use super::engine::{CallbackCall, CallerContext, Engine};
+use super::finding::{CheckFinding, FindingKind};
+use super::owner::CallbackOwner;
+use super::records::{BlockRecord, BlockState};
+use super::user_data;
 use crate::command::{OwnerId, Owners};
 use crate::commands::{AllocatorSource, CommandAction, CommandLevel, CommandRow};
 
@@ -168,5 +174,117 @@ fn less_specific(row: &CommandRow, given: &Owners, scope: Scope) -> FindingKind 
         (Scope::Command, _) => FindingKind::CommandLessSpecific,
         (_, AllocatorSource::Pool) if given.object.is_some() => FindingKind::PoolPassedOver,
         _ => FindingKind::ObjectLessSpecific,
+    }
+}
+
+/// Whether, and where, a call is passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Pass {
+    /// To the callbacks that were called.
+    On,
+    /// To the block's own, which have this user data.
+    ToOwn(NonZeroUsize),
+    /// The call would be undefined anywhere.
+    Not,
+}
+
+impl<'t> Engine<'_, 't> {
+    /// Whether the called callbacks gave the block, or compatible ones did (V42).
+    #[inline]
+    pub(super) fn may_pass(&self, block: &BlockRecord<'t>, call: &CallbackCall<'_, 't>) -> bool {
+        block.owner == call.owner.number()
+            || (call.callbacks != 0 && block.tag == call.callbacks)
+            || (block.doubted && block.state == BlockState::Live)
+            || self.compatible(block.owner, call.owner)
+    }
+
+    /// Where a free or reallocation of a live block goes. Callbacks that a program passes with each object get what the driver calls them
+    /// for: they may end with their object, and are not called for it later.
+    #[inline]
+    pub(super) fn way_of(
+        &self,
+        block: &BlockRecord<'t>,
+        call: &CallbackCall<'_, 't>,
+        may_pass: bool,
+    ) -> Pass {
+        if may_pass {
+            Pass::On
+        } else {
+            self.way_elsewhere(block, call)
+        }
+    }
+
+    #[cold]
+    fn way_elsewhere(&self, block: &BlockRecord<'t>, call: &CallbackCall<'_, 't>) -> Pass {
+        let Some(gave) = self.numbered(block.owner).filter(|_| self.groups_reported) else {
+            return Pass::Not;
+        };
+        match (gave.user_data(), call.owner.user_data()) {
+            (Some(own), _) if user_data::is_current(own) => Pass::ToOwn(own),
+            (None, None) => Pass::On,
+            _ => Pass::Not,
+        }
+    }
+
+    #[cold]
+    fn compatible(&self, number: u32, owner: &CallbackOwner<'t>) -> bool {
+        let gave = self.numbered(number);
+        // A log without owners proves nothing.
+        number == 0 || owner.id.is_none() || gave.is_none_or(|gave| gave.group == owner.group)
+    }
+}
+
+/// The `owner_kind` of such a free.
+const ELSEWHERE: &str = "the C library";
+
+impl<'t> Engine<'_, 't> {
+    /// Another allocator is to free the pointer. Returns whether it is a live block of an owner that `is_judged` accepts; the block was
+    /// reported and is gone then.
+    #[inline]
+    pub(crate) fn freed_elsewhere<'a>(
+        &self,
+        caller: impl FnOnce() -> CallerContext<'a, 't>,
+        address: NonZeroU64,
+        is_judged: impl FnOnce(OwnerId) -> bool,
+    ) -> bool
+    where
+        't: 'a,
+    {
+        let block = self.with_block(address, |block| *block);
+        block.is_some_and(|block| {
+            block.state == BlockState::Live
+                && OwnerId::from_number(block.owner).is_some_and(is_judged)
+                && self.report_elsewhere(caller(), &block)
+        })
+    }
+
+    #[cold]
+    fn report_elsewhere(&self, caller: CallerContext<'_, 't>, block: &BlockRecord<'t>) -> bool {
+        let went = self.with_block(block.address, |there| {
+            let is_there = there.state == BlockState::Live && there.owner == block.owner;
+            if is_there {
+                there.state = BlockState::Gone;
+            }
+            is_there
+        });
+        let owner = self.numbered(block.owner).filter(|_| went == Some(true));
+        let Some(owner) = owner else { return false };
+        self.discount(block, owner);
+        self.discount_command_block(&caller, block);
+        let call = CallbackCall {
+            caller,
+            owner,
+            callbacks: 0,
+        };
+        self.report(CheckFinding {
+            owner: None,
+            owner_kind: ELSEWHERE,
+            command: caller.command(),
+            against: owner.kind,
+            module: self.module(),
+            ..call.finding_of_block(FindingKind::FreedThroughOther, block)
+        });
+        true
     }
 }

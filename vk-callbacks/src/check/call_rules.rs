@@ -7,14 +7,11 @@ use core::sync::atomic::Ordering;
 
 use alloc_core::{HostError, NoticeEvent, Scope};
 
-use super::allocator_rules::{freed_elsewhere, misplaced};
-use super::block::{BlockRecord, BlockRequest, BlockState, ReportedAs};
+use super::allocator_rules::{Pass, freed_elsewhere, misplaced};
 use super::engine::{CallbackCall, CallerContext, Engine};
-use super::finding::CheckFinding;
-use super::kind::FindingKind;
+use super::finding::{CheckFinding, FindingKind};
 use super::owner::CallbackOwner;
-use super::pass::Pass;
-use super::row::FindingRow;
+use super::records::{BlockRecord, BlockRequest, BlockState, FindingRow, ReportedAs};
 use super::table::Promised;
 use crate::command::{Bracket, BracketCoverage, Creation};
 use crate::commands::{AllocatorSource, CommandAction};

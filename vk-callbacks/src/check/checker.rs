@@ -12,15 +12,12 @@ use alloc_core::support::watch_forks;
 use alloc_core::{HostAllocator, HostError, HostSource, Rejected, TryVec};
 
 use super::engine::{CallbackCall, Engine};
-use super::entry::{Checked, Watched, caller_context};
+use super::entry::{Checked, Handed, HandedOut, Watched, caller_context};
 use super::finding::CheckFinding;
-use super::handed_out::{Handed, HandedOut};
-use super::options::{CheckOptions, CheckedOwner};
-use super::owner::CallbackOwner;
-use super::owner_usage::OwnerUsage;
+use super::owner::{CallbackOwner, CheckOptions, CheckedOwner, OwnerUsage};
+use super::records::{WatchedEntry, identity, key_of};
 use super::table::{Cursor, ShardedTable};
 use super::user_data;
-use super::watched_entry::{WatchedEntry, identity, key_of};
 use crate::command::thread::{Running, ThreadState, is_busy, with_state};
 use crate::command::{Command, CommandFrame, Creation, OwnerId};
 use crate::error::{CallbackError, CallbacksInUse, Function};

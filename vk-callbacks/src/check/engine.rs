@@ -7,14 +7,10 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use alloc_core::{HostError, Scope};
 
-use super::block::{BlockRecord, ReportedAs};
-use super::finding::CheckFinding;
-use super::handle_record::HandleRecord;
-use super::kind::FindingKind;
-use super::options::CheckOptions;
-use super::owner::CallbackOwner;
+use super::finding::{CheckFinding, FindingKind};
+use super::owner::{CallbackOwner, CheckOptions};
 use super::owner_list::OwnerList;
-use super::row::FindingRow;
+use super::records::{BlockRecord, FindingRow, HandleRecord, ReportedAs};
 use super::table::{Cursor, ShardedTable, TableEntry as _};
 use crate::command::{Bracket, BracketCoverage, OwnerId, thread};
 use crate::pinned::Memory;

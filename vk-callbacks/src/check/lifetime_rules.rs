@@ -7,13 +7,10 @@ use core::sync::atomic::Ordering;
 
 use alloc_core::Scope;
 
-use super::block::{BlockRecord, BlockState, ReportedAs};
 use super::engine::{CallbackCall, CallerContext, Engine};
-use super::finding::CheckFinding;
-use super::handle_record::HandleRecord;
-use super::kind::FindingKind;
+use super::finding::{CheckFinding, FindingKind};
 use super::owner::CallbackOwner;
-use super::row::FindingRow;
+use super::records::{BlockRecord, BlockState, FindingRow, HandleRecord, ReportedAs};
 use super::table::Cursor;
 use crate::command::{Bracket, Creation, OwnerId};
 use crate::error::VK_ERROR_OUT_OF_HOST_MEMORY;

@@ -4,18 +4,16 @@
 
 mod lines;
 
-use core::fmt;
-use core::mem;
 use core::num::NonZeroU64;
+use core::{fmt, mem};
 
 use alloc_core::{HostAllocator, HostError, HostSource, Scope, Scoped, TryMap, TryVec};
 
-use super::block::BlockRequest;
 use super::call_rules::Moving;
 use super::engine::{CallbackCall, CallerContext, Engine};
 use super::finding::CheckFinding;
-use super::options::CheckOptions;
-use super::owner::CallbackOwner;
+use super::owner::{CallbackOwner, CheckOptions};
+use super::records::BlockRequest;
 use crate::command::{Bracket, Creation, OwnerId, Owners};
 use crate::commands::CommandAction;
 use crate::error::CallbackError;

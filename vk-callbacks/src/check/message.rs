@@ -6,8 +6,7 @@ use core::fmt;
 
 use alloc_core::Scope;
 
-use super::finding::CheckFinding;
-use super::kind::{FindingKind as Kind, write_rules};
+use super::finding::{CheckFinding, FindingKind as Kind, write_rules};
 use crate::command::BracketCoverage;
 
 impl fmt::Display for CheckFinding<'_> {

@@ -5,16 +5,13 @@
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use alloc_core::Scope;
 use alloc_core::support::StateMutex;
+use alloc_core::{Scope, ScopeUsage};
 
-use super::block::BlockRecord;
-use super::finding::CheckFinding;
-use super::kind::FindingKind;
+use super::finding::{CheckFinding, FindingKind};
 use super::live_blocks::LiveBlocks;
-use super::options::CheckedOwner;
-use super::owner_usage::OwnerUsage;
-use crate::command::OwnerId;
+use super::records::BlockRecord;
+use crate::command::{BracketCoverage, OwnerId};
 
 /// An owner of callbacks, pinned in the checker's memory until the engine ends.
 pub(crate) struct CallbackOwner<'t> {
@@ -210,4 +207,121 @@ impl<'t> CallbackOwner<'t> {
 /// The group of an owner alone.
 fn own_group(id: OwnerId) -> u64 {
     1 << 32 | u64::from(id.get())
+}
+
+/// Bytes and blocks of one owner, as requested. Exact while no callback of the owner runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnerUsage {
+    scopes: [ScopeUsage; Scope::COUNT],
+    total: ScopeUsage,
+}
+
+impl OwnerUsage {
+    /// The usage of this scope.
+    #[must_use]
+    pub fn scope(&self, scope: Scope) -> ScopeUsage {
+        self.scopes.get(scope.index()).copied().unwrap_or_default()
+    }
+
+    /// All scopes together, invalid ones included; its peak is that of the sum, and exact.
+    #[must_use]
+    pub const fn total(&self) -> ScopeUsage {
+        self.total
+    }
+
+    /// A block of `old` bytes becomes one of `new` bytes: without `old` it comes, without `new` it goes. As in an account, growing a block
+    /// adds its growth to the total.
+    fn change(&mut self, scope: Option<Scope>, old: Option<u64>, new: Option<u64>) {
+        let grown = new.unwrap_or(0).saturating_sub(old.unwrap_or(0));
+        let shrunk = old.unwrap_or(0).saturating_sub(new.unwrap_or(0));
+        let (comes, goes) = (u64::from(old.is_none()), u64::from(new.is_none()));
+        let of_scope = scope.and_then(|scope| self.scopes.get_mut(scope.index()));
+        for usage in of_scope.into_iter().chain([&mut self.total]) {
+            // A free that is counted before its allocation makes them negative for a moment.
+            usage.live_bytes = usage.live_bytes.wrapping_add(grown).wrapping_sub(shrunk);
+            usage.live_blocks = usage.live_blocks.wrapping_add(comes).wrapping_sub(goes);
+            usage.peak_bytes = usage.peak_bytes.max(not_negative(usage.live_bytes));
+            usage.total_bytes = usage.total_bytes.saturating_add(grown);
+            usage.total_blocks = usage.total_blocks.saturating_add(comes);
+        }
+    }
+
+    /// The usage for the reader.
+    pub(super) fn read(&self) -> Self {
+        let mut read = *self;
+        for usage in read.scopes.iter_mut().chain([&mut read.total]) {
+            usage.live_bytes = not_negative(usage.live_bytes);
+            usage.live_blocks = not_negative(usage.live_blocks);
+            usage.peak_blocks = usage.live_blocks;
+        }
+        read
+    }
+}
+
+const fn not_negative(count: u64) -> u64 {
+    if count > u64::MAX / 2 { 0 } else { count }
+}
+
+/// What a checker or a judge may assume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckOptions {
+    /// Whether every command of every thread runs in a bracket. A bracket that declares less lowers it for all.
+    pub coverage: BracketCoverage,
+    /// How the driver was opened.
+    pub opened: Opened,
+}
+
+/// How the driver was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// Through the loader: callbacks may be the loader's, a layer's or the driver's. Findings name "the implementation".
+    ThroughLoader,
+    /// Without the loader: findings name "the driver".
+    Directly,
+}
+
+/// The weakest assumptions: some commands may run without a bracket, and a loader may be between.
+impl Default for CheckOptions {
+    fn default() -> Self {
+        Self {
+            coverage: BracketCoverage::Partial,
+            opened: Opened::ThroughLoader,
+        }
+    }
+}
+
+/// The owner of checked callbacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckedOwner {
+    /// The id in [`Owners`](crate::Owners): [`Bridge::owner`](crate::Bridge::owner), or [`OwnerId::fresh`].
+    pub id: OwnerId,
+    /// The kind of object that the callbacks are passed for (`VkPipeline`).
+    pub kind: &'static str,
+    /// Callbacks of one group are compatible: each frees and reallocates the blocks of the others (V42). 0: the group of identical
+    /// functions and user data if they are watched already, else a group of their own.
+    pub group: u32,
+    /// Bytes and blocks are counted by scope ([`Checker::usage`](crate::Checker::usage)).
+    pub is_counted: bool,
+}
+
+impl CheckedOwner {
+    /// Callbacks that are compatible with no others.
+    #[must_use]
+    pub const fn new(id: OwnerId, kind: &'static str) -> Self {
+        Self {
+            id,
+            kind,
+            group: 0,
+            is_counted: false,
+        }
+    }
+
+    /// Counts usage by scope: for callbacks without a bridge. Costs some 20 ns a call.
+    #[must_use]
+    pub const fn counted(self) -> Self {
+        Self {
+            is_counted: true,
+            ..self
+        }
+    }
 }

@@ -27,7 +27,7 @@ use crate::keyed_hash::HashKey;
 use crate::pinned::{Memory, SCOPE};
 
 /// The entries that a shard has room for at first.
-pub(super) const FIRST_ENTRIES: usize = 28;
+const FIRST_ENTRIES: usize = 28;
 
 /// An entry of a table: plain data.
 pub(crate) trait TableEntry: Copy {

@@ -3,9 +3,12 @@
 #![forbid(unsafe_code)]
 
 use core::cell::Cell;
-use core::num::NonZeroU64;
+use core::marker::PhantomData;
+use core::num::{NonZeroU32, NonZeroU64};
+use core::ptr;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
 
-use super::owner::{BracketCoverage, Owners};
 use crate::commands::{CommandAction, CommandRow};
 
 /// Not returned yet, or returns nothing.
@@ -109,4 +112,165 @@ impl<'t> Bracket<'t> {
     pub(crate) fn null_answered(&self) {
         self.nulls.set(self.nulls.get().saturating_add(1));
     }
+}
+
+/// A running command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandInfo {
+    /// The command's name.
+    pub name: &'static str,
+    /// The command's serial number: from 1, unique in the process. Those of one thread count up; a thread reserves 64 of them at
+    /// once, so they do not order commands of several threads. 0 without the feature `std`.
+    pub serial: u64,
+    /// 1 for the outermost command of a thread, 2 for one called within it, ..
+    pub depth: u32,
+    /// The thread's number, as [`current_thread`](super::current_thread).
+    pub thread: u64,
+    /// The owners of the callbacks that it may call.
+    pub owners: Owners,
+    /// How much of the program is bracketed.
+    pub coverage: BracketCoverage,
+    /// The command was called within a callback, which V25 forbids.
+    pub entered_in_callback: bool,
+    /// The address of the command's frame on its thread's stack: called functions are below, callers above. An unwinder of a
+    /// callback's stack has seen the whole command past this address.
+    pub stack: usize,
+}
+
+/// A running command, on the stack of [`Command::run`](super::Command::run). It cannot leave its thread.
+#[derive(Debug)]
+pub struct CommandFrame {
+    bracket: Bracket<'static>,
+    depth: u32,
+    thread: u64,
+    entered_in_callback: bool,
+    /// The checker that watches this command, or null.
+    checker: *const (),
+    this_thread: PhantomData<*const ()>,
+}
+
+impl CommandFrame {
+    /// A frame of this thread, with the address of its checker, or null.
+    #[inline]
+    pub(super) fn new(
+        bracket: Bracket<'static>,
+        depth: u32,
+        thread: u64,
+        entered_in_callback: bool,
+        checker: *const (),
+    ) -> Self {
+        Self {
+            bracket,
+            depth,
+            thread,
+            entered_in_callback,
+            checker,
+            this_thread: PhantomData,
+        }
+    }
+
+    pub(super) const fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// The running command.
+    #[must_use]
+    pub fn info(&self) -> CommandInfo {
+        CommandInfo {
+            name: self.bracket.name,
+            serial: self.bracket.serial,
+            depth: self.depth,
+            thread: self.thread,
+            owners: self.bracket.owners,
+            coverage: self.bracket.coverage,
+            entered_in_callback: self.entered_in_callback,
+            stack: ptr::from_ref(self).addr(),
+        }
+    }
+
+    /// The number of NULL answers to this command so far (V9).
+    #[must_use]
+    pub const fn null_answers(&self) -> u32 {
+        self.bracket.nulls.get()
+    }
+
+    /// Stores the `VkResult` of the command. Not for commands without a result.
+    pub fn returned(&self, result: i32) {
+        self.bracket.result.set(result);
+    }
+
+    pub(crate) const fn bracket(&self) -> &Bracket<'static> {
+        &self.bracket
+    }
+
+    pub(crate) const fn thread(&self) -> u64 {
+        self.thread
+    }
+
+    pub(crate) const fn entered_in_callback(&self) -> bool {
+        self.entered_in_callback
+    }
+
+    pub(crate) const fn checker(&self) -> *const () {
+        self.checker
+    }
+}
+
+/// The owners of the callbacks that a command may call, most specific first. A bridge's id is
+/// [`Bridge::owner`](crate::Bridge::owner).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owners {
+    /// The object's own, its pool's or, for a command about a cache, the cache's.
+    pub object: Option<OwnerId>,
+    /// The cache's, for a command about another object (`pipelineCache` of `vkCreateComputePipelines`).
+    pub cache: Option<OwnerId>,
+    /// The deferred operation's, while the deferred work runs or is joined (V26).
+    pub deferred: Option<OwnerId>,
+    /// The device's.
+    pub device: Option<OwnerId>,
+    /// The instance's.
+    pub instance: Option<OwnerId>,
+}
+
+/// The id of a bridge, or of any watched callbacks, unique in the process (until 2^32 were created).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OwnerId(pub(crate) NonZeroU32);
+
+impl OwnerId {
+    /// A new id, for callbacks without a bridge.
+    #[must_use]
+    pub fn fresh() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let number = match NEXT.fetch_add(1, Relaxed) {
+            0 => NEXT.fetch_add(1, Relaxed), // wrapped after 2^32
+            number => number,
+        };
+        Self(NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN))
+    }
+
+    /// For logs, which choose the numbers of owners.
+    pub(crate) const fn from_number(number: u32) -> Option<Self> {
+        match NonZeroU32::new(number) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+
+    /// The number itself, never 0.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0.get()
+    }
+}
+
+/// How much of a program is bracketed: whether a thread without a bracket proves anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BracketCoverage {
+    /// Every command of every thread runs in a bracket.
+    Complete,
+    /// All but those that record into a command buffer (`vkCmd*`). A call of a command pool's callbacks outside of brackets is no
+    /// finding, any other a suspect.
+    ExceptRecording,
+    /// Some commands may run without a bracket.
+    Partial,
 }

@@ -4,8 +4,6 @@
 //! each callback to its command (rows V22, V23, V28 to V34).
 
 mod bracket;
-mod frame;
-mod owner;
 pub(crate) mod thread;
 
 use core::ptr;
@@ -14,8 +12,7 @@ use crate::commands::CommandRow;
 use thread::{ThreadState, with_state};
 
 pub(crate) use bracket::{Bracket, Creation};
-pub use frame::{CommandFrame, CommandInfo};
-pub use owner::{BracketCoverage, OwnerId, Owners};
+pub use bracket::{BracketCoverage, CommandFrame, CommandInfo, OwnerId, Owners};
 
 /// A Vulkan command to be called: its name, the owners of its callbacks, and how much of the program is bracketed.
 ///

@@ -9,8 +9,7 @@ use core::cell::Cell;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use super::bracket::Creation;
-use super::frame::CommandFrame;
+use super::bracket::{CommandFrame, Creation};
 
 pub(crate) use imp::{random_seed, thread_number, with_state};
 
@@ -256,7 +255,8 @@ mod imp {
 
     use core::hash::{BuildHasher as _, Hasher as _};
     use core::ptr::NonNull;
-    use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use core::sync::atomic::AtomicU64;
+    use core::sync::atomic::Ordering::Relaxed;
     use std::hash::RandomState;
     use std::thread_local;
 
@@ -306,7 +306,8 @@ mod imp {
 #[cfg(not(feature = "std"))]
 mod imp {
     use core::ptr::NonNull;
-    use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use core::sync::atomic::AtomicUsize;
+    use core::sync::atomic::Ordering::Relaxed;
 
     use super::ThreadState;
 

@@ -18,10 +18,9 @@
 
 #![forbid(unsafe_code)]
 
-mod generic;
 mod row;
-mod scopes;
 mod table;
 
-pub use row::{AllocatorSource, CommandAction, CommandLevel, CommandRow, CommandSignature};
-pub use scopes::ScopeMask;
+pub use row::{
+    AllocatorSource, CommandAction, CommandLevel, CommandRow, CommandSignature, ScopeMask,
+};

@@ -6,8 +6,6 @@ use core::fmt;
 
 use alloc_core::Scope;
 
-use super::generic;
-use super::scopes::ScopeMask;
 use super::table::TABLE;
 
 /// What a Vulkan command does with host memory. Plain data; rows are found by name and are static.
@@ -138,7 +136,7 @@ impl CommandRow {
         {
             return row;
         }
-        generic::row_of(name)
+        row_of(name)
     }
 
     /// The index of the command's own row in [`all`](Self::all); none without a row.
@@ -284,7 +282,7 @@ pub(super) const fn on_pool(name: &'static str, pool: &'static str) -> CommandRo
 }
 
 /// A command that is recorded into a command buffer.
-pub(super) const fn record(name: &'static str) -> CommandRow {
+const fn record(name: &'static str) -> CommandRow {
     CommandRow {
         action: CommandAction::Record,
         ..on_pool(name, "VkCommandBuffer")
@@ -340,7 +338,7 @@ pub(super) const fn plain(name: &'static str) -> CommandRow {
 }
 
 /// An unknown command, which may do everything.
-pub(super) const fn unknown(name: &'static str) -> CommandRow {
+const fn unknown(name: &'static str) -> CommandRow {
     CommandRow {
         action: CommandAction::Unknown,
         ..plain(name)
@@ -427,3 +425,120 @@ impl fmt::Debug for CommandRow {
             .finish_non_exhaustive()
     }
 }
+
+/// A set of scopes, one byte.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct ScopeMask(u8);
+
+impl ScopeMask {
+    /// None of them.
+    pub const NONE: Self = Self(0);
+    /// All five.
+    pub const ALL: Self = Self(0b1_1111);
+    /// The scopes that any command may allocate and free (V36): command, device, instance.
+    pub const ANY_COMMAND: Self = Self::NONE
+        .with(Scope::Command)
+        .with(Scope::Device)
+        .with(Scope::Instance);
+
+    /// These and `scope`.
+    #[must_use]
+    pub const fn with(self, scope: Scope) -> Self {
+        Self(self.0 | 1 << scope as u8)
+    }
+
+    /// Whether `scope` is among them.
+    #[must_use]
+    pub const fn contains(self, scope: Scope) -> bool {
+        self.0 & 1 << scope as u8 != 0
+    }
+}
+
+impl fmt::Debug for ScopeMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set()
+            .entries(Scope::ALL.into_iter().filter(|scope| self.contains(*scope)))
+            .finish()
+    }
+}
+
+/// The row of the longest beginning of `name`.
+const fn row_of(name: &str) -> &'static CommandRow {
+    let mut rows = BEGINNINGS;
+    while let [row, more @ ..] = rows {
+        if begins(name.as_bytes(), row.name.as_bytes()) {
+            return row;
+        }
+        rows = more;
+    }
+    &UNKNOWN
+}
+
+/// Whether `name` is the row's up to a `*`.
+const fn begins(mut name: &[u8], mut row: &[u8]) -> bool {
+    loop {
+        match (name, row) {
+            (_, [b'*']) | ([], []) => return true,
+            ([x, more @ ..], [y, others @ ..]) if *x == *y => (name, row) = (more, others),
+            _ => return false,
+        }
+    }
+}
+
+/// A longer beginning comes before a shorter one of the same.
+const BEGINNINGS: &[CommandRow] = &[
+    record("vkCmd*"),
+    plain("vkQueue*"),
+    // On an instance or a physical device.
+    plain("vkGetPhysicalDevice*").on_instance(),
+    plain("vkGetInstance*").on_instance(),
+    plain("vkGetDisplay*").on_instance(),
+    plain("vkGetDrmDisplay*").on_instance(),
+    plain("vkGetRandROutputDisplay*").on_instance(),
+    plain("vkGetWinrtDisplay*").on_instance(),
+    plain("vkAcquireDrmDisplay*").on_instance(),
+    plain("vkAcquireWinrtDisplay*").on_instance(),
+    plain("vkAcquireXlibDisplay*").on_instance(),
+    plain("vkReleaseDisplay*").on_instance(),
+    plain("vkSubmitDebugUtils*").on_instance(),
+    plain("vkDebugReport*").on_instance(),
+    plain("vkEnumerateInstance*").without_instance(),
+    plain("vkEnumerate*").on_instance(),
+    // On a device.
+    plain("vkAcquire*"),
+    plain("vkAntiLag*"),
+    plain("vkBind*"),
+    plain("vkClear*"),
+    plain("vkCompile*"),
+    plain("vkConvert*"),
+    plain("vkCopy*"),
+    plain("vkDebugMarker*"),
+    plain("vkDeviceWaitIdle*"),
+    plain("vkDisplayPower*"),
+    plain("vkExport*"),
+    plain("vkFlush*"),
+    plain("vkGet*"),
+    plain("vkImport*"),
+    plain("vkInitialize*"),
+    plain("vkInvalidate*"),
+    plain("vkLatency*"),
+    plain("vkMap*"),
+    plain("vkRegister*"),
+    plain("vkRelease*"),
+    plain("vkReset*"),
+    plain("vkSet*"),
+    plain("vkShutdown*"),
+    plain("vkSignal*"),
+    plain("vkTransition*"),
+    plain("vkUninitialize*"),
+    plain("vkUnmap*"),
+    plain("vkUnregister*"),
+    plain("vkUpdate*"),
+    plain("vkWait*"),
+    plain("vkWrite*"),
+    // Objects of later extensions.
+    create("vkCreate*", ""),
+    destroy("vkDestroy*", ""),
+];
+
+static UNKNOWN: CommandRow = unknown("*");

@@ -3,10 +3,9 @@
 
 #![forbid(unsafe_code)]
 
-use super::row::CommandSignature as Sig;
 use super::row::{
-    CommandRow, allocate, create, create_cache, destroy, destroy_cache, end, free, join, merge,
-    on_pool, plain, reset,
+    CommandRow, CommandSignature as Sig, allocate, create, create_cache, destroy, destroy_cache,
+    end, free, join, merge, on_pool, plain, reset,
 };
 
 pub(super) const TABLE: &[CommandRow] = &[

@@ -3,7 +3,8 @@
 use core::alloc::Layout;
 use core::ffi::c_void;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
 
 use alloc_core::{
     AllocError, AllocatorTraits, HostAllocator, Notice, NoticeEvent, NoticeKind, Scope, dangling,

@@ -10,11 +10,10 @@ use core::mem::offset_of;
 
 use alloc_core::{Rejected, Scope};
 
+use super::block::ObjectPlace;
 use super::fallback_chain::FallbackChain;
 use super::object::{Object, ObjectLayout};
-use super::place::ObjectPlace;
-use crate::error::CallbackError;
-use crate::level::Level;
+use crate::error::{CallbackError, Level};
 
 /// `ICD_LOADER_MAGIC`: the first word of a dispatchable object until the loader overwrites it.
 pub const LOADER_MAGIC: usize = 0x01CD_C0DE;

@@ -17,8 +17,7 @@ use core::fmt;
 use alloc_core::{HostAllocator, Scope};
 
 use super::block::DriverBlock;
-use crate::error::CallbackError;
-use crate::level::Level;
+use crate::error::{CallbackError, Level};
 
 /// Any allocator that threads may share, for as long as `'h`.
 pub type DynHost<'h> = dyn HostAllocator + Sync + 'h;

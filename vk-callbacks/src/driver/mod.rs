@@ -1,6 +1,5 @@
 //! The driver's side: the application's callbacks as a host allocator.
 
-mod array_object;
 mod block;
 mod callbacks;
 mod dispatchable;
@@ -8,16 +7,11 @@ mod domain;
 mod fallback_chain;
 mod multi_alloc;
 mod object;
-mod place;
-mod pool_domain;
 
-pub use array_object::ArrayObject;
-pub use block::{DriverBlock, Stored};
+pub use block::{DriverBlock, ObjectPlace, Stored};
 pub use callbacks::CallbackAllocator;
 pub use dispatchable::{DispatchableObject, DispatchablePlace, LOADER_MAGIC};
-pub use domain::{DeviceDomain, InstanceDomain};
+pub use domain::{DeviceDomain, InstanceDomain, PoolDomain};
 pub use fallback_chain::{DynHost, FallbackChain, LevelAllocator, ServedBlock};
 pub use multi_alloc::{Member, MultiAlloc, MultiBlock};
-pub use object::{Object, ObjectRef};
-pub use place::ObjectPlace;
-pub use pool_domain::PoolDomain;
+pub use object::{ArrayObject, Object, ObjectRef};

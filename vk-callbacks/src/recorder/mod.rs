@@ -8,8 +8,6 @@
 
 mod log;
 mod names;
-mod record;
-mod tap;
 
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -24,11 +22,9 @@ use crate::error::{CallbackError, CallbacksInUse};
 use crate::pinned::{SCOPE, allocate_pinned, free_list, free_pinned, push_front};
 use crate::raw::RawCallbacks;
 use crate::trace::{Sighting, TraceEvent, TraceWriter};
-use log::Log;
+pub use log::Tap;
+use log::{Log, LogEvent, TapState};
 use names::Names;
-use record::LogEvent;
-pub use tap::Tap;
-use tap::TapState;
 
 /// A recorder of all calls of any callbacks, which writes a trace of format 2.
 ///

@@ -9,7 +9,7 @@
 
 use alloc_core::{HostError, HostSource, TryMap};
 
-use super::record::{LogEvent, LogRecord};
+use super::log::{LogEvent, LogRecord};
 use crate::raw::RawRequest;
 use crate::trace::{Caller, Pointer, Request, TraceEvent};
 

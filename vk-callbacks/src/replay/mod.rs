@@ -9,12 +9,8 @@
 //! Mistakes in the trace (a second free, an alignment of 3) do not stop it; the judge reports them.
 
 mod block;
-mod finding;
 mod player;
 mod target;
-mod totals;
 
-pub use finding::ReplayFinding;
 pub use player::Replay;
-pub use target::{OneSink, ReplayTarget};
-pub use totals::{ScopeTotals, Totals};
+pub use target::{OneSink, ReplayFinding, ReplayTarget, ScopeTotals, Totals};

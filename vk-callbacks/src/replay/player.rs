@@ -9,9 +9,7 @@ use alloc_core::{
 };
 
 use super::block::{ReplayedBlock, TracedBlock, TracedRequest, layout, scope};
-use super::finding::ReplayFinding;
-use super::target::ReplayTarget;
-use super::totals::Totals;
+use super::target::{ReplayFinding, ReplayTarget, Totals};
 use crate::error::CallbackError;
 use crate::keyed_hash::HashKey;
 use crate::trace::{Caller, Pointer, Request, TraceEvent, TraceReader};

@@ -2,8 +2,9 @@
 
 #![forbid(unsafe_code)]
 
-use super::error::{TraceError, TraceFault};
-use super::event::{Caller, Pointer, Request};
+use alloc_core::NoticeEvent;
+
+use super::event::{Caller, Pointer, Request, Sighting, TraceError, TraceEvent, TraceFault};
 
 /// The maximum bytes of the name of a command or of a kind of object.
 pub(super) const MAX_NAME: usize = 1024;
@@ -62,7 +63,7 @@ impl<'t> Iterator for Lines<'t> {
 
 /// The fields of a line, from left to right.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fields<'t> {
+struct Fields<'t> {
     line: u64,
     rest: Option<&'t str>,
 }
@@ -75,7 +76,7 @@ impl<'t> Fields<'t> {
         }
     }
 
-    pub(super) const fn error(&self, fault: TraceFault) -> TraceError {
+    const fn error(&self, fault: TraceFault) -> TraceError {
         TraceError {
             line: self.line,
             fault,
@@ -83,7 +84,7 @@ impl<'t> Fields<'t> {
     }
 
     /// The next field.
-    pub(super) fn word(&mut self, field: &'static str) -> Result<&'t str, TraceError> {
+    fn word(&mut self, field: &'static str) -> Result<&'t str, TraceError> {
         let rest = self
             .rest
             .ok_or(self.error(TraceFault::MissingField(field)))?;
@@ -107,7 +108,7 @@ impl<'t> Fields<'t> {
     }
 
     /// As [`name`](Self::name), for names that are compared often: limited to [`MAX_NAME`].
-    pub(super) fn short_name(&mut self, field: &'static str) -> Result<&'t str, TraceError> {
+    fn short_name(&mut self, field: &'static str) -> Result<&'t str, TraceError> {
         let name = self.name(field)?;
         if name.len() > MAX_NAME {
             Err(self.error(TraceFault::TooLong(field)))
@@ -122,7 +123,7 @@ impl<'t> Fields<'t> {
     }
 
     /// A C integer: a scope, a type, a `VkResult`.
-    pub(super) fn signed(&mut self, field: &'static str) -> Result<i32, TraceError> {
+    fn signed(&mut self, field: &'static str) -> Result<i32, TraceError> {
         let word = self.word(field)?;
         let (negative, word) = word
             .strip_prefix('-')
@@ -134,7 +135,7 @@ impl<'t> Fields<'t> {
             .ok_or(self.error(TraceFault::BadNumber(field)))
     }
 
-    pub(super) fn pointer(&mut self, field: &'static str) -> Result<Pointer, TraceError> {
+    fn pointer(&mut self, field: &'static str) -> Result<Pointer, TraceError> {
         let word = self.word(field)?;
         let pointer = match word.strip_prefix('?') {
             Some(unknown) => digits(unknown).map(Pointer::Unknown),
@@ -143,7 +144,7 @@ impl<'t> Fields<'t> {
         pointer.ok_or(self.error(TraceFault::BadNumber(field)))
     }
 
-    pub(super) fn caller(&mut self) -> Result<Caller, TraceError> {
+    fn caller(&mut self) -> Result<Caller, TraceError> {
         Ok(Caller {
             thread: self.number("thread")?,
             owner: self.number("owner")?,
@@ -168,7 +169,7 @@ impl<'t> Fields<'t> {
 }
 
 /// The pointer behind a plain number.
-pub(super) const fn block(id: u64) -> Pointer {
+const fn block(id: u64) -> Pointer {
     match id {
         0 => Pointer::Null,
         id => Pointer::Block(id),
@@ -181,4 +182,107 @@ fn digits(word: &str) -> Option<u64> {
         return None;
     }
     word.parse().ok()
+}
+
+/// The beginning of the first line; the version follows.
+pub(super) const HEADER: &str = "# steward host trace ";
+/// The version that is read and written.
+pub(super) const VERSION: &str = "2";
+
+/// A parsed line.
+pub(super) enum Parsed<'t> {
+    TraceEvent(TraceEvent<'t>),
+    /// The end marker, with its number of lines.
+    End(u64),
+}
+
+pub(super) fn parse(line: TraceLine<'_>) -> Result<Parsed<'_>, TraceError> {
+    let mut fields = Fields::new(line);
+    let op = fields.word("op")?;
+    let event = match op {
+        "a" => TraceEvent::Allocate {
+            by: fields.caller()?,
+            block: fields.pointer("block")?,
+            asked: fields.request()?,
+        },
+        "b" => TraceEvent::ReallocateBegin {
+            by: fields.caller()?,
+            old: fields.pointer("old")?,
+        },
+        "r" => TraceEvent::Reallocate {
+            by: fields.caller()?,
+            old: fields.pointer("old")?,
+            new: fields.pointer("new")?,
+            asked: fields.request()?,
+        },
+        "f" => TraceEvent::Free {
+            by: fields.caller()?,
+            block: fields.pointer("block")?,
+        },
+        "i" => notice(&mut fields, NoticeEvent::Allocated)?,
+        "j" => notice(&mut fields, NoticeEvent::Freed)?,
+        "e" => TraceEvent::Enter {
+            by: fields.caller()?,
+            command: fields.short_name("command")?,
+        },
+        "l" => TraceEvent::Leave {
+            by: Caller {
+                thread: fields.number("thread")?,
+                owner: 0,
+            },
+            result: fields.signed("result")?,
+        },
+        "o" => TraceEvent::Owner {
+            owner: fields.number("owner")?,
+            parent: fields.number("parent")?,
+            kind: fields.short_name("kind")?,
+        },
+        "p" => TraceEvent::Phase {
+            name: fields.name("phase")?,
+        },
+        "c" => TraceEvent::Created {
+            by: fields.caller()?,
+            handle: fields.number("handle")?,
+            kind: fields.short_name("kind")?,
+        },
+        "d" => TraceEvent::Destroyed {
+            by: fields.caller()?,
+            handle: fields.number("handle")?,
+            kind: fields.short_name("kind")?,
+        },
+        "s" => {
+            let (by, block, word) = (
+                fields.caller()?,
+                fields.pointer("block")?,
+                fields.word("what")?,
+            );
+            let what = Sighting::ALL.into_iter().find(|what| what.word() == word);
+            TraceEvent::Seen {
+                by,
+                block,
+                what: what.ok_or(fields.error(TraceFault::BadWord("what")))?,
+            }
+        }
+        "x" => TraceEvent::Lost {
+            events: fields.number("events")?,
+        },
+        "z" => {
+            let lines = fields.number("lines")?;
+            fields.end()?;
+            return Ok(Parsed::End(lines));
+        }
+        _ => return Err(fields.error(TraceFault::UnknownOperation)),
+    };
+    fields.end()?;
+    Ok(Parsed::TraceEvent(event))
+}
+
+fn notice<'t>(fields: &mut Fields<'t>, event: NoticeEvent) -> Result<TraceEvent<'t>, TraceError> {
+    Ok(TraceEvent::Notice {
+        by: fields.caller()?,
+        event,
+        size: fields.number("size")?,
+        kind: fields.signed("type")?,
+        scope: fields.signed("scope")?,
+    })
 }

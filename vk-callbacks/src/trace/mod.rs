@@ -31,14 +31,11 @@
 
 #![forbid(unsafe_code)]
 
-mod error;
 mod event;
 mod fields;
-mod format2;
 mod reader;
 mod writer;
 
-pub use error::{TraceError, TraceFault};
-pub use event::{Caller, Pointer, Request, Sighting, TraceEvent};
+pub use event::{Caller, Pointer, Request, Sighting, TraceError, TraceEvent, TraceFault};
 pub use reader::TraceReader;
 pub use writer::TraceWriter;

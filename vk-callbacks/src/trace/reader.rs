@@ -4,10 +4,9 @@
 
 use core::iter::FusedIterator;
 
-use super::error::{TraceError, TraceFault};
-use super::event::TraceEvent;
+use super::event::{TraceError, TraceEvent, TraceFault};
+use super::fields as format2;
 use super::fields::{Lines, MAX_NAME, TraceLine};
-use super::format2;
 
 /// Reads a trace: an iterator of events, each with the number of its line (from 1).
 ///

@@ -8,8 +8,8 @@ use alloc_core::NoticeEvent;
 use alloc_core::support::floor_char_boundary;
 
 use super::event::{Caller, Request, TraceEvent};
+use super::fields as format2;
 use super::fields::MAX_NAME;
-use super::format2;
 
 /// A writer of a trace of format 2, event by event. Allocates nothing.
 ///

@@ -6,10 +6,8 @@ use core::ptr;
 
 use alloc_core::{HostError, HostSource, Scope, TryVec};
 
-use super::super::block::{BlockRecord, BlockState, ReportedAs};
-use super::super::finding::CheckFinding;
-use super::super::kind::FindingKind;
-use super::super::row::FindingRow;
+use super::super::finding::{CheckFinding, FindingKind};
+use super::super::records::{BlockRecord, BlockState, FindingRow, ReportedAs};
 use super::super::table::{Cursor, ShardedTable, TableEntry as _};
 use super::{CallbackCall, Engine, MAX_ROWS};
 

@@ -11,7 +11,7 @@ use std::vec::Vec;
 use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator};
 
 use super::*;
-use crate::check::block::BlockRequest;
+use crate::check::records::BlockRequest;
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 const ASKED: BlockRequest = BlockRequest {
@@ -37,7 +37,7 @@ fn v11_two_reallocations_around_one_address_are_told_apart_though_threads_are_no
             .blocks
             .with(&BlockRecord::at(at(address)), |block| block.state)
     };
-    use crate::check::block::BlockState::{Live, Moving};
+    use crate::check::records::BlockState::{Live, Moving};
     engine
         .answered(None, call, ASKED, at(1))
         .expect("there is memory");

@@ -6,8 +6,8 @@ use core::sync::atomic::Ordering;
 
 use alloc_core::{HostError, Scope, TryMap, TryVec};
 
-use super::super::block::{BlockRecord, BlockRequest};
 use super::super::engine::CallbackCall;
+use super::super::records::{BlockRecord, BlockRequest};
 use super::{Judge, address};
 use crate::command::Bracket;
 use crate::keyed_hash::HashKey;

@@ -3,7 +3,8 @@ extern crate std;
 use core::ptr::NonNull;
 use std::alloc::System;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicPtr};
 use std::thread;
 
 use alloc_core::{

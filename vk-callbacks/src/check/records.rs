@@ -1,0 +1,358 @@
+//! The record of a block: 64 bytes beside the block.
+
+#![forbid(unsafe_code)]
+
+use core::ffi::c_void;
+use core::num::NonZeroU64;
+use core::ptr;
+
+use alloc_core::Scope;
+
+use super::entry::Words;
+use super::finding::{CheckFinding, FindingKind};
+use super::owner::CallbackOwner;
+use super::table::TableEntry;
+use crate::command::OwnerId;
+use crate::raw::{RawCallbacks, RawRequest};
+
+/// A block of callbacks, live or freed.
+#[derive(Clone, Copy)]
+pub(crate) struct BlockRecord<'t> {
+    pub(crate) address: NonZeroU64,
+    pub(crate) size: u64,
+    pub(crate) align: u64,
+    /// The serial number of the allocating command; 0 outside of any.
+    pub(crate) serial: u64,
+    /// The name of that command; empty outside of any.
+    pub(crate) command: &'t str,
+    pub(crate) raw_scope: i32,
+    /// The owner of its callbacks; 0 if unknown.
+    pub(crate) owner: u32,
+    /// In transit: the number of the reallocation. Otherwise the [callbacks](super::engine::CallbackCall::callbacks) that gave it.
+    pub(crate) tag: u32,
+    pub(crate) state: BlockState,
+    pub(crate) reported_as: ReportedAs,
+    /// A reallocation of the block failed, so it must stay.
+    pub(crate) stays: bool,
+    /// In a log, other callbacks freed the block or moved it here; whether they are compatible is unknown.
+    pub(crate) doubted: bool,
+}
+
+const _: () = assert!(size_of::<BlockRecord<'_>>() == 64 || usize::BITS != 64);
+
+/// The state of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BlockState {
+    Live,
+    /// A reallocation of it is running.
+    Moving,
+    Gone,
+}
+
+/// The report about a leftover block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReportedAs {
+    Nothing,
+    /// It outlived its command.
+    Command,
+    /// It outlived the object.
+    Destroy,
+    /// It was live at the end.
+    End,
+}
+
+/// A request, as far as a record stores it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockRequest {
+    pub(crate) size: u64,
+    pub(crate) align: u64,
+    pub(crate) scope: i32,
+}
+
+impl From<RawRequest> for BlockRequest {
+    #[inline]
+    fn from(request: RawRequest) -> Self {
+        Self {
+            size: request.size as u64,
+            align: request.align as u64,
+            scope: request.scope,
+        }
+    }
+}
+
+impl BlockRequest {
+    pub(crate) fn scope(self) -> Option<Scope> {
+        u32::try_from(self.scope).ok().and_then(Scope::from_raw)
+    }
+}
+
+impl<'t> BlockRecord<'t> {
+    #[inline]
+    pub(crate) const fn new(
+        address: NonZeroU64,
+        request: BlockRequest,
+        serial: u64,
+        command: &'t str,
+        (owner, tag): (u32, u32),
+    ) -> Self {
+        Self {
+            address,
+            size: request.size,
+            align: request.align,
+            serial,
+            command,
+            raw_scope: request.scope,
+            owner,
+            tag,
+            state: BlockState::Live,
+            reported_as: ReportedAs::Nothing,
+            stays: false,
+            doubted: false,
+        }
+    }
+
+    /// A key for a lookup.
+    #[inline]
+    pub(crate) const fn at(address: NonZeroU64) -> Self {
+        Self::new(
+            address,
+            BlockRequest {
+                size: 0,
+                align: 0,
+                scope: 0,
+            },
+            0,
+            "",
+            (0, 0),
+        )
+    }
+
+    /// The request of its allocation, with the size of its last reallocation.
+    pub(crate) const fn request(&self) -> BlockRequest {
+        BlockRequest {
+            size: self.size,
+            align: self.align,
+            scope: self.raw_scope,
+        }
+    }
+
+    pub(crate) fn scope(&self) -> Option<Scope> {
+        self.request().scope()
+    }
+
+    /// Whether this record is the block of the reallocation of this number.
+    pub(crate) fn is_moved_by(&self, number: u32) -> bool {
+        self.state == BlockState::Moving && self.tag == number
+    }
+}
+
+impl TableEntry for BlockRecord<'_> {
+    #[inline]
+    fn key(&self) -> u64 {
+        self.address.get()
+    }
+
+    #[inline]
+    fn same(&self, other: &Self) -> bool {
+        self.address == other.address
+    }
+
+    #[inline]
+    fn gone(&self) -> bool {
+        self.state == BlockState::Gone
+    }
+}
+
+/// A live Vulkan object, or several that share a handle.
+#[derive(Clone, Copy)]
+pub(crate) struct HandleRecord<'t> {
+    pub(crate) handle: u64,
+    /// Handles of different kinds may be equal.
+    pub(crate) kind: &'t str,
+    /// The number of the owner; 0 if the object was created without an allocator.
+    pub(crate) owner: u32,
+    /// The number of live objects of this handle: handles need not be unique.
+    pub(crate) times: u32,
+    /// The objects have different owners: which of them is destroyed is unknown.
+    pub(crate) mixed: bool,
+}
+
+impl TableEntry for HandleRecord<'_> {
+    fn key(&self) -> u64 {
+        self.handle ^ (self.kind.len() as u64) << 57
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        self.handle == other.handle && self.kind == other.kind
+    }
+
+    fn gone(&self) -> bool {
+        self.times == 0
+    }
+}
+
+/// Watched callbacks.
+#[derive(Clone, Copy)]
+pub(super) struct WatchedEntry {
+    /// See [`identity`].
+    pub(super) identity: [usize; 6],
+    /// The address of the owner.
+    pub(super) owner: usize,
+    /// The group of the owner.
+    pub(super) group: u64,
+    /// The user data of the checked callbacks.
+    pub(super) user_data: usize,
+    /// The number of wraps less retirements.
+    pub(super) uses: u32,
+}
+
+impl WatchedEntry {
+    /// An entry with one use.
+    pub(super) fn new(
+        raw: &RawCallbacks,
+        owner: &CallbackOwner<'static>,
+        user_data: *mut c_void,
+    ) -> Self {
+        Self {
+            identity: identity(raw),
+            owner: ptr::from_ref(owner).addr(),
+            group: owner.group,
+            user_data: user_data.addr(),
+            uses: 1,
+        }
+    }
+
+    /// Adds a use unless the callbacks ended. Returns their user data.
+    pub(super) fn use_again(&mut self) -> Option<usize> {
+        let uses = self.uses.checked_add(1).filter(|uses| *uses > 1)?;
+        self.uses = uses;
+        Some(self.user_data)
+    }
+
+    /// Ends the callbacks. False if they had ended.
+    pub(super) fn end(&mut self) -> bool {
+        core::mem::take(&mut self.uses) > 0
+    }
+}
+
+/// The user data and the addresses of the functions.
+pub(super) fn identity(raw: &RawCallbacks) -> [usize; 6] {
+    Words::of(raw).map(<*mut c_void>::addr)
+}
+
+/// A short hash of the identity, never 0.
+pub(super) fn hash_of(raw: &RawCallbacks) -> u32 {
+    (key_of(&identity(raw)) >> 32) as u32 | 1
+}
+
+/// The key of all entries with this identity.
+pub(super) fn key_of(identity: &[usize; 6]) -> u64 {
+    identity.iter().fold(0, |key: u64, word| {
+        (key.rotate_left(7) ^ *word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    })
+}
+
+impl TableEntry for WatchedEntry {
+    fn key(&self) -> u64 {
+        key_of(&self.identity)
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        self.owner == other.owner && self.identity == other.identity
+    }
+
+    fn gone(&self) -> bool {
+        self.uses == 0
+    }
+}
+
+/// A finding, and the thread that it depends on.
+#[derive(Clone, Copy)]
+pub(crate) struct FindingRow<'t> {
+    pub(crate) finding: CheckFinding<'t>,
+    /// The thread, if a later command of that thread changes the finding; else 0.
+    pub(crate) thread: u64,
+    /// Whether all rows of the thread have the same key. A log may have very many threads; the first command of each looks for its rows.
+    pub(crate) together: bool,
+}
+
+impl<'t> From<CheckFinding<'t>> for FindingRow<'t> {
+    fn from(finding: CheckFinding<'t>) -> Self {
+        Self {
+            finding,
+            thread: 0,
+            together: false,
+        }
+    }
+}
+
+impl FindingRow<'_> {
+    pub(crate) fn add(&mut self, more: &Self) {
+        if self.gone() {
+            *self = *more;
+        } else {
+            self.finding.add(&more.finding);
+        }
+    }
+
+    /// The key of rows whose thread's rows lie [together](FindingRow::together).
+    pub(crate) const fn key_of_thread(thread: u64) -> u64 {
+        !thread
+    }
+
+    /// The key of findings about leftover blocks, whatever they are against: a later free of such a block looks for its row.
+    pub(crate) fn key_of_left(
+        kind: FindingKind,
+        owner: u32,
+        command: &str,
+        scope: Option<Scope>,
+    ) -> u64 {
+        let mut key = Fnv(0xcbf2_9ce4_8422_2325);
+        key.bytes(&[kind as u8, scope.map_or(7, |scope| scope as u8)]);
+        key.bytes(&owner.to_le_bytes());
+        key.bytes(command.as_bytes());
+        key.0
+    }
+}
+
+impl TableEntry for FindingRow<'_> {
+    fn key(&self) -> u64 {
+        use FindingKind::{CommandBlockLeft, LiveAfterDestroy, LiveAtEnd};
+        if self.together {
+            return Self::key_of_thread(self.thread);
+        }
+        let found = &self.finding;
+        let owner = found.owner.map_or(0, OwnerId::get);
+        let mut key = Fnv(Self::key_of_left(
+            found.kind,
+            owner,
+            found.command,
+            found.scope,
+        ));
+        if !matches!(found.kind, CommandBlockLeft | LiveAfterDestroy | LiveAtEnd) {
+            key.bytes(&self.thread.to_le_bytes());
+            key.bytes(found.owner_kind.as_bytes());
+            key.bytes(found.against.as_bytes());
+        }
+        key.0
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        self.thread == other.thread && self.finding.identity() == other.finding.identity()
+    }
+
+    fn gone(&self) -> bool {
+        self.finding.count == 0
+    }
+}
+
+/// FNV-1a, 64 bits.
+struct Fnv(u64);
+
+impl Fnv {
+    fn bytes(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+}
