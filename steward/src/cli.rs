@@ -85,22 +85,13 @@ pub enum Command {
         /// The process that it belongs to.
         owner: u32,
     },
-    /// One run of the workload under the linked layer, in a child of this program.
+    /// One run of the workload, in a child of this program.
     #[command(name = crate::workload_child::COMMAND, hide = true)]
     WorkloadChild {
         /// What to do, as JSON.
         job: String,
     },
-    /// The workload of `drive --layer`, in a child of this program.
-    #[command(name = LAYER_CHILD_COMMAND, hide = true)]
-    LayerChild {
-        /// What to do, as JSON.
-        job: String,
-    },
 }
-
-/// The hidden command of [`Command::LayerChild`].
-pub const LAYER_CHILD_COMMAND: &str = "layer-child";
 
 /// How to run the workload.
 #[derive(Args, Clone, Debug, Default)]
@@ -126,20 +117,12 @@ pub struct Drive {
     /// Exit with 1 if something was never freed, or a finding is not known of the driver.
     #[arg(long)]
     pub exit_code: bool,
-    /// Let the layer pass the callbacks, as for any program.
-    #[arg(long, conflicts_with_all = ["record", "no_coverage"])]
+    /// Open the driver's library without the loader: the numbers are its own.
+    #[arg(long)]
+    pub direct: bool,
+    /// Of earlier versions; what to do instead is in the error.
+    #[arg(long, hide = true)]
     pub layer: bool,
-    /// With --layer: measure callback coverage.
-    #[arg(long, requires = "layer")]
-    pub meter: bool,
-    /// With --layer: exit with 1 if something is found that this file does not list.
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "layer",
-        conflicts_with = "no_check"
-    )]
-    pub expect: Option<String>,
 }
 
 /// What to run with the layer.

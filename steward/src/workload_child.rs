@@ -14,7 +14,6 @@ use std::process::Command;
 use std::{env, fs, io};
 
 use VkLayer_steward_memory::in_process;
-use ash::vk;
 use serde::{Deserialize, Serialize};
 
 use crate::drivers::{self, DriverInfo, Selected, chained};
@@ -23,8 +22,7 @@ use crate::symbols::Symbols;
 use crate::workload::{self, Moment, Options, WorkloadError};
 use vk_accounts::guard_run::Layers;
 use vk_accounts::report::origins::{EventLog, SiteRecorder, StackCapture};
-use vk_accounts::report::{Report, RunEnvironment};
-use vk_accounts::{CreatedObject, Hooks, ObjectKind};
+use vk_accounts::report::{ProgramAccounts, Report, RunEnvironment};
 use vk_callbacks::check::Opened;
 
 /// The hidden command of the child; its argument is a [`Job`] as JSON.
@@ -50,6 +48,8 @@ pub(crate) struct Job {
     pub(crate) way: Way,
     pub(crate) seed: u32,
     pub(crate) rounds: u32,
+    /// The linked layer is between the workload and the driver. Without it the workload is a program like any other, and nothing is answered.
+    pub(crate) is_observed: bool,
     /// Callbacks are judged.
     pub(crate) check: bool,
     /// The child writes a trace.
@@ -112,6 +112,16 @@ pub(crate) fn command(job: &Job) -> io::Result<Command> {
 /// There is no such job.
 pub(crate) fn run(job: &str) -> io::Result<u8> {
     let job: Job = serde_json::from_str(job)?;
+    if !job.is_observed {
+        let ran = open(&job).and_then(|driver| {
+            let options = options(&job);
+            workload::run(&driver, &options, &|_| {}).map_err(|error| ChildError::Workload {
+                driver: driver.title(),
+                error,
+            })
+        });
+        return ran.map(|_| 0).map_err(io::Error::other);
+    }
     let answer = answer(&job).map_err(|error| error.to_string());
     let file = job.folder.join(ANSWER);
     let written = serde_json::to_vec(&answer).map_err(io::Error::from);
@@ -164,12 +174,24 @@ enum ChildError {
     NoTrace,
 }
 
-fn answer(job: &Job) -> Result<JobResult, ChildError> {
-    let direct = match job.way {
+fn open(job: &Job) -> Result<Selected, ChildError> {
+    Ok(match job.way {
         Way::Loader => drivers::through_loader(job.driver.clone())?,
         // SAFETY: the loader has just run the library that this manifest names.
         Way::Direct => unsafe { drivers::directly(job.driver.clone()) }?,
-    };
+    })
+}
+
+fn options(job: &Job) -> Options {
+    Options {
+        seed: job.seed,
+        rounds: job.rounds,
+        ..Options::default()
+    }
+}
+
+fn answer(job: &Job) -> Result<JobResult, ChildError> {
+    let direct = open(job)?;
     let recorder = match job.stacks {
         Stacks::None => None,
         Stacks::Blocks => Some(SiteRecorder::default()),
@@ -185,15 +207,12 @@ fn answer(job: &Job) -> Result<JobResult, ChildError> {
     let Some(selected) = chained(&direct, observation) else {
         unreachable!("the first chain of this process");
     };
-    let options = Options {
-        seed: job.seed,
-        rounds: job.rounds,
-        ..Options::default()
-    };
+    let options = options(job);
     let title = selected.title();
     let progress = Progress::new(&title, job.rounds.into());
     let environment = Cell::new(None);
-    let ran = workload::run_watched(&selected, &Phases, &options, &|moment| match moment {
+    let ran = workload::run(&selected, &options, &|moment| match moment {
+        Moment::PhaseBegins(name) => in_process::phase(name),
         Moment::DeviceCreated => environment.set(Some(drivers::run_environment(&direct))),
         Moment::RoundBegins(round) => progress.at(round.into(), "rounds"),
     });
@@ -209,14 +228,14 @@ fn answer(job: &Job) -> Result<JobResult, ChildError> {
         return Err(ChildError::Panicked);
     }
     let file = job.folder.join(LAYER);
-    let mut report = match fs::read_to_string(&file) {
+    let (mut report, objects) = match fs::read_to_string(&file) {
         Ok(text) => of_layer(&text)?,
         // The layer has said why above.
         Err(reason) if ran.is_ok() => return Err(ChildError::Unwritten { file, reason }),
         // There was no instance, so that the layer had nothing to report.
         Err(_) => {
-            let source = workload::Report::new(&selected).source(job.seed);
-            Report::of_trace(source, Vec::new(), 0)
+            let source = workload::Report::new(&selected).source(job.seed, 0, Vec::new());
+            (Report::of_trace(source, Vec::new(), 0), Vec::new())
         }
     };
     if !job.check {
@@ -234,7 +253,7 @@ fn answer(job: &Job) -> Result<JobResult, ChildError> {
     report.guard = layers.and_then(Layers::guard_run);
     report.fail = layers.and_then(|layers| layers.fail_run(ran.as_ref().err().map(ended)));
     let was_refused = report.fail.as_ref().is_some_and(|fail| fail.refused > 0);
-    let mut ran = match ran {
+    let ran = match ran {
         // All objects were destroyed: the report covers the unfinished run.
         Err(_) if was_refused => workload::Report::new(&selected),
         ran => ran.map_err(|error| ChildError::Workload {
@@ -242,8 +261,8 @@ fn answer(job: &Job) -> Result<JobResult, ChildError> {
             error,
         })?,
     };
-    ran.commands = report.phases.iter().map(|phase| phase.commands).sum();
-    report.source = ran.source(job.seed);
+    let commands = report.phases.iter().map(|phase| phase.commands).sum();
+    report.source = ran.source(job.seed, commands, objects);
     let measured = report.callback_coverage.as_mut();
     if let Some(run) = measured.and_then(|coverage| coverage.with_loader.as_mut()) {
         let opening = direct.opening();
@@ -303,11 +322,29 @@ fn settings(job: &Job) -> &'static [(&'static str, &'static str)] {
     settings.leak()
 }
 
+/// The kinds of objects with callbacks, with their numbers.
+fn created_objects(program: &ProgramAccounts) -> Vec<(String, u32)> {
+    let instances = program.instances.iter();
+    let kinds = instances.flat_map(|instance| {
+        let devices = instance.devices.iter();
+        instance
+            .kinds
+            .iter()
+            .chain(devices.flat_map(|device| &device.kinds))
+    });
+    let created = kinds.filter(|row| row.objects_created > 0);
+    let count = |number| u32::try_from(number).unwrap_or(u32::MAX);
+    created
+        .map(|row| (row.kind.clone(), count(row.objects_created)))
+        .collect()
+}
+
 /// The report, from what the layer wrote.
-fn of_layer(text: &str) -> Result<Report, ChildError> {
+fn of_layer(text: &str) -> Result<(Report, Vec<(String, u32)>), ChildError> {
     let mut report: Report =
         serde_json::from_str(text).map_err(|error| ChildError::NoReport(error.into()))?;
-    report.program = None;
+    let program = report.program.take();
+    let objects = program.as_ref().map(created_objects).unwrap_or_default();
     report.vulkan_memory = None;
     // One instance and one device.
     for row in report.contexts.iter_mut().filter(|row| row.group) {
@@ -317,7 +354,7 @@ fn of_layer(text: &str) -> Result<Report, ChildError> {
         };
         (row.name, row.peak_bytes) = (name.to_owned(), peak);
     }
-    Ok(report)
+    Ok((report, objects))
 }
 
 /// How a refused workload ended. The required result has no remedy.
@@ -326,28 +363,9 @@ fn ended(error: &WorkloadError) -> String {
         WorkloadError::Command { command, result } if error.is_out_of_host_memory() => {
             format!("{command} answered {result:?}, as it must")
         }
+        WorkloadError::Suballocation { what, .. } if error.is_out_of_host_memory() => {
+            format!("{what}: the driver answered ERROR_OUT_OF_HOST_MEMORY, as it must")
+        }
         other => other.to_string(),
-    }
-}
-
-/// Names the layer's phases.
-struct Phases;
-
-// SAFETY: it returns no callbacks.
-unsafe impl Hooks for Phases {
-    fn callbacks(&self, _: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
-        None
-    }
-
-    fn command(&self, _: &'static str, _: ObjectKind, call: &mut dyn FnMut() -> vk::Result) {
-        let _ = call();
-    }
-
-    fn created(&self, _: &CreatedObject<'_>) {}
-
-    fn ends(&self, _: &CreatedObject<'_>) {}
-
-    fn phase(&self, name: &'static str) {
-        in_process::phase(name);
     }
 }

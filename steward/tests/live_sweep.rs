@@ -13,6 +13,8 @@
 mod bridges;
 #[path = "live_sweep/case.rs"]
 mod case;
+#[path = "support/driver_shim.rs"]
+mod driver_shim;
 #[path = "live_sweep/expectations.rs"]
 mod expectations;
 #[path = "live_sweep/refusing.rs"]

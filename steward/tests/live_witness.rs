@@ -10,24 +10,24 @@
 mod agree;
 #[path = "support/around.rs"]
 mod around;
+#[path = "support/driver_shim.rs"]
+mod driver_shim;
 #[path = "live_witness/watch.rs"]
 mod watch;
-#[path = "live_witness/witness.rs"]
-mod witness;
 
 use std::ffi::c_void;
 use std::process::{Command, ExitCode};
 
 use VkLayer_steward_memory::in_process::{self, Observation};
+use around::Around;
 use ash::vk;
 use testkit::RecordingAllocator;
-use vk_accounts::ObjectKind;
 use vk_accounts::report::Report;
 use vk_callbacks::trace::Pointer;
 use vk_callbacks::{TraceEvent, TraceReader};
 use vk_steward::drivers::{self, Selected};
 use vk_steward::replay::{self, TraceFile};
-use vk_steward::workload::{self, Options};
+use vk_steward::workload::{self, Moment, Options};
 use watch::{PhaseSeen, Watch};
 
 type Test = (&'static str, fn(&Selected));
@@ -139,7 +139,12 @@ struct Run {
 
 impl Run {
     /// `begins` is called as each phase begins.
-    fn new(driver: &Selected, options: &Options, begins: &dyn Fn(&'static str)) -> Self {
+    fn new(
+        driver: &Selected,
+        options: &Options,
+        around: &Around,
+        begins: &dyn Fn(&'static str),
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let json: &'static str = folder
             .path()
@@ -148,22 +153,23 @@ impl Run {
             .to_string()
             .leak();
         let settings = Box::leak(Box::new([("json", json), ("brackets", "all")]));
-        let witness = witness::witness(driver.entry().static_fn().get_instance_proc_addr);
-        let functions = ash::StaticFn {
-            get_instance_proc_addr: witness::get_instance_proc_addr,
-        };
-        // SAFETY: the witness finds global commands as the driver does, which stays open.
-        let around = driver.with_entry(unsafe { ash::Entry::from_static_fn(functions) });
         let observation = Observation {
             opened: driver.opened(),
             stacks: None,
             records: true,
             settings: &*settings,
         };
-        let chained = drivers::chained(&around, observation).expect("the first chain");
-        let watch = Watch::new(&witness.around, begins);
-        workload::run(&chained, &watch, options)
-            .unwrap_or_else(|error| panic!("seed {}: {error}", options.seed));
+        let chained =
+            drivers::chained(&driver_shim::shimmed(driver), observation).expect("the first chain");
+        let watch = Watch::new(around, begins);
+        driver_shim::watched(&watch, || {
+            workload::run(&chained, options, &|moment| {
+                if let Moment::PhaseBegins(name) = moment {
+                    watch.begin_phase(name);
+                }
+            })
+        })
+        .unwrap_or_else(|error| panic!("seed {}: {error}", options.seed));
         let (phases, last) = watch.end();
         let text = std::fs::read_to_string(json).expect("the layer's report");
         let report: Report = serde_json::from_str(&text).expect("a layer's report");
@@ -190,7 +196,7 @@ fn the_layer_agrees_with_the_witness_and_the_trace_with_them(driver: &Selected) 
         rounds,
         ..Options::default()
     };
-    let run = Run::new(driver, &options, &|_| {});
+    let run = Run::new(driver, &options, &Around::new(), &|_| {});
     let sum = run.last.sum(|_, _| true);
     println!(
         "    {} phases, {} blocks, {} resizes, {} calls on the driver's own threads",
@@ -322,12 +328,13 @@ impl Calls {
 
 /// Asks the layer's callbacks of this kind, as the driver would.
 fn ask(
-    kind: ObjectKind,
+    around: &Around,
+    kind: &str,
     size: usize,
     align: usize,
     scope: vk::SystemAllocationScope,
 ) -> *mut c_void {
-    let callbacks = witness::known().around.inner(kind.index());
+    let callbacks = around.inner(kind);
     let allocate = callbacks
         .pfn_allocation
         .expect("callbacks have all three functions");
@@ -337,22 +344,21 @@ fn ask(
 
 /// A driver that forgets some blocks, and asks for nonsense once.
 fn what_was_planted_is_named(driver: &Selected) {
+    let around = Around::new();
+    let ask = |kind: &str, size, align, scope| ask(&around, kind, size, align, scope);
     let plant = |name: &'static str| {
         if name == "submit" {
             let [object, device] = [
                 vk::SystemAllocationScope::OBJECT,
                 vk::SystemAllocationScope::DEVICE,
             ];
-            assert!(!ask(ObjectKind::Sampler, 100, 8, object).is_null());
-            assert!(!ask(ObjectKind::Sampler, 24, 64, object).is_null());
-            assert!(!ask(ObjectKind::Fence, 7, 1, device).is_null());
-            assert!(
-                ask(ObjectKind::Event, 8, 3, object).is_null(),
-                "3 is no alignment"
-            );
+            assert!(!ask("VkSampler", 100, 8, object).is_null());
+            assert!(!ask("VkSampler", 24, 64, object).is_null());
+            assert!(!ask("VkFence", 7, 1, device).is_null());
+            assert!(ask("VkEvent", 8, 3, object).is_null(), "3 is no alignment");
         }
     };
-    let run = Run::new(driver, &Options::default(), &plant);
+    let run = Run::new(driver, &Options::default(), &around, &plant);
     let text = run.report.to_string();
     // What is in front of a block is 64 for one that is aligned to 64; the report takes 16 off each.
     let sampler = 100 + 24 + (64 - 16);

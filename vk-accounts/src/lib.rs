@@ -10,7 +10,6 @@
 //! ```
 //!
 //! - [`report::Report`] holds what a run has shown. [`Display`](std::fmt::Display) writes it for a terminal, [`report::json`] for programs.
-//! - [`Hooks`] is what the program's workload tells those who watch it.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(test),
@@ -22,20 +21,15 @@
     )
 )]
 
-mod ash;
 mod command_mark;
 #[cfg_attr(not(unix), path = "files/other.rs")]
 pub mod files;
 pub mod guard_run;
 pub mod meter;
-mod object_kind;
 pub mod pattern;
 pub mod report;
 pub mod state_file;
 pub mod units;
-
-pub use crate::ash::{CreatedObject, Hooks, NoHooks};
-pub use object_kind::ObjectKind;
 
 /// The samples of README.md, tested.
 #[cfg(doctest)]

@@ -146,6 +146,7 @@ fn in_folder(
                 way,
                 seed,
                 rounds,
+                is_observed: true,
                 check: false,
                 records: false,
                 stacks: Stacks::None,

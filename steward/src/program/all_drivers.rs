@@ -44,6 +44,7 @@ pub(super) unsafe fn drive(
     arguments.extend(options.no_check.then(|| "--no-check".to_owned()));
     arguments.extend(options.exit_code.then(|| "--exit-code".to_owned()));
     arguments.extend(options.no_coverage.then(|| "--no-coverage".to_owned()));
+    arguments.extend(options.direct.then(|| "--direct".to_owned()));
     // SAFETY: forwarded.
     unsafe { each(&arguments, AllDrivers::Drive, output, out) }
 }

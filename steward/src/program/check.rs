@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::drive::{self, Driven};
 use super::files::write_and_say;
-use super::{Outcome, ProgramError, all_drivers, is_all, outputs, replayed};
+use super::{Outcome, ProgramError, all_drivers, is_all, outputs, replayed, select};
 use crate::cli::{Check, Drive, Output};
-use crate::drivers::{self, Selected};
+use crate::drivers::Selected;
 use crate::expectations::{self, Checked, Expectations, compare, fit};
 use crate::input;
 use crate::replay::TraceFile;
@@ -31,7 +31,7 @@ struct Run {
 /// Runs the command.
 ///
 /// # Safety
-/// As for [`drivers::select`].
+/// As for [`crate::drivers::select`].
 pub(super) unsafe fn check(
     check: &Check,
     guarding: &Guarding,
@@ -54,11 +54,7 @@ pub(super) unsafe fn check(
         return unsafe { all_drivers::check(check, guarding, output, out) };
     }
     // SAFETY: forwarded.
-    let mut selected = unsafe { drivers::select(check.driver.as_deref()) }?;
-    if check.direct {
-        // SAFETY: the loader has just run the library that this manifest names.
-        selected = unsafe { drivers::directly(selected.info().clone()) }?;
-    }
+    let selected = unsafe { select(check.driver.as_deref(), check.direct) }?;
     driver(&selected, check, guarding, output, out)
 }
 

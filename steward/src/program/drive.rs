@@ -1,7 +1,7 @@
 //! One run on one driver, in a child of this program: a driver may crash.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -101,6 +101,7 @@ fn run_child(
         way: Way::of(selected),
         seed,
         rounds: options.rounds,
+        is_observed: true,
         check: !options.no_check,
         records: options.record.is_some(),
         stacks,
@@ -125,6 +126,22 @@ fn run_child(
         Err(_) => None,
     };
     Ok(Ran { ended, trace, took })
+}
+
+/// The job of a run that the linked layer does not observe, for `run`.
+pub(super) fn unobserved(selected: &Selected, options: &Drive) -> Job {
+    Job {
+        driver: selected.info().clone(),
+        way: Way::of(selected),
+        seed: seed(options),
+        rounds: options.rounds,
+        is_observed: false,
+        check: !options.no_check,
+        records: false,
+        stacks: Stacks::None,
+        settings: Vec::new(),
+        folder: PathBuf::new(),
+    }
 }
 
 /// The layer's settings for guard and refusals.
@@ -160,7 +177,7 @@ fn died(driver: &str, status: ExitStatus, guarding: &Guarding, folder: &Path) ->
 }
 
 /// The requested seed, or one from the clock.
-pub(super) fn seed(options: &Drive) -> u32 {
+fn seed(options: &Drive) -> u32 {
     options.seed.unwrap_or_else(seed_of_the_clock)
 }
 

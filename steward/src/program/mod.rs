@@ -27,7 +27,7 @@ use alloc_core::FromGlobalAlloc;
 
 use crate::cli::{Cli, Command, DiffArgs, Drive, Output};
 use crate::diff::{self, Diff, DiffFilter};
-use crate::drivers::{self, DriverError, DriverTable};
+use crate::drivers::{self, DriverError, DriverTable, Selected};
 use crate::expectations::{self, Checked, EXPECTATIONS, FileFault};
 use crate::replay::{self, ReplayError, TraceFile};
 use crate::report::{ReadError, ReportOrList, html};
@@ -97,11 +97,11 @@ pub enum ProgramError {
     /// The layer cannot be installed.
     #[error(transparent)]
     Layer(#[from] layer::LayerError),
-    /// One report of several drivers.
+    /// An option of earlier versions.
     #[error(
-        "--layer runs the workload on one driver: name it with --driver, `steward drivers` lists them"
+        "the layer observes every run of `drive` now: leave --layer out, or use `steward run` to put it below another program"
     )]
-    LayerAll,
+    LayerOption,
     /// A running program was asked in vain.
     #[error(transparent)]
     Request(#[from] requests::RequestError),
@@ -202,7 +202,7 @@ pub enum ProgramError {
     /// The command keeps no call stacks.
     #[error(
         "--profile needs one run whose call stacks are kept: leave it out, or use it with `drive` or `check` of one driver, `replay` or `run`, \
-         without --layer, --fail=each and --write-expect"
+         without --fail=each and --write-expect"
     )]
     NoProfile,
     /// The command lists no findings.
@@ -352,13 +352,15 @@ unsafe fn run_command(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Program
     if cli.output.findings && !makes_report {
         return Err(ProgramError::NothingToList);
     }
+    if matches!(&cli.command, Some(Command::Drive(options)) if options.layer) {
+        return Err(ProgramError::LayerOption);
+    }
     let guarding = Guarding::from(cli.guarding);
     if guarding.back_end.is_some() && guarding.guard.is_none() {
         return Err(ProgramError::NoGuard);
     }
     let runs_driver = match &cli.command {
-        None | Some(Command::Run(_)) => true,
-        Some(Command::Drive(options)) => !options.layer,
+        None | Some(Command::Run(_) | Command::Drive(_)) => true,
         Some(Command::Check(options)) => options.trace.is_none(),
         _ => false,
     };
@@ -397,22 +399,15 @@ unsafe fn run_command(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Program
             if options.record.is_some() {
                 return Err(ProgramError::RecordAll);
             }
-            if options.layer || sweep.is_some() {
-                return Err(ProgramError::LayerAll);
-            }
             // SAFETY: forwarded.
             return unsafe { all_drivers::drive(options, &guarding, &cli.output, out) };
         }
         Some(Command::Drive(options)) => {
             // SAFETY: forwarded.
-            let selected = unsafe { drivers::select(options.driver.as_deref()) }?;
-            let seed = drive::seed(options);
+            let selected = unsafe { select(options.driver.as_deref(), options.direct) }?;
             if let Some(runs) = sweep {
-                let how = (seed, &guarding, runs);
-                return run::sweep_drive(&selected, options, how, &cli.output, out);
-            }
-            if options.layer {
-                return run::drive(&selected, options, seed, &cli.output, out);
+                let job = drive::unobserved(&selected, options);
+                return run::sweep_drive(&job, &guarding, runs, &cli.output, out);
             }
             let stacks = outputs::stacks(&cli.output);
             let driven = drive::drive(&selected, options, &guarding, stacks)?;
@@ -430,7 +425,6 @@ unsafe fn run_command(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Program
         }
         Some(Command::Top(options)) => return top::top(options, out),
         Some(Command::Layer(options)) => return layer::layer(options, out),
-        Some(Command::LayerChild { job }) => return run::answer(job),
         Some(Command::WorkloadChild { job }) => {
             return Ok(Outcome::Exited(workload_child::run(job)?));
         }
@@ -470,6 +464,20 @@ unsafe fn run_command(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Program
     done.map(|()| Outcome::Done)
 }
 
+/// Selects a driver; with `is_direct` its library is opened without the loader.
+///
+/// # Safety
+/// As for [`drivers::select`].
+unsafe fn select(name: Option<&str>, is_direct: bool) -> Result<Selected, ProgramError> {
+    // SAFETY: forwarded.
+    let selected = unsafe { drivers::select(name) }?;
+    if !is_direct {
+        return Ok(selected);
+    }
+    // SAFETY: the loader has just run the library that this manifest names.
+    Ok(unsafe { drivers::directly(selected.info().clone()) }?)
+}
+
 /// Without arguments: the first driver, or the program's own if there is none.
 ///
 /// # Safety
@@ -504,7 +512,7 @@ fn makes_profile(cli: &Cli) -> bool {
     !sweeps
         && match &cli.command {
             None | Some(Command::Replay(_) | Command::Run(_) | Command::Report { .. }) => true,
-            Some(Command::Drive(options)) => !options.layer && is_one(&options.driver),
+            Some(Command::Drive(options)) => is_one(&options.driver),
             Some(Command::Check(options)) => {
                 options.write_expect.is_none() && is_one(&options.driver)
             }

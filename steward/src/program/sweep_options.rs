@@ -20,9 +20,11 @@ pub(super) fn check(cli: &Cli) -> Result<(), ProgramError> {
             ("--stacks", options.stacks),
         ],
         Some(Command::Drive(options)) => vec![
-            ("--expect", options.expect.is_some()),
             ("--record", options.record.is_some()),
-            ("--meter", options.meter),
+            (
+                "--driver all",
+                options.driver.as_deref().is_some_and(super::is_all),
+            ),
         ],
         _ => Vec::new(),
     };

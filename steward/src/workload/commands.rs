@@ -10,14 +10,12 @@ use super::expect::SIDE;
 use super::graphics::{Graphics, area};
 use super::object::Guard;
 use super::resources::COLOR;
-use vk_accounts::CreatedObject;
-use vk_accounts::ObjectKind;
 
-/// Command buffers and their pool. Fields are in reverse order of creation.
+/// Command buffers and their pool. They are freed before the pool is destroyed.
 pub(super) struct Commands<'d, const N: usize> {
-    buffers: Children<'d, N>,
-    /// Destroyed after `buffers`.
-    _pool: Guard<'d, vk::CommandPool>,
+    device: &'d Device<'d>,
+    pool: Guard<'d, vk::CommandPool>,
+    buffers: [vk::CommandBuffer; N],
 }
 
 impl<'d, const N: usize> Commands<'d, N> {
@@ -26,75 +24,34 @@ impl<'d, const N: usize> Commands<'d, N> {
             vk::CommandPoolCreateInfo::default().queue_family_index(device.physical().queue_family);
         // SAFETY: the device was created with this queue family.
         let pool = unsafe { device.create::<vk::CommandPool>(&info) }?;
+        let info = vk::CommandBufferAllocateInfo::default()
+            .command_pool(*pool)
+            .level(vk::CommandBufferLevel::PRIMARY)
+            .command_buffer_count(N as u32);
+        // SAFETY: the pool lives.
+        let allocated = unsafe { device.allocate_command_buffers(&info) }
+            .map_err(WorkloadError::of("vkAllocateCommandBuffers"))?;
+        let buffers = allocated
+            .try_into()
+            .unwrap_or_else(|_| unreachable!("as many as were requested"));
         Ok(Self {
-            buffers: Children::new(device, *pool)?,
-            _pool: pool,
+            device,
+            pool,
+            buffers,
         })
     }
 
     /// The command buffers, each to be recorded once.
     pub(super) fn all(&self) -> [vk::CommandBuffer; N] {
-        self.buffers.handles
+        self.buffers
     }
 }
 
-struct Children<'d, const N: usize> {
-    device: &'d Device<'d>,
-    pool: vk::CommandPool,
-    handles: [vk::CommandBuffer; N],
-}
-
-impl<'d, const N: usize> Children<'d, N> {
-    fn new(device: &'d Device<'d>, pool: vk::CommandPool) -> Result<Self, WorkloadError> {
-        let info = vk::CommandBufferAllocateInfo::default()
-            .command_pool(pool)
-            .level(vk::CommandBufferLevel::PRIMARY)
-            .command_buffer_count(N as u32);
-        let mut handles = [vk::CommandBuffer::null(); N];
-        let out = handles.as_mut_ptr();
-        device.check(
-            "vkAllocateCommandBuffers",
-            ObjectKind::CommandBuffer,
-            |vk, this| {
-                // SAFETY: the pool lives, and `out` has room for as many handles.
-                unsafe { (vk.allocate_command_buffers)(this, &raw const info, out) }
-            },
-        )?;
-        let children = Self {
-            device,
-            pool,
-            handles,
-        };
-        children
-            .created()
-            .iter()
-            .for_each(|made| device.caller().created(made));
-        Ok(children)
-    }
-
-    fn created(&self) -> [CreatedObject<'d>; N] {
-        self.handles
-            .map(|buffer| CreatedObject::in_pool(ObjectKind::CommandBuffer, buffer, self.pool))
-    }
-}
-
-impl<const N: usize> Drop for Children<'_, N> {
+impl<const N: usize> Drop for Commands<'_, N> {
     fn drop(&mut self) {
-        let (device, pool, handles) = (self.device, self.pool, &self.handles);
-        device.caller().phase("teardown");
-        device
-            .caller()
-            .end("vkFreeCommandBuffers", &self.created(), || {
-                // SAFETY: all come from this pool and are not pending: `InFlight` was dropped before.
-                unsafe {
-                    (device.v1_0().free_command_buffers)(
-                        device.handle(),
-                        pool,
-                        N as u32,
-                        handles.as_ptr(),
-                    )
-                }
-            });
+        self.device.phases().begin("teardown");
+        // SAFETY: all come from this pool and are not pending: `InFlight` was dropped before.
+        unsafe { self.device.free_command_buffers(*self.pool, &self.buffers) };
     }
 }
 
@@ -119,45 +76,24 @@ impl<'r> Recorder<'r> {
     ) -> Result<(), WorkloadError> {
         let once = vk::CommandBufferBeginInfo::default()
             .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
-        device.check(
-            "vkBeginCommandBuffer",
-            ObjectKind::CommandBuffer,
-            |vk, _| {
-                // SAFETY: in its initial state, as the caller promises.
-                unsafe { (vk.begin_command_buffer)(buffer, &raw const once) }
-            },
-        )?;
+        // SAFETY: in its initial state, as the caller promises.
+        unsafe { device.begin_command_buffer(buffer, &once) }
+            .map_err(WorkloadError::of("vkBeginCommandBuffer"))?;
         record(&Self { device, buffer });
-        device.check("vkEndCommandBuffer", ObjectKind::CommandBuffer, |vk, _| {
-            // SAFETY: begun above; every begun render pass and query has ended.
-            unsafe { (vk.end_command_buffer)(buffer) }
-        })
-    }
-
-    fn call(
-        &self,
-        command: &'static str,
-        call: impl FnOnce(&ash::DeviceFnV1_0, vk::CommandBuffer),
-    ) {
-        let (table, buffer) = (self.device.v1_0(), self.buffer);
-        self.device
-            .call(command, ObjectKind::CommandBuffer, |_, _| {
-                call(table, buffer)
-            });
+        // SAFETY: begun above; every begun render pass and query has ended.
+        unsafe { device.end_command_buffer(buffer) }
+            .map_err(WorkloadError::of("vkEndCommandBuffer"))
     }
 
     pub(super) fn fill(&self, buffer: vk::Buffer, word: u32) {
-        self.call("vkCmdFillBuffer", |vk, this| {
-            // SAFETY: recording (see `record`); the buffer has TRANSFER_DST usage and a size that is a multiple of 4.
-            unsafe { (vk.cmd_fill_buffer)(this, buffer, 0, vk::WHOLE_SIZE, word) }
-        });
+        let (vk, this) = (self.device, self.buffer);
+        // SAFETY: recording (see `record`); the buffer has TRANSFER_DST usage and a size that is a multiple of 4.
+        unsafe { vk.cmd_fill_buffer(this, buffer, 0, vk::WHOLE_SIZE, word) };
     }
 
     pub(super) fn set_event(&self, event: vk::Event, after: vk::PipelineStageFlags) {
-        self.call("vkCmdSetEvent", |vk, this| {
-            // SAFETY: recording, outside of a render pass; the event lives.
-            unsafe { (vk.cmd_set_event)(this, event, after) }
-        });
+        // SAFETY: recording, outside of a render pass; the event lives.
+        unsafe { self.device.cmd_set_event(self.buffer, event, after) };
     }
 
     pub(super) fn wait_event(
@@ -166,28 +102,12 @@ impl<'r> Recorder<'r> {
         from: (vk::PipelineStageFlags, vk::AccessFlags),
         to: (vk::PipelineStageFlags, vk::AccessFlags),
     ) {
-        let barrier = vk::MemoryBarrier::default()
+        let (vk, this, events) = (self.device, self.buffer, [event]);
+        let barrier = [vk::MemoryBarrier::default()
             .src_access_mask(from.1)
-            .dst_access_mask(to.1);
-        self.call("vkCmdWaitEvents", |vk, this| {
-            let (none, nil) = (std::ptr::null(), std::ptr::null());
-            // SAFETY: recording; one event, set before with the same stage; one memory barrier and no others.
-            unsafe {
-                (vk.cmd_wait_events)(
-                    this,
-                    1,
-                    &raw const event,
-                    from.0,
-                    to.0,
-                    1,
-                    &raw const barrier,
-                    0,
-                    none,
-                    0,
-                    nil,
-                )
-            }
-        });
+            .dst_access_mask(to.1)];
+        // SAFETY: recording; one event, set before with the same stage; one memory barrier and no others.
+        unsafe { vk.cmd_wait_events(this, &events, from.0, to.0, &barrier, &[], &[]) };
     }
 
     pub(super) fn memory_barrier(
@@ -227,25 +147,9 @@ impl<'r> Recorder<'r> {
         memory: &[vk::MemoryBarrier<'_>],
         images: &[vk::ImageMemoryBarrier<'_>],
     ) {
-        let (memories, image_count) = (memory.len() as u32, images.len() as u32);
-        self.call("vkCmdPipelineBarrier", |vk, this| {
-            let (flags, none) = (vk::DependencyFlags::empty(), std::ptr::null());
-            // SAFETY: recording, outside of a render pass; the counts are those of the slices; images live.
-            unsafe {
-                (vk.cmd_pipeline_barrier)(
-                    this,
-                    from,
-                    to,
-                    flags,
-                    memories,
-                    memory.as_ptr(),
-                    0,
-                    none,
-                    image_count,
-                    images.as_ptr(),
-                )
-            }
-        });
+        let (vk, this, none) = (self.device, self.buffer, vk::DependencyFlags::empty());
+        // SAFETY: recording, outside of a render pass; images live.
+        unsafe { vk.cmd_pipeline_barrier(this, from, to, none, memory, &[], images) };
     }
 
     /// Binds one set and pushes the seed.
@@ -257,48 +161,21 @@ impl<'r> Recorder<'r> {
         set: vk::DescriptorSet,
         seed: u32,
     ) {
-        self.call("vkCmdBindDescriptorSets", |vk, this| {
-            // SAFETY: recording; the set fits set 0 of this layout; no dynamic offsets.
-            unsafe {
-                (vk.cmd_bind_descriptor_sets)(
-                    this,
-                    point,
-                    layout,
-                    0,
-                    1,
-                    &raw const set,
-                    0,
-                    std::ptr::null(),
-                )
-            }
-        });
-        self.call("vkCmdPushConstants", |vk, this| {
-            // SAFETY: recording; the layout's one range has these 4 bytes for this stage.
-            unsafe {
-                (vk.cmd_push_constants)(
-                    this,
-                    layout,
-                    stage,
-                    0,
-                    size_of::<u32>() as u32,
-                    (&raw const seed).cast(),
-                )
-            }
-        });
+        let (vk, this, seed) = (self.device, self.buffer, seed.to_ne_bytes());
+        // SAFETY: recording; the set fits set 0 of this layout; no dynamic offsets.
+        unsafe { vk.cmd_bind_descriptor_sets(this, point, layout, 0, &[set], &[]) };
+        // SAFETY: recording; the layout's one range has these 4 bytes for this stage.
+        unsafe { vk.cmd_push_constants(this, layout, stage, 0, &seed) };
     }
 
     pub(super) fn bind_pipeline(&self, point: vk::PipelineBindPoint, pipeline: vk::Pipeline) {
-        self.call("vkCmdBindPipeline", |vk, this| {
-            // SAFETY: recording; the pipeline lives and is of this bind point.
-            unsafe { (vk.cmd_bind_pipeline)(this, point, pipeline) }
-        });
+        // SAFETY: recording; the pipeline lives and is of this bind point.
+        unsafe { self.device.cmd_bind_pipeline(self.buffer, point, pipeline) };
     }
 
     pub(super) fn dispatch(&self, groups: u32) {
-        self.call("vkCmdDispatch", |vk, this| {
-            // SAFETY: recording, outside of a render pass; pipeline, set and push constants were bound.
-            unsafe { (vk.cmd_dispatch)(this, groups, 1, 1) }
-        });
+        // SAFETY: recording, outside of a render pass; pipeline, set and push constants were bound.
+        unsafe { self.device.cmd_dispatch(self.buffer, groups, 1, 1) };
     }
 
     /// Copies `size` bytes; each buffer has its own offset.
@@ -308,41 +185,31 @@ impl<'r> Recorder<'r> {
         (to, dst_offset): (vk::Buffer, u64),
         size: u64,
     ) {
-        let region = vk::BufferCopy {
+        let region = [vk::BufferCopy {
             src_offset,
             dst_offset,
             size,
-        };
-        self.call("vkCmdCopyBuffer", |vk, this| {
-            // SAFETY: recording; usages allow it and the region lies in both buffers.
-            unsafe { (vk.cmd_copy_buffer)(this, from, to, 1, &raw const region) }
-        });
+        }];
+        let (vk, this) = (self.device, self.buffer);
+        // SAFETY: recording; usages allow it and the region lies in both buffers.
+        unsafe { vk.cmd_copy_buffer(this, from, to, &region) };
     }
 
     /// `image` is in `TRANSFER_DST_OPTIMAL`.
     pub(super) fn clear(&self, image: vk::Image, word: u32) {
-        let (color, range) = (vk::ClearColorValue { uint32: [word; 4] }, COLOR);
+        let (vk, this, color) = (
+            self.device,
+            self.buffer,
+            vk::ClearColorValue { uint32: [word; 4] },
+        );
         let layout = vk::ImageLayout::TRANSFER_DST_OPTIMAL;
-        self.call("vkCmdClearColorImage", |vk, this| {
-            // SAFETY: recording, outside of a render pass; the image has TRANSFER_DST usage and is in this layout.
-            unsafe {
-                (vk.cmd_clear_color_image)(
-                    this,
-                    image,
-                    layout,
-                    &raw const color,
-                    1,
-                    &raw const range,
-                )
-            }
-        });
+        // SAFETY: recording, outside of a render pass; the image has TRANSFER_DST usage and is in this layout.
+        unsafe { vk.cmd_clear_color_image(this, image, layout, &color, &[COLOR]) };
     }
 
     pub(super) fn reset_queries(&self, pool: vk::QueryPool) {
-        self.call("vkCmdResetQueryPool", |vk, this| {
-            // SAFETY: recording, outside of a render pass; the pool has one query, which is not active.
-            unsafe { (vk.cmd_reset_query_pool)(this, pool, 0, 1) }
-        });
+        // SAFETY: recording, outside of a render pass; the pool has one query, which is not active.
+        unsafe { self.device.cmd_reset_query_pool(self.buffer, pool, 0, 1) };
     }
 
     /// Records a render pass, with the query around the commands of `draw`.
@@ -352,6 +219,7 @@ impl<'r> Recorder<'r> {
         query: vk::QueryPool,
         draw: impl FnOnce(&Self),
     ) {
+        let (vk, this) = (self.device, self.buffer);
         let clear = vk::ClearValue {
             color: vk::ClearColorValue { uint32: [0; 4] },
         };
@@ -360,37 +228,26 @@ impl<'r> Recorder<'r> {
             .framebuffer(*graphics.framebuffer)
             .render_area(area())
             .clear_values(slice::from_ref(&clear));
-        self.call("vkCmdBeginRenderPass", |vk, this| {
-            // SAFETY: recording; the framebuffer fits this pass; one attachment and one clear value.
-            unsafe {
-                (vk.cmd_begin_render_pass)(this, &raw const info, vk::SubpassContents::INLINE)
-            }
-        });
-        self.call("vkCmdBeginQuery", |vk, this| {
-            // SAFETY: recording; the query was reset before the pass.
-            unsafe { (vk.cmd_begin_query)(this, query, 0, vk::QueryControlFlags::empty()) }
-        });
+        // SAFETY: recording; the framebuffer fits this pass; one attachment and one clear value.
+        unsafe { vk.cmd_begin_render_pass(this, &info, vk::SubpassContents::INLINE) };
+        // SAFETY: recording; the query was reset before the pass.
+        unsafe { vk.cmd_begin_query(this, query, 0, vk::QueryControlFlags::empty()) };
         draw(self);
-        self.call("vkCmdEndQuery", |vk, this| {
-            // SAFETY: begun above, in the same subpass.
-            unsafe { (vk.cmd_end_query)(this, query, 0) }
-        });
-        self.call("vkCmdEndRenderPass", |vk, this| {
-            // SAFETY: begun above.
-            unsafe { (vk.cmd_end_render_pass)(this) }
-        });
+        // SAFETY: begun above, in the same subpass.
+        unsafe { vk.cmd_end_query(this, query, 0) };
+        // SAFETY: begun above.
+        unsafe { vk.cmd_end_render_pass(this) };
     }
 
     pub(super) fn draw(&self, vertices: u32) {
-        self.call("vkCmdDraw", |vk, this| {
-            // SAFETY: recording, inside a render pass; pipeline, set and push constants were bound.
-            unsafe { (vk.cmd_draw)(this, vertices, 1, 0, 0) }
-        });
+        // SAFETY: recording, inside a render pass; pipeline, set and push constants were bound.
+        unsafe { self.device.cmd_draw(self.buffer, vertices, 1, 0, 0) };
     }
 
     /// Copies the whole drawn image, tightly packed, to byte `offset` of `to`.
     pub(super) fn copy_image(&self, image: vk::Image, to: vk::Buffer, offset: u64) {
-        let region = vk::BufferImageCopy {
+        let (vk, this) = (self.device, self.buffer);
+        let region = [vk::BufferImageCopy {
             buffer_offset: offset,
             image_subresource: vk::ImageSubresourceLayers {
                 aspect_mask: vk::ImageAspectFlags::COLOR,
@@ -404,11 +261,9 @@ impl<'r> Recorder<'r> {
                 depth: 1,
             },
             ..Default::default()
-        };
+        }];
         let layout = vk::ImageLayout::TRANSFER_SRC_OPTIMAL;
-        self.call("vkCmdCopyImageToBuffer", |vk, this| {
-            // SAFETY: recording; the image is in this layout and the region lies in image and buffer.
-            unsafe { (vk.cmd_copy_image_to_buffer)(this, image, layout, to, 1, &raw const region) }
-        });
+        // SAFETY: recording; the image is in this layout and the region lies in image and buffer.
+        unsafe { vk.cmd_copy_image_to_buffer(this, image, layout, to, &region) };
     }
 }

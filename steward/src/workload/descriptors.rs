@@ -8,8 +8,6 @@ use super::device::Device;
 use super::error::WorkloadError;
 use super::object::Guard;
 use super::resources::{Buffers, Images, Samplers};
-use vk_accounts::CreatedObject;
-use vk_accounts::ObjectKind;
 
 /// Set layouts and pipeline layouts, with the sets of one round. Fields are in reverse order of creation.
 pub(super) struct Descriptors<'d> {
@@ -74,21 +72,9 @@ impl<'d> Descriptors<'d> {
             texels: *buffers.texel_view,
             parameters: whole(*buffers.parameters),
         };
-        device.call(
-            "vkUpdateDescriptorSetWithTemplate",
-            ObjectKind::DescriptorSet,
-            |_, this| {
-                // SAFETY: the template fits this set's layout and `HashSet`; buffers and view outlive every use of the sets.
-                unsafe {
-                    (device.v1_1().update_descriptor_set_with_template)(
-                        this,
-                        sets.hash(),
-                        *template,
-                        (&raw const data).cast(),
-                    )
-                }
-            },
-        );
+        let out = (&raw const data).cast();
+        // SAFETY: the template fits this set's layout and `HashSet`; buffers and view outlive every use of the sets.
+        unsafe { device.update_descriptor_set_with_template(sets.hash(), *template, out) };
 
         let source = [vk::DescriptorImageInfo {
             sampler: *samplers.nearest,
@@ -99,16 +85,8 @@ impl<'d> Descriptors<'d> {
             .dst_set(sets.draw())
             .descriptor_type(Type::COMBINED_IMAGE_SAMPLER)
             .image_info(&source);
-        device.call(
-            "vkUpdateDescriptorSets",
-            ObjectKind::DescriptorSet,
-            |vk, this| {
-                // SAFETY: one write and no copy; the set is not in use, its binding 0 has this type, view and sampler live.
-                unsafe {
-                    (vk.update_descriptor_sets)(this, 1, &raw const write, 0, std::ptr::null())
-                }
-            },
-        );
+        // SAFETY: the set is not in use, its binding 0 has this type, view and sampler live.
+        unsafe { device.update_descriptor_sets(&[write], &[]) };
         Ok(Self {
             _template: template,
             sets,
@@ -210,30 +188,17 @@ impl<'d> Sets<'d> {
         let info = vk::DescriptorSetAllocateInfo::default()
             .descriptor_pool(pool)
             .set_layouts(&layouts);
-        let mut handles = [vk::DescriptorSet::null(); 2];
-        let out = handles.as_mut_ptr();
-        device.check(
-            "vkAllocateDescriptorSets",
-            ObjectKind::DescriptorSet,
-            |vk, this| {
-                // SAFETY: pool and layouts live, the pool has room for both sets, and `out` for both handles.
-                unsafe { (vk.allocate_descriptor_sets)(this, &raw const info, out) }
-            },
-        )?;
-        let sets = Self {
+        // SAFETY: pool and layouts live, and the pool has room for both sets.
+        let allocated = unsafe { device.allocate_descriptor_sets(&info) }
+            .map_err(WorkloadError::of("vkAllocateDescriptorSets"))?;
+        let handles = allocated
+            .try_into()
+            .unwrap_or_else(|_| unreachable!("as many as there are layouts"));
+        Ok(Self {
             device,
             pool,
             handles,
-        };
-        sets.created()
-            .iter()
-            .for_each(|made| device.caller().created(made));
-        Ok(sets)
-    }
-
-    fn created(&self) -> [CreatedObject<'d>; 2] {
-        self.handles
-            .map(|set| CreatedObject::in_pool(ObjectKind::DescriptorSet, set, self.pool))
+        })
     }
 
     pub(super) fn hash(&self) -> vk::DescriptorSet {
@@ -247,16 +212,10 @@ impl<'d> Sets<'d> {
 
 impl Drop for Sets<'_> {
     fn drop(&mut self) {
-        let (device, pool, handles) = (self.device, self.pool, &self.handles);
-        device.caller().phase("teardown");
+        self.device.phases().begin("teardown");
+        // SAFETY: both sets come from this pool, which allows freeing them, and no pending work uses them.
+        let freed = unsafe { self.device.free_descriptor_sets(self.pool, &self.handles) };
         // The specification allows only SUCCESS.
-        let _ = device
-            .caller()
-            .end("vkFreeDescriptorSets", &self.created(), || {
-                // SAFETY: both sets come from this pool, which allows freeing them, and no pending work uses them.
-                unsafe {
-                    (device.v1_0().free_descriptor_sets)(device.handle(), pool, 2, handles.as_ptr())
-                }
-            });
+        let _ = freed;
     }
 }

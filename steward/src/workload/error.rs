@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 use ash::vk;
+use gpu_suballoc::GpuError;
+use gpu_suballoc::device::DeviceError;
 
 /// Why a workload did not finish. All created objects were destroyed before this was returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,13 +57,13 @@ pub enum WorkloadError {
         /// Which resource.
         what: &'static str,
     },
-    /// The sub-allocator refused a request, for another reason than a refusal of the driver.
+    /// The sub-allocator, or the driver below it, refused a request.
     #[error("{what} could not be sub-allocated: {reason}")]
     Suballocation {
         /// The request.
         what: &'static str,
         /// Why not.
-        reason: gpu_suballoc::GpuError,
+        reason: GpuError,
     },
     /// The sub-allocator could not be closed, because regions were left in it.
     #[error(
@@ -92,6 +94,11 @@ pub enum WorkloadError {
 }
 
 impl WorkloadError {
+    /// The error of this command, from its result.
+    pub(super) fn of(command: &'static str) -> impl Fn(vk::Result) -> Self {
+        move |result| Self::Command { command, result }
+    }
+
     /// True if the driver returned `ERROR_OUT_OF_HOST_MEMORY`, the required result after a callback refused memory.
     #[must_use]
     pub fn is_out_of_host_memory(&self) -> bool {
@@ -99,6 +106,9 @@ impl WorkloadError {
             self,
             Self::Command {
                 result: vk::Result::ERROR_OUT_OF_HOST_MEMORY,
+                ..
+            } | Self::Suballocation {
+                reason: GpuError::Device(DeviceError::OutOfHostMemory),
                 ..
             }
         )

@@ -8,7 +8,6 @@ use super::expect::SIDE;
 use super::object::Guard;
 use super::pipelines::guard;
 use super::resources::FORMAT;
-use vk_accounts::ObjectKind;
 
 /// The objects that drawing needs. Fields are in reverse order of creation.
 pub(super) struct Graphics<'d> {
@@ -131,23 +130,15 @@ fn draw_pipeline<'d>(
         .layout(layout)
         .render_pass(render_pass);
 
-    let allocator = device.caller().callbacks(ObjectKind::Pipeline);
-    let mut handle = vk::Pipeline::null();
+    let (mut handle, none) = (vk::Pipeline::null(), std::ptr::null());
+    let (create, this) = (device.fp_v1_0().create_graphics_pipelines, device.handle());
     let out = &raw mut handle;
-    let made = device.check(
-        "vkCreateGraphicsPipelines",
-        ObjectKind::Pipeline,
-        |vk, this| {
-            // SAFETY: modules, layout, render pass and cache live and fit one another; the states outlive the call; the callbacks are
-            // NULL or live as long as the hooks.
-            unsafe {
-                (vk.create_graphics_pipelines)(this, cache, 1, &raw const info, allocator, out)
-            }
-        },
-    );
-    // SAFETY: a handle that is not NULL was created by this command with `allocator`, and nothing else destroys it.
-    let guarded = unsafe { guard(device, handle, allocator) };
-    made?;
+    // SAFETY: modules, layout, render pass and cache live and fit one another; the states outlive the call.
+    let made = unsafe { create(this, cache, 1, &raw const info, none, out) };
+    // SAFETY: a handle that is not NULL was created by this command, and nothing else destroys it.
+    let guarded = unsafe { guard(device, handle) };
+    made.result()
+        .map_err(WorkloadError::of("vkCreateGraphicsPipelines"))?;
     guarded.ok_or(WorkloadError::Command {
         command: "vkCreateGraphicsPipelines",
         result: vk::Result::ERROR_UNKNOWN,

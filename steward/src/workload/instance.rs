@@ -1,16 +1,15 @@
-//! The instance and its function tables. It is destroyed on drop.
+//! The instance. It is destroyed on drop.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
+use std::ops::Deref;
 use std::ptr;
 
-use ash::vk::{self, Handle as _};
+use ash::vk;
 
-use super::caller::Caller;
 use super::error::WorkloadError;
 use super::messenger;
-use vk_accounts::CreatedObject;
-use vk_accounts::ObjectKind;
+use super::phases::Phases;
 
 /// 1.2 has `VkPhysicalDeviceDriverProperties` in core; devices of 1.1 work as well.
 const API_VERSION: u32 = vk::API_VERSION_1_2;
@@ -18,20 +17,17 @@ const API_VERSION: u32 = vk::API_VERSION_1_2;
 const VALIDATION_LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 
 /// Owns the `VkInstance`.
-pub(super) struct Instance<'h> {
-    caller: &'h Caller<'h>,
-    handle: vk::Instance,
-    allocator: *const vk::AllocationCallbacks<'h>,
-    get_proc: vk::PFN_vkGetInstanceProcAddr,
-    v1_0: ash::InstanceFnV1_0,
-    v1_1: ash::InstanceFnV1_1,
+pub(super) struct Instance<'w> {
+    phases: &'w Phases<'w>,
+    entry: &'w ash::Entry,
+    ash: ash::Instance,
 }
 
-impl<'h> Instance<'h> {
+impl<'w> Instance<'w> {
     /// Creates the instance. With `messages` it has the validation layer with synchronization validation, which reports to `messages`.
     pub(super) fn new(
-        caller: &'h Caller<'h>,
-        entry: &ash::Entry,
+        phases: &'w Phases<'w>,
+        entry: &'w ash::Entry,
         messages: Option<&messenger::Messages>,
     ) -> Result<Self, WorkloadError> {
         let application = vk::ApplicationInfo::default()
@@ -56,32 +52,21 @@ impl<'h> Instance<'h> {
                 .push_next(early)
                 .push_next(&mut features);
         }
-
-        let (create, allocator) = (
-            entry.fp_v1_0().create_instance,
-            caller.callbacks(ObjectKind::Instance),
-        );
         let mut handle = vk::Instance::null();
-        let out = &raw mut handle;
-        caller.check("vkCreateInstance", ObjectKind::Instance, || {
-            // SAFETY: `info` and everything it points to are locals that outlive the call; layer and extension names are NUL
-            // terminated; the callbacks are NULL or live as long as the hooks.
-            unsafe { create(&raw const info, allocator, out) }
-        })?;
-        caller.created(&CreatedObject {
-            kind: ObjectKind::Instance,
-            handle: handle.as_raw(),
-            parent: 0,
-            allocator,
-        });
+        // SAFETY: `info` and everything it points to are locals that outlive the call; layer and extension names are NUL terminated.
+        let created = unsafe {
+            (entry.fp_v1_0().create_instance)(&raw const info, ptr::null(), &raw mut handle)
+        };
+        created
+            .result()
+            .map_err(WorkloadError::of("vkCreateInstance"))?;
 
-        let get_proc = entry.static_fn().get_instance_proc_addr;
+        // Tables of our own: a call of a missing command in ash's aborts.
         let missing = Cell::new(false);
         let lookup = |name: &CStr| {
-            let found = caller.call("vkGetInstanceProcAddr", ObjectKind::Instance, || {
-                // SAFETY: the instance was created above and the name is NUL terminated.
-                unsafe { get_proc(handle, name.as_ptr()) }
-            });
+            // SAFETY: the instance was created above and the name is NUL terminated.
+            let found =
+                unsafe { (entry.static_fn().get_instance_proc_addr)(handle, name.as_ptr()) };
             address(found, &missing)
         };
         let v1_0 = ash::InstanceFnV1_0::load(lookup);
@@ -90,13 +75,11 @@ impl<'h> Instance<'h> {
             return Err(WorkloadError::MissingCommand { level: "instance" });
         }
         let v1_1 = ash::InstanceFnV1_1::load(lookup);
+        let v1_3 = ash::InstanceFnV1_3::load(|_| ptr::null());
         let instance = Self {
-            caller,
-            handle,
-            allocator,
-            get_proc,
-            v1_0,
-            v1_1,
+            phases,
+            entry,
+            ash: ash::Instance::from_parts_1_3(handle, v1_0, v1_1, v1_3),
         };
         if missing.get() {
             Err(WorkloadError::MissingCommand { level: "instance" })
@@ -105,45 +88,27 @@ impl<'h> Instance<'h> {
         }
     }
 
-    pub(super) fn caller(&self) -> &'h Caller<'h> {
-        self.caller
+    pub(super) fn phases(&self) -> &'w Phases<'w> {
+        self.phases
     }
 
-    pub(super) fn handle(&self) -> vk::Instance {
-        self.handle
+    pub(super) fn entry(&self) -> &'w ash::Entry {
+        self.entry
     }
+}
 
-    pub(super) fn v1_0(&self) -> &ash::InstanceFnV1_0 {
-        &self.v1_0
-    }
-
-    pub(super) fn v1_1(&self) -> &ash::InstanceFnV1_1 {
-        &self.v1_1
-    }
-
-    /// A command of an extension; `None` if the instance lacks it.
-    pub(super) fn extension_command(&self, name: &CStr) -> vk::PFN_vkVoidFunction {
-        self.caller
-            .call("vkGetInstanceProcAddr", ObjectKind::Instance, || {
-                // SAFETY: the instance lives while `self` does and the name is NUL terminated.
-                unsafe { (self.get_proc)(self.handle, name.as_ptr()) }
-            })
+impl Deref for Instance<'_> {
+    type Target = ash::Instance;
+    fn deref(&self) -> &ash::Instance {
+        &self.ash
     }
 }
 
 impl Drop for Instance<'_> {
     fn drop(&mut self) {
-        self.caller.phase("shutdown");
-        let made = CreatedObject {
-            kind: ObjectKind::Instance,
-            handle: self.handle.as_raw(),
-            parent: 0,
-            allocator: self.allocator,
-        };
-        self.caller.end("vkDestroyInstance", &[made], || {
-            // SAFETY: every object of the instance borrows it and is destroyed; the callbacks are those of its creation.
-            unsafe { (self.v1_0.destroy_instance)(self.handle, self.allocator) }
-        });
+        self.phases.begin("shutdown");
+        // SAFETY: every object of the instance borrows it and is destroyed.
+        unsafe { self.ash.destroy_instance(None) };
     }
 }
 

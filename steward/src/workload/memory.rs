@@ -8,7 +8,6 @@ use gpu_suballoc::{MemoryPreference, PropertyFlags};
 use super::device::Device;
 use super::error::WorkloadError;
 use super::object::Guard;
-use vk_accounts::ObjectKind;
 
 /// The preference for memory that the host does not access: host-visible memory is scarce on some devices.
 pub(super) fn device_local() -> MemoryPreference {
@@ -24,25 +23,13 @@ pub(super) fn for_buffers<'d, const N: usize>(
     buffers: [vk::Buffer; N],
     preference: MemoryPreference,
 ) -> Result<(Guard<'d, vk::DeviceMemory>, [u64; N]), WorkloadError> {
-    let needs = buffers.map(|buffer| {
-        let mut needs = vk::MemoryRequirements::default();
-        let out = &raw mut needs;
-        device.call(
-            "vkGetBufferMemoryRequirements",
-            ObjectKind::Buffer,
-            |vk, this| {
-                // SAFETY: the caller holds the guard of the buffer, an object of this device; `out` is a local.
-                unsafe { (vk.get_buffer_memory_requirements)(this, buffer, out) }
-            },
-        );
-        needs
-    });
+    // SAFETY: the caller holds the guard of the buffer, an object of this device.
+    let needs = buffers.map(|buffer| unsafe { device.get_buffer_memory_requirements(buffer) });
     let (memory, offsets) = allocate(device, what, needs, preference)?;
     for (buffer, offset) in buffers.into_iter().zip(offsets) {
-        device.check("vkBindBufferMemory", ObjectKind::Buffer, |vk, this| {
-            // SAFETY: the buffer is not bound yet, and `allocate` placed it, aligned, in memory of a type that it accepts.
-            unsafe { (vk.bind_buffer_memory)(this, buffer, *memory, offset) }
-        })?;
+        // SAFETY: the buffer is not bound yet, and `allocate` placed it, aligned, in memory of a type that it accepts.
+        unsafe { device.bind_buffer_memory(buffer, *memory, offset) }
+            .map_err(WorkloadError::of("vkBindBufferMemory"))?;
     }
     Ok((memory, offsets))
 }
@@ -54,25 +41,13 @@ pub(super) fn for_images<'d, const N: usize>(
     images: [vk::Image; N],
     preference: MemoryPreference,
 ) -> Result<Guard<'d, vk::DeviceMemory>, WorkloadError> {
-    let needs = images.map(|image| {
-        let mut needs = vk::MemoryRequirements::default();
-        let out = &raw mut needs;
-        device.call(
-            "vkGetImageMemoryRequirements",
-            ObjectKind::Image,
-            |vk, this| {
-                // SAFETY: the caller holds the guard of the image, an object of this device; `out` is a local.
-                unsafe { (vk.get_image_memory_requirements)(this, image, out) }
-            },
-        );
-        needs
-    });
+    // SAFETY: the caller holds the guard of the image, an object of this device.
+    let needs = images.map(|image| unsafe { device.get_image_memory_requirements(image) });
     let (memory, offsets) = allocate(device, what, needs, preference)?;
     for (image, offset) in images.into_iter().zip(offsets) {
-        device.check("vkBindImageMemory", ObjectKind::Image, |vk, this| {
-            // SAFETY: the image is not bound yet, and `allocate` placed it, aligned, in memory of a type that it accepts.
-            unsafe { (vk.bind_image_memory)(this, image, *memory, offset) }
-        })?;
+        // SAFETY: the image is not bound yet, and `allocate` placed it, aligned, in memory of a type that it accepts.
+        unsafe { device.bind_image_memory(image, *memory, offset) }
+            .map_err(WorkloadError::of("vkBindImageMemory"))?;
     }
     Ok(memory)
 }
@@ -136,23 +111,11 @@ impl<'m> Mapped<'m> {
         device: &'m Device<'m>,
         memory: &'m Guard<'m, vk::DeviceMemory>,
     ) -> Result<Self, WorkloadError> {
-        let memory = **memory;
-        let mut start = std::ptr::null_mut();
-        let out = &raw mut start;
-        device.check("vkMapMemory", ObjectKind::DeviceMemory, |vk, this| {
-            // SAFETY: the guard keeps the memory alive, every preference for mapped memory requires HOST_VISIBLE, and no other
-            // `Mapped` of it exists while this one borrows the round's only thread.
-            unsafe {
-                (vk.map_memory)(
-                    this,
-                    memory,
-                    0,
-                    vk::WHOLE_SIZE,
-                    vk::MemoryMapFlags::empty(),
-                    out,
-                )
-            }
-        })?;
+        let (memory, flags) = (**memory, vk::MemoryMapFlags::empty());
+        // SAFETY: the guard keeps the memory alive, every preference for mapped memory requires HOST_VISIBLE, and no other `Mapped` of it
+        // exists while this one borrows the round's only thread.
+        let start = unsafe { device.map_memory(memory, 0, vk::WHOLE_SIZE, flags) }
+            .map_err(WorkloadError::of("vkMapMemory"))?;
         match NonNull::new(start.cast()) {
             Some(start) => Ok(Self {
                 device,
@@ -178,28 +141,16 @@ impl<'m> Mapped<'m> {
 
     /// Makes the host's writes visible to the device. Needed for memory that is not coherent, harmless for the rest.
     pub(super) fn flush(&self) -> Result<(), WorkloadError> {
-        let range = self.all();
-        self.device.check(
-            "vkFlushMappedMemoryRanges",
-            ObjectKind::DeviceMemory,
-            |vk, this| {
-                // SAFETY: the memory is mapped, and the range is all of it.
-                unsafe { (vk.flush_mapped_memory_ranges)(this, 1, &raw const range) }
-            },
-        )
+        // SAFETY: the memory is mapped, and the range is all of it.
+        unsafe { self.device.flush_mapped_memory_ranges(&[self.all()]) }
+            .map_err(WorkloadError::of("vkFlushMappedMemoryRanges"))
     }
 
     /// Makes the device's writes visible to the host.
     pub(super) fn invalidate(&self) -> Result<(), WorkloadError> {
-        let range = self.all();
-        self.device.check(
-            "vkInvalidateMappedMemoryRanges",
-            ObjectKind::DeviceMemory,
-            |vk, this| {
-                // SAFETY: the memory is mapped, and the range is all of it.
-                unsafe { (vk.invalidate_mapped_memory_ranges)(this, 1, &raw const range) }
-            },
-        )
+        // SAFETY: the memory is mapped, and the range is all of it.
+        unsafe { self.device.invalidate_mapped_memory_ranges(&[self.all()]) }
+            .map_err(WorkloadError::of("vkInvalidateMappedMemoryRanges"))
     }
 
     fn all(&self) -> vk::MappedMemoryRange<'static> {
@@ -211,11 +162,8 @@ impl<'m> Mapped<'m> {
 
 impl Drop for Mapped<'_> {
     fn drop(&mut self) {
-        self.device
-            .call("vkUnmapMemory", ObjectKind::DeviceMemory, |vk, this| {
-                // SAFETY: mapped by `new`; the mapping is not used after its owner is dropped.
-                unsafe { (vk.unmap_memory)(this, self.memory) }
-            });
+        // SAFETY: mapped by `new`; the mapping is not used after its owner is dropped.
+        unsafe { self.device.unmap_memory(self.memory) };
     }
 }
 

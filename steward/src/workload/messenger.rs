@@ -5,12 +5,11 @@ use std::ffi::{CStr, c_void};
 use std::mem;
 use std::sync::{Mutex, PoisonError};
 
-use ash::vk::{self, Handle as _};
+use ash::ext::debug_utils;
+use ash::vk;
 
 use super::error::WorkloadError;
 use super::instance::Instance;
-use vk_accounts::CreatedObject;
-use vk_accounts::ObjectKind;
 
 /// The messages so far, oldest first. Layers may report from any thread.
 #[derive(Debug, Default)]
@@ -67,67 +66,39 @@ unsafe extern "system" fn on_message(
 /// Owns the messenger, an object of the loader.
 pub(super) struct Messenger<'i> {
     instance: &'i Instance<'i>,
+    commands: debug_utils::Instance,
     handle: vk::DebugUtilsMessengerEXT,
-    allocator: *const vk::AllocationCallbacks<'i>,
-    destroy: vk::PFN_vkDestroyDebugUtilsMessengerEXT,
 }
 
 impl<'i> Messenger<'i> {
+    /// `messages` outlives the messenger, and the instance was created with `VK_EXT_debug_utils`, so that it has the commands.
+    ///
     /// # Errors
-    /// The instance lacks `VK_EXT_debug_utils`, or the driver refuses.
+    /// The driver refuses.
     pub(super) fn new(
         instance: &'i Instance<'i>,
         messages: &'i Messages,
     ) -> Result<Self, WorkloadError> {
-        let create = instance.extension_command(c"vkCreateDebugUtilsMessengerEXT");
-        let destroy = instance.extension_command(c"vkDestroyDebugUtilsMessengerEXT");
-        let (Some(create), Some(destroy)) = (create, destroy) else {
-            return Err(WorkloadError::MissingCommand { level: "instance" });
-        };
-        // SAFETY: the address of the command of that name, which has this type.
-        let create: vk::PFN_vkCreateDebugUtilsMessengerEXT = unsafe { mem::transmute(create) };
-        // SAFETY: as above.
-        let destroy: vk::PFN_vkDestroyDebugUtilsMessengerEXT = unsafe { mem::transmute(destroy) };
-
-        let (kind, info) = (ObjectKind::DebugUtilsMessengerEXT, create_info(messages));
-        let allocator = instance.caller().callbacks(kind);
-        let mut handle = vk::DebugUtilsMessengerEXT::null();
-        let out = &raw mut handle;
-        instance
-            .caller()
-            .check("vkCreateDebugUtilsMessengerEXT", kind, || {
-                // SAFETY: the instance lives, `info` is a local, `messages` outlives the messenger by `'i`.
-                unsafe { create(instance.handle(), &raw const info, allocator, out) }
-            })?;
-        let messenger = Self {
+        let commands = debug_utils::Instance::new(instance.entry(), instance);
+        let info = create_info(messages);
+        // SAFETY: the instance lives, `info` is a local, `messages` outlives the messenger by `'i`.
+        let handle = unsafe { commands.create_debug_utils_messenger(&info, None) }
+            .map_err(WorkloadError::of("vkCreateDebugUtilsMessengerEXT"))?;
+        Ok(Self {
             instance,
+            commands,
             handle,
-            allocator,
-            destroy,
-        };
-        instance.caller().created(&messenger.created());
-        Ok(messenger)
-    }
-
-    fn created(&self) -> CreatedObject<'i> {
-        let (handle, parent) = (self.handle.as_raw(), self.instance.handle().as_raw());
-        CreatedObject {
-            kind: ObjectKind::DebugUtilsMessengerEXT,
-            handle,
-            parent,
-            allocator: self.allocator,
-        }
+        })
     }
 }
 
 impl Drop for Messenger<'_> {
     fn drop(&mut self) {
-        self.instance.caller().phase("shutdown");
-        self.instance
-            .caller()
-            .end("vkDestroyDebugUtilsMessengerEXT", &[self.created()], || {
-                // SAFETY: created by this instance with these callbacks, and destroyed only here.
-                unsafe { (self.destroy)(self.instance.handle(), self.handle, self.allocator) }
-            });
+        self.instance.phases().begin("shutdown");
+        // SAFETY: created by this instance, and destroyed only here.
+        unsafe {
+            self.commands
+                .destroy_debug_utils_messenger(self.handle, None)
+        };
     }
 }

@@ -1,17 +1,12 @@
-//! A workload of some twenty-five kinds of Vulkan objects; an observer sees every command.
+//! A workload of some twenty-five kinds of Vulkan objects: a plain program.
 //!
 //! [`run`] creates an instance and a device on the [`Selected`] driver. Each round creates buffers, images, views, samplers, descriptors,
 //! pipelines and the rest, and buffers of gpu-suballoc. It records two command buffers, submits them, compares every result word with the
 //! processor's from the same seed, and destroys everything in reverse order. After the last round buffers are defragmented.
 //!
-//! An observer implements [`Hooks`]: it provides `VkAllocationCallbacks` for each [`ObjectKind`](vk_accounts::ObjectKind), runs every command
-//! in a bracket, and is notified of every created and destroyed handle. If a command fails, for example because callbacks refuse memory, all
-//! objects are destroyed with the callbacks of their creation, and the error is returned.
-//!
-//! Not bracketed: the binding's four look-ups when the loader's library is opened, before there is an instance.
+//! It passes no callbacks and keeps no accounts: the layer below does. If a command fails, for example because callbacks refuse memory, all
+//! objects are destroyed, and the error is returned.
 
-mod answer;
-mod caller;
 mod commands;
 mod descriptors;
 mod device;
@@ -23,6 +18,7 @@ mod memory;
 mod messenger;
 mod object;
 mod options;
+mod phases;
 mod physical;
 mod pipelines;
 mod report;
@@ -35,64 +31,38 @@ mod sync;
 
 pub use error::WorkloadError;
 pub use options::{Options, Validation};
+pub use phases::Moment;
 pub use report::Report;
 
 use ash::vk;
 use gpu_suballoc::MemoryPreference;
-use vk_accounts::Hooks;
 
 use crate::drivers::Selected;
-use caller::Caller;
 use commands::{Commands, Recorder};
 use device::Device;
 use instance::Instance;
 use messenger::{Messages, Messenger};
+use phases::Phases;
 use physical::Physical;
 use suballocation::defragmentation;
 use vk_accounts::report::{Defragmentation, DeviceMemory};
 
-/// Runs the workload on one driver.
+/// Runs the workload on one driver, and calls `watch` between commands.
 ///
 /// # Errors
 ///
 /// [`WorkloadError`]: a command failed or a result is wrong. All created objects are destroyed.
 pub fn run(
     driver: &Selected,
-    hooks: &dyn Hooks,
-    options: &Options,
-) -> Result<Report, WorkloadError> {
-    run_watched(driver, hooks, options, &|_| {})
-}
-
-/// A moment between two commands of the workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
-    /// Instance and device exist: the loader has loaded its libraries.
-    DeviceCreated,
-    /// A round begins, after this number of rounds.
-    RoundBegins(u32),
-}
-
-/// As [`run`], and calls `watch` between commands.
-///
-/// # Errors
-///
-/// As [`run`].
-pub fn run_watched(
-    driver: &Selected,
-    hooks: &dyn Hooks,
     options: &Options,
     watch: &dyn Fn(Moment),
 ) -> Result<Report, WorkloadError> {
-    let caller = Caller::new(hooks);
     let messages = Messages::default();
-    let mut outcome = run_all(driver, &caller, (options, watch), &messages)?;
+    let mut outcome = run_all(driver, (options, watch), &messages)?;
     outcome.unintended.extend(messages.drain());
     Ok(Report {
         rounds: options.rounds,
-        commands: caller.commands(),
         comparisons: outcome.comparisons,
-        objects: caller.object_created(),
         validation_messages: outcome.unintended,
         intended_messages: outcome.intended,
         device_memory: outcome.device_memory,
@@ -113,14 +83,14 @@ struct Outcome {
 
 fn run_all(
     driver: &Selected,
-    caller: &Caller<'_>,
     (options, watch): (&Options, &dyn Fn(Moment)),
     messages: &Messages,
 ) -> Result<Outcome, WorkloadError> {
     let mut outcome = Outcome::default();
     let watched = (options.validation != Validation::Off).then_some(messages);
-    caller.phase("instance");
-    let instance = Instance::new(caller, driver.entry(), watched)?;
+    let phases = Phases::new(watch);
+    phases.begin("instance");
+    let instance = Instance::new(&phases, driver.entry(), watched)?;
     let _messenger = watched
         .map(|messages| Messenger::new(&instance, messages))
         .transpose()?;
@@ -129,7 +99,7 @@ fn run_all(
         return Err(WorkloadError::OtherDevice);
     }
 
-    caller.phase("device");
+    phases.begin("device");
     let device = Device::new(&instance, &physical)?;
     watch(Moment::DeviceCreated);
     if options.validation == Validation::OnAfterIntendedError {

@@ -8,7 +8,6 @@ use super::error::WorkloadError;
 use super::graphics::Graphics;
 use super::object::Guard;
 use super::shaders::{Code, DRAW_FRAG, DRAW_VERT, HASH_COMP};
-use vk_accounts::ObjectKind;
 
 /// The pipelines of one round, with modules and caches. Fields are in reverse order of creation.
 pub(super) struct Pipelines<'d> {
@@ -88,22 +87,16 @@ fn hash_pipelines<'d>(
             .stage(stage.specialization_info(half))
             .layout(layout)
     });
-    let allocator = device.caller().callbacks(ObjectKind::Pipeline);
-    let mut handles = [vk::Pipeline::null(); 2];
+    let (mut handles, none) = ([vk::Pipeline::null(); 2], std::ptr::null());
+    let (create, this) = (device.fp_v1_0().create_compute_pipelines, device.handle());
     let out = handles.as_mut_ptr();
-    let made = device.check(
-        "vkCreateComputePipelines",
-        ObjectKind::Pipeline,
-        |vk, this| {
-            // SAFETY: cache, module and layout live and fit one another; arrays and names outlive the call; the callbacks are NULL
-            // or live as long as the hooks.
-            unsafe { (vk.create_compute_pipelines)(this, cache, 2, infos.as_ptr(), allocator, out) }
-        },
-    );
+    // SAFETY: cache, module and layout live and fit one another; arrays and names outlive the call.
+    let made = unsafe { create(this, cache, 2, infos.as_ptr(), none, out) };
     // A command that fails may have created some of the pipelines; their guards destroy them.
-    // SAFETY: a handle that is not NULL was created by this command with `allocator`, and nothing else destroys it.
-    let guards = handles.map(|handle| unsafe { guard(device, handle, allocator) });
-    made?;
+    // SAFETY: a handle that is not NULL was created by this command, and nothing else destroys it.
+    let guards = handles.map(|handle| unsafe { guard(device, handle) });
+    made.result()
+        .map_err(WorkloadError::of("vkCreateComputePipelines"))?;
     match guards {
         [Some(first), Some(second)] => Ok([first, second]),
         _ => Err(WorkloadError::Command {
@@ -113,21 +106,22 @@ fn hash_pipelines<'d>(
     }
 }
 
-/// Guards a pipeline; `None` for NULL.
+/// Guards a pipeline; `None` for NULL. Ash's wrappers of the commands that create some leave handles unwritten where a driver does.
 ///
 /// # Safety
 ///
-/// `handle` is NULL, or `device` created it with `allocator` and nothing else destroys it.
+/// `handle` is NULL, or `device` created it and nothing else destroys it.
 pub(super) unsafe fn guard<'d>(
     device: &'d Device<'d>,
     handle: vk::Pipeline,
-    allocator: *const vk::AllocationCallbacks<'d>,
 ) -> Option<Guard<'d, vk::Pipeline>> {
     if handle == vk::Pipeline::null() {
         return None;
     }
-    // SAFETY: forwarded from this function's contract.
-    Some(unsafe { Guard::new(device, handle, allocator) })
+    // SAFETY: the caller's promise.
+    let destroy = |device: &ash::Device, handle| unsafe { device.destroy_pipeline(handle, None) };
+    // SAFETY: the caller's promise.
+    Some(unsafe { Guard::new(device, handle, destroy) })
 }
 
 fn pipeline_cache<'d>(
@@ -144,36 +138,12 @@ fn merged_cache<'d>(
     device: &'d Device<'d>,
     first: &Guard<'d, vk::PipelineCache>,
 ) -> Result<Guard<'d, vk::PipelineCache>, WorkloadError> {
-    let data = cache_data(device, **first)?;
+    // SAFETY: the cache lives.
+    let data = unsafe { device.get_pipeline_cache_data(**first) }
+        .map_err(WorkloadError::of("vkGetPipelineCacheData"))?;
     let merged = pipeline_cache(device, &data)?;
-    let from: *const vk::PipelineCache = &raw const **first;
-    device.check(
-        "vkMergePipelineCaches",
-        ObjectKind::PipelineCache,
-        |vk, this| {
-            // SAFETY: two different caches of this device, used by no other thread.
-            unsafe { (vk.merge_pipeline_caches)(this, *merged, 1, from) }
-        },
-    )?;
+    // SAFETY: two different caches of this device, used by no other thread.
+    unsafe { device.merge_pipeline_caches(*merged, &[**first]) }
+        .map_err(WorkloadError::of("vkMergePipelineCaches"))?;
     Ok(merged)
-}
-
-/// The content of a cache. The program allocates its vector outside of the bracket.
-fn cache_data(device: &Device<'_>, cache: vk::PipelineCache) -> Result<Vec<u8>, WorkloadError> {
-    const COMMAND: &str = "vkGetPipelineCacheData";
-    let mut size = 0usize;
-    let out = &raw mut size;
-    device.check(COMMAND, ObjectKind::PipelineCache, |vk, this| {
-        // SAFETY: the cache lives; with NULL for data the driver writes only the size.
-        unsafe { (vk.get_pipeline_cache_data)(this, cache, out, std::ptr::null_mut()) }
-    })?;
-    let mut data = vec![0u8; size];
-    let place = data.as_mut_ptr();
-    let out = &raw mut size;
-    device.check(COMMAND, ObjectKind::PipelineCache, |vk, this| {
-        // SAFETY: `place` has room for `size` bytes.
-        unsafe { (vk.get_pipeline_cache_data)(this, cache, out, place.cast()) }
-    })?;
-    data.truncate(size);
-    Ok(data)
 }

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 use crate::drivers::Selected;
-use vk_accounts::ObjectKind;
 use vk_accounts::report::{Defragmentation, DeviceMemory, Source};
 
 /// The results of a run.
@@ -17,12 +16,8 @@ pub struct Report {
     pub device_name: String,
     /// Rounds that ran.
     pub rounds: u32,
-    /// Called Vulkan commands, including look-ups: the number of brackets.
-    pub commands: u64,
     /// Values that were read back and compared; all were right.
     pub comparisons: u64,
-    /// Created or enumerated objects, by [`ObjectKind::index`].
-    pub objects: [u32; ObjectKind::COUNT],
     /// Messages of the validation layer about the workload, oldest first; empty without validation.
     pub validation_messages: Vec<String>,
     /// Its messages about the intended errors; empty without them.
@@ -42,9 +37,7 @@ impl Report {
             driver_version: info.driver_info.clone(),
             device_name: info.device_name.clone(),
             rounds: 0,
-            commands: 0,
             comparisons: 0,
-            objects: [0; ObjectKind::COUNT],
             validation_messages: Vec::new(),
             intended_messages: Vec::new(),
             device_memory: None,
@@ -52,34 +45,18 @@ impl Report {
         }
     }
 
-    /// The number of created or enumerated objects of this kind.
+    /// The run as the source of a report. `seed` is that of its [`Options`](super::Options); commands and objects are whoever's that watched.
     #[must_use]
-    pub fn made(&self, kind: ObjectKind) -> u32 {
-        self.objects.get(kind.index()).copied().unwrap_or(0)
-    }
-
-    /// The run as the source of a report; `seed` is that of its [`Options`](super::Options).
-    #[must_use]
-    pub fn source(&self, seed: u32) -> Source {
+    pub fn source(&self, seed: u32, commands: u64, objects: Vec<(String, u32)>) -> Source {
         Source::Driver {
             name: self.driver_name.clone(),
             version: self.driver_version.clone(),
             device: self.device_name.clone(),
             seed,
             rounds: self.rounds,
-            commands: self.commands,
+            commands,
             comparisons: self.comparisons,
-            objects: self
-                .exercised()
-                .map(|kind| (kind.name().to_owned(), self.made(kind)))
-                .collect(),
+            objects,
         }
-    }
-
-    /// The kinds with at least one object.
-    pub fn exercised(&self) -> impl Iterator<Item = ObjectKind> + '_ {
-        ObjectKind::ALL
-            .into_iter()
-            .filter(|kind| self.made(*kind) > 0)
     }
 }

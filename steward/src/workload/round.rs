@@ -38,22 +38,22 @@ pub(super) fn run(
     inputs: Inputs,
     expected: Inputs,
 ) -> Result<Done, WorkloadError> {
-    let caller = device.caller();
-    caller.phase("resources");
+    let phases = device.phases();
+    phases.begin("resources");
     let buffers = Buffers::new(device, inputs.scale)?;
     let images = Images::new(device)?;
     let samplers = Samplers::new(device)?;
     let descriptors = Descriptors::new(device, &buffers, &images, &samplers)?;
     let sync = Sync::new(device)?;
 
-    caller.phase("sub-allocation");
+    phases.begin("sub-allocation");
     let suballocator = Suballocator::new(device)?;
     let transfers = Transfers::new(&suballocator, device, inputs)?;
 
-    caller.phase("pipelines");
+    phases.begin("pipelines");
     let pipelines = Pipelines::new(device, &descriptors, *images.target_view)?;
 
-    caller.phase("recording");
+    phases.begin("recording");
     let commands = Commands::new(device)?;
     let [compute, draw] = commands.all();
     // SAFETY: new command buffers of this device; the objects they use are declared above and outlive `in_flight`.
@@ -79,7 +79,7 @@ pub(super) fn run(
         })
     }?;
 
-    caller.phase("submit");
+    phases.begin("submit");
     // SAFETY: both are recorded; the objects they use are declared above and dropped after `in_flight`.
     let in_flight = unsafe { InFlight::submit(device, &commands, &sync) }?;
     in_flight.finish()?;

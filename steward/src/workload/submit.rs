@@ -1,5 +1,8 @@
 //! Submits in order. No object is destroyed while the device uses it.
 
+use std::slice;
+
+use ash::prelude::VkResult;
 use ash::vk;
 
 use super::commands::Commands;
@@ -7,7 +10,6 @@ use super::device::Device;
 use super::error::WorkloadError;
 use super::object::Guard;
 use super::sync::Sync;
-use vk_accounts::ObjectKind;
 
 /// Nanoseconds; longer than any correct round: a driver that hangs becomes an error.
 const PATIENCE_NS: u64 = 60_000_000_000;
@@ -23,7 +25,7 @@ pub(super) struct InFlight<'d> {
     device: &'d Device<'d>,
     fences: [vk::Fence; 2],
     /// The number of `fences` whose submits the driver accepted.
-    submitted: u32,
+    submitted: usize,
     ended: bool,
 }
 
@@ -92,48 +94,35 @@ impl<'d> InFlight<'d> {
         work: &vk::SubmitInfo<'_>,
         fence: vk::Fence,
     ) -> Result<(), WorkloadError> {
-        let work = std::ptr::from_ref(work);
-        self.device
-            .check("vkQueueSubmit", ObjectKind::Queue, |vk, _| {
-                // SAFETY: as the caller promises; one thread uses the queue.
-                unsafe { (vk.queue_submit)(self.device.queue(), 1, work, fence) }
-            })?;
+        // SAFETY: as the caller promises; one thread uses the queue.
+        unsafe {
+            self.device
+                .queue_submit(self.device.queue(), slice::from_ref(work), fence)
+        }
+        .map_err(WorkloadError::of("vkQueueSubmit"))?;
         self.submitted += 1;
         Ok(())
     }
 
     /// Waits until the work is done. After a failure drop goes on waiting.
     pub(super) fn finish(mut self) -> Result<(), WorkloadError> {
-        let result = self.wait();
-        self.ended = result == vk::Result::SUCCESS;
-        if self.ended {
-            Ok(())
-        } else {
-            Err(WorkloadError::Command {
-                command: "vkWaitForFences",
-                result,
-            })
-        }
+        let waited = self.wait();
+        self.ended = waited.is_ok();
+        waited.map_err(WorkloadError::of("vkWaitForFences"))
     }
 
-    fn wait(&self) -> vk::Result {
-        if self.submitted == 0 {
-            return vk::Result::SUCCESS;
+    fn wait(&self) -> VkResult<()> {
+        let submitted = self.fences.get(..self.submitted).unwrap_or(&self.fences);
+        if submitted.is_empty() {
+            return Ok(());
         }
-        let fences = self.fences.as_ptr();
-        self.device
-            .call("vkWaitForFences", ObjectKind::Fence, |vk, this| {
-                // SAFETY: fences of this device, alive until the guard is dropped (contract of `submit`).
-                unsafe { (vk.wait_for_fences)(this, self.submitted, fences, vk::TRUE, PATIENCE_NS) }
-            })
+        // SAFETY: fences of this device, alive until the guard is dropped (contract of `submit`).
+        unsafe { self.device.wait_for_fences(submitted, true, PATIENCE_NS) }
     }
 
-    fn wait_idle(&self) -> vk::Result {
-        self.device
-            .call("vkQueueWaitIdle", ObjectKind::Queue, |vk, _| {
-                // SAFETY: the queue lives with its device, and one thread uses it.
-                unsafe { (vk.queue_wait_idle)(self.device.queue()) }
-            })
+    fn wait_idle(&self) -> VkResult<()> {
+        // SAFETY: the queue lives with its device, and one thread uses it.
+        unsafe { self.device.queue_wait_idle(self.device.queue()) }
     }
 }
 
@@ -142,8 +131,7 @@ impl Drop for InFlight<'_> {
         let mut tries = 0..TRIES;
         while !self.ended && tries.next().is_some() {
             // A lost device does no more work.
-            let over =
-                |result| matches!(result, vk::Result::SUCCESS | vk::Result::ERROR_DEVICE_LOST);
+            let over = |result| matches!(result, Ok(()) | Err(vk::Result::ERROR_DEVICE_LOST));
             self.ended = over(self.wait()) || over(self.wait_idle());
         }
     }

@@ -5,7 +5,6 @@ use ash::vk;
 use super::device::Device;
 use super::error::WorkloadError;
 use super::object::Guard;
-use vk_accounts::ObjectKind;
 
 /// The synchronisation objects of one round. Fields are in reverse order of creation.
 pub(super) struct Sync<'d> {
@@ -47,45 +46,18 @@ impl<'d> Sync<'d> {
 
     /// Whether the device set the event. Call it after the work is done.
     pub(super) fn was_filled(&self, device: &Device<'_>) -> Result<bool, WorkloadError> {
-        const COMMAND: &str = "vkGetEventStatus";
-        let result = device.call(COMMAND, ObjectKind::Event, |vk, this| {
-            // SAFETY: the event lives while `self` does.
-            unsafe { (vk.get_event_status)(this, *self.filled) }
-        });
-        match result {
-            vk::Result::EVENT_SET => Ok(true),
-            vk::Result::EVENT_RESET => Ok(false),
-            result => Err(WorkloadError::Command {
-                command: COMMAND,
-                result,
-            }),
-        }
+        // SAFETY: the event lives while `self` does.
+        unsafe { device.get_event_status(*self.filled) }
+            .map_err(WorkloadError::of("vkGetEventStatus"))
     }
 
     /// How many samples the draw passed; without `occlusionQueryPrecise`, 0 for none and anything else for some.
     pub(super) fn samples_passed(&self, device: &Device<'_>) -> Result<u32, WorkloadError> {
-        let mut answer = 0u32;
-        let out = (&raw mut answer).cast();
-        let size = size_of::<u32>();
-        device.check(
-            "vkGetQueryPoolResults",
-            ObjectKind::QueryPool,
-            |vk, this| {
-                // SAFETY: one 32-bit result into a local of that size; the query's submit has ended.
-                unsafe {
-                    (vk.get_query_pool_results)(
-                        this,
-                        *self.samples,
-                        0,
-                        1,
-                        size,
-                        out,
-                        size as u64,
-                        vk::QueryResultFlags::WAIT,
-                    )
-                }
-            },
-        )?;
+        let (mut answer, wait) = ([0u32], vk::QueryResultFlags::WAIT);
+        // SAFETY: one 32-bit result; the query's submit has ended.
+        unsafe { device.get_query_pool_results(*self.samples, 0, &mut answer, wait) }
+            .map_err(WorkloadError::of("vkGetQueryPoolResults"))?;
+        let [answer] = answer;
         Ok(answer)
     }
 }

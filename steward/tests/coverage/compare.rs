@@ -1,7 +1,6 @@
 //! In a child with the meter preloaded: the same run by the meter's flags, by return addresses, and by the layer's accounts.
 
 use VkLayer_steward_memory::in_process::Observation;
-use vk_accounts::NoHooks;
 use vk_accounts::report::{CoverageRun, Report};
 use vk_steward::callback_coverage::meter::{self, CallbackCoverage, ThreadActivity};
 use vk_steward::drivers;
@@ -54,11 +53,11 @@ pub(super) fn on(driver: &str, is_direct: bool) {
         rounds: 0,
         ..options
     };
-    workload::run(&chained, &NoHooks, &first).expect("it runs");
+    workload::run(&chained, &first, &|_| {}).expect("it runs");
     let [calls, bytes, taken] = through_callbacks(json);
     let coverage = CallbackCoverage::begin().expect("preloaded");
     let before = by_address::read();
-    workload::run(&chained, &NoHooks, &options).expect("it runs");
+    workload::run(&chained, &options, &|_| {}).expect("it runs");
     let run = coverage.run().expect("preloaded");
     let seen = by_address::read().since(before);
     let through = through_callbacks(json);
@@ -124,7 +123,7 @@ pub(super) fn on(driver: &str, is_direct: bool) {
 
     // Without the layer the flags say nothing of commands, and the addresses say the same as before: they would have told.
     let (flags, addresses) = (meter::read().expect("preloaded"), by_address::read());
-    workload::run(&driver, &NoHooks, &options).expect("it runs");
+    workload::run(&driver, &options, &|_| {}).expect("it runs");
     let (flags, addresses) = (
         meter::read().expect("preloaded").since(&flags),
         by_address::read().since(addresses),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use testkit::{Finished, compile_c, skip};
 
-use crate::drive_layer::is_lavapipe_there;
+use crate::observers_agree::{is_lavapipe_there, plain_workload};
 use crate::run::{json, steward};
 use crate::support::parts::text_of;
 
@@ -226,15 +226,13 @@ fn what_is_known_of_the_driver_is_not_the_programs_fault() {
     let folder = tempfile::tempdir().expect("a folder");
     let [report, page, none, written] =
         ["r.json", "r.html", "none.toml", "w.toml"].map(|name| folder.path().join(name));
-    // lavapipe breaks rules, and the workload shows many of them; `drive` alone passes callbacks, and is a program like any other here.
+    // lavapipe breaks rules, and the workload shows many of them.
     let program = |options: &[&str], files: &[(&str, &Path)]| {
         let mut child = steward(&["run"]).args(options);
         for (option, file) in files {
             child = child.args([Path::new(option), file]);
         }
-        child
-            .args([crate::run::STEWARD, "layer-child", &job()])
-            .run()
+        child.args(plain_workload()).run()
     };
     let done = program(&["--exit-code"], &[("--json", &report), ("--html", &page)]);
     done.assert_code(0);
@@ -312,21 +310,6 @@ fn what_is_known_of_the_driver_is_not_the_programs_fault() {
     );
 }
 
-/// The job of the workload on lavapipe.
-fn job() -> String {
-    let drivers = steward(&["drivers", "--json", "-"]).run();
-    let drivers: Value = serde_json::from_str(&drivers.stdout).expect("JSON");
-    let driver = drivers
-        .as_array()
-        .and_then(|all| all.iter().find(|one| one["id"] == "MESA_LLVMPIPE"))
-        .expect("lavapipe");
-    let info = serde_json::json!({
-        "index": driver["index"], "device_index": 0, "manifest": null, "stem": driver["file"], "driver_id": driver["id"],
-        "driver_name": driver["driver"], "driver_info": driver["version"], "device_name": driver["device"], "api_version": [1, 3, 0],
-    });
-    serde_json::json!({ "driver": info, "seed": 7, "rounds": 1, "way": "Loader" }).to_string()
-}
-
 #[test]
 fn ly84_a_run_is_recorded_and_its_trace_is_judged_as_the_run_was() {
     let test = "ly84_a_run_is_recorded_and_its_trace_is_judged_as_the_run_was";
@@ -337,10 +320,7 @@ fn ly84_a_run_is_recorded_and_its_trace_is_judged_as_the_run_was() {
     let [trace, live, judged] =
         ["t.trace.gz", "live.json", "judged.json"].map(|name| folder.path().join(name));
     let options = [Path::new("--record"), &trace, Path::new("--json"), &live];
-    let done = steward(&["run"])
-        .args(options)
-        .args([crate::run::STEWARD, "layer-child", &job()])
-        .run();
+    let done = steward(&["run"]).args(options).args(plain_workload()).run();
     done.assert_code(0);
     let done = steward(&["replay"])
         .args([trace.as_os_str(), "--json".as_ref(), judged.as_os_str()])
@@ -376,7 +356,7 @@ fn ly84_a_run_is_recorded_and_its_trace_is_judged_as_the_run_was() {
     };
     steward(&["run", "--no-check"])
         .args([Path::new("--record"), &trace])
-        .args([crate::run::STEWARD, "layer-child", &job()])
+        .args(plain_workload())
         .run()
         .assert_code(0);
     steward(&["replay"])

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::drive_layer::{DRIVE, is_lavapipe_there};
 use crate::ended::client;
+use crate::observers_agree::{DRIVE, is_lavapipe_there, plain_workload};
 use crate::run::{STEWARD, json, steward};
 
 #[test]
@@ -14,18 +14,18 @@ fn callback_coverage_of_any_program_is_measured_or_it_is_said_why_not() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("report.json");
-    let drive = |set: &[(&str, &str)]| {
-        let child = steward(&DRIVE).args(["--layer", "--meter", "--json"]);
+    let metered = |set: &[(&str, &str)]| {
+        let child = steward(&["run", "--meter", "--json"]).args([&file]);
         let child = set
             .iter()
-            .fold(child.args([&file]), |child, (name, value)| {
+            .fold(child.args(plain_workload()), |child, (name, value)| {
                 child.env(name, value)
             });
         let done = child.run();
         done.assert_code(0);
         (json(&file), done.stderr)
     };
-    let (report, text) = drive(&[]);
+    let (report, text) = metered(&[]);
     let number = |report: &Value, name: &str| {
         report["callback_coverage"]["with_loader"][name]
             .as_u64()
@@ -54,7 +54,7 @@ fn callback_coverage_of_any_program_is_measured_or_it_is_said_why_not() {
         "{text}"
     );
 
-    let (report, text) = drive(&[
+    let (report, text) = metered(&[
         ("TMPDIR", folder.path().to_str().expect("a name")),
         ("LD_PRELOAD", "libm.so.6"),
     ]);

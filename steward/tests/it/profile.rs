@@ -127,7 +127,6 @@ fn what_has_no_call_stacks_refuses_a_profile_and_says_what_to_do() {
         &["diff", "a", "b"],
         &["rules"],
         &["drive", "--driver", "all"],
-        &["drive", "--driver", "reference", "--layer"],
         &["drive", "--driver", "reference", "--fail=each"],
         &["check", "--write-expect", "x.toml"],
     ] {

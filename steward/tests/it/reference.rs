@@ -3,6 +3,8 @@
 #[allow(dead_code, reason = "another test uses the rest")]
 #[path = "../support/bridges.rs"]
 mod bridges;
+#[path = "../support/driver_shim.rs"]
+mod driver_shim;
 #[path = "../live_sweep/refusing.rs"]
 mod refusing;
 
@@ -17,13 +19,16 @@ use refusing::Refusing;
 #[test]
 fn rd8_rd9_each_request_refused_leaves_nothing_behind() {
     let selected = drivers::reference().expect("it is part of the program");
+    let selected = driver_shim::shimmed(&selected);
     let backing: &'static Refusing = Box::leak(Box::new(Refusing::new()));
     let (mut refused, mut while_recording, mut done) = (0, 0, false);
     for request in 0.. {
         // SAFETY: the backing lives for ever.
         let bridges = unsafe { Bridges::new(backing, None) };
         backing.arm(Fault::Nth(request));
-        let ran = workload::run(&selected, &bridges, &Options::default());
+        let ran = driver_shim::watched(&bridges, || {
+            workload::run(&selected, &Options::default(), &|_| {})
+        });
         done = backing.requests() <= request;
         match ran {
             Ok(report) => assert!(report.comparisons == 20220, "request {request}"),

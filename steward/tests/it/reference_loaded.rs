@@ -16,7 +16,8 @@ use vk_callbacks::check::{FindingKind, RuleLevel};
 
 use manifest::Manifest;
 
-use crate::run::{is_program, json, steward};
+use crate::observers_agree::plain_workload_on;
+use crate::run::{STEWARD, is_program, json, steward};
 
 impl Manifest {
     /// `steward COMMAND --driver MANIFEST`, once the loader is there.
@@ -218,10 +219,16 @@ fn rd13_rd15_the_correct_driver_is_without_a_finding_also_below_the_layer() {
             "{data}"
         );
     }
+    let drivers = manifest
+        .program(STEWARD)
+        .args(["drivers", "--json", "-"])
+        .run();
+    let drivers: Value = serde_json::from_str(&drivers.stdout).expect("JSON");
     let done = manifest
-        .steward("drive")
-        .args(["--layer", "--json"])
+        .program(STEWARD)
+        .args(["run", "--json"])
         .args([&file])
+        .args(plain_workload_on(&drivers[0]))
         .run();
     done.assert_code(0);
     let report = json(&file);

@@ -447,18 +447,18 @@ fn ly49_no_file_socket_or_thread_but_the_named_files() {
 #[test]
 fn ly27_lavapipe_does_what_is_known_of_it_and_nothing_else() {
     let test = "ly27_lavapipe_does_what_is_known_of_it_and_nothing_else";
-    if vulkaninfo(test).is_none() || !crate::drive_layer::is_lavapipe_there(test) {
+    if vulkaninfo(test).is_none() || !crate::observers_agree::is_lavapipe_there(test) {
         return;
     }
     let expect = ["--expect", "lavapipe-22.3"];
     let folder = tempfile::tempdir().expect("a folder");
     let report = folder.path().join("r.json");
-    let drive = ["drive", "--layer", "--driver", "lavapipe", "--seed", "7"];
-    let drive = steward(&drive)
+    steward(&["run"])
         .args(expect)
         .args([Path::new("--json"), &report])
-        .run();
-    drive.assert_code(0);
+        .args(crate::observers_agree::plain_workload())
+        .run()
+        .assert_code(0);
     let report = json(&report);
     let findings = report["findings"].as_array().expect("findings");
     // Its worker frees what a submit took, and every command is bracketed then.
@@ -478,8 +478,9 @@ fn ly27_lavapipe_does_what_is_known_of_it_and_nothing_else() {
     // Without what is known of it the same findings are differences.
     let none = folder.path().join("none.toml");
     fs::write(&none, "driver = \"none\"\n").expect("a file");
-    let unknown = steward(&["drive", "--layer", "--driver", "lavapipe", "--seed", "7"])
+    let unknown = steward(&["run"])
         .args([Path::new("--expect"), &none])
+        .args(crate::observers_agree::plain_workload())
         .run();
     unknown.assert_code(1);
     assert!(unknown.stderr.contains("not expected: V"), "{unknown}");

@@ -210,7 +210,7 @@ fn completions_are_read_by_their_shell_and_name_no_hidden_command() {
             "{shell}"
         );
         assert!(
-            !script.contains("coverage-child") && !script.contains("layer-child"),
+            !script.contains("workload-child") && !script.contains("signal-probe"),
             "{shell}"
         );
     }

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use debug_guard::Fault;
 use testkit::{Child, Finished};
-use vk_accounts::ObjectKind;
 use vk_callbacks::bridge::BridgeCounters;
 use vk_steward::drivers::{self, DriverInfo, child_environment};
 use vk_steward::workload::{self, Options, Report, WorkloadError};
 
 use super::bridges::Bridges;
+use super::driver_shim;
 use super::refusing::Refusing;
 
 /// First argument of a child. Then: seed, the number of the request that fails, and the driver's limit in bytes; `-` for none.
@@ -127,7 +127,8 @@ impl Case {
             seed: case.seed,
             ..Options::default()
         };
-        let result = workload::run(&selected, &bridges, &options);
+        let shimmed = driver_shim::shimmed(&selected);
+        let result = driver_shim::watched(&bridges, || workload::run(&shimmed, &options, &|_| {}));
         // Threads of the driver may still be giving back.
         let known = known_leak(info, &bridges);
         let gave_back = || backing.given().live_blocks == known;
@@ -210,7 +211,7 @@ impl SweepSeen {
 
 /// SwiftShader never frees the entries of an update template, whatever else happens: that much is left without any fault.
 fn known_leak(driver: &DriverInfo, bridges: &Bridges) -> u64 {
-    let templates = bridges.usage(ObjectKind::DescriptorUpdateTemplate).total();
+    let templates = bridges.usage("VkDescriptorUpdateTemplate").total();
     // The entries, and the object that is freed: two blocks a template.
     if driver.driver_id == "GOOGLE_SWIFTSHADER" {
         templates.total_blocks / 2
@@ -233,7 +234,7 @@ fn outcome_of(result: &Result<Report, WorkloadError>) -> String {
 fn faults(bridges: &Bridges) -> String {
     let mut sums = named(&BridgeCounters::default());
     let mut faults = 0;
-    for notes in ObjectKind::ALL.map(|kind| bridges.notes(kind)) {
+    for notes in bridges.notes() {
         faults += notes.faults();
         for (sum, count) in sums.iter_mut().zip(named(&notes)) {
             sum.1 += count.1;

@@ -1,6 +1,7 @@
 //! What a report says, and what the witness in front of the callbacks saw.
 
-use vk_accounts::ObjectKind;
+use std::collections::BTreeSet;
+
 use vk_accounts::report::{ByScope, ContextRow, Phase};
 
 use crate::around::{Record, SeenBlocks};
@@ -115,15 +116,13 @@ pub(super) fn phases(said: &[Phase], seen: &[PhaseSeen], bytes: AgreedBytes) {
 pub(super) fn contexts(said: &[ContextRow], peak: u64, seen: &Record, bytes: AgreedBytes) {
     let (mut blocks, mut taken) = (0, 0);
     let mut rows = 0;
-    for kind in ObjectKind::ALL
-        .into_iter()
-        .filter(|kind| kind.takes_callbacks())
-    {
+    let kinds: BTreeSet<_> = seen.seen.keys().map(|(kind, _)| *kind).collect();
+    for kind in kinds {
         let none = ContextRow::default();
-        let row = said.iter().find(|row| row.name == kind.name());
+        let row = said.iter().find(|row| row.name == kind);
         let row = row.unwrap_or(&none);
         rows += usize::from(row.total_blocks > 0);
-        let sum = seen.sum(|k, _| k == kind.index());
+        let sum = seen.sum(|k, _| k == kind);
         assert_eq!(
             (row.total_blocks, row.total_bytes),
             (sum.blocks, bytes.taken(sum)),
@@ -131,7 +130,7 @@ pub(super) fn contexts(said: &[ContextRow], peak: u64, seen: &Record, bytes: Agr
         );
         assert_eq!(row.peak_slack, 0, "{kind}");
         if bytes == AgreedBytes::Charged {
-            let peak = seen.kind_peaks.get(&kind.index()).copied().unwrap_or(0);
+            let peak = seen.kind_peaks.get(kind).copied().unwrap_or(0);
             assert_eq!(row.peak_bytes, peak, "{kind}: peak");
         }
         blocks += sum.blocks;

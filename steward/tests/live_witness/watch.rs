@@ -1,12 +1,12 @@
-//! Hooks of the workload that read the witness where a phase of the layer ends.
+//! Reads the witness where a phase of the layer ends.
 
 use std::cell::{Cell, RefCell};
 
 use VkLayer_steward_memory::in_process;
 use ash::vk;
-use vk_accounts::{CreatedObject, Hooks, ObjectKind};
 
 use crate::around::{Around, Held, Record};
+use crate::driver_shim::Watcher;
 
 /// Names the layer's phases while no call is on its way, so that layer and witness read the same moment.
 pub(super) struct Watch<'a> {
@@ -46,6 +46,18 @@ impl<'a> Watch<'a> {
         (self.phases.take(), held.record())
     }
 
+    /// A phase of the workload begins.
+    pub(super) fn begin_phase(&self, name: &'static str) {
+        let mut held = self.around.hold();
+        self.end_phase(&held);
+        in_process::phase(name);
+        held.begin_phase();
+        self.before.replace(held.record());
+        self.phase.set(Some(name));
+        drop(held);
+        (self.begins)(name);
+    }
+
     fn end_phase(&self, held: &Held<'_>) {
         if let Some(name) = self.phase.take() {
             self.phases.borrow_mut().push(PhaseSeen {
@@ -58,32 +70,22 @@ impl<'a> Watch<'a> {
     }
 }
 
-// SAFETY: it returns no callbacks.
-unsafe impl Hooks for Watch<'_> {
-    fn callbacks(&self, _: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
-        None
+impl Watcher for Watch<'_> {
+    fn callbacks(
+        &self,
+        kind: &'static str,
+        given: Option<&vk::AllocationCallbacks<'_>>,
+    ) -> *const vk::AllocationCallbacks<'_> {
+        self.around
+            .callbacks(kind, given.expect("the layer replaces NULL"))
     }
 
-    fn command(&self, command: &'static str, _: ObjectKind, call: &mut dyn FnMut() -> vk::Result) {
-        let _ = call();
-        // A look-up is no command of the layer.
-        let is_counted = !command.ends_with("ProcAddr");
+    fn command(&self, name: &'static str, call: &mut dyn FnMut()) {
+        call();
+        // As a device is created, the layer itself asks what it has.
+        let is_layers =
+            self.phase.get() == Some("device") && name.starts_with("vkGetPhysicalDevice");
         self.commands
-            .set(self.commands.get() + u64::from(is_counted));
-    }
-
-    fn created(&self, _: &CreatedObject<'_>) {}
-
-    fn ends(&self, _: &CreatedObject<'_>) {}
-
-    fn phase(&self, name: &'static str) {
-        let mut held = self.around.hold();
-        self.end_phase(&held);
-        in_process::phase(name);
-        held.begin_phase();
-        self.before.replace(held.record());
-        self.phase.set(Some(name));
-        drop(held);
-        (self.begins)(name);
+            .set(self.commands.get() + u64::from(!is_layers));
     }
 }

@@ -31,13 +31,13 @@ pub(super) struct SeenBlocks {
 /// All that was seen until now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Record {
-    /// By kind's index, then scope.
-    pub(super) seen: BTreeMap<(usize, i32), SeenBlocks>,
+    /// By kind, then scope.
+    pub(super) seen: BTreeMap<(&'static str, i32), SeenBlocks>,
     /// Most bytes live at once since the phase began, and since the start.
     pub(super) phase_peak: (u64, u64),
     pub(super) peak: (u64, u64),
     /// The same for each kind, as charged, since the start.
-    pub(super) kind_peaks: BTreeMap<usize, u64>,
+    pub(super) kind_peaks: BTreeMap<&'static str, u64>,
     pub(super) null_answers: u64,
     /// Calls that came from other threads than the workload's.
     pub(super) foreign_calls: u64,
@@ -48,7 +48,7 @@ struct WatchedBlock {
     size: u64,
     align: u64,
     scope: i32,
-    kind: usize,
+    kind: &'static str,
 }
 
 pub(super) struct Book {
@@ -58,7 +58,7 @@ pub(super) struct Book {
 }
 
 struct Entry {
-    kind: usize,
+    kind: &'static str,
     inner: vk::AllocationCallbacks<'static>,
     book: Arc<Mutex<Book>>,
 }
@@ -66,8 +66,8 @@ struct Entry {
 /// Callbacks around those that the driver would get, for every kind.
 pub(super) struct Around {
     book: Arc<Mutex<Book>>,
-    /// By kind's index; created when the kind is first used, and never freed.
-    entries: Mutex<BTreeMap<usize, &'static (vk::AllocationCallbacks<'static>, Box<Entry>)>>,
+    /// By kind; created when the kind is first used, and never freed.
+    entries: Mutex<BTreeMap<&'static str, &'static (vk::AllocationCallbacks<'static>, Box<Entry>)>>,
 }
 
 // SAFETY: the callbacks may be called on any thread, and are no longer changed.
@@ -91,7 +91,7 @@ impl Around {
     /// Callbacks around these, which are the kind's for as long as the process lives.
     pub(super) fn callbacks(
         &self,
-        kind: usize,
+        kind: &'static str,
         inner: &vk::AllocationCallbacks<'_>,
     ) -> &'static vk::AllocationCallbacks<'static> {
         let mut entries = self.entries.lock().expect("nobody panics with it");
@@ -119,9 +119,9 @@ impl Around {
     }
 
     /// The callbacks that are checked, of a kind that was used.
-    pub(super) fn inner(&self, kind: usize) -> vk::AllocationCallbacks<'static> {
+    pub(super) fn inner(&self, kind: &str) -> vk::AllocationCallbacks<'static> {
         let entries = self.entries.lock().expect("nobody panics with it");
-        entries.get(&kind).expect("a kind that was used").1.inner
+        entries.get(kind).expect("a kind that was used").1.inner
     }
 
     /// Until the answer is dropped, calls wait: numbers do not move.
@@ -145,12 +145,12 @@ impl Held<'_> {
 
 impl Record {
     /// The sum over the kinds and scopes that `which` names.
-    pub(super) fn sum(&self, which: impl Fn(usize, i32) -> bool) -> SeenBlocks {
+    pub(super) fn sum(&self, which: impl Fn(&'static str, i32) -> bool) -> SeenBlocks {
         let mut sum = SeenBlocks::default();
         for (_, seen) in self
             .seen
             .iter()
-            .filter(|((kind, scope), _)| which(*kind, *scope))
+            .filter(|((kind, scope), _)| which(kind, *scope))
         {
             sum.blocks += seen.blocks;
             sum.frees += seen.frees;

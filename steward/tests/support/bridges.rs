@@ -1,16 +1,46 @@
 //! Callbacks of the tests' own for each kind of object: a bridge over a context each, below one root. The commands of a run are in brackets.
 
+use std::collections::BTreeMap;
+
 use alloc_core::{Budget, Context, ContextOptions, HostAllocator, Usage};
 use ash::vk;
-use vk_accounts::{CreatedObject, Hooks, ObjectKind};
 use vk_callbacks::bridge::BridgeCounters;
 use vk_callbacks::command::BracketCoverage;
 use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{Bridge, Command, Owners};
 
+use super::driver_shim::Watcher;
+
+/// The workload's kinds with callbacks.
+const KINDS: [&str; 23] = [
+    "VkInstance",
+    "VkDevice",
+    "VkDeviceMemory",
+    "VkBuffer",
+    "VkBufferView",
+    "VkImage",
+    "VkImageView",
+    "VkSampler",
+    "VkSamplerYcbcrConversion",
+    "VkDescriptorSetLayout",
+    "VkPipelineLayout",
+    "VkDescriptorPool",
+    "VkDescriptorUpdateTemplate",
+    "VkShaderModule",
+    "VkPipelineCache",
+    "VkPipeline",
+    "VkRenderPass",
+    "VkFramebuffer",
+    "VkCommandPool",
+    "VkFence",
+    "VkSemaphore",
+    "VkEvent",
+    "VkQueryPool",
+];
+
 /// See the module.
 pub(super) struct Bridges {
-    kinds: Vec<Option<(Bridge, RawCallbacks, Usage)>>,
+    kinds: BTreeMap<&'static str, (Bridge, RawCallbacks, Usage)>,
     vulkan: Context,
     _root: Context,
 }
@@ -38,63 +68,52 @@ impl Bridges {
         let root = root.expect("memory");
         let options = ContextOptions::new("vulkan").budget(Budget::exact(budget));
         let vulkan = root.child_with(options).expect("memory");
-        let of = |kind: ObjectKind| {
-            let context = vulkan.child(kind.name()).expect("memory");
+        let of = |kind| {
+            let context = vulkan.child(kind).expect("memory");
             let bridge = Bridge::new(context).map_err(|rejected| rejected.error);
             let bridge = bridge.expect("memory");
             let (raw, own) = (bridge.raw(), bridge.usage());
-            (bridge, raw, own)
+            (kind, (bridge, raw, own))
         };
-        let kinds = ObjectKind::ALL.map(|kind| kind.takes_callbacks().then(|| of(kind)));
         Self {
-            kinds: kinds.into(),
+            kinds: KINDS.map(of).into(),
             vulkan,
             _root: root,
         }
     }
 
     /// The driver's usage of a kind.
-    pub(super) fn usage(&self, kind: ObjectKind) -> Usage {
-        let of = |(bridge, _, own): &(Bridge, RawCallbacks, Usage)| bridge.usage().without(own);
-        self.kinds[kind.index()]
-            .as_ref()
-            .map(of)
-            .unwrap_or_default()
+    pub(super) fn usage(&self, kind: &str) -> Usage {
+        let (bridge, _, own) = &self.kinds[kind];
+        bridge.usage().without(own)
     }
 
-    /// What the bridge of a kind has noted.
-    pub(super) fn notes(&self, kind: ObjectKind) -> BridgeCounters {
-        let of = |(bridge, ..): &(Bridge, RawCallbacks, Usage)| bridge.counters();
-        self.kinds[kind.index()]
-            .as_ref()
-            .map(of)
-            .unwrap_or_default()
+    /// What the bridges have noted.
+    pub(super) fn notes(&self) -> impl Iterator<Item = BridgeCounters> {
+        self.kinds.values().map(|(bridge, ..)| bridge.counters())
     }
 
     /// Closes the bridges; returns how many blocks were left.
     pub(super) fn close(self) -> u64 {
-        let kinds = self.kinds.into_iter().flatten();
+        let kinds = self.kinds.into_values();
         let left = kinds.filter_map(|(bridge, ..)| Some(bridge.close().err()?.value.live()));
         left.map(|live| live.total().blocks).sum()
     }
 }
 
-// SAFETY: the structs lie in the vector, which is not changed, and lead to bridges that live as long, or for ever with live blocks.
-unsafe impl Hooks for Bridges {
-    fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
-        self.kinds[kind.index()]
-            .as_ref()
-            .map(|(_, raw, _)| raw.as_ash())
+impl Watcher for Bridges {
+    fn callbacks(
+        &self,
+        kind: &'static str,
+        _: Option<&vk::AllocationCallbacks<'_>>,
+    ) -> *const vk::AllocationCallbacks<'_> {
+        let known = self.kinds.get(kind);
+        let (_, raw, _) = known.unwrap_or_else(|| panic!("{kind} is not in the list"));
+        raw.as_ash()
     }
 
-    fn command(&self, command: &'static str, _: ObjectKind, call: &mut dyn FnMut() -> vk::Result) {
-        let bracket = Command::new(command, Owners::default(), BracketCoverage::Complete);
-        let _ = bracket.run(|_| call());
+    fn command(&self, name: &'static str, call: &mut dyn FnMut()) {
+        let bracket = Command::new(name, Owners::default(), BracketCoverage::Complete);
+        bracket.run(|_| call());
     }
-
-    fn created(&self, _: &CreatedObject<'_>) {}
-
-    fn ends(&self, _: &CreatedObject<'_>) {}
-
-    fn phase(&self, _: &'static str) {}
 }

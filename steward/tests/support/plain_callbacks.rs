@@ -2,12 +2,15 @@
 //! product: a witness.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use ash::vk;
-use vk_accounts::{CreatedObject, Hooks, ObjectKind};
+
+use super::driver_shim::Watcher;
 
 /// What one kind's callbacks did.
 #[derive(Default)]
@@ -16,46 +19,46 @@ struct KindCount {
     live: AtomicI64,
 }
 
-/// Counts by kind; the callbacks point into it, so it stays where it is.
+/// Counts by kind, from the first object of each on. Both parts of an entry stay where they are.
+#[derive(Default)]
 pub(super) struct PlainCallbacks {
-    counts: Box<[KindCount; ObjectKind::COUNT]>,
-    callbacks: [vk::AllocationCallbacks<'static>; ObjectKind::COUNT],
+    kinds: RefCell<BTreeMap<&'static str, Box<(KindCount, vk::AllocationCallbacks<'static>)>>>,
 }
 
 impl PlainCallbacks {
-    pub(super) fn new() -> Self {
-        let counts: Box<[KindCount; ObjectKind::COUNT]> = Box::default();
-        let callbacks = std::array::from_fn(|index| {
-            vk::AllocationCallbacks::default()
-                .user_data((&raw const counts[index]).cast_mut().cast())
-                .pfn_allocation(Some(allocate))
-                .pfn_reallocation(Some(reallocate))
-                .pfn_free(Some(free))
+    /// By kind: the calls for memory, and the live blocks.
+    pub(super) fn counts(&self) -> BTreeMap<&'static str, (u64, i64)> {
+        let kinds = self.kinds.borrow();
+        let counts = kinds.iter().map(|(kind, entry)| {
+            let (calls, live) = (&entry.0.calls, &entry.0.live);
+            (*kind, (calls.load(Relaxed), live.load(Relaxed)))
         });
-        Self { counts, callbacks }
-    }
-
-    pub(super) fn calls(&self, kind: ObjectKind) -> u64 {
-        self.counts[kind.index()].calls.load(Relaxed)
-    }
-
-    pub(super) fn live(&self, kind: ObjectKind) -> i64 {
-        self.counts[kind.index()].live.load(Relaxed)
+        counts.collect()
     }
 }
 
-// SAFETY: the structs lie here unchanged, and the counts, which they point at, in a box that lives as long. The functions keep
-// Vulkan's rules over the system's allocator, which is one for all kinds.
-unsafe impl Hooks for PlainCallbacks {
-    fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
-        self.callbacks.get(kind.index())
+impl Watcher for PlainCallbacks {
+    fn callbacks(
+        &self,
+        kind: &'static str,
+        _: Option<&vk::AllocationCallbacks<'_>>,
+    ) -> *const vk::AllocationCallbacks<'_> {
+        let mut kinds = self.kinds.borrow_mut();
+        let entry = kinds.entry(kind).or_insert_with(|| {
+            let callbacks = vk::AllocationCallbacks::default()
+                .pfn_allocation(Some(allocate))
+                .pfn_reallocation(Some(reallocate))
+                .pfn_free(Some(free));
+            let mut entry = Box::new((KindCount::default(), callbacks));
+            entry.1.p_user_data = (&raw const entry.0).cast_mut().cast();
+            entry
+        });
+        &raw const entry.1
     }
-    fn command(&self, _: &'static str, _: ObjectKind, call: &mut dyn FnMut() -> vk::Result) {
-        let _ = call();
+
+    fn command(&self, _: &'static str, call: &mut dyn FnMut()) {
+        call();
     }
-    fn created(&self, _: &CreatedObject<'_>) {}
-    fn ends(&self, _: &CreatedObject<'_>) {}
-    fn phase(&self, _: &'static str) {}
 }
 
 /// ```text

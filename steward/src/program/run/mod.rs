@@ -17,7 +17,6 @@ mod requested;
 mod search_path;
 mod state_report;
 mod sweep;
-mod workload;
 mod write_expect;
 
 use std::ffi::{OsStr, OsString};
@@ -39,14 +38,14 @@ use crate::cli::{Output, RunArgs};
 use crate::drivers;
 use crate::expectations::KnownOfDrivers;
 use crate::signals::{ChildKind, HeldSignals};
+use crate::workload_child::{self, Job};
 use no_report::{no_report, other_libraries};
 use reports::Reports;
 use state_report::Missing;
+use sweep::SweepLimits;
 use vk_accounts::guard_run::Guarding;
 
 pub(super) use requested::report;
-pub(super) use sweep::SweepLimits;
-pub(super) use workload::{answer, drive, sweep_drive};
 
 /// Exit codes of shells: the program cannot be run; it does not exist.
 const NOT_RUNNABLE: u8 = 126;
@@ -118,8 +117,6 @@ struct Wanted<'a> {
     write_expect: Option<&'a Path>,
     /// It fails if something is left alive, a finding is not known or a process wrote no report.
     exit_code: bool,
-    /// It fails without a report, since the program was started for the report alone.
-    needs_report: bool,
 }
 
 /// Runs the program, then writes the reports to the error output or to the named files. The program keeps its own streams, and its exit status is
@@ -147,7 +144,6 @@ pub(super) fn run(
         expect: expect.as_ref(),
         write_expect: options.write_expect.as_deref(),
         exit_code: options.exit_code,
-        needs_report: false,
     };
     with_layer(command(&options), wanted, output, out)
 }
@@ -181,6 +177,30 @@ pub(super) fn sweep(
         command: &|| Ok(command(options)),
         wanted: Wanted { text, ..wanted },
         limits,
+    };
+    swept.run(output, out)
+}
+
+/// Runs the workload of `drive` as any program once for each request that is refused.
+pub(super) fn sweep_drive(
+    job: &Job,
+    guarding: &Guarding,
+    runs: u64,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
+    let wanted = Wanted {
+        no_check: !job.check,
+        guarding: *guarding,
+        ..Wanted::default()
+    };
+    let swept = sweep::Swept {
+        command: &|| workload_child::command(job),
+        wanted,
+        limits: SweepLimits {
+            runs,
+            time: TIME_LIMIT,
+        },
     };
     swept.run(output, out)
 }
@@ -342,9 +362,8 @@ fn with_layer(
         return Err(RunError::Lost(error).into());
     }
     wrong.iter().for_each(|line| complain(line));
-    let has_failed = !wrong.is_empty() || wanted.needs_report && !has_report;
     Ok(Outcome::Exited(match code(status) {
-        0 if has_failed => 1,
+        0 if !wrong.is_empty() => 1,
         code => code,
     }))
 }

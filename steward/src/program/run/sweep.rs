@@ -23,9 +23,9 @@ use vk_accounts::units::bytes;
 
 /// The most runs, and the time limit of one.
 #[derive(Clone, Copy)]
-pub(in crate::program) struct SweepLimits {
-    pub(in crate::program) runs: u64,
-    pub(in crate::program) time: Duration,
+pub(super) struct SweepLimits {
+    pub(super) runs: u64,
+    pub(super) time: Duration,
 }
 
 /// How a run with a refused request ended.

@@ -11,7 +11,7 @@ use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{BufferUsage as Usage, MemoryPreference, PropertyFlags, RegionOptions};
 
-use super::{Suballocator, between_copies, copy, handle};
+use super::{Suballocator, between_copies, copy, handle, refused_by};
 use crate::workload::commands::{Commands, Recorder};
 use crate::workload::device::Device;
 use crate::workload::error::WorkloadError;
@@ -52,7 +52,7 @@ pub(in crate::workload) fn run(
         max_block: Some(BLOCK),
         ..MemoryOptions::default()
     };
-    device.caller().in_phase("defragmentation", || {
+    device.phases().keep("defragmentation", || {
         let by = Suballocator::with(device, memory)?;
         let moved = scatter_and_gather(&by, device, inputs, &Check { round, expected })?;
         by.close()?;
@@ -99,9 +99,9 @@ fn scatter_and_gather<'d>(
         before: by.memory_report(),
         ..Defragmentation::default()
     };
-    let refused = |error| by.reason("a defragmentation", error);
+    let refused = |error| refused_by("a defragmentation", error);
     let limits = DefragmentationOptions::new().max_moves_per_pass(MOVES);
-    let mut defragmentation = by.0.defragment(limits).map_err(refused)?;
+    let mut defragmentation = by.allocator.defragment(limits).map_err(refused)?;
     loop {
         let mut pass = defragmentation.next_pass().map_err(refused)?;
         if pass.is_empty() {
@@ -112,7 +112,7 @@ fn scatter_and_gather<'d>(
         }
         report.most_moving_bytes = report
             .most_moving_bytes
-            .max(by.0.stats().total.moving_bytes);
+            .max(by.allocator.stats().total.moving_bytes);
         submit(device, |to| {
             for one in pass.moves() {
                 let [old, new] = [one.old_buffer(), one.new_buffer()].map(handle);

@@ -5,7 +5,7 @@
 use super::Allocator;
 use vk_accounts::report::DeviceMemory;
 
-pub(super) fn memory_report(allocator: &Allocator<'_>) -> DeviceMemory {
+pub(super) fn memory_report(allocator: &Allocator) -> DeviceMemory {
     let stats = allocator.stats();
     let total = stats.total;
     DeviceMemory {

@@ -13,20 +13,21 @@
 //! All offsets are odd multiples of a word, as far from any alignment as copies allow.
 
 pub(super) mod defragmentation;
-mod device;
 mod memory_report;
 
+use std::alloc::System;
+use std::marker::PhantomData;
 use std::ops::Deref;
 
-use alloc_core::HostAllocator;
-use alloc_core::Rejected;
+use alloc_core::FromGlobalAlloc;
 use ash::vk::{self, Handle as _};
 use gpu_suballoc::allocator::WrapInfo;
+use gpu_suballoc::ash::AshOptions;
 use gpu_suballoc::device::BufferHandle;
 use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::{
-    AllocatorOptions, BufferInfo, BufferUsage as Usage, GpuAllocator, GpuError, Lifetime,
-    MemoryPreference, PropertyFlags, Region, RegionOptions,
+    AllocatorOptions, AshDevice, BufferInfo, BufferUsage as Usage, GpuAllocator, GpuError,
+    Lifetime, MemoryPreference, PropertyFlags, Region, RegionOptions,
 };
 
 use super::commands::Recorder;
@@ -36,7 +37,6 @@ use super::expect::{Inputs, WORDS};
 use super::memory::{device_local, for_buffers};
 use super::object::Guard;
 use super::resources::buffer;
-use device::BracketedDevice;
 use vk_accounts::report::DeviceMemory;
 
 /// Bytes of a word.
@@ -57,10 +57,13 @@ const READ_AT: [u64; 2] = [132, 2180];
 /// Bytes of the first block. A round needs little, and software drivers allocate device memory from this process's heap.
 const FIRST_BLOCK: u64 = 256 << 10;
 
-type Allocator<'d> = GpuAllocator<BracketedDevice<'d>, &'d dyn HostAllocator>;
+type Allocator = GpuAllocator<AshDevice, FromGlobalAlloc<System>>;
 
-/// The sub-allocator of a round. The hooks' allocator provides its bookkeeping.
-pub(super) struct Suballocator<'d>(Allocator<'d>);
+/// The sub-allocator of a round.
+pub(super) struct Suballocator<'d> {
+    allocator: Allocator,
+    device: PhantomData<&'d Device<'d>>,
+}
 
 impl<'d> Suballocator<'d> {
     pub(super) fn new(device: &'d Device<'d>) -> Result<Self, WorkloadError> {
@@ -72,25 +75,29 @@ impl<'d> Suballocator<'d> {
     }
 
     fn with(device: &'d Device<'d>, memory: MemoryOptions) -> Result<Self, WorkloadError> {
-        let bracketed = BracketedDevice::new(device);
+        let (instance, physical) = (device.instance(), device.physical());
+        // Of no version in between is a feature used.
+        let options = AshOptions::new(vk::API_VERSION_1_1);
+        let entry = instance.entry();
+        // SAFETY: all four belong together, and the device borrows the others; its version is at least this one.
+        let ours = unsafe { AshDevice::new(entry, instance, physical.handle, device, options) };
         let options = AllocatorOptions {
             memory,
             ..AllocatorOptions::default()
         };
         // SAFETY: every info below is valid for any device; `Transfers` drops wrapped buffers after the regions that use them; the round waits
         // for its work before it drops `Transfers`.
-        let made = unsafe { GpuAllocator::new(bracketed, device.caller().memory(), options) };
-        made.map(Self).map_err(
-            |Rejected {
-                 value: (device, _),
-                 error,
-             }| device.reason("the sub-allocator", error),
-        )
+        let made = unsafe { GpuAllocator::new(ours, FromGlobalAlloc::SYSTEM, options) };
+        let allocator = made.map_err(|refused| refused_by("the sub-allocator", refused.error))?;
+        Ok(Self {
+            allocator,
+            device: PhantomData,
+        })
     }
 
     /// What there is of device memory now.
     pub(super) fn memory_report(&self) -> DeviceMemory {
-        memory_report::memory_report(&self.0)
+        memory_report::memory_report(&self.allocator)
     }
 
     /// Frees all memory. No region may be left.
@@ -102,23 +109,19 @@ impl<'d> Suballocator<'d> {
                     .saturating_add(outstanding.wrapped)
                     .saturating_add(outstanding.crops),
             };
-        self.0
+        self.allocator
             .close()
             .map(drop)
             .map_err(|refused| left(refused.error))
-    }
-
-    fn reason(&self, what: &'static str, error: GpuError) -> WorkloadError {
-        self.0.device().reason(what, error)
     }
 
     fn buffer<'a>(
         &'a self,
         (name, size, usage): (&'static str, u64, Usage),
         options: RegionOptions<'_>,
-    ) -> Result<OwnedRegion<'a, 'd>, WorkloadError> {
+    ) -> Result<OwnedRegion<'a>, WorkloadError> {
         let made = self
-            .0
+            .allocator
             .create_buffer(&BufferInfo::new(size, usage), &options.name(name));
         self.own(name, made)
     }
@@ -126,9 +129,9 @@ impl<'d> Suballocator<'d> {
     /// Writes every word of a mappable buffer.
     fn write(&self, region: &Region, word: impl Fn(u32) -> u32) -> Result<(), WorkloadError> {
         let mapping = self
-            .0
+            .allocator
             .map(region)
-            .map_err(|error| self.reason("the mapping of what is uploaded", error))?;
+            .map_err(|error| refused_by("the mapping of what is uploaded", error))?;
         let words = mapping.as_ptr().cast::<u32>();
         for index in 0..(region.size() / WORD) as u32 {
             // SAFETY: inside the mapping.
@@ -136,9 +139,9 @@ impl<'d> Suballocator<'d> {
             // SAFETY: regions begin at granules, so words are aligned; the device does not use the buffer now.
             unsafe { place.write(word(index)) };
         }
-        self.0
+        self.allocator
             .flush(region, 0, region.size())
-            .map_err(|error| self.reason("the flush of what is uploaded", error))
+            .map_err(|error| refused_by("the flush of what is uploaded", error))
     }
 
     /// Calls `look` with the words of some parts of a buffer: number of the part, index, word. A part is an offset and a number of bytes.
@@ -149,12 +152,12 @@ impl<'d> Suballocator<'d> {
         mut look: impl FnMut(usize, u32, u32) -> Result<(), WorkloadError>,
     ) -> Result<u64, WorkloadError> {
         let mapping = self
-            .0
+            .allocator
             .map(region)
-            .map_err(|error| self.reason("the mapping of what is read back", error))?;
-        self.0
+            .map_err(|error| refused_by("the mapping of what is read back", error))?;
+        self.allocator
             .invalidate(region, 0, region.size())
-            .map_err(|error| self.reason("the invalidation of what is read back", error))?;
+            .map_err(|error| refused_by("the invalidation of what is read back", error))?;
         let words = mapping.as_ptr().cast::<u32>();
         let mut seen = 0;
         for (part, (at, bytes)) in parts.iter().enumerate() {
@@ -173,30 +176,34 @@ impl<'d> Suballocator<'d> {
         &'a self,
         of: &Region,
         (offset, size): (u64, u64),
-    ) -> Result<OwnedRegion<'a, 'd>, WorkloadError> {
-        self.own("a crop", self.0.crop(of, offset, size, WORD))
+    ) -> Result<OwnedRegion<'a>, WorkloadError> {
+        self.own("a crop", self.allocator.crop(of, offset, size, WORD))
     }
 
     fn own<'a>(
         &'a self,
         what: &'static str,
         made: Result<Region, GpuError>,
-    ) -> Result<OwnedRegion<'a, 'd>, WorkloadError> {
-        let region = made.map_err(|error| self.reason(what, error))?;
+    ) -> Result<OwnedRegion<'a>, WorkloadError> {
+        let region = made.map_err(|error| refused_by(what, error))?;
         Ok(OwnedRegion {
-            allocator: &self.0,
+            allocator: &self.allocator,
             region: Some(region),
         })
     }
 }
 
+fn refused_by(what: &'static str, reason: GpuError) -> WorkloadError {
+    WorkloadError::Suballocation { what, reason }
+}
+
 /// A region that is freed on drop.
-struct OwnedRegion<'a, 'd> {
-    allocator: &'a Allocator<'d>,
+struct OwnedRegion<'a> {
+    allocator: &'a Allocator,
     region: Option<Region>,
 }
 
-impl Deref for OwnedRegion<'_, '_> {
+impl Deref for OwnedRegion<'_> {
     type Target = Region;
     fn deref(&self) -> &Region {
         self.region
@@ -205,7 +212,7 @@ impl Deref for OwnedRegion<'_, '_> {
     }
 }
 
-impl OwnedRegion<'_, '_> {
+impl OwnedRegion<'_> {
     /// Updates the position after a move.
     fn refresh(&mut self) -> Result<(), GpuError> {
         self.region
@@ -214,7 +221,7 @@ impl OwnedRegion<'_, '_> {
     }
 }
 
-impl Drop for OwnedRegion<'_, '_> {
+impl Drop for OwnedRegion<'_> {
     fn drop(&mut self) {
         let freed = self.refresh().and_then(|()| {
             self.region.take().map_or(Ok(()), |region| {
@@ -227,15 +234,15 @@ impl Drop for OwnedRegion<'_, '_> {
 
 /// The regions of the upload, the copies and the read-back. Fields are in reverse order of creation.
 pub(super) struct Transfers<'a, 'd> {
-    read_part: OwnedRegion<'a, 'd>,
-    wrapped_part: OwnedRegion<'a, 'd>,
+    read_part: OwnedRegion<'a>,
+    wrapped_part: OwnedRegion<'a>,
     /// Nested crops, the innermost first: it is copied.
-    parts: [OwnedRegion<'a, 'd>; 3],
-    wrapped: OwnedRegion<'a, 'd>,
-    read_back: OwnedRegion<'a, 'd>,
-    odd: OwnedRegion<'a, 'd>,
-    device_local: OwnedRegion<'a, 'd>,
-    upload: OwnedRegion<'a, 'd>,
+    parts: [OwnedRegion<'a>; 3],
+    wrapped: OwnedRegion<'a>,
+    read_back: OwnedRegion<'a>,
+    odd: OwnedRegion<'a>,
+    device_local: OwnedRegion<'a>,
+    upload: OwnedRegion<'a>,
     _application: (Guard<'d, vk::DeviceMemory>, Guard<'d, vk::Buffer>),
 }
 
@@ -275,7 +282,8 @@ impl<'a, 'd> Transfers<'a, 'd> {
         };
         let wrapped = by.own(
             "the wrapped buffer",
-            by.0.wrap(&wrapped.offset(268).name("the application's")),
+            by.allocator
+                .wrap(&wrapped.offset(268).name("the application's")),
         )?;
         let [first, second, third] = CROPPED_AT;
         let outer = by.crop(&upload, (first, ROOM))?;

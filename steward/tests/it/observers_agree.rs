@@ -1,4 +1,4 @@
-//! `steward drive --layer`, and the workload with callbacks of its own above the layer, on lavapipe.
+//! The linked layer of `steward drive`, and the layer of `steward run` below it or below the workload alone, on lavapipe.
 
 use std::path::Path;
 
@@ -18,12 +18,36 @@ pub(crate) fn is_lavapipe_there(test: &str) -> bool {
     is_there
 }
 
-/// `steward BEFORE.. drive .. --json FILE`, and the JSON.
-fn report(folder: &Path, before: &[&str], option: &str) -> Value {
+/// The workload on lavapipe as a program without callbacks, as words of a command line.
+pub(crate) fn plain_workload() -> [String; 3] {
+    let drivers = steward(&["drivers", "--json", "-"]).run();
+    let drivers: Value = serde_json::from_str(&drivers.stdout).expect("JSON");
+    let driver = drivers
+        .as_array()
+        .and_then(|all| all.iter().find(|one| one["id"] == "MESA_LLVMPIPE"));
+    plain_workload_on(driver.expect("lavapipe"))
+}
+
+/// The same on a driver of `steward drivers --json`.
+pub(crate) fn plain_workload_on(driver: &Value) -> [String; 3] {
+    let driver = serde_json::json!({
+        "index": driver["index"], "device_index": 0, "manifest": null, "stem": driver["file"], "driver_id": driver["id"],
+        "driver_name": driver["driver"], "driver_info": driver["version"], "device_name": driver["device"], "api_version": [1, 3, 0],
+    });
+    let job = serde_json::json!({
+        "driver": driver, "way": "Loader", "seed": 7, "rounds": 1, "is_observed": false, "check": true, "records": false,
+        "stacks": "None", "settings": [], "folder": "",
+    });
+    [STEWARD.into(), "workload-child".into(), job.to_string()]
+}
+
+/// `steward BEFORE.. drive .. --no-coverage OPTIONS.. --json FILE`, and the JSON.
+fn report(folder: &Path, before: &[&str], options: &[&str]) -> Value {
     let file = folder.join("report.json");
     let done = steward(before)
         .args(DRIVE)
-        .args([option, "--json"])
+        .args(options)
+        .args(["--no-coverage", "--json"])
         .args([&file])
         .run();
     done.assert_code(0);
@@ -37,8 +61,14 @@ fn ly46_the_workload_runs_through_the_layer_without_callbacks_of_its_own() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let layer = report(folder.path(), &[], "--layer");
-    let plain = report(folder.path(), &[], "--no-coverage");
+    let file = folder.path().join("layer.json");
+    steward(&["run", "--json"])
+        .args([&file])
+        .args(plain_workload())
+        .run()
+        .assert_code(0);
+    let layer = json(&file);
+    let plain = report(folder.path(), &[], &[]);
     let kinds = &layer["program"]["instances"][0]["devices"][0]["kinds"];
     let kinds = kinds.as_array().expect("rows");
     let mut compared = 0;
@@ -61,30 +91,20 @@ fn ly46_the_workload_runs_through_the_layer_without_callbacks_of_its_own() {
     assert!(has_v29(&plain["findings"]) && has_v29(&layer["findings"]));
 }
 
+/// What differs is the loader's: it allocates for the instance, for the device, and more for a chain with a layer.
 #[test]
-fn ly14_callbacks_of_the_program_are_counted_as_without_the_layer() {
-    let test = "ly14_callbacks_of_the_program_are_counted_as_without_the_layer";
+fn ly14_the_drivers_numbers_are_the_same_below_run_alone_and_without_a_loader() {
+    let test = "ly14_the_drivers_numbers_are_the_same_below_run_alone_and_without_a_loader";
     if !is_lavapipe_there(test) {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let without = report(folder.path(), &[], "--no-coverage");
-    let with = report(folder.path(), &["run", "--", STEWARD], "--no-coverage");
-    for member in ["source", "leftovers", "device_memory", "unjudged"] {
-        assert_eq!(with[member], without[member], "{member}");
-    }
-    let layers = |report: &Value| report["environment"]["layers"].as_array().map(Vec::len);
-    assert_eq!((layers(&with), layers(&without)), (Some(1), Some(0)));
-    assert!(
-        with["limits"]
-            .to_string()
-            .contains("VK_LAYER_STEWARD_memory")
-    );
-    let rows = |report: &Value| -> Vec<Value> {
+    let alone = report(folder.path(), &[], &[]);
+    let below_run = report(folder.path(), &["run", "--", STEWARD], &[]);
+    let direct = report(folder.path(), &[], &["--direct"]);
+    let kinds = |report: &Value| -> Vec<Value> {
         let rows = report["contexts"].as_array().expect("rows").iter();
-        // The loader allocates more for a chain with a layer: for the instance, and so in the sum of all.
-        let rows = rows.filter(|row| row["name"] != "vulkan" && row["name"] != "VkInstance");
-        let mut rows: Vec<Value> = rows.cloned().collect();
+        let mut rows: Vec<_> = rows.filter(|row| row["group"] == false).cloned().collect();
         for row in &mut rows {
             let row = row.as_object_mut().expect("a row");
             // How much is live at once depends on when the driver's threads free what a submit has needed.
@@ -92,11 +112,44 @@ fn ly14_callbacks_of_the_program_are_counted_as_without_the_layer() {
         }
         rows
     };
-    assert!(rows(&without).len() > 15);
-    assert_eq!(rows(&with), rows(&without));
+    let without = |rows: Vec<Value>, loaders: &[&str]| -> Vec<Value> {
+        let is_drivers = |row: &Value| !loaders.iter().any(|kind| row["name"] == *kind);
+        rows.into_iter().filter(is_drivers).collect()
+    };
+    assert!(kinds(&alone).len() > 15);
+    for (other, loaders) in [
+        (&below_run, &["VkInstance"][..]),
+        (&direct, &["VkInstance", "VkDevice"]),
+    ] {
+        for member in ["source", "leftovers", "device_memory", "unjudged"] {
+            assert_eq!(other[member], alone[member], "{member}");
+        }
+        assert_eq!(
+            without(kinds(other), loaders),
+            without(kinds(&alone), loaders)
+        );
+        let findings = |report: &Value| -> Vec<String> {
+            let rows = report["findings"].as_array().expect("rows").iter();
+            let is_loaders = |row: &&Value| loaders.iter().any(|kind| row["owner"] == *kind);
+            let name = |row: &Value| format!("{} {} {}", row["rule"], row["owner"], row["command"]);
+            let mut names: Vec<_> = rows.filter(|row| !is_loaders(row)).map(name).collect();
+            names.sort();
+            names.dedup();
+            names
+        };
+        assert!(findings(&alone).len() > 3, "{:?}", findings(&alone));
+        assert_eq!(findings(other), findings(&alone));
+    }
+    let layers = |report: &Value| report["environment"]["layers"].as_array().map(Vec::len);
+    assert_eq!((layers(&below_run), layers(&alone)), (Some(1), Some(0)));
+    assert!(
+        below_run["limits"]
+            .to_string()
+            .contains("VK_LAYER_STEWARD_memory")
+    );
 }
 
-/// The workload counts what comes through its own callbacks, and so does the layer above it, in another way: by the checker's records.
+/// The linked layer counts what comes through its callbacks, and so does the layer below it, in another way: by the checker's records.
 #[test]
 fn ly19_the_layer_counts_what_a_program_counts_itself() {
     let test = "ly19_the_layer_counts_what_a_program_counts_itself";
