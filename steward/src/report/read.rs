@@ -77,12 +77,9 @@ pub enum ReadError {
     },
     /// The file is other JSON.
     #[error(
-        "{file}{} is {found}, and `{}`, `{}`, `{}` or `{}` is what can be read: write it again with `--json` of this program",
+        "{file}{} is {found}, and `{}` is what can be read: write it again with `--json` of this program",
         Field(path),
-        Report::FORMAT,
-        Report::FORMAT_3,
-        Report::FORMAT_2,
-        Report::FORMAT_1
+        Report::FORMAT
     )]
     OtherFormat {
         /// The file.
@@ -185,20 +182,10 @@ fn one(file: &str, part: &RawValue, at: Place, path: &str) -> Result<ReportOrLis
     }
     let probe: Probe = typed(file, part, at, path)?;
     match probe.format.as_deref() {
-        Some(Report::FORMAT | Report::FORMAT_3 | Report::FORMAT_2) if probe.error.is_some() => {
+        Some(Report::FORMAT) if probe.error.is_some() => {
             Ok(ReportOrList::Failed(typed(file, part, at, path)?))
         }
-        Some(Report::FORMAT | Report::FORMAT_3 | Report::FORMAT_2) => {
-            Ok(ReportOrList::Report(typed(file, part, at, path)?))
-        }
-        Some(Report::FORMAT_1) => {
-            let mut report: Box<Report> = typed(file, part, at, path)?;
-            report.limits.push(format!(
-                "{}: findings have no level, and there is no timeline",
-                Report::FORMAT_1
-            ));
-            Ok(ReportOrList::Report(report))
-        }
+        Some(Report::FORMAT) => Ok(ReportOrList::Report(typed(file, part, at, path)?)),
         Some(format) => Err(other(&format!("{format:?}"))),
         None => Err(other("without a `format`")),
     }

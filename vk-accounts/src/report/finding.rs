@@ -2,10 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::fmt;
-
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use vk_callbacks::CheckFinding;
 
@@ -87,43 +83,5 @@ impl FindingRow {
             .iter()
             .position(|level| *level == self.level)
             .unwrap_or(Self::LEVELS.len())
-    }
-}
-
-/// Findings; in reports of format 1 they are sentences.
-pub(super) fn read<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<FindingRow>, D::Error> {
-    let rows = Vec::<RowOrSentence>::deserialize(from)?;
-    Ok(rows.into_iter().map(|RowOrSentence(row)| row).collect())
-}
-
-struct RowOrSentence(FindingRow);
-
-impl<'d> Deserialize<'d> for RowOrSentence {
-    fn deserialize<D: Deserializer<'d>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(RowVisitor)
-    }
-}
-
-struct RowVisitor;
-
-impl<'d> Visitor<'d> for RowVisitor {
-    type Value = RowOrSentence;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a finding")
-    }
-
-    fn visit_str<E>(self, sentence: &str) -> Result<RowOrSentence, E> {
-        let level = FindingRow::NOTE.to_owned();
-        Ok(RowOrSentence(FindingRow {
-            level,
-            sentence: sentence.to_owned(),
-            count: 1,
-            ..FindingRow::default()
-        }))
-    }
-
-    fn visit_map<M: MapAccess<'d>>(self, map: M) -> Result<RowOrSentence, M::Error> {
-        FindingRow::deserialize(MapAccessDeserializer::new(map)).map(RowOrSentence)
     }
 }

@@ -74,7 +74,6 @@ pub struct Report {
     /// What was not given back.
     pub leftovers: Vec<Leftover>,
     /// What was wrong, or worth telling.
-    #[serde(deserialize_with = "finding::read")]
     pub findings: Vec<FindingRow>,
     /// Which of the findings are known of the driver; `None` without expectations for it.
     #[serde(default)]
@@ -83,7 +82,7 @@ pub struct Report {
     #[serde(default)]
     pub environment: Option<RunEnvironment>,
     /// Callback coverage; `None` if it was not requested.
-    #[serde(default, alias = "honour")]
+    #[serde(default)]
     pub callback_coverage: Option<Coverage>,
     /// A guard's results; `None` without a guard.
     #[serde(default)]
@@ -122,15 +121,6 @@ pub struct Report {
 impl Report {
     /// The name of this form of report, in its `format` field.
     pub const FORMAT: &str = "steward report 4";
-
-    /// The form before: callback coverage was called `honour`.
-    pub const FORMAT_3: &str = "steward report 3";
-
-    /// The form before that: there were no reports of programs.
-    pub const FORMAT_2: &str = "steward report 2";
-
-    /// The form before that: findings were sentences.
-    pub const FORMAT_1: &str = "steward report 1";
 
     /// The failures of a guarded run, or of one with planned refusals, each a sentence: the guard's findings, leftovers or a wrong end
     /// after a refusal, or a plan that no request met.

@@ -8,9 +8,10 @@ use vk_accounts::report::{
     LeakCount, LeakFrame, LeakObject, LeakPeak, LeakStack, Leaks, LiveAndPeak, PeakStack,
     PhaseStart, PhaseStarts, ProgramAccounts, Report, Source, Unjudged, VulkanMemory,
 };
+use vk_accounts::state_file::EscapedName;
 use vk_accounts::state_file::stacks::{MARKS, PEAK_NAMES};
 
-use super::process;
+use super::process::{arguments, command_line};
 use super::rows::{Findings, KindRow, memory_row, memory_rows};
 use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS, all_accounts, all_usage};
 use crate::chain::MEMORY_USES;
@@ -22,6 +23,7 @@ use crate::guarding;
 use crate::hooks::{passed_kinds, unknown_names};
 use crate::leaks::{self, LiveCount, StackFrame};
 use crate::record::{Own, own};
+use crate::settings::pattern::{MAX_PATH, executable};
 use crate::settings::settings;
 use crate::timeline::{self, Fullest};
 
@@ -69,8 +71,8 @@ pub(super) fn report(commands: u64) -> Result<Report, HostError> {
         lost_phases,
     };
     let source = Source::Program {
-        executable: process::executable_name(),
-        arguments: process::own_arguments()?,
+        executable: executable_name(),
+        arguments: own_arguments()?,
         process: std::process::id(),
         commands,
         loader: around.and_then(|around| around.loader.as_ref().map(owned)),
@@ -112,6 +114,20 @@ fn reserve() -> Result<(), HostError> {
     });
     let bytes = BASE.saturating_add(kinds * KIND).saturating_add(frames);
     TryVec::<u8, Own>::try_with_capacity_in(bytes.saturating_mul(2), own()).map(drop)
+}
+
+/// The name of the executable; bytes that are no UTF-8 as `%XX`.
+fn executable_name() -> String {
+    EscapedName(executable(&mut [0; MAX_PATH])).to_string()
+}
+
+/// The arguments, with the setting for them.
+fn own_arguments() -> Result<Option<Vec<String>>, HostError> {
+    if !settings().arguments {
+        return Ok(None);
+    }
+    let line = command_line()?;
+    Ok(Some(arguments(&line).map(str::to_owned).collect()))
 }
 
 fn owned(text: &TryString<Own>) -> String {

@@ -1,5 +1,14 @@
 //! The report: written when the last instance is destroyed, and at exit if commands came since.
 
+#[cfg_attr(
+    not(test),
+    expect(
+        clippy::disallowed_types,
+        clippy::disallowed_methods,
+        clippy::disallowed_macros,
+        reason = "a report is made of std's collections, once there is memory for them"
+    )
+)]
 mod fill;
 mod interval;
 mod process;

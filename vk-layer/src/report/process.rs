@@ -1,29 +1,13 @@
-//! The process that a report is about: its executable's name, and its arguments with the setting `arguments`.
+//! The arguments of the process that a report is about, with the setting `arguments`.
 
 #![forbid(unsafe_code)]
 
 use std::fs::File;
 
 use alloc_core::{HostError, TryString, TryVec};
-use vk_accounts::state_file::EscapedName;
 
 use crate::record::{Own, own, read_to_end};
-use crate::settings::pattern::{MAX_PATH, executable};
 use crate::settings::settings;
-
-/// The name of the executable; bytes that are no UTF-8 as `%XX`.
-pub(super) fn executable_name() -> String {
-    EscapedName(executable(&mut [0; MAX_PATH])).to_string()
-}
-
-/// The arguments, with the setting for them.
-pub(super) fn own_arguments() -> Result<Option<Vec<String>>, HostError> {
-    if !settings().arguments {
-        return Ok(None);
-    }
-    let line = command_line()?;
-    Ok(Some(arguments(&line).map(str::to_owned).collect()))
-}
 
 /// Appends a line of text where arguments are wanted.
 pub(super) fn render_text(text: &mut TryString<Own>) -> Result<(), HostError> {
@@ -38,7 +22,7 @@ pub(super) fn render_text(text: &mut TryString<Own>) -> Result<(), HostError> {
 }
 
 /// The arguments; one that is not UTF-8 is cut off where it is not.
-fn arguments(command_line: &[u8]) -> impl Iterator<Item = &str> {
+pub(super) fn arguments(command_line: &[u8]) -> impl Iterator<Item = &str> {
     let line = command_line.strip_suffix(b"\0").unwrap_or(command_line);
     line.split(|byte| *byte == 0).map(|argument| {
         let valid = argument.utf8_chunks().next();
@@ -47,7 +31,7 @@ fn arguments(command_line: &[u8]) -> impl Iterator<Item = &str> {
 }
 
 /// The command line as the kernel has it. Empty where that is not shown.
-fn command_line() -> Result<TryVec<u8, Own>, HostError> {
+pub(super) fn command_line() -> Result<TryVec<u8, Own>, HostError> {
     File::open("/proc/self/cmdline").map_or(Ok(TryVec::new_in(own())), read_to_end)
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use vk_steward::replay::bundled::TRACES;
 use vk_steward::report::{ReadError, ReportOrList};
 
-use crate::support::full_report::{full, of_trace};
+use crate::support::full_report::full;
 
 fn malformed(text: &[u8]) -> (usize, usize, String, String) {
     match ReportOrList::parse("a file", text) {
@@ -116,6 +116,7 @@ fn other_files_are_refused_with_what_they_are() {
         ("{}", "without a `format`"),
         ("7", "no object"),
         ("[1]", "[0] is no object"),
+        (r#"{"format":"steward report 3"}"#, r#""steward report 3""#),
         (r#"{"format":"steward check 1"}"#, r#""steward check 1""#),
         (
             r#"[{"format":"steward report 5"}]"#,
@@ -134,34 +135,8 @@ fn other_files_are_refused_with_what_they_are() {
     }
     assert_eq!(malformed(b"{\n \"format\": \xff}").0, 2);
     assert_eq!(
-        malformed(b"{\"format\": \"steward report 2\"} trailing").0,
+        malformed(b"{\"format\": \"steward report 4\"} trailing").0,
         1
     );
     assert_eq!(malformed(r#"{"format": 2}"#.as_bytes()).2, "format");
-}
-
-#[test]
-fn a_report_of_the_first_form_is_read_and_says_what_it_lacks() {
-    let mut old = serde_json::to_value(of_trace(&TRACES[0])).expect("JSON");
-    old["format"] = json!("steward report 1");
-    old["findings"] = json!(["line 8: block 2 was freed a second time"]);
-    for field in ["callback_coverage", "timeline"] {
-        old.as_object_mut().expect("an object").remove(field);
-    }
-    let entries = ReportOrList::parse("old", old.to_string().as_bytes()).expect("it is read");
-    let [ReportOrList::Report(report)] = entries.as_slice() else {
-        panic!("{entries:?}")
-    };
-    assert_eq!(
-        (report.findings[0].level.as_str(), report.findings[0].count),
-        ("note", 1)
-    );
-    assert!(
-        report
-            .limits
-            .iter()
-            .any(|limit| limit.starts_with("steward report 1: ")),
-        "{:?}",
-        report.limits
-    );
 }
