@@ -1,8 +1,8 @@
-//! Random op programs, see `testkit::programs::cache_ops`.
+//! Random op programs, see the included folder.
 #![no_main]
-#[path = "../../gpu-suballoc/tests/it/cache_model/subject.rs"]
-mod subject;
+#[path = "../../gpu-suballoc/tests/it/cache_model/program/mod.rs"]
+mod program;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    testkit::programs::cache_ops(data, subject::CacheSubject::new);
+    program::cache_ops(data, program::subject::CacheSubject::new);
 });

@@ -1,14 +1,14 @@
-//! Random op programs, see `testkit::programs::lifecycle_ops`.
+//! Random op programs, see the included folder.
 #![no_main]
-#[path = "../../gpu-suballoc/tests/it/lifecycle_model/subject.rs"]
-mod subject;
+#[path = "../../gpu-suballoc/tests/it/lifecycle_model/program/mod.rs"]
+mod program;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     // The bytes mean the same either way: every other length has devices, handlers and destructors that call back.
     let make = if data.len().is_multiple_of(2) {
-        subject::LifecycleSubject::new
+        program::subject::LifecycleSubject::new
     } else {
-        subject::LifecycleSubject::calling_back
+        program::subject::LifecycleSubject::calling_back
     };
-    testkit::programs::lifecycle_ops(data, make);
+    program::lifecycle_ops(data, make);
 });

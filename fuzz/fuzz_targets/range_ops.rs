@@ -1,8 +1,8 @@
-//! Random op programs, see `testkit::programs::range_ops`.
+//! Random op programs, see the included folder.
 #![no_main]
-#[path = "../../gpu-suballoc/tests/it/range_model/subject.rs"]
-mod subject;
+#[path = "../../gpu-suballoc/tests/it/range_model/program/mod.rs"]
+mod program;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    testkit::programs::range_ops(data, subject::RangeSubject::new);
+    program::range_ops(data, program::subject::RangeSubject::new);
 });

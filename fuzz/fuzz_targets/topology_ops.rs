@@ -1,8 +1,8 @@
-//! Random op programs, see `testkit::programs::topology_ops`.
+//! Random op programs, see the included folder.
 #![no_main]
-#[path = "../../gpu-suballoc/tests/it/topology_model/subject.rs"]
-mod subject;
+#[path = "../../gpu-suballoc/tests/it/topology_model/program/mod.rs"]
+mod program;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    testkit::programs::topology_ops(data, subject::TopologySubject::new);
+    program::topology_ops(data, program::subject::TopologySubject::new);
 });

@@ -1,40 +1,24 @@
-//! Programs of operations, decoded from bytes, run on the real thing and on a naive model beside it.
+//! Programs of operations, decoded from bytes, run on the real thing and on a naive model beside it. Those of gpu-suballoc lie in its tests.
 //!
 //! The same bytes always mean the same program, so a fuzzer's find is replayed by `cargo test` from `testkit/seeds/<target>/`. What is to
 //! be kept beyond the next change of the decoding is written as text, under `testkit/seeds/named/<target>/`.
 
 mod bytes;
-mod cache_ops;
 mod callback_stream;
 mod context_tree;
 mod guard_ops;
-mod lifecycle_ops;
 mod owned_values;
-mod range_ops;
-mod region_ops;
 mod replay;
 mod side;
-mod topology_ops;
 mod tried;
 
 pub use bytes::Bytes;
-pub use cache_ops::{CacheSums, Compile, CompileOutcome, ShaderQuery, Shaders, cache_ops};
 pub use callback_stream::{Stream, StreamCallbacks, callback_stream};
 pub use context_tree::{context_tree, context_tree_reentered, context_tree_text};
 pub use guard_ops::{Guarded, Means, collect_report, guard_ops};
-pub use lifecycle_ops::{
-    ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues, Lifecycles, Refusal,
-    ReleaseOutcome, SubjectAnswer, lifecycle_ops,
-};
 pub use owned_values::{owned_values, owned_values_reentered};
-pub use range_ops::{NoRange, RangeTotals, Ranges, range_ops};
-pub use region_ops::{
-    Class, DeviceTraits, FreeMethod, Life, Memory, MoveEnd, MovePlay, PassStep, Piece, PlannedMove,
-    RegionFacts, RegionRefusal, RegionRequest, Regions, Resource, Sums, Wrap, region_ops,
-};
 pub use replay::{random, random_of_both, replay, replay_named, replay_seeds, seeds_met};
 pub use side::use_context;
-pub use topology_ops::{DeviceSpec, Devices, EdgeSeen, GroupOutcome, Question, topology_ops};
 pub use tried::Tried;
 
 /// How much of a program took effect. A program whose operations mostly fail tests refusals alone.
@@ -52,7 +36,7 @@ pub struct Ran {
 
 impl Ran {
     /// Counts one operation.
-    fn count(&mut self, succeeded: bool) {
+    pub fn count(&mut self, succeeded: bool) {
         self.operations += 1;
         self.succeeded += u64::from(succeeded);
     }

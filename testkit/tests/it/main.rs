@@ -12,8 +12,6 @@ mod poison;
 mod programs;
 mod public_api;
 mod quiet_points;
-mod range_program;
-mod region_program;
 mod rows;
 mod witness;
 mod workspace;

@@ -1,11 +1,12 @@
 //! The shader cache beside a list: random owners, compiles, holds, deletions and limits, host refusals among them.
 
-mod subject;
+mod program;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use subject::{CacheSubject, TIMES};
-use testkit::programs::{Ran, Tried, cache_ops, random_of_both, replay, seeds_met};
+use program::cache_ops;
+use program::subject::{CacheSubject, TIMES};
+use testkit::programs::{Ran, Tried, random_of_both, replay, seeds_met};
 
 /// What a program can meet.
 const EVENTS: [&str; 18] = [

@@ -1,12 +1,13 @@
 //! Contexts beside a list: random lives on devices whose handles' values come again, refusals of all kinds among them.
 
-mod subject;
+mod program;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use subject::LifecycleSubject;
-use subject::calling_back::TIMES;
-use testkit::programs::{Ran, Tried, lifecycle_ops, random_of_both, replay, seeds_met};
+use program::calling_back::TIMES;
+use program::lifecycle_ops;
+use program::subject::LifecycleSubject;
+use testkit::programs::{Ran, Tried, random_of_both, replay, seeds_met};
 
 /// What a program can meet.
 const EVENTS: [&str; 55] = [

@@ -1,9 +1,10 @@
 //! A virtual block beside an interval model: random operations, host refusals among them, and no refusal while a hole fits.
 
-mod subject;
+mod program;
 
-use subject::RangeSubject;
-use testkit::programs::{Ran, Tried, random_of_both, range_ops, replay, seeds_met};
+use program::range_ops;
+use program::subject::RangeSubject;
+use testkit::programs::{Ran, Tried, random_of_both, replay, seeds_met};
 
 const EVENTS: [&str; 5] = [
     "refused for lack of a hole",

@@ -1,13 +1,14 @@
 //! Whole allocators beside an interval model of every block, on each profile of the mock device.
 
-pub(crate) mod subject;
+pub(crate) mod program;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 
-use subject::again::{How, TIMES};
-use subject::{RegionSubject, SHAPES};
-use testkit::programs::{Ran, Tried, random_of_both, region_ops, replay, replay_seeds};
+use program::again::{How, TIMES};
+use program::region_ops;
+use program::subject::{RegionSubject, SHAPES};
+use testkit::programs::{Ran, Tried, random_of_both, replay, replay_seeds};
 
 /// That no hole would have done is looked at where something is refused for lack of one: it must happen.
 const EVENTS: [&str; 21] = [

@@ -1,9 +1,10 @@
 //! Device groups beside a list: random devices, groups, refusals and host refusals, and every edge of every group.
 
-mod subject;
+mod program;
 
-use subject::TopologySubject;
-use testkit::programs::{Ran, Tried, random_of_both, replay, seeds_met, topology_ops};
+use program::subject::TopologySubject;
+use program::topology_ops;
+use testkit::programs::{Ran, Tried, random_of_both, replay, seeds_met};
 
 /// What a program can meet.
 const EVENTS: [&str; 17] = [

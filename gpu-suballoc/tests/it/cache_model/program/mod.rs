@@ -1,13 +1,17 @@
-//! Random use of a cache of compiled shaders beside a list of them: who is found, who goes, who stays because somebody holds it.
+//! Random use of a cache of compiled shaders beside a list of them: what is found, what goes, what stays because it is held. The fuzz
+//! target includes this folder.
 //!
-//! Knows no cache: the subject is a [`Shaders`]. Every shader has a number of its own, so what is found is known to be the right one. After
+//! Every shader has a number of its own, so what is found is known to be the right one. After
 //! each operation the sums are the model's, and so is the set of shaders that exist. What a limit drives out is the subject's choice: the
 //! model checks that nobody held it, and that as much went as had to.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
+pub(crate) mod subject;
 
-use crate::programs::{Bytes, Ran, Tried};
+use std::collections::{BTreeMap, BTreeSet};
+
+use testkit::programs::{Bytes, Ran, Tried};
+
+use subject::CacheSubject;
 
 /// Owners, devices, keys of a device, holds at a time.
 const OWNERS: usize = 6;
@@ -17,15 +21,12 @@ const HOLDS: usize = 32;
 
 /// How a compile ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compile {
+pub(crate) enum Compile {
     /// With this shader, which counts so many bytes.
     Makes {
-        /// The shader.
         number: u64,
-        /// Its bytes.
         bytes: u64,
     },
-    /// With an error.
     Fails,
     /// It unwinds.
     Unwinds,
@@ -35,10 +36,9 @@ pub enum Compile {
 
 /// What came of asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CompileOutcome {
+pub(crate) enum CompileOutcome {
     /// This shader, which was there.
     Found(u64),
-    /// It was compiled.
     Compiled,
     /// The compiler's error, or its unwinding.
     Failed,
@@ -49,70 +49,17 @@ pub enum CompileOutcome {
 }
 
 /// What a shader is asked by: a device, and a key of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShaderQuery {
-    /// Device.
-    pub device: usize,
-    /// Key of the device's.
-    pub key: u64,
-}
+pub(crate) type ShaderQuery = (usize, u64);
 
 /// What a cache says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheSums {
-    /// Shaders that can be found.
-    pub live: u64,
+pub(crate) struct CacheSums {
+    pub(crate) live: u64,
     /// Those that cannot, and are held.
-    pub dead: u64,
+    pub(crate) dead: u64,
     /// Bytes of both.
-    pub bytes: u64,
-    /// Compiles that succeeded.
-    pub compiled: u64,
-}
-
-/// A cache as the program sees it. Owners and holds are numbered by the program.
-pub trait Shaders {
-    /// An owner for a device; false where host memory was refused.
-    fn begin(&mut self, owner: usize, device: usize) -> bool;
-
-    /// The owner goes: how many were destroyed, how many are held. `strict`: only if none is held, or `None`.
-    fn end(&mut self, owner: usize, strict: bool) -> Option<(u64, u64)>;
-
-    /// Asks for a shader; `hold`: and keeps it under this number.
-    fn get_or_compile(
-        &mut self,
-        owner: usize,
-        sought: ShaderQuery,
-        compile: Compile,
-        hold: Option<usize>,
-    ) -> CompileOutcome;
-
-    /// Looks for a shader; `hold`: and keeps it under this number.
-    fn find(&mut self, sought: ShaderQuery, hold: Option<usize>) -> Option<u64>;
-
-    /// The shader that is held under this number.
-    fn held_shader(&self, hold: usize) -> u64;
-
-    /// Lets it go.
-    fn release(&mut self, hold: usize);
-
-    /// Takes out those of which `unwanted` says so: how many were destroyed, how many are held.
-    fn delete_where(&mut self, unwanted: &dyn Fn(u64) -> bool) -> (u64, u64);
-
-    /// All of a device's are taken out: how many were destroyed, how many are held.
-    fn release_device(&mut self, device: usize) -> (u64, u64);
-
-    /// At most so many bytes and entries.
-    fn limit(&mut self, bytes: u64, entries: u64);
-
-    /// What the cache says of itself.
-    fn sums(&self) -> CacheSums;
-
-    /// The shaders that exist: made, and not destroyed.
-    fn exist(&self) -> BTreeSet<u64>;
-
-    /// Lets the n-th host request from now, counted from 0, be refused, and no other; or none.
-    fn refuse_host(&mut self, nth: Option<u64>);
+    pub(crate) bytes: u64,
+    pub(crate) compiled: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -255,7 +202,7 @@ impl CacheModel {
 ///
 /// # Panics
 /// Where the cache is not as the list says.
-pub fn cache_ops<S: Shaders>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried) {
+pub(crate) fn cache_ops(bytes: &[u8], make: impl Fn() -> CacheSubject) -> (Ran, Tried) {
     let mut bytes = Bytes::new(bytes);
     let mut subject = make();
     let mut ran = Ran::default();
@@ -293,7 +240,7 @@ pub fn cache_ops<S: Shaders>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried)
     (ran, model.tried)
 }
 
-fn compare<S: Shaders>(subject: &S, model: &CacheModel, ran: &mut Ran) {
+fn compare(subject: &CacheSubject, model: &CacheModel, ran: &mut Ran) {
     assert_eq!(subject.sums(), model.sums());
     assert!(
         subject.exist().iter().eq(model.shaders.keys()),
@@ -310,9 +257,9 @@ fn compare<S: Shaders>(subject: &S, model: &CacheModel, ran: &mut Ran) {
 }
 
 /// One operation: whether it did what it says. `None` where the bytes end.
-fn step<S: Shaders>(
+fn step(
     bytes: &mut Bytes<'_>,
-    subject: &mut S,
+    subject: &mut CacheSubject,
     model: &mut CacheModel,
     next: &mut u64,
 ) -> Option<bool> {
@@ -481,7 +428,7 @@ fn step<S: Shaders>(
         }
         _ if kind < 64 => {
             let device = bytes.below(DEVICES)?;
-            let removed = model.remove(|_, shader| shader.sought.device == device);
+            let removed = model.remove(|_, shader| shader.sought.0 == device);
             assert_eq!(subject.release_device(device), removed);
             if removed != (0, 0) {
                 model.tried.note("all of a device released");
@@ -502,9 +449,9 @@ fn step<S: Shaders>(
     })
 }
 
-fn begin<S: Shaders>(
+fn begin(
     bytes: &mut Bytes<'_>,
-    subject: &mut S,
+    subject: &mut CacheSubject,
     model: &mut CacheModel,
     owner: usize,
 ) -> Option<bool> {
@@ -519,7 +466,7 @@ fn sought(bytes: &mut Bytes<'_>, device: usize) -> Option<ShaderQuery> {
     let key = bytes.below(KEYS)? as u64;
     // It once meant a content; kept programs stay what they are.
     bytes.next()?;
-    Some(ShaderQuery { device, key })
+    Some((device, key))
 }
 
 /// A place for a hold, where one is free and wanted.

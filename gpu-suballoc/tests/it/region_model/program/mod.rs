@@ -1,38 +1,47 @@
-//! The program: decodes operations, does them on the subject and in the model.
+//! Random use of two allocators beside an interval model of every block: regions, crops of crops, wrapped buffers, maps, batches, pools,
+//! trims, defragmentations, bad input, failures of host and device. What an allocator says is held against what was asked, against each
+//! other region, and against what the device says it gave. The fuzz target includes this folder.
 
-use super::model::{Kind, RegionModel};
-use super::{
-    Class, FreeMethod, Life, Memory, RegionFacts, RegionRefusal, RegionRequest, Regions, Resource,
-};
-use crate::programs::{Bytes, Ran, Tried};
+pub(crate) mod again;
+mod crops;
+mod maps;
+mod model;
+mod moves;
+pub(crate) mod subject;
+mod wrong;
+
+use gpu_suballoc::{Lifetime, PropertyFlags, Region};
+use model::{Kind, RegionModel};
+use subject::{Class, FreeMethod, Refusal, RegionFacts, RegionRequest, RegionSubject, Resource};
+use testkit::programs::{Bytes, Ran, Tried};
 
 /// Live regions at most, of one allocator.
-pub(super) const LIVE: usize = 1024;
+const LIVE: usize = 1024;
 /// Operations between two walks.
 const WALK: u64 = 256;
 
 /// One allocator and what must be true of it.
-pub(super) struct Side<S: Regions> {
-    pub(super) subject: S,
-    pub(super) model: RegionModel<S>,
-    pub(super) pools: [bool; 2],
-    pub(super) frame: u32,
+struct Side {
+    subject: RegionSubject,
+    model: RegionModel,
+    pools: [bool; 2],
+    frame: u32,
 }
 
-pub(super) struct RegionProgram<'b, S: Regions> {
-    pub(super) bytes: Bytes<'b>,
-    pub(super) sides: [Side<S>; 2],
+struct RegionProgram<'b> {
+    bytes: Bytes<'b>,
+    sides: [Side; 2],
     /// The one that the current operation is about.
-    pub(super) at: usize,
-    pub(super) ran: Ran,
-    pub(super) tried: Tried,
+    at: usize,
+    ran: Ran,
+    tried: Tried,
 }
 
 /// Runs the program in `bytes` on two allocators of one kind that `make` makes, each over a device of its own.
 ///
 /// # Panics
 /// When one says or does what it must not.
-pub fn region_ops<S: Regions>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried) {
+pub(crate) fn region_ops(bytes: &[u8], make: impl Fn() -> RegionSubject) -> (Ran, Tried) {
     let sides = [(); 2].map(|()| {
         let subject = make();
         let model = RegionModel::new(subject.device());
@@ -57,8 +66,8 @@ pub fn region_ops<S: Regions>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried
     program.finish()
 }
 
-impl<S: Regions> RegionProgram<'_, S> {
-    pub(super) fn side(&mut self) -> &mut Side<S> {
+impl RegionProgram<'_> {
+    fn side(&mut self) -> &mut Side {
         &mut self.sides[self.at]
     }
 
@@ -87,14 +96,16 @@ impl<S: Regions> RegionProgram<'_, S> {
             60 => self.free_held()?,
             61 | 62 if fine % 2 == 1 => self.defragment()?,
             61 => {
-                let bytes = u64::MAX >> (fine % 64);
-                self.side().subject.trim(bytes);
+                self.side()
+                    .subject
+                    .allocator()
+                    .trim(u64::MAX >> (fine % 64));
                 true
             }
             62 => {
                 let side = self.side();
                 side.frame += 1;
-                side.subject.frame(side.frame);
+                side.subject.allocator().set_frame(side.frame);
                 true
             }
             _ => self.free_by_id()?,
@@ -102,13 +113,17 @@ impl<S: Regions> RegionProgram<'_, S> {
     }
 
     /// A live entry.
-    pub(super) fn pick(&mut self) -> Option<Option<usize>> {
+    fn pick(&mut self) -> Option<Option<usize>> {
         let which = self.bytes.below(LIVE)?;
         Some(which.checked_rem(self.side().model.entries.len()))
     }
 
+    fn is_full(&mut self, more: usize) -> bool {
+        self.side().model.entries.len() + more > LIVE
+    }
+
     /// Any request that makes sense.
-    pub(super) fn request(&mut self) -> Option<RegionRequest> {
+    fn request(&mut self) -> Option<RegionRequest> {
         let [shape, fine, power, how, place] = [
             self.bytes.next()?,
             self.bytes.next()?,
@@ -133,39 +148,29 @@ impl<S: Regions> RegionProgram<'_, S> {
             _ => Resource::Buffer,
         };
         let lifetime = match how >> 3 & 7 {
-            0..=2 => Life::Transient,
-            3 | 4 => Life::Unknown,
-            _ => Life::Persistent,
+            0..=2 => Lifetime::Transient,
+            3 | 4 => Lifetime::Unknown,
+            _ => Lifetime::Persistent,
         };
-        let memory =
-            [Memory::Any, Memory::Visible, Memory::Local, Memory::Visible][usize::from(how >> 6)];
+        let (visible, local) = (PropertyFlags::HOST_VISIBLE, PropertyFlags::DEVICE_LOCAL);
+        let memory = [PropertyFlags::NONE, visible, local, visible][usize::from(how >> 6)];
         let side = self.side();
         let pool = match place {
             200..208 => Some(usize::from(place & 1)).filter(|slot| side.pools[*slot]),
             _ => None,
         };
-        let types = (1_u32 << side.model.device.types.len()) - 1;
-        let can = |bits: u32, wanted: &dyn Fn(&(bool, bool)) -> bool| {
-            (0..32).any(|index| {
-                (bits & side.model.device.ordinary) >> index & 1 == 1
-                    && side.model.device.types.get(index).is_some_and(wanted)
-            })
-        };
+        let device = &side.model.device;
+        let types = (1_u32 << device.types.len()) - 1;
         // A few ask for few types, but for one at least that has what is wanted.
         let few = types & u32::from(place).wrapping_mul(0x9E37_79B9) >> 7;
-        let wanted = |bits| match memory {
-            Memory::Any => can(bits, &|_| true),
-            Memory::Visible => can(bits, &|(visible, _)| *visible),
-            Memory::Local => can(bits, &|(_, local)| *local),
-        };
-        let bits = if place >= 224 && wanted(few) {
-            few
-        } else {
-            types
-        };
+        let can = (0..device.types.len()).any(|index| {
+            (few & device.ordinary) >> index & 1 == 1 && device.types[index].contains(memory)
+        });
+        let bits = if place >= 224 && can { few } else { types };
         let dedicated = place == 223 && pool.is_none();
+        let size = size.max(1);
         let ask = RegionRequest {
-            size: size.max(1),
+            size,
             alignment,
             bits,
             memory,
@@ -178,19 +183,19 @@ impl<S: Regions> RegionProgram<'_, S> {
             return Some(ask);
         }
         // A pool has a memory type and blocks of a size; whoever asks it knows that.
-        let (size, alignment) = (ask.size.min(1 << 16), ask.alignment.min(1 << 12));
+        let (size, alignment) = (size.min(1 << 16), alignment.min(1 << 12));
         Some(RegionRequest {
             size,
             alignment,
             bits: types,
-            memory: Memory::Any,
+            memory: PropertyFlags::NONE,
             ..ask
         })
     }
 
     fn allocate(&mut self) -> Option<bool> {
         let ask = self.request()?;
-        if self.side().model.entries.len() >= LIVE {
+        if self.is_full(1) {
             return Some(false);
         }
         let answer = self.side().subject.allocate(&ask);
@@ -198,22 +203,19 @@ impl<S: Regions> RegionProgram<'_, S> {
     }
 
     /// Whether the answer to a request that makes sense is right; true when it was granted.
-    pub(super) fn check_answer(
+    fn check_answer(
         &mut self,
         ask: &RegionRequest,
-        answer: Result<S::Region, RegionRefusal>,
+        answer: Result<Region, Refusal>,
         armed: bool,
     ) -> bool {
         match answer {
             Ok(region) => {
                 self.check_allocated(region, ask);
-                true
+                return true;
             }
-            Err(RegionRefusal::Host) if armed => {
-                self.tried.note("refused by the host");
-                false
-            }
-            Err(RegionRefusal::Device) => {
+            Err(Refusal::Host) if armed => self.tried.note("refused by the host"),
+            Err(Refusal::Device) => {
                 // What failed on purpose may have been a resource's creation, which no hole mends.
                 if !armed && !ask.dedicated {
                     let side = self.side();
@@ -224,13 +226,13 @@ impl<S: Regions> RegionProgram<'_, S> {
                     );
                     self.tried.note("refused for lack of a hole");
                 }
-                false
             }
             Err(other) => panic!("{ask:x?}: {other:?}"),
         }
+        false
     }
 
-    fn check_allocated(&mut self, region: S::Region, ask: &RegionRequest) -> RegionFacts {
+    fn check_allocated(&mut self, region: Region, ask: &RegionRequest) -> RegionFacts {
         let side = &mut self.sides[self.at];
         let facts = side.model.check_allocated(&side.subject, region, ask);
         self.tried.note(facts.class.name());
@@ -247,14 +249,15 @@ impl<S: Regions> RegionProgram<'_, S> {
     fn allocate_batch(&mut self) -> Option<bool> {
         let count = 2 + usize::from(self.bytes.next()? % 30);
         let ask = self.request()?;
+        let (size, resource) = (ask.size.min(1 << 20), Resource::Linear);
         let ask = RegionRequest {
             pool: None,
             dedicated: false,
-            resource: Resource::Linear,
-            size: ask.size.min(1 << 20),
+            resource,
+            size,
             ..ask
         };
-        if self.side().model.entries.len() + count > LIVE {
+        if self.is_full(count) {
             return Some(false);
         }
         match self.side().subject.allocate_batch(&ask, count) {
@@ -266,12 +269,12 @@ impl<S: Regions> RegionProgram<'_, S> {
                 self.tried.note("batch");
                 Some(true)
             }
-            Err(RegionRefusal::Device) => Some(false),
+            Err(Refusal::Device) => Some(false),
             Err(other) => panic!("{count} times {ask:x?}: {other:?}"),
         }
     }
 
-    /// Which entries may be given back: not mapped, not held by crops.
+    /// Which entries may be freed: not mapped, without crops.
     fn is_free(&mut self, index: usize) -> bool {
         let entry = &self.side().model.entries[index];
         entry.maps == 0 && entry.crops == 0
@@ -301,13 +304,13 @@ impl<S: Regions> RegionProgram<'_, S> {
                 side.model.bury(entry.id);
                 true
             }
-            Err((RegionRefusal::Order, region)) if entry.facts.class == Class::Linear => {
+            Err((Refusal::Order, region)) if entry.facts.class == Class::Linear => {
                 entry.region = region;
                 side.model.restore(entry);
                 false
             }
             Err((no, _)) => panic!(
-                "{:?}, a live region {:x?}, is given back: {no:?}",
+                "{:?}, a live region {:x?}, is freed: {no:?}",
                 entry.id, entry.facts
             ),
         }
@@ -324,17 +327,16 @@ impl<S: Regions> RegionProgram<'_, S> {
         let side = self.side();
         let entry = side.model.remove(index);
         side.model.bury(entry.id);
-        side.subject
-            .free_id(entry.id)
-            .unwrap_or_else(|no| panic!("{:x?} is given back by its id: {no:?}", entry.facts));
+        assert_eq!(side.subject.free_id(entry.id), Ok(()), "{:x?}", entry.facts);
         // The region itself is worth nothing now.
-        let Err((no, _)) = side.subject.free(entry.region, FreeMethod::Free) else {
-            panic!("{:?} was given back twice", entry.id)
-        };
+        let again = side
+            .subject
+            .free(entry.region, FreeMethod::Free)
+            .map_err(|(no, _)| no);
         assert_eq!(
-            no,
-            RegionRefusal::Stale,
-            "{:?} was given back by its id",
+            again,
+            Err(Refusal::Stale),
+            "{:?} was freed by its id",
             entry.id
         );
         self.tried.note("double free");
@@ -346,23 +348,30 @@ impl<S: Regions> RegionProgram<'_, S> {
         let Some(first) = first else {
             return Some(false);
         };
-        let mut keys = Vec::new();
-        for index in first..(first + count).min(self.side().model.entries.len()) {
-            if self.is_free(index) && self.side().model.entries[index].facts.class != Class::Linear
-            {
-                keys.push(self.side().model.entries[index].key);
-            }
-        }
-        let mut regions = Vec::new();
-        for key in keys {
-            let side = self.side();
-            let index = side.model.by_key(key);
-            let entry = side.model.remove(index);
+        let end = (first + count).min(self.side().model.entries.len());
+        let chosen: Vec<usize> = (first..end)
+            .filter(|index| {
+                self.is_free(*index)
+                    && self.side().model.entries[*index].facts.class != Class::Linear
+            })
+            .collect();
+        let side = self.side();
+        let keys: Vec<u64> = chosen
+            .into_iter()
+            .map(|index| side.model.entries[index].key)
+            .collect();
+        let regions = keys.into_iter().map(|key| {
+            let entry = side.model.remove(side.model.by_key(key));
             side.model.bury(entry.id);
-            regions.push(entry.region);
-        }
-        let left = self.side().subject.free_batch(regions);
-        assert_eq!(left.len(), 0, "a batch of live regions is given back");
+            Some(entry.region)
+        });
+        let mut regions: Vec<_> = regions.collect();
+        assert_eq!(
+            side.subject.allocator().free_batch(&mut regions),
+            Ok(()),
+            "of live regions"
+        );
+        assert!(regions.iter().all(Option::is_none));
         Some(true)
     }
 
@@ -378,15 +387,15 @@ impl<S: Regions> RegionProgram<'_, S> {
             "facts of {:?} do not change",
             entry.id
         );
-        let known = side
-            .subject
-            .facts_by_id(entry.id)
-            .unwrap_or_else(|no| panic!("{:?} lives: {no:?}", entry.id));
-        assert_eq!(known, entry.facts, "by its id, and by itself");
+        assert_eq!(
+            side.subject.facts_by_id(entry.id),
+            Ok(entry.facts),
+            "by its id, and by itself"
+        );
         Some(true)
     }
 
-    /// Makes a custom pool, or ends one.
+    /// Creates a custom pool, or destroys one.
     fn pool(&mut self) -> Option<bool> {
         let (slot, linear) = (
             usize::from(self.bytes.next()? & 1),
@@ -395,10 +404,7 @@ impl<S: Regions> RegionProgram<'_, S> {
         let side = self.side();
         if !side.pools[slot] {
             let made = side.subject.create_pool(slot, linear);
-            assert!(
-                matches!(made, Ok(()) | Err(RegionRefusal::Device)),
-                "{made:?}"
-            );
+            assert!(matches!(made, Ok(()) | Err(Refusal::Device)), "{made:?}");
             side.pools[slot] = made.is_ok();
             return Some(made.is_ok());
         }
@@ -407,14 +413,10 @@ impl<S: Regions> RegionProgram<'_, S> {
             .entries
             .iter()
             .any(|entry| entry.pool == Some(slot));
-        let ended = side.subject.destroy_pool(slot);
+        let expected = if used { Err(Refusal::Held) } else { Ok(()) };
         assert_eq!(
-            ended,
-            if used {
-                Err(RegionRefusal::Held)
-            } else {
-                Ok(())
-            },
+            side.subject.destroy_pool(slot),
+            expected,
             "the end of a pool in use: {used}"
         );
         side.pools[slot] = used;
@@ -437,7 +439,7 @@ impl<S: Regions> RegionProgram<'_, S> {
         }
     }
 
-    /// Gives everything back, crops before their roots, and ends the allocators.
+    /// Frees everything, crops before their roots, and closes the allocators.
     fn finish(mut self) -> (Ran, Tried) {
         for at in 0..self.sides.len() {
             self.at = at;
@@ -453,14 +455,14 @@ impl<S: Regions> RegionProgram<'_, S> {
                 self.unmap_one(index);
             }
             for crops in [true, false] {
-                let chosen = |kind: Kind| matches!(kind, Kind::Crop { .. }) == crops;
                 let mut refused = 0;
+                let is_next = |kind: Kind| matches!(kind, Kind::Crop { .. }) == crops;
                 while let Some(index) = self
                     .side()
                     .model
                     .entries
                     .iter()
-                    .rposition(|entry| chosen(entry.kind))
+                    .rposition(|entry| is_next(entry.kind))
                 {
                     if self.free(index, FreeMethod::Free) {
                         refused = 0;
@@ -474,14 +476,13 @@ impl<S: Regions> RegionProgram<'_, S> {
                 }
             }
             self.compare();
-            for slot in 0..2 {
-                if self.side().pools[slot] {
-                    assert_eq!(
-                        self.side().subject.destroy_pool(slot),
-                        Ok(()),
-                        "the end of an empty pool"
-                    );
-                }
+            let side = self.side();
+            for slot in (0..2).filter(|slot| side.pools[*slot]) {
+                assert_eq!(
+                    side.subject.destroy_pool(slot),
+                    Ok(()),
+                    "the end of an empty pool"
+                );
             }
         }
         for side in self.sides {

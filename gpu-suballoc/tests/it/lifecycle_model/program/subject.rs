@@ -1,46 +1,33 @@
-//! Contexts as the list sees them, over mock devices and a host allocator of which one request can be refused. The fuzz target includes this
-//! file.
-
-#[path = "subject/answers.rs"]
-mod answers;
-#[path = "subject/calling_back.rs"]
-pub(crate) mod calling_back;
+//! Contexts as the list sees them, over mock devices and a host allocator of which one request can be refused.
 
 use std::alloc::System;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::answers::*;
+use super::calling_back::{AROUND, Around};
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
 use debug_guard::{FailingAllocator, Fault as HostFault};
 use gpu_suballoc::cache::{
     CacheDevice, CacheError, CacheLimits, CompiledShader, ShaderKey, WorkRef,
 };
 use gpu_suballoc::context::{
-    CommandSource, ContextDevice, ContextError, ContextHandle, ContextHandlers, ContextOutstanding,
-    ContextTable, DeviceContext, DeviceContextId, DeviceState, ReleaseReport, VulkanHandles,
+    CommandSource, ContextDevice, ContextError, ContextHandlers, ContextTable, DeviceContext,
+    DeviceContextId, DeviceState,
 };
-use gpu_suballoc::device::DeviceError;
 use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::{
-    AllocatorOptions, BufferInfo, BufferUsage, DeviceContexts, GpuError, GpuMisuse,
-    MemoryPreference, PropertyFlags, Region, RegionOptions,
+    AllocatorOptions, BufferInfo, BufferUsage, DeviceContexts, MemoryPreference, PropertyFlags,
+    Region, RegionOptions,
 };
 use mock_device::{Breach, MockCall, MockDevice, MockFault, MockHook, MockProfile};
-use testkit::programs::{
-    ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues, Lifecycles, Refusal,
-    ReleaseOutcome, SubjectAnswer,
-};
 
-use answers::*;
-use calling_back::{AROUND, Around};
-
-type Mock = MockDevice<FromGlobalAlloc<System>>;
+pub(super) type Mock = MockDevice<FromGlobalAlloc<System>>;
 type Own = DeviceContext<SubjectDriver, SubjectShader, ()>;
-type Table = ContextTable<SubjectDriver, SubjectShader, ()>;
+pub(super) type Table = ContextTable<SubjectDriver, SubjectShader, ()>;
 type Numbers = Arc<Mutex<BTreeSet<u64>>>;
 
 /// What `load` answers: a device that several contexts use.
@@ -258,8 +245,8 @@ fn release_context(user: *mut c_void, id: Option<DeviceContextId>) {
     switch.released.set(switch.released.get() + 1);
 }
 
-impl Lifecycles for LifecycleSubject {
-    fn acquire(
+impl LifecycleSubject {
+    pub(super) fn acquire(
         &mut self,
         context: usize,
         handles: HandleValues,
@@ -347,7 +334,11 @@ impl Lifecycles for LifecycleSubject {
         Ok(self.describe(context).device)
     }
 
-    fn acquire_again(&mut self, context: usize, handles: HandleValues) -> Result<(), Denied> {
+    pub(super) fn acquire_again(
+        &mut self,
+        context: usize,
+        handles: HandleValues,
+    ) -> Result<(), Denied> {
         let handles = values(handles);
         match self.places[context]
             .as_ref()
@@ -363,7 +354,7 @@ impl Lifecycles for LifecycleSubject {
         }
     }
 
-    fn stale(&mut self, nth: usize, handles: HandleValues) -> Vec<Result<(), Denied>> {
+    pub(super) fn stale(&mut self, nth: usize, handles: HandleValues) -> Vec<Result<(), Denied>> {
         let Some(id) = self.gone.get(nth % self.gone.len().max(1)).copied() else {
             return Vec::new();
         };
@@ -379,7 +370,11 @@ impl Lifecycles for LifecycleSubject {
         tried.map(|tried| tried.map_err(denied)).into()
     }
 
-    fn release(&mut self, context: usize, handles: HandleValues) -> Result<ReleaseOutcome, Denied> {
+    pub(super) fn release(
+        &mut self,
+        context: usize,
+        handles: HandleValues,
+    ) -> Result<ReleaseOutcome, Denied> {
         match self.places[context]
             .take()
             .expect("the program releases what it acquired")
@@ -418,7 +413,7 @@ impl Lifecycles for LifecycleSubject {
         }
     }
 
-    fn end(&mut self, context: usize, ending: Ending) -> Option<ReleaseOutcome> {
+    pub(super) fn end(&mut self, context: usize, ending: Ending) -> Option<ReleaseOutcome> {
         let Some(SubjectPlace::Own(own)) = self.places[context].take() else {
             panic!("the table ends its own")
         };
@@ -430,7 +425,7 @@ impl Lifecycles for LifecycleSubject {
         Some(gone(report.released, left(report.outstanding)))
     }
 
-    fn lose(&mut self, context: usize) {
+    pub(super) fn lose(&mut self, context: usize) {
         let number = self.with(context, |own| own.shaders().device());
         let known = self
             .devices
@@ -441,7 +436,7 @@ impl Lifecycles for LifecycleSubject {
         self.with(context, Own::device_lost);
     }
 
-    fn allocate(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
+    pub(super) fn allocate(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
         let info = BufferInfo::new(1000 << (piece % 5), BufferUsage::STORAGE_BUFFER);
         let options = RegionOptions::new()
             .preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
@@ -454,7 +449,7 @@ impl Lifecycles for LifecycleSubject {
         Ok(())
     }
 
-    fn crop(&mut self, context: usize, of: usize, piece: usize) -> Result<(), Denied> {
+    pub(super) fn crop(&mut self, context: usize, of: usize, piece: usize) -> Result<(), Denied> {
         let cut = self
             .with(context, |own| {
                 own.allocator().crop(self.piece(of), 256, 64, 4)
@@ -464,7 +459,7 @@ impl Lifecycles for LifecycleSubject {
         Ok(())
     }
 
-    fn map(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
+    pub(super) fn map(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
         let id = self.piece(piece).id();
         self.with(context, |own| {
             let first = own.allocator().map_id(id).map_err(refused)?;
@@ -476,13 +471,13 @@ impl Lifecycles for LifecycleSubject {
         })
     }
 
-    fn unmap(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
+    pub(super) fn unmap(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
         let id = self.piece(piece).id();
         self.with(context, |own| own.allocator().unmap_id(id))
             .map_err(refused)
     }
 
-    fn free(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
+    pub(super) fn free(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
         let region = self.pieces[piece].take().expect("the program has it");
         let given = self.with(context, |own| own.allocator().free(region));
         given.map_err(|back| {
@@ -491,11 +486,11 @@ impl Lifecycles for LifecycleSubject {
         })
     }
 
-    fn forget(&mut self, piece: usize) {
+    pub(super) fn forget(&mut self, piece: usize) {
         self.pieces[piece] = None;
     }
 
-    fn get_or_compile(
+    pub(super) fn get_or_compile(
         &mut self,
         context: usize,
         key: u64,
@@ -536,11 +531,11 @@ impl Lifecycles for LifecycleSubject {
         Ok(found)
     }
 
-    fn release_shader(&mut self, hold: usize) {
+    pub(super) fn release_shader(&mut self, hold: usize) {
         self.holds[hold] = None;
     }
 
-    fn set_handlers(&mut self, own: bool) -> Result<bool, Denied> {
+    pub(super) fn set_handlers(&mut self, own: bool) -> Result<bool, Denied> {
         let handlers = own.then_some(ContextHandlers {
             acquire_context,
             release_context,
@@ -551,7 +546,7 @@ impl Lifecycles for LifecycleSubject {
             .map_err(denied)
     }
 
-    fn set_default(&mut self, context: Option<usize>) -> Result<Option<usize>, Denied> {
+    pub(super) fn set_default(&mut self, context: Option<usize>) -> Result<Option<usize>, Denied> {
         let id = context.map(|context| match self.places[context] {
             Some(SubjectPlace::Numbered(id)) => id,
             _ => panic!("the default has a number"),
@@ -560,7 +555,7 @@ impl Lifecycles for LifecycleSubject {
         Ok(before.map(|id| self.index(id)))
     }
 
-    fn dispatch(&mut self, answer: SubjectAnswer, create: bool) -> Dispatched {
+    pub(super) fn dispatch(&mut self, answer: SubjectAnswer, create: bool) -> Dispatched {
         let answer = match answer {
             SubjectAnswer::Context(context) => Ok(Some(self.with(context, DeviceContext::id))),
             SubjectAnswer::Stale => Ok(Some(
@@ -608,7 +603,7 @@ impl Lifecycles for LifecycleSubject {
         }
     }
 
-    fn refuse(&mut self, refusal: Option<Refusal>) {
+    pub(super) fn refuse(&mut self, refusal: Option<Refusal>) {
         MEMORY.arm(match refusal {
             Some(Refusal::Host(nth)) => HostFault::Nth(nth),
             _ => HostFault::Never,
@@ -622,7 +617,7 @@ impl Lifecycles for LifecycleSubject {
         }
     }
 
-    fn describe(&self, context: usize) -> ContextSeen {
+    pub(super) fn describe(&self, context: usize) -> ContextSeen {
         self.with(context, |own| {
             let stats = own.shaders().stats();
             let state = own.device_state();
@@ -635,12 +630,12 @@ impl Lifecycles for LifecycleSubject {
         })
     }
 
-    fn driver(&self, device: u64) -> [u64; 2] {
+    pub(super) fn driver(&self, device: u64) -> [u64; 2] {
         let live = self.devices[device as usize - 1].mock.live_counts();
         [live.buffers, live.memory]
     }
 
-    fn exist(&self) -> Vec<u64> {
+    pub(super) fn exist(&self) -> Vec<u64> {
         for known in &self.devices {
             assert!(
                 known

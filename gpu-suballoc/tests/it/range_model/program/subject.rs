@@ -5,10 +5,10 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
+use super::{NoRange, RangeTotals};
 use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, HostError, Scope};
 use gpu_suballoc::VirtualBlock;
 use gpu_suballoc::virtual_block::{VirtualAllocation, VirtualAllocationOptions, VirtualBlockError};
-use testkit::programs::{NoRange, RangeTotals, Ranges};
 
 /// The system's memory, of which one request can be refused. Nothing may be out when it ends.
 #[derive(Debug, Default)]
@@ -87,15 +87,13 @@ fn why(error: VirtualBlockError) -> NoRange {
     }
 }
 
-impl Ranges for RangeSubject {
-    type Id = VirtualAllocation;
-
-    fn allocate(
+impl RangeSubject {
+    pub(super) fn allocate(
         &mut self,
         size: u64,
         alignment: u64,
         high: bool,
-    ) -> Result<(Self::Id, u64, u64), NoRange> {
+    ) -> Result<(VirtualAllocation, u64, u64), NoRange> {
         let options = VirtualAllocationOptions {
             upper_address: high,
             ..VirtualAllocationOptions::new(size, alignment)
@@ -106,7 +104,7 @@ impl Ranges for RangeSubject {
             .map_err(why)
     }
 
-    fn free(&mut self, id: Self::Id) -> Result<(), NoRange> {
+    pub(super) fn free(&mut self, id: VirtualAllocation) -> Result<(), NoRange> {
         // No memory is taken for it: the next request would be refused.
         let before = self.memory.0.until.replace(Some(0));
         let freed = self.block.free(id);
@@ -118,14 +116,14 @@ impl Ranges for RangeSubject {
         freed.map_err(why)
     }
 
-    fn find(&self, id: Self::Id) -> Option<(u64, u64)> {
+    pub(super) fn find(&self, id: VirtualAllocation) -> Option<(u64, u64)> {
         self.block
             .info(id)
             .ok()
             .map(|info| (info.offset, info.size))
     }
 
-    fn totals(&self) -> RangeTotals {
+    pub(super) fn totals(&self) -> RangeTotals {
         let sums = self.block.statistics();
         let largest = self.block.largest_free();
         assert!(
@@ -142,7 +140,7 @@ impl Ranges for RangeSubject {
         }
     }
 
-    fn walk(&self, each: &mut dyn FnMut(u64, u64, bool)) {
+    pub(super) fn walk(&self, each: &mut dyn FnMut(u64, u64, bool)) {
         let mut holes = 0;
         self.block.for_each(|piece| {
             holes += u32::from(piece.used.is_none());
@@ -151,13 +149,11 @@ impl Ranges for RangeSubject {
         assert_eq!(self.block.statistics().unused_range_count, holes);
     }
 
-    fn trim(&mut self) {}
-
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.block.clear();
     }
 
-    fn refuse_host(&mut self, nth: Option<u64>) {
+    pub(super) fn refuse_host(&mut self, nth: Option<u64>) {
         self.memory.0.until.set(nth);
     }
 }

@@ -1,12 +1,17 @@
-//! Random use of a range allocator beside an interval model: what is taken, what is a hole, and nothing else.
+//! Random use of a virtual block beside an interval model: what is taken, what is a hole, and nothing else. The fuzz target includes this
+//! folder.
 //!
-//! Knows no allocator: the subject is a [`Ranges`]. After each operation the totals are the model's; now and then, and at the end, the
+//! After each operation the totals are the model's; now and then, and at the end, the
 //! subject's walk is the model's list of intervals, hole by hole. A refusal is right only where the model has no hole that fits.
 
-use std::collections::BTreeMap;
-use std::fmt::Debug;
+pub(crate) mod subject;
 
-use crate::programs::{Bytes, Ran, Tried};
+use std::collections::BTreeMap;
+
+use gpu_suballoc::virtual_block::VirtualAllocation;
+use testkit::programs::{Bytes, Ran, Tried};
+
+use subject::RangeSubject;
 
 /// Live ranges at most.
 const LIVE: usize = 4096;
@@ -15,51 +20,9 @@ const DEAD: usize = 64;
 /// Operations between two walks.
 const WALK: u64 = 128;
 
-/// A range allocator as the program sees it. Offsets, sizes and alignments are bytes.
-pub trait Ranges {
-    /// Names a range; a copy may be kept for ever.
-    type Id: Copy + PartialEq + Debug;
-
-    /// Takes a range, near the upper end if `high`: its id, offset and size, which is in whole granules, or in whole alignments where
-    /// that is at most a quarter more.
-    ///
-    /// # Errors
-    /// Why not; nothing changed.
-    fn allocate(
-        &mut self,
-        size: u64,
-        alignment: u64,
-        high: bool,
-    ) -> Result<(Self::Id, u64, u64), NoRange>;
-
-    /// Gives a range back.
-    ///
-    /// # Errors
-    /// [`NoRange::Stale`] when it is not live; nothing changed.
-    fn free(&mut self, id: Self::Id) -> Result<(), NoRange>;
-
-    /// Offset and size of a live range, the size as it was asked for or as it was granted.
-    fn find(&self, id: Self::Id) -> Option<(u64, u64)>;
-
-    /// Bytes used (in whole granules), bytes free, live ranges, the largest hole.
-    fn totals(&self) -> RangeTotals;
-
-    /// Calls `each` with (offset, size, taken) for all of the space, lowest first.
-    fn walk(&self, each: &mut dyn FnMut(u64, u64, bool));
-
-    /// Gives back what host memory can be spared.
-    fn trim(&mut self);
-
-    /// Gives all ranges back at once.
-    fn clear(&mut self);
-
-    /// Lets the n-th host request from now, counted from 0, be refused, and no other; or none.
-    fn refuse_host(&mut self, nth: Option<u64>);
-}
-
 /// Why a range allocator said no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoRange {
+pub(crate) enum NoRange {
     /// The request makes no sense: size 0, more than there is, an alignment that is none.
     Misuse,
     /// No hole fits.
@@ -72,20 +35,20 @@ pub enum NoRange {
 
 /// The sums that a range allocator keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RangeTotals {
+pub(crate) struct RangeTotals {
     /// Bytes of live ranges, in whole granules.
-    pub used: u64,
+    pub(crate) used: u64,
     /// Bytes of holes.
-    pub free: u64,
+    pub(crate) free: u64,
     /// Live ranges.
-    pub live: u64,
+    pub(crate) live: u64,
     /// The largest hole's bytes.
-    pub largest: u64,
+    pub(crate) largest: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct LiveRange<I> {
-    id: I,
+struct LiveRange {
+    id: VirtualAllocation,
     offset: u64,
     size: u64,
     granted: u64,
@@ -178,12 +141,12 @@ impl RangeModel {
     }
 }
 
-struct RangeProgram<'b, S: Ranges> {
+struct RangeProgram<'b> {
     bytes: Bytes<'b>,
-    subject: S,
+    subject: RangeSubject,
     model: RangeModel,
-    live: Vec<LiveRange<S::Id>>,
-    dead: Vec<S::Id>,
+    live: Vec<LiveRange>,
+    dead: Vec<VirtualAllocation>,
     ran: Ran,
     tried: Tried,
 }
@@ -192,7 +155,7 @@ struct RangeProgram<'b, S: Ranges> {
 ///
 /// # Panics
 /// When it says or does something that intervals do not.
-pub fn range_ops<S: Ranges>(bytes: &[u8], make: impl FnOnce(u64, u64) -> S) -> (Ran, Tried) {
+pub(crate) fn range_ops(bytes: &[u8], make: impl FnOnce(u64, u64) -> RangeSubject) -> (Ran, Tried) {
     let mut bytes = Bytes::new(bytes);
     let shape = bytes.next().unwrap_or(0);
     let granule = if shape & 1 == 0 { 256 } else { 16 };
@@ -231,7 +194,7 @@ pub fn range_ops<S: Ranges>(bytes: &[u8], make: impl FnOnce(u64, u64) -> S) -> (
     (program.ran, program.tried)
 }
 
-impl<S: Ranges> RangeProgram<'_, S> {
+impl RangeProgram<'_> {
     /// One operation: whether it did what it says; `None` when the program is over.
     fn step(&mut self) -> Option<bool> {
         let kind = self.bytes.next()?;
@@ -248,10 +211,7 @@ impl<S: Ranges> RangeProgram<'_, S> {
             27 => self.bad()?,
             28 => self.refused()?,
             29 => self.look_up()?,
-            30 => {
-                self.subject.trim();
-                true
-            }
+            30 => true,
             _ => self.clear()?,
         })
     }
@@ -291,7 +251,7 @@ impl<S: Ranges> RangeProgram<'_, S> {
         &mut self,
         size: u64,
         alignment: u64,
-        answer: Result<(S::Id, u64, u64), NoRange>,
+        answer: Result<(VirtualAllocation, u64, u64), NoRange>,
         armed: bool,
     ) -> bool {
         match answer {
@@ -352,7 +312,7 @@ impl<S: Ranges> RangeProgram<'_, S> {
         self.bury(id);
     }
 
-    fn bury(&mut self, id: S::Id) {
+    fn bury(&mut self, id: VirtualAllocation) {
         if self.dead.len() == DEAD {
             self.dead.remove(0);
         }

@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{
-    Class, DeviceTraits, Memory, Piece, RegionFacts, RegionRequest, Regions, Resource, Sums,
+use gpu_suballoc::{Region, RegionId};
+
+use super::subject::{
+    Class, DeviceTraits, Piece, RegionFacts, RegionRequest, RegionSubject, Resource, Sums,
 };
 
 /// A live region.
-pub(super) struct Entry<S: Regions> {
+pub(super) struct Entry {
     pub(super) key: u64,
-    pub(super) region: S::Region,
-    pub(super) id: S::Id,
+    pub(super) region: Region,
+    pub(super) id: RegionId,
     pub(super) facts: RegionFacts,
     pub(super) kind: Kind,
     /// Maps of it that have not ended.
@@ -30,10 +32,10 @@ pub(super) enum Kind {
     Crop { root: u64, depth: u32 },
 }
 
-pub(super) struct RegionModel<S: Regions> {
+pub(super) struct RegionModel {
     pub(super) device: DeviceTraits,
-    pub(super) entries: Vec<Entry<S>>,
-    pub(super) dead: Vec<S::Id>,
+    pub(super) entries: Vec<Entry>,
+    pub(super) dead: Vec<RegionId>,
     /// End and kind of what lies at (memory, offset).
     used_ranges: BTreeMap<(u64, u64), (u64, Resource)>,
     /// Where offset 0 of a memory object lies while something in it is mapped, and how many maps there are.
@@ -42,7 +44,7 @@ pub(super) struct RegionModel<S: Regions> {
     next: u64,
 }
 
-impl<S: Regions> RegionModel<S> {
+impl RegionModel {
     pub(super) fn new(device: DeviceTraits) -> Self {
         Self {
             device,
@@ -70,94 +72,69 @@ impl<S: Regions> RegionModel<S> {
         }
     }
 
-    /// A region that was just given: is it what was asked for, and nobody else's?
+    /// A region that was just allocated: is it what was asked for, and nobody else's?
     pub(super) fn check_allocated(
         &mut self,
-        subject: &S,
-        region: S::Region,
+        subject: &RegionSubject,
+        region: Region,
         ask: &RegionRequest,
     ) -> RegionFacts {
-        let id = subject.id(&region);
-        let facts = subject.facts(&region);
+        let (id, facts) = (region.id(), subject.facts(&region));
         assert_eq!(subject.facts_by_id(id), Ok(facts), "by its name");
         let own = ask.resource == Resource::Buffer;
-        assert!(
-            facts.size >= ask.size && facts.size - ask.size < 65_536.max(ask.size),
-            "{facts:x?} for {ask:x?}"
-        );
-        assert!(
-            own || facts.offset.is_multiple_of(ask.alignment),
-            "{facts:x?} for {ask:x?}"
-        );
-        assert_eq!(
-            facts.base, 0,
-            "a region's own buffer begins with it: {facts:x?}"
-        );
-        let &(visible, local) = self
+        let flags = self
             .device
             .types
             .get(facts.memory_type as usize)
             .expect("a memory type of the device");
-        assert!(
-            own || ask.bits >> facts.memory_type & 1 == 1,
-            "{facts:x?} for {ask:x?}"
-        );
-        match ask.memory {
-            Memory::Any => {}
-            Memory::Visible => assert!(visible, "{facts:x?} for {ask:x?}"),
-            Memory::Local => assert!(local, "{facts:x?} for {ask:x?}"),
+        for (is_right, what) in [
+            (
+                facts.size >= ask.size && facts.size - ask.size < 65_536.max(ask.size),
+                "size",
+            ),
+            (
+                own || facts.offset.is_multiple_of(ask.alignment),
+                "alignment",
+            ),
+            (facts.base == 0, "place in its own buffer"),
+            (own || ask.bits >> facts.memory_type & 1 == 1, "type"),
+            (flags.contains(ask.memory), "memory"),
+            (
+                !ask.dedicated || (facts.class == Class::Dedicated && facts.offset == 0),
+                "memory object",
+            ),
+        ] {
+            assert!(is_right, "{what} of {facts:x?} for {ask:x?}");
         }
-        assert!(
-            !ask.dedicated || (facts.class == Class::Dedicated && facts.offset == 0),
-            "{facts:x?} for {ask:x?}"
-        );
         assert!(!self.dead.contains(&id), "{id:?} is given out again");
         self.lay(&facts, ask.resource);
         self.sums.regions += 1;
-        self.keep(region, id, facts, Kind::Owned(ask.resource), ask.pool);
+        self.keep(region, facts, Kind::Owned(ask.resource), ask.pool);
         facts
     }
 
-    pub(super) fn wrapped(
-        &mut self,
-        region: S::Region,
-        id: S::Id,
-        facts: RegionFacts,
-        backed: bool,
-    ) {
+    pub(super) fn wrapped(&mut self, region: Region, facts: RegionFacts, backed: bool) {
         self.sums.wrapped += 1;
-        self.keep(region, id, facts, Kind::Wrapped { backed }, None);
+        self.keep(region, facts, Kind::Wrapped { backed }, None);
     }
 
-    pub(super) fn cropped(
-        &mut self,
-        region: S::Region,
-        id: S::Id,
-        facts: RegionFacts,
-        root: usize,
-        depth: u32,
-    ) {
+    pub(super) fn cropped(&mut self, region: Region, facts: RegionFacts, root: usize, depth: u32) {
         self.sums.crops += 1;
-        self.entries[root].crops += 1;
+        let root = &mut self.entries[root];
+        root.crops += 1;
         // What is written into a crop shows in its root.
-        self.entries[root].mark = None;
+        root.mark = None;
         let kind = Kind::Crop {
-            root: self.entries[root].key,
+            root: root.key,
             depth,
         };
-        self.keep(region, id, facts, kind, None);
+        self.keep(region, facts, kind, None);
     }
 
-    fn keep(
-        &mut self,
-        region: S::Region,
-        id: S::Id,
-        facts: RegionFacts,
-        kind: Kind,
-        pool: Option<usize>,
-    ) {
+    fn keep(&mut self, region: Region, facts: RegionFacts, kind: Kind, pool: Option<usize>) {
+        let (key, id) = (self.next, region.id());
         self.entries.push(Entry {
-            key: self.next,
+            key,
             region,
             id,
             facts,
@@ -170,14 +147,15 @@ impl<S: Regions> RegionModel<S> {
         self.next += 1;
     }
 
-    /// Takes an entry out, to be given back.
-    pub(super) fn remove(&mut self, index: usize) -> Entry<S> {
+    /// Takes an entry out, to be freed.
+    pub(super) fn remove(&mut self, index: usize) -> Entry {
         let entry = self.entries.swap_remove(index);
         match entry.kind {
             Kind::Owned(_) => {
-                self.used_ranges
-                    .remove(&(entry.facts.memory, entry.facts.offset))
-                    .expect("it was laid");
+                let was = self
+                    .used_ranges
+                    .remove(&(entry.facts.memory, entry.facts.offset));
+                assert!(was.is_some(), "it was laid");
                 self.sums.regions -= 1;
             }
             Kind::Wrapped { .. } => self.sums.wrapped -= 1,
@@ -190,8 +168,8 @@ impl<S: Regions> RegionModel<S> {
         entry
     }
 
-    /// Puts back what was not given back after all.
-    pub(super) fn restore(&mut self, entry: Entry<S>) {
+    /// Puts back what was not freed after all.
+    pub(super) fn restore(&mut self, entry: Entry) {
         match entry.kind {
             Kind::Owned(resource) => {
                 self.lay(&entry.facts, resource);
@@ -210,20 +188,24 @@ impl<S: Regions> RegionModel<S> {
     /// Nothing lies any more where a region of its own lay, which lies elsewhere by now.
     pub(super) fn lift(&mut self, index: usize) {
         let facts = &self.entries[index].facts;
-        let was = self.used_ranges.remove(&(facts.memory, facts.offset));
-        assert!(was.is_some(), "it was laid");
+        assert!(
+            self.used_ranges
+                .remove(&(facts.memory, facts.offset))
+                .is_some(),
+            "it was laid"
+        );
     }
 
     /// A region that was [lifted](Self::lift) lies where it says.
     pub(super) fn settle(&mut self, index: usize) {
-        let (facts, kind) = (self.entries[index].facts, self.entries[index].kind);
-        let Kind::Owned(resource) = kind else {
+        let facts = self.entries[index].facts;
+        let Kind::Owned(resource) = self.entries[index].kind else {
             panic!("{facts:x?} has a place of its own")
         };
         self.lay(&facts, resource);
     }
 
-    pub(super) fn bury(&mut self, id: S::Id) {
+    pub(super) fn bury(&mut self, id: RegionId) {
         if self.dead.len() == 128 {
             self.dead.remove(0);
         }
@@ -232,11 +214,8 @@ impl<S: Regions> RegionModel<S> {
 
     /// Nothing lies there, and no neighbour of the other kind shares a page of the device's granularity.
     fn lay(&mut self, facts: &RegionFacts, resource: Resource) {
-        let (memory, start, end) = (
-            facts.memory,
-            facts.offset,
-            facts.offset.checked_add(facts.size).expect("below 2^64"),
-        );
+        let (memory, start) = (facts.memory, facts.offset);
+        let end = start.checked_add(facts.size).expect("below 2^64");
         assert!(memory != 0, "a region of no memory: {facts:x?}");
         let below = self
             .used_ranges
@@ -264,7 +243,7 @@ impl<S: Regions> RegionModel<S> {
     }
 
     /// The allocator's sums are the model's, and its blocks are what the device gave.
-    pub(super) fn compare_sums(&self, subject: &S) {
+    pub(super) fn compare_sums(&self, subject: &RegionSubject) {
         let (blocks, block_bytes) = subject.device_usage();
         let expected = Sums {
             blocks,
@@ -279,25 +258,22 @@ impl<S: Regions> RegionModel<S> {
     }
 
     /// The walk has each block whole, and in it each region where the model has it.
-    pub(super) fn compare_walk(&self, subject: &S) {
+    pub(super) fn compare_walk(&self, subject: &RegionSubject) {
         self.compare_sums(subject);
+        let size_of = |memory| subject.memory(memory).map(|(size, _)| size);
         for ((memory, offset), (end, _)) in &self.used_ranges {
-            let found = subject.memory(*memory);
-            let (size, _) = found.unwrap_or_else(|| {
-                panic!("{memory:#x} is no memory object, and a region lies in it")
-            });
+            let size = size_of(*memory);
             assert!(
-                *end <= size,
-                "{offset:#x}..{end:#x} ends outside of its memory of {size:#x}"
+                size.is_some_and(|size| *end <= size),
+                "{offset:#x}..{end:#x} in {memory:#x} of {size:x?}"
             );
         }
         let (mut at, mut regions) = (BTreeMap::new(), 0);
-        subject.walk(&mut |piece: Piece<S::Id>| {
+        subject.walk(&mut |piece: Piece| {
             let reached = at.entry(piece.memory).or_insert(0);
             assert_eq!(
                 *reached, piece.offset,
-                "the walk of {:#x} leaves something out before {piece:x?}",
-                piece.memory
+                "the walk leaves something out before {piece:x?}"
             );
             *reached += piece.size;
             let Some(id) = piece.id else { return };
@@ -305,12 +281,13 @@ impl<S: Regions> RegionModel<S> {
             let mut inside = self
                 .used_ranges
                 .range((piece.memory, start)..(piece.memory, end));
-            let (&(_, offset), &(its_end, _)) = inside
+            let first = inside
                 .next()
-                .unwrap_or_else(|| panic!("{piece:x?} is no region of the model's"));
+                .map(|((_, offset), (its_end, _))| (*offset, *its_end));
+            let fits = first.is_some_and(|(offset, its_end)| offset == start && its_end <= end);
             assert!(
-                offset == start && its_end <= end && inside.next().is_none(),
-                "{piece:x?} is not {offset:#x}..{its_end:#x}"
+                fits && inside.next().is_none(),
+                "{piece:x?} is not {first:x?}"
             );
             assert!(
                 self.entries.iter().any(|entry| entry.id == id),
@@ -325,38 +302,35 @@ impl<S: Regions> RegionModel<S> {
             "blocks in the walk (left), and of the device"
         );
         for (memory, reached) in at {
-            let size = subject.memory(memory).map(|(size, _)| size);
             assert_eq!(
                 Some(reached),
-                size,
+                size_of(memory),
                 "how far the walk went in {memory:#x} (left), and its size"
             );
         }
     }
 
     /// Whether some hole that the allocator knows of would do for `ask`.
-    pub(super) fn fitting_hole(&self, subject: &S, ask: &RegionRequest) -> Option<Piece<S::Id>> {
+    pub(super) fn fitting_hole(
+        &self,
+        subject: &RegionSubject,
+        ask: &RegionRequest,
+    ) -> Option<Piece> {
         let mut found = None;
         subject.walk(&mut |piece| {
             let Some((_, index)) = subject.memory(piece.memory) else {
                 return;
-            };
-            let (visible, local) = self.device.types[index as usize];
-            let right = match ask.memory {
-                Memory::Any => true,
-                Memory::Visible => visible,
-                Memory::Local => local,
             };
             let content = match ask.resource {
                 Resource::Linear | Resource::Buffer => piece.content.0,
                 Resource::Optimal => piece.content.1,
                 Resource::Unknown => piece.content.0 && piece.content.1,
             };
-            let place =
-                piece.id.is_none() && piece.class == Class::General && piece.pool == ask.pool;
             let start = piece.offset.next_multiple_of(ask.alignment.max(256));
             let fits = start.saturating_add(ask.size) <= piece.offset + piece.size;
-            if place && right && content && fits && ask.bits >> index & 1 == 1 {
+            let right = self.device.types[index as usize].contains(ask.memory)
+                && ask.bits >> index & 1 == 1;
+            if piece.is_hole && ask.pool.is_none() && right && content && fits {
                 found = Some(piece);
             }
         });

@@ -1,22 +1,25 @@
 //! Random lives of contexts on an application's devices beside a list: who is acquired, what each has, what a release is refused for, and what
 //! becomes of regions and shaders when a context or a device goes.
 //!
-//! Knows no context: the subject is a [`Lifecycles`]. Contexts, regions and holds are numbered by the program. Handles are few, so that one
+//! The fuzz target includes this folder. Contexts, regions and holds are numbered by the program. Handles are few, so that one
 //! value is the device's of many lives after one another.
 
+mod answers;
+pub(crate) mod calling_back;
 mod model;
-mod subject;
+pub(crate) mod subject;
 
 use std::collections::BTreeMap;
 
-use crate::programs::{Bytes, Ran, Tried};
+use answers::{
+    ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues, Refusal, ReleaseOutcome,
+    SubjectAnswer,
+};
 use model::{
     CONTEXTS, ContextShader, Device, HOLDS, Life, LifecycleModel, PIECES, Piece, not_null, same,
 };
-pub use subject::{
-    ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues, Lifecycles, Refusal,
-    ReleaseOutcome, SubjectAnswer,
-};
+use subject::LifecycleSubject;
+use testkit::programs::{Bytes, Ran, Tried};
 
 const KEYS: usize = 6;
 /// Values of a handle; 0 is none.
@@ -26,7 +29,7 @@ const VALUES: usize = 4;
 ///
 /// # Panics
 /// Where a context is not as the list says.
-pub fn lifecycle_ops<S: Lifecycles>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried) {
+pub(crate) fn lifecycle_ops(bytes: &[u8], make: impl Fn() -> LifecycleSubject) -> (Ran, Tried) {
     let mut bytes = Bytes::new(bytes);
     let mut subject = make();
     let mut ran = Ran::default();
@@ -81,7 +84,7 @@ pub fn lifecycle_ops<S: Lifecycles>(bytes: &[u8], make: impl Fn() -> S) -> (Ran,
     (ran, model.tried)
 }
 
-fn compare<S: Lifecycles>(subject: &S, model: &LifecycleModel, ran: &mut Ran) {
+fn compare(subject: &LifecycleSubject, model: &LifecycleModel, ran: &mut Ran) {
     for (context, life) in model.lives.iter().enumerate() {
         let Some(life) = life else { continue };
         let device = &model.devices[life.device];
@@ -146,7 +149,7 @@ fn agrees<T: PartialEq>(
         }
 }
 
-fn plant<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S) -> Option<Option<Refusal>> {
+fn plant(bytes: &mut Bytes<'_>, subject: &mut LifecycleSubject) -> Option<Option<Refusal>> {
     let (which, nth) = (bytes.next()?, bytes.next()?);
     let refusal = match which % 8 {
         0 => Some(Refusal::Host(u64::from(nth % 12))),
@@ -168,16 +171,16 @@ fn handles(bytes: &mut Bytes<'_>, right: HandleValues) -> Option<HandleValues> {
     Some(handles)
 }
 
-fn lose<S: Lifecycles>(subject: &mut S, model: &mut LifecycleModel, context: usize, life: Life) {
+fn lose(subject: &mut LifecycleSubject, model: &mut LifecycleModel, context: usize, life: Life) {
     subject.lose(context);
     model.devices[life.device].lost = true;
     model.remove_where(|shader| shader.device == life.device);
 }
 
 /// One operation: whether there was something to do. `None` where the bytes end.
-fn step<S: Lifecycles>(
+fn step(
     bytes: &mut Bytes<'_>,
-    subject: &mut S,
+    subject: &mut LifecycleSubject,
     model: &mut LifecycleModel,
 ) -> Option<bool> {
     let (kind, context) = (bytes.next()?, bytes.below(CONTEXTS)?);
@@ -312,9 +315,9 @@ fn step<S: Lifecycles>(
     })
 }
 
-fn acquire<S: Lifecycles>(
+fn acquire(
     bytes: &mut Bytes<'_>,
-    subject: &mut S,
+    subject: &mut LifecycleSubject,
     model: &mut LifecycleModel,
     context: usize,
 ) -> Option<bool> {
@@ -378,9 +381,9 @@ fn acquire<S: Lifecycles>(
 }
 
 /// Regions, crops and mappings.
-fn use_pieces<S: Lifecycles>(
+fn use_pieces(
     bytes: &mut Bytes<'_>,
-    subject: &mut S,
+    subject: &mut LifecycleSubject,
     model: &mut LifecycleModel,
     kind: u8,
     context: usize,
@@ -514,9 +517,9 @@ fn use_pieces<S: Lifecycles>(
 }
 
 /// Handlers, the default, dispatches, and numbers that were released.
-fn table<S: Lifecycles>(
+fn table(
     bytes: &mut Bytes<'_>,
-    subject: &mut S,
+    subject: &mut LifecycleSubject,
     model: &mut LifecycleModel,
     kind: u8,
 ) -> Option<bool> {

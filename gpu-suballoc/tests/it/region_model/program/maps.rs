@@ -1,44 +1,34 @@
-//! Maps: who may be mapped, where, and that what was written is still there.
+//! Maps: what may be mapped, where, and that what was written is still there.
 
 use std::ptr::NonNull;
 
+use gpu_suballoc::PropertyFlags;
+
+use super::RegionProgram;
 use super::model::{Entry, Kind};
-use super::program::RegionProgram;
-use super::{Class, RegionRefusal, Regions};
+use super::subject::{Class, Refusal};
 
 /// Regions above this size are not written to: a device of the tests has all its memory from the machine's.
 const WRITTEN: u64 = 1 << 20;
 
-/// # Safety
-/// `size` bytes from `at` are mapped.
-unsafe fn ends(at: NonNull<u8>, size: u64) -> [NonNull<u64>; 2] {
-    let last = usize::try_from(size).expect("it is mapped") - size_of::<u64>();
-    // SAFETY: within the mapped bytes.
-    [at.cast(), unsafe { at.add(last) }.cast()]
-}
-
-impl<S: Regions> RegionProgram<'_, S> {
-    fn mappable(&mut self, index: usize) -> bool {
-        let side = self.side();
-        let root = &side.model.entries[side.model.root(index)];
-        match root.kind {
-            Kind::Wrapped { backed } => backed,
-            _ => side.model.device.types[root.facts.memory_type as usize].0,
-        }
-    }
-
+impl RegionProgram<'_> {
     pub(super) fn map(&mut self) -> Option<bool> {
         let Some(index) = self.pick()? else {
             return Some(false);
         };
-        let can = self.mappable(index);
         let side = self.side();
-        let entry = &side.model.entries[index];
+        let root = &side.model.entries[side.model.root(index)];
+        let can = match root.kind {
+            Kind::Wrapped { backed } => backed,
+            _ => side.model.device.types[root.facts.memory_type as usize]
+                .contains(PropertyFlags::HOST_VISIBLE),
+        };
+        let entry = &mut side.model.entries[index];
         let at = match side.subject.map(&entry.region) {
             Ok(at) => at,
             Err(no) => {
                 assert!(
-                    !can && no == RegionRefusal::Unmappable,
+                    !can && no == Refusal::Unmappable,
                     "{:x?} is mapped: {no:?}",
                     entry.facts
                 );
@@ -47,7 +37,6 @@ impl<S: Regions> RegionProgram<'_, S> {
             }
         };
         assert!(can, "{:x?} cannot be mapped", entry.facts);
-        let entry = &mut side.model.entries[index];
         entry.maps += 1;
         // A crop of a wrapped buffer lies where its root does, whose memory may begin elsewhere than the buffer.
         let base = at.addr().get().wrapping_sub(entry.facts.offset as usize);
@@ -84,18 +73,15 @@ impl<S: Regions> RegionProgram<'_, S> {
             ..
         } = &mut side.model.entries[index];
         let (offset, size) = (facts.offset % 8, facts.size);
-        if !matches!(kind, Kind::Owned(_))
-            || *crops > 0
-            || !(16..=WRITTEN).contains(&size)
-            || facts.class == Class::Crop
-        {
+        let is_root = matches!(kind, Kind::Owned(_)) && facts.class != Class::Crop;
+        if !is_root || *crops > 0 || !(16..=WRITTEN).contains(&size) {
             return;
         }
-        // SAFETY: the caller's promise.
-        let ends = unsafe { ends(at, size) };
-        side.subject
-            .synchronise(region, 0, size, false)
-            .expect("a mapped region can be invalidated");
+        let last = usize::try_from(size).expect("it is mapped") - size_of::<u64>();
+        // SAFETY: `size` bytes from `at` are mapped.
+        let ends: [NonNull<u64>; 2] = [at.cast(), unsafe { at.add(last) }.cast()];
+        let gpu = side.subject.allocator();
+        gpu.invalidate(region, 0, size).expect("mapped");
         for end in ends {
             // SAFETY: within the region, which is mapped.
             let found = unsafe { end.read_unaligned() };
@@ -106,29 +92,23 @@ impl<S: Regions> RegionProgram<'_, S> {
         }
         let new = key.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ offset;
         for end in ends {
-            // SAFETY: as above.
+            // SAFETY: within the region, which is mapped.
             unsafe { end.write_unaligned(new) };
         }
-        side.subject
-            .synchronise(region, 0, size, true)
-            .expect("a mapped region can be flushed");
+        gpu.flush(region, 0, size).expect("mapped");
         *mark = Some(new);
     }
 
     pub(super) fn unmap(&mut self) -> Option<bool> {
         let which = self.bytes.below(64)?;
-        let mapped = self
-            .side()
-            .model
-            .entries
-            .iter()
-            .enumerate()
-            .filter(|(_, entry)| entry.maps > 0);
-        let mapped: Vec<usize> = mapped.map(|(index, _)| index).collect();
-        let Some(index) = which.checked_rem(mapped.len()) else {
+        let entries = &self.side().model.entries;
+        let mapped: Vec<usize> = (0..entries.len())
+            .filter(|index| entries[*index].maps > 0)
+            .collect();
+        let Some(which) = which.checked_rem(mapped.len()) else {
             return Some(false);
         };
-        self.unmap_one(mapped[index]);
+        self.unmap_one(mapped[which]);
         Some(true)
     }
 

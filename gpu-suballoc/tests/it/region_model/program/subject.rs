@@ -1,20 +1,13 @@
-//! The whole allocator over a mock device, as the model sees it (`testkit::programs::region_ops`). The fuzz target includes this file.
-
-#[path = "again.rs"]
-pub(crate) mod again;
+//! The whole allocator over a mock device, as the model sees it.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ptr::{self, NonNull};
 
-use again::{Again, How};
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
 use debug_guard::{FailingAllocator, Fault as HostFault};
-use gpu_suballoc::allocator::{
-    Backing, DefragmentationOptions, DefragmentationPass, MoveOutcome, MoveResult, RegionInfo,
-    WrapInfo,
-};
+use gpu_suballoc::allocator::{Backing, Mapping, RegionInfo, WrapInfo};
 use gpu_suballoc::device::{BufferHandle, MemoryHandle, MemoryRequest};
 use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
 use gpu_suballoc::region::Ownership;
@@ -25,20 +18,145 @@ use gpu_suballoc::{
     GpuError, GpuMisuse, Lifetime, MemoryPreference, PoolId, PoolOptions, PropertyFlags, Region,
     RegionId, RegionOptions, ResourceKind, ResourceRequirements,
 };
-use mock_device::{MockDevice, MockFault, MockHook, MockProfile};
+use mock_device::{MockDevice, MockFault, MockHook, MockLiveCounts, MockProfile};
 use testkit::RecordingAllocator;
-use testkit::programs::{
-    Class, DeviceTraits, FreeMethod, Life, Memory, MoveEnd, MovePlay, PassStep, Piece, PlannedMove,
-    RegionFacts, RegionRefusal, RegionRequest, Regions, Resource, Sums, Wrap,
-};
 
-type Host = FailingAllocator<RecordingAllocator>;
-type Device = MockDevice<Lazy>;
+use super::again::{Again, How};
+
+pub(super) type Host = FailingAllocator<RecordingAllocator>;
+pub(super) type Device = MockDevice<Lazy>;
 type Allocator = GpuAllocator<&'static Device, &'static Host>;
 
-/// The application's memory object has so many bytes, and so many buffers of this size in it.
+/// The application's memory object has so many bytes, and two buffers of this size in it.
 const BACKING: u64 = 1 << 16;
-const WRAPPED: u64 = 20_000;
+pub(super) const WRAPPED: u64 = 20_000;
+
+/// How a region is freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FreeMethod {
+    Free,
+    /// The buffer may be kept for the next one that fits.
+    Release,
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct RegionRequest {
+    pub(super) size: u64,
+    pub(super) alignment: u64,
+    pub(super) bits: u32,
+    /// What the memory must be.
+    pub(super) memory: PropertyFlags,
+    pub(super) resource: Resource,
+    pub(super) lifetime: Lifetime,
+    pub(super) dedicated: bool,
+    /// The custom pool in this place.
+    pub(super) pool: Option<usize>,
+}
+
+/// What memory is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Resource {
+    Linear,
+    Optimal,
+    Unknown,
+    /// The allocator makes a buffer of as many bytes.
+    Buffer,
+}
+
+/// A buffer of the application's, to be wrapped.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Wrap {
+    /// Which of the two, or null.
+    pub(super) buffer: Option<usize>,
+    pub(super) offset: u64,
+    pub(super) size: u64,
+    pub(super) is_size_known: bool,
+    /// Whether the memory behind is told: then it is host-visible, of a whole buffer's size.
+    pub(super) is_backed: bool,
+}
+
+/// What an allocator says of a region.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct RegionFacts {
+    pub(super) class: Class,
+    /// `VkDeviceMemory`; 0 where it is not known.
+    pub(super) memory: u64,
+    /// Where it begins in its memory.
+    pub(super) offset: u64,
+    /// Where it begins in its buffer: 0 but for wrapped ones and crops.
+    pub(super) base: u64,
+    pub(super) size: u64,
+    pub(super) memory_type: u32,
+}
+
+/// Where a region was placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    General,
+    Dedicated,
+    Linear,
+    Wrapped,
+    Crop,
+}
+
+impl Class {
+    /// The name that [`Tried`](testkit::programs::Tried) counts it by.
+    pub(super) const fn name(self) -> &'static str {
+        ["general", "dedicated", "linear", "wrapped", "crop"][self as usize]
+    }
+}
+
+/// A device, as far as the model has to know.
+pub(super) struct DeviceTraits {
+    pub(super) types: Vec<PropertyFlags>,
+    /// The types that need no special permission, a bit each.
+    pub(super) ordinary: u32,
+    pub(super) granularity: u64,
+}
+
+/// The sums that an allocator keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sums {
+    pub(super) blocks: u64,
+    pub(super) block_bytes: u64,
+    pub(super) regions: u64,
+    pub(super) wrapped: u64,
+    pub(super) crops: u64,
+}
+
+/// A piece of a block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Piece {
+    pub(super) memory: u64,
+    pub(super) offset: u64,
+    pub(super) size: u64,
+    /// The region that lies here.
+    pub(super) id: Option<RegionId>,
+    /// Free for regions of the default pools.
+    pub(super) is_hole: bool,
+    /// What may lie in the block: linear resources, optimal ones.
+    pub(super) content: (bool, bool),
+}
+
+/// Why an allocator refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The request makes no sense.
+    Misuse,
+    Stale,
+    Foreign,
+    /// Crops of it, or regions in it, are alive.
+    Held,
+    Mapped,
+    /// It is not its turn: a linear pool takes back in order.
+    Order,
+    Unmappable,
+    /// No host memory.
+    Host,
+    /// No device memory, or a limit.
+    Device,
+}
 
 /// Memory that the kernel gives page by page: mock devices have large blocks, of which little is touched.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +215,7 @@ pub(crate) struct RegionSubject {
     backing: MemoryHandle,
     reuse: bool,
     /// Of mapped regions.
-    maps: RefCell<HashMap<RegionId, Vec<gpu_suballoc::allocator::Mapping<'static>>>>,
+    maps: RefCell<HashMap<RegionId, Vec<Mapping<'static>>>>,
     ended: Cell<bool>,
 }
 
@@ -174,13 +292,13 @@ impl RegionSubject {
         }
     }
 
-    fn allocator(&self) -> &'static Allocator {
+    pub(super) fn allocator(&self) -> &'static Allocator {
         let allocator = self.allocator.as_deref().expect("not closed");
         // SAFETY: it is not moved or dropped before `close`, which first lets go of all that was borrowed from it.
         unsafe { NonNull::from(allocator).as_ref() }
     }
 
-    fn mock(&self) -> &'static Device {
+    pub(super) fn mock(&self) -> &'static Device {
         // SAFETY: on the heap until this ends.
         unsafe { self.device.as_ref() }
     }
@@ -195,71 +313,20 @@ impl RegionSubject {
     }
 
     fn options(&self, ask: &RegionRequest) -> RegionOptions<'static> {
-        let wish = match ask.memory {
-            Memory::Any => MemoryPreference::default(),
-            Memory::Visible => MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE),
-            Memory::Local => MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL),
-        };
         RegionOptions {
             kind: match ask.resource {
                 Resource::Linear | Resource::Buffer => ResourceKind::Linear,
                 Resource::Optimal => ResourceKind::Optimal,
                 Resource::Unknown => ResourceKind::Unknown,
             },
-            lifetime: match ask.lifetime {
-                Life::Transient => Lifetime::Transient,
-                Life::Unknown => Lifetime::Unknown,
-                Life::Persistent => Lifetime::Persistent,
-            },
+            lifetime: ask.lifetime,
             dedicated: if ask.dedicated {
                 DedicatedPolicy::Required
             } else {
                 DedicatedPolicy::Allowed
             },
             pool: ask.pool.and_then(|slot| self.pools.borrow()[slot]),
-            ..RegionOptions::new().preference(wish)
-        }
-    }
-}
-
-/// Buffers above this size are not copied: nothing is written to them.
-const COPIED: u64 = 1 << 20;
-
-impl RegionSubject {
-    /// Carries out what is to be done about each move of a pass.
-    fn play(
-        &self,
-        pass: &mut DefragmentationPass<'_, '_, &'static Device, &'static Host>,
-        play: &mut dyn FnMut(PassStep<'_, RegionId>) -> Vec<MovePlay>,
-    ) {
-        let planned: Vec<_> = pass
-            .moves()
-            .iter()
-            .map(|one| PlannedMove {
-                id: one.region(),
-                from: (one.from().memory.as_raw(), one.from().offset),
-                to: (one.to().memory.as_raw(), one.to().offset),
-            })
-            .collect();
-        let plays = play(PassStep::Begun(&planned));
-        for (index, play) in plays.into_iter().enumerate() {
-            let outcome = match play {
-                MovePlay::Ignore => MoveOutcome::Ignored,
-                MovePlay::Destroy => MoveOutcome::Destroyed,
-                MovePlay::CopyWithoutResource => MoveOutcome::Copied,
-                MovePlay::Copy => {
-                    if let Some(old) = pass.moves()[index].old_buffer()
-                        && let Ok(new) = pass.make_buffer(index)
-                        && pass.moves()[index].size() <= COPIED
-                    {
-                        let size = pass.moves()[index].size();
-                        assert!(self.mock().copy_buffer(old, 0, new, 0, size));
-                    }
-                    MoveOutcome::Copied
-                }
-            };
-            pass.set_outcome(index, outcome)
-                .expect("there is such a move");
+            ..RegionOptions::new().preference(MemoryPreference::requiring(ask.memory))
         }
     }
 }
@@ -290,17 +357,17 @@ fn application(device: &Device) -> (MemoryHandle, [BufferHandle; 2]) {
     (memory, buffers)
 }
 
-fn no(error: GpuError) -> RegionRefusal {
+fn no(error: GpuError) -> Refusal {
     match error {
-        GpuError::Host(_) => RegionRefusal::Host,
-        GpuError::Device(_) | GpuError::Limit(_) => RegionRefusal::Device,
-        GpuError::MapUnsupported { .. } => RegionRefusal::Unmappable,
-        GpuError::Misuse(GpuMisuse::Stale) => RegionRefusal::Stale,
-        GpuError::Misuse(GpuMisuse::OtherAllocator) => RegionRefusal::Foreign,
-        GpuError::Misuse(GpuMisuse::HasCrops | GpuMisuse::PoolInUse) => RegionRefusal::Held,
-        GpuError::Misuse(GpuMisuse::Mapped) => RegionRefusal::Mapped,
-        GpuError::Misuse(GpuMisuse::OutOfOrder) => RegionRefusal::Order,
-        _ => RegionRefusal::Misuse,
+        GpuError::Host(_) => Refusal::Host,
+        GpuError::Device(_) | GpuError::Limit(_) => Refusal::Device,
+        GpuError::MapUnsupported { .. } => Refusal::Unmappable,
+        GpuError::Misuse(GpuMisuse::Stale) => Refusal::Stale,
+        GpuError::Misuse(GpuMisuse::OtherAllocator) => Refusal::Foreign,
+        GpuError::Misuse(GpuMisuse::HasCrops | GpuMisuse::PoolInUse) => Refusal::Held,
+        GpuError::Misuse(GpuMisuse::Mapped) => Refusal::Mapped,
+        GpuError::Misuse(GpuMisuse::OutOfOrder) => Refusal::Order,
+        _ => Refusal::Misuse,
     }
 }
 
@@ -315,11 +382,8 @@ fn class(info: &RegionInfo) -> Class {
     }
 }
 
-impl Regions for RegionSubject {
-    type Region = Region;
-    type Id = RegionId;
-
-    fn device(&self) -> DeviceTraits {
+impl RegionSubject {
+    pub(super) fn device(&self) -> DeviceTraits {
         let special = [
             PropertyFlags::LAZILY_ALLOCATED,
             PropertyFlags::PROTECTED,
@@ -333,21 +397,12 @@ impl Regions for RegionSubject {
             ordinary: (0..types.len())
                 .filter(|index| ordinary(&types[*index]))
                 .fold(0, |bits, index| bits | 1 << index),
-            types: types
-                .iter()
-                .map(|flags| {
-                    (
-                        flags.contains(PropertyFlags::HOST_VISIBLE),
-                        flags.contains(PropertyFlags::DEVICE_LOCAL),
-                    )
-                })
-                .collect(),
+            types,
             granularity: self.mock().properties().limits.buffer_image_granularity,
-            too_much: 1 << 48,
         }
     }
 
-    fn allocate(&self, ask: &RegionRequest) -> Result<Region, RegionRefusal> {
+    pub(super) fn allocate(&self, ask: &RegionRequest) -> Result<Region, Refusal> {
         let options = self.options(ask);
         if ask.resource == Resource::Buffer {
             let info = BufferInfo::new(
@@ -363,11 +418,11 @@ impl Regions for RegionSubject {
             .map_err(no)
     }
 
-    fn allocate_batch(
+    pub(super) fn allocate_batch(
         &self,
         ask: &RegionRequest,
         count: usize,
-    ) -> Result<Vec<Region>, RegionRefusal> {
+    ) -> Result<Vec<Region>, Refusal> {
         let requirements =
             ResourceRequirements::new(ask.size, ask.alignment).memory_types(ask.bits);
         let mut out: Vec<Option<Region>> = (0..count).map(|_| None).collect();
@@ -385,11 +440,7 @@ impl Regions for RegionSubject {
             .collect())
     }
 
-    fn id(&self, region: &Region) -> RegionId {
-        region.id()
-    }
-
-    fn facts(&self, region: &Region) -> RegionFacts {
+    pub(super) fn facts(&self, region: &Region) -> RegionFacts {
         RegionFacts {
             class: class(&self.allocator().info(region.id()).expect("live")),
             memory: region.memory().map_or(0, MemoryHandle::as_raw),
@@ -400,7 +451,7 @@ impl Regions for RegionSubject {
         }
     }
 
-    fn facts_by_id(&self, id: RegionId) -> Result<RegionFacts, RegionRefusal> {
+    pub(super) fn facts_by_id(&self, id: RegionId) -> Result<RegionFacts, Refusal> {
         match self.allocator().info(id) {
             Ok(info) => Ok(RegionFacts {
                 class: class(&info),
@@ -414,7 +465,7 @@ impl Regions for RegionSubject {
         }
     }
 
-    fn free(&self, region: Region, way: FreeMethod) -> Result<(), (RegionRefusal, Region)> {
+    pub(super) fn free(&self, region: Region, way: FreeMethod) -> Result<(), (Refusal, Region)> {
         let done = match way {
             FreeMethod::Free => self.allocator().free(region),
             FreeMethod::Release => match self.allocator().release(region) {
@@ -427,63 +478,41 @@ impl Regions for RegionSubject {
         done.map_err(|refused| (no(refused.error), refused.value))
     }
 
-    fn free_batch(&self, regions: Vec<Region>) -> Vec<Region> {
-        let mut regions: Vec<_> = regions.into_iter().map(Some).collect();
-        let done = self.allocator().free_batch(&mut regions);
-        assert_eq!(
-            done.is_ok(),
-            regions.iter().all(Option::is_none),
-            "{done:?}"
-        );
-        regions.into_iter().flatten().collect()
-    }
-
-    fn free_id(&self, id: RegionId) -> Result<(), RegionRefusal> {
+    pub(super) fn free_id(&self, id: RegionId) -> Result<(), Refusal> {
         self.allocator().free_id(id).map_err(no)
     }
 
-    fn crop(
+    pub(super) fn crop(
         &self,
         region: &Region,
         offset: u64,
         size: u64,
-        element: u32,
-    ) -> Result<Region, RegionRefusal> {
+        element: u64,
+    ) -> Result<Region, Refusal> {
         self.allocator()
-            .crop(region, offset, size, element.into())
+            .crop(region, offset, size, element)
             .map_err(no)
     }
 
-    fn buffers(&self) -> Vec<(u64, u64)> {
-        self.buffers
-            .iter()
-            .map(|buffer| (buffer.as_raw(), WRAPPED))
-            .collect()
-    }
-
-    fn wrap(&self, wrap: &Wrap) -> Result<Region, RegionRefusal> {
-        let number = self
-            .buffers
-            .iter()
-            .position(|buffer| buffer.as_raw() == wrap.buffer)
-            .unwrap_or(0) as u64;
+    pub(super) fn wrap(&self, wrap: &Wrap) -> Result<Region, Refusal> {
+        let number = wrap.buffer.unwrap_or(0);
         let found = self.mock().memory(self.backing).expect("the application's");
         let properties = self.types()[found.request.memory_type as usize];
         let backing = Backing {
             memory: self.backing,
-            offset: number * (BACKING / 2),
+            offset: number as u64 * (BACKING / 2),
             memory_size: BACKING,
             properties,
             mapped: None,
         };
-        let mut info =
-            WrapInfo::new(BufferHandle::from_raw(wrap.buffer), wrap.size).offset(wrap.offset);
-        info.buffer_size = wrap.buffer_size;
-        info.backing = wrap.backed.then_some(backing);
+        let buffer = wrap.buffer.map(|number| self.buffers[number]);
+        let mut info = WrapInfo::new(buffer, wrap.size).offset(wrap.offset);
+        info.buffer_size = wrap.is_size_known.then_some(WRAPPED);
+        info.backing = wrap.is_backed.then_some(backing);
         self.allocator().wrap(&info).map_err(no)
     }
 
-    fn detach(&self, region: Region) -> Result<(), (RegionRefusal, Region)> {
+    pub(super) fn detach(&self, region: Region) -> Result<(), (Refusal, Region)> {
         let (buffer, offset, size) = (region.buffer(), region.copy_offset(), region.size());
         let was = self
             .allocator()
@@ -496,7 +525,7 @@ impl Regions for RegionSubject {
         Ok(())
     }
 
-    fn map(&self, region: &Region) -> Result<NonNull<u8>, RegionRefusal> {
+    pub(super) fn map(&self, region: &Region) -> Result<NonNull<u8>, Refusal> {
         let mapping = self.allocator().map(region).map_err(no)?;
         assert_eq!(mapping.len() as u64, region.size());
         let at = NonNull::new(mapping.as_ptr()).expect("no null");
@@ -508,7 +537,7 @@ impl Regions for RegionSubject {
         Ok(at)
     }
 
-    fn unmap(&self, region: &Region) {
+    pub(super) fn unmap(&self, region: &Region) {
         let mapping = self
             .maps
             .borrow_mut()
@@ -517,31 +546,7 @@ impl Regions for RegionSubject {
         drop(mapping.expect("the program unmaps what it mapped"));
     }
 
-    fn synchronise(
-        &self,
-        region: &Region,
-        offset: u64,
-        size: u64,
-        write: bool,
-    ) -> Result<(), RegionRefusal> {
-        let allocator = self.allocator();
-        if write {
-            allocator.flush(region, offset, size)
-        } else {
-            allocator.invalidate(region, offset, size)
-        }
-        .map_err(no)
-    }
-
-    fn trim(&self, bytes: u64) {
-        self.allocator().trim(bytes);
-    }
-
-    fn frame(&self, number: u32) {
-        self.allocator().set_frame(number);
-    }
-
-    fn create_pool(&self, slot: usize, linear: bool) -> Result<(), RegionRefusal> {
+    pub(super) fn create_pool(&self, slot: usize, linear: bool) -> Result<(), Refusal> {
         let memory_type = u32::from(self.types().len() > 1);
         let mut options = PoolOptions::new(memory_type);
         options.block_size = Some(1 << 20);
@@ -552,57 +557,17 @@ impl Regions for RegionSubject {
         Ok(())
     }
 
-    fn destroy_pool(&self, slot: usize) -> Result<(), RegionRefusal> {
+    pub(super) fn destroy_pool(&self, slot: usize) -> Result<(), Refusal> {
         let pool = self.pools.borrow()[slot].expect("the program knows its pools");
         self.allocator().destroy_pool(pool).map_err(no)
     }
 
-    fn defragment(
-        &self,
-        max_moves: usize,
-        play: &mut dyn FnMut(PassStep<'_, RegionId>) -> Vec<MovePlay>,
-    ) -> Result<(), RegionRefusal> {
-        // What the device keeps for itself lies where it lay.
-        let may_move = |id, _| self.again.is_none_or(|again| !again.has(id));
-        let options = DefragmentationOptions::new()
-            .max_moves_per_pass(max_moves)
-            .move_bare_regions()
-            .filter(&may_move);
-        let mut run = self.allocator().defragment(options).map_err(no)?;
-        let mut refused = None;
-        loop {
-            let mut pass = match run.next_pass() {
-                Ok(pass) if pass.is_empty() => break,
-                Ok(pass) => pass,
-                Err(error) => {
-                    assert!(
-                        refused.replace(no(error)).is_none(),
-                        "one is refused, and no other"
-                    );
-                    continue;
-                }
-            };
-            self.play(&mut pass, play);
-            let mut ends = Vec::new();
-            pass.finish(|one, end| {
-                let end = match end {
-                    MoveResult::Moved => MoveEnd::Moved,
-                    MoveResult::Stayed => MoveEnd::Stayed,
-                    MoveResult::Destroyed => MoveEnd::Destroyed,
-                    MoveResult::Freed => MoveEnd::Freed,
-                };
-                ends.push((one.region(), end));
-            });
-            play(PassStep::Ended(&ends));
-        }
-        refused.map_or(Ok(()), Err)
+    /// Whether the device that calls back keeps it.
+    pub(super) fn is_the_devices(&self, id: RegionId) -> bool {
+        self.again.is_some_and(|again| again.has(id))
     }
 
-    fn refresh(&self, region: &mut Region) {
-        self.allocator().refresh(region).expect("it lives");
-    }
-
-    fn sums(&self) -> Sums {
+    pub(super) fn sums(&self) -> Sums {
         let total = self.allocator().stats().total;
         // Kept buffers lie in regions that are nobody's.
         let mut kept = 0;
@@ -623,7 +588,7 @@ impl Regions for RegionSubject {
         }
     }
 
-    fn walk(&self, each: &mut dyn FnMut(Piece<RegionId>)) {
+    pub(super) fn walk(&self, each: &mut dyn FnMut(Piece)) {
         let picture = self.allocator().memory_map().expect("nothing is refused");
         for (block, ranges) in picture
             .blocks_with_ranges()
@@ -635,45 +600,36 @@ impl Regions for RegionSubject {
                 _ => (true, true),
             };
             for range in ranges {
-                let mine = range
-                    .id
-                    .is_some_and(|id| self.again.is_some_and(|again| again.has(id)));
-                let class = match (range.range_use, range.placement) {
-                    (RangeUse::Spent | RangeUse::Reusable, _) => Class::Wrapped,
-                    // What is free may have come free since the allocator looked: by the device that called back.
-                    (RangeUse::Free, _) if self.again.is_some() => Class::Wrapped,
-                    (_, RangePlacement::General) => Class::General,
-                    (_, RangePlacement::Linear) => Class::Linear,
-                    _ => Class::Dedicated,
-                };
                 let id = range
                     .id
-                    .filter(|_| range.range_use == RangeUse::Region && !mine);
-                let pool = block.is_custom.then_some(usize::MAX);
+                    .filter(|id| range.range_use == RangeUse::Region && !self.is_the_devices(*id));
+                // What is free may have come free since the allocator looked: by the device that called back.
+                let is_free = range.range_use == RangeUse::Free && self.again.is_none();
+                let is_hole =
+                    is_free && range.placement == RangePlacement::General && !block.is_custom;
                 each(Piece {
                     memory: block.memory,
                     offset: range.offset,
                     size: range.size,
                     id,
-                    class,
+                    is_hole,
                     content,
-                    pool,
                 });
             }
         }
     }
 
-    fn device_usage(&self) -> (u64, u64) {
+    pub(super) fn device_usage(&self) -> (u64, u64) {
         let live = self.mock().live_counts();
         (live.memory - 1, live.bytes - BACKING)
     }
 
-    fn memory(&self, memory: u64) -> Option<(u64, u32)> {
+    pub(super) fn memory(&self, memory: u64) -> Option<(u64, u32)> {
         let found = self.mock().memory(MemoryHandle::from_raw(memory)?)?;
         Some((found.request.size, found.request.memory_type))
     }
 
-    fn refuse(&self, host: Option<u64>, device: Option<u64>) {
+    pub(super) fn refuse(&self, host: Option<u64>, device: Option<u64>) {
         // SAFETY: on the heap until this ends.
         unsafe { self.host.as_ref() }.arm(host.map_or(HostFault::Never, HostFault::Nth));
         match device {
@@ -685,7 +641,7 @@ impl Regions for RegionSubject {
         }
     }
 
-    fn close(mut self) {
+    pub(super) fn close(mut self) {
         assert!(
             self.maps.borrow().values().all(Vec::is_empty),
             "all was unmapped"
@@ -711,7 +667,7 @@ impl Regions for RegionSubject {
         unsafe { device.free(self.backing) };
         assert_eq!(
             device.live_counts(),
-            mock_device::MockLiveCounts::default(),
+            MockLiveCounts::default(),
             "the device has everything back"
         );
         assert!(device.violations().is_empty(), "{}", device.violations());

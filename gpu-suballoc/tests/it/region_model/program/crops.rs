@@ -1,31 +1,32 @@
 //! Crops, crops of crops, wrapped buffers.
 
+use super::RegionProgram;
 use super::model::Kind;
-use super::program::{LIVE, RegionProgram};
-use super::{Class, RegionFacts, RegionRefusal, Regions, Wrap};
+use super::subject::{Class, Refusal, RegionFacts, WRAPPED, Wrap};
 
-impl<S: Regions> RegionProgram<'_, S> {
+impl RegionProgram<'_> {
     /// A part of a region: where in its root it must lie is added up here.
     pub(super) fn crop(&mut self) -> Option<bool> {
         let picked = self.pick()?;
         let [from, len, deep] = [self.bytes.next()?, self.bytes.next()?, self.bytes.next()?];
-        let Some(mut index) = picked.filter(|_| self.side().model.entries.len() < LIVE) else {
+        let Some(mut index) = picked.filter(|_| !self.is_full(1)) else {
             return Some(false);
         };
         let side = self.side();
         // Mostly a crop of the newest crop, so that chains become long.
-        if deep >= 64
-            && let Some(newest) = side
+        let is_crop = |kind: Kind| matches!(kind, Kind::Crop { .. });
+        if deep >= 64 {
+            index = side
                 .model
                 .entries
                 .iter()
-                .rposition(|entry| matches!(entry.kind, Kind::Crop { .. }))
-        {
-            index = newest;
+                .rposition(|entry| is_crop(entry.kind))
+                .unwrap_or(index);
         }
         let parent = &side.model.entries[index];
+        let its = parent.facts;
         let element = [1, 2, 4, 16][usize::from(deep % 4)];
-        let whole = parent.facts.size / element;
+        let whole = its.size / element;
         if whole == 0 {
             return Some(false);
         }
@@ -33,24 +34,15 @@ impl<S: Regions> RegionProgram<'_, S> {
         let offset = u64::from(from) % (whole / 4 + 1);
         let count = ((whole - offset) - u64::from(len) % ((whole - offset) / 4 + 1)).max(1);
         let (offset, size) = (offset * element, count * element);
-        let answer = side
-            .subject
-            .crop(&parent.region, offset, size, element as u32);
-        let region = answer.unwrap_or_else(|no| {
-            panic!(
-                "a crop {offset:#x}+{size:#x} of {:x?}: {no:?}",
-                parent.facts
-            )
-        });
-        let root = side.model.root(index);
-        let parent = &side.model.entries[index];
+        let region = side.subject.crop(&parent.region, offset, size, element);
+        let region =
+            region.unwrap_or_else(|no| panic!("a crop {offset:#x}+{size:#x} of {its:x?}: {no:?}"));
         let depth = if let Kind::Crop { depth, .. } = parent.kind {
             depth + 1
         } else {
             1
         };
-        let its = parent.facts;
-        let id = side.subject.id(&region);
+        let root = side.model.root(index);
         // Of a wrapped buffer whose memory is not known, neither is where it lies.
         let at = if its.memory == 0 {
             0
@@ -64,6 +56,7 @@ impl<S: Regions> RegionProgram<'_, S> {
             size,
             ..its
         };
+        let id = region.id();
         assert_eq!(
             side.subject.facts(&region),
             expected,
@@ -71,38 +64,41 @@ impl<S: Regions> RegionProgram<'_, S> {
         );
         assert_eq!(side.subject.facts_by_id(id), Ok(expected), "by its name");
         assert!(!side.model.dead.contains(&id), "{id:?} is given out again");
-        side.model.cropped(region, id, expected, root, depth);
+        side.model.cropped(region, expected, root, depth);
         self.tried.note("crop");
-        self.tried.note(match depth {
-            1 => "crop of depth 1",
-            2 => "crop of depth 2",
-            _ => "crop of depth 3 or more",
-        });
+        self.tried.note(
+            [
+                "crop of depth 1",
+                "crop of depth 2",
+                "crop of depth 3 or more",
+            ][depth.min(3) as usize - 1],
+        );
         Some(true)
     }
 
     pub(super) fn wrap(&mut self) -> Option<bool> {
         let [which, how, from] = [self.bytes.next()?, self.bytes.next()?, self.bytes.next()?];
-        if self.side().model.entries.len() >= LIVE {
+        if self.is_full(1) {
             return Some(false);
         }
-        let buffers = self.side().subject.buffers();
-        let (buffer, whole) = buffers[usize::from(which) % buffers.len()];
-        let offset = u64::from(from) % whole;
-        let size = (whole - offset) / (1 + u64::from(how >> 4));
-        let size = size.max(1);
+        let side = self.side();
+        let offset = u64::from(from) % WRAPPED;
+        let size = ((WRAPPED - offset) / (1 + u64::from(how >> 4))).max(1);
         let wrap = Wrap {
-            buffer,
+            buffer: Some(usize::from(which) % 2),
             offset,
             size,
-            buffer_size: (how & 1 == 1).then_some(whole),
-            backed: how & 2 == 2,
+            is_size_known: how & 1 == 1,
+            is_backed: how & 2 == 2,
         };
         let bad = match how & 12 {
-            12 => Some(Wrap { buffer: 0, ..wrap }),
+            12 => Some(Wrap {
+                buffer: None,
+                ..wrap
+            }),
             8 if from & 1 == 0 => Some(Wrap {
-                size: whole - offset + 1,
-                buffer_size: Some(whole),
+                size: WRAPPED - offset + 1,
+                is_size_known: true,
                 ..wrap
             }),
             8 => Some(Wrap {
@@ -112,10 +108,12 @@ impl<S: Regions> RegionProgram<'_, S> {
             }),
             _ => None,
         };
-        let side = self.side();
         if let Some(bad) = bad {
-            let answer = side.subject.wrap(&bad).map(drop);
-            assert_eq!(answer, Err(RegionRefusal::Misuse), "{bad:x?}");
+            assert_eq!(
+                side.subject.wrap(&bad).map(drop),
+                Err(Refusal::Misuse),
+                "{bad:x?}"
+            );
             self.tried.note("bad wrap");
             return Some(true);
         }
@@ -123,16 +121,19 @@ impl<S: Regions> RegionProgram<'_, S> {
             .subject
             .wrap(&wrap)
             .unwrap_or_else(|no| panic!("{wrap:x?}: {no:?}"));
-        let id = side.subject.id(&region);
         let facts = side.subject.facts(&region);
-        assert_eq!(side.subject.facts_by_id(id), Ok(facts), "by its name");
+        assert_eq!(
+            side.subject.facts_by_id(region.id()),
+            Ok(facts),
+            "by its name"
+        );
         let told = (facts.class, facts.base, facts.size, facts.memory != 0);
         assert_eq!(
             told,
-            (Class::Wrapped, wrap.offset, wrap.size, wrap.backed),
+            (Class::Wrapped, offset, size, wrap.is_backed),
             "{facts:x?} for {wrap:x?}"
         );
-        side.model.wrapped(region, id, facts, wrap.backed);
+        side.model.wrapped(region, facts, wrap.is_backed);
         self.tried.note("wrapped");
         Some(true)
     }
@@ -143,33 +144,27 @@ impl<S: Regions> RegionProgram<'_, S> {
             return Some(false);
         };
         let side = self.side();
-        let root = side.model.root(index);
-        let wrapped = matches!(side.model.entries[root].kind, Kind::Wrapped { .. });
+        let wrapped = matches!(
+            side.model.entries[side.model.root(index)].kind,
+            Kind::Wrapped { .. }
+        );
         let entry = &side.model.entries[index];
-        let why = match (wrapped, entry.crops, entry.maps) {
-            (false, ..) => Some(
-                &[
-                    RegionRefusal::Misuse,
-                    RegionRefusal::Held,
-                    RegionRefusal::Mapped,
-                ][..],
-            ),
-            (true, 0, 0) => None,
-            _ => Some(&[RegionRefusal::Held, RegionRefusal::Mapped][..]),
-        };
+        let is_idle = entry.crops == 0 && entry.maps == 0;
         let mut entry = side.model.remove(index);
         match side.subject.detach(entry.region) {
             Ok(()) => {
-                assert!(why.is_none(), "{:x?} may not be detached", entry.facts);
+                assert!(wrapped && is_idle, "{:x?} may not be detached", entry.facts);
                 side.model.bury(entry.id);
                 self.tried.note("detached");
             }
             Err((no, region)) => {
-                assert!(
-                    why.is_some_and(|why| why.contains(&no)),
-                    "{:x?} is detached: {no:?}, not one of {why:?}",
-                    entry.facts
-                );
+                let is_held = matches!(no, Refusal::Held | Refusal::Mapped);
+                let fits = if wrapped {
+                    is_held && !is_idle
+                } else {
+                    is_held || no == Refusal::Misuse
+                };
+                assert!(fits, "{:x?} is detached: {no:?}", entry.facts);
                 entry.region = region;
                 side.model.restore(entry);
                 self.tried.note("detach refused");

@@ -1,4 +1,4 @@
-//! The cache as the list sees it, on a host allocator of which one request can be refused. The fuzz target includes this file.
+//! The cache as the list sees it, on a host allocator of which one request can be refused.
 
 use std::alloc::System;
 use std::cell::{Cell, RefCell};
@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::{CacheSums, Compile, CompileOutcome, ShaderQuery};
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
 use debug_guard::{FailingAllocator, Fault};
 use gpu_suballoc::ShaderCache;
@@ -14,7 +15,6 @@ use gpu_suballoc::cache::{
     CacheDevice, CacheError, CacheLimits, CacheOwner, CompiledShader, ContentHash, RemovalCounts,
     ShaderKey, WorkRef,
 };
-use testkit::programs::{CacheSums, Compile, CompileOutcome, ShaderQuery, Shaders};
 
 type Numbers = Arc<Mutex<BTreeSet<u64>>>;
 
@@ -145,8 +145,8 @@ impl CacheSubject {
     }
 
     fn key(&self, sought: ShaderQuery) -> ShaderKey {
-        let device = self.devices[sought.device];
-        match sought.key {
+        let device = self.devices[sought.0];
+        match sought.1 {
             even if even % 2 == 0 => ShaderKey::kernel(device, even),
             odd => ShaderKey::content(device, ContentHash::from_raw(u128::from(odd))),
         }
@@ -171,15 +171,17 @@ const fn both(removed: RemovalCounts) -> (u64, u64) {
     (removed.destroyed, removed.held)
 }
 
-impl Shaders for CacheSubject {
-    fn begin(&mut self, owner: usize, device: usize) -> bool {
+impl CacheSubject {
+    /// An owner for a device; false where host memory was refused.
+    pub(super) fn begin(&mut self, owner: usize, device: usize) -> bool {
         let root = self.root.as_ref().expect("there until the end");
         let begun = self.cache().owner(self.devices[device], root.handle());
         self.owners[owner] = begun.ok();
         self.owners[owner].is_some()
     }
 
-    fn end(&mut self, owner: usize, strict: bool) -> Option<(u64, u64)> {
+    /// The owner goes: how many were destroyed, how many are held. `strict`: only if none is held, or `None`.
+    pub(super) fn end(&mut self, owner: usize, strict: bool) -> Option<(u64, u64)> {
         let ending = self.owners[owner]
             .take()
             .expect("the program ends what it began");
@@ -196,7 +198,7 @@ impl Shaders for CacheSubject {
         }
     }
 
-    fn get_or_compile(
+    pub(super) fn get_or_compile(
         &mut self,
         owner: usize,
         sought: ShaderQuery,
@@ -265,7 +267,7 @@ impl Shaders for CacheSubject {
         answer
     }
 
-    fn find(&mut self, sought: ShaderQuery, hold: Option<usize>) -> Option<u64> {
+    pub(super) fn find(&mut self, sought: ShaderQuery, hold: Option<usize>) -> Option<u64> {
         let key = self.key(sought);
         let cache = self.cache.as_ref().expect("there until the end");
         let found = cache.get(key)?;
@@ -276,14 +278,14 @@ impl Shaders for CacheSubject {
         Some(number)
     }
 
-    fn held_shader(&self, hold: usize) -> u64 {
+    pub(super) fn held_shader(&self, hold: usize) -> u64 {
         self.holds[hold]
             .as_ref()
             .expect("the program holds it")
             .number
     }
 
-    fn release(&mut self, hold: usize) {
+    pub(super) fn release(&mut self, hold: usize) {
         // No memory is taken for it: the next request would be refused.
         MEMORY.arm(Fault::From(0));
         self.holds[hold] = None;
@@ -291,22 +293,22 @@ impl Shaders for CacheSubject {
         MEMORY.disarm();
     }
 
-    fn delete_where(&mut self, unwanted: &dyn Fn(u64) -> bool) -> (u64, u64) {
+    pub(super) fn delete_where(&mut self, unwanted: &dyn Fn(u64) -> bool) -> (u64, u64) {
         both(self.cache().delete_where(|_, shader| {
             assert_eq!(alloc_core::held_state_locks(), 0);
             unwanted(shader.number)
         }))
     }
 
-    fn release_device(&mut self, device: usize) -> (u64, u64) {
+    pub(super) fn release_device(&mut self, device: usize) -> (u64, u64) {
         both(self.cache().release_device(self.devices[device]))
     }
 
-    fn limit(&mut self, bytes: u64, entries: u64) {
+    pub(super) fn limit(&mut self, bytes: u64, entries: u64) {
         self.cache().set_limits(CacheLimits { bytes, entries });
     }
 
-    fn sums(&self) -> CacheSums {
+    pub(super) fn sums(&self) -> CacheSums {
         let stats = self.cache().stats();
         // An owner that is gone, and whose shaders are held, counts in the cache alone.
         let owners = self.owners.iter().flatten().map(CacheOwner::stats);
@@ -328,14 +330,14 @@ impl Shaders for CacheSubject {
         }
     }
 
-    fn exist(&self) -> BTreeSet<u64> {
+    pub(super) fn exist(&self) -> BTreeSet<u64> {
         self.exist
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
-    fn refuse_host(&mut self, nth: Option<u64>) {
+    pub(super) fn refuse_host(&mut self, nth: Option<u64>) {
         MEMORY.arm(nth.map_or(Fault::Never, Fault::Nth));
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::subject::{ContextRemains, Denied, HandleValues, ReleaseOutcome};
-use crate::programs::Tried;
+use super::answers::{ContextRemains, Denied, HandleValues, ReleaseOutcome};
+use testkit::programs::Tried;
 
 /// At a time.
 pub(super) const CONTEXTS: usize = 6;

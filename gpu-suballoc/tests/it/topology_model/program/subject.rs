@@ -1,10 +1,11 @@
-//! Groups as the list sees them, on a host allocator of which one request can be refused. The fuzz target includes this file.
+//! Groups as the list sees them, on a host allocator of which one request can be refused.
 
 use std::alloc::System;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::{DeviceSpec, EdgeSeen, GroupOutcome, Question};
 use alloc_core::{FromGlobalAlloc, Scope, Scoped, TryVec};
 use debug_guard::{FailingAllocator, Fault};
 use gpu_suballoc::DeviceGroup;
@@ -12,7 +13,6 @@ use gpu_suballoc::group::{
     CapabilityFlags, DeviceCapabilities, Edge, GroupDevice, GroupError, GroupStep, HandleTypes,
     LinkClass, Membership, MembershipCell,
 };
-use testkit::programs::{DeviceSpec, Devices, EdgeSeen, GroupOutcome, Question};
 
 type Failing = FailingAllocator<FromGlobalAlloc<System>>;
 static MEMORY: Failing = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never);
@@ -189,12 +189,12 @@ impl TopologySubject {
     }
 }
 
-impl Devices for TopologySubject {
-    fn describe(&mut self, device: usize, says: DeviceSpec) {
+impl TopologySubject {
+    pub(super) fn describe(&mut self, device: usize, says: DeviceSpec) {
         self.cards[device].0.says.set(says);
     }
 
-    fn make(
+    pub(super) fn make(
         &mut self,
         group: usize,
         devices: &[usize],
@@ -237,7 +237,7 @@ impl Devices for TopologySubject {
         }
     }
 
-    fn end(&mut self, group: usize, dissolve: bool) {
+    pub(super) fn end(&mut self, group: usize, dissolve: bool) {
         let ending = self.groups[group]
             .take()
             .expect("the program ends what it made");
@@ -248,7 +248,7 @@ impl Devices for TopologySubject {
         }
     }
 
-    fn index(&self, device: usize) -> Option<usize> {
+    pub(super) fn index(&self, device: usize) -> Option<usize> {
         let index = self.cards[device]
             .0
             .seat
@@ -258,7 +258,7 @@ impl Devices for TopologySubject {
         index
     }
 
-    fn edge(&self, group: usize, from: usize, to: usize) -> Option<EdgeSeen> {
+    pub(super) fn edge(&self, group: usize, from: usize, to: usize) -> Option<EdgeSeen> {
         let seat = |device: usize| self.cards[device].0.seat.membership();
         let edge = self.groups[group].as_ref()?.edge(seat(from)?, seat(to)?)?;
         Some(EdgeSeen {

@@ -1,11 +1,15 @@
 //! Random devices in random groups beside a list: who is in which group, who refused, and what each edge says, worked out bit by bit from
 //! what the two devices say of themselves.
 //!
-//! Knows no group: the subject is a [`Devices`]. Modes, links and bits are numbered as the public enums and sets are.
+//! Modes, links and bits are numbered as the public enums and sets are. The fuzz target includes this folder.
+
+pub(crate) mod subject;
 
 use std::collections::BTreeMap;
 
-use crate::programs::{Bytes, Ran, Tried};
+use testkit::programs::{Bytes, Ran, Tried};
+
+use subject::TopologySubject;
 
 /// Devices and groups at a time.
 const DEVICES: usize = 80;
@@ -27,26 +31,26 @@ const UNKNOWN: u8 = 7;
 
 /// What a device says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeviceSpec {
+pub(crate) struct DeviceSpec {
     /// Whose driver.
-    pub driver: Option<u32>,
+    pub(crate) driver: Option<u32>,
     /// Its hardware.
-    pub uuid: Option<u8>,
+    pub(crate) uuid: Option<u8>,
     /// Its driver's build.
-    pub driver_uuid: Option<u8>,
+    pub(crate) driver_uuid: Option<u8>,
     /// Bits of capability flags.
-    pub flags: u16,
+    pub(crate) flags: u16,
     /// Bits of handle types: semaphores in and out, memory in and out.
-    pub handles: [u8; 4],
+    pub(crate) handles: [u8; 4],
     /// The node it is nearest to.
-    pub numa: Option<u16>,
+    pub(crate) numa: Option<u16>,
     /// What it says of links to others of its driver when it is asked: the sum of both, modulo 8.
-    pub link: u8,
+    pub(crate) link: u8,
 }
 
 /// At what a device refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
+pub(crate) enum Question {
     /// What it can do.
     Capabilities,
     /// What it knows of another.
@@ -57,7 +61,7 @@ pub enum Question {
 
 /// What came of making a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GroupOutcome {
+pub(crate) enum GroupOutcome {
     /// It is there.
     Group,
     /// A device is in a group, or was named twice, or is the 65th.
@@ -74,43 +78,19 @@ pub enum GroupOutcome {
 
 /// What an edge says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EdgeSeen {
+pub(crate) struct EdgeSeen {
     /// Wait, signal, read, write, coherent read, coherent write.
-    pub modes: [u8; 6],
+    pub(crate) modes: [u8; 6],
     /// Flags.
-    pub flags: u16,
+    pub(crate) flags: u16,
     /// Handles of semaphores and of memory.
-    pub handles: [u8; 2],
+    pub(crate) handles: [u8; 2],
     /// Class of the link.
-    pub link: u8,
+    pub(crate) link: u8,
     /// Whether a copy avoids the host.
-    pub peer_to_peer: bool,
+    pub(crate) peer_to_peer: bool,
     /// Of a wait, a signal, a copy, the first byte, the way between nodes.
-    pub costs: [Option<u8>; 5],
-}
-
-/// Devices and groups as the program sees them, all numbered by the program.
-pub trait Devices {
-    /// What the device says from now on. It is in no group.
-    fn describe(&mut self, device: usize, says: DeviceSpec);
-
-    /// Makes a group. `refuses`: this device refuses this. `host`: the n-th request of host memory is refused.
-    fn make(
-        &mut self,
-        group: usize,
-        devices: &[usize],
-        refuses: Option<(usize, Question)>,
-        host: Option<u64>,
-    ) -> GroupOutcome;
-
-    /// Ends a group; `dissolve`: and looks at the devices that come back.
-    fn end(&mut self, group: usize, dissolve: bool);
-
-    /// The number that the device has in its group.
-    fn index(&self, device: usize) -> Option<usize>;
-
-    /// How `from` uses what belongs to `to`, asked of this group.
-    fn edge(&self, group: usize, from: usize, to: usize) -> Option<EdgeSeen>;
+    pub(crate) costs: [Option<u8>; 5],
 }
 
 /// What two different devices make of each other; `None` where one is isolated.
@@ -268,7 +248,7 @@ impl TopologyModel {
 ///
 /// # Panics
 /// Where a group is not as the list says.
-pub fn topology_ops<S: Devices>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried) {
+pub(crate) fn topology_ops(bytes: &[u8], make: impl Fn() -> TopologySubject) -> (Ran, Tried) {
     let mut bytes = Bytes::new(bytes);
     let mut subject = make();
     let mut model = TopologyModel {
@@ -299,9 +279,9 @@ pub fn topology_ops<S: Devices>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tri
     (ran, model.tried)
 }
 
-fn step<S: Devices>(
+fn step(
     bytes: &mut Bytes<'_>,
-    subject: &mut S,
+    subject: &mut TopologySubject,
     model: &mut TopologyModel,
 ) -> Option<bool> {
     let kind = bytes.next()?;

@@ -1,0 +1,199 @@
+//! What the program asks of contexts, and what they may answer.
+
+use gpu_suballoc::context::{
+    ContextError, ContextHandle, ContextOutstanding, ReleaseReport, VulkanHandles,
+};
+use gpu_suballoc::device::DeviceError;
+use gpu_suballoc::{GpuError, GpuMisuse};
+use mock_device::MockCall;
+
+use super::subject::Mock;
+
+/// `VkInstance`, `VkPhysicalDevice`, `VkDevice`.
+pub(super) type HandleValues = [u64; 3];
+
+/// Why a call was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Denied {
+    /// The handle of this number is null.
+    Null(usize),
+    /// The handle of this number is another one.
+    Other(usize),
+    /// The driver lacks a command.
+    Missing,
+    /// No host memory.
+    Host,
+    /// The driver refused.
+    Device,
+    /// The device is lost.
+    Lost,
+    /// There is no such context any more.
+    Released,
+    /// The context is being used.
+    InUse,
+    /// This is left.
+    Outstanding(ContextRemains),
+    /// No context for a dispatch.
+    NoContext,
+    /// Between an acquire and its release.
+    HandlersInUse,
+    /// What the handler answered.
+    Handler,
+    /// The region is another context's.
+    Foreign,
+    /// The region has crops.
+    HasCrops,
+    /// The region is mapped.
+    Mapped,
+    /// The region is not mapped.
+    NotMapped,
+}
+
+/// What a context is left with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ContextRemains {
+    /// Regions.
+    pub(super) regions: u64,
+    /// Crops.
+    pub(super) crops: u64,
+    /// Shaders that are held.
+    pub(super) shaders: u64,
+}
+
+/// What went with a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ReleaseOutcome {
+    /// Shaders that were destroyed.
+    pub(super) shaders: u64,
+    /// Those that are held.
+    pub(super) held: u64,
+    /// Whether its device was lost.
+    pub(super) lost: bool,
+    /// What was left behind.
+    pub(super) remains: ContextRemains,
+}
+
+/// How a context goes whatever is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Released by force.
+    Force,
+    /// Dropped; only where no region is left.
+    Drop,
+}
+
+/// What is refused once, from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The n-th request of host memory, counted from 0.
+    Host(u64),
+    /// The n-th call of a driver that can fail, counted from 1.
+    Device(u64),
+    /// The loading of the driver's commands.
+    Load,
+}
+
+/// What the handler answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SubjectAnswer {
+    /// This context, which has a number.
+    Context(usize),
+    /// The number of none.
+    Stale,
+    /// That there is none.
+    Nothing,
+    /// An error.
+    Refuses,
+}
+
+/// What came of a dispatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Dispatched {
+    /// The context that it ran with.
+    pub(super) with: Result<Option<usize>, Denied>,
+    /// If it ran: what came of setting handlers and default meanwhile, and of releasing the context that it ran with.
+    pub(super) inside: Option<[Result<(), Denied>; 3]>,
+}
+
+/// What a context says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ContextSeen {
+    /// Its device's number.
+    pub(super) device: u64,
+    /// Whether that is lost.
+    pub(super) lost: bool,
+    /// Shaders of it that are found, and those that only their holds keep.
+    pub(super) shaders: [u64; 2],
+}
+
+/// Calls of a driver that Vulkan knows.
+pub(super) fn calls(mock: &Mock) -> u64 {
+    mock.all_calls() - mock.calls(MockCall::Properties)
+}
+
+pub(super) const fn values([instance, physical_device, device]: HandleValues) -> VulkanHandles {
+    VulkanHandles {
+        instance,
+        physical_device,
+        device,
+    }
+}
+
+pub(super) const fn which(handle: ContextHandle) -> usize {
+    match handle {
+        ContextHandle::Instance => 0,
+        ContextHandle::PhysicalDevice => 1,
+        ContextHandle::Device => 2,
+    }
+}
+
+pub(super) fn left(outstanding: ContextOutstanding) -> ContextRemains {
+    assert_eq!(outstanding.wrapped, 0, "nothing was wrapped");
+    ContextRemains {
+        regions: outstanding.regions,
+        crops: outstanding.crops,
+        shaders: outstanding.shaders,
+    }
+}
+
+pub(super) const fn gone(released: ReleaseReport, left: ContextRemains) -> ReleaseOutcome {
+    ReleaseOutcome {
+        shaders: released.shaders,
+        held: released.held,
+        lost: released.device_lost,
+        remains: left,
+    }
+}
+
+/// What the handler refuses with.
+pub(super) const REFUSES: ContextError = ContextError::TooManyContexts;
+
+pub(super) fn denied(error: ContextError) -> Denied {
+    match error {
+        ContextError::NullHandle(handle) => Denied::Null(which(handle)),
+        ContextError::OtherHandle(handle) => Denied::Other(which(handle)),
+        ContextError::MissingCommand { .. } => Denied::Missing,
+        ContextError::Host(_) => Denied::Host,
+        ContextError::Gpu(error) => refused(error),
+        ContextError::Released => Denied::Released,
+        ContextError::InUse => Denied::InUse,
+        ContextError::Outstanding(outstanding) => Denied::Outstanding(left(outstanding)),
+        ContextError::NoContext => Denied::NoContext,
+        ContextError::HandlersInUse => Denied::HandlersInUse,
+        REFUSES => Denied::Handler,
+        error => panic!("{error}"),
+    }
+}
+
+pub(super) fn refused(error: GpuError) -> Denied {
+    match error {
+        GpuError::Host(_) => Denied::Host,
+        GpuError::Device(DeviceError::DeviceLost) => Denied::Lost,
+        GpuError::Device(_) => Denied::Device,
+        GpuError::Misuse(GpuMisuse::OtherAllocator) => Denied::Foreign,
+        GpuError::Misuse(GpuMisuse::HasCrops) => Denied::HasCrops,
+        GpuError::Misuse(GpuMisuse::Mapped) => Denied::Mapped,
+        GpuError::Misuse(GpuMisuse::NotMapped) => Denied::NotMapped,
+        error => panic!("{error}"),
+    }
+}

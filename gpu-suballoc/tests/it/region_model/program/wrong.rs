@@ -1,0 +1,227 @@
+//! Bad input and failures on purpose: each gets its own error, and nothing changes.
+
+use gpu_suballoc::{Lifetime, PropertyFlags};
+
+use super::RegionProgram;
+use super::model::Kind;
+use super::subject::{Class, FreeMethod, Refusal, RegionRequest, Resource};
+
+impl RegionProgram<'_> {
+    /// The n-th host request fails, the n-th device command, or both; then the same again without.
+    pub(super) fn refused(&mut self) -> Option<bool> {
+        let (how, ask) = (self.bytes.next()?, self.request()?);
+        if self.is_full(1) {
+            return Some(false);
+        }
+        let (host, device) = (Some(u64::from(how & 3)), Some(u64::from(how >> 2 & 3)));
+        let side = self.side();
+        let (is_host, is_device) = (how >> 4 & 3 != 1, how >> 4 & 3 != 0);
+        side.subject
+            .refuse(host.filter(|_| is_host), device.filter(|_| is_device));
+        let first = side.subject.allocate(&ask);
+        side.subject.refuse(None, None);
+        match first {
+            Err(Refusal::Host) => self.tried.note("refused by the host"),
+            Err(Refusal::Device) => self.tried.note("refused by the device"),
+            other => return Some(self.check_answer(&ask, other, true)),
+        }
+        let side = self.side();
+        side.model.compare_walk(&side.subject);
+        let again = side.subject.allocate(&ask);
+        Some(self.check_answer(&ask, again, false))
+    }
+
+    pub(super) fn bad_request(&mut self) -> Option<bool> {
+        let (which, ask) = (self.bytes.next()?, self.request()?);
+        let side = self.side();
+        let ask = RegionRequest {
+            resource: Resource::Linear,
+            memory: PropertyFlags::NONE,
+            ..ask
+        };
+        let (size, alignment) = (ask.size, ask.alignment);
+        let (size, alignment) = match which % 10 {
+            0 => (0, alignment),
+            1 => (u64::MAX - 15, alignment),
+            // More than any heap has.
+            2 => (1 << 48, alignment),
+            3 => (size, 0),
+            4 => (size, 3),
+            5 => (size, (1 << 20) + 1),
+            6 => (size, 1 << 63),
+            7 => (size, alignment),
+            8 => (1 << 63, 1 << 62),
+            _ => (u64::MAX, alignment),
+        };
+        let bits = if which % 10 == 7 { 0 } else { ask.bits };
+        let lifetime = if which % 10 == 8 {
+            Lifetime::Transient
+        } else {
+            ask.lifetime
+        };
+        let resource = if which % 10 == 9 {
+            Resource::Buffer
+        } else {
+            ask.resource
+        };
+        let bad = RegionRequest {
+            size,
+            alignment,
+            bits,
+            lifetime,
+            resource,
+            ..ask
+        };
+        assert_eq!(
+            side.subject.allocate(&bad).map(drop),
+            Err(Refusal::Misuse),
+            "{bad:x?}"
+        );
+        let bad = RegionRequest {
+            resource: Resource::Linear,
+            ..bad
+        };
+        assert_eq!(
+            side.subject.allocate_batch(&bad, 2).map(drop),
+            Err(Refusal::Misuse),
+            "two of {bad:x?}"
+        );
+        self.tried.note("bad request");
+        Some(true)
+    }
+
+    pub(super) fn bad_crop(&mut self) -> Option<bool> {
+        let (picked, which) = (self.pick()?, self.bytes.next()?);
+        let Some(index) = picked else {
+            return Some(false);
+        };
+        let side = self.side();
+        let entry = &side.model.entries[index];
+        let whole = entry.facts.size;
+        let (offset, size, element) = match which % 8 {
+            0 => (whole, 1, 1),
+            1 => (0, whole + 1, 1),
+            2 => (u64::MAX - 15, 16, 16),
+            3 => (1, u64::MAX, 1),
+            4 => (0, 0, 1),
+            5 => (2, 4, 4),
+            6 => (1 << 63, 1 << 63, 1),
+            _ => (0, 1, 0),
+        };
+        let answer = side
+            .subject
+            .crop(&entry.region, offset, size, element)
+            .map(drop);
+        assert_eq!(
+            answer,
+            Err(Refusal::Misuse),
+            "{offset:#x}+{size:#x} by {element} of {:x?}",
+            entry.facts
+        );
+        self.tried.note("bad crop");
+        Some(true)
+    }
+
+    /// Names of what was freed, long ago or just now.
+    pub(super) fn stale(&mut self) -> Option<bool> {
+        let which = self.bytes.below(128)?;
+        let side = self.side();
+        let Some(index) = which.checked_rem(side.model.dead.len()) else {
+            return Some(false);
+        };
+        let id = side.model.dead[index];
+        assert_eq!(
+            side.subject.free_id(id),
+            Err(Refusal::Stale),
+            "{id:?} was freed before"
+        );
+        assert_eq!(
+            side.subject.facts_by_id(id),
+            Err(Refusal::Stale),
+            "{id:?} was freed before"
+        );
+        self.tried.note("stale id");
+        Some(true)
+    }
+
+    /// Names and regions of the other allocator.
+    pub(super) fn foreign(&mut self) -> Option<bool> {
+        let which = self.bytes.below(256)?;
+        let (mine, theirs) = (self.at, 1 - self.at);
+        let Some(index) = which.checked_rem(self.sides[theirs].model.entries.len()) else {
+            return Some(false);
+        };
+        let mut entry = self.sides[theirs].model.remove(index);
+        let (subject, id) = (&self.sides[mine].subject, entry.id);
+        let freed = subject.free(entry.region, FreeMethod::Free);
+        let Err((no, region)) = freed else {
+            panic!("{id:?} is the other's, and was taken")
+        };
+        let crop = subject.crop(&region, 0, 1, 1).map(drop);
+        let answers = [
+            Err(no),
+            subject.free_id(id),
+            subject.facts_by_id(id).map(drop),
+            crop,
+        ];
+        assert_eq!(answers, [Err(Refusal::Foreign); 4], "{id:?} is the other's");
+        entry.region = region;
+        self.sides[theirs].model.restore(entry);
+        self.tried.note("foreign id");
+        Some(true)
+    }
+
+    /// A root under living crops, or a mapped region: kept, and still as it was.
+    pub(super) fn free_held(&mut self) -> Option<bool> {
+        let (which, how) = (self.bytes.below(64)?, self.bytes.next()?);
+        let side = self.side();
+        let entries = &side.model.entries;
+        let is_held = |index: &usize| entries[*index].crops > 0 || entries[*index].maps > 0;
+        let held: Vec<usize> = (0..entries.len()).filter(is_held).collect();
+        let Some(which) = which.checked_rem(held.len()) else {
+            return Some(false);
+        };
+        // Its crops are other entries: it goes out of the model and comes back.
+        let mut entry = side.model.entries.swap_remove(held[which]);
+        let (facts, why) = (entry.facts, (entry.crops > 0, entry.maps > 0));
+        assert!(
+            !matches!(entry.kind, Kind::Crop { .. }) || entry.crops == 0,
+            "a crop counts at its root"
+        );
+        let right = |no| {
+            (no == Refusal::Held && why.0)
+                || (no == Refusal::Mapped && why.1)
+                // Of a linear pool that it is another one's turn may be said first.
+                || (no == Refusal::Order && facts.class == Class::Linear)
+        };
+        let by_id = side.subject.free_id(entry.id);
+        assert!(
+            by_id.is_err_and(right),
+            "{facts:x?}, held by (crops, maps) {why:?}, by its id: {by_id:?}"
+        );
+        let way = if how % 3 == 2 {
+            FreeMethod::Release
+        } else {
+            FreeMethod::Free
+        };
+        match side.subject.free(entry.region, way) {
+            Err((no, region)) if right(no) => entry.region = region,
+            other => panic!(
+                "{facts:x?}, held by (crops, maps) {why:?}: {:?}",
+                other.map_err(|(no, _)| no)
+            ),
+        }
+        assert_eq!(
+            side.subject.facts(&entry.region),
+            facts,
+            "what could not be freed is as it was"
+        );
+        side.model.entries.push(entry);
+        self.tried.note(if why.0 {
+            "release under crops refused"
+        } else {
+            "release while mapped refused"
+        });
+        Some(true)
+    }
+}
