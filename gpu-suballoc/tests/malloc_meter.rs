@@ -23,22 +23,12 @@ fn main() {
     );
     let operations: Vec<GpuOperation<Once>> = table();
     // A thread's first destructor of thread-local storage is a small block of the C library's own; the first of a kind each.
-    let first = counting::during(|| {
-        operations
-            .iter()
-            .for_each(|operation| (operation.body)(&Once))
-    });
+    let first = counting::during(|| operations.iter().for_each(|operation| operation.run(&Once)));
     assert!(first <= 2, "{first} blocks for a thread's destructors");
     let requests = STILL.requests();
-    for GpuOperation {
-        names, how, body, ..
-    } in &operations
-    {
-        assert_eq!(
-            counting::during(|| body(&Once)),
-            0,
-            "{names:?} {how} asked the C library"
-        );
+    for operation in &operations {
+        let asked = counting::during(|| operation.run(&Once));
+        assert_eq!(asked, 0, "{} asked the C library", operation.name);
     }
     assert!(STILL.requests() > requests + 100 && STILL.live() == 0);
     println!(

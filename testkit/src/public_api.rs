@@ -1,6 +1,6 @@
 //! Lists the functions that a crate offers, so that a test's table can be compared with it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use syn::{Attribute, File, ImplItem, Item, Meta, TraitItem, Type, UseTree, Visibility};
@@ -15,6 +15,19 @@ use syn::{Attribute, File, ImplItem, Item, Meta, TraitItem, Type, UseTree, Visib
 /// When a file cannot be read or parsed.
 #[must_use]
 pub fn public_api(src: &Path) -> Vec<String> {
+    offered(src).into_iter().map(|(name, _)| name).collect()
+}
+
+/// Those of [`public_api`] that are `const`.
+pub(crate) fn const_api(src: &Path) -> BTreeSet<String> {
+    offered(src)
+        .into_iter()
+        .filter(|(_, is_const)| *is_const)
+        .map(|(name, _)| name)
+        .collect()
+}
+
+fn offered(src: &Path) -> BTreeMap<String, bool> {
     let mut walk = Walk::default();
     walk.file(&src.join("lib.rs"), src, true);
     let Walk {
@@ -22,17 +35,16 @@ pub fn public_api(src: &Path) -> Vec<String> {
         everything,
         found,
     } = walk;
-    let offered = |found: &&Found| {
+    let offered = |found: &Found| {
         found.in_public_module
             || everything.contains(&found.module)
             || exported.contains(&found.owner)
     };
-    let names: BTreeSet<String> = found
-        .iter()
+    found
+        .into_iter()
         .filter(offered)
-        .map(|found| found.name.clone())
-        .collect();
-    names.into_iter().collect()
+        .map(|found| (found.name, found.is_const))
+        .collect()
 }
 
 #[derive(Default)]
@@ -50,6 +62,7 @@ struct Found {
     name: String,
     module: String,
     in_public_module: bool,
+    is_const: bool,
 }
 
 impl Walk {
@@ -85,7 +98,13 @@ impl Walk {
                 }
                 Item::Fn(item) if is_pub(&item.vis) => {
                     let name = item.sig.ident.to_string();
-                    self.add(name.clone(), name, module, public);
+                    self.add(
+                        name.clone(),
+                        name,
+                        module,
+                        public,
+                        item.sig.constness.is_some(),
+                    );
                 }
                 Item::Trait(item) if is_pub(&item.vis) => {
                     let owner = item.ident.to_string();
@@ -96,6 +115,7 @@ impl Walk {
                                 format!("{owner}::{}", function.sig.ident),
                                 module,
                                 public,
+                                function.sig.constness.is_some(),
                             );
                         }
                     }
@@ -114,6 +134,7 @@ impl Walk {
                                 format!("{owner}::{}", function.sig.ident),
                                 module,
                                 public,
+                                function.sig.constness.is_some(),
                             );
                         }
                     }
@@ -123,7 +144,7 @@ impl Walk {
         }
     }
 
-    fn add(&mut self, owner: String, name: String, module: &str, public: bool) {
+    fn add(&mut self, owner: String, name: String, module: &str, public: bool, is_const: bool) {
         // The root of a library is a public module too, but a private type in a public module stays private: the `pub use` list
         // or the module's own `pub` decides, and lib.rs holds no items of its own.
         self.found.push(Found {
@@ -131,6 +152,7 @@ impl Walk {
             name,
             module: module.to_owned(),
             in_public_module: public,
+            is_const,
         });
     }
 

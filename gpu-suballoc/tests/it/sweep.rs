@@ -1,6 +1,6 @@
 //! Law 2 over every public operation: each request behind it is refused once, then that one and all after it.
 //!
-//! The table in `operations` names every public function; one that it lacks fails here.
+//! The table in `operations` names every public function that is not `const`; one that it lacks fails here.
 
 use std::path::Path;
 
@@ -17,19 +17,14 @@ type Staged<'a> = Trial<'a, Host, Refuse>;
 
 fn sweep_all(refuse: Refuse, judge: impl Fn(&str, MemoryUse, Swept)) {
     for (number, operation) in table::<Staged<'_>>().iter().enumerate() {
-        let name = format!(
-            "{} {}",
-            operation.names.first().unwrap_or(&""),
-            operation.how
-        );
         let sweep = Sweep::new(
             |witness| FailingAllocator::new(witness, Fault::Never),
             refuse,
         )
         .keeping();
         // The table again, because its stage lives no longer than the trial.
-        let swept = sweep.run(&name, |trial| (table()[number].body)(trial));
-        judge(&name, operation.takes, swept);
+        let swept = sweep.run(operation.name, |trial| table()[number].run(trial));
+        judge(operation.name, operation.takes, swept);
     }
 }
 
@@ -55,7 +50,7 @@ fn the_table_is_complete_and_its_bodies_do_what_they_name() {
     let names = || {
         table::<Staged<'_>>()
             .into_iter()
-            .flat_map(|operation| operation.names)
+            .flat_map(|operation| operation.calls)
             .copied()
     };
     assert_every_function_is_named(manifest, names());

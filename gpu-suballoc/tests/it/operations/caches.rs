@@ -3,39 +3,20 @@
 use alloc_core::{Context, ContextOptions};
 use gpu_suballoc::ShaderCache;
 use gpu_suballoc::cache::{
-    CacheDevice, CacheError, CacheLimits, CacheOwner, CompiledShader, ContentHash, ShaderKey,
-    StoreIdentity, StoreSink, StoreWriter, StoredShaders,
+    CacheDevice, CacheLimits, CompiledShader, ContentHash, ShaderKey, StoreIdentity, StoreSink,
+    StoreWriter, StoredShaders,
 };
-use testkit::{MemoryUse, Stage};
-
-use super::{GpuOperation, NONE, operation};
-
-type Cache = ShaderCache<u64, u8>;
-type Owner = CacheOwner<u64, u8>;
+use testkit::Stage;
 
 /// A root over the stage's memory, which ends after what is made in it.
-fn with_root<S: Stage>(stage: &S, run: impl FnOnce(&Context)) {
+pub(super) fn with_root<S: Stage>(stage: &S, run: impl FnOnce(&Context)) {
     // SAFETY: the stage's memory outlives the root.
-    let root = unsafe { Context::root(stage.host(), ContextOptions::new("shaders")) }
+    let root = unsafe { Context::root(stage.host(), ContextOptions::new("root")) }
         .expect("refused nothing");
     run(&root);
     root.close_root()
         .map_err(|refused| refused.error)
         .expect("everything was given back");
-}
-
-fn with_owner<S: Stage>(stage: &S, run: impl FnOnce(&Cache, Owner)) {
-    with_root(stage, |root| {
-        let cache = Cache::new(root.handle(), CacheLimits::NONE).expect("refused nothing");
-        let owner = cache
-            .owner(CacheDevice::new_unique(), root.handle())
-            .expect("refused nothing");
-        run(&cache, owner);
-    });
-}
-
-fn compiled(value: u64) -> Result<CompiledShader<u64>, u8> {
-    Ok(CompiledShader { value, bytes: 8 })
 }
 
 /// A file in an array.
@@ -67,205 +48,115 @@ const IDENTITY: StoreIdentity = StoreIdentity {
     device_uuid: [6; 16],
 };
 
-pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
-    vec![
-        operation(&["ShaderCache::new"], "", MemoryUse::Memory, |stage| {
-            with_root(stage, |root| {
-                let cache = stage.attempt(|| (), || Cache::new(root.handle(), CacheLimits::NONE));
-                assert_eq!(cache.stats().entries, 0);
-            });
-        }),
-        operation(
-            &["ShaderCache::owner", "CacheDevice::new_unique"],
-            "the first",
-            MemoryUse::Memory,
-            |stage| {
-                with_root(stage, |root| {
-                    let cache =
-                        Cache::new(root.handle(), CacheLimits::NONE).expect("refused nothing");
-                    let device = CacheDevice::new_unique();
-                    let owner =
-                        stage.attempt(|| cache.stats(), || cache.owner(device, root.handle()));
-                    assert_eq!(owner.device(), device);
-                });
-            },
-        ),
-        operation(
-            &[
-                "CacheOwner::get_or_compile",
-                "ShaderKey::kernel",
-                "CacheRef::key",
-            ],
-            "a miss",
-            MemoryUse::Memory,
-            |stage| {
-                with_owner(stage, |cache, owner| {
-                    let key = ShaderKey::kernel(owner.device(), 7);
-                    let hold = stage.attempt(
-                        || cache.stats().entries,
-                        || owner.get_or_compile(key, || compiled(9)),
-                    );
-                    assert_eq!((*hold, hold.key()), (9, key));
-                });
-            },
-        ),
-        operation(
-            &[
-                "CacheOwner::restore",
-                "StoredShaders::open",
-                "StoredShaders::count",
-                "StoredShaders::iter",
-            ],
-            "of a file of one",
-            MemoryUse::Memory,
-            |stage| {
-                with_owner(stage, |cache, owner| {
-                    let file = written(owner.device());
-                    let stored =
-                        StoredShaders::open(&file.bytes[..file.length], &IDENTITY).expect("whole");
-                    assert_eq!(
-                        (stored.count(), stored.iter(owner.device()).count()),
-                        (1, 1)
-                    );
-                    let restored = stage.attempt(
-                        || cache.stats().entries,
-                        || owner.restore(&stored, |_, _| compiled(1)),
-                    );
-                    assert_eq!((restored.restored, restored.refused), (1, 0));
-                });
-            },
-        ),
-        operation(
-            &["ShaderCache::trim"],
-            "with an owner whose shaders are gone",
-            MemoryUse::Nothing("of an empty table nothing is kept"),
-            |stage| {
-                with_root(stage, |root| {
-                    let cache =
-                        Cache::new(root.handle(), CacheLimits::NONE).expect("refused nothing");
-                    let device = CacheDevice::new_unique();
-                    let owner = cache.owner(device, root.handle()).expect("refused nothing");
-                    let key = ShaderKey::kernel(device, 7);
-                    drop(
-                        owner
-                            .get_or_compile(key, || compiled(9))
-                            .expect("refused nothing"),
-                    );
-                    assert_eq!(cache.delete_where(|_, _| true).destroyed, 1);
-                    stage.attempt_plainly(|| {
-                        assert!(cache.trim() > 0);
-                    });
-                });
-            },
-        ),
-        operation(
-            &[
-                "CacheOwner::cache",
-                "CacheOwner::device",
-                "CacheOwner::memory",
-                "CacheOwner::release",
-                "CacheOwner::release_unused",
-                "CacheOwner::stats",
-                "ShaderRef::into_work_ref",
-                "ShaderCache::delete_where",
-                "ShaderCache::get",
-                "ShaderCache::release_device",
-                "ShaderCache::set_limits",
-                "ShaderCache::stats",
-            ],
-            "with a shader that is there",
-            MemoryUse::Nothing("a hit, and an end, take no memory"),
-            |stage| {
-                with_owner(stage, |cache, owner| {
-                    let key = ShaderKey::kernel(owner.device(), 7);
-                    drop(
-                        owner
-                            .get_or_compile(key, || compiled(9))
-                            .expect("it compiles"),
-                    );
-                    let mut owner = Some(owner);
-                    stage.attempt_plainly(|| {
-                        let mine = owner.take().expect("once");
-                        assert_eq!((mine.stats().entries, cache.stats().entries), (1, 1));
-                        assert_eq!(mine.cache().get(key).map(|hold| *hold), Some(9));
-                        assert_eq!(mine.memory().id(), mine.memory().id());
-                        let work = cache.get(key).expect("there").into_work_ref();
-                        assert_eq!(work.key(), key);
-                        let (mine, held) = mine.release_unused().expect_err("held");
-                        assert_eq!(held, 1);
-                        drop(work);
-                        cache.set_limits(CacheLimits::NONE);
-                        assert_eq!(cache.delete_where(|_, _| false).destroyed, 0);
-                        assert_eq!(cache.release_device(CacheDevice::new_unique()).destroyed, 0);
-                        assert_eq!(mine.release().destroyed, 1);
-                    });
-                });
-            },
-        ),
-        operation(
-            &[
-                "ShaderCache::save",
-                "StoreWriter::new",
-                "StoreWriter::add",
-                "StoreWriter::finish",
-                "StoreSink::write",
-            ],
-            "into an array",
-            MemoryUse::Nothing("it goes where it goes, piece by piece"),
-            |stage| {
-                with_owner(stage, |cache, owner| {
-                    let key = ShaderKey::kernel(owner.device(), 7);
-                    drop(
-                        owner
-                            .get_or_compile(key, || compiled(9))
-                            .expect("it compiles"),
-                    );
-                    stage.attempt_plainly(|| {
-                        let mut file = File {
-                            bytes: [0; 512],
-                            length: 0,
-                        };
-                        let mut writer = StoreWriter::new(&mut file, &IDENTITY).expect("room");
-                        cache
-                            .save(owner.device(), &mut writer, |_, _| Some(b"binary"))
-                            .expect("room");
-                        assert_eq!(writer.finish().map(|(count, _)| count), Ok(1));
-                    });
-                });
-            },
-        ),
-        operation(
-            &[
-                "ContentHash::as_raw",
-                "ContentHash::from_raw",
-                "ContentHash::of",
-                "ShaderKey::content",
-                "ShaderKey::device",
-            ],
-            "",
-            NONE,
-            |stage| {
-                stage.attempt_plainly(|| {
-                    let device = CacheDevice::new_unique();
-                    let hash = ContentHash::of(b"source");
-                    assert_eq!(ContentHash::from_raw(hash.as_raw()), hash);
-                    assert_eq!(ShaderKey::content(device, hash).device(), device);
-                    assert_ne!(CacheError::<u8>::Recursive, CacheError::OtherDevice);
-                });
-            },
-        ),
-    ]
-}
+pub(super) const CALLS: &[&str] = &[
+    "CacheDevice::new_unique",
+    "CacheOwner::cache",
+    "CacheOwner::device",
+    "CacheOwner::get_or_compile",
+    "CacheOwner::in_use",
+    "CacheOwner::held_keys",
+    "CacheOwner::memory",
+    "CacheOwner::release",
+    "CacheOwner::release_unused",
+    "CacheOwner::restore",
+    "CacheOwner::stats",
+    "CacheRef::key",
+    "ContentHash::of",
+    "ShaderCache::delete_where",
+    "ShaderCache::get",
+    "ShaderCache::new",
+    "ShaderCache::owner",
+    "ShaderCache::release_device",
+    "ShaderCache::save",
+    "ShaderCache::set_limits",
+    "ShaderCache::stats",
+    "ShaderCache::trim",
+    "ShaderKey::content",
+    "ShaderKey::kernel",
+    "ShaderRef::into_work_ref",
+    "StoreSink::write",
+    "StoreWriter::add",
+    "StoreWriter::finish",
+    "StoreWriter::new",
+    "StoredShaders::count",
+    "StoredShaders::iter",
+    "StoredShaders::open",
+];
 
-fn written(device: CacheDevice) -> File {
-    let mut file = File {
-        bytes: [0; 512],
-        length: 0,
-    };
-    let mut writer = StoreWriter::new(&mut file, &IDENTITY).expect("room");
-    writer
-        .add(ShaderKey::kernel(device, 1), b"binary")
-        .expect("room");
-    assert_eq!(writer.finish().map(|(count, _)| count), Ok(1));
-    file
+pub(super) fn cache<S: Stage>(stage: &S, _: usize) {
+    let compiled = |value: u64| Ok::<_, u8>(CompiledShader { value, bytes: 8 });
+    with_root(stage, |root| {
+        let cache = stage.attempt(
+            || (),
+            || ShaderCache::<u64, u8>::new(root.handle(), CacheLimits::NONE),
+        );
+        let devices = [CacheDevice::new_unique(), CacheDevice::new_unique()];
+        let owner = stage.attempt(|| cache.stats(), || cache.owner(devices[0], root.handle()));
+        let other = cache
+            .owner(devices[1], root.handle())
+            .expect("refused nothing");
+        let key = ShaderKey::kernel(devices[0], 7);
+        let entries = || cache.stats().entries;
+        let work = stage
+            .attempt(entries, || owner.get_or_compile(key, || compiled(9)))
+            .into_work_ref();
+        assert_eq!((*work, work.key()), (9, key));
+        // Into a file, and out of it for another device.
+        let mut file = File {
+            bytes: [0; 512],
+            length: 0,
+        };
+        stage.attempt_without_memory(|| {
+            file.length = 0;
+            let mut writer = StoreWriter::new(&mut file, &IDENTITY).expect("room");
+            cache
+                .save(devices[0], &mut writer, |_, _| Some(b"binary"))
+                .expect("room");
+            writer
+                .add(
+                    ShaderKey::content(devices[0], ContentHash::of(b"source")),
+                    b"more",
+                )
+                .expect("room");
+            assert_eq!(writer.finish().map(|(count, _)| count), Ok(2));
+        });
+        let stored = StoredShaders::open(&file.bytes[..file.length], &IDENTITY).expect("whole");
+        assert_eq!((stored.count(), stored.iter(devices[1]).count()), (2, 2));
+        let restored = stage.attempt(entries, || {
+            let restored = other.restore(&stored, |_, _| compiled(1));
+            // What was restored before a refusal is there: it goes, so that a second try does the same.
+            if restored.is_err() {
+                cache.release_device(devices[1]);
+            }
+            restored
+        });
+        assert_eq!((restored.restored, restored.refused), (2, 0));
+        let mut owners = Some((owner, other));
+        let mut work = Some(work);
+        stage.attempt_without_memory(|| {
+            let Some((owner, other)) = owners.take() else {
+                return;
+            };
+            assert_eq!(
+                (owner.stats().entries, owner.in_use(), cache.stats().entries),
+                (1, 1, 3)
+            );
+            assert!(
+                owner.held_keys().eq([key])
+                    && owner.memory().id() == root.id()
+                    && owner.device() == devices[0]
+            );
+            assert_eq!(owner.cache().get(key).map(|hold| *hold), Some(9));
+            let (owner, held) = owner.release_unused().expect_err("held");
+            assert_eq!(held, 1);
+            drop(work.take());
+            cache.set_limits(CacheLimits::NONE);
+            assert_eq!(cache.delete_where(|_, _| true).destroyed, 3);
+            assert!(cache.trim() > 0);
+            assert_eq!(
+                (owner.release().destroyed, other.release().destroyed),
+                (0, 0)
+            );
+        });
+    });
 }

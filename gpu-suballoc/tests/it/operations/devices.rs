@@ -1,51 +1,67 @@
 //! Devices: the mock through the trait, and ash over functions of this process.
 
+use ash::vk;
+use gpu_suballoc::ash::{AshOptions, physical_device_capabilities, physical_device_identity};
 use gpu_suballoc::device::{DeviceError, HeapBudget, MappedRange, MemoryRequest};
-use gpu_suballoc::{BufferInfo, BufferUsage, DeviceMemory, ImageInfo, ImageUsage};
-use testkit::{MemoryUse, Stage};
+use gpu_suballoc::group::DeviceCapabilities;
+use gpu_suballoc::{AshDevice, BufferInfo, BufferUsage, DeviceMemory, ImageInfo, ImageUsage};
+use testkit::Stage;
 
-use super::facade::mock;
-use super::{GpuOperation, operation};
+use super::allocator::mock;
+use crate::fake_vulkan::{Fake, set, vulkan};
 
-pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
-    let mut all: Vec<GpuOperation<S>> = vec![operation(
-        &[
-            "DeviceMemory::allocate",
-            "DeviceMemory::bind_buffer",
-            "DeviceMemory::bind_image",
-            "DeviceMemory::budget",
-            "DeviceMemory::buffer_address",
-            "DeviceMemory::buffer_requirements",
-            "DeviceMemory::create_buffer",
-            "DeviceMemory::create_image",
-            "DeviceMemory::destroy_buffer",
-            "DeviceMemory::destroy_image",
-            "DeviceMemory::flush",
-            "DeviceMemory::free",
-            "DeviceMemory::image_requirements",
-            "DeviceMemory::invalidate",
-            "DeviceMemory::map",
-            "DeviceMemory::properties",
-            "DeviceMemory::unmap",
-        ],
-        "of the mock",
-        MemoryUse::Nothing("a device has its own memory"),
-        |stage| {
-            let mock = mock();
-            stage.attempt_plainly(|| everything(&mock).expect("nothing is refused"));
-            assert!(
-                mock.violations().is_empty() && mock.live_counts().memory == 0,
-                "{}",
-                mock.violations()
-            );
-        },
-    )];
-    all.extend(super::over_ash::table());
-    all
+pub(super) const CALLS: &[&str] = &[
+    "AshDevice::new",
+    "AshOptions::with_callbacks",
+    "DeviceMemory::allocate",
+    "DeviceMemory::bind_buffer",
+    "DeviceMemory::bind_image",
+    "DeviceMemory::budget",
+    "DeviceMemory::buffer_address",
+    "DeviceMemory::buffer_requirements",
+    "DeviceMemory::create_buffer",
+    "DeviceMemory::create_image",
+    "DeviceMemory::destroy_buffer",
+    "DeviceMemory::destroy_image",
+    "DeviceMemory::flush",
+    "DeviceMemory::free",
+    "DeviceMemory::image_requirements",
+    "DeviceMemory::invalidate",
+    "DeviceMemory::map",
+    "DeviceMemory::properties",
+    "DeviceMemory::unmap",
+    "physical_device_capabilities",
+    "physical_device_identity",
+];
+
+pub(super) fn devices<S: Stage>(stage: &S, _: usize) {
+    let mock = mock();
+    set(Fake::NEW);
+    let ((entry, instance, device), physical) = (vulkan(), vk::PhysicalDevice::null());
+    stage.attempt_plainly(|| {
+        everything(&mock).expect("nothing is refused");
+        let options = AshOptions::new(vk::API_VERSION_1_0)
+            .with_callbacks(&vk::AllocationCallbacks::default());
+        // SAFETY: the fake looks at no handle.
+        let ours = unsafe { AshDevice::new(&entry, &instance, physical, &device, options) };
+        everything(&ours).expect("the fake agrees");
+        // SAFETY: the fake looks at no handle; of 1.0 nothing is asked.
+        let says =
+            unsafe { physical_device_capabilities(&instance, physical, vk::API_VERSION_1_0, &[]) };
+        assert_eq!(says, DeviceCapabilities::default());
+        // SAFETY: the fake looks at no handle; of 1.0 no more is asked.
+        let mine = unsafe { physical_device_identity(&instance, physical, vk::API_VERSION_1_0, 4) };
+        assert_eq!((mine.format, mine.device_uuid), (4, [0; 16]));
+    });
+    assert!(
+        mock.violations().is_empty() && mock.live_counts().memory == 0,
+        "{}",
+        mock.violations()
+    );
 }
 
 /// Every call of a device, once.
-pub(super) fn everything(device: &impl DeviceMemory) -> Result<(), DeviceError> {
+fn everything(device: &impl DeviceMemory) -> Result<(), DeviceError> {
     assert!(!device.properties().types.is_empty());
     device.budget(&mut [HeapBudget::default(); 2]);
     // SAFETY: a plain buffer.
@@ -60,14 +76,9 @@ pub(super) fn everything(device: &impl DeviceMemory) -> Result<(), DeviceError> 
     let memory = unsafe { device.allocate(&MemoryRequest::new(1 << 20, 1)) }?;
     // SAFETY: both new; aligned to what it asks for.
     unsafe { device.bind_buffer(buffer, memory, needs.alignment) }?;
-    // SAFETY: as above, far from the buffer.
-    unsafe {
-        device.bind_image(
-            image,
-            memory,
-            (1_u64 << 16).next_multiple_of(image_needs.alignment),
-        )
-    }?;
+    let far = (1_u64 << 16).next_multiple_of(image_needs.alignment);
+    // SAFETY: both new; aligned to what it asks for, and far from the buffer.
+    unsafe { device.bind_image(image, memory, far) }?;
     // SAFETY: not mapped, and visible.
     unsafe { device.map(memory, 4096, 4096) }?;
     let range = MappedRange {

@@ -1,61 +1,120 @@
-//! Every public function of the crate, each in an operation that runs it: what `sweep.rs` refuses memory to, and what `no_global.rs` and
-//! `dhat_heap.rs` watch. One table, so that no net can forget what another one holds.
+//! Scenarios that run every public function of the crate which can ask for memory: `sweep.rs` refuses each request of them, `no_global.rs`,
+//! `dhat_heap.rs` and `malloc_meter.rs` watch what they take past the allocator that they were given. No vector: nothing here may touch the
+//! global allocator.
+
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+mod allocator;
+pub(crate) mod asks;
 mod caches;
 mod contexts;
 mod defragmentation;
 mod devices;
 pub(crate) mod driver_heap;
-mod facade;
 mod group;
-mod over_ash;
 mod ranges;
-mod reports;
-mod resources;
 mod words;
 
 use testkit::{MemoryUse, Once, OperationTable, Stage};
 
-/// One way to run some public functions.
+/// A scenario: its steps that take memory are attempts, the others take none.
 pub(crate) struct GpuOperation<S: Stage> {
-    /// `Type::function`, as `testkit::public_api` lists it.
-    pub(crate) names: &'static [&'static str],
-    /// What is special about this way.
-    pub(crate) how: &'static str,
+    pub(crate) name: &'static str,
+    /// What it calls: `Type::function`, as `testkit::public_api` lists it.
+    pub(crate) calls: &'static [&'static str],
     pub(crate) takes: MemoryUse,
-    pub(crate) body: fn(&S),
+    number: usize,
+    body: fn(&S, usize),
+}
+
+impl<S: Stage> GpuOperation<S> {
+    pub(crate) fn run(&self, stage: &S) {
+        (self.body)(stage, self.number);
+    }
 }
 
 const fn operation<S: Stage>(
-    names: &'static [&'static str],
-    how: &'static str,
+    name: &'static str,
+    calls: &'static [&'static str],
     takes: MemoryUse,
-    body: fn(&S),
+    body: fn(&S, usize),
 ) -> GpuOperation<S> {
     GpuOperation {
-        names,
-        how,
+        name,
+        calls,
         takes,
+        number: 0,
         body,
     }
 }
 
 /// All of them.
 pub(crate) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
-    let parts = [
-        words::table(),
-        ranges::table(),
-        group::table(),
-        facade::table(),
-        resources::table(),
-        reports::table(),
-        defragmentation::table(),
-        devices::table(),
-        caches::table(),
-        contexts::table(),
+    let mut all: Vec<GpuOperation<S>> = vec![
+        operation(
+            "words",
+            words::CALLS,
+            MemoryUse::Nothing("numbers that the caller passes"),
+            words::words,
+        ),
+        operation(
+            "virtual blocks",
+            ranges::CALLS,
+            MemoryUse::Memory,
+            ranges::ranges,
+        ),
+        operation("a group", group::CALLS, MemoryUse::Memory, group::group),
+        operation(
+            "an allocator",
+            allocator::CALLS,
+            MemoryUse::Memory,
+            allocator::allocator,
+        ),
+        operation(
+            "regions of each kind",
+            allocator::REGION_CALLS,
+            MemoryUse::Nothing("what was made ends"),
+            allocator::regions,
+        ),
+        operation(
+            "a cache and its file",
+            caches::CALLS,
+            MemoryUse::Memory,
+            caches::cache,
+        ),
+        operation(
+            "contexts",
+            contexts::CALLS,
+            MemoryUse::Memory,
+            contexts::contexts,
+        ),
+        operation(
+            "contexts over ash",
+            contexts::ASH_CALLS,
+            MemoryUse::Memory,
+            contexts::over_ash,
+        ),
+        operation(
+            "devices",
+            devices::CALLS,
+            MemoryUse::Nothing("a device has its own memory"),
+            devices::devices,
+        ),
+        operation(
+            "a plan",
+            defragmentation::PLAN_CALLS,
+            MemoryUse::Memory,
+            defragmentation::plan,
+        ),
+        operation(
+            "moves",
+            defragmentation::MOVE_CALLS,
+            MemoryUse::MemoryOrLess("a block is given up where memory for its moves is refused"),
+            defragmentation::moves,
+        ),
     ];
-    parts.into_iter().flatten().collect()
+    all.extend(allocator::asks());
+    all
 }
 
 /// The table for nets that run each operation once.
@@ -63,11 +122,8 @@ pub(crate) fn once() -> OperationTable<GpuOperation<Once>, ()> {
     OperationTable {
         operations: table,
         ways: &[()],
-        name: |operation| format!("{:?} {}", operation.names, operation.how),
-        run: |operation, ()| (operation.body)(&Once),
+        name: |operation| operation.name.to_owned(),
+        run: |operation, ()| operation.run(&Once),
         allocates: |operation, ()| !matches!(operation.takes, MemoryUse::Nothing(_)),
     }
 }
-
-/// Where nothing is asked for.
-pub(crate) const NONE: MemoryUse = MemoryUse::Nothing("numbers that the caller passes");

@@ -1,143 +1,78 @@
-//! Virtual blocks and transient pages.
+//! Virtual blocks.
+
+use std::cell::RefCell;
 
 use gpu_suballoc::virtual_block::{VirtualAllocationOptions, VirtualBlockError};
 use gpu_suballoc::{BlockAlgorithm, VirtualBlock};
-use testkit::{MemoryUse, Stage};
+use testkit::Stage;
 
-use super::{GpuOperation, operation};
+pub(super) const CALLS: &[&str] = &[
+    "VirtualBlock::allocate",
+    "VirtualBlock::allocate_at",
+    "VirtualBlock::allocate_with",
+    "VirtualBlock::clear",
+    "VirtualBlock::for_each",
+    "VirtualBlock::free",
+    "VirtualBlock::info",
+    "VirtualBlock::is_empty",
+    "VirtualBlock::largest_free",
+    "VirtualBlock::memory_bytes",
+    "VirtualBlock::new",
+    "VirtualBlock::reserve",
+    "VirtualBlock::set_user_data",
+    "VirtualBlock::statistics",
+    "VirtualBlock::with_algorithm",
+];
 
-const BACK: MemoryUse = MemoryUse::Nothing("what there is goes back, or is looked at");
-
-fn block<S: Stage>(stage: &S) -> VirtualBlock<&S::Host> {
-    VirtualBlock::new(stage.host(), 1 << 20, 256).expect("a block takes nothing yet")
-}
-
-pub(super) fn table<S: Stage>() -> Vec<GpuOperation<S>> {
-    vec![
-        operation(
-            &[
-                "VirtualBlock::new",
-                "VirtualBlock::allocate",
-                "VirtualBlock::statistics",
-                "VirtualBlock::memory_bytes",
-            ],
-            "the first range",
-            MemoryUse::Memory,
-            |stage| {
-                let mut block = block(stage);
-                let block = std::cell::RefCell::new(&mut block);
-                let seen = || (block.borrow().statistics(), block.borrow().is_empty());
-                let range = stage.attempt(seen, || block.borrow_mut().allocate(1000, 512));
-                assert_eq!((range.offset, range.size), (0, 1024));
-                assert!(block.borrow().memory_bytes() >= 4096);
-            },
-        ),
-        operation(
-            &[
-                "VirtualBlock::allocate_with",
-                "VirtualAllocationOptions::new",
-            ],
-            "at the upper end, the first range",
-            MemoryUse::Memory,
-            |stage| {
-                let mut block = block(stage);
-                let options = VirtualAllocationOptions {
-                    upper_address: true,
-                    ..VirtualAllocationOptions::new(256, 1)
-                };
-                let range = stage.attempt(|| (), || block.allocate_with(&options));
-                assert_eq!(range.offset, (1 << 20) - 256);
-            },
-        ),
-        operation(
-            &["VirtualBlock::reserve"],
-            "for 1000 ranges, which then take nothing",
-            MemoryUse::Memory,
-            |stage| {
-                let mut block = block(stage);
-                stage.attempt(|| (), || block.reserve(1000));
-                let before = block.memory_bytes();
-                for _ in 0..1000 {
-                    block.allocate(256, 1).expect("reserved");
-                }
-                assert_eq!(block.memory_bytes(), before);
-            },
-        ),
-        operation(
-            &[
-                "VirtualBlock::free",
-                "VirtualBlock::clear",
-                "VirtualBlock::info",
-                "VirtualBlock::set_user_data",
-                "VirtualBlock::is_empty",
-                "VirtualBlock::largest_free",
-                "VirtualBlock::for_each",
-            ],
-            "with a few hundred ranges live",
-            BACK,
-            |stage| {
-                let mut block = block(stage);
-                let ranges =
-                    [(); 400].map(|()| block.allocate(256, 1).expect("refused nothing").allocation);
-                stage.attempt_plainly(|| {
-                    assert!(!block.is_empty());
-                    block.set_user_data(ranges[0], 7).expect("live");
-                    assert_eq!(
-                        block
-                            .info(ranges[0])
-                            .map(|info| (info.offset, info.user_data)),
-                        Ok((0, 7))
-                    );
-                    block.free(ranges[0]).expect("live");
-                    assert_eq!(block.free(ranges[0]), Err(VirtualBlockError::Stale));
-                    for range in &ranges[1..300] {
-                        block.free(*range).expect("live");
-                    }
-                    assert_eq!(block.largest_free(), (1 << 20) - 400 * 256);
-                    let mut pieces = 0;
-                    block.for_each(|_| pieces += 1);
-                    assert_eq!(pieces, 102);
-                    block.clear();
-                    assert!(block.is_empty());
-                });
-            },
-        ),
-        operation(
-            &["VirtualBlock::allocate_at"],
-            "the first range",
-            MemoryUse::Memory,
-            |stage| {
-                let block = VirtualBlock::new(stage.host(), 1 << 20, 256)
-                    .expect("a block takes nothing yet");
-                let block = std::cell::RefCell::new(block);
-                let options = VirtualAllocationOptions::new(1000, 256);
-                let range = stage.attempt(
-                    || block.borrow().statistics(),
-                    || block.borrow_mut().allocate_at(4096, &options),
-                );
-                assert_eq!(range.offset, 4096);
-            },
-        ),
-        operation(
-            &["VirtualBlock::with_algorithm"],
-            "the first range of a double stack's upper end",
-            MemoryUse::Memory,
-            |stage| {
-                let algorithm = BlockAlgorithm::DoubleStack;
-                let block = VirtualBlock::with_algorithm(stage.host(), 1 << 20, 256, algorithm)
-                    .expect("a block takes nothing yet");
-                let block = std::cell::RefCell::new(block);
-                let options = VirtualAllocationOptions {
-                    upper_address: true,
-                    ..VirtualAllocationOptions::new(1000, 256)
-                };
-                let range = stage.attempt(
-                    || block.borrow().statistics(),
-                    || block.borrow_mut().allocate_with(&options),
-                );
-                assert_eq!(range.offset, (1 << 20) - 1024);
-                assert!(block.borrow_mut().allocate(1000, 256).is_ok());
-            },
-        ),
-    ]
+pub(super) fn ranges<S: Stage>(stage: &S, _: usize) {
+    const SIZE: u64 = 1 << 20;
+    let plain = VirtualAllocationOptions::new(1000, 512);
+    let upper = VirtualAllocationOptions {
+        upper_address: true,
+        ..plain
+    };
+    let with = |algorithm| {
+        VirtualBlock::with_algorithm(stage.host(), SIZE, 256, algorithm)
+            .expect("it takes nothing yet")
+    };
+    // The first range of each way.
+    for (way, algorithm, offset) in [
+        (0, BlockAlgorithm::General, 0),
+        (1, BlockAlgorithm::General, SIZE - 1024),
+        (2, BlockAlgorithm::General, 4096),
+        (1, BlockAlgorithm::DoubleStack, SIZE - 1024),
+    ] {
+        let block = RefCell::new(with(algorithm));
+        let take = || {
+            let mut block = block.borrow_mut();
+            match way {
+                0 => block.allocate(1000, 512),
+                1 => block.allocate_with(&upper),
+                _ => block.allocate_at(4096, &plain),
+            }
+        };
+        let range = stage.attempt(|| block.borrow().statistics(), take);
+        assert_eq!((range.offset, range.size), (offset, 1024));
+    }
+    let mut block = VirtualBlock::new(stage.host(), SIZE, 256).expect("it takes nothing yet");
+    stage.attempt(|| (), || block.reserve(400));
+    stage.attempt_without_memory(|| {
+        let ranges = [(); 400].map(|()| block.allocate(256, 1).expect("reserved").allocation);
+        block.set_user_data(ranges[0], 7).expect("live");
+        assert_eq!(
+            block
+                .info(ranges[0])
+                .map(|info| (info.offset, info.user_data)),
+            Ok((0, 7))
+        );
+        block.free(ranges[0]).expect("live");
+        assert_eq!(block.free(ranges[0]), Err(VirtualBlockError::Stale));
+        ranges[1..300].iter().for_each(|range| block.free(*range).expect("live"));
+        assert!(block.largest_free() == SIZE - 400 * 256 && block.memory_bytes() >= 4096);
+        let mut pieces = 0;
+        block.for_each(|_| pieces += 1);
+        assert_eq!(pieces, 102);
+        block.clear();
+        assert!(block.is_empty());
+    });
 }

@@ -67,7 +67,6 @@ mod pools_that_go;
 mod reserving;
 mod stale;
 mod steady;
-mod sweeps;
 mod threads;
 mod users_meet;
 mod wrapping;
