@@ -162,69 +162,6 @@ fn churn_wastes_less_than_seven_percent_and_hardly_refuses_at_five() {
 }
 
 #[test]
-fn ge7_a_capture_is_restored_range_by_range() {
-    let mut random = 5u64;
-    let mut below = |end: u64| {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) % end
-    };
-    for granule in [1, 16, 256] {
-        let mut first = VirtualBlock::new(FromGlobalAlloc::SYSTEM, 1 << 18, granule).unwrap();
-        let mut live = Vec::new();
-        for turn in 0..2000u32 {
-            if below(3) > 0 || live.is_empty() {
-                let options = VirtualAllocationOptions {
-                    user_data: turn,
-                    ..VirtualAllocationOptions::new(1 + below(3000), 1 << below(9))
-                };
-                if let Ok(range) = first.allocate_with(&options) {
-                    live.push(range.allocation);
-                }
-            } else {
-                let nth = below(live.len() as u64) as usize;
-                first.free(live.swap_remove(nth)).unwrap();
-            }
-        }
-        assert!(live.len() > 50);
-        let pieces = |block: &VirtualBlock<_>| {
-            let mut all = Vec::new();
-            block.for_each(|piece| {
-                all.push((piece.offset, piece.size, piece.used.map(|used| used.1)));
-            });
-            all
-        };
-        // Every third piece, again and again, into a block that has never been used.
-        let captured = pieces(&first);
-        let mut second = VirtualBlock::new(FromGlobalAlloc::SYSTEM, 1 << 18, granule).unwrap();
-        let mut restored = Vec::new();
-        for (offset, size, used) in (0..3).flat_map(|part| captured.iter().skip(part).step_by(3)) {
-            let Some(user_data) = *used else { continue };
-            let options = VirtualAllocationOptions {
-                user_data,
-                ..VirtualAllocationOptions::new(*size, 1)
-            };
-            let range = second
-                .allocate_at(*offset, &options)
-                .expect("it is free there");
-            assert_eq!((range.offset, range.size), (*offset, *size));
-            let again = second.allocate_at(*offset, &options);
-            assert_eq!(again, Err(VirtualBlockError::Full));
-            restored.push(range.allocation);
-        }
-        assert!(pieces(&second) == captured, "granule {granule}");
-        assert_eq!(restored.len(), live.len());
-        // It is a block as any other from here on.
-        for name in restored {
-            second.free(name).unwrap();
-        }
-        assert!(second.is_empty());
-        assert_eq!(second.allocate(1 << 18, 1).unwrap().offset, 0);
-    }
-}
-
-#[test]
 fn ge7_what_is_not_free_or_not_there_is_refused() {
     let mut block = VirtualBlock::new(FromGlobalAlloc::SYSTEM, 1 << 16, 256).unwrap();
     let one = |size| VirtualAllocationOptions::new(size, 1);
@@ -255,7 +192,12 @@ fn ge7_what_is_not_free_or_not_there_is_refused() {
             Err(VirtualBlockError::Full)
         );
     }
-    let front = block.allocate_at(1792, &one(256)).unwrap();
+    let told = VirtualAllocationOptions {
+        user_data: 7,
+        ..one(256)
+    };
+    let front = block.allocate_at(1792, &told).unwrap();
+    assert_eq!(block.info(front.allocation).unwrap().user_data, 7);
     let last = block.allocate_at((1 << 16) - 256, &one(200)).unwrap();
     assert_eq!((front.size, last.size), (256, 256));
     assert_eq!(block.statistics().unused_range_count, 2);

@@ -17,18 +17,6 @@ fn h59_h60_any_number_of_64_bits_is_a_key() {
 }
 
 #[test]
-fn h68_ten_thousand_kernels_are_all_found() {
-    cache_scene!(contexts, counts, cache, owner);
-    (0..10_000).for_each(|number| drop(get(&owner, &counts, number)));
-    assert!((0..10_000).all(|number| {
-        cache
-            .get(key(owner.device(), number))
-            .is_some_and(|hold| hold.number == number)
-    }));
-    assert_eq!(counts.now(), (10_000, 10_000));
-}
-
-#[test]
 fn h68_what_was_held_before_a_growth_is_let_go_after_it() {
     cache_scene!(contexts, counts, cache, owner);
     (0..3).for_each(|number| drop(get(&owner, &counts, number)));

@@ -199,40 +199,6 @@ fn h70_others_compile_and_find_while_one_compiles() {
     assert_eq!(counts.now(), (3, 2));
 }
 
-/// One compiles 1 and asks for 2, the other compiles 2 and asks for 1: the second to ask is told, and both end.
-#[test]
-fn h70_two_compiles_that_want_each_other_do_not_wait_for_ever() {
-    cache_scene!(contexts, counts, cache, owner);
-    let both = Barrier::new(2);
-    let refused = AtomicU64::new(0);
-    thread::scope(|threads| {
-        for (mine, other) in [(1, 2), (2, 1)] {
-            let (owner, both, refused, counts) = (&owner, &both, &refused, &counts);
-            threads.spawn(move || {
-                let made = owner.get_or_compile(key(owner.device(), mine), || {
-                    both.wait();
-                    match owner.get_or_compile(key(owner.device(), other), || counts.make(other)) {
-                        Ok(_) => {}
-                        Err(CacheError::Recursive) => drop(refused.fetch_add(1, SeqCst)),
-                        Err(error) => unreachable!("{error:?}"),
-                    }
-                    counts.make(mine)
-                });
-                assert_eq!(made.expect("it compiles").number, mine);
-            });
-        }
-    });
-    assert_eq!((refused.load(SeqCst), counts.now()), (1, (2, 2)));
-    // What is compiled by nobody at the moment is nobody's circle.
-    assert_eq!(
-        (
-            get(&owner, &counts, 1).number,
-            get(&owner, &counts, 2).number
-        ),
-        (1, 2)
-    );
-}
-
 /// As above, in two caches that know nothing of one another. What waits for ever fails here instead.
 #[test]
 fn ge12_compiles_of_two_caches_that_want_each_other_do_not_wait_for_ever() {

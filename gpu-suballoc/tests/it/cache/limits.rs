@@ -103,7 +103,7 @@ fn h61_a_context_that_was_closed_refuses_before_the_compile() {
 }
 
 #[test]
-fn ge9_a_trim_frees_tables_that_nothing_lies_in_whoever_uses_the_cache() {
+fn h68_ge9_a_trim_frees_tables_that_nothing_lies_in_whoever_uses_the_cache() {
     let (contexts, counts) = (Contexts::new(), Counts::default());
     let cache = contexts.cache();
     let device = CacheDevice::new_unique();

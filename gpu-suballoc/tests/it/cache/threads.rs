@@ -7,39 +7,9 @@ use gpu_suballoc::cache::{CacheDevice, CacheLimits};
 
 use super::bench::{Contexts, Counts, get, key};
 
-/// Two threads, each with a context that stays and ten that come and go, all with the same kernels.
-#[test]
-fn h72_contexts_come_and_go_on_two_threads() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    let device = CacheDevice::new_unique();
-    thread::scope(|threads| {
-        for context in [&contexts.a, &contexts.b] {
-            let (cache, counts) = (&cache, &counts);
-            threads.spawn(move || {
-                let long = cache.owner(device, context.handle()).expect("memory");
-                for _ in 0..10 {
-                    let short = cache.owner(device, context.handle()).expect("memory");
-                    for number in 0..20 {
-                        let (one, two) = (get(&long, counts, number), get(&short, counts, number));
-                        assert_eq!((one.number, two.number), (number, number));
-                    }
-                }
-            });
-        }
-    });
-    let (compiled, alive) = counts.now();
-    assert!(
-        (20..=22 * 20).contains(&compiled) && alive == 0,
-        "{compiled} {alive}"
-    );
-    drop(cache);
-    contexts.end();
-}
-
 /// Finding, compiling, deleting, evicting, owners that come and go, holds that are dropped elsewhere.
 #[test]
-fn everything_at_once_balances() {
+fn h72_everything_at_once_balances() {
     let rounds = if cfg!(miri) { 20 } else { 4000 };
     let (contexts, counts) = (Contexts::new(), Counts::default());
     let cache = contexts.cache();

@@ -43,30 +43,6 @@ fn h25_h26_h27_contexts_of_a_device_share_and_each_takes_its_own_along() {
 }
 
 #[test]
-fn h25_threads_that_ask_at_once_share_one_compile() {
-    application!(memory, driver, home);
-    let contexts = [
-        acquire(&home, &memory, &driver),
-        acquire(&home, &memory, &driver),
-    ];
-    std::thread::scope(|threads| {
-        for context in contexts.iter().cycle().take(8) {
-            threads.spawn(|| {
-                (0..20).for_each(|number| drop(kernel(context, number)));
-                let region = buffer(context);
-                context.allocator().free(region).unwrap();
-            });
-        }
-    });
-    assert_eq!(driver.live_of("VkShaderModule"), 20);
-    let gone: u64 = contexts
-        .into_iter()
-        .map(|context| context.release().unwrap().shaders)
-        .sum();
-    assert_eq!((gone, driver.live()), (20, 0));
-}
-
-#[test]
 fn hw25_two_drivers_know_nothing_of_one_another() {
     let (memory, drivers) = (
         SceneMemory::new(),

@@ -67,7 +67,9 @@ pub(super) fn ranges<S: Stage>(stage: &S, _: usize) {
         );
         block.free(ranges[0]).expect("live");
         assert_eq!(block.free(ranges[0]), Err(VirtualBlockError::Stale));
-        ranges[1..300].iter().for_each(|range| block.free(*range).expect("live"));
+        ranges[1..300]
+            .iter()
+            .for_each(|range| block.free(*range).expect("live"));
         assert!(block.largest_free() == SIZE - 400 * 256 && block.memory_bytes() >= 4096);
         let mut pieces = 0;
         block.for_each(|_| pieces += 1);

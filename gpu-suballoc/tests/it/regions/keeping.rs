@@ -205,17 +205,3 @@ fn kept_buffers_go_when_the_driver_has_none_left() {
         );
     });
 }
-
-#[test]
-fn what_has_no_buffer_is_freed_instead() {
-    nvidia(|s| {
-        let bare = s
-            .gpu
-            .allocate(&ResourceRequirements::new(64, 16), &any())
-            .unwrap();
-        let id = bare.id();
-        release(&s, bare);
-        assert_eq!(s.gpu.info(id).err(), Some(GpuMisuse::Stale));
-        assert_eq!(s.gpu.stats().total.regions, 0);
-    });
-}

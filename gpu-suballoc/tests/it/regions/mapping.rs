@@ -47,26 +47,6 @@ fn what_the_device_wrote_is_read_after_an_invalidate() {
 }
 
 #[test]
-fn a_mapped_region_is_not_given_back() {
-    nvidia(|s| {
-        let region = s.gpu.allocate(&bytes(1000), &visible()).unwrap();
-        let id = region.id();
-        let first = s.gpu.map_id(id).unwrap();
-        assert_eq!(s.gpu.map_id(id).unwrap(), first);
-        assert_eq!(s.gpu.free_id(id), Err(GpuMisuse::Mapped.into()));
-        s.gpu.unmap_id(id).unwrap();
-        let refused = s.gpu.free(region).unwrap_err();
-        assert_eq!(refused.error, GpuMisuse::Mapped.into());
-        let refused = s.gpu.release(refused.value).unwrap_err();
-        assert_eq!(refused.error, GpuMisuse::Mapped.into());
-        s.gpu.unmap_id(id).unwrap();
-        assert_eq!(s.gpu.unmap_id(id), Err(GpuMisuse::NotMapped.into()));
-        s.free(refused.value);
-        assert_eq!(s.gpu.unmap_id(id), Err(GpuMisuse::Stale.into()));
-    });
-}
-
-#[test]
 fn a_region_goes_with_its_last_mapping() {
     nvidia(|s| {
         let region = s.visible_buffer(4096);

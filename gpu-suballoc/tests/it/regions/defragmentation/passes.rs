@@ -180,21 +180,3 @@ fn df2_a_reserved_place_is_counted_and_in_nobodys_way() {
         scene.free_all(left);
     });
 }
-
-/// Drivers are asked in `tests/live_lifecycle/defragmented.rs`.
-#[test]
-fn df9_df11_contents_are_equal_after_passes_of_one_move_on_every_profile() {
-    for profile in MockProfile::ALL {
-        scene(profile, small_blocks(), |scene| {
-            let mut left = scene.sparse(3, 6);
-            let before: Vec<_> = left.iter().map(|(_, region)| region.offset()).collect();
-            let (passes, _) =
-                defragment(&scene, DefragmentationOptions::new().max_moves_per_pass(1));
-            assert!(!passes.is_empty(), "{}", profile.name());
-            scene.check(&mut left);
-            let after: Vec<_> = left.iter().map(|(_, region)| region.offset()).collect();
-            assert_ne!(before, after, "something moved");
-            scene.free_all(left);
-        });
-    }
-}

@@ -4,7 +4,7 @@ use super::*;
 
 /// DF8 on whole allocators: each random heap is defragmented, and what must hold of it holds.
 #[test]
-fn df8_random_heaps_end_with_every_byte_where_its_region_is() {
+fn df8_df9_df11_random_heaps_end_with_every_byte_where_its_region_is() {
     let (mut moves, mut freed) = (0, 0);
     for seed in 0..60 {
         let profile = MockProfile::ALL[seed as usize % MockProfile::ALL.len()];

@@ -175,39 +175,3 @@ fn df4_a_defragmentation_that_is_refused_gives_nothing_up() {
         scene.gpu.destroy_pool(busy).expect("empty");
     });
 }
-
-/// The image of another info would be the region's afterwards.
-#[test]
-fn df7_a_second_image_needs_what_the_first_one_needs() {
-    small(|scene| {
-        let usage = ImageUsage::from_raw(COPIED.as_raw());
-        let info = ImageInfo::new_2d(37, 64, 64, usage);
-        let all: Vec<_> = (0..256)
-            .map(|_| scene.gpu.create_image(&info, &shared()).expect("room"))
-            .collect();
-        let mut left = Vec::new();
-        for (number, region) in all.into_iter().enumerate() {
-            if number % 16 == 0 {
-                left.push(region);
-            } else {
-                scene.free(region);
-            }
-        }
-        let run = scene.gpu.defragment(DefragmentationOptions::new());
-        let mut run = run.expect("nobody is at it");
-        let mut pass = run.next_pass().expect("memory");
-        assert!(!pass.is_empty());
-        let images = scene.mock.live_counts().images;
-        let other = pass.make_image(0, &ImageInfo::new_2d(37, 8, 8, usage));
-        assert_eq!(
-            other,
-            Err(GpuMisuse::WrongPlace.into()),
-            "8 x 8 for 64 x 64"
-        );
-        assert_eq!(scene.mock.live_counts().images, images);
-        assert!(pass.make_image(0, &info).is_ok());
-        drop(pass);
-        drop(run);
-        left.into_iter().for_each(|region| scene.free(region));
-    });
-}

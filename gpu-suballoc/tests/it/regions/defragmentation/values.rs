@@ -120,47 +120,6 @@ fn df4_a_value_from_before_its_move_is_refused_until_it_is_refreshed() {
     });
 }
 
-#[test]
-fn ge8_a_moved_regions_id_names_it_and_no_other() {
-    small(|scene| {
-        let left = scene.sparse(4, 16);
-        defragment(&scene, DefragmentationOptions::new());
-        let mut moved = 0;
-        for (_, region) in &left {
-            let [tag, slot, generation, rest] = region.id().as_raw();
-            let now = scene.gpu.info(region.id()).unwrap();
-            let was_moved = (now.memory, now.offset) != (region.memory(), region.offset());
-            moved += u32::from(was_moved);
-            for raw in [
-                [tag, slot + 1, generation, rest],
-                [tag, slot, generation + 1, rest],
-                [tag, slot, generation, rest + 1],
-                [tag ^ 1, slot, generation, rest],
-            ] {
-                let wrong = RegionId::from_raw(raw);
-                let same = left.iter().any(|(_, region)| region.id() == wrong);
-                assert!(same || scene.gpu.info(wrong).is_err(), "{wrong}");
-            }
-        }
-        assert_eq!(moved, 3);
-        // The map and the leaks name regions as their users do.
-        let map = scene.gpu.memory_map().unwrap();
-        for (_, region) in &left {
-            assert!(map.leaks().any(|leak| leak.id == region.id()));
-        }
-        drop(map);
-        for (_, region) in left {
-            let id = region.id();
-            scene.gpu.free_id(id).unwrap();
-            assert_eq!(scene.gpu.free_id(id), Err(GpuMisuse::Stale.into()));
-            assert!(
-                scene.gpu.free(region).is_err(),
-                "its value is stale as well"
-            );
-        }
-    });
-}
-
 /// A value from before a move has a buffer that is destroyed: it is refused, or answered as it is now.
 #[test]
 fn df4_ensure_buffer_answers_no_buffer_that_is_destroyed() {
