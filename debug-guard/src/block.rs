@@ -6,6 +6,7 @@ use core::alloc::Layout;
 
 use alloc_core::Scope;
 
+use crate::changed::Changed;
 use crate::mode::{BackEnd, Mode};
 use crate::report_kind::ReportKind;
 
@@ -132,19 +133,6 @@ impl GuardFinding {
 /// Receives the findings of one check, with no lock held. It may unwind; the iterator then has the findings that are left.
 pub(crate) type FindingSink<'a> = dyn FnMut(&mut dyn Iterator<Item = GuardFinding>) + 'a;
 
-/// Bytes that are not what the guard wrote there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Changed {
-    /// Address of the first.
-    pub first: usize,
-    /// Number of bytes from the first to the last, both included.
-    pub span: usize,
-    /// The first 16 of them at most, as the guard wrote them.
-    pub(crate) expected: [u8; 16],
-    /// The same bytes, as they are.
-    pub(crate) actual: [u8; 16],
-}
-
 /// What is wrong with a stopped access.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accused {
@@ -162,20 +150,6 @@ impl Accused {
         block: None,
         other: None,
     };
-}
-
-impl Changed {
-    /// The first bytes of the span, 16 at most, as the guard wrote them.
-    #[must_use]
-    pub fn expected(&self) -> &[u8] {
-        self.expected.get(..self.span).unwrap_or(&self.expected)
-    }
-
-    /// The same bytes, as they are.
-    #[must_use]
-    pub fn actual(&self) -> &[u8] {
-        self.actual.get(..self.span).unwrap_or(&self.actual)
-    }
 }
 
 /// What slots or cookies hold beside live blocks.

@@ -146,6 +146,7 @@ extern crate std;
 
 mod block;
 mod call_sites;
+mod changed;
 mod cookie;
 mod fault_injection;
 mod fold;
@@ -160,8 +161,9 @@ mod sampling;
 mod slots;
 mod stack_depot;
 
-pub use block::{BlockState, Changed};
+pub use block::BlockState;
 pub use call_sites::{CommandMark, StackSupport};
+pub use changed::Changed;
 pub use fault_injection::{ContextName, FailingAllocator, Fault, FaultError};
 pub use guard::{
     ChoiceError, GlobalGuard, Guard, GuardChoice, GuardError, GuardInUse, GuardOptions, GuardStats,

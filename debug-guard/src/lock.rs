@@ -104,7 +104,7 @@ impl<T> Drop for ForkSafeMutexGuard<'_, T> {
 }
 
 /// Spins once; every 64th time the thread yields instead.
-pub(crate) fn relax(tries: u32) {
+fn relax(tries: u32) {
     if tries.is_multiple_of(64) {
         os::pause()
     } else {

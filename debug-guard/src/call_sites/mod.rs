@@ -1,7 +1,7 @@
 //! Call sites: requester, command and stack, stored once and named by a number in each record.
 //!
 //! ```text
-//!   frame pointers (walk.rs) | the unwinder (stack.rs, unwind.rs)
+//!   frame pointers (walk.rs) | the unwinder (unwind.rs)
 //!          \                   /
 //!   RequesterInfo + stack --hash--> table: bucket -> site -> site ..    SiteId: the site's place in the arena
 //!                                     |  none: written there, and linked       (arena.rs; nothing moves or is reused)
@@ -12,15 +12,9 @@
 //! without a lock, also in a signal handler.
 
 mod arena;
-mod caller_hash;
-mod calls;
-mod hash;
-mod registers;
 mod requester;
 mod site;
-mod stack;
 mod support;
-mod tally;
 mod thread_stack;
 mod unwind;
 mod walk;
@@ -35,13 +29,13 @@ use crate::modules;
 use crate::os;
 
 use arena::{ArenaOffset, SiteArena};
-pub(crate) use caller_hash::call_site;
 pub use requester::CommandMark;
 pub(crate) use requester::{RequesterInfo, SiteView};
 use site::{MAX_FRAMES, NewSite, SiteRef};
-pub(crate) use stack::walk_from;
 pub use support::StackSupport;
 use thread_stack::ThreadStack;
+pub(crate) use unwind::walk_from;
+pub(crate) use walk::call_site;
 use walk::{Bounds, WalkStart};
 
 /// Room that an allocation leaves for later frees: hundreds may come in a row, each with a new site.
@@ -185,7 +179,7 @@ impl Sites {
         stacks: Stacks,
         memory: Option<&dyn HostAllocator>,
     ) -> SiteId {
-        let from = registers::read();
+        let from = thread_stack::read_registers();
         let request = SiteRequest {
             requester,
             who: requester.hash(),
@@ -232,7 +226,7 @@ impl Sites {
         if let Some(known) = self.find(request.hash(frames)) {
             return known.id();
         }
-        let calls = calls::count(frames);
+        let calls = walk::count_calls(frames);
         let whole = end == walk::End::Reached && calls == count;
         let frames = frames.get(..calls).unwrap_or_default();
         let slots = slots.get(..calls).unwrap_or_default();
@@ -249,7 +243,7 @@ impl Sites {
         start: WalkStart,
     ) -> Option<SiteId> {
         let (mut frames, mut slots) = ([0; MAX_FRAMES], [0; MAX_FRAMES]);
-        let (count, whole) = stack::walk(local, start, &mut frames, &mut slots)?;
+        let (count, whole) = unwind::walk(local, start, &mut frames, &mut slots)?;
         self.unwound.fetch_add(1, Ordering::Relaxed);
         let frames = frames.get(..count).unwrap_or_default();
         let slots = slots.get(..count).unwrap_or_default();
@@ -396,7 +390,7 @@ struct SiteRequest<'a> {
 
 impl SiteRequest<'_> {
     fn hash(&self, frames: &[usize]) -> u64 {
-        hash::stack(self.who, frames)
+        requester::stack(self.who, frames)
     }
 
     /// Of the requester, the kind of walk, and how far the stack reaches up to its end.
@@ -404,7 +398,7 @@ impl SiteRequest<'_> {
         let Bounds { mark, top, .. } = start.bounds;
         let end = if mark == 0 { top } else { mark };
         let depth = end.wrapping_sub(start.from.stack) as u64;
-        hash::mix(self.who, depth << 8 | self.stacks as u64)
+        requester::mix(self.who, depth << 8 | self.stacks as u64)
     }
 
     /// True if the stack is that of `site`: all return addresses are at their places again. The key is that of the site's stack.
@@ -417,7 +411,7 @@ impl SiteRequest<'_> {
 /// The start of a walk that ends at the requester's command.
 fn start_of(
     local: &ThreadStack,
-    from: registers::Registers,
+    from: thread_stack::Registers,
     requester: &RequesterInfo<'_>,
 ) -> WalkStart {
     let bounds = local.bounds(from.stack);

@@ -1,13 +1,15 @@
-//! The requester of a block, and its text in reports.
+//! The requester of a block, its text in reports, and the hash of a requester with its stack.
+//!
+//! Two call sites with the same 64 bits are merged: among a million sites that happens once in 30 million runs.
 
 #![forbid(unsafe_code)]
 
 use alloc_core::{ContextId, Scope};
 
-use super::hash;
+use crate::fold::fold;
 
 /// Longer names and labels are cut, at the end of a character.
-pub(super) const LONGEST_NAME: usize = 200;
+const LONGEST_NAME: usize = 200;
 
 /// The caller that allocates or frees, as the guard knows it at that moment.
 #[derive(Clone, Copy, Debug)]
@@ -73,15 +75,46 @@ impl RequesterInfo<'_> {
     /// A hash of all but the stack.
     pub(super) fn hash(&self) -> u64 {
         let start = u64::from(self.front) << 8 | u64::from(self.scope.as_raw());
-        let h = hash::mix(1, start);
+        let h = mix(1, start);
         let h = match self.context {
-            Some(context) => hash::mix(h, context.get()),
+            Some(context) => mix(h, context.get()),
             None if self.name.is_empty() && self.label.is_none() => h,
-            None => hash::text(hash::text(h, cut(self.name)), self.label.map_or("\0", cut)),
+            None => text(text(h, cut(self.name)), self.label.map_or("\0", cut)),
         };
-        self.command
-            .map_or(h, |command| hash::text(h, command.name))
+        self.command.map_or(h, |command| text(h, command.name))
     }
+}
+
+const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
+const SECOND: u64 = 0xd6e8_feb8_6659_fd93;
+const STEP: u64 = 0xa076_1d64_78bd_642f;
+
+/// `h` and one word more.
+#[inline]
+pub(super) const fn mix(h: u64, word: u64) -> u64 {
+    fold(h ^ FIRST, word ^ SECOND ^ h.rotate_left(32))
+}
+
+/// `h` and the bytes of `text`.
+pub(super) fn text(h: u64, text: &str) -> u64 {
+    let (words, rest) = text.as_bytes().as_chunks::<8>();
+    let whole = words.iter().fold(mix(h, text.len() as u64), |h, word| {
+        mix(h, u64::from_le_bytes(*word))
+    });
+    let rest = rest
+        .iter()
+        .fold(0, |word, byte| word << 8 | u64::from(*byte));
+    mix(whole, rest)
+}
+
+/// The requester's hash `who` and the frames: a sum of independent products, which are computed at once.
+pub(super) fn stack(who: u64, frames: &[usize]) -> u64 {
+    let (mut sum, mut key) = (0_u64, STEP);
+    for frame in frames {
+        sum = sum.wrapping_add(fold(*frame as u64 ^ key, SECOND));
+        key = key.wrapping_add(STEP);
+    }
+    mix(who ^ key, sum)
 }
 
 #[cfg(test)]
@@ -164,5 +197,31 @@ mod tests {
         let long = String::from("x") + &"é".repeat(150);
         assert_eq!(cut(&long).len(), 199);
         assert_eq!(cut("short"), "short");
+    }
+}
+
+#[cfg(test)]
+mod hash_tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn order_length_and_every_bit_count() {
+        let of = |frames: &[usize]| stack(7, frames);
+        assert_ne!(of(&[1, 2]), of(&[2, 1]));
+        assert_ne!(of(&[]), of(&[0]));
+        assert_ne!(of(&[0]), of(&[0, 0]));
+        assert_ne!(stack(1, &[1]), stack(2, &[1]));
+        let mut seen = HashSet::new();
+        for bit in 0..usize::BITS {
+            for place in 0..8 {
+                let mut frames = [0x5555_0000_usize; 8];
+                frames[place] ^= 1 << bit;
+                assert!(seen.insert(of(&frames)), "bit {bit} of frame {place}");
+            }
+        }
+        assert_ne!(text(0, "ab"), text(0, "ab\0"), "the length counts");
+        assert_ne!(text(0, "abcdefgh1"), text(0, "abcdefgh2"));
     }
 }

@@ -5,7 +5,7 @@ use core::hint::black_box;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use super::walk::WalkStart;
-use super::{registers, stack, thread_stack, unwind};
+use super::{thread_stack, unwind};
 
 /// The [`Stacks`](crate::Stacks) that work in this process.
 ///
@@ -21,7 +21,7 @@ pub struct StackSupport {
 }
 
 impl StackSupport {
-    /// Walks a known chain of calls in both ways, once a process. Allocates nothing; the unwinder may, from the C library, the first time.
+    /// Walks the own stack in both ways, once a process. Allocates nothing; the unwinder may, from the C library, the first time.
     #[must_use]
     pub fn of_this_process() -> Self {
         static KNOWN: AtomicU8 = AtomicU8::new(0);
@@ -57,62 +57,21 @@ const TRIED: u8 = 1;
 const FAST: u8 = 2;
 const FULL: u8 = 4;
 
-/// Maximum bytes of a function of the chain below.
-const LONGEST: usize = 1024;
-
+/// Walks the own stack in both ways. The chain of frame pointers works where it finds what the unwinder finds.
+#[inline(never)]
 fn try_both() -> u8 {
-    black_box(outer(black_box(1)))
-}
-
-/// The chain: three functions that differ, so that none is merged, and that do something after their call, so that none is a tail call.
-#[inline(never)]
-fn outer(depth: u8) -> u8 {
-    let answer = middle(black_box(depth.wrapping_add(2)));
-    black_box(answer)
-}
-
-#[inline(never)]
-fn middle(depth: u8) -> u8 {
-    let answer = inner(black_box(depth.wrapping_mul(3)));
-    black_box(answer) | black_box(0)
-}
-
-#[inline(never)]
-fn inner(depth: u8) -> u8 {
-    let answer = look();
-    black_box(depth);
-    black_box(answer)
-}
-
-#[inline(never)]
-fn look() -> u8 {
-    let from = registers::read();
-    let mut answer = TRIED;
+    let from = thread_stack::read_registers();
+    let (mut fast, mut full) = ([0; 2], [0; 2]);
     thread_stack::with(|local| {
         let Some(local) = local else { return };
         let bounds = local.bounds(from.stack);
-        if from.stack == 0 || bounds.top == 0 {
-            return;
-        }
-        let mut frames = [0; 8];
-        stack::chained(WalkStart { from, bounds }, &mut frames, 0);
-        if is_the_chain(&frames) {
-            answer |= FAST;
-        }
-        let mut frames = [0; 8];
-        local.once(|| unwind::pass(|_, at| at.stack > from.stack, bounds.mark, &mut frames));
-        if is_the_chain(&frames) {
-            answer |= FULL;
-        }
+        unwind::chained(WalkStart { from, bounds }, &mut fast, 0);
+        local.once(|| unwind::pass(|_, at| at.stack > from.stack, bounds.mark, &mut full));
     });
-    answer
-}
-
-/// True when the frames are those of the chain, one after the other.
-fn is_the_chain(frames: &[usize]) -> bool {
-    let chain: [fn(u8) -> u8; 3] = [inner, middle, outer];
-    frames.iter().zip(chain).all(|(frame, function)| {
-        let begin = function as usize;
-        (begin..begin.saturating_add(LONGEST)).contains(frame)
-    })
+    let [_, caller] = full;
+    match black_box(caller) {
+        0 => TRIED,
+        _ if fast == full => TRIED | FAST | FULL,
+        _ => TRIED | FULL,
+    }
 }

@@ -1,10 +1,9 @@
-//! What a thread remembers of its stack: where it ends.
+//! What a thread remembers of its stack: where it ends. And its registers.
 //!
 //! The one module of the call sites that names `std`. Without feature `std` threads remember nothing, and no stack is walked.
 
 use core::cell::Cell;
 
-use super::registers;
 use super::walk::Bounds;
 use crate::os;
 
@@ -104,7 +103,7 @@ impl StackMapping {
     fn at(stack: usize) -> Option<Self> {
         let mut name = [0; 16];
         let mapping = os::mapping_at(stack, &mut name)?;
-        let block = registers::thread_block();
+        let block = thread_block();
         let (high, kind) = if mapping.name == "[stack]" {
             (mapping.end, StackKind::First)
         } else if stack < block && block < mapping.end {
@@ -176,3 +175,65 @@ mod threads {
 }
 
 pub(super) use threads::with;
+
+/// The stack pointer and the frame pointer of the function that this is inlined into; 0 on other systems.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Registers {
+    pub(super) stack: usize,
+    pub(super) frame: usize,
+}
+
+/// True on systems whose stacks can be walked.
+pub(super) const REGISTERS_KNOWN: bool = cfg!(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_os = "linux",
+    not(miri)
+));
+
+#[inline(always)]
+pub(super) fn read_registers() -> Registers {
+    let (stack, frame): (usize, usize);
+    #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+    // SAFETY: copies two registers.
+    unsafe {
+        core::arch::asm!("mov {}, rsp", "mov {}, rbp", out(reg) stack, out(reg) frame, options(nomem, nostack, preserves_flags));
+    }
+    #[cfg(all(target_arch = "aarch64", target_os = "linux", not(miri)))]
+    // SAFETY: copies two registers.
+    unsafe {
+        core::arch::asm!("mov {}, sp", "mov {}, x29", out(reg) stack, out(reg) frame, options(nomem, nostack, preserves_flags));
+    }
+    #[cfg(not(all(
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        target_os = "linux",
+        not(miri)
+    )))]
+    {
+        (stack, frame) = (0, 0);
+    }
+    Registers { stack, frame }
+}
+
+/// The address of the thread's control block, which the C libraries of Linux put above the stacks that they make.
+fn thread_block() -> usize {
+    let block: usize;
+    #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+    // SAFETY: the first word of the control block is its own address (the ELF ABI for thread-local storage, variant II).
+    unsafe {
+        core::arch::asm!("mov {}, fs:0", out(reg) block, options(readonly, nostack, preserves_flags));
+    }
+    #[cfg(all(target_arch = "aarch64", target_os = "linux", not(miri)))]
+    // SAFETY: copies a register.
+    unsafe {
+        core::arch::asm!("mrs {}, tpidr_el0", out(reg) block, options(nomem, nostack, preserves_flags));
+    }
+    #[cfg(not(all(
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        target_os = "linux",
+        not(miri)
+    )))]
+    {
+        block = 0;
+    }
+    block
+}

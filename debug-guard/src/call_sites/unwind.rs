@@ -1,9 +1,114 @@
-//! One pass of the program's own unwinder, which also carries its panics and exceptions.
+//! The stack of the calling thread, or of one that a signal stopped, as far as anything tells it.
 //!
-//! It reads the tables that compilers write beside the code, so it walks modules that keep no frame pointers. It costs microseconds. It
-//! stops at a function without tables, and says with which registers, so that the chain of frame pointers can continue there.
+//! The program's own unwinder, which also carries its panics and exceptions, reads the tables that compilers write beside the code, so it walks
+//! modules that keep no frame pointers. It costs microseconds. Where its tables end, as in a driver that is built without any, it says with which
+//! registers, and the chain of frame pointers continues; and the chain alone is taken where it tells more.
 
-use super::registers::Registers;
+use super::thread_stack::{self, Registers, ThreadStack};
+use super::walk::{self, Bounds, End, WalkStart};
+
+/// Maximum frames of a stopped thread.
+const STOPPED_FRAMES: usize = 64;
+
+/// Writes the frames of the calling thread, innermost first, and to `slots` where the unwinder's stand above the stack pointer. Returns
+/// their number, and whether they reach the mark, or the thread's first frame without one. `None` if the unwinder is at work on this
+/// thread: it allocates.
+pub(super) fn walk(
+    local: &ThreadStack,
+    start: WalkStart,
+    frames: &mut [usize],
+    slots: &mut [u32],
+) -> Option<(usize, bool)> {
+    let stack = start.from.stack;
+    let mut slots = slots.iter_mut();
+    let begins = |_, registers: Registers| {
+        // Frames of this library below: the call of the unwinder itself.
+        let begun = registers.stack > stack;
+        if begun && let Some(slot) = slots.next() {
+            // x86-64 pushes the return address: a caller's stack begins behind it.
+            *slot = walk::slot_of(registers.stack.wrapping_sub(size_of::<usize>()), stack);
+        }
+        begun
+    };
+    let unwound = local.once(|| pass(begins, start.bounds.mark, frames))?;
+    Some(improved(unwound, start, frames, 0))
+}
+
+/// Writes the stack of a thread that was stopped at `pc`, innermost frame first. Returns the number of frames, and whether they reach the
+/// frame that `mark` points into, or the thread's first if that is 0.
+///
+/// Async-signal-safe: allocates nothing, and reads in a way that cannot fault, for what ran over its stack may have left any number in the
+/// registers. The unwinder is asked from glibc 2.35 on, where it acquires no lock and allocates nothing unless the program has registered
+/// tables of its own.
+///
+/// To be called in the handler of the signal that stopped the thread; it may run on another stack.
+pub(crate) fn walk_from(
+    pc: usize,
+    frame: usize,
+    stack: usize,
+    mark: usize,
+    frames: &mut [usize],
+) -> (usize, bool) {
+    let Some(first) = frames.first_mut() else {
+        return (0, false);
+    };
+    *first = pc;
+    let Some(top) = thread_stack::top(stack).filter(|_| thread_stack::REGISTERS_KNOWN) else {
+        return (1, false);
+    };
+    let start = WalkStart {
+        from: Registers { stack, frame },
+        bounds: Bounds::other(top).up_to(mark),
+    };
+    let room = frames.len().min(STOPPED_FRAMES);
+    let frames = frames.get_mut(..room).unwrap_or_default();
+    // The unwinder passes the handler's frames first.
+    let mut begun = false;
+    let begins = |back, _| {
+        begun = begun || back == pc;
+        begun
+    };
+    let pass = |local: &ThreadStack| {
+        let allowed = is_signal_safe();
+        allowed.then(|| local.once(|| pass(begins, mark, frames)))?
+    };
+    let unwound = thread_stack::with(|local| local.and_then(pass));
+    improved(unwound.unwrap_or_default(), start, frames, 1)
+}
+
+/// What the unwinder wrote, continued by the chain, or else the chain from `start` on behind the first `given` frames.
+fn improved(
+    (mut count, mut whole, last): (usize, bool, Registers),
+    start: WalkStart,
+    frames: &mut [usize],
+    given: usize,
+) -> (usize, bool) {
+    if !whole && count > 0 && last.stack >= start.from.stack {
+        let from = WalkStart {
+            from: last,
+            ..start
+        };
+        (count, whole) = chained(from, frames, count);
+    }
+    if !whole {
+        let mut other = [0; walk::MAX_FRAMES + 1];
+        let (more, all) = chained(start, &mut other, given);
+        if (all, more) > (whole, count) {
+            let kept = frames.iter_mut().zip(other).take(more).skip(given);
+            count = given + kept.map(|(to, from)| *to = from).count();
+            whole = all && count == more;
+        }
+    }
+    (count, whole)
+}
+
+/// Writes the chain from `start` on behind the first `count` frames, as far as its addresses follow calls.
+pub(super) fn chained(start: WalkStart, frames: &mut [usize], count: usize) -> (usize, bool) {
+    let rest = frames.get_mut(count..).unwrap_or_default();
+    let (found, end) = walk::frames(start, rest, &mut []);
+    let calls = walk::count_calls(rest.get(..found).unwrap_or_default());
+    (count + calls, end == End::Reached && calls == found)
+}
 
 #[cfg(all(
     feature = "std",

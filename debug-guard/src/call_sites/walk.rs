@@ -8,9 +8,11 @@
 //! Code that uses the register for something else ends the chain, or leads it astray: each step must go up, stay below the end of the
 //! stack and stand at a multiple of 16, as the calling conventions of x86-64 and AArch64 have it. So nothing but the thread's own stack
 //! is ever read. The end of another stack (a fiber's, a coroutine's) is not known: memory above it may be
-//! unmapped at any time, so there each word is read without a fault. A chain that is led astray may skip callers; a new site checks that each address follows a call.
+//! unmapped at any time, so there each word is read without a fault. A chain that is led astray may skip callers: each address on a new stack
+//! must follow a call instruction, whose bytes are read without a fault.
 
-use super::registers::Registers;
+use super::thread_stack;
+use super::thread_stack::Registers;
 use crate::os;
 
 /// Maximum frames of a chain.
@@ -206,6 +208,82 @@ fn caught(at: usize) -> Option<usize> {
     os::read_u64(at).map(|word| word as usize)
 }
 
+/// How many of the addresses, from the first on, follow calls.
+pub(super) fn count_calls(frames: &[usize]) -> usize {
+    frames.iter().take_while(|back| returns_to(**back)).count()
+}
+
+/// True when the instruction in front of `back` is a call, as far as its bytes tell.
+fn returns_to(back: usize) -> bool {
+    let Some(before) = back.checked_sub(8) else {
+        return false;
+    };
+    os::read_u64_by_kernel(before).is_some_and(|bytes| follows_call(bytes.to_le_bytes()))
+}
+
+/// x86-64: `call rel32` (E8 and four bytes), or `call r/m64` (FF, whose second byte has 2 in its middle, and none to five bytes more).
+#[cfg(target_arch = "x86_64")]
+fn follows_call(bytes: [u8; 8]) -> bool {
+    let [_, b7, b6, b5, b4, b3, b2, b1] = bytes;
+    let indirect = |first: u8, second: u8| first == 0xff && second & 0x38 == 0x10;
+    b5 == 0xe8
+        || indirect(b2, b1)
+        || indirect(b3, b2)
+        || indirect(b4, b3)
+        || indirect(b6, b5)
+        || indirect(b7, b6)
+}
+
+/// AArch64: `bl`, or `blr` with or without authentication.
+#[cfg(not(target_arch = "x86_64"))]
+fn follows_call(bytes: [u8; 8]) -> bool {
+    let [_, _, _, _, code @ ..] = bytes;
+    let code = u32::from_le_bytes(code);
+    code >> 26 == 0b10_0101 || code & 0xfeff_f000 == 0xd63f_0000
+}
+
+/// Calls that are hashed, if frame pointers chain.
+const NEAR: usize = 2;
+/// The depth of the stack distinguishes further calls. Only within a page: threads' stacks begin at the same position of a page.
+const DEPTH: usize = 0xFFF;
+
+/// A hash of the caller's calls and of the size. The calls are those of the function that this is inlined into. Allocates nothing; a few
+/// nanoseconds.
+#[inline(always)]
+pub(crate) fn call_site(size: usize) -> usize {
+    let from = thread_stack::read_registers();
+    // The user mixes the hash.
+    let start = size ^ (from.stack & DEPTH).rotate_left(20);
+    thread_stack::with(|local| match local {
+        Some(local) if from.stack != 0 => walk(start, from, local.bounds(from.stack)),
+        _ => start,
+    })
+}
+
+#[inline(always)]
+fn walk(start: usize, from: Registers, bounds: Bounds) -> usize {
+    let (mut site, mut frame) = (start, from.frame);
+    // For two words, so that one comparison checks both.
+    let room = bounds
+        .top
+        .wrapping_sub(from.stack)
+        .wrapping_sub(2 * size_of::<usize>());
+    for _ in 0..NEAR {
+        if frame.wrapping_sub(from.stack) > room || !frame.is_multiple_of(align_of::<usize>()) {
+            break;
+        }
+        let (Some(next), Some(back)) = (
+            bounds.word(frame),
+            bounds.word(frame.wrapping_add(size_of::<usize>())),
+        ) else {
+            break;
+        };
+        site = site.rotate_left(usize::BITS / 3) ^ back;
+        frame = next;
+    }
+    site
+}
+
 #[cfg(test)]
 mod tests {
     use std::vec::Vec;
@@ -356,5 +434,91 @@ mod tests {
         words.push(0);
         let (all, end) = walk(&words, at(0), 0);
         assert_eq!((all.len(), end), (MAX_FRAMES, End::Short));
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod call_tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_told_from_other_code() {
+        let ends = |code: &[u8]| {
+            let mut bytes = [0x90; 8];
+            bytes[8 - code.len()..].copy_from_slice(code);
+            follows_call(bytes)
+        };
+        for call in [
+            &[0xe8, 1, 2, 3, 4][..],         // call f
+            &[0xff, 0xd0],                   // call rax
+            &[0x41, 0xff, 0xd3],             // call r11
+            &[0xff, 0x10],                   // call [rax]
+            &[0xff, 0x50, 0x18],             // call [rax+24]
+            &[0xff, 0x54, 0x24, 0x08],       // call [rsp+8]
+            &[0xff, 0x15, 1, 2, 3, 4],       // call [rip+x]
+            &[0xff, 0x94, 0xc8, 1, 2, 3, 4], // call [rax+rcx*8+x]
+        ] {
+            assert!(ends(call), "{call:x?}");
+        }
+        for other in [
+            &[0xe9, 1, 2, 3, 4][..],
+            &[0xff, 0xe0],
+            &[0xff, 0x25, 1, 2, 3, 4],
+            &[0x48, 0x89, 0xe5],
+            &[0xc3],
+            &[],
+        ] {
+            assert!(!ends(other), "{other:x?}");
+        }
+    }
+
+    #[test]
+    fn no_address_is_too_strange_to_ask_of() {
+        for address in [
+            0,
+            1,
+            7,
+            8,
+            4096,
+            usize::MAX,
+            usize::MAX - 7,
+            isize::MAX as usize,
+            1 << 47,
+        ] {
+            assert!(!returns_to(address), "{address:#x}");
+        }
+    }
+}
+
+#[cfg(all(test, feature = "std", not(miri)))]
+mod caller_hash_tests {
+    use std::hint::black_box;
+
+    use super::*;
+
+    #[inline(never)]
+    fn through(calls: usize, size: usize) -> usize {
+        let site = if calls == 0 {
+            call_site(size)
+        } else {
+            through(calls - 1, size)
+        };
+        black_box(site)
+    }
+
+    #[test]
+    fn a_place_stays_the_same_and_others_differ() {
+        if !thread_stack::REGISTERS_KNOWN {
+            return;
+        }
+        let all: std::vec::Vec<[usize; 3]> = (0..5)
+            .map(|_| [through(0, 64), through(1, 64), through(0, 65)])
+            .collect();
+        assert!(all.iter().all(|sites| *sites == all[0]), "{all:x?}");
+        let [here, deeper, larger] = all[0];
+        assert!(
+            here != deeper && here != larger && deeper != larger,
+            "{all:x?}"
+        );
     }
 }

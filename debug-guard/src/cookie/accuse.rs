@@ -1,14 +1,14 @@
 //! Which mistake a bad free is, and the damage to a block that may be freed. Runs for mistakes only, so it may walk the whole table.
 
 use super::Cookies;
-use super::header_words::HeaderWords;
-use super::keys::Stage;
+use super::layout::HEADER;
+use super::layout::HeaderWords;
+use super::layout::Stage;
+use super::memory::{Header, peek, peek_freed};
 use super::memory::{
     header_changes, pad_changes, pad_holds, read_header, tail_changes, tail_holds, write_header,
     write_pad, write_tail,
 };
-use super::peek::{Header, peek, peek_freed};
-use super::plan::HEADER;
 use super::record::CookieRecord;
 use crate::block::{BlockMark, BlockState, GuardFinding, Known};
 use crate::report_kind::ReportKind;

@@ -5,10 +5,10 @@ use core::ptr::{NonNull, with_exposed_provenance_mut};
 use alloc_core::{AllocError, HostAllocator};
 
 use super::Cookies;
-use super::header_words::HeaderWords;
-use super::keys::Stage;
+use super::layout::HeaderWords;
+use super::layout::Stage;
+use super::layout::{HEADER, plan};
 use super::memory::{FRESH, fill, write_header, write_pad, write_tail};
-use super::plan::{HEADER, plan};
 use super::quarantine::Quarantine;
 use super::record::CookieRecord;
 use super::table::NONE;

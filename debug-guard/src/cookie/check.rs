@@ -1,14 +1,14 @@
 //! Verifies all live and quarantined blocks.
 
 use super::Cookies;
-use super::header_words::HeaderWords;
-use super::keys::Stage;
+use super::layout::HeaderWords;
+use super::layout::Stage;
+use super::layout::{HEADER, tail_len};
+use super::memory::Header;
 use super::memory::{
     header_changes, pad_changes, pad_holds, poison, poison_changes, poison_holds, read_header,
     write_header, write_pad, write_tail,
 };
-use super::peek::Header;
-use super::plan::{HEADER, tail_len};
 use super::record::{CookieRecord, Life, Listed};
 use crate::block::{FindingSink, GuardFinding, HeldBlock, Known};
 use crate::report_kind::ReportKind;

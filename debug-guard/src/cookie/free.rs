@@ -6,11 +6,11 @@ use core::ptr::{NonNull, with_exposed_provenance_mut};
 use alloc_core::HostAllocator;
 
 use super::Cookies;
-use super::header_words::HeaderWords;
-use super::keys::Stage;
+use super::layout::HeaderWords;
+use super::layout::Stage;
+use super::layout::plan;
+use super::memory::{Header, peek_freed};
 use super::memory::{poison, write_sum};
-use super::peek::{Header, peek_freed};
-use super::plan::plan;
 use super::quarantine::Quarantine;
 use super::record::{CookieRecord, Life, Listed};
 use super::table::NONE;
@@ -26,7 +26,7 @@ impl Cookies {
     /// unwind.
     ///
     /// # Safety
-    /// Blocks come from `memory`. The block is no longer used. If the system [catches no reads](crate::os::CATCHES_READS), [`HEADER`](super::plan::HEADER) bytes
+    /// Blocks come from `memory`. The block is no longer used. If the system [catches no reads](crate::os::CATCHES_READS), [`HEADER`](super::layout::HEADER) bytes
     /// can be read in front of `address`.
     #[inline]
     pub(crate) unsafe fn free<A: HostAllocator>(

@@ -1,13 +1,13 @@
-//! The bytes around and in a guarded block. All are accessed by address: a program's pointer may have lost the provenance of the header
-//! (a `Box` covers its object only); the allocator's own pointer, exposed at the allocation, has it.
+//! The bytes around and in a guarded block, and reads in front of an unknown pointer. All are accessed by address: a program's pointer may
+//! have lost the provenance of the header (a `Box` covers its object only); the allocator's own pointer, exposed at the allocation, has it.
 
 use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 
-use super::header_words::HeaderWords;
-use super::keys::{Keys, Stage, tail};
-use super::plan::{HEADER, pad_len, tail_len, tail_stop};
-use crate::block::Changed;
+use super::layout::{HEADER, HeaderWords, Keys, Stage, pad_len, tail, tail_len, tail_stop};
+use crate::changed::{Changed, changes};
+use crate::os;
 
 /// Fills fresh bytes.
 pub(super) const FRESH: u8 = 0xCD;
@@ -238,28 +238,46 @@ pub(super) unsafe fn poison_changes(start: usize, size: usize, sum: u64) -> Opti
     object.or_else(|| unsafe { tail_changes(start, size, sum) })
 }
 
-/// The first and the last of `len` bytes that are not as expected.
+/// No system has smaller pages.
+const MIN_PAGE: usize = 4096;
+
+/// The words and the sum of a header.
+pub(super) type Header = (HeaderWords, u64);
+
+/// True for addresses at which blocks may begin.
+#[inline(always)]
+const fn may_begin(address: usize) -> bool {
+    address.is_multiple_of(16) && address >= HEADER
+}
+
+/// The four words in front of an address at which a block may begin; `None` if one of them cannot be read.
+///
+/// Reads nothing if the system catches no reads: then only the table knows the address.
+pub(super) fn peek(address: usize) -> Option<Header> {
+    if !may_begin(address) {
+        return None;
+    }
+    // Each read is caught: another thread may unmap the memory between two.
+    let at = |back: usize| os::read_u64(address.wrapping_sub(back));
+    Some((HeaderWords([at(32)?, at(24)?, at(16)?]), at(8)?))
+}
+
+/// As [`peek`], for a free.
 ///
 /// # Safety
-/// They are in a block of ours.
-unsafe fn changes(first: usize, len: usize, expected: impl Fn(usize) -> u8) -> Option<Changed> {
-    // SAFETY: one of the bytes.
-    let actual = |at: usize| unsafe {
-        with_exposed_provenance::<u8>(first.wrapping_add(at)).read_volatile()
-    };
-    let begin = (0..len).find(|&at| actual(at) != expected(at))?;
-    let end = (begin..len)
-        .rev()
-        .find(|&at| actual(at) != expected(at))
-        .unwrap_or(begin);
-    let mut changed = Changed {
-        first: first.wrapping_add(begin),
-        span: end - begin + 1,
-        ..Changed::default()
-    };
-    for (at, (old, new)) in (begin..=end).zip(changed.expected.iter_mut().zip(&mut changed.actual))
-    {
-        (*old, *new) = (expected(at), actual(at));
+/// If a block of the guard begins at `address`, it is the caller's. If the system catches no reads, [`HEADER`] bytes can be read in front
+/// of `address` in any case.
+#[inline(always)]
+pub(super) unsafe fn peek_freed(address: usize) -> Option<Header> {
+    if !may_begin(address) {
+        return None;
     }
-    Some(changed)
+    if os::CATCHES_READS {
+        os::read_u64(address.wrapping_sub(HEADER))?;
+        if address % MIN_PAGE < HEADER {
+            os::read_u64(address.wrapping_sub(8))?;
+        }
+    }
+    // SAFETY: the caller's promise; elsewhere both ends have just been read, no page ends between, and the words stand at multiples of 8.
+    Some(unsafe { read_header(address) })
 }

@@ -1,7 +1,7 @@
 //! Blocks with a keyed header in front and a tail directly behind; freed blocks are poisoned and quarantined.
 //!
 //! ```text
-//!           plan.rs, header_words.rs, keys.rs: pure arithmetic       memory.rs: the bytes in and around a block
+//!           layout.rs: pure arithmetic                               memory.rs: the bytes in, around and in front of a block
 //!                            \                                    /
 //!   allocate.rs   allocator behind -> | pad | header | object | tail |
 //!                                               \ token
@@ -9,7 +9,6 @@
 //!   free.rs    header, tail, pad, layout, scope right? -> poison -> quarantine.rs -> verified -> the allocator behind, or the next block
 //!                   \ no
 //!   accuse.rs        damaged, moved, freed before, inside of a block, foreign
-//!   peek.rs          reads the header in front of a pointer of unknown origin
 //!   check.rs         verifies and lists all live and quarantined blocks
 //! ```
 //! A free checks that the header is valid for this address, and that the header's record has a live block there. If both checks pass, the
@@ -22,11 +21,8 @@ mod accuse;
 mod allocate;
 mod check;
 mod free;
-mod header_words;
-mod keys;
+mod layout;
 mod memory;
-mod peek;
-mod plan;
 mod quarantine;
 mod record;
 mod table;
@@ -35,7 +31,7 @@ mod tests;
 
 use alloc_core::{AllocError, HostAllocator};
 
-use self::keys::Keys;
+use self::layout::Keys;
 use self::quarantine::Quarantine;
 use self::table::RecordTable;
 use crate::os;

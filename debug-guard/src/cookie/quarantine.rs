@@ -10,7 +10,7 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::header_words::HeaderWords;
+use super::layout::HeaderWords;
 use super::record::CookieRecord;
 use super::table::{NONE, RecordTable};
 use crate::lock::{Abandoned, ForkSafeMutex};

@@ -15,7 +15,7 @@ use core::sync::atomic::{
     fence,
 };
 
-use super::header_words::{HeaderWords, mark, when};
+use super::layout::{HeaderWords, mark, when};
 use crate::block::{BlockMark, BlockState, Known};
 
 /// The stage of a block's life.

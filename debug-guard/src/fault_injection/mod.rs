@@ -2,8 +2,6 @@
 
 mod armed_plan;
 mod fault;
-mod name;
-mod text;
 
 use core::alloc::Layout;
 use core::fmt;
@@ -16,9 +14,9 @@ use alloc_core::{
 
 use crate::lock::ForkSafeMutex;
 use armed_plan::{ArmedPlan, PlanNumber};
+pub use fault::ContextName;
 pub use fault::Fault;
-pub use name::ContextName;
-pub use text::FaultError;
+pub use fault::FaultError;
 
 /// A host allocator that refuses on purpose and forwards the rest to the allocator behind it.
 ///

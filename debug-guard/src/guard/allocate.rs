@@ -12,11 +12,11 @@ use core::ptr::NonNull;
 
 use alloc_core::{AllocError, HostAllocator, Scope};
 
-use super::deferred_reports::{DeferredReports, RollbackGuard, Subject};
 use super::policy::PolicyChoice;
 use super::reporter::Operation;
+use super::reporter::{DeferredReports, RollbackGuard, Subject};
 use super::state::GuardState;
-use super::tally::Count;
+use super::stats::Count;
 use crate::block::{BlockMark, BlockRequest};
 use crate::call_sites::RequesterInfo;
 use crate::mode::{Mode, Placement, Stacks};

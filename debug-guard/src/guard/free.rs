@@ -11,10 +11,10 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use alloc_core::{AllocError, HostAllocator, Scope};
 
-use super::deferred_reports::{DeferredReports, RollbackGuard, Subject};
 use super::reporter::Operation;
+use super::reporter::{DeferredReports, RollbackGuard, Subject};
 use super::state::GuardState;
-use super::tally::Count;
+use super::stats::Count;
 use crate::block::{BlockRequest, FreeRequest, Freed};
 use crate::call_sites::RequesterInfo;
 use crate::mode::Mode;

@@ -2,11 +2,13 @@
 //!
 //! The sums stand in the sites themselves, so a list allocates nothing; the largest 64 are selected at a time.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::serial;
 use super::state::GuardState;
 use crate::block::{Known, SiteId};
+use crate::os;
 use crate::report::{self, BlockInfo, Leak};
 
 /// A moment between two allocations of a process. The [`Default`] is before all of them.
@@ -192,6 +194,26 @@ fn insert(picked: &mut [LeakGroup; PICKED], mut group: LeakGroup) {
         if group.blocks == 0 {
             return;
         }
+    }
+}
+
+/// Registers the list at exit, once a process.
+pub(super) fn register_list_at_exit() {
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if !REGISTERED.swap(true, SeqCst) {
+        os::at_exit(report_at_exit);
+    }
+}
+
+extern "C" fn report_at_exit() {
+    let mut code = None;
+    let _: Option<()> = report::query(|guard| {
+        let own = guard.at_exit();
+        code = code.or(own);
+        None
+    });
+    if let Some(code) = code {
+        os::exit_now(code);
     }
 }
 

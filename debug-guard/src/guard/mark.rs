@@ -1,11 +1,12 @@
-//! The requester, and the mark that a block's record keeps of it.
+//! The requester with its command, and the mark that a block's record keeps of it.
 
 use alloc_core::{HostAllocator, Scope, with_requester};
 
+use super::options::GuardOptions;
 use super::serial;
 use super::state::GuardState;
 use crate::block::{BlockMark, SiteId};
-use crate::call_sites::{RequesterInfo, SiteView};
+use crate::call_sites::{CommandMark, RequesterInfo, SiteView};
 use crate::mode::Stacks;
 use crate::os;
 
@@ -83,5 +84,49 @@ impl GuardState {
             thread,
             serial: serial::reached(),
         }
+    }
+}
+
+#[cfg(feature = "std")]
+mod local {
+    use core::cell::Cell;
+    use std::thread_local;
+
+    thread_local! {
+        // Const and without Drop: valid from the first instruction of a thread to its last.
+        static QUERYING: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// `None` if the thread is in the function already.
+    pub(super) fn once<R>(ask: impl FnOnce() -> Option<R>) -> Option<R> {
+        if QUERYING.replace(true) {
+            return None;
+        }
+        let _asking = QueryGuard;
+        ask()
+    }
+
+    /// Ends the query, also if the program's function unwinds.
+    struct QueryGuard;
+
+    impl Drop for QueryGuard {
+        fn drop(&mut self) {
+            QUERYING.set(false);
+        }
+    }
+}
+
+/// Without thread-locals the function itself must not allocate from this guard.
+#[cfg(not(feature = "std"))]
+mod local {
+    pub(super) fn once<R>(ask: impl FnOnce() -> Option<R>) -> Option<R> {
+        ask()
+    }
+}
+
+impl GuardOptions {
+    /// The command that this thread is in. The program's function is not called again on the thread while it runs.
+    pub(super) fn query_command(&self) -> Option<CommandMark> {
+        local::once(self.command?)
     }
 }

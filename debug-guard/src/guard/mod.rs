@@ -1,28 +1,21 @@
 //! The guard: options, the policy of each block, allocation and free, statistics, leaks and queries.
 
 mod allocate;
-mod check;
 mod choice;
-mod deferred_reports;
 mod error;
-mod exit;
 mod free;
 mod global;
 mod host;
 mod leaks;
-mod limits;
 mod mark;
 mod options;
 mod policy;
 mod query;
-mod query_command;
 mod report_source;
 mod reporter;
-mod rule;
 mod serial;
 mod state;
 mod stats;
-mod tally;
 
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -37,8 +30,8 @@ pub use error::{GuardError, GuardInUse};
 pub use global::GlobalGuard;
 pub use leaks::{LeakMark, LeakSum};
 pub use options::{GuardOptions, Sampling};
-pub use rule::Rule;
-pub(crate) use rule::name_matches;
+pub use policy::Rule;
+pub(crate) use policy::name_matches;
 use state::GuardState;
 pub use stats::GuardStats;
 

@@ -6,15 +6,152 @@
 
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 
-use alloc_core::HostAllocator;
+use alloc_core::{HostAllocator, Scope};
 
 use super::options::GuardOptions;
-use super::rule::RuleQuery;
 use super::state::GuardState;
 use crate::call_sites::{self, RequesterInfo};
 use crate::mode::{Mode, Placement, Stacks};
+
+/// The mode of blocks that meet all conditions of the rule. The first matching rule, in the order of the calls of
+/// [`GuardOptions::rule`](crate::GuardOptions::rule), decides; without one, the guard's own mode.
+///
+/// ```
+/// use alloc_core::Scope;
+/// use debug_guard::{GuardOptions, Mode, Rule};
+///
+/// // All blocks get a cookie, except blocks of images, which get a fence. Command-scoped blocks of up to 64 bytes always get a cookie.
+/// let options = GuardOptions::new(Mode::Cookie)
+///     .rule(Rule::new(Mode::Cookie).scope(Scope::Command).size(0, 64))
+///     .rule(Rule::new(Mode::Fence).name("VkImage*"));
+/// assert_eq!(options.check(), Ok(()));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a rule does nothing until `GuardOptions::rule` was given it"]
+pub struct Rule {
+    pub(crate) mode: Mode,
+    pub(crate) scope: Option<Scope>,
+    pub(crate) name: Option<&'static str>,
+    pub(crate) size: (usize, usize),
+    pub(crate) called_from: Option<(usize, usize)>,
+    pub(crate) placement: Option<Placement>,
+    pub(crate) stacks: Option<Stacks>,
+}
+
+/// The request as rules see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RuleQuery<'a> {
+    pub(crate) scope: Scope,
+    /// Name of the requesting context; empty without one.
+    pub(crate) name: &'a str,
+    pub(crate) size: usize,
+    /// Return addresses, innermost first; empty where stacks are off.
+    pub(crate) frames: &'a [usize],
+}
+
+impl Rule {
+    /// A rule that matches every block and gives it `mode`.
+    pub const fn new(mode: Mode) -> Self {
+        Self {
+            mode,
+            scope: None,
+            name: None,
+            size: (0, usize::MAX),
+            called_from: None,
+            placement: None,
+            stacks: None,
+        }
+    }
+
+    /// Only blocks of this scope.
+    pub const fn scope(mut self, scope: Scope) -> Self {
+        self.scope = Some(scope);
+        self
+    }
+
+    /// Only blocks of contexts with this name; a name that ends in `*` is a prefix. With `vk-callbacks` the context's name is the kind of
+    /// object, such as `VkBuffer`.
+    pub const fn name(mut self, name: &'static str) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// Only blocks of `min` to `max` bytes, both included.
+    pub const fn size(mut self, min: usize, max: usize) -> Self {
+        self.size = (min, max);
+        self
+    }
+
+    /// Only blocks with a return address in `start..end` anywhere on the stack: a function, or a whole library. Needs stacks
+    /// ([`Stacks`]); callers beyond the end of the walk are not seen.
+    pub const fn called_from(mut self, start: usize, end: usize) -> Self {
+        self.called_from = Some((start, end));
+        self
+    }
+
+    /// Replaces the guard's placement for blocks of this rule.
+    pub const fn placement(mut self, placement: Placement) -> Self {
+        self.placement = Some(placement);
+        self
+    }
+
+    /// Replaces the guard's stack setting for blocks of this rule.
+    pub const fn stacks(mut self, stacks: Stacks) -> Self {
+        self.stacks = Some(stacks);
+        self
+    }
+
+    /// True when the rule matches.
+    pub(crate) fn matches(&self, query: &RuleQuery<'_>) -> bool {
+        self.size.0 <= query.size
+            && query.size <= self.size.1
+            && self.scope.is_none_or(|scope| scope == query.scope)
+            && self
+                .name
+                .is_none_or(|pattern| name_matches(pattern, query.name))
+            && self.called_from.is_none_or(|(start, end)| {
+                query
+                    .frames
+                    .iter()
+                    .any(|frame| (start..end).contains(frame))
+            })
+    }
+
+    /// True when this rule matches every block that `other` matches.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        self.size.0 <= other.size.0
+            && other.size.1 <= self.size.1
+            && self.scope.is_none_or(|scope| other.scope == Some(scope))
+            && self
+                .name
+                .is_none_or(|pattern| pattern_covers(pattern, other.name.unwrap_or("*")))
+            && self.called_from.is_none_or(|(start, end)| {
+                other
+                    .called_from
+                    .is_some_and(|(s, e)| start <= s && e <= end)
+            })
+    }
+}
+
+/// True when `pattern` matches `name`. A pattern is a name, or a prefix followed by `*`.
+pub(crate) fn name_matches(pattern: &str, name: &str) -> bool {
+    pattern
+        .strip_suffix('*')
+        .map_or(pattern == name, |beginning| name.starts_with(beginning))
+}
+
+/// True when `pattern` matches every name that `other` matches.
+fn pattern_covers(pattern: &str, other: &str) -> bool {
+    match (pattern.strip_suffix('*'), other.strip_suffix('*')) {
+        (Some(ours), Some(theirs)) => theirs.starts_with(ours),
+        (Some(ours), None) => other.starts_with(ours),
+        (None, Some(_)) => false,
+        (None, None) => pattern == other,
+    }
+}
 
 /// A place in the pool of sampled blocks. Dropping it frees the place, also if an allocator behind unwinds; a block keeps it.
 pub(super) struct PoolReservation<'a> {
@@ -86,13 +223,13 @@ pub(super) struct PolicyChoice {
 
 impl GuardOptions {
     /// True when a rule needs the call site.
-    pub(super) fn need_call_site(&self) -> bool {
+    fn need_call_site(&self) -> bool {
         self.rules.iter().any(|rule| rule.called_from.is_some())
     }
 
     /// The choice of the first rule that matches, or the guard's own.
     #[inline(always)]
-    pub(super) fn apply_rules(&self, query: &RuleQuery<'_>) -> PolicyChoice {
+    fn apply_rules(&self, query: &RuleQuery<'_>) -> PolicyChoice {
         let own = PolicyChoice {
             mode: self.mode,
             placement: self.placement,
@@ -106,6 +243,81 @@ impl GuardOptions {
             },
             None => own,
         }
+    }
+}
+
+#[cfg(test)]
+mod rule_tests {
+    use super::*;
+
+    const BLOCK: RuleQuery<'_> = RuleQuery {
+        scope: Scope::Object,
+        name: "VkBuffer",
+        size: 64,
+        frames: &[0x2000, 0x1000],
+    };
+
+    #[test]
+    fn each_condition_decides_alone() {
+        let any = Rule::new(Mode::Off);
+        assert!(any.matches(&BLOCK));
+        assert!(
+            any.scope(Scope::Object).matches(&BLOCK) && !any.scope(Scope::Device).matches(&BLOCK)
+        );
+        assert!(
+            any.name("VkBuffer").matches(&BLOCK)
+                && any.name("Vk*").matches(&BLOCK)
+                && any.name("*").matches(&BLOCK)
+        );
+        assert!(
+            !any.name("VkBuf").matches(&BLOCK)
+                && !any.name("VkBufferView").matches(&BLOCK)
+                && !any.name("vk*").matches(&BLOCK)
+        );
+        assert!(
+            any.size(64, 64).matches(&BLOCK)
+                && !any.size(65, 99).matches(&BLOCK)
+                && !any.size(0, 63).matches(&BLOCK)
+        );
+        assert!(
+            any.called_from(0x1000, 0x1001).matches(&BLOCK),
+            "an outer frame"
+        );
+        assert!(
+            !any.called_from(0x1001, 0x2000).matches(&BLOCK),
+            "the end is not included"
+        );
+    }
+
+    #[test]
+    fn a_rule_covers_what_it_matches_more_of() {
+        let any = Rule::new(Mode::Off);
+        let narrow = any
+            .scope(Scope::Cache)
+            .name("VkPipeline*")
+            .size(16, 32)
+            .called_from(10, 20);
+        assert!(any.covers(&narrow) && narrow.covers(&narrow) && !narrow.covers(&any));
+        for wide in [
+            narrow.size(0, 32),
+            narrow.name("Vk*"),
+            narrow.called_from(10, 21),
+        ] {
+            assert!(wide.covers(&narrow) && !narrow.covers(&wide));
+        }
+        for other in [
+            narrow.scope(Scope::Device),
+            narrow.name("VkPipeline"),
+            narrow.size(16, 31),
+            narrow.called_from(11, 20),
+        ] {
+            assert!(!other.covers(&narrow));
+        }
+        assert!(any.name("*").covers(&any) && !any.name("Vk*").covers(&any));
+        assert!(
+            any.name("Vk*").covers(&any.name("VkImage"))
+                && !any.name("Vk").covers(&any.name("Vk*"))
+        );
     }
 }
 

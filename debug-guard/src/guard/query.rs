@@ -5,8 +5,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use alloc_core::{PointerStatus, Scope};
 
-use super::deferred_reports::report_each;
 use super::reporter::Operation;
+use super::reporter::report_each;
 use super::state::GuardState;
 use crate::block::{BlockState, GuardFinding, Known};
 use crate::call_sites::RequesterInfo;

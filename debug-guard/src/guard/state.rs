@@ -2,16 +2,16 @@
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 
 use alloc_core::{HostAllocator, Scope};
 
 use super::error::GuardError;
-use super::exit;
 use super::leaks::ExitFrom;
-use super::limits;
+use super::leaks::register_list_at_exit;
 use super::options::GuardOptions;
-use super::tally::Tally;
+use super::stats::Tally;
 use crate::call_sites::Sites;
 use crate::cookie::{CookieOptions, Cookies};
 use crate::mode::{BackEnd, Mode, Placement};
@@ -109,7 +109,7 @@ impl GuardState {
                 let core = unsafe { place.as_ref() };
                 core.report_missing();
                 if core.options.exit_leaks.is_some() {
-                    exit::register();
+                    register_list_at_exit();
                 }
                 Ok((place, slot))
             }
@@ -180,7 +180,7 @@ impl GuardState {
             quarantine_bytes: options.quarantine_bytes,
             deep: options.deep,
             mode: Mode::Strict,
-            max_pages: limits::pages(options.max_guarded_bytes),
+            max_pages: pages(options.max_guarded_bytes),
         };
         let fence = SlotOptions {
             mode: Mode::Fence,
@@ -188,7 +188,7 @@ impl GuardState {
         };
         let pool = SlotOptions {
             mode: Mode::Sampled,
-            pages: limits::sampled_pages(options.sampling.slots),
+            pages: sampled_pages(options.sampling.slots),
             ..strict
         };
         let wanted = [
@@ -276,4 +276,26 @@ impl GuardState {
 
 const fn no_memory(bytes: usize) -> GuardError {
     GuardError::NoHostMemory { bytes }
+}
+
+/// Bytes for fenced blocks if the system does not report its memory: 1 GiB.
+const UNKNOWN: u64 = 1 << 30;
+
+/// The maximum number of pages with memory for fenced blocks.
+pub(super) fn pages(max_guarded_bytes: Option<u64>) -> usize {
+    let bytes =
+        max_guarded_bytes.unwrap_or_else(|| os::total_memory().map_or(UNKNOWN, |total| total / 4));
+    let pages = bytes
+        .checked_div(os::page_size() as u64)
+        .unwrap_or(0)
+        .max(1);
+    usize::try_from(pages).unwrap_or(usize::MAX)
+}
+
+/// Pages of addresses for sampled blocks: enough that a freed block stays inaccessible for long.
+fn sampled_pages(slots: u32) -> usize {
+    usize::try_from(slots)
+        .unwrap_or(usize::MAX)
+        .saturating_mul(64)
+        .max(1 << 14)
 }

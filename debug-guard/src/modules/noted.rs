@@ -6,7 +6,7 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
-use super::module::{Module, build_id};
+use super::{Module, build_id};
 use crate::os;
 
 /// Maximum number of modules; frames in further ones are addresses alone.

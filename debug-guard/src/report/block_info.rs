@@ -4,7 +4,7 @@
 
 use alloc_core::{ContextId, Scope};
 
-use super::address_position::AddressPosition;
+use super::guard_report::AddressPosition;
 use crate::block::{BlockMark, BlockState, Known, SiteId};
 use crate::call_sites::SiteView;
 use crate::mode::Mode;

@@ -4,12 +4,13 @@
 
 use core::fmt;
 
-use super::address_position::AddressPosition;
+use alloc_core::Scope;
+
 use super::block_info::{Actor, BlockInfo, Stack};
-use super::detected_at::DetectedAt;
 use super::registry::ReportingGuard;
-use super::report_context::{FreeArgs, ReportContext};
-use crate::block::{BlockState, Changed, Known};
+use crate::block::{BlockState, GuardFinding, Known};
+use crate::call_sites::RequesterInfo;
+use crate::changed::Changed;
 use crate::mode::{BackEnd, Mode};
 use crate::os;
 use crate::os::Access;
@@ -214,5 +215,193 @@ impl fmt::Debug for Report<'_> {
             .field("block", &self.block)
             .field("guard", &self.guard)
             .finish_non_exhaustive()
+    }
+}
+
+/// What a guard knows when it finds something. Only the first two fields are always set.
+#[derive(Clone, Copy)]
+pub(crate) struct ReportContext<'a> {
+    pub(crate) finding: GuardFinding,
+    pub(crate) moment: DetectedAt,
+    /// For a stopped instruction, if the processor says so.
+    pub(crate) access: Option<Access>,
+    /// Another block nearby.
+    pub(crate) other: Option<Known>,
+    /// The arguments of the free, if a free is reported.
+    pub(crate) came_back: Option<FreeArgs>,
+    /// The call that caused the finding, or the current call if it is found late.
+    pub(crate) requester: Option<RequesterInfo<'a>>,
+    /// The stack of the calling thread.
+    pub(crate) stack: Stack<'a>,
+    /// True if the address is the pointer of a C caller, false if the bridge has subtracted its header.
+    pub(crate) as_called: bool,
+}
+
+/// The arguments of a free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FreeArgs {
+    /// In bytes.
+    pub size: usize,
+    /// In bytes.
+    pub align: usize,
+    /// `None` if the free names no scope.
+    pub scope: Option<Scope>,
+}
+
+impl ReportContext<'_> {
+    pub(crate) const fn new(finding: GuardFinding, moment: DetectedAt) -> Self {
+        Self {
+            finding,
+            moment,
+            access: None,
+            other: None,
+            came_back: None,
+            requester: None,
+            stack: Stack {
+                frames: &[],
+                whole: false,
+                modules: 0,
+            },
+            as_called: false,
+        }
+    }
+}
+
+/// When a finding was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DetectedAt {
+    /// At the access: an inaccessible page stopped the instruction.
+    Instruction,
+    /// When the block was freed.
+    Free,
+    /// When the block was to be reallocated.
+    Reallocation,
+    /// When the block, freed before, left quarantine.
+    Eviction,
+    /// When the block was queried: [`usable_size`](crate::Guard::usable_size).
+    Query,
+    /// When all blocks were verified, on request or every so many operations: [`check_all`](crate::Guard::check_all).
+    Check,
+    /// When the guard was closed, or the process ended.
+    Exit,
+}
+
+impl DetectedAt {
+    /// Its name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Instruction => "instruction",
+            Self::Free => "free",
+            Self::Reallocation => "reallocation",
+            Self::Eviction => "eviction",
+            Self::Query => "query",
+            Self::Check => "check",
+            Self::Exit => "exit",
+        }
+    }
+
+    /// Its phrase in a report's first line.
+    pub(super) const fn phrase(self) -> &'static str {
+        match self {
+            Self::Instruction => "at the instruction",
+            Self::Free => "at free",
+            Self::Reallocation => "at realloc",
+            Self::Eviction => "at eviction from quarantine",
+            Self::Query => "when it was asked about",
+            Self::Check => "by check_all",
+            Self::Exit => "at exit",
+        }
+    }
+}
+
+/// The position of an address relative to a block.
+///
+/// ```text
+///        ... 2    1  | 0   1   ..  n-1 | 0    1  ..
+///      in front of   |      into       | past the end of
+///                    start             start + size
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AddressPosition {
+    /// So many bytes in front of its first: 1 is the byte before it.
+    Before(usize),
+    /// At this offset from its first byte.
+    Inside(usize),
+    /// So many bytes past its end: 0 is the byte behind the last.
+    Past(usize),
+}
+
+impl AddressPosition {
+    /// The position of `address` relative to the `size` bytes from `start` on.
+    pub(super) const fn of(address: usize, start: usize, size: usize) -> Self {
+        match address.checked_sub(start) {
+            None => Self::Before(start.wrapping_sub(address)),
+            Some(offset) if offset < size => Self::Inside(offset),
+            Some(offset) => Self::Past(offset.wrapping_sub(size)),
+        }
+    }
+
+    /// Its name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Before(_) => "before",
+            Self::Inside(_) => "inside",
+            Self::Past(_) => "past",
+        }
+    }
+
+    /// The number of bytes.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Before(bytes) | Self::Inside(bytes) | Self::Past(bytes) => bytes,
+        }
+    }
+}
+
+impl fmt::Display for AddressPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.bytes() == 1 { "" } else { "s" };
+        match self {
+            Self::Before(bytes) => write!(f, "{bytes} byte{plural} in front of"),
+            Self::Inside(offset) => write!(f, "offset {offset} into"),
+            Self::Past(bytes) => write!(f, "{bytes} byte{plural} past the end of"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod address_position_tests {
+    use std::string::ToString;
+
+    use super::AddressPosition;
+
+    #[test]
+    fn every_byte_around_a_block_has_one_name() {
+        let told = |address| AddressPosition::of(address, 100, 10).to_string();
+        assert_eq!(told(98), "2 bytes in front of");
+        assert_eq!(told(99), "1 byte in front of");
+        assert_eq!(told(100), "offset 0 into");
+        assert_eq!(told(109), "offset 9 into");
+        assert_eq!(told(110), "0 bytes past the end of");
+        assert_eq!(told(111), "1 byte past the end of");
+        assert_eq!(told(112), "2 bytes past the end of");
+        assert_eq!(
+            AddressPosition::of(100, 100, 0),
+            AddressPosition::Past(0),
+            "a block of no bytes has none inside"
+        );
+        assert_eq!(
+            AddressPosition::of(0, usize::MAX, 0),
+            AddressPosition::Before(usize::MAX)
+        );
+        assert_eq!(
+            AddressPosition::of(usize::MAX, 0, 0),
+            AddressPosition::Past(usize::MAX)
+        );
     }
 }

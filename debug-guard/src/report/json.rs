@@ -7,11 +7,11 @@ use core::fmt::{Result, Write};
 use alloc_core::support::Json;
 use alloc_core::{ContextId, Scope};
 
-use super::address_position::AddressPosition;
 use super::block_info::{Actor, BlockInfo, Stack};
+use super::guard_report::AddressPosition;
 use super::guard_report::Report;
-use super::leak::Leak;
 use super::text::Hex;
+use super::text::Leak;
 use crate::block::BlockState;
 use crate::mode::Mode;
 use crate::os::{self, Access, BackEnds};

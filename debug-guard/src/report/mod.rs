@@ -9,30 +9,25 @@
 //!
 //! Nothing here takes memory or a lock that an allocation may hold: all of it may run in a signal handler, and in a free.
 
-mod address_position;
 mod block_info;
 mod deliver;
-mod detected_at;
 mod guard_report;
-mod handler;
 mod json;
-mod leak;
 mod registry;
-mod report_context;
 mod scratch;
 mod text;
 
-pub use address_position::AddressPosition;
 pub use block_info::{Actor, BlockInfo, Stack};
 pub use deliver::OnReport;
+pub(crate) use deliver::on_trap;
 pub(crate) use deliver::{deliver, list, notice, write_line};
-pub use detected_at::DetectedAt;
+pub use guard_report::AddressPosition;
+pub use guard_report::DetectedAt;
+pub use guard_report::FreeArgs;
 pub use guard_report::Report;
-pub(crate) use handler::on_trap;
-pub use leak::Leak;
+pub(crate) use guard_report::ReportContext;
 pub(crate) use registry::{GuardEntry, GuardSlotId, ReportingGuard, enter, leave, query};
-pub use report_context::FreeArgs;
-pub(crate) use report_context::ReportContext;
+pub use text::Leak;
 
 #[cfg(test)]
 mod tests;

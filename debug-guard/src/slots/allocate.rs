@@ -5,10 +5,10 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use alloc_core::HostAllocator;
 
-use super::fill::{self, FRESH};
 use super::geometry::{BlockPlacement, Shape};
 use super::lists::Claim;
-use super::slot_state::{SlotKind, SlotState};
+use super::record::{SlotKind, SlotState};
+use super::redzone::{self, FRESH};
 use super::{Kind, LateFinding, SlotRefused, Slots};
 use crate::block::{BlockMark, BlockRequest, GuardFinding};
 use crate::os::{Content, OsRefusal};
@@ -194,7 +194,7 @@ impl Slots {
             let value = if zero { 0 } else { FRESH };
             for at in [0, shape.size - ends] {
                 // SAFETY: pages of the block, provided, this thread's alone; a block of no bytes has none that are filled.
-                unsafe { fill::fill(start + at, ends, value) };
+                unsafe { redzone::fill(start + at, ends, value) };
             }
         }
         NonNull::new(with_exposed_provenance_mut(start)).ok_or(SlotRefused::Exhausted)

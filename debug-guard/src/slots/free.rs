@@ -2,13 +2,14 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::fill::{self, FREED};
 use super::find::FoundBlock;
 use super::geometry::BlockPlacement;
 use super::record::CellRecord;
-use super::slot_state::{SlotKind, SlotState};
+use super::record::{SlotKind, SlotState};
+use super::redzone::{self, FREED};
 use super::{Kind, LateFinding, Slots};
-use crate::block::{Changed, FreeRequest, Freed, GuardFinding};
+use crate::block::{FreeRequest, Freed, GuardFinding};
+use crate::changed::Changed;
 use crate::mode::BackEnd;
 use crate::report_kind::ReportKind;
 
@@ -90,7 +91,7 @@ impl Slots {
     /// Fence: poisons the block and queues it; verifies a block that leaves quarantine for it.
     fn keep(&self, block: &FoundBlock<'_>) -> Option<GuardFinding> {
         // SAFETY: the block is this thread's alone.
-        unsafe { fill::fill(block.place.start, block.word.shape().size, FREED) };
+        unsafe { redzone::fill(block.place.start, block.word.shape().size, FREED) };
         let mut lists = self.lists.lock();
         lists.wait(&self.table, block.cell);
         let oldest = lists.oldest(&self.table, self.limit);
@@ -127,7 +128,7 @@ impl Slots {
             None
         } else {
             // SAFETY: a page of a freed block, provided, this thread's alone.
-            unsafe { fill::poison_changed(place.start, shape.size, self.deep) }
+            unsafe { redzone::poison_changed(place.start, shape.size, self.deep) }
         };
         // SAFETY: as above.
         unsafe {
@@ -198,7 +199,7 @@ impl Slots {
         // SAFETY: provided together for this place, whose block the caller has taken out of use.
         if unsafe { self.pages.revoke(place.page, place.pages) }.is_err() {
             // SAFETY: still provided, this thread's alone.
-            unsafe { fill::fill(place.start, shape.size, FREED) };
+            unsafe { redzone::fill(place.start, shape.size, FREED) };
             return block.record.set(block.word.with(SlotKind::Kept));
         }
         self.provided.fetch_sub(place.pages, Relaxed);

@@ -10,9 +10,9 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::fill::next_random;
 use super::record::NONE;
-use super::slot_state::SlotKind;
+use super::record::SlotKind;
+use super::redzone::next_random;
 use super::table::{CHUNK, SideTable};
 use crate::lock::Abandoned;
 

@@ -11,16 +11,13 @@
 //! ```
 //! One lock (`lists.rs`), never held over a system call or the allocator behind.
 
-mod accuse;
 mod allocate;
-mod fill;
 mod find;
 mod free;
 mod geometry;
 mod lists;
 mod record;
 mod redzone;
-mod slot_state;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -35,9 +32,9 @@ use crate::block::GuardFinding;
 use crate::lock::ForkSafeMutex;
 use crate::mode::{BackEnd, Mode};
 use crate::os::{self, OsRefusal, PageCalls, Region};
-use fill::Pattern;
 use geometry::Geometry;
 use lists::Lists;
+use redzone::Pattern;
 use table::SideTable;
 
 /// What happens with a freed page.

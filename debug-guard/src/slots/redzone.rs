@@ -1,9 +1,11 @@
-//! The redzone of a block: verified, reported, repaired.
+//! The redzone of a block and the poison of a freed one: written, verified, reported, repaired.
+
+use core::ptr::{NonNull, with_exposed_provenance, with_exposed_provenance_mut};
 
 use super::Slots;
-use super::fill::NEAR;
 use super::geometry::{BlockPlacement, Shape};
-use crate::block::{Changed, GuardFinding, Known};
+use crate::block::{GuardFinding, Known};
+use crate::changed::{Changed, changes};
 use crate::report_kind::ReportKind;
 
 /// The changes around a block.
@@ -73,4 +75,140 @@ impl Slots {
         });
         (front.is_some() || behind.is_some()).then_some(Redzone { front, behind })
     }
+}
+
+/// Fills a fresh block.
+pub(super) const FRESH: u8 = 0xCD;
+/// Fills a freed block.
+pub(super) const FREED: u8 = 0xDD;
+/// Bytes on either side of a block that are always verified.
+pub(super) const NEAR: usize = 256;
+
+/// A page of random bytes, without those that often fill memory: the content of a page outside of its block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pattern {
+    page: NonNull<u8>,
+    page_bytes: usize,
+}
+
+// SAFETY: the page is written before this is made, and only read since.
+unsafe impl Send for Pattern {}
+// SAFETY: as above.
+unsafe impl Sync for Pattern {}
+
+impl Pattern {
+    /// # Safety
+    /// `page` has `page_bytes` bytes, a power of two, that no other thread writes as long as this is used.
+    pub(super) unsafe fn fill(page: NonNull<u8>, page_bytes: usize, mut seed: u64) -> Self {
+        for offset in 0..page_bytes {
+            let byte = match next_random(&mut seed) as u8 {
+                plain @ (0 | 0xFF | FRESH | FREED) => plain ^ 0x55,
+                byte => byte,
+            };
+            // SAFETY: within the page.
+            let place = unsafe { page.add(offset) };
+            // SAFETY: within the page.
+            unsafe { place.write(byte) };
+        }
+        Self { page, page_bytes }
+    }
+
+    pub(super) const fn page(&self) -> NonNull<u8> {
+        self.page
+    }
+
+    /// The part of the pattern that belongs at `address`, up to the page's end; at most `len` bytes.
+    fn partial(&self, address: usize, len: usize) -> &[u8] {
+        let offset = address & (self.page_bytes - 1);
+        // SAFETY: `offset` is within the page.
+        let from = unsafe { self.page.add(offset) };
+        // SAFETY: up to the end of the page at most, written once before this was made.
+        unsafe { core::slice::from_raw_parts(from.as_ptr(), len.min(self.page_bytes - offset)) }
+    }
+
+    /// Writes the pattern.
+    ///
+    /// # Safety
+    /// `len` bytes at `address` may be written.
+    pub(super) unsafe fn write(&self, mut address: usize, mut len: usize) {
+        while len > 0 {
+            let part = self.partial(address, len);
+            // SAFETY: the caller's promise; the pattern is elsewhere.
+            unsafe {
+                with_exposed_provenance_mut::<u8>(address)
+                    .copy_from_nonoverlapping(part.as_ptr(), part.len())
+            };
+            address += part.len();
+            len -= part.len();
+        }
+    }
+
+    /// The bytes that are not the pattern.
+    ///
+    /// # Safety
+    /// `len` bytes at `address` may be read, and no thread writes them.
+    pub(super) unsafe fn changed(&self, address: usize, len: usize) -> Option<Changed> {
+        let mut at = 0;
+        while at < len {
+            let part = self.partial(address + at, len - at);
+            // SAFETY: the caller's promise. The C library's comparison is faster than a loop.
+            if unsafe { bytes(address + at, part.len()) } != part {
+                let expected = |at| self.partial(address + at, 1).first().copied().unwrap_or(0);
+                // SAFETY: the caller's promise.
+                return unsafe { changes(address, len, expected) };
+            }
+            at += part.len();
+        }
+        None
+    }
+}
+
+/// # Safety
+/// `len` bytes at `address` may be read, and no thread writes them.
+unsafe fn bytes<'a>(address: usize, len: usize) -> &'a [u8] {
+    // SAFETY: the caller's promise.
+    unsafe { core::slice::from_raw_parts(with_exposed_provenance(address), len) }
+}
+
+/// Fills with one value.
+///
+/// # Safety
+/// `len` bytes at `address` may be written.
+pub(super) unsafe fn fill(address: usize, len: usize, value: u8) {
+    // SAFETY: the caller's promise.
+    unsafe { with_exposed_provenance_mut::<u8>(address).write_bytes(value, len) };
+}
+
+/// The bytes of a freed block that are not [`FREED`]: of all, or of [`NEAR`] bytes at either end.
+///
+/// # Safety
+/// `len` bytes at `address` may be read, and no thread writes them.
+pub(super) unsafe fn poison_changed(address: usize, len: usize, all: bool) -> Option<Changed> {
+    // SAFETY: the caller's promise.
+    let block = unsafe { bytes(address, len) };
+    let is_poison = |part: &[u8]| {
+        part.iter()
+            .fold(0, |differing, byte| differing | (byte ^ FREED))
+            == 0
+    };
+    let untouched = match (block.first_chunk::<NEAR>(), block.last_chunk::<NEAR>()) {
+        (Some(first), Some(last)) if !all => is_poison(first) && is_poison(last),
+        _ => is_poison(block),
+    };
+    if untouched {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { changes(address, len, |_| FREED) }
+}
+
+/// The next random number (xorshift; `state` is never 0 after the first).
+pub(super) fn next_random(state: &mut u64) -> u64 {
+    if *state == 0 {
+        *state = 0x9E37_79B9_7F4A_7C15;
+    }
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 24
 }

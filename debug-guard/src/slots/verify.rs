@@ -3,8 +3,8 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::Slots;
-use super::fill;
-use super::slot_state::SlotKind;
+use super::record::SlotKind;
+use super::redzone;
 use crate::block::{FindingSink, HeldBlock, Known};
 
 impl Slots {
@@ -29,10 +29,10 @@ impl Slots {
             let block = self.known_of(cell, word, record);
             let late = if word.kind() == SlotKind::Kept && shape.size > 0 {
                 // SAFETY: the cell keeps a freed block of this place and size; the lists are locked.
-                let written = unsafe { fill::poison_changed(place.start, shape.size, true) };
+                let written = unsafe { redzone::poison_changed(place.start, shape.size, true) };
                 written.map(|written| {
                     // SAFETY: within that block.
-                    unsafe { fill::fill(written.first, written.span, fill::FREED) };
+                    unsafe { redzone::fill(written.first, written.span, redzone::FREED) };
                     self.late(cell, record, written)
                 })
             } else {

@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use testkit::Child;
 
 use super::*;
-use crate::call_sites::registers::Registers;
+use crate::call_sites::thread_stack::Registers;
 use crate::call_sites::{CommandMark, walk_from};
 use crate::os::{Handled, Trap};
 
@@ -164,7 +164,7 @@ extern "C" fn walk(data: *mut c_void, stack: usize, frame: usize) -> usize {
         from: Registers { stack, frame },
         bounds: bounds.up_to(*mark),
     };
-    *found = stack::chained(start, frames, 0);
+    *found = unwind::chained(start, frames, 0);
     0
 }
 
@@ -249,7 +249,7 @@ fn fast_stacks_through_a_driver_are_short_and_few() {
     assert!(sites.stats().sites <= 2, "{:?}", sites.stats());
     for site in sites.all() {
         let frames = site.view().frames;
-        assert_eq!(calls::count(frames), frames.len());
+        assert_eq!(walk::count_calls(frames), frames.len());
     }
     sites.close(&memory);
 }

@@ -171,7 +171,7 @@ fn t02_every_byte_of_the_tail_is_watched() {
     .iter()
     .copied()
     {
-        for offset in 0..super::plan::tail_len(size) {
+        for offset in 0..super::layout::tail_len(size) {
             let mut keeper = Keeper::new(16);
             let block = keeper.take(size, 1);
             let at = (size + offset) as isize;

@@ -14,7 +14,7 @@ impl Advice {
     /// Linux 6.13; not in every libc crate, as the next.
     pub(super) const INSTALL_GUARD: Self = Self(102, "madvise(MADV_GUARD_INSTALL)");
     pub(super) const REMOVE_GUARD: Self = Self(103, "madvise(MADV_GUARD_REMOVE)");
-    pub(super) const NO_HUGE_PAGES: Self = Self(libc::MADV_NOHUGEPAGE, "madvise(MADV_NOHUGEPAGE)");
+    const NO_HUGE_PAGES: Self = Self(libc::MADV_NOHUGEPAGE, "madvise(MADV_NOHUGEPAGE)");
 }
 
 pub(super) fn errno() -> i32 {
@@ -119,7 +119,7 @@ pub(super) unsafe fn advise_locked(
 }
 
 /// Reverts mlock and mlockall. Harmless if nothing was locked.
-pub(super) fn unlock(base: usize, bytes: usize) {
+fn unlock(base: usize, bytes: usize) {
     // SAFETY: changes nothing of what is in the pages.
     let _ = unsafe { libc::munlock(without_provenance_mut(base), bytes) };
 }

@@ -15,8 +15,9 @@ use serde_json::Value;
 
 use super::registry::GuardRegistry;
 use super::*;
-use crate::block::{Accused, BlockMark, BlockState, Changed, GuardFinding, Known, SiteId};
+use crate::block::{Accused, BlockMark, BlockState, GuardFinding, Known, SiteId};
 use crate::call_sites::{RequesterInfo, SiteView};
+use crate::changed::Changed;
 use crate::mode::{BackEnd, Mode};
 use crate::modules::{self, Module};
 use crate::os::{Access, Handled, Trap};

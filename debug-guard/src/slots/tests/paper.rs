@@ -15,7 +15,7 @@ use crate::block::{BlockMark, BlockRequest, FreeRequest, GuardFinding, SiteId};
 use crate::mode::{BackEnd, Mode};
 use crate::os::{Content, OsRefusal, PageCalls};
 use crate::report_kind::ReportKind;
-use crate::slots::fill::next_random;
+use crate::slots::redzone::next_random;
 use crate::slots::{Kind, SlotOptions, Slots};
 
 const MEMORY: &dyn HostAllocator = &FromGlobalAlloc::SYSTEM;
