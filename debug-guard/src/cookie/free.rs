@@ -196,17 +196,18 @@ impl Cookies {
         record.end();
         // SAFETY: the caller's promise.
         unsafe { write_sum(start, self.keys.turned(sum, Stage::Gone)) };
+        let number = Quarantine::number_of_thread(words.thread());
+        self.quarantine.shard(number).lock().keep(record);
+        if let (Some(finding), Some(late)) = (finding, late) {
+            late(finding);
+        }
+        // Last: an allocator that unwinds here leaves the record to the next block.
         let plan = plan(words.size(), words.align(), words.header_only());
         if let Some(plan) = plan
             && let Some(base) = NonNull::new(with_exposed_provenance_mut(start - plan.front))
         {
             // SAFETY: allocated with this layout and scope.
             unsafe { memory.deallocate(base, plan.whole, words.scope()) };
-        }
-        let number = Quarantine::number_of_thread(words.thread());
-        self.quarantine.shard(number).lock().keep(record);
-        if let (Some(finding), Some(late)) = (finding, late) {
-            late(finding);
         }
     }
 

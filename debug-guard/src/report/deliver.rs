@@ -160,7 +160,7 @@ pub(crate) fn list(
 /// Maximum frames of the stack of an access.
 const FRAMES: usize = 64;
 
-/// Handles a stopped access: for [`os::install_fault_handler`](crate::os::install_fault_handler). Async-signal-safe.
+/// Handles a stopped access: for [`install_fault_handler`](crate::os::install_fault_handler). Async-signal-safe.
 pub(crate) fn on_trap(trap: &Trap) -> Handled {
     query(|guard| guard.covers(trap.address).then(|| stopped(guard, trap))).unwrap_or(Handled::No)
 }

@@ -144,3 +144,27 @@ fn records_of_blocks_that_are_gone_serve_again() {
     }
     assert!(keeper.close().is_empty());
 }
+
+#[test]
+fn the_record_of_a_block_whose_free_unwinds_serves_again() {
+    let mut keeper = Keeper::new(0);
+    for _ in 0..20 {
+        let block = keeper.take(8, 8);
+        let unwinds = || panic!("the allocator behind");
+        let memory = Within::new(&keeper.memory, &unwinds);
+        let request = FreeRequest {
+            layout: Layout::new::<u64>(),
+            scope: Scope::Object,
+            mark: BlockMark::default(),
+            moved_to: None,
+        };
+        let cookies = &keeper.cookies;
+        // SAFETY: over the keeper's memory, a live block.
+        let free = || unsafe { cookies.free(&memory, block.addr().get(), request, &mut |_| {}) };
+        let unwound = std::panic::catch_unwind(core::panic::AssertUnwindSafe(free));
+        assert!(unwound.is_err(), "the allocator behind unwinds");
+    }
+    assert_eq!(keeper.cookies.table.all().count(), 1, "one block at a time");
+    // SAFETY: nothing is live, and it is not used again.
+    unsafe { keeper.cookies.close(&keeper.memory, &mut |_| ()) };
+}
