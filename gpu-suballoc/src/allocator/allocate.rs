@@ -47,7 +47,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.check_options(options)?;
         let request = self.allocation_request(requirements, options);
         self.allocate_by(request, options, |request| {
-            (self.pools).place_at(self.device_and_host(), request, (block, offset))
+            self.pools().place_at(request, (block, offset))
         })
     }
 
@@ -192,7 +192,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Destroys a removed root: resource, memory, slot.
     pub(crate) fn destroy_removed_root(&self, gone: RemovedRoot) {
         self.destroy_resource(gone.view.content, gone.view.resource);
-        let freed = self.pools.free(self.device_and_host(), gone.place);
+        let freed = self.pools().free(gone.place);
         debug_assert!(freed.is_ok(), "a region has a place: {freed:?}");
         self.records.finish_removal(self.host(), gone);
     }

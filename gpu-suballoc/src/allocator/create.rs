@@ -163,7 +163,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             ..request
         })?;
         if let Err(error) = self.bind(resource, placed.memory, placed.offset) {
-            let freed = self.pools.free(self.device_and_host(), placed.at);
+            let freed = self.pools().free(placed.at);
             debug_assert!(freed.is_ok(), "{freed:?}");
             return Err(error.into());
         }

@@ -36,38 +36,38 @@ pub struct RegionInfo {
     pub copy_offset: u64,
     /// As [`Region::memory_type`].
     pub memory_type: Option<u32>,
-    record: Option<RecordInfo>,
+    record: RecordInfo,
 }
 
 impl RegionInfo {
     /// Its name, or an empty text.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.record.as_ref().map_or("", RecordInfo::name)
+        self.record.name()
     }
 
     /// The user's tag, or 0.
     #[must_use]
     pub fn tag(&self) -> u64 {
-        self.record.map_or(0, |record| record.tag)
+        self.record.tag
     }
 
     /// The call site of its request, or 0.
     #[must_use]
     pub fn site(&self) -> u64 {
-        self.record.map_or(0, |record| record.site)
+        self.record.site
     }
 
     /// Its crops; crops of crops count at the root.
     #[must_use]
     pub fn crops(&self) -> u32 {
-        self.record.map_or(0, |record| record.crops)
+        self.record.crops
     }
 
     /// Its mappings.
     #[must_use]
     pub fn maps(&self) -> u32 {
-        self.record.map_or(0, |record| u32::from(record.maps))
+        self.record.maps.into()
     }
 }
 
@@ -92,7 +92,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             image: region.image(),
             copy_offset: region.copy_offset(),
             memory_type: region.memory_type(),
-            record: self.records.info(id.key()),
+            // It may have been freed meanwhile.
+            record: self.records.info(id.key()).ok_or(GpuMisuse::Stale)?,
         })
     }
 
@@ -129,7 +130,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.check_tag(id)?;
         let (found, place) = self
             .records
-            .look_up(id.key(), |place| self.pools.find(place))?;
+            .look_up(id.key(), |place| self.pools().find(place))?;
         let FoundRegion {
             root_key,
             root,

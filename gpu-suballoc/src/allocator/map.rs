@@ -10,6 +10,7 @@ use crate::device::{DeviceMemory, MappedRange};
 use crate::error::{GpuError, GpuMisuse, MapRefusal};
 use crate::id::{RegionId, RegionKey};
 use crate::memory_type::PropertyFlags;
+use crate::pool::{HostAccess, whole_atoms};
 use crate::region::Region;
 use crate::region_metadata::{Backing, RecordView, RegionMetadata, WrappedBuffer};
 
@@ -77,11 +78,11 @@ impl<D: DeviceMemory, A: HostAllocator> Unmap for GpuAllocator<D, A> {
         match seen {
             RecordView::Wrapped(wrap) => {
                 if let Some(foreign) = wrap.foreign() {
-                    foreign.unmap(self.device_and_host().device);
+                    foreign.unmap(&*self.device);
                 }
             }
             RecordView::Root(_, place) => {
-                let unmapped = self.pools.unmap(self.device_and_host(), place);
+                let unmapped = self.pools().unmap(place);
                 debug_assert!(unmapped.is_ok(), "mapped when it was counted: {unmapped:?}");
             }
         }
@@ -109,7 +110,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 .map_counted(key, || {
                     // The region stays where it is now.
                     let place = self.records.mapped_place(key)?;
-                    Ok(at(self.pools.map(self.device_and_host(), place)?, offset))
+                    Ok(at(self.pools().map(place)?, offset))
                 })?,
             RecordView::Root(..) => {
                 return Err(GpuError::MapUnsupported {
@@ -145,7 +146,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     /// The root of a region, the region's offset in it, and the properties of its own memory.
     fn root_of(&self, key: RegionKey) -> Result<(RecordView, u64, PropertyFlags), GpuMisuse> {
-        let (found, placed) = self.records.look_up(key, |place| self.pools.find(place))?;
+        let (found, placed) = self
+            .records
+            .look_up(key, |place| self.pools().find(place))?;
         let offset = found.crop.map_or(0, |(offset, _)| offset);
         let properties = match placed {
             Some(placed) => placed?.properties,
@@ -181,7 +184,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.map_counted(key, || {
             let start = match (backing.mapped, wrap.foreign()) {
                 (Some(start), _) => start,
-                (None, Some(foreign)) => foreign.map(self.device_and_host().device)?,
+                (None, Some(foreign)) => foreign.map(&*self.device)?,
                 (None, None) => {
                     return Err(GpuError::MapUnsupported {
                         reason: MapRefusal::BackingUnknown,
@@ -203,7 +206,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// [`GpuMisuse::Outside`], [`GpuMisuse::ZeroSize`]; [`GpuMisuse::NotMapped`] if by these rules nothing is mapped; otherwise as
     /// [`map`](GpuAllocator::map).
     pub fn flush(&self, region: &Region, offset: u64, size: u64) -> Result<(), GpuError> {
-        self.sync(region, offset, size, true)
+        self.sync(region, offset, size, HostAccess::Wrote)
     }
 
     /// Makes the device's writes to `size` bytes from `offset` of a mapped region visible to the host. As [`flush`](GpuAllocator::flush).
@@ -211,7 +214,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// # Errors
     /// As [`flush`](GpuAllocator::flush).
     pub fn invalidate(&self, region: &Region, offset: u64, size: u64) -> Result<(), GpuError> {
-        self.sync(region, offset, size, false)
+        self.sync(region, offset, size, HostAccess::Reads)
     }
 
     /// As [`flush`](GpuAllocator::flush), by id.
@@ -230,7 +233,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.at_its_place(id, |region| self.invalidate(region, offset, size))
     }
 
-    fn sync(&self, region: &Region, offset: u64, size: u64, flush: bool) -> Result<(), GpuError> {
+    fn sync(
+        &self,
+        region: &Region,
+        offset: u64,
+        size: u64,
+        access: HostAccess,
+    ) -> Result<(), GpuError> {
         self.check_tag(region.id)?;
         if size == 0 {
             return Err(GpuMisuse::ZeroSize.into());
@@ -249,25 +258,16 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 }
                 // Keeps the wrapped buffer and its mapping during the call.
                 let _mapped = self.map(region)?;
-                let start = backing.offset + wrap.offset + base + offset;
-                self.sync_range(
-                    backing.properties,
-                    backing.memory_size,
-                    MappedRange {
-                        memory: backing.memory,
-                        offset: start,
-                        size,
-                    },
-                    flush,
-                )
+                let range = MappedRange {
+                    memory: backing.memory,
+                    offset: backing.offset + wrap.offset + base + offset,
+                    size,
+                };
+                self.sync_range(backing.properties, backing.memory_size, range, access)
             }
             RecordView::Root(_, place) => {
-                let (env, at) = (self.device_and_host(), base + offset);
-                if flush {
-                    self.pools.flush(env, place, at, size)
-                } else {
-                    self.pools.invalidate(env, place, at, size)
-                }
+                let range = (base + offset, size);
+                self.pools().sync(place, range, access)
             }
         }
     }
@@ -278,30 +278,21 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         properties: PropertyFlags,
         memory_size: u64,
         range: MappedRange,
-        flush: bool,
+        access: HostAccess,
     ) -> Result<(), GpuError> {
         if properties.contains(PropertyFlags::HOST_COHERENT) {
             return Ok(());
         }
         let atom = self.limits.non_coherent_atom_size.max(1);
-        let start = range.offset - range.offset % atom;
-        let end = (range.offset + range.size)
-            .checked_next_multiple_of(atom)
-            .unwrap_or(memory_size)
-            .min(memory_size);
+        let whole = whole_atoms(range.offset, range.size, atom, memory_size);
+        let (offset, size) = whole.ok_or(GpuMisuse::Outside)?;
         let range = MappedRange {
             memory: range.memory,
-            offset: start,
-            size: end - start,
+            offset,
+            size,
         };
-        if flush {
-            // SAFETY: within the memory object, all of which is mapped; in whole atoms, or to its end.
-            unsafe { self.device.flush(&[range]) }?;
-        } else {
-            // SAFETY: as above.
-            unsafe { self.device.invalidate(&[range]) }?;
-        }
-        Ok(())
+        // SAFETY: within the memory object, all of which is mapped; in whole atoms, or to its end.
+        Ok(unsafe { access.sync(&*self.device, range) }?)
     }
 }
 

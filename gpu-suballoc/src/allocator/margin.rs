@@ -9,7 +9,7 @@ use crate::device::{DeviceMemory, MappedRange};
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::{PlaceKind, RegionKey};
 use crate::memory_type::PropertyFlags;
-use crate::pool::Suballocation;
+use crate::pool::{HostAccess, Suballocation};
 use crate::threads;
 
 /// Neither zeros nor text nor a small number of any width.
@@ -92,7 +92,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         match self.write_margin(&placed) {
             Ok(()) => Ok(placed),
             Err(error) => {
-                let freed = self.pools.free(self.device_and_host(), placed.at);
+                let freed = self.pools().free(placed.at);
                 debug_assert!(freed.is_ok(), "{freed:?}");
                 Err(error)
             }
@@ -119,16 +119,15 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if !self.has_margin(placed) {
             return Ok(());
         }
-        let env = self.device_and_host();
-        let first = self.pools.map(env, placed.at)?;
+        let first = self.pools().map(placed.at)?;
         let margin = first.as_ptr().wrapping_add(placed.size as usize);
         let range = self.margin_range(placed);
         for (number, byte) in (0..range.size as usize).zip(PATTERN.into_iter().cycle()) {
             // SAFETY: the margin is the end of the region's range of the block, all of which is mapped until the unmap below.
             unsafe { margin.wrapping_add(number).write_volatile(byte) };
         }
-        let flushed = self.sync_range(placed.properties, u64::MAX, range, true);
-        self.pools.unmap(env, placed.at)?;
+        let flushed = self.sync_range(placed.properties, u64::MAX, range, HostAccess::Wrote);
+        self.pools().unmap(placed.at)?;
         flushed
     }
 
@@ -141,12 +140,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         is_written: bool,
     ) -> Option<(Suballocation, Option<(u64, u64)>)> {
         let at = self.records.place_of(key)?;
-        let placed = self.pools.find(at).ok()?;
+        let placed = self.pools().find(at).ok()?;
         if !self.has_margin(&placed) {
             return None;
         }
-        let env = self.device_and_host();
-        let (object, first) = self.pools.map_object(env, at).ok()?;
+        let (object, first) = self.pools().map_object(at).ok()?;
         let margin = first.as_ptr().wrapping_add(placed.size as usize);
         let range = self.margin_range(&placed);
         let find_damage = || {
@@ -159,21 +157,21 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let (mut found, mut read) = (find_damage(), Ok(()));
         let is_coherent = placed.properties.contains(PropertyFlags::HOST_COHERENT);
         let place = |of: &Suballocation| (of.memory, of.offset, of.size);
-        let is_there = || (self.pools.find(at)).is_ok_and(|now| place(&now) == place(&placed));
+        let is_there = || (self.pools().find(at)).is_ok_and(|now| place(&now) == place(&placed));
         if found.is_none() && is_written && !is_coherent {
             let _asking = Counted::new(&self.asking);
             // While the region is still there, what is placed after it waits.
             if is_there() {
                 let _call = threads::enter_call();
                 // Whole atoms without a byte of the region: unflushed writes of the host to the region stay.
-                read = self.sync_range(placed.properties, u64::MAX, range, false);
+                read = self.sync_range(placed.properties, u64::MAX, range, HostAccess::Reads);
                 found = find_damage();
             }
         }
         // If another thread moved or freed the region before the mapping, these bytes may be another region's. The mapping of the memory
         // object is undone in any case.
         let lives = is_there();
-        let unmapped = self.pools.unmap_object(env, object).is_ok();
+        let unmapped = self.pools().unmap_object(object).is_ok();
         (read.is_ok() && lives && unmapped).then_some((placed, found))
     }
 }

@@ -42,7 +42,7 @@ use self::counting_allocator::CountingAllocator;
 use crate::device::{DeviceLimits, DeviceMemory, ResourceRequirements};
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::{PoolId, RegionId, RegionKey, next_tag};
-use crate::pool::{AllocationRequest, DeviceAndHost, PoolOptions, Pools, Suballocation};
+use crate::pool::{AllocationRequest, DevicePools, PoolOptions, Pools, Suballocation};
 use crate::region::{Ownership, Region, RegionContent};
 use crate::region_metadata::RegionMetadata;
 use crate::request::RegionOptions;
@@ -139,7 +139,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// [`Limit::Pools`](crate::error::Limit::Pools) if 384 exist; refusals of device, host memory and limits. No pool is created then.
     pub fn create_pool(&self, options: &PoolOptions) -> Result<PoolId, GpuError> {
         let (index, generation) =
-            self.retry_after_evicting(|| self.pools.create_pool(self.device_and_host(), options))?;
+            self.retry_after_evicting(|| self.pools().create_pool(options))?;
         Ok(PoolId {
             tag: self.tag,
             generation,
@@ -155,20 +155,18 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     pub fn destroy_pool(&self, pool: PoolId) -> Result<(), GpuError> {
         self.check_pool(Some(pool))?;
         self.evict_reusable(0, 0);
-        Ok(self
-            .pools
-            .destroy_pool(self.device_and_host(), pool.index, pool.generation)?)
+        Ok(self.pools().destroy_pool(pool.index, pool.generation)?)
     }
 
     /// Frees empty blocks and kept buffers in this order, until at least `bytes` were
     /// freed or none is left; `u64::MAX` frees all. Returns the freed bytes of memory objects.
     pub fn trim(&self, bytes: u64) -> u64 {
-        let mut given = self.pools.trim(self.device_and_host(), bytes);
+        let mut given = self.pools().trim(bytes);
         for _ in 0..self.records.counts().reusable {
             if given >= bytes || !self.evict_one(0, 0) {
                 break;
             }
-            given = given.saturating_add(self.pools.trim(self.device_and_host(), bytes - given));
+            given = given.saturating_add(self.pools().trim(bytes - given));
         }
         given
     }
@@ -187,21 +185,22 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         options: &RegionOptions<'_>,
     ) -> Result<(), GpuError> {
         self.check_pool(options.pool)?;
-        let env = self.device_and_host();
         match options.pool {
-            Some(pool) => (self.pools).reserve_custom(env, pool, bytes, options.within_budget),
+            Some(pool) => self
+                .pools()
+                .reserve_custom(pool, bytes, options.within_budget),
             None => {
                 let of = (memory_type_bits, options.preference);
                 let within = options.within_budget;
                 let kind = (options.kind, options.pinned);
-                (self.pools).reserve_of_type(env, of, kind, bytes, within)
+                self.pools().reserve_of_type(of, kind, bytes, within)
             }
         }
     }
 
     /// Begins a frame: if `frame` is a new number, the budgets (`VK_EXT_memory_budget`) are read again. True if the device reported them.
     pub fn set_frame(&self, frame: u32) -> bool {
-        self.pools.set_frame(self.device_and_host(), frame)
+        self.pools().set_frame(frame)
     }
 
     /// Frees all blocks and bookkeeping. Returns device and host allocator.
@@ -221,41 +220,24 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// allocator. Device memory stays allocated until the device is destroyed.
     pub fn abandon(self) -> (D, A) {
         let mut allocator = self;
-        allocator.free_host_memory();
+        allocator.free_all(false);
         allocator.into_parts()
     }
 
     fn free_all_blocks(&mut self) -> Result<(), OutstandingRegions> {
-        self.evict_reusable(0, 0);
-        let counts = self.records.counts();
-        if counts.wrapped == 0 && counts.crops == 0 {
-            let (env, pools) = self.split();
-            if pools.close(env) == 0 {
-                self.free_tables();
-                return Ok(());
-            }
+        let outstanding = self.outstanding();
+        if outstanding != OutstandingRegions::default() {
+            return Err(outstanding);
         }
-        Err(self.outstanding())
+        self.free_all(true);
+        Ok(())
     }
 
-    fn free_host_memory(&mut self) {
-        let (env, pools) = self.split();
-        pools.abandon(env);
-        self.free_tables();
-    }
-
-    /// Frees the host memory of records.
-    fn free_tables(&mut self) {
+    /// Frees the host memory of pools and records, and the device memory unless the `driver` must not be called.
+    fn free_all(&mut self, driver: bool) {
+        let device: &dyn DeviceMemory = &*self.device;
+        (self.pools).free_all(driver.then_some(device), &*self.memory);
         self.records.free_all(&*self.memory);
-    }
-
-    /// The parts, borrowed apart.
-    fn split(&mut self) -> (DeviceAndHost<'_>, &mut Pools) {
-        let env = DeviceAndHost {
-            device: &*self.device,
-            memory: &*self.memory,
-        };
-        (env, &mut self.pools)
     }
 
     fn into_parts(self) -> (D, A) {
@@ -268,8 +250,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     #[inline]
-    pub(crate) fn device_and_host(&self) -> DeviceAndHost<'_> {
-        DeviceAndHost {
+    pub(crate) fn pools(&self) -> DevicePools<'_> {
+        DevicePools {
+            pools: &self.pools,
             device: &*self.device,
             memory: &*self.memory,
         }
@@ -364,7 +347,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     #[inline(always)]
     fn place_or_evict(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
-        self.retry_after_evicting(|| self.pools.place(self.device_and_host(), request))
+        self.retry_after_evicting(|| self.pools().place(request))
     }
 
     /// Frees kept buffers. Whether there were any.
@@ -437,7 +420,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 impl<D: DeviceMemory, A: HostAllocator> Drop for GpuAllocator<D, A> {
     fn drop(&mut self) {
         if self.free_all_blocks().is_err() {
-            self.free_host_memory();
+            self.free_all(false);
         }
         // SAFETY: the device is not used again.
         unsafe { ManuallyDrop::drop(&mut self.device) };

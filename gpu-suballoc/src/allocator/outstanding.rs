@@ -16,10 +16,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     pub(crate) fn outstanding(&mut self) -> OutstandingRegions {
         self.evict_reusable(0, 0);
         let counts = self.records.counts();
-        let (_, pools) = self.split();
-        let regions = pools.live_regions();
         OutstandingRegions {
-            regions,
+            regions: self.pools.live_regions(),
             wrapped: counts.wrapped,
             crops: counts.crops,
         }
@@ -50,9 +48,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         allocator.evict_reusable(0, 0);
         allocator.free_each(|ownership| ownership == Ownership::CropAlias);
         allocator.free_each(|_| true);
-        let (env, pools) = allocator.split();
-        pools.close_by_force(env);
-        allocator.free_tables();
+        allocator.free_all(true);
         drop(allocator.into_parts());
     }
 

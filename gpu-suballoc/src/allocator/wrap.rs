@@ -112,7 +112,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let visible = info
             .backing
             .filter(|backing| backing.properties.contains(PropertyFlags::HOST_VISIBLE));
-        if visible.is_some_and(|backing| self.pools.owns(backing.memory)) {
+        if visible.is_some_and(|backing| self.pools().owns(backing.memory)) {
             return Err(GpuMisuse::OwnMemory.into());
         }
         let wrap = WrappedBuffer::new(buffer, info.offset, size, info.backing);

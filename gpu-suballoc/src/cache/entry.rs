@@ -17,7 +17,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 
 /// Added to the references of an entry that lookups no longer find.
-const DEAD: u64 = 1 << 63;
+pub(super) const DEAD: u64 = 1 << 63;
 
 /// All but the references is written once, or under the shard's lock. A hit needs the first five words alone.
 #[repr(C)]
@@ -81,32 +81,21 @@ impl<P> CacheEntry<P> {
         self.refs.fetch_update(SeqCst, SeqCst, add).is_ok()
     }
 
-    /// Drops a reference; other threads may destroy the entry from then on, unless it was the last one of a dead entry.
+    /// Drops a reference; other threads may destroy the entry from then on, unless it was the last one of a dead entry. Returns what is left:
+    /// 0 if it is live without references, [`DEAD`] if the caller must destroy it.
     ///
     /// # Safety
     /// The caller has a reference, and does not use it afterwards.
-    pub(super) unsafe fn release(entry: NonNull<Self>) -> Released {
+    #[inline]
+    pub(super) unsafe fn release(entry: NonNull<Self>) -> u64 {
         // SAFETY: the caller's reference; no Rust reference to the entry is left when it ends.
-        match unsafe { &(*entry.as_ptr()).refs }.fetch_sub(1, SeqCst) {
-            1 => Released::LastOfLive,
-            before if before == DEAD + 1 => Released::LastOfDead,
-            _ => Released::Referenced,
-        }
+        unsafe { &(*entry.as_ptr()).refs }.fetch_sub(1, SeqCst) - 1
     }
 
     /// Makes a live entry dead. True if it has no reference. Requires the shard's lock.
     pub(super) fn kill(&self) -> bool {
         self.refs.fetch_or(DEAD, SeqCst) == 0
     }
-}
-
-/// What is left of an entry after a reference was dropped.
-pub(super) enum Released {
-    Referenced,
-    /// It is live, without references.
-    LastOfLive,
-    /// The caller must destroy it.
-    LastOfDead,
 }
 
 /// A block in an owner's memory for an entry, allocated before the compile.
@@ -277,6 +266,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync, C: Borrow<ShaderCache<P, E>>> Deref
 impl<P: Send + Sync, E: Copy + Send + Sync, C: Borrow<ShaderCache<P, E>>> Drop
     for CacheRef<P, E, C>
 {
+    #[inline]
     fn drop(&mut self) {
         self.cache.borrow().core().release(self.entry);
     }

@@ -96,6 +96,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
     }
 
     /// The shader, if it is in the cache.
+    #[inline]
     #[must_use]
     pub fn get(&self, key: ShaderKey) -> Option<ShaderRef<'_, P, E>> {
         let mut shard = self.core().shard(key).lock();
@@ -105,6 +106,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
     }
 
     /// A new reference to a live entry. Requires its shard's lock.
+    #[inline]
     pub(super) fn reference(&self, entry: &CacheEntry<P>) -> ShaderRef<'_, P, E> {
         entry.touched.set(true);
         entry.reference_live();

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Se
 use alloc_core::{ContextHandle, HostError, TryMap};
 
 use super::compile::Compile;
-use super::entry::{CacheEntry, DestroyList, EntryLink, Released};
+use super::entry::{CacheEntry, DEAD, DestroyList, EntryLink};
 use super::key::{KeyState, ShaderKey};
 use super::owner::Owner;
 use super::shader_cache::{CacheLimits, CacheStats};
@@ -62,6 +62,7 @@ impl<P, E> Shard<P, E> {
         }
     }
 
+    #[inline]
     pub(super) fn find(&self, key: ShaderKey) -> Option<&CacheEntry<P>> {
         // SAFETY: entries in the index are live, and die under the lock only.
         self.index.get(&key).map(|entry| unsafe { entry.as_ref() })
@@ -146,6 +147,7 @@ impl<P, E> Core<P, E> {
         }
     }
 
+    #[inline]
     pub(super) fn shard(&self, key: ShaderKey) -> &StateMutex<Shard<P, E>> {
         // The index uses the lower bits of another hash.
         let [first, ..] = &self.shards;
@@ -174,6 +176,7 @@ impl<P, E> Core<P, E> {
         self.max_bytes.store(limits.bytes, SeqCst);
     }
 
+    #[inline]
     fn is_over_limits(&self) -> bool {
         self.entries.load(SeqCst) > self.max_entries.load(SeqCst)
             || self.bytes.load(SeqCst) > self.max_bytes.load(SeqCst)
@@ -278,6 +281,7 @@ impl<P, E> Core<P, E> {
 
     /// Destroys an entry of this key whose last reference was dropped, if the limits are exceeded: all others without references were
     /// evicted before.
+    #[cold]
     fn evict_released(&self, key: ShaderKey) {
         let mut going = DestroyList::new();
         let mut shard = self.shard(key).lock();
@@ -292,19 +296,24 @@ impl<P, E> Core<P, E> {
     }
 
     /// Drops a reference.
+    #[inline]
     pub(super) fn release(&self, entry: NonNull<CacheEntry<P>>) {
         // SAFETY: referenced until it is released.
         let key = unsafe { entry.as_ref() }.key;
-        // SAFETY: as above.
+        // SAFETY: the caller's reference, which ends here.
         match unsafe { CacheEntry::release(entry) } {
-            Released::LastOfDead => {
-                let mut going = DestroyList::new();
-                self.forget(&mut self.shard(key).lock(), entry, &mut going);
-                going.destroy();
-            }
-            Released::LastOfLive if self.is_over_limits() => self.evict_released(key),
+            DEAD => self.destroy_released(key, entry),
+            0 if self.is_over_limits() => self.evict_released(key),
             _ => {}
         }
+    }
+
+    /// Destroys a dead entry whose last reference was dropped.
+    #[cold]
+    fn destroy_released(&self, key: ShaderKey, entry: NonNull<CacheEntry<P>>) {
+        let mut going = DestroyList::new();
+        self.forget(&mut self.shard(key).lock(), entry, &mut going);
+        going.destroy();
     }
 
     /// Makes room in a shard's index for another compile; the caller tries again.

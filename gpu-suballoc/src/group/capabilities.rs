@@ -1,7 +1,5 @@
 //! Capabilities of one device.
 
-#![forbid(unsafe_code)]
-
 use core::fmt;
 
 use crate::flags::flags;

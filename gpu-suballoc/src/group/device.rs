@@ -1,14 +1,12 @@
 //! The interface of a device to its group.
 
-#![forbid(unsafe_code)]
-
 use super::capabilities::DeviceCapabilities;
 use super::edge::Edge;
 use core::fmt;
 use core::num::NonZeroU64;
 use core::ops::Deref;
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// A device that can be in a [`DeviceGroup`](super::DeviceGroup): a `VkDevice` with its runtime.
 ///
@@ -93,7 +91,7 @@ pub struct GroupId(NonZeroU64);
 impl GroupId {
     pub(super) fn new_unique() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        // It cannot overflow: 2^64 groups take longer than any process lives.
+        // It cannot overflow: 2^56 groups take longer than any process lives.
         Self(NonZeroU64::new(NEXT.fetch_add(1, Relaxed)).unwrap_or(NonZeroU64::MAX))
     }
 
@@ -125,9 +123,8 @@ pub struct Membership {
 /// by every other group.
 #[derive(Debug, Default)]
 pub struct MembershipCell {
-    /// 0: in no group.
-    group: AtomicU64,
-    index: AtomicU32,
+    /// The group's number, and in the low byte the device's number and 1; 0 in no group.
+    word: AtomicU64,
 }
 
 impl MembershipCell {
@@ -135,41 +132,36 @@ impl MembershipCell {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            group: AtomicU64::new(0),
-            index: AtomicU32::new(0),
+            word: AtomicU64::new(0),
         }
     }
 
     /// The membership; `None` in no group, and while the group is being built.
     #[must_use]
     pub fn membership(&self) -> Option<Membership> {
-        let group = NonZeroU64::new(self.group.load(Acquire))?;
-        // Acquire, so that the group is read after it: the number belongs to that group.
-        let index = self.index.load(Acquire).checked_sub(1)?;
-        // It may have been cleared and reserved again in between.
-        let still = self.group.load(Acquire) == group.get();
-        still.then_some(Membership {
-            group: GroupId(group),
-            index: index as usize,
+        let word = self.word.load(Acquire);
+        Some(Membership {
+            group: GroupId(NonZeroU64::new(word >> 8)?),
+            index: (word as u8).checked_sub(1)?.into(),
         })
     }
 
     /// Reserves it for a group that is being built. An error is the group that has it.
     pub(super) fn reserve(&self, group: GroupId) -> Result<(), GroupId> {
-        match self.group.compare_exchange(0, group.get(), AcqRel, Acquire) {
+        match (self.word).compare_exchange(0, group.get() << 8, AcqRel, Acquire) {
             Ok(_) => Ok(()),
-            Err(other) => Err(NonZeroU64::new(other).map_or(group, GroupId)),
+            Err(other) => Err(NonZeroU64::new(other >> 8).map_or(group, GroupId)),
         }
     }
 
-    /// Sets the device's number in the group.
-    pub(super) fn set_index(&self, index: usize) {
-        self.index.store((index as u32).saturating_add(1), Release);
+    /// Sets the device's number in the group that reserved the cell.
+    pub(super) fn set_index(&self, group: GroupId, index: usize) {
+        let number = (index as u64).saturating_add(1);
+        self.word.store(group.get() << 8 | number, Release);
     }
 
     pub(super) fn clear(&self) {
-        self.index.store(0, Relaxed);
-        self.group.store(0, Release);
+        self.word.store(0, Release);
     }
 }
 

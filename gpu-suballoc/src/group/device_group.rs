@@ -10,8 +10,6 @@
 //!        2 | none   | none   | itself          |
 //! ```
 
-#![forbid(unsafe_code)]
-
 use core::{fmt, mem};
 
 use alloc_core::{HostSource, Rejected, TryVec};
@@ -199,7 +197,7 @@ fn join_all<T: GroupDevice, A: HostSource + Clone>(
         count: 0,
     };
     for (index, device) in devices.iter().enumerate() {
-        device.membership_cell().set_index(index);
+        device.membership_cell().set_index(group, index);
         device
             .join(Membership { group, index })
             .map_err(|error| refused(index, GroupStep::Join, error))?;

@@ -3,8 +3,6 @@
 //! An edge has one direction: `from` uses, `to` owns. `from` waits on and signals semaphores of `to`, and reads and writes memory of `to`,
 //! through handles that `to` exports and `from` imports. The opposite direction is another edge.
 
-#![forbid(unsafe_code)]
-
 use super::capabilities::{CapabilityFlags, DeviceCapabilities, HandleTypes};
 use core::fmt;
 

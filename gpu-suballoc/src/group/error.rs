@@ -1,7 +1,5 @@
 //! Why no group was built.
 
-#![forbid(unsafe_code)]
-
 use core::fmt;
 
 use alloc_core::HostError;

@@ -7,6 +7,8 @@
 //! ```
 //! Vulkan does not report how devices are linked. What is not known is `Unknown` or `None`, until the program refines it.
 
+#![forbid(unsafe_code)]
+
 mod capabilities;
 mod device;
 mod device_group;

@@ -5,9 +5,8 @@ use alloc_core::HostError;
 use super::blocks::LiveBlock;
 use super::blocks::{DedicatedRegion, Object};
 use super::budget::LimitShortage;
-use super::request::DeviceAndHost;
 use super::request::{AllocationRequest, Suballocation};
-use super::{Pool, Pools};
+use super::{DevicePools, Pool, Pools};
 use crate::device::{DeviceError, MemoryHandle, MemoryRequest};
 use crate::error::{GpuError, GpuMisuse, Limit};
 use crate::host_memory::lock_filled;
@@ -31,6 +30,13 @@ impl GrowthError {
         match self {
             Self::Final(error) | Self::Next(error) | Self::Budget(error) => error,
         }
+    }
+}
+
+impl GrowthError {
+    /// Whether no other memory type or kind of object could help.
+    pub(super) const fn is_final(self) -> bool {
+        matches!(self, Self::Final(_))
     }
 }
 
@@ -82,11 +88,10 @@ pub(super) struct BlockPlan {
     pub(super) seen: Option<u64>,
 }
 
-impl Pools {
+impl DevicePools<'_> {
     /// Creates a block that holds `plan.need` bytes, or waits a moment for another thread that creates one. Afterwards there may be room.
     pub(super) fn grow(
         &self,
-        device_and_host: DeviceAndHost<'_>,
         pool: &Pool,
         mut plan: BlockPlan,
         tries: &mut u32,
@@ -97,7 +102,7 @@ impl Pools {
             .checked_next_multiple_of(1 << self.device_info.granule_log2)
             .unwrap_or(u64::MAX);
         let (config, growth, block) = {
-            let mut state = lock_filled(pool, device_and_host.memory)?;
+            let mut state = lock_filled(pool, self.memory)?;
             if !state.is_named(plan.generation) {
                 return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
             }
@@ -111,7 +116,7 @@ impl Pools {
                     return Ok(());
                 }
                 // This thread may be the creator, in a callback: then it creates another block.
-                state = lock_filled(pool, device_and_host.memory)?;
+                state = lock_filled(pool, self.memory)?;
                 if is_old(state.blocks_created) || !state.is_named(plan.generation) {
                     return Ok(());
                 }
@@ -148,7 +153,7 @@ impl Pools {
         let nothing = growth.sizes(plan.need, room).next().is_none();
         let last = (nothing && plan.need <= growth.max() || plan.exact).then_some(plan.need);
         for size in growth.sizes(plan.need, room).chain(last) {
-            match self.create_block(device_and_host, pool, block, size, plan.within_budget) {
+            match self.create_block(pool, block, size, plan.within_budget) {
                 Ok(()) => {
                     core::mem::forget(reservation);
                     return Ok(());
@@ -180,7 +185,6 @@ impl Pools {
     /// Tries one size, with the reserved slot.
     fn create_block(
         &self,
-        device_and_host: DeviceAndHost<'_>,
         pool: &Pool,
         block: u32,
         size: u64,
@@ -195,7 +199,7 @@ impl Pools {
         })?;
         // The indices never shrink while the pool is used: their memory is still there when the block is installed.
         pool.lock().blocks.admit(core.granules().0);
-        drop(lock_filled(pool, device_and_host.memory)?);
+        drop(lock_filled(pool, self.memory)?);
         let memory_request = MemoryRequest {
             priority: config.priority,
             export: config.export,
@@ -203,13 +207,7 @@ impl Pools {
             device_address: config.has_device_address,
             ..MemoryRequest::new(size, config.memory_type)
         };
-        let memory = self.allocate_object(
-            device_and_host,
-            pool,
-            config.heap,
-            &memory_request,
-            within_budget,
-        )?;
+        let memory = self.allocate_object(pool, config.heap, &memory_request, within_budget)?;
         let mut state = pool.lock();
         state.blocks.install(
             block,
@@ -225,13 +223,12 @@ impl Pools {
     /// Places a region in a dedicated memory object.
     pub(super) fn place_dedicated(
         &self,
-        device_and_host: DeviceAndHost<'_>,
         pool: &Pool,
         request: &AllocationRequest,
         within_budget: bool,
     ) -> Result<Suballocation, GrowthError> {
         let (config, place) = {
-            let mut state = lock_filled(pool, device_and_host.memory)?;
+            let mut state = lock_filled(pool, self.memory)?;
             let config = state.config;
             if !state.is_open
                 || request
@@ -270,20 +267,14 @@ impl Pools {
             device_address: config.has_device_address || request.own_device_address,
             ..MemoryRequest::new(request.size, config.memory_type)
         };
-        let memory = self.allocate_object(
-            device_and_host,
-            pool,
-            config.heap,
-            &memory_request,
-            within_budget,
-        )?;
+        let memory = self.allocate_object(pool, config.heap, &memory_request, within_budget)?;
         let object = Object::new(memory, request.size);
         let mut state = pool.lock();
         if !state.is_open {
             // The pool was destroyed meanwhile; its index is not reused while an object of it exists.
             drop(state);
             core::mem::forget(reservation);
-            self.free_object(device_and_host, pool, &object);
+            self.free_object(pool, &object);
             pool.lock().dedicated.unreserve(place);
             return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
         }
@@ -316,7 +307,6 @@ impl Pools {
     /// Calls the driver, within every limit: the bytes are reserved before, and released if the driver refuses.
     fn allocate_object(
         &self,
-        device_and_host: DeviceAndHost<'_>,
         pool: &Pool,
         heap: u32,
         memory_request: &MemoryRequest,
@@ -333,7 +323,7 @@ impl Pools {
             state.bytes = state.bytes.saturating_add(size);
         }
         let budget_reservation = BudgetReservation {
-            pools: self,
+            pools: self.pools,
             pool,
             heap,
             size,
@@ -341,7 +331,7 @@ impl Pools {
         let watch = crate::threads::Stopwatch::start();
         // SAFETY: type, size and features were checked against the device's properties; the resource and the chain are valid by the
         // caller's promise when the allocator was created.
-        let allocated = unsafe { device_and_host.device.allocate(memory_request) };
+        let allocated = unsafe { self.device.allocate(memory_request) };
         self.longest_wait
             .fetch_max(watch.nanoseconds(), Ordering::Relaxed);
         match allocated {
@@ -355,14 +345,9 @@ impl Pools {
     }
 
     /// Frees an object, then releases its bytes.
-    pub(super) fn free_object(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        pool: &Pool,
-        object: &Object,
-    ) {
+    pub(super) fn free_object(&self, pool: &Pool, object: &Object) {
         // SAFETY: the object was removed from the pool while idle: it is not mapped, cannot be found, and holds no region.
-        unsafe { device_and_host.device.free(object.memory) };
+        unsafe { self.device.free(object.memory) };
         let mut state = pool.lock();
         state.uncount_object(object.size);
         self.budget.lock().release(state.config.heap, object.size);

@@ -3,9 +3,8 @@
 use super::create_block::{BlockPlan, GrowthError};
 use super::growth::Growth;
 use super::options::PoolOptions;
-use super::request::DeviceAndHost;
 use super::state::PoolState;
-use super::{FIRST_CUSTOM, FIRST_PINNED, Pool, Pools};
+use super::{DevicePools, FIRST_CUSTOM, FIRST_PINNED, Pool};
 use crate::error::{GpuError, GpuMisuse, Limit};
 use crate::id::PoolId;
 use crate::memory_type::MemoryPreference;
@@ -13,19 +12,15 @@ use crate::request::ResourceKind;
 use crate::sync::Ordering;
 use core::time::Duration;
 
-impl Pools {
+impl DevicePools<'_> {
     /// Creates a pool. Returns its index and generation.
     ///
     /// # Errors
     /// [`GpuMisuse::BadOptions`], [`GpuMisuse::BlockTooSmall`], [`GpuMisuse::BadPriority`], [`GpuMisuse::NotEnabled`], [`GpuError::TooLarge`],
     /// [`Limit::Pools`], or why its first blocks were not created.
-    pub(crate) fn create_pool(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        options: &PoolOptions,
-    ) -> Result<(u16, u32), GpuError> {
+    pub(crate) fn create_pool(&self, options: &PoolOptions) -> Result<(u16, u32), GpuError> {
         let state = self.custom_state(options)?;
-        let (pool, index, generation) = self.install_custom(device_and_host, state)?;
+        let (pool, index, generation) = self.install_custom(state)?;
         let (need, min_blocks) = {
             let state = pool.lock();
             (state.growth.preferred(), state.config.min_blocks)
@@ -39,8 +34,8 @@ impl Pools {
                 within_budget: self.options.within_budget,
                 seen: None,
             };
-            if let Err(stop) = self.grow(device_and_host, pool, plan, &mut tries) {
-                let _ = self.destroy_pool(device_and_host, index, generation);
+            if let Err(stop) = self.grow(pool, plan, &mut tries) {
+                let _ = self.destroy_pool(index, generation);
                 return Err(stop.error());
             }
         }
@@ -119,11 +114,7 @@ impl Pools {
     }
 
     /// Installs a new pool at the index of a destroyed one, or at the next free index.
-    fn install_custom(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        mut state: PoolState,
-    ) -> Result<(&Pool, u16, u32), GpuError> {
+    fn install_custom(&self, mut state: PoolState) -> Result<(&Pool, u16, u32), GpuError> {
         for index in FIRST_CUSTOM..FIRST_PINNED {
             state.config.index = index;
             if let Some(pool) = self.pool(index) {
@@ -146,7 +137,7 @@ impl Pools {
             // If another thread has installed a pool there, the next index is tried.
             state.config.generation = 1;
             let new_state = PoolState::new(state.config, state.growth);
-            if self.insert_pool(device_and_host, new_state)? {
+            if self.insert_pool(new_state)? {
                 let pool = self.pool(index).ok_or(GpuMisuse::NoSuchPool)?;
                 return Ok((pool, index, 1));
             }
@@ -176,12 +167,7 @@ impl Pools {
     /// # Errors
     /// [`GpuMisuse::NoSuchPool`], [`GpuMisuse::PoolInUse`] while regions of it live, [`GpuMisuse::Defragmenting`] during a defragmentation, which
     /// may have reserved ranges in it.
-    pub(crate) fn destroy_pool(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        index: u16,
-        generation: u32,
-    ) -> Result<(), GpuMisuse> {
+    pub(crate) fn destroy_pool(&self, index: u16, generation: u32) -> Result<(), GpuMisuse> {
         let pool = self.custom(index, generation)?;
         {
             let mut state = pool.lock();
@@ -197,46 +183,43 @@ impl Pools {
             state.is_open = false;
             state.config.min_blocks = 0;
         }
-        self.trim_pool(device_and_host, pool, u64::MAX);
+        self.trim_pool(pool, u64::MAX);
         Ok(())
     }
 }
 
 // Creates blocks in advance.
 
-impl Pools {
+impl DevicePools<'_> {
     /// Creates blocks until a custom pool has `bytes` free.
     ///
     /// # Errors
     /// [`GpuMisuse::NoSuchPool`]; why no more blocks could be created: those that were created stay.
     pub(crate) fn reserve_custom(
         &self,
-        device_and_host: DeviceAndHost<'_>,
         id: PoolId,
         bytes: u64,
         within_budget: bool,
     ) -> Result<(), GpuError> {
         let pool = self.custom(id.index, id.generation)?;
-        self.reserve_in(device_and_host, (pool, id.generation), bytes, within_budget)
+        self.reserve_in((pool, id.generation), bytes, within_budget)
     }
 
     /// The same in the pool where requests of these types and preference are placed first.
     pub(crate) fn reserve_of_type(
         &self,
-        device_and_host: DeviceAndHost<'_>,
         (memory_type_bits, preference): (u32, MemoryPreference),
         (kind, is_pinned): (ResourceKind, bool),
         bytes: u64,
         within_budget: bool,
     ) -> Result<(), GpuError> {
         let best = self.device_info.best_type(memory_type_bits, preference)?;
-        let pool = self.pool_of(device_and_host, best, kind, is_pinned)?;
-        self.reserve_in(device_and_host, (pool, 0), bytes, within_budget)
+        let pool = self.pool_of(best, kind, is_pinned)?;
+        self.reserve_in((pool, 0), bytes, within_budget)
     }
 
     fn reserve_in(
         &self,
-        device_and_host: DeviceAndHost<'_>,
         (pool, generation): (&Pool, u32),
         bytes: u64,
         within_budget: bool,
@@ -261,7 +244,7 @@ impl Pools {
                 within_budget: within_budget || self.options.within_budget,
                 seen: Some(seen),
             };
-            self.grow(device_and_host, pool, plan, &mut tries)
+            self.grow(pool, plan, &mut tries)
                 .map_err(GrowthError::error)?;
         }
     }

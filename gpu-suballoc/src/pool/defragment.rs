@@ -2,10 +2,9 @@
 //!
 //! Nothing here knows passes or resources: see `allocator/defragmentation`.
 
-use super::Pools;
+use super::DevicePools;
 use super::blocks::{BlockListing, BlockSpace, LiveBlock};
 use super::drain_plan::BlockSum;
-use super::request::DeviceAndHost;
 use super::request::{LINEAR_RANGE, MOVE_TARGET, Suballocation};
 use super::state::PoolState;
 use crate::error::{GpuError, GpuMisuse};
@@ -25,7 +24,7 @@ pub(crate) struct UnmovableRegions {
     pub(crate) margin: u64,
 }
 
-impl Pools {
+impl DevicePools<'_> {
     /// Counts the regions of a pool that never move.
     pub(crate) fn unmovable_regions(&self, index: u16) -> UnmovableRegions {
         let Some(pool) = self.pool(index) else {
@@ -138,12 +137,7 @@ impl Pools {
     }
 
     /// Stops allocation in a block until [`end_drain`](Self::end_drain). False if the block cannot be drained.
-    pub(crate) fn begin_drain(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        index: u16,
-        block: u32,
-    ) -> bool {
+    pub(crate) fn begin_drain(&self, index: u16, block: u32) -> bool {
         let Some(pool) = self.pool(index) else {
             return false;
         };
@@ -152,17 +146,12 @@ impl Pools {
             let begun = state.blocks.list_as(block, BlockListing::Draining);
             (begun, state.deferred_free())
         };
-        self.finish_free(device_and_host, pool, deferred);
+        self.finish_free(pool, deferred);
         begun
     }
 
     /// Frees a drained block if it is empty, and returns its bytes; else opens it again and returns 0.
-    pub(crate) fn end_drain(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        index: u16,
-        block: u32,
-    ) -> u64 {
+    pub(crate) fn end_drain(&self, index: u16, block: u32) -> u64 {
         let Some(pool) = self.pool(index) else {
             return 0;
         };
@@ -179,9 +168,9 @@ impl Pools {
             let removed = state.remove_empty_block(Some(block), true);
             (removed, state.deferred_free())
         };
-        self.finish_free(device_and_host, pool, deferred);
+        self.finish_free(pool, deferred);
         removed.map_or(0, |object| {
-            self.free_object(device_and_host, pool, &object);
+            self.free_object(pool, &object);
             object.size
         })
     }
@@ -215,18 +204,17 @@ impl Pools {
     /// [`GpuMisuse::Stale`] if the region was freed meanwhile; the host allocator's error.
     pub(crate) fn prepare_move(
         &self,
-        device_and_host: DeviceAndHost<'_>,
         at: RegionPlace,
     ) -> Result<(Suballocation, Option<Suballocation>), GpuError> {
         let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
-        let mut state = lock_filled(pool, device_and_host.memory)?;
+        let mut state = lock_filled(pool, self.memory)?;
         let from = state.locate(at)?;
         let (_, found) = state.blocks.range(at)?;
         Ok((from, state.reserve_target(&found)))
     }
 
     /// Frees the target of [`prepare_move`](Self::prepare_move), or after a [move](Self::move_region) the range that the region had.
-    pub(crate) fn free_target(&self, device_and_host: DeviceAndHost<'_>, target: RegionPlace) {
+    pub(crate) fn free_target(&self, target: RegionPlace) {
         let Some(pool) = self.pool(target.pool()) else {
             return;
         };
@@ -236,7 +224,7 @@ impl Pools {
             debug_assert!(freed.is_ok(), "reserved: {freed:?}");
             state.deferred_free()
         };
-        self.finish_free(device_and_host, pool, deferred);
+        self.finish_free(pool, deferred);
     }
 
     /// Gives the reserved place `to` to the region at `from`, whose range is a reserved one then. False, and nothing changed, if the region is

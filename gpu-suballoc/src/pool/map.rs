@@ -1,9 +1,8 @@
 //! Maps, flushes and invalidates: a whole memory object is mapped once, for all its regions.
 
-use super::Pools;
+use super::DevicePools;
 use super::options::MapPolicy;
-use super::request::DeviceAndHost;
-use crate::device::{DeviceError, MappedRange};
+use crate::device::{DeviceError, DeviceMemory, MappedRange};
 use crate::error::{GpuError, GpuMisuse, Limit, MapRefusal};
 use crate::id::{BlockRef, RegionPlace};
 use crate::map_count::Step;
@@ -11,26 +10,18 @@ use crate::memory_type::PropertyFlags;
 use crate::threads;
 use core::ptr::NonNull;
 
-impl Pools {
+impl DevicePools<'_> {
     /// Maps a region, and returns the address of its first byte. Each call needs an [`unmap`](Pools::unmap).
     ///
     /// # Errors
     /// [`GpuError::MapUnsupported`], [`GpuMisuse::Stale`], [`GpuMisuse::NestedMap`], or the driver's error.
-    pub(crate) fn map(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        at: RegionPlace,
-    ) -> Result<NonNull<u8>, GpuError> {
-        self.map_object(device_and_host, at).map(|(_, first)| first)
+    pub(crate) fn map(&self, at: RegionPlace) -> Result<NonNull<u8>, GpuError> {
+        self.map_object(at).map(|(_, first)| first)
     }
 
     /// As [`map`](Pools::map), with the memory object that is mapped: [`unmap_object`](Pools::unmap_object) undoes it, also after the region
     /// was freed.
-    pub(crate) fn map_object(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        at: RegionPlace,
-    ) -> Result<(BlockRef, NonNull<u8>), GpuError> {
+    pub(crate) fn map_object(&self, at: RegionPlace) -> Result<(BlockRef, NonNull<u8>), GpuError> {
         let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
         let mut tries = 0u32;
         loop {
@@ -68,7 +59,7 @@ impl Pools {
                 Step::Driver => {
                     let _in_call = threads::enter_call();
                     // SAFETY: host-visible and not mapped; the map count lets only this thread call the driver, and keeps the object until then.
-                    let mapped = unsafe { device_and_host.device.map(memory, 0, size) };
+                    let mapped = unsafe { self.device.map(memory, 0, size) };
                     let mut state = pool.lock();
                     state.object_mut(place)?.map.entered(mapped.ok());
                     drop(state);
@@ -90,29 +81,21 @@ impl Pools {
     ///
     /// # Errors
     /// [`GpuMisuse::Stale`], [`GpuMisuse::NotMapped`].
-    pub(crate) fn unmap(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        at: RegionPlace,
-    ) -> Result<(), GpuMisuse> {
+    pub(crate) fn unmap(&self, at: RegionPlace) -> Result<(), GpuMisuse> {
         let place = self
             .pool(at.pool())
             .ok_or(GpuMisuse::Stale)?
             .lock()
             .object_place(at)?
             .0;
-        self.unmap_object(device_and_host, place)
+        self.unmap_object(place)
     }
 
     /// Undoes one [`map_object`](Pools::map_object).
     ///
     /// # Errors
     /// [`GpuMisuse::Stale`], [`GpuMisuse::NotMapped`].
-    pub(crate) fn unmap_object(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        place: BlockRef,
-    ) -> Result<(), GpuMisuse> {
+    pub(crate) fn unmap_object(&self, place: BlockRef) -> Result<(), GpuMisuse> {
         let pool = self.pool(place.pool()).ok_or(GpuMisuse::Stale)?;
         let keep = self.options.map_policy == MapPolicy::Persistent;
         let (memory, step) = {
@@ -126,58 +109,26 @@ impl Pools {
             Step::Driver => {
                 let _in_call = threads::enter_call();
                 // SAFETY: mapped, and no user is left; the map count lets only this thread call the driver, and keeps the object until then.
-                unsafe { device_and_host.device.unmap(memory) };
+                unsafe { self.device.unmap(memory) };
                 pool.lock().object_mut(place)?.map.left();
             }
         }
         let leftover = pool.lock().detach_leftover(place);
         if let Some(object) = leftover {
-            self.free_object(device_and_host, pool, &object);
+            self.free_object(pool, &object);
         }
         Ok(())
     }
 
-    /// Makes what the host wrote to `offset .. offset + size` of a mapped region available to the device.
+    /// Flushes or invalidates `offset .. offset + size` of a mapped region.
     ///
     /// # Errors
     /// [`GpuMisuse::Outside`], [`GpuMisuse::NotMapped`] if no region of its memory object is mapped, [`GpuMisuse::Stale`], or the driver's error.
-    pub(crate) fn flush(
+    pub(crate) fn sync(
         &self,
-        device_and_host: DeviceAndHost<'_>,
         at: RegionPlace,
-        offset: u64,
-        size: u64,
-    ) -> Result<(), GpuError> {
-        // SAFETY: `with_range` calls this with whole atoms of mapped memory, which stays mapped until it returns.
-        self.with_range(device_and_host, at, offset, size, |range| unsafe {
-            device_and_host.device.flush(&[range])
-        })
-    }
-
-    /// Makes what the device wrote to `offset .. offset + size` of a mapped region visible to the host.
-    ///
-    /// # Errors
-    /// As [`flush`](Pools::flush).
-    pub(crate) fn invalidate(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        at: RegionPlace,
-        offset: u64,
-        size: u64,
-    ) -> Result<(), GpuError> {
-        // SAFETY: as for `flush`.
-        self.with_range(device_and_host, at, offset, size, |range| unsafe {
-            device_and_host.device.invalidate(&[range])
-        })
-    }
-
-    fn with_range(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        at: RegionPlace,
-        offset: u64,
-        size: u64,
-        synchronize: impl FnOnce(MappedRange) -> Result<(), DeviceError>,
+        (offset, size): (u64, u64),
+        access: HostAccess,
     ) -> Result<(), GpuError> {
         let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
         let (place, range) = {
@@ -212,9 +163,38 @@ impl Pools {
                 },
             )
         };
-        let synchronized = synchronize(range);
-        self.unmap_object(device_and_host, place)?;
+        // SAFETY: whole atoms of mapped memory, which stays mapped until this returns.
+        let synchronized = unsafe { access.sync(self.device, range) };
+        self.unmap_object(place)?;
         synchronized.map_err(Into::into)
+    }
+}
+
+/// What the host did, or will do, with mapped memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HostAccess {
+    /// It wrote: flush.
+    Wrote,
+    /// It will read: invalidate.
+    Reads,
+}
+
+impl HostAccess {
+    /// Flushes or invalidates.
+    ///
+    /// # Safety
+    /// `range` is mapped memory of the device, in whole atoms or to its end.
+    pub(crate) unsafe fn sync(
+        self,
+        device: &dyn DeviceMemory,
+        range: MappedRange,
+    ) -> Result<(), DeviceError> {
+        match self {
+            // SAFETY: the caller's promise.
+            Self::Wrote => unsafe { device.flush(&[range]) },
+            // SAFETY: the caller's promise.
+            Self::Reads => unsafe { device.invalidate(&[range]) },
+        }
     }
 }
 

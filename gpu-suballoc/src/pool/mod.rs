@@ -33,13 +33,15 @@ mod trim;
 mod turnover;
 mod walk;
 
-pub(crate) use self::request::DeviceAndHost;
 pub(crate) use drain_plan::plan_drain;
+pub(crate) use map::{HostAccess, whole_atoms};
 pub use options::{MapPolicy, MemoryOptions, PoolOptions};
 pub(crate) use request::{AllocationRequest, FIRST_OWN, MOVE_TARGET, Suballocation};
 pub(crate) use walk::WalkItem;
 
+use alloc_core::HostAllocator;
 use core::alloc::Layout;
+use core::ops::Deref;
 use core::ptr::{self, NonNull};
 
 use budget::MemoryBudget;
@@ -78,6 +80,23 @@ pub(crate) struct Pools {
     /// Nanoseconds of the longest call of the driver for a memory object.
     longest_wait: AtomicU64,
     pools: [AtomicPtr<Pool>; POOLS],
+}
+
+/// The pools of an allocator, with its device and its host memory.
+#[derive(Clone, Copy)]
+pub(crate) struct DevicePools<'a> {
+    pub(crate) pools: &'a Pools,
+    pub(crate) device: &'a dyn DeviceMemory,
+    pub(crate) memory: &'a dyn HostAllocator,
+}
+
+impl Deref for DevicePools<'_> {
+    type Target = Pools;
+
+    #[inline(always)]
+    fn deref(&self) -> &Pools {
+        self.pools
+    }
 }
 
 impl Pools {
@@ -171,30 +190,6 @@ impl Pools {
         first + (memory_type as u16 & (MAX_MEMORY_TYPES as u16 - 1)) * 2 + u16::from(optimal)
     }
 
-    /// The pool of [`index_of`](Self::index_of), created on first use.
-    fn pool_of(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        memory_type: u32,
-        kind: ResourceKind,
-        pinned: bool,
-    ) -> Result<&Pool, GpuError> {
-        let index = self.index_of(memory_type, kind, pinned);
-        if let Some(pool) = self.pool(index) {
-            return Ok(pool);
-        }
-        let kind = if index & 1 == 1 {
-            ResourceKind::Optimal
-        } else {
-            ResourceKind::Linear
-        };
-        let (config, growth) = self
-            .config_of(index, memory_type, kind)
-            .ok_or(GpuMisuse::BadOptions)?;
-        self.insert_pool(device_and_host, PoolState::new(config, growth))?;
-        self.pool(index).ok_or_else(|| GpuMisuse::NoSuchPool.into())
-    }
-
     /// The default configuration of a pool of that type.
     fn config_of(
         &self,
@@ -236,18 +231,50 @@ impl Pools {
         Some((config, growth))
     }
 
-    /// Installs a new pool at its index. False if another thread has installed one there.
-    fn insert_pool(
+    /// Removes a pool, with the host memory that it lay in.
+    fn remove_pool(&mut self, index: u16) -> Option<(Pool, HostBlock)> {
+        let place = self.pools.get_mut(usize::from(index))?.get_mut();
+        let pool = NonNull::new(core::mem::replace(place, ptr::null_mut()))?;
+        // SAFETY: `insert_pool` wrote it, and its address was removed above: it is read once.
+        let state = unsafe { pool.read() };
+        // SAFETY: `insert_pool` allocated it with this layout; no pointer to it is left.
+        let memory = unsafe { HostBlock::new(pool.cast(), Layout::new::<Pool>()) };
+        Some((state, memory))
+    }
+}
+
+// `AtomicPtr<T>` is `Sync` for any `T`: the pool behind it must be `Sync` itself.
+impl DevicePools<'_> {
+    /// The pool of [`index_of`](Self::index_of), created on first use.
+    fn pool_of(
         &self,
-        device_and_host: DeviceAndHost<'_>,
-        state: PoolState,
-    ) -> Result<bool, GpuError> {
-        let place = self
-            .pools
+        memory_type: u32,
+        kind: ResourceKind,
+        pinned: bool,
+    ) -> Result<&Pool, GpuError> {
+        let index = self.index_of(memory_type, kind, pinned);
+        if let Some(pool) = self.pool(index) {
+            return Ok(pool);
+        }
+        let kind = if index & 1 == 1 {
+            ResourceKind::Optimal
+        } else {
+            ResourceKind::Linear
+        };
+        let (config, growth) = self
+            .config_of(index, memory_type, kind)
+            .ok_or(GpuMisuse::BadOptions)?;
+        self.insert_pool(PoolState::new(config, growth))?;
+        self.pool(index).ok_or_else(|| GpuMisuse::NoSuchPool.into())
+    }
+
+    /// Installs a new pool at its index. False if another thread has installed one there.
+    fn insert_pool(&self, state: PoolState) -> Result<bool, GpuError> {
+        let place = (self.pools.pools)
             .get(usize::from(state.config.index))
             .ok_or(GpuMisuse::NoSuchPool)?;
         let layout = Layout::new::<Pool>();
-        let memory = device_and_host.memory;
+        let memory = self.memory;
         let pool = HostBlock::allocate(memory, layout)?
             .into_start()
             .cast::<Pool>();
@@ -270,20 +297,8 @@ impl Pools {
         }
         Ok(put)
     }
-
-    /// Removes a pool, with the host memory that it lay in.
-    fn remove_pool(&mut self, index: u16) -> Option<(Pool, HostBlock)> {
-        let place = self.pools.get_mut(usize::from(index))?.get_mut();
-        let pool = NonNull::new(core::mem::replace(place, ptr::null_mut()))?;
-        // SAFETY: `insert_pool` wrote it, and its address was removed above: it is read once.
-        let state = unsafe { pool.read() };
-        // SAFETY: `insert_pool` allocated it with this layout; no pointer to it is left.
-        let memory = unsafe { HostBlock::new(pool.cast(), Layout::new::<Pool>()) };
-        Some((state, memory))
-    }
 }
 
-// `AtomicPtr<T>` is `Sync` for any `T`: the pool behind it must be `Sync` itself.
 const _: () = {
     const fn is_shared<T: Sync>() {}
     is_shared::<Pool>();

@@ -5,9 +5,9 @@ use super::config::PoolConfig;
 use super::create_block::{BlockPlan, GrowthError};
 use super::growth::Growth;
 use super::linear::NoRoom;
-use super::request::{AllocationRequest, DeviceAndHost, Suballocation};
+use super::request::{AllocationRequest, Suballocation};
 use super::state::DeferredFree;
-use super::{Pool, Pools};
+use super::{DevicePools, Pool};
 use crate::device::MemoryHandle;
 use crate::error::{GpuError, GpuMisuse};
 use crate::host_memory;
@@ -67,22 +67,18 @@ impl AllocationRequest {
     }
 }
 
-impl Pools {
+impl DevicePools<'_> {
     /// Finds room for a region.
     ///
     /// # Errors
     /// The error of the best memory type.
     // Always inlined: the result reaches the region in registers. In memory it would be written by narrow stores and read by a wide load, which waits.
     #[inline(always)]
-    pub(crate) fn place(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        request: &AllocationRequest,
-    ) -> Result<Suballocation, GpuError> {
+    pub(crate) fn place(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
         request.check()?;
         match self.place_fast(request) {
             Some(placed) => Ok(placed),
-            None => self.place_with_driver(device_and_host, request),
+            None => self.place_with_driver(request),
         }
     }
 
@@ -111,38 +107,27 @@ impl Pools {
     }
 
     #[cold]
-    fn place_with_driver(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        request: &AllocationRequest,
-    ) -> Result<Suballocation, GpuError> {
+    fn place_with_driver(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
         if !request.export.is_empty() && !self.device_info.features.external_memory {
             return Err(GpuMisuse::NotEnabled.into());
         }
-        match self.place_in_any_type(device_and_host, request) {
+        match self.place_in_any_type(request) {
             // Empty blocks that other pools keep may free the missing memory.
-            Err(error)
-                if error.is_out_of_device_memory()
-                    && self.free_everything_kept(device_and_host) =>
-            {
-                self.place_in_any_type(device_and_host, request)
+            Err(error) if error.is_out_of_device_memory() && self.free_everything_kept() => {
+                self.place_in_any_type(request)
             }
             other => other,
         }
     }
 
-    fn place_in_any_type(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        request: &AllocationRequest,
-    ) -> Result<Suballocation, GpuError> {
+    fn place_in_any_type(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
         let budget_first = [true, false];
         let within_only = request.within_budget || self.options.within_budget;
         if let Some(id) = request.pool {
             let (pool, config, heap_size) = self.custom_for(request, id)?;
             self.check_size(request, pool.lock().growth, heap_size.min(config.max_bytes))?;
             return self
-                .place_in(device_and_host, pool, request, within_only)
+                .place_in(pool, request, within_only)
                 .map_err(GrowthError::error);
         }
         (self.device_info).best_type(request.memory_type_bits, request.preference)?;
@@ -160,9 +145,8 @@ impl Pools {
                 if refused >> memory_type & 1 == 1 {
                     continue;
                 }
-                let pool =
-                    self.pool_of(device_and_host, memory_type, request.kind, request.pinned)?;
-                match self.place_in(device_and_host, pool, request, within_budget) {
+                let pool = self.pool_of(memory_type, request.kind, request.pinned)?;
+                match self.place_in(pool, request, within_budget) {
                     Ok(placed) => return Ok(placed),
                     Err(GrowthError::Final(error)) => return Err(error),
                     Err(GrowthError::Next(error)) => {
@@ -259,7 +243,6 @@ impl Pools {
     /// Places a region in one pool.
     pub(super) fn place_in(
         &self,
-        device_and_host: DeviceAndHost<'_>,
         pool: &Pool,
         request: &AllocationRequest,
         within_budget: bool,
@@ -273,46 +256,30 @@ impl Pools {
             || (request.should_be_dedicated(largest, scarce) && !config.is_fixed);
         let mut failure = None;
         if dedicated_first {
-            match self.place_dedicated(device_and_host, pool, request, within_budget) {
-                Err(reason)
-                    if !request.must_be_dedicated() && !matches!(reason, GrowthError::Final(_)) =>
-                {
+            match self.place_dedicated(pool, request, within_budget) {
+                Err(reason) if !request.must_be_dedicated() && !reason.is_final() => {
                     failure = Some(reason)
                 }
                 other => return other,
             }
         }
-        match self.place_shared(device_and_host, pool, request, within_budget) {
-            Err(reason)
-                if !dedicated_first
-                    && request.dedicated != DedicatedPolicy::Never
-                    && !config.is_fixed =>
-            {
-                if matches!(reason, GrowthError::Final(_)) {
-                    return Err(reason);
-                }
-                self.place_dedicated(device_and_host, pool, request, within_budget)
-                    .map_err(|last| {
-                        if matches!(last, GrowthError::Final(_)) {
-                            last
-                        } else {
-                            reason
-                        }
-                    })
-            }
-            Err(reason) => Err(if matches!(reason, GrowthError::Final(_)) {
-                reason
-            } else {
-                failure.unwrap_or(reason)
-            }),
-            Ok(placed) => Ok(placed),
+        let shared = self.place_shared(pool, request, within_budget);
+        let reason = match shared {
+            Err(reason) if !reason.is_final() => reason,
+            done => return done,
+        };
+        if dedicated_first || request.dedicated == DedicatedPolicy::Never || config.is_fixed {
+            return Err(failure.unwrap_or(reason));
+        }
+        match self.place_dedicated(pool, request, within_budget) {
+            Err(last) if !last.is_final() => Err(reason),
+            done => done,
         }
     }
 
     /// Places a region in a shared block, in a new one if there is no room.
     fn place_shared(
         &self,
-        device_and_host: DeviceAndHost<'_>,
         pool: &Pool,
         request: &AllocationRequest,
         within_budget: bool,
@@ -320,7 +287,7 @@ impl Pools {
         let mut tries = 0u32;
         loop {
             let (NoRoom(need), seen) = {
-                let mut state = lock_filled(pool, device_and_host.memory)?;
+                let mut state = lock_filled(pool, self.memory)?;
                 let generation = request.pool.map_or(0, |id| id.generation);
                 if !state.is_named(generation) {
                     return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
@@ -342,7 +309,7 @@ impl Pools {
                 within_budget,
                 seen: Some(seen),
             };
-            self.grow(device_and_host, pool, plan, &mut tries)?;
+            self.grow(pool, plan, &mut tries)?;
         }
     }
 
@@ -352,7 +319,6 @@ impl Pools {
     /// What is wrong with the request, the pool or the place; what the host allocator refused.
     pub(crate) fn place_at(
         &self,
-        device_and_host: DeviceAndHost<'_>,
         request: &AllocationRequest,
         at: (u32, u64),
     ) -> Result<Suballocation, GpuError> {
@@ -365,7 +331,7 @@ impl Pools {
         if config.algorithm.is_linear() {
             return Err(GpuMisuse::PlacesItself.into());
         }
-        let mut state = lock_filled(pool, device_and_host.memory)?;
+        let mut state = lock_filled(pool, self.memory)?;
         if !state.is_named(id.generation) {
             return Err(GpuMisuse::NoSuchPool.into());
         }
@@ -387,41 +353,32 @@ impl Pools {
 
 // Frees and finds regions.
 
-impl Pools {
+impl DevicePools<'_> {
     /// Frees the region at a place. Returns its size. Never allocates.
     ///
     /// # Errors
     /// [`GpuMisuse::Stale`] if it is not there. Nothing was changed.
     #[inline]
-    pub(crate) fn free(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        at: RegionPlace,
-    ) -> Result<u64, GpuMisuse> {
+    pub(crate) fn free(&self, at: RegionPlace) -> Result<u64, GpuMisuse> {
         let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
         let mut state = pool.lock();
         let (size, more) = state.free(at)?;
         if more {
             let deferred = state.deferred_free();
             drop(state);
-            self.finish_free(device_and_host, pool, deferred);
+            self.finish_free(pool, deferred);
         }
         Ok(size)
     }
 
     /// Frees unused host memory, and memory objects that became empty, unless the pool keeps them.
     #[cold]
-    pub(super) fn finish_free(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        pool: &Pool,
-        deferred: DeferredFree,
-    ) {
+    pub(super) fn finish_free(&self, pool: &Pool, deferred: DeferredFree) {
         if let Some(mut nodes) = deferred.idle_nodes {
-            host_memory::free_table(&mut nodes, device_and_host.memory);
+            host_memory::free_table(&mut nodes, self.memory);
         }
         if let Some(object) = deferred.object {
-            self.free_object(device_and_host, pool, &object);
+            self.free_object(pool, &object);
         }
         if let Some(block) = deferred.emptied_block {
             let removed = {
@@ -430,7 +387,7 @@ impl Pools {
                 state.remove_empty_block(Some(block), over)
             };
             if let Some(object) = removed {
-                self.free_object(device_and_host, pool, &object);
+                self.free_object(pool, &object);
             }
         }
     }

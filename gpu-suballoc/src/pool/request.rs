@@ -1,10 +1,9 @@
 //! Requests to pools, and their results.
 
-use crate::device::{DeviceMemory, ExternalHandleTypes, MemoryHandle, NextChain, ResourceHandle};
+use crate::device::{ExternalHandleTypes, MemoryHandle, NextChain, ResourceHandle};
 use crate::id::{PoolId, RegionPlace};
 use crate::memory_type::{MemoryPreference, PropertyFlags};
 use crate::request::{DedicatedPolicy, Lifetime, ResourceKind};
-use alloc_core::HostAllocator;
 
 // What ranges that are no regions have in place of a slot. No slot has so high a number.
 
@@ -91,10 +90,3 @@ pub(crate) struct Suballocation {
 }
 
 // The device and the host allocator that pools call.
-
-/// The driver for device memory, and the allocator for host memory of records. One `GpuAllocator` always passes the same two.
-#[derive(Clone, Copy)]
-pub(crate) struct DeviceAndHost<'a> {
-    pub(crate) device: &'a dyn DeviceMemory,
-    pub(crate) memory: &'a dyn HostAllocator,
-}

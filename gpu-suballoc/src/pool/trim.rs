@@ -1,46 +1,38 @@
 //! Frees empty blocks, and queries budgets.
 
-use super::request::DeviceAndHost;
 use super::state::PoolState;
-use super::{POOLS, Pool, Pools};
+use super::{DevicePools, POOLS, Pool, Pools};
 use crate::device::{DeviceMemory, HeapBudget, MAX_MEMORY_HEAPS};
 use crate::host_memory;
 use crate::host_memory::Tables;
 use crate::sync::{Ordering, StateMutex};
+use alloc_core::HostAllocator;
 
-impl Pools {
+impl DevicePools<'_> {
     /// Frees empty blocks until at least `bytes` have been released or none are left. Returns the number of bytes released.
-    pub(crate) fn trim(&self, device_and_host: DeviceAndHost<'_>, bytes: u64) -> u64 {
+    pub(crate) fn trim(&self, bytes: u64) -> u64 {
         let mut freed = 0u64;
         for pool in self.all() {
             if freed >= bytes {
                 break;
             }
-            freed = freed.saturating_add(
-                self.trim_pool(device_and_host, pool, bytes.saturating_sub(freed))
-                    .0,
-            );
+            freed = freed.saturating_add(self.trim_pool(pool, bytes.saturating_sub(freed)).0);
         }
         freed
     }
 
     /// Frees everything that pools keep for later requests. Returns whether there was something.
-    pub(super) fn free_everything_kept(&self, device_and_host: DeviceAndHost<'_>) -> bool {
+    pub(super) fn free_everything_kept(&self) -> bool {
         let mut any = false;
         for pool in self.all() {
-            any |= self.trim_pool(device_and_host, pool, u64::MAX) != (0, false);
+            any |= self.trim_pool(pool, u64::MAX) != (0, false);
         }
         any
     }
 
     /// As [`trim`](Pools::trim), of one pool; and whether the range of a linear pool became a hole of its block. The steps are bounded by what could be
     /// freed at the beginning: a callback that leaves something empty each time does not keep the loop running.
-    pub(super) fn trim_pool(
-        &self,
-        device_and_host: DeviceAndHost<'_>,
-        pool: &Pool,
-        bytes: u64,
-    ) -> (u64, bool) {
+    pub(super) fn trim_pool(&self, pool: &Pool, bytes: u64) -> (u64, bool) {
         let holes = pool.lock().free_empty_linear_range();
         let mut freed = 0u64;
         let blocks = pool.lock().blocks.len();
@@ -53,17 +45,17 @@ impl Pools {
                 break;
             };
             freed = freed.saturating_add(object.size);
-            self.free_object(device_and_host, pool, &object);
+            self.free_object(pool, &object);
         }
         (freed, holes)
     }
 
     /// Begins a frame: the first call with `frame` queries budgets (`VK_EXT_memory_budget`), and frees the empty blocks of heaps that are over
     /// theirs. False if the driver was not queried, or reports no budgets.
-    pub(crate) fn set_frame(&self, device_and_host: DeviceAndHost<'_>, frame: u32) -> bool {
+    pub(crate) fn set_frame(&self, frame: u32) -> bool {
         let answered = u64::from(frame) + 1;
         if self.frame.swap(answered, Ordering::Relaxed) == answered
-            || !self.update_budgets(device_and_host.device)
+            || !self.update_budgets(self.device)
         {
             return false;
         }
@@ -73,12 +65,15 @@ impl Pools {
                 self.budget.lock().heap(state.config.heap).is_over_budget()
             };
             if over {
-                self.trim_pool(device_and_host, pool, u64::MAX);
+                self.trim_pool(pool, u64::MAX);
             }
         }
         true
     }
+}
 
+impl Pools {
+    /// Asks the device for the budgets of its heaps. Returns whether it has some.
     pub(super) fn update_budgets(&self, device: &dyn DeviceMemory) -> bool {
         let mut budgets = [HeapBudget::default(); MAX_MEMORY_HEAPS];
         let answered = budgets
@@ -105,26 +100,8 @@ impl Pools {
             .fold(0, u64::saturating_add)
     }
 
-    /// Frees all device and host memory, unless regions live. Returns the number of live regions.
-    pub(crate) fn close(&mut self, device_and_host: DeviceAndHost<'_>) -> u64 {
-        let live = self.live_regions();
-        if live == 0 {
-            self.free_all(device_and_host, true);
-        }
-        live
-    }
-
-    /// Frees host memory only; the driver frees device memory with the device.
-    pub(crate) fn abandon(&mut self, device_and_host: DeviceAndHost<'_>) {
-        self.free_all(device_and_host, false);
-    }
-
-    /// Frees all device and host memory, live regions or not.
-    pub(crate) fn close_by_force(&mut self, device_and_host: DeviceAndHost<'_>) {
-        self.free_all(device_and_host, true);
-    }
-
-    fn free_all(&mut self, device_and_host: DeviceAndHost<'_>, driver: bool) {
+    /// Frees the host memory, and the device memory too if there is a `device` to call; else it goes with the device.
+    pub(crate) fn free_all(&mut self, device: Option<&dyn DeviceMemory>, host: &dyn HostAllocator) {
         for index in 0..POOLS as u16 {
             let Some((mut pool, memory)) = self.remove_pool(index) else {
                 continue;
@@ -135,13 +112,12 @@ impl Pools {
             let dedicated = state.dedicated.each().map(|(_, region)| &region.object);
             let objects = blocks.chain(dedicated);
             for object in objects {
-                if driver {
+                if let Some(device) = device {
                     // SAFETY: no region lives, or the caller gives them up; `&mut self` excludes other users, and the slots go with it.
-                    unsafe { device_and_host.device.free(object.memory) };
+                    unsafe { device.free(object.memory) };
                 }
                 self.budget.get_mut().release(heap, object.size);
             }
-            let host = device_and_host.memory;
             state.visit_tables(&mut |table| host_memory::free_table(table, host));
             host_memory::free(host, Some(memory));
         }

@@ -6,8 +6,6 @@
 //!   3. names, tags, sites    region by region, without a pool's lock
 //! ```
 
-#![forbid(unsafe_code)]
-
 use super::memory_map::MemoryMap;
 use crate::allocator::GpuAllocator;
 use crate::device::DeviceMemory;

@@ -1,7 +1,5 @@
 //! Leaks: regions that are not freed.
 
-#![forbid(unsafe_code)]
-
 use super::memory_map::MemoryMap;
 use crate::id::RegionId;
 use crate::region::RangePlacement;

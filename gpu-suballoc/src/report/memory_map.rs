@@ -1,7 +1,5 @@
 //! The memory map: blocks, ranges, crops and names.
 
-#![forbid(unsafe_code)]
-
 use crate::id::RegionId;
 use crate::view::{BlockView, RangeView};
 use alloc_core::{HostAllocator, HostError, Scope, Scoped, TryVec};

@@ -8,6 +8,8 @@
 //!                                             '-> corruption       whose margins are overwritten
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod capture;
 mod leaks;
 mod memory_map;

@@ -1,7 +1,5 @@
 //! Running totals: read in O(1), whatever lives.
 
-#![forbid(unsafe_code)]
-
 use core::fmt;
 use core::time::Duration;
 
@@ -42,7 +40,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             heaps: [none; MAX_MEMORY_HEAPS],
             host_bytes: self.host_bytes(),
             peak_block_bytes: self.pools.peak_bytes(),
-            longest_wait: self.pools.longest_wait(),
+            longest_wait: self.pools().longest_wait(),
         };
         for pool in (0..BlockRef::POOLS as u16).filter_map(|index| self.pools.totals(index)) {
             let of_type = stats.types.get_mut(pool.memory_type as usize);

@@ -4,8 +4,6 @@
 //! have: `HostBytes`, and for defragmentation `EmptyBytes`, `LargestFreeBytes`, `MovingBytes`, `PeakBlockBytes`. Crops, wrapped buffers,
 //! padding and call sites are in the map, its text and its leaks.
 
-#![forbid(unsafe_code)]
-
 use core::fmt::{self, Display, Write};
 
 use alloc_core::HostAllocator;

@@ -97,7 +97,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         };
         match options.pool {
             Some(pool) => {
-                self.pools.check_custom(pool.index, pool.generation)?;
+                self.pools().check_custom(pool.index, pool.generation)?;
                 run.begin_pool(pool.index, Some(pool.generation))?;
             }
             None => {
@@ -165,7 +165,7 @@ impl<D: DeviceMemory, A: HostAllocator> Drop for Defragmentation<'_, D, A> {
         for (first, mut word) in (0u16..).step_by(64).zip(self.begun) {
             while word != 0 {
                 let index = first + word.trailing_zeros() as u16;
-                self.allocator.pools.end_defragmentation(index);
+                self.allocator.pools().end_defragmentation(index);
                 word &= word - 1;
             }
         }

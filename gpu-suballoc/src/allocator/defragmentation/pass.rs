@@ -34,7 +34,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         self.end_pass(None);
         let mut bytes = 0u64;
         // Places are reserved only for the moves of this pass and the rest of its last block.
-        while self.current.as_slice().len() < self.options.max_moves.max(1) {
+        while self.current.as_slice().len() < self.options.max_moves_per_pass.max(1) {
             let is_first = self.current.as_slice().is_empty();
             let Some(next) = self.ready.as_slice().last() else {
                 if self.reserve_next()? {
@@ -43,7 +43,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
                 break;
             };
             bytes = bytes.saturating_add(next.from.size);
-            if !is_first && bytes > self.options.max_bytes {
+            if !is_first && bytes > self.options.max_bytes_per_pass {
                 break;
             }
             if let Err(error) = self.current.try_reserve(1) {
@@ -115,10 +115,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         while self.done < end {
             if let Some(&block) = self.blocks.as_slice().get(self.done) {
                 let allocator = self.allocator;
-                let freed =
-                    allocator
-                        .pools
-                        .end_drain(allocator.device_and_host(), block.pool, block.block);
+                let freed = allocator.pools().end_drain(block.pool, block.block);
                 self.totals.freed_blocks = self
                     .totals
                     .freed_blocks
@@ -136,7 +133,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         let (from, to) = (one.from.at, one.to.at);
         let end = (allocator.records).end_move(key, one.ending(is_seen), to, || {
             allocator.note_moved();
-            allocator.pools.move_region(from, to)
+            allocator.pools().move_region(from, to)
         });
         match end {
             MoveEnd::Moved { old_resource } => {

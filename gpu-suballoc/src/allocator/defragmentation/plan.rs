@@ -33,7 +33,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         index: u16,
         generation: Option<u32>,
     ) -> Result<(), GpuError> {
-        let pools = &self.allocator.pools;
+        let pools = self.allocator.pools();
         if pools.begin_defragmentation(index, generation)?
             && let Some(word) = self.begun.get_mut(usize::from(index) / 64)
         {
@@ -46,7 +46,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
     /// [`begin_pool`](Self::begin_pool) began to defragment the pool.
     pub(super) fn plan_pool(&mut self, index: u16) -> Result<(), GpuError> {
         let allocator = self.allocator;
-        let fixed = allocator.pools.unmovable_regions(index);
+        let fixed = allocator.pools().unmovable_regions(index);
         self.skipped.add(|to| &mut to.dedicated, fixed.dedicated);
         self.skipped.add(|to| &mut to.pinned, fixed.pinned);
         self.skipped.add(|to| &mut to.linear, fixed.linear);
@@ -56,10 +56,10 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             return Ok(());
         }
         let mut sums = alloc_core::TryVec::new_in(*self.blocks.allocator());
-        let (blocks, max_blocks) = allocator.pools.block_counts(index);
+        let (blocks, max_blocks) = allocator.pools().block_counts(index);
         sums.try_reserve_exact(blocks)?;
         collect(&mut sums, |push| {
-            allocator.pools.each_block_sum(index, push)
+            allocator.pools().each_block_sum(index, push)
         })?;
         let mapped = sums.as_slice().iter().filter(|sum| sum.is_pinned).count();
         self.skipped.add(|to| &mut to.mapped, mapped as u64);
@@ -78,7 +78,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
                 break;
             }
         }
-        allocator.pools.open_closed_blocks(index);
+        allocator.pools().open_closed_blocks(index);
         let drained = || sums.as_slice().iter().filter(|sum| sum.is_drained);
         self.blocks.try_reserve(drained().count())?;
         for sum in drained() {
@@ -86,7 +86,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
                 pool: index,
                 block: sum.block,
             };
-            if (allocator.pools).begin_drain(allocator.device_and_host(), index, sum.block)
+            if allocator.pools().begin_drain(index, sum.block)
                 && self.blocks.try_push(block).is_ok()
             {
                 self.totals.planned_blocks = self.totals.planned_blocks.saturating_add(1);
@@ -109,7 +109,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
 
     /// Collects the block's regions in `self.regions`. Returns false if the block is mapped.
     fn collect_regions(&mut self, index: u16, block: u32) -> Result<bool, GpuError> {
-        let pools = &self.allocator.pools;
+        let pools = self.allocator.pools();
         collect(&mut self.regions, |push| {
             pools.each_block_region(index, block, push)
         })
@@ -124,11 +124,11 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         }
         if root.content != RegionContent::Bare {
             check_resource(root.content, root.description.as_ref())?;
-        } else if !self.options.moves_bare {
+        } else if !self.options.move_bare_regions {
             return Err(|to| &mut to.bare);
         }
         let id = RegionId::new(allocator.tag, root.key);
-        match self.options.may_move {
+        match self.options.filter {
             Some(may_move) if !may_move(id, root.tag) => Err(|to| &mut to.filter),
             _ => Ok(root),
         }
@@ -148,7 +148,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
     }
 
     fn reserve_regions(&mut self, order: usize, of: DrainedBlock) -> Result<bool, GpuError> {
-        if !self.allocator.pools.is_draining(of.pool, of.block) {
+        if !self.allocator.pools().is_draining(of.pool, of.block) {
             return Ok(false);
         }
         if !self.collect_regions(of.pool, of.block)? {
@@ -195,9 +195,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         root: MovingRoot,
     ) -> Result<Option<RegionMove>, GpuError> {
         let allocator = self.allocator;
-        let (from, target) = allocator
-            .pools
-            .prepare_move(allocator.device_and_host(), place)?;
+        let (from, target) = allocator.pools().prepare_move(place)?;
         Ok(target.map(|to| RegionMove {
             region: RegionId::new(allocator.tag, root.key),
             root,
@@ -219,7 +217,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
     /// Frees the reserved place of a move, or after it the former place of the region.
     pub(super) fn free_target(&self, target: RegionPlace) {
         let allocator = self.allocator;
-        (allocator.pools).free_target(allocator.device_and_host(), target);
+        allocator.pools().free_target(target);
     }
 }
 

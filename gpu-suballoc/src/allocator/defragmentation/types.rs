@@ -5,6 +5,7 @@
 use core::fmt;
 
 use crate::device::{BufferHandle, ImageHandle, MemoryHandle};
+use crate::flags::setters;
 use crate::id::{PoolId, RegionId};
 use crate::pool::Suballocation;
 use crate::region::RegionContent;
@@ -13,11 +14,18 @@ use crate::region_metadata::MovingRoot;
 /// Selects the regions that may move, and limits each pass: [`GpuAllocator::defragment`](crate::GpuAllocator::defragment).
 #[derive(Clone, Copy)]
 pub struct DefragmentationOptions<'f> {
-    pub(super) pool: Option<PoolId>,
-    pub(super) max_bytes: u64,
-    pub(super) max_moves: usize,
-    pub(super) moves_bare: bool,
-    pub(super) may_move: Option<&'f dyn Fn(RegionId, u64) -> bool>,
+    /// One custom pool only.
+    pub pool: Option<PoolId>,
+    /// Limits the bytes of a pass. Even beyond the limit, a pass contains at least one region.
+    pub max_bytes_per_pass: u64,
+    /// Limits the moves of a pass. Even beyond the limit, a pass contains at least one move.
+    pub max_moves_per_pass: usize,
+    /// Also moves regions of [`allocate`](crate::GpuAllocator::allocate): the user must bind a second resource at the new place. By default
+    /// they stay, because the allocator does not know their resources.
+    pub move_bare_regions: bool,
+    /// Moves only regions for which `filter(id, tag)` is true; the tag is that of [`RegionOptions::tag`](crate::RegionOptions::tag). It
+    /// is called without a lock, at least once for each region. One excluded region prevents its whole block from being drained.
+    pub filter: Option<&'f dyn Fn(RegionId, u64) -> bool>,
 }
 
 impl<'f> DefragmentationOptions<'f> {
@@ -26,51 +34,24 @@ impl<'f> DefragmentationOptions<'f> {
     pub const fn new() -> Self {
         Self {
             pool: None,
-            max_bytes: u64::MAX,
-            max_moves: usize::MAX,
-            moves_bare: false,
-            may_move: None,
+            max_bytes_per_pass: u64::MAX,
+            max_moves_per_pass: usize::MAX,
+            move_bare_regions: false,
+            filter: None,
         }
     }
 
-    /// One custom pool only.
-    #[must_use]
-    pub const fn pool(self, pool: PoolId) -> Self {
-        Self {
-            pool: Some(pool),
-            ..self
+    setters! {
+        set {
+            max_bytes_per_pass: u64,
+            max_moves_per_pass: usize,
         }
-    }
-
-    /// Limits the bytes of a pass. Even beyond the limit, a pass contains at least one region.
-    #[must_use]
-    pub const fn max_bytes_per_pass(self, max_bytes: u64) -> Self {
-        Self { max_bytes, ..self }
-    }
-
-    /// Limits the moves of a pass. Even beyond the limit, a pass contains at least one move.
-    #[must_use]
-    pub const fn max_moves_per_pass(self, max_moves: usize) -> Self {
-        Self { max_moves, ..self }
-    }
-
-    /// Also moves regions of [`allocate`](crate::GpuAllocator::allocate): the user must bind a second resource at the new place. By default
-    /// they stay, because the allocator does not know their resources.
-    #[must_use]
-    pub const fn move_bare_regions(self) -> Self {
-        Self {
-            moves_bare: true,
-            ..self
+        some {
+            pool: PoolId,
+            filter: &'f dyn Fn(RegionId, u64) -> bool,
         }
-    }
-
-    /// Moves only regions for which `may_move(id, tag)` is true; the tag is that of [`RegionOptions::tag`](crate::RegionOptions::tag). It
-    /// is called without a lock, at least once for each region. One excluded region prevents its whole block from being drained.
-    #[must_use]
-    pub const fn filter(self, may_move: &'f dyn Fn(RegionId, u64) -> bool) -> Self {
-        Self {
-            may_move: Some(may_move),
-            ..self
+        on {
+            move_bare_regions,
         }
     }
 }
@@ -85,11 +66,10 @@ impl fmt::Debug for DefragmentationOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DefragmentationOptions")
             .field("pool", &self.pool)
-            .field("max_bytes", &self.max_bytes)
-            .field("max_moves", &self.max_moves)
-            .field("moves_bare", &self.moves_bare)
-            .field("filter", &self.may_move.is_some())
-            .finish()
+            .field("max_bytes_per_pass", &self.max_bytes_per_pass)
+            .field("max_moves_per_pass", &self.max_moves_per_pass)
+            .field("move_bare_regions", &self.move_bare_regions)
+            .finish_non_exhaustive()
     }
 }
 
