@@ -12,7 +12,7 @@
 //!    |   '- blocks        range/            one VkDeviceMemory: ranges in any order, a stack, a ring; or dedicated to a region
 //!    '- DeviceMemory      device/           the driver: ash/ (Vulkan), or the program's own
 //!
-//!   MemoryMap, GpuStats   report/           what lies where: text, VMA's JSON, leaks, totals
+//!   MemoryMap, GpuStats   report/, view.rs  what lies where: text, VMA's JSON, leaks, totals
 //!   ShaderCache           cache/            16 locked shards of entries, each in its owner's memory
 //!   DeviceContexts        context/          devices of the application; DeviceContext = GpuAllocator + CacheOwner; ash/context: kernels
 //!   DeviceGroup           group/            devices, and an edge for each pair
@@ -38,6 +38,9 @@
 //! any time: the result is a [`GpuError`], and regions and resources are unchanged. Freeing allocates nothing. Wrong use is a [`GpuMisuse`],
 //! never an abort; a refused call returns the region that it would have consumed. Neither the driver nor the host allocator is called
 //! under a lock that guards state.
+//!
+//! Who waits for a lock spins for a moment and then sleeps. A forked child must not use an allocator or cache of its parent: like the device,
+//! they stay the parent's.
 //!
 //! A host allocator must not unwind ([`HostAllocator`](alloc_core::HostAllocator)). If one does while it allocates, no operation
 //! is half done and no region or device memory leaks; at most one block of host memory does, which the call had just allocated. If one does

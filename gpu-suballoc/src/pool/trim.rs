@@ -107,7 +107,6 @@ impl Pools {
                 continue;
             };
             let state: &mut PoolState = StateMutex::get_mut(&mut pool);
-            let heap = state.config.heap;
             let blocks = state.blocks.slots.each().map(|(_, live)| &live.object);
             let dedicated = state.dedicated.each().map(|(_, region)| &region.object);
             let objects = blocks.chain(dedicated);
@@ -116,7 +115,6 @@ impl Pools {
                     // SAFETY: no region lives, or the caller gives them up; `&mut self` excludes other users, and the slots go with it.
                     unsafe { device.free(object.memory) };
                 }
-                self.budget.get_mut().release(heap, object.size);
             }
             state.visit_tables(&mut |table| host_memory::free_table(table, host));
             host_memory::free(host, Some(memory));

@@ -2,10 +2,9 @@
 //!
 //! ```text
 //!   pools, region_metadata -> totals     running counts
-//!                         '-> capture -> memory_map -> map_table   text
+//!                         '-> capture -> memory_map -> leaks      as text, and a line a region
 //!                                             |-> vma_json         vmaBuildStatsString's keys
-//!                                             |-> leaks            a line a region
-//!                                             '-> corruption       whose margins are overwritten
+//!                                             '-> capture          whose margins are overwritten
 //! ```
 
 #![forbid(unsafe_code)]

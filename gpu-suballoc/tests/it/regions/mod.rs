@@ -64,6 +64,7 @@ mod margins;
 mod options;
 mod placed;
 mod pools_that_go;
+mod refusal_order;
 mod reserving;
 mod stale;
 mod steady;

@@ -6,6 +6,7 @@ mod images;
 mod meanwhile;
 mod passes;
 mod pays;
+mod pieces;
 mod pinned;
 mod programs;
 mod reasons;
