@@ -73,7 +73,7 @@ pub struct RegionOptions<'n> {
     /// [`SHADER_DEVICE_ADDRESS`](crate::BufferUsage::SHADER_DEVICE_ADDRESS) gets such memory without this. Where blocks have none
     /// ([`MemoryOptions::device_address`](crate::pool::MemoryOptions::device_address)), the region gets a memory object of its own.
     pub device_address: bool,
-    /// From the upper end of a pool of two stacks ([`BlockAlgorithm::DoubleStack`](crate::BlockAlgorithm::DoubleStack)); anywhere else it is
+    /// From the upper end of a pool of two stacks ([`BlockAlgorithm::DoubleStack`]); anywhere else it is
     /// [`GpuMisuse::NoUpperEnd`](crate::GpuMisuse::NoUpperEnd).
     pub upper_address: bool,
     /// It never moves, for a device address or a permanent mapping for instance. It lies in blocks for pinned regions, so that

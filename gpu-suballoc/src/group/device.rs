@@ -117,7 +117,7 @@ pub struct Membership {
     pub index: usize,
 }
 
-/// A device's membership. Each device has one, see [`GroupDevice::membership_cell`](super::GroupDevice::membership_cell).
+/// A device's membership. Each device has one, see [`GroupDevice::membership_cell`].
 ///
 /// A group reserves it first of all while it is built, and clears it at its end. So a device of a live group is refused
 /// by every other group.

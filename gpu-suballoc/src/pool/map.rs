@@ -11,7 +11,7 @@ use crate::threads;
 use core::ptr::NonNull;
 
 impl DevicePools<'_> {
-    /// Maps a region, and returns the address of its first byte. Each call needs an [`unmap`](Pools::unmap).
+    /// Maps a region, and returns the address of its first byte. Each call needs an [`unmap`](Self::unmap).
     ///
     /// # Errors
     /// [`GpuError::MapUnsupported`], [`GpuMisuse::Stale`], [`GpuMisuse::NestedMap`], or the driver's error.
@@ -19,7 +19,7 @@ impl DevicePools<'_> {
         self.map_object(at).map(|(_, first)| first)
     }
 
-    /// As [`map`](Pools::map), with the memory object that is mapped: [`unmap_object`](Pools::unmap_object) undoes it, also after the region
+    /// As [`map`](Self::map), with the memory object that is mapped: [`unmap_object`](Self::unmap_object) undoes it, also after the region
     /// was freed.
     pub(crate) fn map_object(&self, at: RegionPlace) -> Result<(BlockRef, NonNull<u8>), GpuError> {
         let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
@@ -77,7 +77,7 @@ impl DevicePools<'_> {
         }
     }
 
-    /// Undoes one [`map`](Pools::map).
+    /// Undoes one [`map`](Self::map).
     ///
     /// # Errors
     /// [`GpuMisuse::Stale`], [`GpuMisuse::NotMapped`].
@@ -91,7 +91,7 @@ impl DevicePools<'_> {
         self.unmap_object(place)
     }
 
-    /// Undoes one [`map_object`](Pools::map_object).
+    /// Undoes one [`map_object`](Self::map_object).
     ///
     /// # Errors
     /// [`GpuMisuse::Stale`], [`GpuMisuse::NotMapped`].

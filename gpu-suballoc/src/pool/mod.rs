@@ -245,7 +245,7 @@ impl Pools {
 
 // `AtomicPtr<T>` is `Sync` for any `T`: the pool behind it must be `Sync` itself.
 impl DevicePools<'_> {
-    /// The pool of [`index_of`](Self::index_of), created on first use.
+    /// The pool of [`index_of`](Pools::index_of), created on first use.
     fn pool_of(
         &self,
         memory_type: u32,

@@ -30,7 +30,7 @@ impl DevicePools<'_> {
         any
     }
 
-    /// As [`trim`](Pools::trim), of one pool; and whether the range of a linear pool became a hole of its block. The steps are bounded by what could be
+    /// As [`trim`](Self::trim), of one pool; and whether the range of a linear pool became a hole of its block. The steps are bounded by what could be
     /// freed at the beginning: a callback that leaves something empty each time does not keep the loop running.
     pub(super) fn trim_pool(&self, pool: &Pool, bytes: u64) -> (u64, bool) {
         let holes = pool.lock().free_empty_linear_range();

@@ -560,7 +560,7 @@ impl<A: HostAllocator> Drop for VirtualBlock<A> {
 
 // Errors of virtual blocks.
 
-/// Errors of a [`VirtualBlock`](super::VirtualBlock). An error changes nothing.
+/// Errors of a [`VirtualBlock`]. An error changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VirtualBlockError {

@@ -150,7 +150,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// without a lock.
     ///
     /// # Errors
-    /// The host memory for a [`MemoryMap`](crate::report::MemoryMap) was refused.
+    /// The host memory for a [`MemoryMap`] was refused.
     pub fn check_corruption(
         &self,
         mut report: impl FnMut(&CorruptedMargin<'_>),
