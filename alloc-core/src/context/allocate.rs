@@ -34,7 +34,7 @@ impl ContextNode {
             return Ok(dangling(layout));
         }
         if self.flags() & (CLOSED | BUDGETED | TRACKS_REQUESTER) != 0 {
-            return self.allocate_limited(layout, scope);
+            return self.allocate_limited(table, layout, scope);
         }
         // SAFETY: a node that was abandoned is closed.
         let Ok(block) = unsafe { self.backing.get() }.allocate(layout, scope) else {
@@ -76,36 +76,34 @@ impl ContextNode {
     /// For closed and budgeted nodes, and for those whose backing tracks requesters. While the thread's lease lasts, a budget costs a few
     /// loads and stores.
     #[inline(never)]
-    fn allocate_limited(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+    fn allocate_limited(
+        &self,
+        table: ThreadTable<'_>,
+        layout: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         // A layout's size is at most `isize::MAX`.
         let bytes = (layout.size() as u64).cast_signed();
+        let slice = self.slice().cast_signed();
+        let entry = || table.find(self.slot(scope), self.tag(scope));
         // Without a budget the ceiling is no lease, and an exact budget leases nothing.
-        let leased = self.flags() & (CLOSED | BUDGETED) == BUDGETED
-            && !self.is_exact()
-            && self.with_entry(scope, |entry| match entry {
-                Some(entry) if bytes <= entry.ceiling().wrapping_sub(entry.delta()) => {
-                    entry.set_ceiling(entry.ceiling().wrapping_sub(bytes));
-                    true
-                }
-                _ => false,
-            });
-        if !leased {
+        let is_leased = self.flags() & (CLOSED | BUDGETED) == BUDGETED && slice != 0;
+        let leased = entry()
+            .filter(|entry| is_leased && bytes <= entry.ceiling().wrapping_sub(entry.delta()));
+        let Some(entry_before) = leased else {
             return self.allocate_checked(layout, scope, |backing| backing.allocate(layout, scope));
-        }
+        };
+        entry_before.set_ceiling(entry_before.ceiling().wrapping_sub(bytes));
         let reserved = Reservation::of(self, scope, bytes.cast_unsigned());
         let block = self.with_requester(|backing| backing.allocate(layout, scope));
         core::mem::forget(reserved);
-        let hidden = self.slice().cast_signed().clamp(FOLD_MIN, FOLD_MAX);
-        let concluded = self.with_entry(scope, |entry| match entry {
+        let hidden = slice.clamp(FOLD_MIN, FOLD_MAX);
+        match entry() {
             Some(entry) if block.is_ok() && entry.delta().wrapping_add(bytes) <= hidden => {
                 entry.set_ceiling(entry.ceiling().wrapping_add(bytes));
                 entry.record_alloc(bytes.cast_unsigned(), 1);
-                true
             }
-            _ => false,
-        });
-        if !concluded {
-            self.conclude(scope, bytes.cast_unsigned(), 1, block.is_ok());
+            _ => self.conclude(scope, bytes.cast_unsigned(), 1, block.is_ok()),
         }
         block.or_else(|_| self.refused_by_backing(layout, scope))
     }
