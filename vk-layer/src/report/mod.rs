@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use alloc_core::{HostError, TryString};
 use vk_accounts::files::{self, PRIVATE};
-use vk_accounts::report::CompactJson;
+use vk_accounts::report;
 
 use crate::accounts::INSTANCES;
 use crate::error_output;
@@ -167,7 +167,8 @@ type Render = fn(u64, &mut TryString<Own>) -> Result<(), HostError>;
 /// The report for programs: the format of the program's own.
 fn json(commands: u64, text: &mut TryString<Own>) -> Result<(), HostError> {
     let report = fill::report(commands)?;
-    text.try_write_fmt(format_args!("{}\n", CompactJson(&report)))
+    // JSON can express every report.
+    text.try_push_str(&report::json(&report).unwrap_or_default())
 }
 
 fn write_to(target: &Target, commands: u64, render: Render) {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use vk_accounts::guard_run::refused::RefusalLog;
-use vk_accounts::report::{Report, Source};
+use vk_accounts::report::{self, Report, Source};
 
 use super::complain;
 use super::environment::REPORTS;
@@ -222,11 +222,10 @@ impl Reports {
     /// One report as it is, several or none as an array.
     fn to_json(&self) -> serde_json::Result<String> {
         let all: Vec<_> = self.data().collect();
-        let json = match all.as_slice() {
-            [one] => serde_json::to_string(one),
-            several => serde_json::to_string(several),
-        };
-        json.map(|json| json + "\n")
+        match all.as_slice() {
+            [one] => report::json(one),
+            several => report::json(&several),
+        }
     }
 }
 
@@ -299,7 +298,7 @@ pub(super) fn paths_with_extension(folder: &Path, extension: &str) -> Vec<PathBu
 
 #[cfg(test)]
 mod tests {
-    use vk_accounts::report::{self, FindingRow, Leaks};
+    use vk_accounts::report::{FindingRow, Leaks};
 
     use super::*;
 
