@@ -67,7 +67,7 @@ pub(crate) fn within(from: impl Read, limit: u64) -> io::Result<Vec<u8>> {
 }
 
 fn too_large(limit: u64) -> io::Error {
-    let most = vk_accounts::units::bytes(limit);
+    let most = vk_report::units::bytes(limit);
     io::Error::new(
         ErrorKind::FileTooLarge,
         format!("it has more than {most}, the most that is read: give a part of it"),

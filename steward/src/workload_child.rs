@@ -20,10 +20,10 @@ use crate::drivers::{self, DriverInfo, Selected, chained};
 use crate::progress::Progress;
 use crate::symbols::Symbols;
 use crate::workload::{self, Moment, Options, WorkloadError};
-use vk_accounts::guard_run::Layers;
-use vk_accounts::report::origins::{EventLog, SiteRecorder, StackCapture};
-use vk_accounts::report::{ProgramAccounts, Report, RunEnvironment};
 use vk_callbacks::check::Opened;
+use vk_report::guard_run::Layers;
+use vk_report::report::origins::{EventLog, SiteRecorder, StackCapture};
+use vk_report::report::{ProgramAccounts, Report, RunEnvironment};
 
 /// The hidden command of the child; its argument is a [`Job`] as JSON.
 pub(crate) const COMMAND: &str = "workload-child";

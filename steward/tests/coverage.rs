@@ -30,7 +30,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 use testkit::{Child, Finished};
-use vk_accounts::report::{Coverage, CoverageRun};
+use vk_report::report::{Coverage, CoverageRun};
 use vk_steward::callback_coverage::{CoverageError, Preload};
 
 /// The hidden command.

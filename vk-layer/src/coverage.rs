@@ -2,10 +2,10 @@
 
 use std::ffi::c_void;
 
-use vk_accounts::meter::{self, CallbackCoverage, CountingCallbacks, ThreadActivity, during};
-use vk_accounts::report::Coverage;
 use vk_callbacks::OwnerId;
 use vk_callbacks::raw::RawCallbacks;
+use vk_report::meter::{self, CallbackCoverage, CountingCallbacks, ThreadActivity, during};
+use vk_report::report::Coverage;
 
 use crate::accounts::{Accounts, all_accounts, checker};
 use crate::count::get;

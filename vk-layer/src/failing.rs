@@ -13,9 +13,9 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use alloc_core::Scope;
-use vk_accounts::guard_run::Layers;
 use vk_callbacks::CallbackSink;
 use vk_callbacks::raw::{RawCallbacks, RawNotice, RawRequest};
+use vk_report::guard_run::Layers;
 
 use crate::guarding::faults;
 use crate::record::{free_record, new_record};

@@ -6,7 +6,7 @@
 use std::io;
 
 use alloc_core::{HostError, TryString};
-use vk_accounts::state_file::EscapedName;
+use vk_report::state_file::EscapedName;
 
 use crate::file_limit::remedy;
 use crate::record::{Own, own};

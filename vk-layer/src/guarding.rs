@@ -7,9 +7,9 @@ use std::fs::File;
 use std::path::Path;
 
 use alloc_core::{Context, ContextOptions, HostAllocator};
-use vk_accounts::files;
-use vk_accounts::guard_run::{Guarding, Layers};
-use vk_accounts::report::{FailRun, GuardRun};
+use vk_report::files;
+use vk_report::guard_run::{Guarding, Layers};
+use vk_report::report::{FailRun, GuardRun};
 
 use crate::file_name::write_named;
 use crate::in_process::observation;

@@ -13,10 +13,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::{fmt, sync};
 
-use vk_accounts::guard_run::Layers;
-use vk_accounts::report::origins::StackCapture;
 use vk_callbacks::check::Opened;
 use vk_callbacks::raw::RawCallbacks;
+use vk_report::guard_run::Layers;
+use vk_report::report::origins::StackCapture;
 
 use crate::chain::{
     ERROR_INITIALIZATION_FAILED, GetProcAddr, LOADER_DEVICE, LOADER_INSTANCE, LayerCreateInfo,

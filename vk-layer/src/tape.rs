@@ -4,9 +4,9 @@ use std::fmt;
 use std::path::Path;
 
 use alloc_core::TryString;
-use vk_accounts::files::{self, PRIVATE};
 use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::{OwnerId, Recorder};
+use vk_report::files::{self, PRIVATE};
 
 use crate::accounts::all_accounts;
 use crate::file_limit;

@@ -32,9 +32,9 @@ use crate::program::own_folder::{self, OwnFolder};
 use crate::signals::{self, ChildKind, HeldSignals, HelperError};
 use crate::workload_child::{self, Job, Stacks, Way};
 use serde::{Deserialize, Serialize};
-pub use vk_accounts::meter;
-use vk_accounts::report::{Coverage, CoverageRun};
 use vk_callbacks::check::Opened;
+pub use vk_report::meter;
+use vk_report::report::{Coverage, CoverageRun};
 
 /// Switch off shader caches on disk: with them the first run on a machine would differ from the second.
 const DISK_CACHES_OFF: [(&str, &str); 2] = [

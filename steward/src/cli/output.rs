@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use debug_guard::{BackEnd, Fault};
 
 use super::hinted::Hinted;
-use vk_accounts::guard_run::{GuardChoice, Guarding, parse_back_end};
+use vk_report::guard_run::{GuardChoice, Guarding, parse_back_end};
 
 /// Outputs besides the terminal, and how the terminal shows results.
 #[derive(Args, Clone, Debug, Default)]

@@ -9,7 +9,7 @@ use alloc_core::Scope;
 
 use super::pairing::PairedNames;
 use super::{Part, Unit};
-use vk_accounts::report::{ByScope, CoverageRun, FindingRow, LeakFrame, LeakStack, Phase, Report};
+use vk_report::report::{ByScope, CoverageRun, FindingRow, LeakFrame, LeakStack, Phase, Report};
 
 /// The name of a number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -278,7 +278,7 @@ pub(super) fn finding(row: &FindingRow) -> String {
 
 #[cfg(test)]
 mod tests {
-    use vk_accounts::report::LeakFrame;
+    use vk_report::report::LeakFrame;
 
     use super::functions;
 

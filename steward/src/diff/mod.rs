@@ -26,7 +26,7 @@ pub use filter::DiffFilter;
 pub use page::html;
 use rounds::by_round;
 use thread_noise::ThreadNoise;
-use vk_accounts::report::{Report, Source};
+use vk_report::report::{Report, Source};
 
 /// The differences of one driver's reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -7,7 +7,7 @@ use askama::Template;
 use super::text::{UNLIKE_ROUNDS, remark, shown, signed};
 use super::{Change, Diff, Part, Unit};
 use crate::report::grouped;
-use vk_accounts::report::one_line;
+use vk_report::report::one_line;
 
 #[derive(Template)]
 #[template(path = "diff.html")]

@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use vk_accounts::report::{Report, Source};
+use vk_report::report::{Report, Source};
 
 /// The names of what is below a report's instances and devices.
 #[derive(Default)]

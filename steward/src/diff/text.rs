@@ -5,8 +5,8 @@
 use std::fmt;
 
 use super::{Change, Diff, Part, Unit};
-use vk_accounts::report::one_line;
-use vk_accounts::units::{bytes, percent};
+use vk_report::report::one_line;
+use vk_report::units::{bytes, percent};
 
 /// The longest names and measures that are aligned.
 const NAME: usize = 48;

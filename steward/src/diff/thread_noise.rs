@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Change, Part, Unit, facts};
-use vk_accounts::report::{FindingRow, Report};
+use vk_report::report::{FindingRow, Report};
 
 /// Timing alone changes at most this share of a number.
 const MAX_SHARE: f64 = 0.1;

@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use vk_accounts::files;
+use vk_report::files;
 
 use crate::input;
 

@@ -5,7 +5,7 @@
 use super::alias;
 use super::info::DriverInfo;
 use super::manifest;
-use vk_accounts::pattern::matches;
+use vk_report::pattern::matches;
 
 /// The first of `known` that `name` means. A number is only an index.
 #[must_use]

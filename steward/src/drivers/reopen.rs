@@ -15,8 +15,8 @@ use super::info::DriverInfo;
 use super::manifest;
 use super::reference::{is_reference, reference};
 use super::select::{self, Selected};
-use vk_accounts::meter;
 use vk_callbacks::check::Opened;
+use vk_report::meter;
 
 /// Why a driver cannot be opened again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]

@@ -4,8 +4,8 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use vk_accounts::report::{ActiveLayer, DiskCache, LoaderFile, RunEnvironment};
 use vk_callbacks::check::Opened;
+use vk_report::report::{ActiveLayer, DiskCache, LoaderFile, RunEnvironment};
 
 use super::info::DriverInfo;
 use super::instance::version_text;

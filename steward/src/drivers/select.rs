@@ -9,8 +9,8 @@ use super::manifest::{self, IcdManifest};
 use super::names;
 use super::probe;
 use super::reference::{REFERENCE, reference};
-use vk_accounts::meter::MeteredBytes;
 use vk_callbacks::check::Opened;
+use vk_report::meter::MeteredBytes;
 
 /// Lists the devices of every driver, manifest by manifest. The environment is restored afterwards.
 ///

@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use super::file::Expected;
-use vk_accounts::report::FindingRow;
 use vk_callbacks::CommandRow;
+use vk_report::report::FindingRow;
 
 /// The kind, the owner of the callbacks, the command and the scope.
 pub(super) type Place<'a> = [&'a str; 4];

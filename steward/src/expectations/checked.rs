@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::compare::{Difference, Verdict};
-use vk_accounts::report::{FailRun, FindingRow, GuardRun, Leaks, one_line};
+use vk_report::report::{FailRun, FindingRow, GuardRun, Leaks, one_line};
 
 /// The width of lines.
 const WIDTH: usize = 118;
@@ -30,7 +30,7 @@ pub struct Checked<'a> {
     pub guard: Option<&'a GuardRun>,
     /// The planned refusals.
     pub fail: Option<&'a FailRun>,
-    /// Errors of a run with a guard or planned refusals: [`Report::faults`](vk_accounts::report::Report::faults).
+    /// Errors of a run with a guard or planned refusals: [`Report::faults`](vk_report::report::Report::faults).
     pub faults: &'a [String],
     /// The result.
     pub verdict: Verdict<'a>,

@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::by_place::ByPlace;
 use super::file::{Expectations, Expected};
-use vk_accounts::report::{FindingRow, Unjudged};
+use vk_report::report::{FindingRow, Unjudged};
 
 /// The findings of a run, expected or not.
 #[derive(Clone, Debug, Default)]

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use vk_callbacks::Rule;
 
 use super::by_place::{KeyedFinding as _, alike};
-use vk_accounts::pattern::matches;
-use vk_accounts::report::FindingRow;
+use vk_report::pattern::matches;
+use vk_report::report::FindingRow;
 
 /// The known findings of one driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use super::by_place::{ByPlace, KeyedFinding as _};
 use super::file::{Expectations, Expected};
-use vk_accounts::report::FindingRow;
+use vk_report::report::FindingRow;
 
 /// The expectations of `driver`, from runs of 0, 1, 2, .. rounds. Notes are legal: only those that `known` has are kept.
 ///

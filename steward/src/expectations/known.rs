@@ -4,7 +4,7 @@
 
 use super::by_place::ByPlace;
 use super::{Expectations, Expected, of_driver};
-use vk_accounts::report::{FindingRow, KnownFindings, Report, Source};
+use vk_report::report::{FindingRow, KnownFindings, Report, Source};
 
 /// What is known of the drivers of a report.
 #[derive(Clone, Debug)]

@@ -11,8 +11,8 @@ use fxprof_processed_profile::{
     CategoryColor, CategoryHandle, Frame, FrameFlags, FrameInfo, GraphColor, MarkerTiming,
     ProcessHandle, Profile, SamplingInterval, StackHandle, ThreadHandle, Timestamp,
 };
-use vk_accounts::report::origins::{CommandSpan, EventLog};
-use vk_accounts::report::{Phase, Report};
+use vk_report::report::origins::{CommandSpan, EventLog};
+use vk_report::report::{Phase, Report};
 
 use self::counters::ScopeCounters;
 use self::markers::SpanMarker;

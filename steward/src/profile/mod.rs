@@ -15,8 +15,8 @@ mod sites;
 
 use std::path::Path;
 
-use vk_accounts::report::origins::EventLog;
-use vk_accounts::report::{Report, Source, one_line};
+use vk_report::report::origins::EventLog;
+use vk_report::report::{Report, Source, one_line};
 
 use sites::ProfileSite;
 

@@ -4,8 +4,8 @@
 
 use std::fmt;
 
-use vk_accounts::report::{BlockSum, CallSite, CallSites, LeakFrame, LeakStack, Report, one_line};
-use vk_accounts::units::bytes;
+use vk_report::report::{BlockSum, CallSite, CallSites, LeakFrame, LeakStack, Report, one_line};
+use vk_report::units::bytes;
 
 /// Blocks of one origin.
 #[derive(Clone, Debug, Default)]
@@ -83,7 +83,7 @@ fn of_leak(leak: &LeakStack) -> impl Iterator<Item = ProfileSite> {
         ("host memory for", leak.blocks),
         ("objects, as created:", leak.objects),
     ];
-    let site = move |(what, count): (&str, vk_accounts::report::LeakCount)| {
+    let site = move |(what, count): (&str, vk_report::report::LeakCount)| {
         (count.live > 0).then(|| ProfileSite {
             labels: vec![
                 one_line(&format!("{what} {}", leak.kind)),

@@ -16,8 +16,8 @@ use crate::drivers::{self, DriverInfo};
 use crate::expectations::Checked;
 use crate::report::{CheckedDriver, Failed, ReportOrList, html, html_of_checks};
 use crate::signals::{ChildKind, HeldSignals};
-use vk_accounts::guard_run::Guarding;
-use vk_accounts::report::Report;
+use vk_report::guard_run::Guarding;
+use vk_report::report::Report;
 
 /// The command for every driver.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use crate::expectations::{self, Checked, Expectations, compare, fit};
 use crate::input;
 use crate::replay::TraceFile;
 use crate::report::{CheckedDriver, ReportOrList, html_of_checks};
-use vk_accounts::guard_run::Guarding;
-use vk_accounts::report::origins::EventLog;
-use vk_accounts::report::{self, Report, Source};
+use vk_report::guard_run::Guarding;
+use vk_report::report::origins::EventLog;
+use vk_report::report::{self, Report, Source};
 
 /// A file is written from runs of 0, 1, .. to this number of rounds, which show how counts depend on rounds.
 const FITTED_ROUNDS: u32 = 4;
@@ -168,7 +168,7 @@ fn report_step(
     if let Some(file) = &check.page_part {
         let part = (report, checked.summary());
         let part = report::json(&part).map_err(std::io::Error::from)?;
-        vk_accounts::files::write(file, part.as_bytes(), vk_accounts::files::PRIVATE)?;
+        vk_report::files::write(file, part.as_bytes(), vk_report::files::PRIVATE)?;
     }
     let reports = std::slice::from_ref(report);
     let profiled = outputs::write_profile(output, reports, Some(&run.events), out);

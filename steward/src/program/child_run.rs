@@ -10,8 +10,8 @@ use super::{Outcome, ProgramError, outputs};
 use crate::cli::Output;
 use crate::report::{ReportOrList, html};
 use crate::signals::signal_name;
-use vk_accounts::guard_run::refused::RefusalLog;
-use vk_accounts::report::{Refusal, Report, one_line};
+use vk_report::guard_run::refused::RefusalLog;
+use vk_report::report::{Refusal, Report, one_line};
 
 /// Writes the report in all formats, and to the error output if the standard output is for programs.
 pub(super) fn report(

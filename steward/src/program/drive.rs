@@ -18,11 +18,11 @@ use crate::signals::{ChildKind, HeldSignals};
 use crate::workload_child::{
     self, Job, JobResult, OWN_FAILURE, REFUSALS, STATE, Stacks, TRACE, Way,
 };
-use vk_accounts::guard_run::Guarding;
-use vk_accounts::guard_run::refused::RefusalLog;
-use vk_accounts::report::Report;
-use vk_accounts::report::origins::EventLog;
-use vk_accounts::state_file;
+use vk_report::guard_run::Guarding;
+use vk_report::guard_run::refused::RefusalLog;
+use vk_report::report::Report;
+use vk_report::report::origins::EventLog;
+use vk_report::state_file;
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]

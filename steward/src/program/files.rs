@@ -1,4 +1,4 @@
-//! The files that a command line names as outputs, and their errors. `vk_accounts::files` has the rules.
+//! The files that a command line names as outputs, and their errors. `vk_report::files` has the rules.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use tempfile::TempDir;
-use vk_accounts::files::{self, PRIVATE, Written};
+use vk_report::files::{self, PRIVATE, Written};
 
 use super::ProgramError;
 use crate::input::PIPE_WAIT;

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use vk_accounts::files::{SHARED, create_folders, write};
+use vk_report::files::{SHARED, create_folders, write};
 
 use super::files::unwritable;
 use super::run::RunError;

@@ -35,8 +35,8 @@ use crate::signals::{self, HelperError, signal_name};
 use crate::workload_child;
 use drive::{DriveError, Driven};
 use terminal::Terminal;
-use vk_accounts::guard_run::{Guarding, GuardingError};
-use vk_accounts::report::Report;
+use vk_report::guard_run::{Guarding, GuardingError};
+use vk_report::report::Report;
 
 /// The backing of all accounts.
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;

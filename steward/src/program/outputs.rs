@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::Path;
 
 use serde::Serialize;
-use vk_accounts::report::origins::{EventLog, SiteRecorder};
-use vk_accounts::report::{self, Report};
+use vk_report::report::origins::{EventLog, SiteRecorder};
+use vk_report::report::{self, Report};
 
 use super::terminal::Terminal;
 use super::{ProgramError, files};

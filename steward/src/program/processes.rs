@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use std::{env, fs};
 
-use vk_accounts::state_file::{self, EscapedName};
+use vk_report::state_file::{self, EscapedName};
 
 use super::layer::LIBRARY;
 

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use vk_accounts::files::{self, FilePlace};
-use vk_accounts::state_file::{self, MARK_REQUEST, REPORT_REQUEST, ReadStateError};
+use vk_report::files::{self, FilePlace};
+use vk_report::state_file::{self, MARK_REQUEST, REPORT_REQUEST, ReadStateError};
 
 use super::own_folder;
 use super::processes::{

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-use vk_accounts::state_file::{self, ReadStateError, State};
-use vk_accounts::units::bytes;
+use vk_report::state_file::{self, ReadStateError, State};
+use vk_report::units::bytes;
 
 use super::processes::{own_number, processes, state_of};
 use super::{Outcome, ProgramError};

@@ -18,8 +18,8 @@ use bundled::BundledTrace;
 use limits::TraceLimits;
 use owners::OwnerContexts;
 use sites::TraceSites;
-use vk_accounts::report::origins::{EventLog, SiteRecorder};
-use vk_accounts::report::{FindingRow, Report, Source, Unjudged};
+use vk_report::report::origins::{EventLog, SiteRecorder};
+use vk_report::report::{FindingRow, Report, Source, Unjudged};
 
 /// The phase of requests before a trace's first phase.
 const UNNAMED_PHASE: &str = "(no phase)";
@@ -54,7 +54,7 @@ pub enum ReplayError {
     /// Compressed data unpacks to more than [`TraceFile::MAX_UNPACKED_BYTES`].
     #[error(
         "{file} unpacks to more than {}: if you trust it, unpack it with `gzip -d` and name what comes of it",
-        vk_accounts::units::bytes(TraceFile::MAX_UNPACKED_BYTES as u64)
+        vk_report::units::bytes(TraceFile::MAX_UNPACKED_BYTES as u64)
     )]
     UnpacksTooLarge {
         /// The requested name.

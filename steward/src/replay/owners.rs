@@ -8,7 +8,7 @@ use alloc_core::{Budget, Context, ContextOptions, HostError, Scope, Snapshot, Sn
 use vk_callbacks::replay::{ReplayFinding, ReplayTarget, Totals};
 
 use super::sink::{Requested, Sink, Tally};
-use vk_accounts::report::{
+use vk_report::report::{
     ByScope, ContextRow, Counts, FindingRow, Leftover, Phase, PhaseStart, Sample, Sampler,
 };
 

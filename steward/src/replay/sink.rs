@@ -10,7 +10,7 @@ use alloc_core::{
     Scope,
 };
 
-use vk_accounts::report::ByScope;
+use vk_report::report::ByScope;
 
 /// The accounts with requests since the last visit, by owner; `None` is for requests without an owner.
 #[derive(Debug, Default)]

@@ -5,10 +5,10 @@
 use std::collections::HashMap;
 
 use alloc_core::Scope;
-use vk_accounts::report::origins::{BlockOrigin, LiveBlock, Moment, SiteRecorder};
-use vk_accounts::report::{Leaks, Phase};
 use vk_callbacks::TraceEvent;
 use vk_callbacks::trace::{Caller, Pointer, Request};
+use vk_report::report::origins::{BlockOrigin, LiveBlock, Moment, SiteRecorder};
+use vk_report::report::{Leaks, Phase};
 
 /// Nanoseconds of a line, since traces have no time.
 const LINE_NS: u64 = 1000;

@@ -1,4 +1,4 @@
-//! Reports as pages, and reports read back; `vk_accounts::report` has the model, its text and its JSON.
+//! Reports as pages, and reports read back; `vk_report::report` has the model, its text and its JSON.
 
 #![forbid(unsafe_code)]
 

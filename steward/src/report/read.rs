@@ -8,7 +8,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use vk_accounts::report::{Leaks, Report};
+use vk_report::report::{Leaks, Report};
 
 use crate::expectations::CheckSummary;
 use crate::input;

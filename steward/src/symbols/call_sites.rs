@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use vk_accounts::report::{CallSites, LeakFrame, Report};
+use vk_report::report::{CallSites, LeakFrame, Report};
 
 use super::{Function, Symbols, number};
 

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use vk_accounts::report::LeakFrame;
+use vk_report::report::LeakFrame;
 
 use super::Function;
 
@@ -16,7 +16,7 @@ const OURS: [&str; 5] = [
     "debug_guard",
     "alloc_core",
     "vk_callbacks",
-    "vk_accounts",
+    "vk_report",
     "vk_steward",
 ];
 /// Modules of these crates that call like a program: the workload, the reference driver.

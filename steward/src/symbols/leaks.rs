@@ -1,6 +1,6 @@
 //! Function names for the stacks of a program's leaks.
 
-use vk_accounts::report::{LeakFrame, Leaks};
+use vk_report::report::{LeakFrame, Leaks};
 
 use super::Symbols;
 

@@ -26,7 +26,7 @@ use object::read::elf::ElfFile64;
 use object::{Endianness, Object as _, ReadCache};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use vk_accounts::report::GuardRun;
+use vk_report::report::GuardRun;
 
 pub use fold::program_frames;
 

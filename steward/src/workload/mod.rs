@@ -45,7 +45,7 @@ use messenger::{Messages, Messenger};
 use phases::Phases;
 use physical::Physical;
 use suballocation::defragmentation;
-use vk_accounts::report::{Defragmentation, DeviceMemory};
+use vk_report::report::{Defragmentation, DeviceMemory};
 
 /// Runs the workload on one driver, and calls `watch` between commands.
 ///

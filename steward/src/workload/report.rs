@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::drivers::Selected;
-use vk_accounts::report::{Defragmentation, DeviceMemory, Source};
+use vk_report::report::{Defragmentation, DeviceMemory, Source};
 
 /// The results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use super::resources::{Buffers, DRAWN_BYTES, FILL_BYTES, HASH_BYTES, Images, Sam
 use super::suballocation::{Suballocator, Transfers};
 use super::submit::InFlight;
 use super::sync::Sync;
-use vk_accounts::report::DeviceMemory;
+use vk_report::report::DeviceMemory;
 
 /// Invocations in one workgroup of `hash.comp`.
 const GROUP: u32 = 64;

@@ -1,7 +1,7 @@
 //! In a child with the meter preloaded: the same run by the meter's flags, by return addresses, and by the layer's accounts.
 
 use VkLayer_steward_memory::in_process::Observation;
-use vk_accounts::report::{CoverageRun, Report};
+use vk_report::report::{CoverageRun, Report};
 use vk_steward::callback_coverage::meter::{self, CallbackCoverage, ThreadActivity};
 use vk_steward::drivers;
 use vk_steward::workload::{self, Options};

@@ -11,7 +11,7 @@ use crate::support::full_report::{empty, full};
 use crate::support::parts::{PARTS, part, text_of};
 use tempfile::TempDir;
 use testkit::{Child, skip};
-use vk_accounts::report::Report;
+use vk_report::report::Report;
 use vk_steward::replay::bundled::TRACES;
 use vk_steward::report::{ReportOrList, html};
 

@@ -6,7 +6,7 @@ mod noise;
 
 use crate::support::full_report::{empty, full, of_trace};
 use serde_json::json;
-use vk_accounts::report::{
+use vk_report::report::{
     ByScope, DeviceAccounts, InstanceAccounts, KindAccounts, Leaks, PhaseStarts, ProgramAccounts,
     Report, VulkanMemory, VulkanMemoryRow,
 };
@@ -210,7 +210,7 @@ fn what_is_new_or_gone_is_said_and_the_largest_change_comes_first() {
 fn several_drivers_are_paired_by_name() {
     let entry = |name: &str| {
         let mut report = full(&TRACES[0]);
-        let vk_accounts::report::Source::Driver { name: old, .. } = &mut report.source else {
+        let vk_report::report::Source::Driver { name: old, .. } = &mut report.source else {
             panic!("a driver")
         };
         *old = name.into();

@@ -13,7 +13,7 @@ use fake_driver::Harm;
 use planted::{PLANTED, planted, run_planted};
 use serde_json::Value;
 use testkit::{Child, Finished, skip};
-use vk_accounts::report::{GuardReport, GuardRun};
+use vk_report::report::{GuardReport, GuardRun};
 
 const STEWARD: &str = env!("CARGO_BIN_EXE_steward");
 const SEED: &str = "4711";

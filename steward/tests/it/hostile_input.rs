@@ -11,7 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::json;
 use testkit::{Child, assert_linear};
-use vk_accounts::report::{ByScope, ContextRow, FindingRow, Leftover, Report};
+use vk_report::report::{ByScope, ContextRow, FindingRow, Leftover, Report};
 use vk_steward::diff::{self, Diff};
 use vk_steward::expectations::{Expectations, compare};
 use vk_steward::replay::bundled::TRACES;
@@ -131,8 +131,8 @@ fn a_report_with_numbers_near_two_to_the_64_is_shown_and_compared() {
             );
         }
     }
-    let stack = |bytes| vk_accounts::report::LeakStack {
-        objects: vk_accounts::report::LeakCount {
+    let stack = |bytes| vk_report::report::LeakStack {
+        objects: vk_report::report::LeakCount {
             live: bytes,
             bytes,
             total: bytes,
@@ -140,7 +140,7 @@ fn a_report_with_numbers_near_two_to_the_64_is_shown_and_compared() {
         },
         ..Default::default()
     };
-    let leaks = vk_accounts::report::Leaks {
+    let leaks = vk_report::report::Leaks {
         stacks: vec![stack(u64::MAX), stack(2)],
         ..Default::default()
     };

@@ -7,7 +7,7 @@ mod several;
 
 use crate::support::full_report::{empty, full, of_program, of_trace};
 use crate::support::parts::{PARTS, part, text_of};
-use vk_accounts::report::{
+use vk_report::report::{
     ByScope, Growth, LeakCount, LeakFrame, LeakObject, LeakStack, Leaks, Phase, Report, Source,
     VulkanMemory, VulkanMemoryRow,
 };

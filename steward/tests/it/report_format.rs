@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::support::full_report::{empty, full, of_program, of_trace};
 use serde_json::Value;
-use vk_accounts::report::Report;
+use vk_report::report::Report;
 use vk_steward::replay::bundled::TRACES;
 
 const TEXT: &str = include_str!("../../REPORT-FORMAT.md");

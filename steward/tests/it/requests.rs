@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 use testkit::Finished;
-use vk_accounts::state_file;
+use vk_report::state_file;
 
 use crate::ended::client;
 use crate::run::{STEWARD, steward};
@@ -111,7 +111,7 @@ fn ly73_a_running_program_is_asked_for_its_report() {
         let (done, report) = asked(&program.name());
         done.assert_code(0);
         assert!(live_buffers(&report) >= Some(3), "{report}");
-        assert_eq!(report["format"], vk_accounts::report::Report::FORMAT);
+        assert_eq!(report["format"], vk_report::report::Report::FORMAT);
         let stacks = report["leaks"]["stacks"].as_array().expect("stacks");
         let frames = |stack: &Value| stack["frames"].to_string();
         assert!(

@@ -186,7 +186,7 @@ fn ly42_ly45_vulkaninfo_prints_the_same_and_each_process_has_a_report() {
     let text = fs::read_to_string(text).expect("a report");
     assert!(text.contains("arguments: vulkaninfo --summary\n"), "{text}");
     // LY33: the program's own format, which its other commands read.
-    assert_eq!(one["format"], vk_accounts::report::Report::FORMAT);
+    assert_eq!(one["format"], vk_report::report::Report::FORMAT);
     assert_eq!(one["source"]["kind"], "program");
     let page = fs::read_to_string(page).expect("a page");
     assert!(page.contains("Arguments: vulkaninfo --summary") && page.contains("VkInstance"));

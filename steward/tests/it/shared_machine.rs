@@ -1,4 +1,4 @@
-//! What another user of the machine may try with the program's inputs and outputs, and pipes at both. `vk-accounts/src/files` and
+//! What another user of the machine may try with the program's inputs and outputs, and pipes at both. `vk-report/src/files` and
 //! `vk-layer/tests/it/security.rs` have more of it.
 
 use std::fs::{self, Permissions};

@@ -1,7 +1,7 @@
 //! Findings and callback coverage in the terminal.
 
 use crate::support::full_report::{empty, full};
-use vk_accounts::report::{Coverage, FindingRow, KnownFindings, Phase};
+use vk_report::report::{Coverage, FindingRow, KnownFindings, Phase};
 use vk_steward::replay::bundled::TRACES;
 use vk_steward::report::{ReportOrList, html};
 

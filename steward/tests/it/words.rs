@@ -2,8 +2,8 @@
 
 use crate::support::full_report::{empty, full};
 use testkit::Child;
-use vk_accounts::report::{FindingRow, Phase, Report};
 use vk_callbacks::Rule;
+use vk_report::report::{FindingRow, Phase, Report};
 use vk_steward::replay::bundled::TRACES;
 use vk_steward::report::{ReportOrList, html};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use vk_accounts::report::{ByScope, ContextRow, Phase};
+use vk_report::report::{ByScope, ContextRow, Phase};
 
 use crate::around::{Record, SeenBlocks};
 use crate::watch::PhaseSeen;

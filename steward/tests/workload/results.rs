@@ -1,7 +1,7 @@
 //! What the workload computes, divides and leaves, on each driver.
 
 use ash::vk;
-use vk_accounts::report::DeviceMemory;
+use vk_report::report::DeviceMemory;
 use vk_steward::drivers::Selected;
 use vk_steward::workload::{self, Options, Validation, WorkloadError};
 

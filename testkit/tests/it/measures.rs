@@ -18,7 +18,7 @@ const PRODUCTION: [&str; 8] = [
     "vk-callbacks",
     "gpu-suballoc",
     "debug-guard",
-    "vk-accounts",
+    "vk-report",
     "vk-layer",
     "steward",
     "steward/meter",

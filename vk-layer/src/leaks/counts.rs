@@ -4,12 +4,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use vk_accounts::report::Growth;
-use vk_accounts::state_file::stacks::COUNT_WORDS;
+use vk_report::report::Growth;
+use vk_report::state_file::stacks::COUNT_WORDS;
 
 use crate::count::get;
 
-/// A count of objects or blocks with their bytes. Exact when no command runs. `vk_accounts::state_file::stacks` has the layout.
+/// A count of objects or blocks with their bytes. Exact when no command runs. `vk_report::state_file::stacks` has the layout.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct LiveCount {

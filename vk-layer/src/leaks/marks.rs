@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-use vk_accounts::state_file::MARK_REQUEST;
+use vk_report::state_file::MARK_REQUEST;
 
 use crate::request::MARK;
 use crate::state;

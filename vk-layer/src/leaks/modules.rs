@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloc_core::TryString;
-use vk_accounts::state_file::stacks::MAX_BUILD_ID;
+use vk_report::state_file::stacks::MAX_BUILD_ID;
 
 use super::store::StackStore;
 use crate::count::get;

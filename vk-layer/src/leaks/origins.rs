@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use alloc_core::{TryMap, TryVec};
 use debug_guard::StackId;
-use vk_accounts::state_file::stacks::DEVICE_MEMORY_KIND;
+use vk_report::state_file::stacks::DEVICE_MEMORY_KIND;
 
 use super::counts::LiveCount;
 use super::modules::{ModuleTable, StackModule, unloads};

@@ -1,9 +1,9 @@
 //! Where the counts of all origins lie: in the state file, where the process's death leaves them readable, or in memory where there is none.
-//! `vk_accounts::state_file::stacks` has the layout.
+//! `vk_report::state_file::stacks` has the layout.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use vk_accounts::state_file::stacks::{
+use vk_report::state_file::stacks::{
     HEAD_WORDS, MAX_BUILD_ID, MODULE, MODULE_WORDS, PEAK_NAMES, PEAK_WORDS, STACK, STACK_WORDS,
 };
 
@@ -268,7 +268,7 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     use debug_guard::StackDepot;
-    use vk_accounts::state_file::stacks::{StoredStacks, WORDS};
+    use vk_report::state_file::stacks::{StoredStacks, WORDS};
 
     use super::super::origins::OriginTable;
     use super::{HighestMoment, LiveCount, StackStore};
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!((peak.bytes, peak.stacks[0].live), (40, 2));
         assert_eq!((blocks.bytes, blocks.stacks[0].live), (64, 1));
         // The test's own file is the layer's here, and frames of the layer at the inner end are left out; what is behind them is known.
-        let is_known = |frame: &vk_accounts::report::LeakFrame| frame.module.contains("libc.so");
+        let is_known = |frame: &vk_report::report::LeakFrame| frame.module.contains("libc.so");
         assert!(
             cfg!(miri) || of_memory.frames.iter().any(is_known),
             "{of_memory:?}"

@@ -3,13 +3,13 @@
 #![forbid(unsafe_code)]
 
 use alloc_core::{HostError, TryString, TryVec};
-use vk_accounts::report::{
+use vk_report::report::{
     CheckLimits, DeviceAccounts, DriverMemory, FindingRow, InstanceAccounts, KindAccounts,
     LeakCount, LeakFrame, LeakObject, LeakPeak, LeakStack, Leaks, LiveAndPeak, PeakStack,
     PhaseStart, PhaseStarts, ProgramAccounts, Report, Source, Unjudged, VulkanMemory,
 };
-use vk_accounts::state_file::EscapedName;
-use vk_accounts::state_file::stacks::{MARKS, PEAK_NAMES};
+use vk_report::state_file::EscapedName;
+use vk_report::state_file::stacks::{MARKS, PEAK_NAMES};
 
 use super::process::{arguments, command_line};
 use super::rows::{Findings, KindRow, memory_row, memory_rows};

@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use alloc_core::{HostError, TryString};
-use vk_accounts::files::{self, PRIVATE};
-use vk_accounts::report;
+use vk_report::files::{self, PRIVATE};
+use vk_report::report;
 
 use crate::accounts::INSTANCES;
 use crate::error_output;

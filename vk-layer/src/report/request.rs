@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use alloc_core::TryString;
-use vk_accounts::files::FilePlace;
-use vk_accounts::state_file::REPORT_REQUEST;
+use vk_report::files::FilePlace;
+use vk_report::state_file::REPORT_REQUEST;
 
 use super::interval::{Schedule, milliseconds};
 use super::{Occasion, write_on};

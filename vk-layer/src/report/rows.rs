@@ -3,10 +3,10 @@
 #![forbid(unsafe_code)]
 
 use alloc_core::{HostError, ScopeUsage, TryVec};
-use vk_accounts::report::{ByScope, HEADER_BYTES, VulkanMemoryRow};
 use vk_callbacks::CheckFinding;
 use vk_callbacks::check::FindingKind;
 use vk_callbacks::command::BracketCoverage;
+use vk_report::report::{ByScope, HEADER_BYTES, VulkanMemoryRow};
 
 use crate::accounts::{Accounts, KindAccount, KindOwner, checker};
 use crate::count::get;

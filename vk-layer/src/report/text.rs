@@ -9,7 +9,7 @@ use alloc_core::{ByteCount, HostError, TryString};
 
 use super::rows::{Findings, KindRow, memory_row, memory_rows};
 use super::{HAS_ENDED, process};
-use vk_accounts::report::VulkanMemoryRow;
+use vk_report::report::VulkanMemoryRow;
 
 use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS, all_accounts, all_usage};
 use crate::chain::MEMORY_USES;

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use alloc_core::{HostError, TryString};
-use vk_accounts::files;
+use vk_report::files;
 
 use super::complain;
 use super::entries::{Entries, push_file, push_variable};

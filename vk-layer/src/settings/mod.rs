@@ -13,7 +13,7 @@ use std::ffi::c_void;
 
 use alloc_core::{HostError, TryString, TryVec};
 
-use vk_accounts::guard_run::Guarding;
+use vk_report::guard_run::Guarding;
 
 use crate::error_output;
 use crate::in_process::observation;

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use vk_accounts::pattern::matches;
+use vk_report::pattern::matches;
 
 /// Whether the name of this process's executable fits the pattern. An unknown name fits `*` only.
 pub(super) fn fits_executable(pattern: &str) -> bool {

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use vk_accounts::guard_run::parse_back_end;
+use vk_report::guard_run::parse_back_end;
 
 use super::{Brackets, Settings, Target, pattern};
 use crate::file_name;

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 
-use vk_accounts::files::FilePlace;
-use vk_accounts::state_file::{LENGTH, LENGTH_WITH_STACKS, WORDS};
+use vk_report::files::FilePlace;
+use vk_report::state_file::{LENGTH, LENGTH_WITH_STACKS, WORDS};
 
 use crate::file_limit;
 
@@ -126,7 +126,7 @@ mod tests {
     use std::io::ErrorKind;
     use std::path::Path;
 
-    use vk_accounts::files::FilePlace;
+    use vk_report::files::FilePlace;
 
     use super::{create, lock, remove_earlier};
 

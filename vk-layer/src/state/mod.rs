@@ -1,4 +1,4 @@
-//! The state file: the numbers of the process in a shared mapping, which outlives the process. `vk_accounts::state_file` has the layout.
+//! The state file: the numbers of the process in a shared mapping, which outlives the process. `vk_report::state_file` has the layout.
 //!
 //! All numbers are updated after each of the first 1000 commands, then after every 64th, and after every 64th submit; after other submits
 //! those of the kinds that changed since. One thread updates at a time, and others skip the update, as does a thread that would have to
@@ -11,7 +11,7 @@ mod sums;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
 
-use vk_accounts::state_file::{
+use vk_report::state_file::{
     ANSWERS, COMMANDS, HAS_STACKS, HEAP_WORDS, HEAPS, KIND_WORDS, KINDS, LENGTH_WITH_STACKS, MAGIC,
     MAX_HEAPS, MAX_KINDS, NAME_WORDS, PROCESS, REPORTED, REPORTS, ROWS, SEQUENCE, STARTED, stacks,
     started,

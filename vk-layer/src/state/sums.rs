@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use alloc_core::ScopeUsage;
-use vk_accounts::state_file::{MAX_HEAPS, MAX_KINDS};
+use vk_report::state_file::{MAX_HEAPS, MAX_KINDS};
 
 use crate::accounts::{Accounts, all_accounts};
 use crate::commands::{kind_bit, known_row, places};

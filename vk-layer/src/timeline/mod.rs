@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use alloc_core::{HostError, TryVec};
-use vk_accounts::report::{ByScope, Counts, Sample};
+use vk_report::report::{ByScope, Counts, Sample};
 
 use crate::accounts::{Accounts, KindAccount, all_accounts, all_usage, restart_peak};
 use crate::foreign::ForeignOwner;

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use alloc_core::{HostError, TryVec};
-use vk_accounts::report::Sample;
+use vk_report::report::Sample;
 
 use crate::record::{Own, own};
 
@@ -80,7 +80,7 @@ impl Samples {
 
 #[cfg(test)]
 mod tests {
-    use vk_accounts::report::{ByScope, Sample};
+    use vk_report::report::{ByScope, Sample};
 
     use super::Samples;
 

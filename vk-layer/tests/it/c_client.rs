@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{Child, compile_c, compile_c_library, layer_order, skip};
-use vk_accounts::state_file;
+use vk_report::state_file;
 
 use crate::client::{library, with_layer};
 

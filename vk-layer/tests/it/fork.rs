@@ -10,8 +10,8 @@ use std::{env, fs, io, ptr, thread};
 use VkLayer_steward_memory::planted_panic::{HookPhase, plant_work};
 use serde_json::Value;
 use testkit::Child;
-use vk_accounts::state_file::{self, State};
 use vk_callbacks::raw::RawCallbacks;
+use vk_report::state_file::{self, State};
 
 use crate::driver::{Layer, VoidFunction, create_object, create_without_table, fail_creation};
 

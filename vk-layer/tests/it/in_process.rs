@@ -8,10 +8,10 @@ use VkLayer_steward_memory::in_process::{Observation, chain, phase, write_trace}
 use VkLayer_steward_memory::{GetProcAddr, VoidFunction};
 use serde_json::{Value, json};
 use testkit::Child;
-use vk_accounts::report::Report;
-use vk_accounts::report::origins::{SiteRecorder, StackCapture};
 use vk_callbacks::check::Opened;
 use vk_callbacks::raw::RawCallbacks;
+use vk_report::report::Report;
+use vk_report::report::origins::{SiteRecorder, StackCapture};
 
 use crate::driver::{
     create_object, create_without_table, destroy, destroy_object, next_device_proc_addr,

@@ -3,11 +3,11 @@
 use std::ffi::c_void;
 use std::fs;
 use std::ptr;
-use vk_accounts::units::bytes;
+use vk_report::units::bytes;
 
 use serde_json::{Value, json};
-use vk_accounts::state_file;
 use vk_callbacks::raw::RawCallbacks;
+use vk_report::state_file;
 
 use crate::driver::{Layer, create_object, destroy_object, device_callbacks, do_meanwhile, seen};
 use crate::judging::{OwnCallbacks, of_device, report_of};

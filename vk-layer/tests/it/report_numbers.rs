@@ -5,8 +5,8 @@ use std::ptr;
 
 use serde_json::{Value, json};
 use testkit::Child;
-use vk_accounts::report::Report;
 use vk_callbacks::raw::RawCallbacks;
+use vk_report::report::Report;
 
 use crate::driver::{Layer, create_object, destroy_object, fail_creation};
 use crate::judging::{OwnCallbacks, report_of};

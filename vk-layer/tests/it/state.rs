@@ -7,8 +7,8 @@ use std::{env, fs, ptr};
 
 use VkLayer_steward_memory::planted_panic::{HookPhase, plant_panic};
 use testkit::Child;
-use vk_accounts::state_file::{self, COMMANDS, KIND_WORDS, KINDS, SEQUENCE, State, StateKind};
 use vk_callbacks::raw::RawCallbacks;
+use vk_report::state_file::{self, COMMANDS, KIND_WORDS, KINDS, SEQUENCE, State, StateKind};
 
 use crate::driver::{Layer, VoidFunction, create_object, destroy_object};
 

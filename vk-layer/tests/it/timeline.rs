@@ -6,8 +6,8 @@ use std::ptr;
 
 use serde_json::Value;
 use testkit::Child;
-use vk_accounts::report::{Phase, Report, Source};
 use vk_callbacks::raw::RawCallbacks;
+use vk_report::report::{Phase, Report, Source};
 
 use crate::driver::{Layer, VoidFunction, create_object, destroy_object, seen};
 

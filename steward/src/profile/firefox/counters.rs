@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use fxprof_processed_profile::{CounterHandle, GraphColor, ProcessHandle, Profile, Timestamp};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
-use vk_accounts::report::origins::EventLog;
+use vk_report::report::origins::EventLog;
 
 use super::super::sites::ProfileSite;
 use super::{SCOPES, at, scope_label};

@@ -6,8 +6,8 @@ use fxprof_processed_profile::{
     CategoryHandle, MarkerFieldFlags, MarkerFieldFormat, MarkerLocations, Profile,
     StaticSchemaMarker, StaticSchemaMarkerField, StringHandle,
 };
-use vk_accounts::report::origins::CommandSpan;
-use vk_accounts::report::{Phase, one_line};
+use vk_report::report::origins::CommandSpan;
+use vk_report::report::{Phase, one_line};
 
 /// The name and figures of a type of markers.
 pub(super) trait Schema {

@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 use std::process::Command;
 
-use vk_accounts::files;
+use vk_report::files;
 
 use super::{complain, search_path};
 use crate::cli::RunArgs;

@@ -8,7 +8,7 @@ use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use vk_accounts::files;
+use vk_report::files;
 
 /// `S_ISUID` and `S_ISGID`.
 const SET_ID: u32 = 0o6000;

@@ -5,8 +5,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use vk_accounts::guard_run::Guarding;
-use vk_accounts::report::{FailRun, Refusal};
+use vk_report::guard_run::Guarding;
+use vk_report::report::{FailRun, Refusal};
 
 use super::environment::REPORTS;
 use super::reports::Reports;
@@ -72,9 +72,9 @@ pub(super) fn faults(guarding: &Guarding, reports: &Reports) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use debug_guard::Fault;
-    use vk_accounts::guard_run::GuardChoice;
-    use vk_accounts::guard_run::refused::RefusalLog;
-    use vk_accounts::report::{GuardRun, Leaks, Report};
+    use vk_report::guard_run::GuardChoice;
+    use vk_report::guard_run::refused::RefusalLog;
+    use vk_report::report::{GuardRun, Leaks, Report};
 
     use super::*;
 

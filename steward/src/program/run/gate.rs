@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use vk_accounts::report::{Report, VulkanMemory};
-use vk_accounts::units::bytes;
+use vk_report::report::{Report, VulkanMemory};
+use vk_report::units::bytes;
 
 use super::reports::Reports;
 use crate::expectations::{Expectations, compare};
@@ -78,7 +78,7 @@ pub(super) fn unexpected(known: &Expectations, reports: &Reports) -> Vec<String>
 
 #[cfg(test)]
 mod tests {
-    use vk_accounts::report::{
+    use vk_report::report::{
         CheckLimits, DeviceAccounts, FindingRow, InstanceAccounts, KindAccounts, Leaks,
         ProgramAccounts, Unjudged, VulkanMemoryRow,
     };

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde::Deserialize;
-use vk_accounts::report::{FindingRow, Source};
+use vk_report::report::{FindingRow, Source};
 
 use super::reports::{ProcessData, Reports};
 use crate::expectations::KnownOfDrivers;

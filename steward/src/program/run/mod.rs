@@ -43,7 +43,7 @@ use no_report::{no_report, other_libraries};
 use reports::Reports;
 use state_report::Missing;
 use sweep::SweepLimits;
-use vk_accounts::guard_run::Guarding;
+use vk_report::guard_run::Guarding;
 
 pub(super) use requested::report;
 

@@ -9,8 +9,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use vk_accounts::guard_run::refused::RefusalLog;
-use vk_accounts::report::{self, Report, Source};
+use vk_report::guard_run::refused::RefusalLog;
+use vk_report::report::{self, Report, Source};
 
 use super::complain;
 use super::environment::REPORTS;
@@ -298,7 +298,7 @@ pub(super) fn paths_with_extension(folder: &Path, extension: &str) -> Vec<PathBu
 
 #[cfg(test)]
 mod tests {
-    use vk_accounts::report::{FindingRow, Leaks};
+    use vk_report::report::{FindingRow, Leaks};
 
     use super::*;
 

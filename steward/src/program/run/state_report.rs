@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use serde::Serialize;
-use vk_accounts::report::{Leaks, Report};
-use vk_accounts::state_file::stacks::{self, StoredStacks};
-use vk_accounts::state_file::{self, State};
+use vk_report::report::{Leaks, Report};
+use vk_report::state_file::stacks::{self, StoredStacks};
+use vk_report::state_file::{self, State};
 
 use super::reports::{ProcessData, ProcessReport, paths_with_extension};
 use crate::program::own_folder::is_locked;
@@ -202,7 +202,7 @@ fn name_stacks(stacks: StoredStacks, symbols: &mut Symbols, text: &mut String) -
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
-    use vk_accounts::state_file::{StateHeap, StateKind, StateUsage};
+    use vk_report::state_file::{StateHeap, StateKind, StateUsage};
 
     use super::*;
     use crate::report::ReportOrList;

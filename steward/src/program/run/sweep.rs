@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use debug_guard::Fault;
 use serde::Serialize;
-use vk_accounts::guard_run::Guarding;
-use vk_accounts::report::{self, Refusal};
+use vk_report::guard_run::Guarding;
+use vk_report::report::{self, Refusal};
 
 use super::reports::Reports;
 use super::{Wanted, complain, executable, faults, no_report, prepare, signal_code};
@@ -19,7 +19,7 @@ use crate::cli::Output;
 use crate::program::{Outcome, ProgramError, files, outputs};
 use crate::signals::{ChildKind, HeldSignals, signal_name};
 use crate::table::aligned;
-use vk_accounts::units::bytes;
+use vk_report::units::bytes;
 
 /// The most runs, and the time limit of one.
 #[derive(Clone, Copy)]

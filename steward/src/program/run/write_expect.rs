@@ -7,7 +7,7 @@ use std::path::Path;
 use super::reports::Reports;
 use crate::expectations::fit;
 use crate::program::{ProgramError, check};
-use vk_accounts::report::Report;
+use vk_report::report::Report;
 
 /// Writes the file. Returns why it was not written, if it was not.
 pub(super) fn write(reports: &Reports, file: &Path) -> Result<Option<String>, ProgramError> {

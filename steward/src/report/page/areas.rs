@@ -5,8 +5,8 @@
 use super::label::{fitted, grouped};
 use super::squarify::Rect;
 use super::treemap::{Part, Treemap, treemap};
-use vk_accounts::report::{ContextRow, Report, one_line};
-use vk_accounts::units::{bytes, percent};
+use vk_report::report::{ContextRow, Report, one_line};
+use vk_report::units::{bytes, percent};
 
 /// The drawing's width in its units.
 const WIDTH: f64 = 1000.0;

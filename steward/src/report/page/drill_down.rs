@@ -4,8 +4,8 @@
 
 use super::label::grouped;
 use super::leaks::frame_lines;
-use vk_accounts::report::{CallSites, DrillDown, one_line};
-use vk_accounts::units::bytes;
+use vk_report::report::{CallSites, DrillDown, one_line};
+use vk_report::units::bytes;
 
 /// The most children that are shown, the largest first; data has all.
 const PARTS: usize = 40;
@@ -78,7 +78,7 @@ fn view(part: &DrillDown, largest: u64, sites: &CallSites) -> DrillPart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vk_accounts::report::{BlockSum, CallSite, LeakFrame};
+    use vk_report::report::{BlockSum, CallSite, LeakFrame};
 
     #[test]
     fn the_largest_parts_are_shown_and_the_others_counted() {

@@ -6,7 +6,7 @@ use vk_callbacks::Rule;
 
 use super::label::cell;
 use crate::expectations::KnownOfDrivers;
-use vk_accounts::report::{FindingRow, Report, one_line};
+use vk_report::report::{FindingRow, Report, one_line};
 
 /// A finding.
 pub(super) struct FindingLine {

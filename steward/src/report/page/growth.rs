@@ -10,7 +10,7 @@ use super::label::grouped;
 use super::rounds::Folded;
 use super::timeline::STACK;
 use alloc_core::Scope;
-use vk_accounts::report::{Growth, LeakCount, Phase, Sample};
+use vk_report::report::{Growth, LeakCount, Phase, Sample};
 
 const WIDTH: f64 = 240.0;
 const HEIGHT: f64 = 36.0;
@@ -170,7 +170,7 @@ fn drawn_points(course: &[u64]) -> Vec<(usize, u64)> {
 mod tests {
     use super::super::rounds::folded;
     use super::growth;
-    use vk_accounts::report::{ByScope, Phase, Sample};
+    use vk_report::report::{ByScope, Phase, Sample};
 
     fn phase(name: &str, instance: u64, object: u64) -> Phase {
         Phase {

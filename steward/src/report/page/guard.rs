@@ -4,7 +4,7 @@
 
 use super::label::grouped;
 use super::section::Figure;
-use vk_accounts::report::{GuardReport, GuardRun, Report, one_line};
+use vk_report::report::{GuardReport, GuardRun, Report, one_line};
 
 /// A report of the guard.
 pub(super) struct GuardSection {

@@ -36,7 +36,7 @@ pub(super) fn tick(bytes: u64) -> String {
     if bytes == 0 {
         return "0".to_owned();
     }
-    let text = vk_accounts::units::bytes(bytes);
+    let text = vk_report::units::bytes(bytes);
     match text.split_once(' ') {
         Some((number, unit)) if number.contains('.') => {
             format!(

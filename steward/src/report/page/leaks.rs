@@ -5,8 +5,8 @@
 use super::findings::duties;
 use super::label::grouped;
 use crate::symbols::program_frames;
-use vk_accounts::report::{LeakFrame, LeakPeak, LeakStack, Leaks, PeakStack, one_line};
-use vk_accounts::units::bytes;
+use vk_report::report::{LeakFrame, LeakPeak, LeakStack, Leaks, PeakStack, one_line};
+use vk_report::units::bytes;
 
 /// The most stacks that are shown; data has all.
 const STACKS: usize = 100;

@@ -10,10 +10,10 @@ use super::label::cell;
 use super::tables::phase_sum;
 use crate::expectations::CheckSummary;
 use crate::report::ReportOrList;
-use vk_accounts::report::{
+use vk_report::report::{
     ContextRow, Coverage, CoverageRun, FindingRow, Report, VulkanMemory, one_line,
 };
-use vk_accounts::units::{bytes, percent};
+use vk_report::units::{bytes, percent};
 
 /// The most kinds of objects that are compared.
 const KINDS: usize = 16;

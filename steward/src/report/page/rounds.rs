@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use vk_accounts::report::{Phase, Sample};
+use vk_report::report::{Phase, Sample};
 
 /// The drawn phases.
 pub(super) struct Folded<'r> {

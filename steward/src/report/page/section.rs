@@ -16,12 +16,12 @@ use super::vulkan::vulkan_memory;
 use crate::expectations::CheckSummary;
 use crate::expectations::KnownOfDrivers;
 use crate::report::ReportOrList;
-use vk_accounts::report::title_of;
-use vk_accounts::report::{
+use vk_report::report::title_of;
+use vk_report::report::{
     Defragmentation, DeviceMemory, FindingRow, Report, RunEnvironment, Source, VulkanMemory,
     one_line,
 };
-use vk_accounts::units::bytes;
+use vk_report::units::bytes;
 
 /// One driver's part of the page.
 #[derive(Default)]
@@ -414,7 +414,7 @@ fn figures(report: &Report, findings: &[FindingLine], known: &str) -> Vec<Figure
             2,
             Figure {
                 name: "Callback coverage",
-                value: vk_accounts::units::percent(ratio),
+                value: vk_report::units::percent(ratio),
                 detail: detail.to_owned(),
                 bad: false,
             },

@@ -6,8 +6,8 @@ use alloc_core::Scope;
 
 use super::areas::unit;
 use super::label::{cell, grouped};
-use vk_accounts::report::{ByScope, ContextRow, CoverageRun, Leftover, Phase, Report, one_line};
-use vk_accounts::units::{bytes, percent};
+use vk_report::report::{ByScope, ContextRow, CoverageRun, Leftover, Phase, Report, one_line};
+use vk_report::units::{bytes, percent};
 
 /// The most rows of a table; data has all.
 const ROWS: usize = 300;

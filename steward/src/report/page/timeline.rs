@@ -14,7 +14,7 @@
 use alloc_core::Scope;
 
 use super::squarify::Rect;
-use vk_accounts::report::{Phase, Sample};
+use vk_report::report::{Phase, Sample};
 
 /// The scopes from the bottom of the stack to its top, the longest-lived first.
 pub(super) const STACK: [Scope; 5] = [
@@ -196,7 +196,7 @@ mod tests {
     use alloc_core::Scope;
 
     use super::{Rect, Timeline, grid_step, timeline};
-    use vk_accounts::report::{ByScope, Phase, Sample};
+    use vk_report::report::{ByScope, Phase, Sample};
 
     const INTO: Rect = Rect {
         x: 70.0,

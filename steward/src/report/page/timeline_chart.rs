@@ -6,8 +6,8 @@ use super::areas::unit;
 use super::label::{fitted, grouped, tick};
 use super::squarify::Rect;
 use super::timeline::{PhaseSpan, timeline};
-use vk_accounts::report::{Phase, Report, Sample, one_line};
-use vk_accounts::units::bytes;
+use vk_report::report::{Phase, Report, Sample, one_line};
+use vk_report::units::bytes;
 
 /// The drawing in its units: the axis' labels on the left, names of phases below.
 const WIDTH: f64 = 1000.0;

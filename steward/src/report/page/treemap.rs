@@ -5,7 +5,7 @@
 use alloc_core::Scope;
 
 use super::squarify::{Rect, squarify};
-use vk_accounts::report::ContextRow;
+use vk_report::report::ContextRow;
 
 /// The bytes of one context in one scope.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -129,7 +129,7 @@ fn parents(rows: &[ContextRow]) -> Vec<Option<usize>> {
 mod tests {
     use super::super::squarify::tests::check;
     use super::{Rect, treemap};
-    use vk_accounts::report::{ByScope, ContextRow};
+    use vk_report::report::{ByScope, ContextRow};
 
     const INTO: Rect = Rect {
         x: 0.0,

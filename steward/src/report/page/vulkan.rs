@@ -4,7 +4,7 @@
 
 use super::label::cell;
 use super::tables::{FigureRow, FigureTable};
-use vk_accounts::report::{Report, VulkanMemoryRow, one_line};
+use vk_report::report::{Report, VulkanMemoryRow, one_line};
 
 /// The columns after the name.
 pub(super) const COLUMNS: [&str; 6] = ["live", "blocks", "peak", "taken", "all blocks", "refused"];

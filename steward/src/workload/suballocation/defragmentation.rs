@@ -19,7 +19,7 @@ use crate::workload::expect::Inputs;
 use crate::workload::memory::device_local;
 use crate::workload::round::Check;
 use crate::workload::submit::InFlight;
-use vk_accounts::report::Defragmentation;
+use vk_report::report::Defragmentation;
 
 use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
 

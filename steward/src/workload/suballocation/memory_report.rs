@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::Allocator;
-use vk_accounts::report::DeviceMemory;
+use vk_report::report::DeviceMemory;
 
 pub(super) fn memory_report(allocator: &Allocator) -> DeviceMemory {
     let stats = allocator.stats();

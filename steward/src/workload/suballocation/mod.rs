@@ -37,7 +37,7 @@ use super::expect::{Inputs, WORDS};
 use super::memory::{device_local, for_buffers};
 use super::object::Guard;
 use super::resources::buffer;
-use vk_accounts::report::DeviceMemory;
+use vk_report::report::DeviceMemory;
 
 /// Bytes of a word.
 const WORD: u64 = size_of::<u32>() as u64;

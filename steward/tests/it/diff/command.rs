@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use testkit::{Child, Finished, skip};
-use vk_accounts::report::{
+use vk_report::report::{
     self, DeviceAccounts, InstanceAccounts, PhaseStarts, ProgramAccounts, Report, VulkanMemory,
     VulkanMemoryRow,
 };

@@ -1,6 +1,6 @@
 //! What depends on when a driver's own threads run, and what only looks like it.
 
-use vk_accounts::report::Report;
+use vk_report::report::Report;
 use vk_steward::diff::DiffFilter;
 use vk_steward::replay::bundled::TRACES;
 
@@ -11,7 +11,7 @@ use crate::support::full_report::full;
 fn with_foreign_frees() -> Report {
     let mut report = full(&TRACES[0]);
     let finding = report.findings.first().cloned().expect("a finding");
-    report.findings = vec![vk_accounts::report::FindingRow {
+    report.findings = vec![vk_report::report::FindingRow {
         kind: "FreedOnForeignThread".into(),
         count: 2,
         bytes: 3000,
@@ -53,7 +53,7 @@ fn a_new_finding_about_foreign_threads_and_one_of_a_higher_level_are_no_noise() 
     let old = before.findings.first().expect("a finding");
     let new = |level: &str, owner: &str, count: u64, command: &str| {
         let mut after = before.clone();
-        after.findings.push(vk_accounts::report::FindingRow {
+        after.findings.push(vk_report::report::FindingRow {
             level: level.into(),
             owner: owner.into(),
             command: command.into(),

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use alloc_core::{Context, ContextOptions};
 use fake_driver::{Dispatch, FakeKind, FakeProgram, Harm, PassedCallbacks};
 use testkit::Child;
-use vk_accounts::guard_run::{GuardChoice, Guarding, Layers};
-use vk_accounts::report::GuardRun;
 use vk_callbacks::Bridge;
 use vk_callbacks::raw::RawCallbacks;
+use vk_report::guard_run::{GuardChoice, Guarding, Layers};
+use vk_report::report::GuardRun;
 use vk_steward::symbols::Symbols;
 
 /// The application: a bridge for each kind of object, over a context of that name.

@@ -3,7 +3,7 @@
 use super::page;
 use crate::support::full_report::{empty, full, of_trace};
 use crate::support::parts::{part, text_of};
-use vk_accounts::report::{Phase, Report, Sample};
+use vk_report::report::{Phase, Report, Sample};
 use vk_steward::replay::bundled::TRACES;
 use vk_steward::report::{Failed, ReportOrList};
 

@@ -3,7 +3,7 @@
 use super::page;
 use crate::support::full_report::full;
 use crate::support::parts::{part, text_of};
-use vk_accounts::report::Report;
+use vk_report::report::Report;
 use vk_steward::replay::bundled::TRACES;
 
 #[test]

@@ -3,7 +3,7 @@
 use super::page;
 use crate::support::full_report::full;
 use crate::support::parts::text_of;
-use vk_accounts::report::{Report, Source};
+use vk_report::report::{Report, Source};
 use vk_steward::replay::bundled::TRACES;
 use vk_steward::report::{Failed, ReportOrList, html};
 

@@ -3,7 +3,7 @@
 use super::names::with_names;
 use crate::support::full_report::full;
 use crate::support::parts::{PARTS, part, text_of};
-use vk_accounts::report::Report;
+use vk_report::report::Report;
 use vk_steward::expectations::CheckSummary;
 use vk_steward::replay::bundled::TRACES;
 use vk_steward::report::{CheckedDriver, Failed, ReportOrList, html, html_of_checks};

@@ -1,7 +1,7 @@
 //! A report in which nothing is empty, and one in which everything is.
 
 use alloc_core::FromGlobalAlloc;
-use vk_accounts::report::{
+use vk_report::report::{
     ActiveLayer, ByScope, CallSite, CallSites, CheckLimits, Coverage, CoverageRun, Defragmentation,
     DeviceAccounts, DeviceMemory, DiskCache, DriverMemory, FailRun, FindingRow, GuardReport,
     GuardRun, InstanceAccounts, KindAccounts, KnownFindings, LeakFrame, LeakObject, LeakPeak,
