@@ -146,7 +146,7 @@ pub(crate) fn asks<D: DeviceMemory, A: HostAllocator>() -> [Ask<D, A>; 16] {
             one(gpu.create_buffer(&info(30_000), &ANY))
         }),
         ask("large buffer", &[], |gpu, _| {
-            one(gpu.create_buffer(&info(80 << 20), &visible()))
+            one(gpu.create_buffer(&info(200 << 20), &visible()))
         }),
         ask("image", &["GpuAllocator::create_image"], |gpu, _| {
             one(gpu.create_image(&ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED), &ANY))

@@ -3,8 +3,7 @@
 use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    BufferInfo, BufferUsage, DeviceMemory, GpuError, GpuMisuse, Lifetime, PoolOptions, Region,
-    RegionOptions,
+    BufferInfo, BufferUsage, DeviceMemory, GpuError, GpuMisuse, Lifetime, Region, RegionOptions,
 };
 use mock_device::MockProfile;
 use testkit::RecordingAllocator;
@@ -48,7 +47,7 @@ fn bind_to(scene: &Scene<'_>, region: &Region) {
 fn ge1_a_buffer_with_an_address_has_memory_with_the_flag() {
     everywhere(true, |s, in_blocks| {
         let mut regions = Vec::new();
-        let pool = s.gpu.create_pool(&PoolOptions::new(0)).expect("room");
+        let pool = s.pool(0);
         for options in [
             any(),
             any().dedicated(DedicatedPolicy::Never),

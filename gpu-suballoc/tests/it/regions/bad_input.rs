@@ -15,7 +15,7 @@ use super::{AllocatorOptions, COPIED, Mock, any, bytes, nvidia, scene, visible};
 fn sizes_and_alignments_that_are_none_are_refused() {
     for profile in MockProfile::ALL {
         scene(profile, AllocatorOptions::default(), |s| {
-            let keep = s.gpu.allocate(&bytes(64), &any()).unwrap();
+            let keep = s.take(64, &any());
             let before = (s.gpu.stats().total, s.mock.all_calls());
 
             let refused = |size, alignment| {
@@ -85,7 +85,7 @@ fn options_that_are_none_are_refused() {
                 .unwrap_err(),
             GpuError::MemoryType(_)
         ));
-        let pool = s.gpu.create_pool(&PoolOptions::new(1)).unwrap();
+        let pool = s.pool(1);
         // SAFETY: as in `scene`.
         let other = unsafe {
             GpuAllocator::new(
@@ -102,7 +102,7 @@ fn options_that_are_none_are_refused() {
             s.gpu.destroy_pool(theirs),
             Err(GpuMisuse::NoSuchPool.into())
         );
-        let region = s.gpu.allocate(&bytes(64), &in_pool(pool)).unwrap();
+        let region = s.take(64, &in_pool(pool));
         assert_eq!(s.gpu.destroy_pool(pool), Err(GpuMisuse::PoolInUse.into()));
         s.free(region);
         s.gpu.destroy_pool(pool).unwrap();
@@ -150,7 +150,7 @@ fn a_batch_is_taken_whole_or_not_at_all() {
         let root = s.buffer(64);
         let crop = s.gpu.crop(&root, 0, 4, 4).unwrap();
         let wrapped = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 64)).unwrap();
-        let bare = s.gpu.allocate(&bytes(64), &any()).unwrap();
+        let bare = s.take(64, &any());
         let mut mixed = [Some(crop), None, Some(root), Some(wrapped), Some(bare)];
         s.gpu.free_batch(&mut mixed).unwrap();
         assert_eq!(mixed, [const { None }; 5]);

@@ -56,7 +56,7 @@ fn alone() -> RegionOptions<'static> {
 
 impl Scene<'_> {
     fn place(&self, size: u64) -> Region {
-        self.gpu.allocate(&bytes(size), &shared()).expect("room")
+        self.take(size, &shared())
     }
 
     fn free_each(&self, regions: impl IntoIterator<Item = Region>) {
@@ -166,7 +166,7 @@ fn with_a_closed_block(
     s: &Scene<'_>,
     options: &RegionOptions<'_>,
 ) -> (Vec<Region>, Option<MemoryHandle>) {
-    let place = || s.gpu.allocate(&bytes(64 * KIB), options).expect("room");
+    let place = || s.take(64 * KIB, options);
     let mut left: Vec<_> = (0..64).map(|_| place()).collect();
     let first = left[0].memory();
     let goes = |at: &usize| match *at {
@@ -203,13 +203,7 @@ fn h79_blocks_that_a_turnover_did_not_need_drain_and_are_used_before_another_is_
 #[test]
 fn ge7_a_place_in_a_block_that_drains_is_had() {
     on_every(MemoryOptions::default(), |s| {
-        let pool = s
-            .gpu
-            .create_pool(&PoolOptions {
-                block_size: Some(MIB),
-                ..PoolOptions::new(0)
-            })
-            .expect("sound");
+        let pool = s.pool_of(MIB, 0);
         let options = shared().pool(pool);
         let (mut left, first) = with_a_closed_block(s, &options);
         let offset = if left[0].offset() == 0 { MIB / 2 } else { 0 };
@@ -393,11 +387,7 @@ fn h83_the_number_of_memory_objects_is_limited_by_device_and_user() {
                 // What is free is used, whatever it was before; what would rather be alone finds room in a block.
                 regions.push(s.place(KIB));
                 let preferred = any().dedicated(DedicatedPolicy::Preferred);
-                regions.push(
-                    s.gpu
-                        .allocate(&bytes(KIB), &preferred)
-                        .expect("room in a block"),
-                );
+                regions.push(s.take(KIB, &preferred));
                 s.free_each(regions);
             },
         );
@@ -487,11 +477,7 @@ fn a_pools_options_reach_the_driver_and_what_contradicts_itself_is_no_pool() {
             ..good
         };
         let pool = s.gpu.create_pool(&options).expect("sound");
-        let regions = [(); 3].map(|()| {
-            s.gpu
-                .allocate(&bytes(100), &shared().pool(pool))
-                .expect("room")
-        });
+        let regions = [(); 3].map(|()| s.take(100, &shared().pool(pool)));
         assert!(regions.iter().all(|region| region.offset() % 4096 == 0));
         let request = s
             .mock
@@ -569,7 +555,7 @@ fn h108_the_next_type_in_order_is_taken_where_the_driver_has_none_left() {
     on_every(MemoryOptions::default(), |s| {
         let options = shared()
             .preference(MemoryPreference::default().preferring(PropertyFlags::DEVICE_LOCAL));
-        let first = s.gpu.allocate(&bytes(MIB), &options).expect("room");
+        let first = s.take(MIB, &options);
         let (heap, memory_type) = (s.heap_of(&first), first.memory_type().expect("owned"));
         let heaps = s.mock.properties().heaps;
         s.free(first);

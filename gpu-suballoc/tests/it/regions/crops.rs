@@ -61,10 +61,7 @@ fn destroyed(s: &Scene<'_>) -> u64 {
 fn a_root_with_crops_stays_or_goes_with_the_last() {
     nvidia(|s| {
         let options = RegionOptions::new().name("root");
-        let root = s
-            .gpu
-            .create_buffer(&BufferInfo::new(300, COPIED), &options)
-            .unwrap();
+        let root = s.buffer_with(300, &options);
         let (root_id, place) = (root.id(), (root.memory(), root.offset()));
         let crop = s.gpu.crop(&root, 0, 100, 1).unwrap();
         let root = s.gpu.free(root).unwrap_err();
@@ -87,13 +84,7 @@ fn a_root_with_crops_stays_or_goes_with_the_last() {
         );
         s.free(crop);
         // Its memory is nobody else's yet.
-        let others: Vec<Region> = (0..50)
-            .map(|_| {
-                s.gpu
-                    .create_buffer(&BufferInfo::new(300, COPIED), &options)
-                    .unwrap()
-            })
-            .collect();
+        let others: Vec<Region> = (0..50).map(|_| s.buffer_with(300, &options)).collect();
         assert!(
             others
                 .iter()
@@ -162,19 +153,13 @@ fn h54_a_buffer_that_is_large_enough_is_used_again() {
 #[test]
 fn h57_nothing_is_known_of_what_was_freed() {
     scene(MockProfile::IntelUma, AllocatorOptions::default(), |s| {
-        let region = s
-            .gpu
-            .create_buffer(&BufferInfo::new(64, COPIED), &any().name("short-lived"))
-            .unwrap();
+        let region = s.buffer_with(64, &any().name("short-lived"));
         let id = region.id();
         let info = s.gpu.info(id).unwrap();
         assert_eq!(info.name(), "short-lived");
         s.free(region);
         // What was told before is a copy: that its record has gone to another does not matter.
-        let other = s
-            .gpu
-            .create_buffer(&BufferInfo::new(65, COPIED), &any().name("in its place"))
-            .unwrap();
+        let other = s.buffer_with(65, &any().name("in its place"));
         assert_eq!((info.name(), info.size), ("short-lived", 64));
         s.free(other);
         assert_eq!(s.gpu.info(id).unwrap_err(), GpuMisuse::Stale);

@@ -5,9 +5,8 @@ use std::thread;
 
 use gpu_suballoc::{BufferInfo, Region, ResourceRequirements};
 use mock_device::{MockCall, MockProfile};
-use testkit::Rng;
 
-use super::{AllocatorOptions, COPIED, any, bytes, nvidia, scene};
+use super::{AllocatorOptions, COPIED, any, bytes, scene};
 
 /// One block of 1 MiB and no more.
 fn one_block() -> AllocatorOptions {
@@ -46,7 +45,7 @@ fn h106_blocks_are_whole_multiples() {
     options.memory.nearest_multiple = 4096;
     scene(MockProfile::Lavapipe, options, |s| {
         let regions: Vec<Region> = [100, 5000, 70_000, 3_000_000]
-            .map(|size| s.gpu.allocate(&bytes(size), &any()).unwrap())
+            .map(|size| s.take(size, &any()))
             .into();
         let mut sizes = Vec::new();
         s.mock

@@ -18,7 +18,7 @@ fn h98_an_id_of_another_allocator_is_refused() {
             unsafe { GpuAllocator::new(s.mock, s.host.clone(), AllocatorOptions::default()) }
                 .unwrap();
         let (mine, theirs) = (
-            s.gpu.allocate(&bytes(512), &any()).unwrap(),
+            s.take(512, &any()),
             other.allocate(&bytes(512), &any()).unwrap(),
         );
         assert_eq!(
@@ -75,7 +75,7 @@ fn h98_an_id_of_another_allocator_is_refused() {
 #[test]
 fn h99_a_made_up_id_names_nothing() {
     nvidia(|s| {
-        let region = s.gpu.allocate(&bytes(512), &any()).unwrap();
+        let region = s.take(512, &any());
         let [tag, slot, generation, rest] = region.id().as_raw();
         let mut rng = testkit::Rng::new(99);
         let mut ids = Vec::new();
@@ -114,7 +114,7 @@ fn h99_a_made_up_id_names_nothing() {
 fn h105_a_place_used_again_a_million_times_never_answers_to_its_first_id() {
     nvidia(|s| {
         let options = any();
-        let first = s.gpu.allocate(&bytes(700), &options).unwrap();
+        let first = s.take(700, &options);
         let id = first.id();
         s.free(first);
         let turns = if cfg!(debug_assertions) {
@@ -123,7 +123,7 @@ fn h105_a_place_used_again_a_million_times_never_answers_to_its_first_id() {
             1_000_000
         };
         for _ in 0..turns {
-            let again = s.gpu.allocate(&bytes(700), &options).unwrap();
+            let again = s.take(700, &options);
             assert_ne!(again.id(), id);
             s.free(again);
         }
@@ -162,25 +162,19 @@ fn ge8_every_bit_of_an_id_is_compared() {
             ..PoolOptions::new(1)
         };
         let pool = s.gpu.create_pool(&pool).unwrap();
-        let general = s.gpu.allocate(&bytes(512), &visible()).unwrap();
+        let general = s.take(512, &visible());
         let root = s.visible_buffer(512);
         let regions = [
-            s.gpu
-                .allocate(&bytes(512), &any().lifetime(Lifetime::Transient))
-                .unwrap(),
-            s.gpu
-                .allocate(&bytes(512), &any().lifetime(Lifetime::Persistent))
-                .unwrap(),
-            s.gpu
-                .allocate(
-                    &bytes(512),
-                    &RegionOptions {
-                        dedicated: DedicatedPolicy::Required,
-                        ..any()
-                    },
-                )
-                .unwrap(),
-            s.gpu.allocate(&bytes(512), &any().pool(pool)).unwrap(),
+            s.take(512, &any().lifetime(Lifetime::Transient)),
+            s.take(512, &any().lifetime(Lifetime::Persistent)),
+            s.take(
+                512,
+                &RegionOptions {
+                    dedicated: DedicatedPolicy::Required,
+                    ..any()
+                },
+            ),
+            s.take(512, &any().pool(pool)),
             s.gpu.wrap(&WrapInfo::new(foreign.buffer, 64)).unwrap(),
             s.gpu.crop(&root, 0, 64, 1).unwrap(),
             general,

@@ -1,6 +1,6 @@
 //! Counts of users, and buffers that are kept for the next exact fit.
 
-use gpu_suballoc::{BufferInfo, BufferUsage, GpuMisuse, Region, ResourceRequirements};
+use gpu_suballoc::{BufferInfo, BufferUsage, GpuMisuse, Region};
 use mock_device::{MockCall, MockFault, MockProfile};
 
 use super::{AllocatorOptions, COPIED, Mock, Scene, any, bytes, nvidia, scene, scene_on, visible};
@@ -62,15 +62,9 @@ fn h89_a_kept_buffer_is_used_again_for_an_exact_fit_alone() {
 #[test]
 fn h89_a_name_does_not_stay_with_a_kept_buffer() {
     nvidia(|s| {
-        let first = s
-            .gpu
-            .create_buffer(&BufferInfo::new(64, COPIED), &any().name("first"))
-            .unwrap();
+        let first = s.buffer_with(64, &any().name("first"));
         release(&s, first);
-        let second = s
-            .gpu
-            .create_buffer(&BufferInfo::new(64, COPIED), &any().name("second"))
-            .unwrap();
+        let second = s.buffer_with(64, &any().name("second"));
         assert_eq!(
             (made(&s).0, s.gpu.info(second.id()).unwrap().name()),
             (1, "second")

@@ -46,7 +46,7 @@ fn ge2_no_memory_object_is_larger_than_an_odd_largest_block() {
         };
         scene_on(&mock, with_memory(memory), |s| {
             let regions: Vec<_> = [1, granule, 2 * granule, granule + 1, most]
-                .map(|size| s.gpu.allocate(&bytes(size), &any()).expect("room"))
+                .map(|size| s.take(size, &any()))
                 .into();
             mock.for_each_memory(&mut |_, object| assert!(object.request.size <= most));
             assert!(s.gpu.allocate(&bytes(most + 1), &any()).is_err());
@@ -74,17 +74,8 @@ fn ge2_a_pool_of_blocks_below_the_granule_is_refused() {
                 let refused = s.gpu.create_pool(&options);
                 assert_eq!(refused.unwrap_err(), GpuMisuse::BlockTooSmall.into());
             }
-            let pool = s
-                .gpu
-                .create_pool(&PoolOptions {
-                    block_size: Some(granule),
-                    ..PoolOptions::new(0)
-                })
-                .expect("one granule");
-            let region = s
-                .gpu
-                .allocate(&bytes(granule), &any().pool(pool))
-                .expect("one fits");
+            let pool = s.pool_of(granule, 0);
+            let region = s.take(granule, &any().pool(pool));
             s.free(region);
             s.gpu.destroy_pool(pool).expect("empty");
         });
@@ -118,7 +109,7 @@ fn ge3_preferred_is_dedicated_below_three_quarters_of_the_objects() {
                     .by_ref()
                     .take(1 + blocks as usize)
                     .for_each(|region| s.free(region));
-                let next = s.gpu.allocate(&bytes(4096), &preferred).expect("room");
+                let next = s.take(4096, &preferred);
                 assert_eq!(s.gpu.stats().total.dedicated, dedicated - u64::from(blocks));
                 regions.chain([next]).for_each(|region| s.free(region));
             });
@@ -129,20 +120,11 @@ fn ge3_preferred_is_dedicated_below_three_quarters_of_the_objects() {
 #[test]
 fn ge10_384_pools_live_at_once_and_the_next_is_an_error() {
     super::nvidia(|s| {
-        let pools: Vec<_> = (0..384)
-            .map(|_| {
-                s.gpu
-                    .create_pool(&PoolOptions::new(0))
-                    .expect("it has a place")
-            })
-            .collect();
+        let pools: Vec<_> = (0..384).map(|_| s.pool(0)).collect();
         let refused = s.gpu.create_pool(&PoolOptions::new(0));
         assert_eq!(refused.unwrap_err(), Limit::Pools.into());
         s.gpu.destroy_pool(pools[17]).expect("empty");
-        let again = s
-            .gpu
-            .create_pool(&PoolOptions::new(0))
-            .expect("there is room");
+        let again = s.pool(0);
         assert_ne!(again, pools[17], "another generation");
         for (number, pool) in pools.into_iter().enumerate() {
             if number != 17 {
@@ -195,10 +177,7 @@ fn ge10_a_heap_budget_of_0_is_a_budget() {
                 "{refused:?}"
             );
             // Who does not insist is served: the driver is asked all the same.
-            let region = s
-                .gpu
-                .allocate(&bytes(4096), &visible())
-                .expect("it has room");
+            let region = s.take(4096, &visible());
             s.free(region);
         });
         heard += 1;

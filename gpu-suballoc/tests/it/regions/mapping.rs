@@ -1,22 +1,17 @@
 //! Regions in the host's address space.
 
 use gpu_suballoc::error::MapRefusal;
-use gpu_suballoc::{
-    BufferInfo, GpuError, GpuMisuse, MemoryPreference, PropertyFlags, RegionOptions,
-};
+use gpu_suballoc::{GpuError, GpuMisuse, MemoryPreference, PropertyFlags, RegionOptions};
 use mock_device::{MockCall, MockProfile};
 
-use super::{AllocatorOptions, COPIED, any, bytes, nvidia, scene, visible};
+use super::{AllocatorOptions, any, nvidia, scene};
 
 #[test]
 fn what_the_device_wrote_is_read_after_an_invalidate() {
     scene(MockProfile::Tiler, AllocatorOptions::default(), |s| {
         let options = RegionOptions::new()
             .preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
-        let region = s
-            .gpu
-            .create_buffer(&BufferInfo::new(1000, COPIED), &options)
-            .unwrap();
+        let region = s.buffer_with(1000, &options);
         let crop = s.gpu.crop(&region, 100, 200, 4).unwrap();
         assert_eq!(
             s.gpu.invalidate(&crop, 0, 200).unwrap_err(),
@@ -76,10 +71,7 @@ fn what_the_host_cannot_see_is_not_mapped() {
     nvidia(|s| {
         let own = MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL)
             .avoiding(PropertyFlags::HOST_VISIBLE);
-        let region = s
-            .gpu
-            .create_buffer(&BufferInfo::new(64, COPIED), &any().preference(own))
-            .unwrap();
+        let region = s.buffer_with(64, &any().preference(own));
         let crop = s.gpu.crop(&region, 0, 4, 4).unwrap();
         let refused = GpuError::MapUnsupported {
             reason: MapRefusal::NotHostVisible,

@@ -63,12 +63,9 @@ fn stray(s: &Scene<'_>, region: &Region, offset: isize) {
 fn ge5_a_write_behind_a_region_is_found_with_its_name() {
     everywhere(|s, margin| {
         let named = |name| host().name(name).tag(7).site(9);
-        let one = s.gpu.allocate(&bytes(1000), &named("one")).expect("room");
-        let two = s
-            .gpu
-            .create_buffer(&BufferInfo::new(5000, COPIED), &named("two"))
-            .expect("room");
-        let three = s.gpu.allocate(&bytes(64), &host()).expect("room");
+        let one = s.take(1000, &named("one"));
+        let two = s.buffer_with(5000, &named("two"));
+        let three = s.take(64, &host());
         assert!(one.size() >= 1000 && two.size() == 5000 && three.size() >= 64);
         assert_eq!(corrupted(s), [], "all is well");
         let last = one.size() + margin - 1;
@@ -100,11 +97,7 @@ fn ge5_a_write_behind_a_region_is_found_with_its_name() {
 #[test]
 fn ge5_a_write_in_front_of_a_region_is_its_neighbours() {
     everywhere(|s, _| {
-        let [one, two] = ["first", "second"].map(|name| {
-            s.gpu
-                .allocate(&bytes(1024), &host().name(name))
-                .expect("room")
-        });
+        let [one, two] = ["first", "second"].map(|name| s.take(1024, &host().name(name)));
         assert_eq!(one.memory(), two.memory(), "one block");
         let (low, high) = if one.offset() < two.offset() {
             (&one, &two)
@@ -144,15 +137,9 @@ fn ge5_every_way_to_a_region_has_its_margin() {
             .allocate_batch(&bytes(100), &host(), &mut batch)
             .expect("room");
         let mut regions = vec![
-            s.gpu
-                .allocate(&bytes(100), &host().lifetime(Lifetime::Transient))
-                .expect("room"),
-            s.gpu
-                .allocate(&bytes(100), &host().lifetime(Lifetime::Persistent))
-                .expect("room"),
-            s.gpu
-                .allocate(&bytes(100), &host().pool(stack))
-                .expect("room"),
+            s.take(100, &host().lifetime(Lifetime::Transient)),
+            s.take(100, &host().lifetime(Lifetime::Persistent)),
+            s.take(100, &host().pool(stack)),
         ];
         regions.extend(batch.into_iter().flatten());
         let count = regions.len();
@@ -244,7 +231,7 @@ fn a_look_at_a_margin_keeps_what_was_not_flushed() {
             ..MemoryOptions::default()
         });
         scene(MockProfile::Tiler, options, |s| {
-            let region = s.gpu.allocate(&bytes(1000), &host()).expect("room");
+            let region = s.take(1000, &host());
             let mapping = s.gpu.map(&region).expect("visible");
             let size = mapping.len();
             // SAFETY: mapped, so many bytes long, and nobody else is at it.

@@ -75,7 +75,7 @@ mod wrapping;
 use gpu_suballoc::device::BufferHandle;
 use gpu_suballoc::{
     AllocatorOptions, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, MemoryPreference,
-    PropertyFlags, Region, RegionOptions, ResourceRequirements,
+    PoolId, PoolOptions, PropertyFlags, Region, RegionOptions, ResourceRequirements,
 };
 use mock_device::{MockDevice, MockProfile};
 use testkit::RecordingAllocator;
@@ -151,16 +151,40 @@ fn visible() -> RegionOptions<'static> {
 }
 
 impl Scene<'_> {
-    fn buffer(&self, size: u64) -> Region {
+    fn take(&self, size: u64, options: &RegionOptions<'_>) -> Region {
         self.gpu
-            .create_buffer(&BufferInfo::new(size, COPIED), &any())
+            .allocate(&bytes(size), options)
             .expect("there is room")
     }
 
-    fn visible_buffer(&self, size: u64) -> Region {
+    fn buffer_with(&self, size: u64, options: &RegionOptions<'_>) -> Region {
+        let info = BufferInfo::new(size, COPIED);
         self.gpu
-            .create_buffer(&BufferInfo::new(size, COPIED), &visible())
+            .create_buffer(&info, options)
             .expect("there is room")
+    }
+
+    fn buffer(&self, size: u64) -> Region {
+        self.buffer_with(size, &any())
+    }
+
+    fn visible_buffer(&self, size: u64) -> Region {
+        self.buffer_with(size, &visible())
+    }
+
+    fn pool(&self, memory_type: u32) -> PoolId {
+        self.gpu
+            .create_pool(&PoolOptions::new(memory_type))
+            .expect("there is room")
+    }
+
+    /// A pool of blocks of so many bytes.
+    fn pool_of(&self, block: u64, memory_type: u32) -> PoolId {
+        let options = PoolOptions {
+            block_size: Some(block),
+            ..PoolOptions::new(memory_type)
+        };
+        self.gpu.create_pool(&options).expect("there is room")
     }
 
     /// A buffer of the application's, bound to memory of its own, with that memory's handle.

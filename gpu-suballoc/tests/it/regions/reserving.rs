@@ -32,7 +32,7 @@ fn shared() -> RegionOptions<'static> {
 fn ge16_a_reserve_within_the_budget_stays_within_it() {
     small(|scene| {
         let within = shared().within_budget();
-        let probe = scene.gpu.allocate(&bytes(64), &within).expect("room");
+        let probe = scene.take(64, &within);
         let memory_type = probe.memory_type().expect("owned");
         let heap = scene.mock.properties().types[memory_type as usize].heap_index;
         scene.free(probe);

@@ -207,7 +207,7 @@ fn what_waits_for_a_mapping_by_id_goes_when_that_is_undone() {
     nvidia(|s| {
         let root = s.visible_buffer(4096);
         let crop = s.gpu.crop(&root, 0, 64, 4).unwrap();
-        let bare = s.gpu.allocate(&bytes(4096), &super::visible()).unwrap();
+        let bare = s.take(4096, &super::visible());
         let ids = [crop.id(), root.id(), bare.id()];
         for id in ids {
             s.gpu.map_id(id).unwrap();

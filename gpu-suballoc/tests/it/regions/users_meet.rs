@@ -1,16 +1,13 @@
 //! What users meet: refusals that were dropped, statements of the documentation.
 
 use alloc_core::FromGlobalAlloc;
-use gpu_suballoc::device::{
-    DeviceError, DeviceProperties, MappedRange, MemoryHandle, MemoryRequest,
-};
+use gpu_suballoc::device::DeviceError;
 use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
 use gpu_suballoc::{
     AllocatorOptions, DeviceMemory, GpuAllocator, GpuMisuse, MemoryPreference, PropertyFlags,
     RegionOptions, ResourceRequirements,
 };
 use mock_device::MockProfile;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use testkit::RecordingAllocator;
 
@@ -49,48 +46,19 @@ fn host() -> RegionOptions<'static> {
 }
 
 /// Memory alone: no buffers, no images, no addresses, no budgets.
-struct BareMemory(Mock);
+struct BareMemory {
+    mock: Mock,
+}
 
 // SAFETY: what is answered is the mock's own.
 unsafe impl DeviceMemory for BareMemory {
-    fn properties(&self) -> DeviceProperties<'_> {
-        self.0.properties()
-    }
-    unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
-        // SAFETY: forwarded, here and below.
-        unsafe { self.0.allocate(request) }
-    }
-    unsafe fn free(&self, memory: MemoryHandle) {
-        // SAFETY: forwarded.
-        unsafe { self.0.free(memory) }
-    }
-    unsafe fn map(
-        &self,
-        memory: MemoryHandle,
-        offset: u64,
-        size: u64,
-    ) -> Result<NonNull<u8>, DeviceError> {
-        // SAFETY: forwarded.
-        unsafe { self.0.map(memory, offset, size) }
-    }
-    unsafe fn unmap(&self, memory: MemoryHandle) {
-        // SAFETY: forwarded.
-        unsafe { self.0.unmap(memory) }
-    }
-    unsafe fn flush(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
-        // SAFETY: forwarded.
-        unsafe { self.0.flush(ranges) }
-    }
-    unsafe fn invalidate(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
-        // SAFETY: forwarded.
-        unsafe { self.0.invalidate(ranges) }
-    }
+    forward_memory!(mock);
 }
 
 #[test]
 fn ge13_a_device_of_memory_alone_writes_seven_methods_and_is_kept_by_an_arc() {
     let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
-    let device = Arc::new(BareMemory(mock));
+    let device = Arc::new(BareMemory { mock });
     for boxed in [false, true] {
         let shared: Box<dyn DeviceMemory> = if boxed {
             Box::new(Arc::clone(&device))
@@ -119,11 +87,11 @@ fn ge13_a_device_of_memory_alone_writes_seven_methods_and_is_kept_by_an_arc() {
         gpu.close().map_err(|refused| refused.error).expect("empty");
     }
     assert!(
-        device.0.violations().is_empty(),
+        device.mock.violations().is_empty(),
         "{}",
-        device.0.violations()
+        device.mock.violations()
     );
-    assert_eq!(device.0.live_counts().memory, 0);
+    assert_eq!(device.mock.live_counts().memory, 0);
 }
 
 #[test]
@@ -135,8 +103,7 @@ fn ge14_flush_needs_a_mapped_memory_object_and_not_a_mapped_region() {
         });
         for profile in MockProfile::ALL {
             scene(profile, options, |s| {
-                let [one, two] =
-                    [(); 2].map(|()| s.gpu.allocate(&bytes(4096), &host()).expect("room"));
+                let [one, two] = [(); 2].map(|()| s.take(4096, &host()));
                 assert_eq!(one.memory(), two.memory(), "one block");
                 assert_eq!(s.gpu.flush(&one, 0, 64), Err(GpuMisuse::NotMapped.into()));
                 let mapping = s.gpu.map(&two).expect("visible");

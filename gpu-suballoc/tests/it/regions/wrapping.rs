@@ -12,7 +12,7 @@ use gpu_suballoc::{
 };
 use mock_device::{MockCall, MockProfile};
 
-use super::{AllocatorOptions, COPIED, Scene, VISIBLE, bytes, nvidia, scene, visible};
+use super::{AllocatorOptions, COPIED, Scene, VISIBLE, nvidia, scene, visible};
 
 #[test]
 fn h32_h42_each_region_says_whose_it_is_and_knows_the_buffer_of_its_root() {
@@ -297,7 +297,7 @@ fn a_wrap_that_names_the_allocators_own_memory_is_refused_with_the_remedy() {
             visible().lifetime(Lifetime::Transient),
             dedicated,
         ] {
-            let region = s.gpu.allocate(&bytes(4096), &options).unwrap();
+            let region = s.take(4096, &options);
             // SAFETY: a mock; the info is valid.
             let buffer = unsafe { s.mock.create_buffer(&BufferInfo::new(4096, COPIED)) }.unwrap();
             let memory = region.memory().unwrap();

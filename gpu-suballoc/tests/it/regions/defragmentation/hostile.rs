@@ -120,13 +120,7 @@ fn what_moves_keeps_its_size() {
 #[test]
 fn df7_a_record_that_is_another_regions_by_now_moves_nothing_of_another_pool() {
     small(|scene| {
-        let pool = scene
-            .gpu
-            .create_pool(&PoolOptions {
-                block_size: Some(MIB),
-                ..PoolOptions::new(1)
-            })
-            .unwrap();
+        let pool = scene.pool_of(MIB, 1);
         let within = shared().pool(pool);
         let mut inside: Vec<_> = (0..32).map(|_| Some(scene.piece(1, &within))).collect();
         // The default pool: two blocks with room in both.

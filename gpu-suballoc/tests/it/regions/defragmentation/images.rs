@@ -37,6 +37,8 @@ fn df5_images_move_with_an_image_of_the_same_info() {
         // Depth of as many bytes at the same alignment, which may lie in other memory types.
         let other = ImageInfo::new_2d(126, 128, 128, usage);
         assert!(pass.make_image(0, &other).is_err(), "another image");
+        let other = ImageInfo::new_2d(37, 8, 8, usage);
+        assert!(pass.make_image(0, &other).is_err(), "a smaller one");
         for index in 0..pass.moves().len() {
             let image = pass.make_image(index, &info).unwrap();
             assert!(pass.make_image(index, &info).is_err(), "made already");

@@ -3,7 +3,7 @@
 use super::*;
 use alloc_core::HostAllocator;
 use debug_guard::{FailingAllocator, Fault as HostFault};
-use gpu_suballoc::{GpuMisuse, ImageInfo, ImageUsage, PoolOptions};
+use gpu_suballoc::{GpuMisuse, PoolOptions};
 use mock_device::{MockCall, MockFault};
 
 type Failing = FailingAllocator<RecordingAllocator>;
@@ -144,7 +144,7 @@ fn df4_a_defragmentation_that_is_refused_gives_nothing_up() {
         ..small_blocks()
     };
     scene(MockProfile::Nvidia, options, |scene| {
-        let gone = scene.gpu.create_pool(&PoolOptions::new(0)).expect("room");
+        let gone = scene.pool(0);
         scene.gpu.destroy_pool(gone).expect("empty");
         let two = PoolOptions {
             min_blocks: 2,

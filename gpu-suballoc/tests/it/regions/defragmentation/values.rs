@@ -1,8 +1,8 @@
 //! Names stay, values are refreshed, crops follow.
 
 use super::*;
+use gpu_suballoc::GpuMisuse;
 use gpu_suballoc::allocator::DescriptorUse;
-use gpu_suballoc::{GpuMisuse, RegionId};
 
 #[test]
 fn df4_a_crop_of_a_crop_follows_through_three_moves() {
