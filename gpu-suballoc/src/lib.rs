@@ -119,7 +119,6 @@ mod region_metadata;
 pub mod report;
 pub mod request;
 mod shared_box;
-mod slots;
 mod sync;
 mod threads;
 mod view;

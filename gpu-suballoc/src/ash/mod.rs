@@ -11,7 +11,7 @@ mod commands;
 mod context;
 mod kernel;
 mod layout;
-mod physical_device_info;
+mod physical_device;
 
 use core::ffi::CStr;
 use core::fmt;
@@ -21,7 +21,7 @@ use core::ptr::NonNull;
 use ash::vk::{self, Handle};
 
 pub use self::kernel::LoadedDevice;
-pub use self::physical_device_info::physical_device_capabilities;
+pub use self::physical_device::physical_device_capabilities;
 use crate::device::{
     BufferHandle, BufferInfo, DeviceError, DeviceFeatures, DeviceMemory, DeviceProperties,
     HeapBudget, ImageHandle, ImageInfo, MappedRange, MemoryHandle, MemoryRequest,
@@ -33,7 +33,7 @@ pub use context::{
 };
 pub use kernel::{CompiledKernel, KernelError, KernelInfo, KernelPipeline, KernelStep};
 use layout::{check, families, new_handle, pointer_to};
-use physical_device_info::PhysicalDeviceInfo;
+use physical_device::PhysicalDeviceInfo;
 
 /// Ranges of a flush that go to the driver in one call.
 const RANGES_AT_ONCE: usize = 16;

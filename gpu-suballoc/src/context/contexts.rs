@@ -1,20 +1,24 @@
 //! The contexts of devices: their shared cache, and the devices.
 
-use core::fmt;
-use core::sync::atomic::AtomicBool;
-
-use alloc_core::{ContextHandle, HostError};
-
 use super::device_context::{DeviceContext, DeviceContextId};
 use super::dispatch_lock::DispatchLock;
-use super::error::ContextError;
-use super::error::VulkanHandles;
-use super::loss_aware_device::{ContextDevice, LossAwareDevice};
+use super::error::{ContextError, VulkanHandles};
 use crate::allocator::{AllocatorOptions, GpuAllocator};
 use crate::cache::{CacheDevice, CacheLimits, ShaderCache};
+use crate::device::{
+    BufferHandle, BufferInfo, DeviceError, DeviceMemory, DeviceProperties, HeapBudget, ImageHandle,
+    ImageInfo, MappedRange, MemoryHandle, MemoryRequest, ResourceRequirements,
+    forward_device_memory,
+};
 use crate::group::MAX_DEVICES;
 use crate::shared_box::SharedBox;
-use crate::sync::{Ordering::Acquire, Ordering::Release, StateMutex};
+use crate::sync::Ordering::{Acquire, Release};
+use crate::sync::StateMutex;
+use alloc_core::{ContextHandle, HostError};
+use core::fmt;
+use core::num::NonZeroU64;
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicBool;
 
 /// The contexts of an application's devices, with the shader cache that they share.
 ///
@@ -224,3 +228,47 @@ impl fmt::Debug for DeviceState {
             .finish()
     }
 }
+
+// A device wrapper that makes no call after device loss.
+
+/// The device of a context: its memory, and what else the context calls.
+pub trait ContextDevice: Send + Sync {
+    /// The device's memory.
+    type Memory: DeviceMemory;
+
+    /// The device's memory, the same at every call.
+    fn memory(&self) -> &Self::Memory;
+}
+
+impl<D: DeviceMemory> ContextDevice for D {
+    type Memory = D;
+
+    fn memory(&self) -> &D {
+        self
+    }
+}
+
+/// A device whose driver is not called after the device was [reported lost](super::DeviceContext::device_lost): allocating and creating
+/// are [`DeviceError::DeviceLost`] then, and freeing and destroying do nothing.
+pub struct LossAwareDevice<D: ContextDevice> {
+    device: D,
+    state: DeviceState,
+}
+
+impl<D: ContextDevice> LossAwareDevice<D> {
+    pub(super) const fn new(device: D, state: DeviceState) -> Self {
+        Self { device, state }
+    }
+
+    /// The device.
+    #[must_use]
+    pub const fn device(&self) -> &D {
+        &self.device
+    }
+
+    fn live_memory(&self) -> Option<&D::Memory> {
+        (!self.state.is_lost()).then(|| self.device.memory())
+    }
+}
+
+forward_device_memory!([D: ContextDevice] LossAwareDevice<D>, self => self.device.memory(), self.live_memory());

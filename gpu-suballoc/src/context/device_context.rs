@@ -1,9 +1,9 @@
 //! A context on a device of the application.
 
+use super::contexts::{ContextDevice, LossAwareDevice};
 use super::contexts::{DeviceShare, DeviceState};
 use super::dispatch_lock::DispatchLock;
 use super::error::{ContextError, VulkanHandles};
-use super::loss_aware_device::{ContextDevice, LossAwareDevice};
 use crate::allocator::{GpuAllocator, write_in_use};
 use crate::cache::{CacheOwner, RemovalCounts, ShaderKey};
 use crate::id::RegionId;

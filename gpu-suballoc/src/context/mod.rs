@@ -15,14 +15,13 @@ mod contexts;
 mod device_context;
 mod dispatch_lock;
 mod error;
-mod loss_aware_device;
 mod register;
 mod table;
 
+pub use self::contexts::{ContextDevice, LossAwareDevice};
 pub use self::device_context::{ContextOutstanding, ForcedRelease, ReleaseBlocker, ReleaseReport};
 pub use self::error::{ContextHandle, VulkanHandles};
 pub use contexts::{DeviceContexts, DeviceState};
 pub use device_context::{ContextAllocator, DeviceContext, DeviceContextId};
 pub use error::{CommandSource, ContextError};
-pub use loss_aware_device::{ContextDevice, LossAwareDevice};
 pub use table::{AcquireContext, ContextHandlers, ContextTable, ReleaseContext};

@@ -1,8 +1,8 @@
 //! Contexts by number, for C and for tables: a number that was released is an error, never another context.
 
+use super::contexts::ContextDevice;
 use super::device_context::{DeviceContext, DeviceContextId, ReleaseReport};
 use super::error::{ContextError, VulkanHandles};
-use super::loss_aware_device::ContextDevice;
 use super::register::ContextRegister;
 use crate::shared_box::SharedBox;
 use alloc_core::ContextHandle;

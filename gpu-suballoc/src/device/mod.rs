@@ -9,9 +9,12 @@ mod error;
 mod forward;
 mod properties;
 mod request;
-mod resource;
 
 pub use self::request::{BufferHandle, ImageHandle, MemoryHandle};
+pub use self::request::{
+    BufferInfo, BufferUsage, ImageInfo, ImageTiling, ImageUsage, QueueFamilies,
+    ResourceRequirements,
+};
 pub use error::DeviceError;
 pub(crate) use forward::{forward_calls, forward_device_memory};
 pub use properties::{
@@ -19,10 +22,6 @@ pub use properties::{
     MemoryHeap,
 };
 pub use request::{ExternalHandleTypes, MappedRange, MemoryRequest, NextChain, ResourceHandle};
-pub use resource::{
-    BufferInfo, BufferUsage, ImageInfo, ImageTiling, ImageUsage, QueueFamilies,
-    ResourceRequirements,
-};
 
 use core::num::NonZeroU64;
 use core::ptr::NonNull;

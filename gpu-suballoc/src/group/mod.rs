@@ -13,12 +13,11 @@ mod capabilities;
 mod device;
 mod device_group;
 mod edge;
-mod error;
 
 pub use self::device::{GroupId, Membership, MembershipCell};
+pub use self::device_group::{GroupError, GroupStep};
 pub use self::edge::{LinkClass, UseMode};
 pub use capabilities::{CapabilityFlags, DeviceCapabilities, HandleTypes, PciAddress};
 pub use device::GroupDevice;
 pub use device_group::{DeviceGroup, MAX_DEVICES};
 pub use edge::{Contradiction, Edge};
-pub use error::{GroupError, GroupStep};

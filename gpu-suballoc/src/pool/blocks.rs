@@ -5,6 +5,7 @@
 use super::turnover::Turnover;
 use crate::device::MemoryHandle;
 use crate::error::GpuMisuse;
+use crate::growable_vec::Slots;
 use crate::host_memory::GrowableTable;
 use crate::id::RegionPlace;
 use crate::map_count::MapCount;
@@ -12,7 +13,6 @@ use crate::range::{
     FreeIndex, FreeRange, GranuleRequest, LiveRange, NodeStore, RangeAllocator, RangeError,
     RangeRequest, Span,
 };
-use crate::slots::Slots;
 
 /// The shared blocks of a pool.
 pub(super) struct Blocks {

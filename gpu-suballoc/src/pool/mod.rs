@@ -21,7 +21,6 @@ mod create_block;
 mod custom;
 mod defragment;
 mod device_info;
-mod drain_plan;
 mod growth;
 mod linear;
 mod map;
@@ -33,7 +32,7 @@ mod trim;
 mod turnover;
 mod walk;
 
-pub(crate) use drain_plan::plan_drain;
+pub(crate) use self::defragment::plan_drain;
 pub(crate) use map::{HostAccess, whole_atoms};
 pub use options::{MapPolicy, MemoryOptions, PoolOptions};
 pub(crate) use request::{AllocationRequest, FIRST_OWN, MOVE_TARGET, Suballocation};

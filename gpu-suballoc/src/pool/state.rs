@@ -9,11 +9,11 @@ use super::growth::Growth;
 use super::linear::{LinearRegions, NoRoom};
 use super::request::{AllocationRequest, Suballocation};
 use crate::error::GpuMisuse;
+use crate::growable_vec::Slots;
 use crate::host_memory::{GrowableTable, Tables};
 use crate::id::{BlockRef, PlaceKind, RegionPlace};
 use crate::range::{Fit, NodeStore, RangeRequest};
 use crate::request::Lifetime;
-use crate::slots::Slots;
 
 /// The state that a pool's lock guards.
 pub(super) struct PoolState {

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::free_index::FreeIndex;
-use super::free_search::{FreeRange, GranuleRequest};
+use super::free_index::{FreeRange, GranuleRequest};
 use super::node::{ALIGNMENT_BITS, ALIGNMENT_SHIFT, NIL, NodeStore, RangeNode, SLACK_BYTES};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -15,7 +15,6 @@
 
 mod allocator;
 mod free_index;
-mod free_search;
 mod linear;
 mod node;
 #[cfg(test)]
@@ -25,7 +24,7 @@ mod virtual_block;
 pub(crate) use self::allocator::RangeAllocator;
 pub(crate) use self::allocator::{Fit, LiveRange, RangeError, RangeRequest, Span, SpanState};
 pub(crate) use self::free_index::FreeIndex;
-pub(crate) use self::free_search::{FreeRange, GranuleRequest};
+pub(crate) use self::free_index::{FreeRange, GranuleRequest};
 pub(crate) use self::linear::{LinearRange, LinearRanges};
 pub(crate) use self::node::MAX_NOTED_ALIGNMENT;
 pub(crate) use self::node::NodeStore;

@@ -1,8 +1,10 @@
 //! The memory map: blocks, ranges, crops and names.
 
 use crate::id::RegionId;
-use crate::view::{BlockView, RangeView};
-use alloc_core::{HostAllocator, HostError, Scope, Scoped, TryVec};
+use crate::region::RangePlacement;
+use crate::view::{BlockContent, BlockView, RangeUse, RangeView, RegionResource};
+use alloc_core::{ByteCount, HostAllocator, HostError, Scope, Scoped, TryVec};
+use core::fmt;
 
 /// All device memory of an allocator at one moment, copied by [`GpuAllocator::memory_map`](crate::GpuAllocator::memory_map).
 ///
@@ -125,5 +127,262 @@ impl MemoryMap<'_> {
         if let Some(block) = self.blocks.items.last_mut() {
             block.ranges.1 += 1;
         }
+    }
+}
+
+// Leaks: regions that are not freed.
+
+/// A live region, wrapped buffer or crop. As text a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionLeak<'m> {
+    /// Its id.
+    pub id: RegionId,
+    /// Its name.
+    pub name: Option<&'m str>,
+    /// Its `VkDeviceMemory`; 0 for wrapped buffers and crops.
+    pub memory: u64,
+    /// Its place in the map.
+    pub range: &'m RangeView,
+}
+
+impl MemoryMap<'_> {
+    /// All live regions: owned ones, wrapped ones, crops.
+    pub fn leaks(&self) -> impl Iterator<Item = RegionLeak<'_>> {
+        let regions = self
+            .blocks_with_ranges()
+            .flat_map(|(block, ranges)| ranges.iter().map(move |range| (block.memory, range)));
+        let crops = self.crops().iter().map(|crop| (0, crop));
+        regions
+            .chain(crops)
+            .filter(|(_, range)| range.range_use == RangeUse::Region)
+            .filter_map(|(memory, range)| {
+                let name = self.name(range);
+                Some(RegionLeak {
+                    id: range.id?,
+                    name,
+                    memory,
+                    range,
+                })
+            })
+    }
+}
+
+impl RegionLeak<'_> {
+    /// Requested bytes.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.range.size.saturating_sub(self.range.padding)
+    }
+}
+
+impl fmt::Display for RegionLeak<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RangeView {
+            offset,
+            resource,
+            root,
+            placement,
+            tag,
+            site,
+            ..
+        } = *self.range;
+        let what = match (root, resource) {
+            (Some(_), _) => "crop",
+            (_, RegionResource::Unknown) => "region",
+            (_, RegionResource::Buffer) if placement == RangePlacement::Wrapped => "wrapped buffer",
+            (_, RegionResource::Buffer) => "buffer",
+            (_, RegionResource::ImageLinear | RegionResource::ImageOptimal) => "image",
+        };
+        write!(
+            f,
+            "{what} {} of {} bytes at offset {offset:#x}",
+            self.id,
+            self.size()
+        )?;
+        if let Some(root) = root {
+            write!(f, " of {root}")?;
+        }
+        if self.memory != 0 {
+            write!(f, " of memory {:#x}", self.memory)?;
+        }
+        if let Some(name) = self.name {
+            write!(f, ", {name:?}")?;
+        }
+        if tag != 0 {
+            write!(f, ", tag {tag:#x}")?;
+        }
+        if site != 0 {
+            write!(f, ", taken at site {site}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod leaks_tests {
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    use super::super::block_fixture::{id, shared_and_wrapped};
+
+    #[test]
+    fn each_live_thing_is_a_line_and_free_space_is_none() {
+        let named = |range: &mut crate::view::RangeView| {
+            (range.padding, range.tag, range.site) = (24, 0xabc, 41)
+        };
+        let picture = shared_and_wrapped(named);
+        let lines: Vec<_> = picture.leaks().map(|leak| leak.to_string()).collect();
+        assert_eq!(
+            lines,
+            [
+                "buffer 00000007/1#1 of 1000 bytes at offset 0x200 of memory 0x103, \"region 1\", tag 0xabc, taken at site 41",
+                "wrapped buffer 00000007/6#1 of 64 bytes at offset 0x0, \"region 6\"",
+                "crop 00000007/90#1 of 100 bytes at offset 0xc of 00000007/1#1, \"a crop\"",
+            ]
+        );
+        assert_eq!(
+            picture.leaks().map(|leak| leak.id).collect::<Vec<_>>(),
+            [id(1), id(6), id(90)]
+        );
+    }
+}
+
+// A memory map for a terminal.
+
+/// A headline for each block, then its ranges in order of offset, each region with its crops. Offsets are hexadecimal, in bytes from
+/// the start of the block, of a crop from the start of its region.
+impl fmt::Display for MemoryMap<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.blocks().is_empty() {
+            return writeln!(f, "no device memory");
+        }
+        for (block, ranges) in self.blocks_with_ranges() {
+            write_title(f, block, ranges)?;
+            for range in ranges {
+                self.write_range(f, range)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_title(f: &mut fmt::Formatter<'_>, block: &BlockView, ranges: &[RangeView]) -> fmt::Result {
+    if let Some(memory_type) = block.memory_type {
+        write!(
+            f,
+            "block {} of pool {}, memory type {memory_type}, ",
+            block.block, block.pool
+        )?;
+    }
+    let content = match block.content {
+        BlockContent::Linear => "buffers and linear images",
+        BlockContent::Optimal => "optimal images",
+        BlockContent::Mixed => "buffers and images",
+        BlockContent::Dedicated => "dedicated",
+        BlockContent::Wrapped => "wrapped",
+    };
+    let is_region = |range: &&RangeView| range.range_use == RangeUse::Region;
+    let regions = ranges.iter().filter(is_region);
+    let free = regions
+        .clone()
+        .fold(block.size, |free, region| free.saturating_sub(region.size));
+    let count = regions.count();
+    writeln!(
+        f,
+        "{content}: {}, {count} region{}, {} in none{}",
+        ByteCount(block.size),
+        if count == 1 { "" } else { "s" },
+        ByteCount(free),
+        if block.maps > 0 { ", mapped" } else { "" }
+    )
+}
+
+impl MemoryMap<'_> {
+    fn write_range(&self, f: &mut fmt::Formatter<'_>, range: &RangeView) -> fmt::Result {
+        let what = match (range.range_use, range.resource) {
+            (RangeUse::Free, _) => "free",
+            (RangeUse::Spent, _) => "spent",
+            (RangeUse::Reusable, _) => "kept for reuse",
+            (RangeUse::Region, RegionResource::Unknown) => "region",
+            (RangeUse::Region, RegionResource::Buffer) => "buffer",
+            (RangeUse::Region, RegionResource::ImageLinear) => "linear image",
+            (RangeUse::Region, RegionResource::ImageOptimal) => "optimal image",
+        };
+        write!(
+            f,
+            "  {:#010x}{:>10}  {what}",
+            range.offset,
+            ByteCount(range.size)
+        )?;
+        if range.placement == RangePlacement::Linear {
+            f.write_str(" of a stack or ring")?;
+        }
+        self.write_id(f, range)?;
+        if range.padding > 0 {
+            write!(f, ", {} of it padding", ByteCount(range.padding))?;
+        }
+        writeln!(f, "{}", if range.maps > 0 { ", mapped" } else { "" })?;
+        for crop in range.id.into_iter().flat_map(|id| self.crops_of(id)) {
+            write!(
+                f,
+                "    +{:#08x}{:>10}  crop",
+                crop.offset,
+                ByteCount(crop.size)
+            )?;
+            self.write_id(f, crop)?;
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+
+    fn write_id(&self, f: &mut fmt::Formatter<'_>, range: &RangeView) -> fmt::Result {
+        if let Some(id) = range.id {
+            write!(f, " {id}")?;
+        }
+        self.name(range)
+            .map_or(Ok(()), |name| write!(f, " {name:?}"))
+    }
+}
+
+#[cfg(test)]
+mod map_table_tests {
+    use std::string::ToString as _;
+    use std::vec::Vec;
+
+    use super::super::block_fixture::{id, picture, shared_and_wrapped};
+    use crate::view::{RangeView, RegionResource};
+
+    #[test]
+    fn a_block_is_a_headline_and_each_range_a_line() {
+        let buffer = |range: &mut RangeView| {
+            (range.padding, range.resource, range.maps) = (24, RegionResource::Buffer, 1);
+        };
+        let text = shared_and_wrapped(buffer).to_string();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(
+            lines[..3],
+            [
+                "block 3 of pool 0, memory type 0, buffers and linear images: 1.75 KiB, 1 region, 768 B in none",
+                "  0x00000000     512 B  free",
+                std::format!(
+                    "  0x00000200  1.00 KiB  buffer {} \"region 1\", 24 B of it padding, mapped",
+                    id(1)
+                )
+                .as_str(),
+            ],
+            "{text}"
+        );
+        assert_eq!(
+            lines[3],
+            std::format!("    +0x00000c     100 B  crop {} \"a crop\"", id(90))
+        );
+        assert_eq!(lines[4], "  0x00000600     256 B  spent");
+        assert!(lines[5].starts_with("wrapped: 64 B, 1 region"), "{text}");
+        assert_eq!(
+            lines.len(),
+            8,
+            "the fixture puts 0 free bytes before what is wrapped: {text}"
+        );
+        assert_eq!(picture([], []).to_string(), "no device memory\n");
     }
 }
