@@ -1,6 +1,7 @@
 //! One run on one driver, in a child of this program: a driver may crash.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -14,7 +15,7 @@ use crate::callback_coverage;
 use crate::cli::Drive;
 use crate::drivers::Selected;
 use crate::progress::Progress;
-use crate::signals::{ChildKind, HeldSignals};
+use crate::signals::{ChildKind, HeldSignals, is_from_outside, signal_name};
 use crate::workload_child::{
     self, Job, JobResult, OWN_FAILURE, REFUSALS, STATE, Stacks, TRACE, Way,
 };
@@ -164,6 +165,13 @@ fn guard_settings(guarding: &Guarding, folder: &Path) -> Vec<(String, String)> {
 
 /// The child has died: by what, and where it was.
 fn died(driver: &str, status: ExitStatus, guarding: &Guarding, folder: &Path) -> DriveError {
+    if let Some(signal) = status.signal().filter(|signal| is_from_outside(*signal)) {
+        return DriveError::Failed(format!(
+            "{driver}: the workload was ended by {}, which comes from another process, or from the system where memory or a limit is used up: \
+             free memory or raise the limit (ulimit), and run it again",
+            signal_name(signal)
+        ));
+    }
     let state = state_file::read(&folder.join(STATE)).ok();
     let last = state.and_then(|state| Some((state.last_command?, state.started_commands)));
     let refusals = guarding.fail.map(|plan| {

@@ -64,6 +64,11 @@ pub(crate) enum ChildKind {
     Helper,
 }
 
+/// Whether a process that was ended by this signal did not do so by a mistake of its own.
+pub(crate) fn is_from_outside(signal: i32) -> bool {
+    signal == libc::SIGKILL || ENDING.contains(&signal)
+}
+
 /// The process's signals, held until this is dropped. One holder at a time; another one waits.
 pub(crate) struct HeldSignals {
     kind: ChildKind,

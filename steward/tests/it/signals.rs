@@ -615,6 +615,31 @@ fn ly70_a_killed_drive_leaves_no_child_and_the_next_one_removes_its_folder() {
     }
 }
 
+/// As the system does for lack of memory.
+#[test]
+fn ly69_a_workload_that_is_ended_from_outside_is_not_the_drivers_fault() {
+    for (signal, name) in [(libc::SIGKILL, "SIGKILL"), (libc::SIGXCPU, "SIGXCPU")] {
+        for command in ["drive", "check"] {
+            let options = ["--driver", "reference", "--rounds", "100000"];
+            let mut running = StewardRun::start(&[&[command][..], &options].concat());
+            let began = Instant::now();
+            while children(running.number()).is_empty() || running.left().is_empty() {
+                assert!(began.elapsed() < Duration::from_secs(30), "no child");
+                thread::sleep(Duration::from_millis(5));
+            }
+            kill(children(running.number())[0], signal);
+            assert_eq!(running.wait().code(), Some(2), "{}", running.errors());
+            let errors = running.errors();
+            let said = format!(": the workload was ended by {name}, ");
+            assert!(
+                errors.contains(&said) && !errors.contains("maintainers"),
+                "{errors}"
+            );
+            assert_eq!(running.left(), [""; 0].map(PathBuf::from));
+        }
+    }
+}
+
 /// Signals that a program may use for its own ends go to it, and do not end `steward`.
 #[test]
 fn ly69_any_signal_that_ends_is_passed_on() {
