@@ -263,6 +263,25 @@ fn long_runs_are_zero_and_take_memory_when_they_are_touched() {
 }
 
 #[test]
+fn what_a_landed_access_wrote_is_gone_when_its_page_is_provided() {
+    alone(
+        "regions::what_a_landed_access_wrote_is_gone_when_its_page_is_provided",
+        || {
+            for back_end in offered() {
+                let region = region(back_end, 64);
+                provide(region, 1, 1);
+                assert!(region.land(5, false), "{back_end}");
+                let start = core::ptr::with_exposed_provenance_mut::<u8>(region.address_of(5));
+                // SAFETY: landed just now.
+                unsafe { start.write_bytes(0xEE, page_size()) };
+                // Finds what it provides.
+                provide(region, 5, 1);
+            }
+        },
+    );
+}
+
+#[test]
 fn a_region_that_goes_gives_its_addresses_back() {
     alone(
         "regions::a_region_that_goes_gives_its_addresses_back",
