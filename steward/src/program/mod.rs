@@ -8,6 +8,7 @@ mod files;
 mod layer;
 mod lock;
 mod mark;
+mod options;
 mod output_paths;
 mod outputs;
 pub(crate) mod own_folder;
@@ -15,7 +16,6 @@ mod processes;
 mod requests;
 mod rules;
 mod run;
-mod sweep_options;
 mod symbols;
 mod terminal;
 mod top;
@@ -335,59 +335,9 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
 unsafe fn run_command(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     signals::survive_file_limit();
     output_paths::check(cli)?;
-    let makes_report = matches!(
-        &cli.command,
-        None | Some(
-            Command::Drive(_)
-                | Command::Check(_)
-                | Command::Run(_)
-                | Command::Report { .. }
-                | Command::Replay(_)
-                | Command::Diff(_),
-        )
-    );
-    if cli.output.html.is_some() && !makes_report {
-        return Err(ProgramError::NoPage);
-    }
-    if cli.output.findings && !makes_report {
-        return Err(ProgramError::NothingToList);
-    }
-    if matches!(&cli.command, Some(Command::Drive(options)) if options.layer) {
-        return Err(ProgramError::LayerOption);
-    }
     let guarding = Guarding::from(cli.guarding);
-    if guarding.back_end.is_some() && guarding.guard.is_none() {
-        return Err(ProgramError::NoGuard);
-    }
-    let runs_driver = match &cli.command {
-        None | Some(Command::Run(_) | Command::Drive(_)) => true,
-        Some(Command::Check(options)) => options.trace.is_none(),
-        _ => false,
-    };
-    if guarding.is_asked_for() && !runs_driver {
-        return Err(ProgramError::NothingToGuard);
-    }
+    options::check(cli, &guarding)?;
     let sweep = cli.guarding.runs_of_sweep();
-    let is_program = matches!(&cli.command, Some(Command::Run(_) | Command::Drive(_)));
-    if sweep.is_some() && !is_program {
-        return Err(ProgramError::NothingToSweep);
-    }
-    if sweep.is_some() {
-        sweep_options::check(cli)?;
-    } else if matches!(&cli.command, Some(Command::Run(options)) if options.time_limit.is_some()) {
-        return Err(ProgramError::NoTimeLimit);
-    }
-    if cli.output.profile.is_some() && !makes_profile(cli) {
-        return Err(ProgramError::NoProfile);
-    }
-    let fits = match &cli.command {
-        Some(Command::Check(options)) => options.write_expect.is_some(),
-        Some(Command::Run(options)) => options.write_expect.is_some(),
-        _ => false,
-    };
-    if guarding.is_asked_for() && fits {
-        return Err(ProgramError::ExpectGuarded);
-    }
     let done = match &cli.command {
         Some(Command::Check(options)) => {
             // SAFETY: forwarded.
@@ -503,21 +453,6 @@ unsafe fn drive_first(
     let mut driven = drive::drive(&selected, &options, guarding, outputs::stacks(output))?;
     driven.report.limits.extend(absent);
     finish(driven, output, out)
-}
-
-/// Whether the command makes one run with call stacks.
-fn makes_profile(cli: &Cli) -> bool {
-    let sweeps = cli.guarding.runs_of_sweep().is_some();
-    let is_one = |driver: &Option<String>| !driver.as_deref().is_some_and(is_all);
-    !sweeps
-        && match &cli.command {
-            None | Some(Command::Replay(_) | Command::Run(_) | Command::Report { .. }) => true,
-            Some(Command::Drive(options)) => is_one(&options.driver),
-            Some(Command::Check(options)) => {
-                options.write_expect.is_none() && is_one(&options.driver)
-            }
-            _ => false,
-        }
 }
 
 /// Replays a trace that holds a call: in others nothing can be found.

@@ -6,14 +6,14 @@ use vk_report::report::{CallSites, LeakFrame, Report};
 
 use super::{Function, Symbols, number};
 
-/// The module that calls commands for the workload. The frames outside of it are the same in every stack.
-const CALLER: &str = "vk_steward::workload::caller::";
+/// The linked layer, which calls the driver. Stacks end at its bracket around the command; its frames are the same in every stack.
+const LAYER: &str = "VkLayer_steward_memory::";
 
-/// The number of frames of driver, loader and workload.
+/// Where the frames of driver and loader end.
 fn outer_end<'f>(frames: impl IntoIterator<Item = &'f LeakFrame>) -> usize {
     let is_driver = |frame: &&LeakFrame| {
         let mut functions = frame.functions.iter();
-        !functions.any(|function| function.contains(CALLER))
+        !functions.any(|function| function.contains(LAYER))
     };
     frames.into_iter().take_while(is_driver).count()
 }

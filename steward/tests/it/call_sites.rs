@@ -66,7 +66,7 @@ fn call_sites_sum_up_to_their_contexts() {
         .into_iter()
         .map(|(name, (blocks, bytes))| (name, (blocks, bytes + 16 * blocks)));
     assert_eq!(rows, charged.collect());
-    // Each block has the stack of its command, down to the line of the workload that called it.
+    // Each block has the stack of its command, down to the function of the driver that the layer called.
     let sites = &report["call_sites"];
     let functions = |site: &Value| {
         let stack = site["stack"]
@@ -88,8 +88,7 @@ fn call_sites_sum_up_to_their_contexts() {
         .expect("buffers");
     let functions = functions(buffer);
     assert!(
-        functions.contains("reference_driver::")
-            && functions.contains("VkLayer_steward_memory::hooks::"),
+        functions.contains("reference_driver::") && !functions.contains("VkLayer_steward_memory"),
         "{functions}"
     );
     assert!(
