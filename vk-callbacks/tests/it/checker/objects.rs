@@ -12,6 +12,19 @@ struct Sent(*mut u8);
 // SAFETY: blocks may be freed on another thread than the one that took them (V24).
 unsafe impl Send for Sent {}
 
+/// Handles of two kinds may be equal, also where the kinds' names are as long as each other.
+#[test]
+fn v42_objects_of_two_kinds_with_one_handle_are_two() {
+    let bench = Bench::new(&SYSTEM);
+    let checker = &bench.checker;
+    checker.created("VkImage", 7, Some(bench.owner));
+    checker.created("VkFence", 7, None);
+    checker.destroyed("VkFence", 7, None, "vkDestroyFence");
+    assert_eq!(kinds(checker), []);
+    checker.destroyed("VkImage", 7, None, "vkDestroyImage");
+    assert_eq!(kinds(checker), [FindingKind::NoneAtDestroy]);
+}
+
 #[test]
 fn v41_an_object_that_another_thread_is_making_with_the_same_callbacks_is_let_be() {
     let bench = Bench::new(&SYSTEM);
