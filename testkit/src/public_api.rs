@@ -15,7 +15,7 @@ use syn::{Attribute, File, ImplItem, Item, Meta, TraitItem, Type, UseTree, Visib
 /// When a file cannot be read or parsed.
 #[must_use]
 pub fn public_api(src: &Path) -> Vec<String> {
-    offered(src).into_iter().map(|(name, _)| name).collect()
+    offered(src).into_keys().collect()
 }
 
 /// Those of [`public_api`] that are `const`.
