@@ -623,7 +623,9 @@ fn ly69_a_workload_that_is_ended_from_outside_is_not_the_drivers_fault() {
             let options = ["--driver", "reference", "--rounds", "100000"];
             let mut running = StewardRun::start(&[&[command][..], &options].concat());
             let began = Instant::now();
-            while children(running.number()).is_empty() || running.left().is_empty() {
+            // Until it has begun: before, a signal to it would be one to `steward`.
+            let has_begun = || running.left().iter().any(|it| it.join("state").exists());
+            while !has_begun() {
                 assert!(began.elapsed() < Duration::from_secs(30), "no child");
                 thread::sleep(Duration::from_millis(5));
             }
