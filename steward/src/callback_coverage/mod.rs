@@ -22,14 +22,14 @@ mod limited;
 mod preload;
 
 use std::fs;
+use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 
 pub use preload::Preload;
 
 use crate::drivers::Selected;
-use crate::program::own_folder::{self, OwnFolder};
-use crate::signals::{self, ChildKind, HeldSignals, HelperError};
+use crate::signals::HeldSignals;
 use crate::workload_child::{self, Job, Stacks, Way};
 use serde::{Deserialize, Serialize};
 use vk_callbacks::check::Opened;
@@ -93,51 +93,50 @@ const TIMES: u32 = 20;
 const MIN_TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Measures the driver in two child processes that run the same workload with the same seed and rounds. Takes as long as two runs.
-/// `took` is the time of such a run without a meter; it sets the time limit of a child. While a child runs, `step` is called repeatedly
-/// with a description of the run.
+/// `took` is the time of such a run without a meter; it sets the time limit of a child. Their files are put into `folder`. While a child
+/// runs, `step` is called repeatedly with a description of the run.
 ///
-/// A signal that ends programs ends this one too, after the child and its files are gone.
+/// After a signal that ends programs no further child is started, and what was measured means nothing: `signals` has it.
 ///
 /// The children see the environment as it is, so call it while the driver is selected.
 #[must_use]
-pub fn measure(
+pub(crate) fn measure(
     driver: &Selected,
     (seed, rounds): (u32, u32),
     took: Duration,
+    folder: &Path,
     step: &dyn Fn(u64, &str),
+    signals: &mut HeldSignals,
 ) -> Coverage {
-    let none = |error: CoverageError| Coverage {
+    in_folder(driver, (seed, rounds), took, folder, step, signals)
+        .unwrap_or_else(|error| absent(&error))
+}
+
+/// The coverage of a driver that was not measured.
+#[must_use]
+pub(crate) fn absent(error: &CoverageError) -> Coverage {
+    Coverage {
         absent: Some(error.to_string()),
         ..Coverage::default()
-    };
-    // Held until the folder is gone.
-    let mut signals = match HeldSignals::new(ChildKind::Helper) {
-        Ok(signals) => signals,
-        Err(error) => return none(failed(error)),
-    };
-    let measured = in_folder(driver, (seed, rounds), took, step, &mut signals);
-    if let Err(HelperError::Interrupted(signal)) = signals.interrupted() {
-        signals::end_by(signal);
     }
-    measured.unwrap_or_else(none)
 }
 
 fn in_folder(
     driver: &Selected,
     (seed, rounds): (u32, u32),
     took: Duration,
+    folder: &Path,
     step: &dyn Fn(u64, &str),
     signals: &mut HeldSignals,
 ) -> Result<Coverage, CoverageError> {
-    let folder = OwnFolder::new(own_folder::METER).map_err(unwritable)?;
-    let preload = Preload::new_in(folder.path())?;
+    let preload = Preload::new_in(folder)?;
     let limit = took.saturating_mul(TIMES).max(MIN_TIME_LIMIT);
     let mut run = |way| {
         let name = match way {
             Way::Loader => "loader",
             Way::Direct => "direct",
         };
-        let folder = folder.path().join(name);
+        let folder = folder.join(name);
         fs::create_dir(&folder).map_err(failed)?;
         child(
             &preload,

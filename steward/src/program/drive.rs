@@ -11,7 +11,7 @@ use super::files::unwritable;
 use super::own_folder::{self, OwnFolder};
 use super::run::RunError;
 use super::{ProgramError, files};
-use crate::callback_coverage;
+use crate::callback_coverage::{self, CoverageError};
 use crate::cli::Drive;
 use crate::drivers::Selected;
 use crate::progress::Progress;
@@ -21,8 +21,8 @@ use crate::workload_child::{
 };
 use vk_report::guard_run::Guarding;
 use vk_report::guard_run::refused::RefusalLog;
-use vk_report::report::Report;
 use vk_report::report::origins::EventLog;
+use vk_report::report::{Coverage, Report};
 use vk_report::state_file;
 
 /// Why a run failed.
@@ -72,12 +72,33 @@ pub(super) fn drive(
         files::write_trace(file, &trace)?;
     }
     let JobResult { mut report, events } = ended?;
-    report.callback_coverage = (!options.no_coverage).then(|| {
-        let progress = Progress::new(&selected.title(), options.rounds.into());
-        let step = |done, next: &str| progress.at(done, next);
-        callback_coverage::measure(selected, (seed, options.rounds), took, &step)
-    });
+    if !options.no_coverage {
+        report.callback_coverage = Some(coverage(selected, (seed, options.rounds), took)?);
+    }
     Ok(Driven { report, events })
+}
+
+/// Callback coverage, in a folder that is gone afterwards.
+fn coverage(
+    selected: &Selected,
+    (seed, rounds): (u32, u32),
+    took: Duration,
+) -> Result<Coverage, ProgramError> {
+    let progress = Progress::new(&selected.title(), rounds.into());
+    let step = |done, next: &str| progress.at(done, next);
+    // Held until the folder is gone.
+    let mut signals = HeldSignals::new(ChildKind::Helper)?;
+    let measured = match OwnFolder::new(own_folder::METER) {
+        Ok(folder) => {
+            let path = folder.path();
+            callback_coverage::measure(selected, (seed, rounds), took, path, &step, &mut signals)
+        }
+        Err(reason) => callback_coverage::absent(&CoverageError::Unwritable {
+            reason: reason.to_string(),
+        }),
+    };
+    signals.interrupted()?;
+    Ok(measured)
 }
 
 /// What a child has left.

@@ -84,7 +84,7 @@ pub(super) enum Ending {
 
 /// What is refused once, from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum CallRefusal {
     /// The n-th request of host memory, counted from 0.
     Host(u64),
     /// The n-th call of a driver that can fail, counted from 1.

@@ -12,8 +12,8 @@ pub(crate) mod subject;
 use std::collections::BTreeMap;
 
 use answers::{
-    ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues, Refusal, ReleaseOutcome,
-    SubjectAnswer,
+    CallRefusal, ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues,
+    ReleaseOutcome, SubjectAnswer,
 };
 use model::{
     CONTEXTS, ContextShader, Device, HOLDS, Life, LifecycleModel, PIECES, Piece, not_null, same,
@@ -139,22 +139,22 @@ fn compare(subject: &LifecycleSubject, model: &LifecycleModel, ran: &mut Ran) {
 fn agrees<T: PartialEq>(
     got: &Result<T, Denied>,
     expected: &Result<T, Denied>,
-    planted: Option<Refusal>,
+    planted: Option<CallRefusal>,
 ) -> bool {
     got == expected
         || match got {
-            Err(Denied::Host) => matches!(planted, Some(Refusal::Host(_))),
-            Err(Denied::Device) => matches!(planted, Some(Refusal::Device(_))),
+            Err(Denied::Host) => matches!(planted, Some(CallRefusal::Host(_))),
+            Err(Denied::Device) => matches!(planted, Some(CallRefusal::Device(_))),
             _ => false,
         }
 }
 
-fn plant(bytes: &mut Bytes<'_>, subject: &mut LifecycleSubject) -> Option<Option<Refusal>> {
+fn plant(bytes: &mut Bytes<'_>, subject: &mut LifecycleSubject) -> Option<Option<CallRefusal>> {
     let (which, nth) = (bytes.next()?, bytes.next()?);
     let refusal = match which % 8 {
-        0 => Some(Refusal::Host(u64::from(nth % 12))),
-        1 => Some(Refusal::Device(u64::from(nth % 4) + 1)),
-        2 if nth % 4 == 0 => Some(Refusal::Load),
+        0 => Some(CallRefusal::Host(u64::from(nth % 12))),
+        1 => Some(CallRefusal::Device(u64::from(nth % 4) + 1)),
+        2 if nth % 4 == 0 => Some(CallRefusal::Load),
         _ => None,
     };
     subject.refuse(refusal);
@@ -331,7 +331,7 @@ fn acquire(
     let known = model.known(handles[2]);
     let fits = not_null(handles)
         .and_then(|()| known.map_or(Ok(()), |known| same(model.devices[known].handles, handles)));
-    let expected = if fits.is_ok() && planted == Some(Refusal::Load) {
+    let expected = if fits.is_ok() && planted == Some(CallRefusal::Load) {
         Err(Denied::Missing)
     } else {
         fits

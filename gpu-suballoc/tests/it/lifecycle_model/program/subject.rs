@@ -603,15 +603,15 @@ impl LifecycleSubject {
         }
     }
 
-    pub(super) fn refuse(&mut self, refusal: Option<Refusal>) {
+    pub(super) fn refuse(&mut self, refusal: Option<CallRefusal>) {
         MEMORY.arm(match refusal {
-            Some(Refusal::Host(nth)) => HostFault::Nth(nth),
+            Some(CallRefusal::Host(nth)) => HostFault::Nth(nth),
             _ => HostFault::Never,
         });
-        self.without_a_command = refusal == Some(Refusal::Load);
+        self.without_a_command = refusal == Some(CallRefusal::Load);
         for known in self.devices.iter().filter(|known| known.calls.is_none()) {
             known.mock.clear_faults();
-            if let Some(Refusal::Device(nth)) = refusal {
+            if let Some(CallRefusal::Device(nth)) = refusal {
                 known.mock.plant(MockFault::nth(nth));
             }
         }
