@@ -218,34 +218,6 @@ flags! {
     ExternalHandleTypes, vk::ExternalMemoryHandleTypeFlags;
 }
 
-#[cfg(test)]
-mod conversions_tests {
-    use super::*;
-
-    #[test]
-    fn handles_go_there_and_back_and_null_is_none() {
-        let theirs = vk::Buffer::from_raw(0x50);
-        let ours = BufferHandle::try_from(theirs);
-        assert_eq!(ours.map(BufferHandle::as_raw), Ok(0x50));
-        assert!(ours.map(vk::Buffer::from) == Ok(theirs));
-        assert_eq!(
-            BufferHandle::try_from(vk::Buffer::null()),
-            Err(GpuMisuse::NullHandle)
-        );
-    }
-
-    #[test]
-    fn flags_go_there_and_back_with_all_their_bits() {
-        let theirs = vk::BufferUsageFlags::VERTEX_BUFFER | vk::BufferUsageFlags::from_raw(1 << 31);
-        assert_eq!(BufferUsage::from(theirs).as_raw(), theirs.as_raw());
-        assert!(vk::BufferUsageFlags::from(BufferUsage::from(theirs)) == theirs);
-        assert_eq!(
-            PropertyFlags::from(vk::MemoryPropertyFlags::HOST_CACHED),
-            PropertyFlags::HOST_CACHED
-        );
-    }
-}
-
 // The `pNext` chain of an allocation, built on the stack from what the request names.
 
 /// ```text
@@ -288,4 +260,32 @@ pub(super) fn with_allocate_info<R>(
         .memory_type_index(request.memory_type);
     info.p_next = next;
     call(&raw const info)
+}
+
+#[cfg(test)]
+mod conversions_tests {
+    use super::*;
+
+    #[test]
+    fn handles_go_there_and_back_and_null_is_none() {
+        let theirs = vk::Buffer::from_raw(0x50);
+        let ours = BufferHandle::try_from(theirs);
+        assert_eq!(ours.map(BufferHandle::as_raw), Ok(0x50));
+        assert!(ours.map(vk::Buffer::from) == Ok(theirs));
+        assert_eq!(
+            BufferHandle::try_from(vk::Buffer::null()),
+            Err(GpuMisuse::NullHandle)
+        );
+    }
+
+    #[test]
+    fn flags_go_there_and_back_with_all_their_bits() {
+        let theirs = vk::BufferUsageFlags::VERTEX_BUFFER | vk::BufferUsageFlags::from_raw(1 << 31);
+        assert_eq!(BufferUsage::from(theirs).as_raw(), theirs.as_raw());
+        assert!(vk::BufferUsageFlags::from(BufferUsage::from(theirs)) == theirs);
+        assert_eq!(
+            PropertyFlags::from(vk::MemoryPropertyFlags::HOST_CACHED),
+            PropertyFlags::HOST_CACHED
+        );
+    }
 }

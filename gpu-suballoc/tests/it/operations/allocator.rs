@@ -77,7 +77,9 @@ fn run_ask<S: Stage>(stage: &S, number: usize) {
         stage
             .attempt(|| seen(allocator), || ask.run(allocator, &buffer))
             .free(allocator);
-        buffer.map(|buffer| allocator.free(buffer).expect("nothing holds it any more"));
+        if let Some(buffer) = buffer {
+            allocator.free(buffer).expect("nothing holds it any more");
+        }
     });
 }
 
