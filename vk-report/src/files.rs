@@ -87,7 +87,8 @@ pub fn check(path: &Path) -> io::Result<Written> {
         place.admit_owner()?;
         return Ok(Written::InPlace);
     }
-    let (part, _) = place.create_part(PRIVATE)?;
+    // Without its lock another writer may remove it, and have its name.
+    let (part, _locked) = place.create_part(PRIVATE)?;
     rustix::fs::unlinkat(&place.folder, &part, AtFlags::empty())?;
     Ok(Written::File)
 }

@@ -281,6 +281,11 @@ fn writers_of_one_file_take_nothing_from_each_other() {
                     assert_eq!(read, first.repeat(1 << 16), "one of them, as a whole");
                 }
             });
+            scope.spawn(move || {
+                for _ in 0..200 {
+                    check(name).expect("it could be written");
+                }
+            });
         }
     });
     let entries = fs::read_dir(folder.path()).expect("a folder");
