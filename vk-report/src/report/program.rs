@@ -213,13 +213,18 @@ impl Report {
         }
         ContextRow::sum_groups(&mut contexts);
         let phases = phases.phases();
-        let (peak_bytes, peak_slack) = peak(&phases);
+        let (mut peak_bytes, peak_slack) = peak(&phases);
+        let mut limits = program.limits();
+        if let Some(all) = program.all.filter(|_| phases.is_empty()) {
+            peak_bytes = all.peak_bytes;
+            limits.push("no phases: there was no memory for them".to_owned());
+        }
         Self {
             peak_slack,
             contexts,
             leftovers,
             vulkan_memory: Some(memory),
-            limits: program.limits(),
+            limits,
             program: Some(program),
             ..Self::of_trace(source, phases, peak_bytes)
         }
@@ -338,12 +343,23 @@ mod tests {
             };
             (start, peak)
         };
+        let without_memory = ProgramAccounts {
+            all: Some(LiveAndPeak {
+                live_bytes: 40,
+                peak_bytes: 180,
+            }),
+            ..program.clone()
+        };
         let phases = PhaseStarts {
             starts: vec![start("run", 0, (180, 80)), start("mark", 4, (130, 0))],
             commands: 9,
             counts: Counts::default(),
         };
         let Report { source, .. } = Report::of_stacks(7, 9, &Leaks::default());
+        let none = PhaseStarts::default();
+        let unphased = Report::of_program(source.clone(), without_memory, Vec::new(), none);
+        assert_eq!(unphased.peak_bytes, 180, "it is known without phases");
+        assert!(unphased.limits[2].starts_with("no phases"));
         let report = Report::of_program(source, program, vec![memory], phases);
         let rows = report.contexts.iter().map(|row| (&*row.name, row.depth));
         let expected = [
