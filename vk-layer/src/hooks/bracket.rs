@@ -114,9 +114,6 @@ fn run_once<'a>(
     let allocator = watched.unwrap_or(given);
     let result = Cell::new(None);
     let mut call_once = || {
-        if let Some(result) = result.get() {
-            return result;
-        }
         let call = || {
             in_command(|| {
                 let returned = call(allocator);
@@ -128,7 +125,7 @@ fn run_once<'a>(
         };
         recorded((owner, row(index).name), call, |result| *result)
     };
-    if settings().check || observation().is_some() {
+    if settings().check || observation().is_some() || tape::is_on() {
         fenced(index, || {
             strike(index, HookPhase::Around);
             around(command(index, parents, owner), |frame| {
@@ -136,8 +133,10 @@ fn run_once<'a>(
             });
         });
     }
-    // The first time where nothing is judged.
-    let result = call_once();
+    // The first time where nothing is judged or recorded.
+    let result = result
+        .get()
+        .unwrap_or_else(|| in_command(|| call(allocator)));
     let called = scope.as_ref().and_then(CommandScope::called);
     if scope.is_some() {
         caught(|| drop(scope));
