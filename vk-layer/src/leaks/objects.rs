@@ -134,7 +134,8 @@ impl ObjectTable {
         Ok(oldest)
     }
 
-    /// Calls `each` with the oldest objects of an origin that are still alive, in the order of their creation.
+    /// Calls `each` with copies of the oldest objects of an origin that are still alive, in the order of their creation. Without memory a
+    /// copy has no name.
     pub(crate) fn each_oldest(
         &self,
         oldest: &OldestObjects,
@@ -143,12 +144,18 @@ impl ObjectTable {
     ) {
         let first = oldest.0.get(&ptr::from_ref(origin).addr());
         for (number, key) in first.into_iter().flatten().flatten() {
-            self.with(*key, |shard| {
+            let copy = self.with(*key, |shard| {
                 // Otherwise another object has the handle by now.
-                if let Some(object) = shard.get(key).filter(|object| object.number == *number) {
-                    each(key.1, object);
-                }
+                let object = shard.get(key).filter(|object| object.number == *number)?;
+                let name = object.name.as_ref();
+                Some(AliveObject {
+                    name: name.and_then(|name| TryString::try_from_str_in(name, own()).ok()),
+                    ..*object
+                })
             });
+            if let Some(copy) = copy.flatten() {
+                each(key.1, &copy);
+            }
         }
     }
 
@@ -246,7 +253,10 @@ mod tests {
             assert!(table.insert((1, 100_001), first));
             let mut handles = Vec::new();
             for origin in &of_kind {
-                table.each_oldest(&oldest, origin, &mut |handle, _| handles.push(handle));
+                table.each_oldest(&oldest, origin, &mut |handle, _| {
+                    assert!(table.shards.iter().all(|shard| shard.try_lock().is_ok()));
+                    handles.push(handle);
+                });
             }
             let expected: Vec<_> = [1, 100_002].into_iter().chain(2..=count as u64).collect();
             assert_eq!(handles, expected);
