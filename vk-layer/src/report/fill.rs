@@ -58,9 +58,14 @@ pub(super) fn report(commands: u64) -> Result<Report, HostError> {
         without_brackets: unknown_names().map(str::to_owned).collect(),
     });
     let around = surroundings();
+    let mut memory = Vec::new();
+    let instances = INSTANCES.iter();
+    let instances = instances
+        .map(|of| instance(of, &fullest, &mut memory))
+        .collect();
     let program = ProgramAccounts {
         library: around.and_then(|around| around.library.as_ref().map(owned)),
-        instances: INSTANCES.iter().map(|of| instance(of, &fullest)).collect(),
+        instances,
         all: all_usage().map(|all| LiveAndPeak {
             live_bytes: all.live_bytes,
             peak_bytes: all.peak_bytes,
@@ -82,7 +87,6 @@ pub(super) fn report(commands: u64) -> Result<Report, HostError> {
         devices: Vec::new(),
         drivers: Vec::new(),
     };
-    let devices = INSTANCES.iter().flat_map(|of| of.devices.iter());
     let (guard, fail) = guarding::results();
     let findings_rows = findings.iter().flat_map(|findings| &findings.rows);
     Ok(Report {
@@ -94,22 +98,23 @@ pub(super) fn report(commands: u64) -> Result<Report, HostError> {
         fail,
         callback_coverage: coverage::measured(),
         leaks: alive()?,
-        ..Report::of_program(source, program, devices.map(memory).collect(), phases)
+        ..Report::of_program(source, program, memory, phases)
     })
 }
 
 /// Acquires what the records of a report may need, and frees it again: std's collections end the process where there is no memory. Twice as much
-/// as they need, since the program goes on meanwhile.
+/// as they need, since the program goes on meanwhile. The frames of a stack are in the list of what is alive, and at each peak again.
 fn reserve() -> Result<(), HostError> {
     const BASE: usize = 512 << 10;
     const KIND: usize = 4 << 10;
     const STACK: usize = 1 << 10;
-    const FRAME: usize = 1 << 9;
+    const FRAME: usize = 1 << 10;
+    const COPIES: usize = 1 + PEAK_NAMES.len();
     let kinds = all_accounts().flat_map(Accounts::known_kinds).count();
     let frames = leaks::leaks().map_or(0, |leaks| {
         let of_origins = leaks
             .origins()
-            .map(|origin| STACK + origin.frames.len() * FRAME);
+            .map(|origin| COPIES * (STACK + origin.frames.len() * FRAME));
         of_origins.fold(0, usize::saturating_add)
     });
     let bytes = BASE.saturating_add(kinds * KIND).saturating_add(frames);
@@ -134,11 +139,15 @@ fn owned(text: &TryString<Own>) -> String {
     text.as_str().to_owned()
 }
 
-fn instance(of: &Accounts, fullest: &Fullest) -> InstanceAccounts {
-    let device = |device: &Accounts| DeviceAccounts {
-        in_use: device.is_in_use(),
-        kinds: kinds(device, fullest),
-        description: device.description.get().map(ToString::to_string),
+/// Adds the memory of each device in the same walk: the program may create another one meanwhile.
+fn instance(of: &Accounts, fullest: &Fullest, memory: &mut Vec<VulkanMemory>) -> InstanceAccounts {
+    let device = |device: &Accounts| {
+        memory.push(memory_of(device));
+        DeviceAccounts {
+            in_use: device.is_in_use(),
+            kinds: kinds(device, fullest),
+            description: device.description.get().map(ToString::to_string),
+        }
     };
     InstanceAccounts {
         in_use: of.is_in_use(),
@@ -166,7 +175,7 @@ fn kinds(of: &Accounts, fullest: &Fullest) -> Vec<KindAccounts> {
     KindRow::all(of).map(kind).collect()
 }
 
-fn memory(device: &Accounts) -> VulkanMemory {
+fn memory_of(device: &Accounts) -> VulkanMemory {
     let counts = &device.device_memory;
     let states = MEMORY_STATES.iter().zip(&counts.states);
     let uses = MEMORY_USES.iter().zip(&counts.uses).chain(states);

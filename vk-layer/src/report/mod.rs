@@ -16,6 +16,7 @@ mod request;
 mod rows;
 mod text;
 
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -167,8 +168,37 @@ type Render = fn(u64, &mut TryString<Own>) -> Result<(), HostError>;
 /// The report for programs: the format of the program's own.
 fn json(commands: u64, text: &mut TryString<Own>) -> Result<(), HostError> {
     let report = fill::report(commands)?;
-    // JSON can express every report.
-    text.try_push_str(&report::json(&report).unwrap_or_default())
+    let mut json = JsonText {
+        text,
+        refusal: None,
+    };
+    match (report::write_json(&report, &mut json), json.refusal) {
+        (Err(_), Some(refusal)) => Err(refusal),
+        // JSON can express every report.
+        _ => Ok(()),
+    }
+}
+
+/// JSON, in memory that may be refused.
+struct JsonText<'a> {
+    text: &'a mut TryString<Own>,
+    /// Why the text did not grow.
+    refusal: Option<HostError>,
+}
+
+impl io::Write for JsonText<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let part = str::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData)?;
+        self.text.try_push_str(part).map_err(|refusal| {
+            self.refusal = Some(refusal);
+            io::ErrorKind::OutOfMemory
+        })?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn write_to(target: &Target, commands: u64, render: Render) {

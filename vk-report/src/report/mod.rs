@@ -37,7 +37,7 @@ pub use drill_down::DrillDown;
 pub use environment::{ActiveLayer, DiskCache, LoaderFile, RunEnvironment};
 pub use finding::FindingRow;
 pub use guard::{FailRun, GuardReport, GuardRun, Refusal, Refusals};
-pub use json::json;
+pub use json::{json, write_json};
 pub use known::KnownFindings;
 pub use leaks::{Growth, LeakCount, LeakFrame, LeakObject, LeakPeak, LeakStack, Leaks, PeakStack};
 pub use phase::{Counts, Phase, PhaseStart, title_of};
