@@ -39,8 +39,9 @@
 //! never an abort; a refused call returns the region that it would have consumed. Neither the driver nor the host allocator is called
 //! under a lock that guards state.
 //!
-//! Who waits for a lock spins for a moment and then sleeps. A forked child must not use an allocator or cache of its parent: like the device,
-//! they stay the parent's.
+//! Who waits for a lock spins for a moment and then sleeps: with feature `std`, on Linux, Android and Windows; elsewhere it spins and yields.
+//! A forked child must not use this crate: like the device, allocators and caches stay the parent's, and what waits for compiles is one list
+//! of the process.
 //!
 //! A host allocator must not unwind ([`HostAllocator`](alloc_core::HostAllocator)). If one does while it allocates, no operation
 //! is half done and no region or device memory leaks; at most one block of host memory does, which the call had just allocated. If one does

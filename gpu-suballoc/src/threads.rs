@@ -144,9 +144,11 @@ mod state_mutex {
         /// Waits for the lock.
         #[inline]
         pub(crate) fn lock(&self) -> StateGuard<'_, T> {
+            // First: where thread-locals are made on first use, that takes memory.
+            let counted = LockCount::new();
             StateGuard {
                 state: self.0.lock().unwrap_or_else(PoisonError::into_inner),
-                _counted: LockCount::new(),
+                _counted: counted,
             }
         }
 
@@ -178,7 +180,7 @@ mod state_mutex {
 
         #[test]
         fn a_lock_counts_for_its_thread_while_it_is_held_and_excludes_others() {
-            let state = StateMutex::new((0u64, 0u64));
+            let mut state = StateMutex::new((0u64, 0u64));
             let held = state.lock();
             assert_eq!(alloc_core::held_state_locks(), 1);
             drop(held);
@@ -195,6 +197,16 @@ mod state_mutex {
                     });
                 }
             });
+            let turns = if cfg!(miri) { 150 } else { 30_000 };
+            assert_eq!(*state.lock(), (turns, turns * 2));
+            let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                let _held = state.lock();
+                panic!("under the lock");
+            }));
+            assert!(unwound.is_err());
+            assert_eq!(alloc_core::held_state_locks(), 0);
+            state.lock().0 = 1;
+            assert_eq!(state.get_mut().0, 1, "the lock serves on");
         }
     }
 }

@@ -8,7 +8,8 @@
  * steward_gpu_last_error says it in a sentence. A refused call changed nothing.
  *
  * What the caller owes, in every call: the usage of buffers is valid for the device; what is wrapped lives as long as it is wrapped, and lies
- * where the request says; the device has no more use for what is freed.
+ * where the request says; the device has no more use for what is freed. A child of fork calls none of these functions: allocators stay its parent's,
+ * as the device does.
  */
 #ifndef STEWARD_GPU_H
 #define STEWARD_GPU_H

@@ -9,7 +9,8 @@
  * destructors) must not unwind, by a C++ exception or longjmp: what happens then is undefined.
  *
  * Contexts, handles, bridges and numbers may be used from any thread. No function may be called from a signal handler. A child of fork uses what
- * its parent made, whatever other threads were doing; what they held stays allocated there. A child of a raw clone does not.
+ * its parent made, whatever other threads were doing; what they held stays allocated there. A child of a raw clone does not. Allocators of device
+ * memory (steward-gpu.h) stay the parent's, as their device does: a child uses none.
  */
 #ifndef STEWARD_H
 #define STEWARD_H

@@ -99,6 +99,21 @@ macro_rules! allocator {
                 let block = unsafe { node.resize(block, old, new, node.scope) }?;
                 Ok(NonNull::slice_from_raw_parts(block, new.size()))
             }
+            // Else both blocks would live, and be charged, for a moment.
+            unsafe fn grow_zeroed(
+                &self,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+            ) -> Result<NonNull<[u8]>, AllocError> {
+                // SAFETY: this function's contract, which is that of `grow` as well.
+                let block = unsafe { self.grow(block, old, new) }?;
+                // SAFETY: the block holds `new.size()` bytes, at least `old.size()` of them.
+                let tail = unsafe { block.cast::<u8>().add(old.size()) };
+                // SAFETY: the tail is the rest of the block.
+                unsafe { tail.write_bytes(0, new.size().saturating_sub(old.size())) };
+                Ok(block)
+            }
             unsafe fn shrink(
                 &self,
                 block: NonNull<u8>,

@@ -252,7 +252,7 @@ pub(super) fn next_to_drain(
     let mut at = match after {
         Some(done) => past(done).unwrap_or(top),
         None => {
-            // Pairs with the fence in `owned::grow`: of a thread that closes a context and one that adds the first value, one sees the
+            // Pairs with the fence in `owned::table`: of a thread that closes a context and one that adds the first value, one sees the
             // other's write.
             fence(Ordering::SeqCst);
             lowest(top)

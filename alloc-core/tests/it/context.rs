@@ -492,6 +492,26 @@ fn the_peak_of_one_thread_is_exact() {
 }
 
 #[test]
+fn grow_zeroed_counts_the_growth_only() {
+    let root = root();
+    let c = root.child("c").expect("child");
+    let p = Allocator::allocate(&&c, layout(64)).expect("block").cast();
+    // SAFETY: a live block of this context, with the layout it was last given with.
+    let grown = unsafe { Allocator::grow_zeroed(&&c, p, layout(64), layout(4096)) };
+    let grown = grown.expect("grown");
+    let u = c.usage().total();
+    assert_eq!(
+        (u.live_bytes, u.live_blocks, u.total_bytes, u.total_blocks),
+        (4096, 1, 4096, 1)
+    );
+    // SAFETY: the growth was zeroed, and nobody else refers to it.
+    let tail = unsafe { grown.as_ref().get_unchecked(64..4096) };
+    assert!(tail.iter().all(|byte| *byte == 0));
+    // SAFETY: a live block of this allocator, with its layout and scope.
+    unsafe { Allocator::deallocate(&&c, grown.cast(), layout(4096)) };
+}
+
+#[test]
 fn grow_counts_the_growth_only() {
     let root = root();
     let c = root.child("c").expect("child");

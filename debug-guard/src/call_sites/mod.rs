@@ -229,7 +229,12 @@ impl Sites {
         let calls = walk::count_calls(frames);
         let whole = end == walk::End::Reached && calls == count;
         let frames = frames.get(..calls).unwrap_or_default();
-        let slots = slots.get(..calls).unwrap_or_default();
+        // What stands behind the last frame of a chain that ended early is not compared: another stack may begin alike.
+        let is_known_again = whole || calls == walk::MAX_FRAMES;
+        let slots = slots
+            .get(..calls)
+            .filter(|_| is_known_again)
+            .unwrap_or_default();
         self.site_with(request, (frames, slots), whole)
     }
 

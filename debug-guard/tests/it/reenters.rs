@@ -1,5 +1,5 @@
 //! Whatever a guard calls calls the guard back, on the same thread: the allocator behind, the functions of the options, what is handed to
-//! lists and profiles.
+//! lists.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};

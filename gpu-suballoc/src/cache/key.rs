@@ -40,7 +40,6 @@ impl Hash for ShaderKey {
     }
 }
 
-/// Bit of `device`: the key is a hash.
 /// A key's hash is mixed already: tables take it as it is.
 pub(super) type KeyState = BuildHasherDefault<KeyHasher>;
 
@@ -61,6 +60,7 @@ impl Hasher for KeyHasher {
     }
 }
 
+/// Bit of `device`: the key is a hash.
 const HASHED: u64 = 1 << 63;
 
 impl ShaderKey {

@@ -149,7 +149,6 @@ impl<P, E> Core<P, E> {
 
     #[inline]
     pub(super) fn shard(&self, key: ShaderKey) -> &StateMutex<Shard<P, E>> {
-        // The index uses the lower bits of another hash.
         let [first, ..] = &self.shards;
         // Bits that the index does not look at.
         let number = (key.mixed() >> 48) as usize % SHARDS;

@@ -82,7 +82,7 @@ where
     }
 }
 
-// A device's membership in a group, stored with the device: two numbers, and no pointer.
+// A device's membership in a group, stored with the device: two numbers in one word, and no pointer.
 
 /// The number of a group, unique in the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 //! ```text
 //!   DeviceCapabilities (of each device) --Edge::between--> Edge --refine--> one edge a pair, checked
 //!   GroupDevice (each)  --DeviceGroup::new--> DeviceGroup: owns the devices and the edges
-//!        MembershipCell: group and number; two words, no pointer
+//!        MembershipCell: group and number in one word, no pointer
 //! ```
 //! Vulkan does not report how devices are linked. What is not known is `Unknown` or `None`, until the program refines it.
 

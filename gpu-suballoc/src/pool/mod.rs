@@ -242,7 +242,6 @@ impl Pools {
     }
 }
 
-// `AtomicPtr<T>` is `Sync` for any `T`: the pool behind it must be `Sync` itself.
 impl DevicePools<'_> {
     /// The pool of [`index_of`](Pools::index_of), created on first use.
     fn pool_of(
@@ -298,6 +297,7 @@ impl DevicePools<'_> {
     }
 }
 
+// `AtomicPtr<T>` is `Sync` for any `T`: the pool behind it must be `Sync` itself.
 const _: () = {
     const fn is_shared<T: Sync>() {}
     is_shared::<Pool>();

@@ -88,5 +88,3 @@ pub(crate) struct Suballocation {
     pub(crate) memory_type: u32,
     pub(crate) properties: PropertyFlags,
 }
-
-// The device and the host allocator that pools call.

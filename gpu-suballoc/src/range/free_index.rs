@@ -1,7 +1,7 @@
 //! The free ranges of one block or of many blocks: a list for each bin, and the set of bins that are not empty.
 //!
 //! ```text
-//!   bins:  1 2 3 .. 63 | 64 .. 95 | ..        a bit for each bin that is not empty (bins.rs)
+//!   bins:  1 2 3 .. 63 | 64 .. 95 | ..        a bit for each bin that is not empty
 //!            |            |
 //!   heads:   n            n                   the first free range of the bin
 //!            |            |

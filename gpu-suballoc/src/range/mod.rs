@@ -1,12 +1,11 @@
 //! Allocates and frees ranges of a block in constant time.
 //!
 //! ```text
-//!   virtual_block.rs  VirtualBlock: the public API, with its own host memory; virtual_block_error.rs
+//!   virtual_block.rs  VirtualBlock: the public API, with its own host memory
 //!   allocator.rs      the ranges of a block: allocate, at any or a given offset, free, queries
-//!   free_search.rs    finds the hole for a request     free_index.rs  holes of one block or of many, a list for each bin (bins.rs)
-//!   node_store.rs     nodes, for one block or many; node.rs: their 32 bytes
+//!   free_index.rs     holes of one block or of many, a list for each bin, and the search for a request
+//!   node.rs           nodes of 32 bytes, for one block or many
 //!   linear.rs         LinearRanges: stacks and rings, independent of the other files
-//!   rounding.rs       rounding; types.rs: requests and results
 //! ```
 //!
 //! A block is a sequence of nodes in order of offset. Each node is a hole or a live range; no two holes are adjacent. Two words of bits

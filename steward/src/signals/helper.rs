@@ -39,7 +39,7 @@ impl HeldSignals {
         limit: Option<(Duration, &dyn Fn())>,
     ) -> Result<Output, HelperError> {
         let stdio = |file: &File| file.try_clone().map(Stdio::from);
-        let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+        let (mut stdout, mut stderr) = (unnamed_file()?, unnamed_file()?);
         command.stdout(stdio(&stdout)?).stderr(stdio(&stderr)?);
         let status = self.run(command, limit)?;
         Ok(Output {
@@ -70,6 +70,11 @@ impl HeldSignals {
         self.interrupted()?;
         status.ok_or(HelperError::Overtime)
     }
+}
+
+/// A file without a name, in `TMPDIR`, or in `/tmp` where that refuses one.
+pub(crate) fn unnamed_file() -> io::Result<File> {
+    tempfile::tempfile().or_else(|error| tempfile::tempfile_in("/tmp").map_err(|_| error))
 }
 
 /// All that the helper wrote: it shares the file position with this process.

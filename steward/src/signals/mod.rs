@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(crate) use group_probe::{PROBE_COMMAND, become_probe};
-pub(crate) use helper::HelperError;
+pub(crate) use helper::{HelperError, unnamed_file};
 
 use group_probe::GroupProbe;
 

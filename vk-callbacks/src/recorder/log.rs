@@ -136,7 +136,9 @@ impl<'h> Log<'h> {
         if is_reserved {
             self.records.lock().add(&mut chunk, &mut longer);
         }
-        let _ = fenced(|| drop((chunk, longer)));
+        // Each alone: a second panic while one unwinds ends the process.
+        let _ = fenced(|| drop(chunk));
+        let _ = fenced(|| drop(longer));
         is_reserved
     }
 }
@@ -163,8 +165,13 @@ impl Records {
 }
 
 impl Drop for Log<'_> {
-    /// Does nothing, but for the compiler, which keeps the memory longer than the log.
-    fn drop(&mut self) {}
+    /// Each chunk alone: memory that unwinds in one free may do so in the next, and a second panic while one unwinds ends the process.
+    fn drop(&mut self) {
+        let records = self.records.get_mut();
+        while let Some(chunk) = records.chunks.pop() {
+            let _ = fenced(|| drop(chunk));
+        }
+    }
 }
 
 /// A recorded event of a thread.

@@ -29,7 +29,7 @@ use names::Names;
 /// A recorder of all calls of any callbacks, which writes a trace of format 2.
 ///
 /// Calls pass unchanged on the driver's threads; the recorder calls nothing while it holds a lock. Its log lies in the memory of
-/// [`Recorder::new`], 100 to 200 bytes a call in pieces of 32 KiB. If that memory is refused, calls pass all the same: the event is counted as lost, and the trace says so. All
+/// [`Recorder::new`], 100 to 200 bytes a call in pieces of 32 KiB, and a list of them with 48 bytes each. If that memory is refused, calls pass all the same: the event is counted as lost, and the trace says so. All
 /// methods may be called from any thread.
 ///
 /// A block should pass one tap only: two taps of one recorder record each call twice.

@@ -50,7 +50,12 @@ impl PageCalls for Mprotect {
         // SAFETY: the caller's promise.
         unsafe { memory::protect(base, bytes, libc::PROT_NONE) }?;
         // SAFETY: the caller's promise.
-        unsafe { memory::advise_locked(base, bytes, Advice::DISCARD) }
+        let discarded = unsafe { memory::advise_locked(base, bytes, Advice::DISCARD) };
+        if discarded.is_err() {
+            // SAFETY: they are still the caller's, with their content.
+            let _ = unsafe { memory::unprotect(base, bytes) };
+        }
+        discarded
     }
 
     unsafe fn revoke(&self, base: usize, bytes: usize) -> Result<(), OsRefusal> {

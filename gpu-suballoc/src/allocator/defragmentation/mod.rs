@@ -3,7 +3,7 @@
 //! ```text
 //!   defragment(options)   chooses the blocks to drain: nothing is allocated in them any more   plan.rs
 //!     next_pass           reserves places in the other blocks for the regions of a block       plan.rs
-//!       make_buffer, ..   creates a second resource, bound at the new place                    make.rs
+//!       make_buffer, ..   creates a second resource, bound at the new place                    pass.rs
 //!       (the user: copy commands, a fence)
 //!       finish            each region is at the new place, or stays, or is destroyed           pass.rs
 //!     next_pass           .. until a pass is empty

@@ -1,4 +1,4 @@
-//! Excludes blocks with an obstacle from the plan of `pool/drain_plan.rs`, which chooses the blocks to drain, and reserves the places that
+//! Excludes blocks with an obstacle from the plan of `pool/defragment.rs`, which chooses the blocks to drain, and reserves the places that
 //! their regions move to.
 
 #![forbid(unsafe_code)]

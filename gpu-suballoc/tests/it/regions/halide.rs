@@ -5,8 +5,9 @@ use std::thread;
 
 use gpu_suballoc::{BufferInfo, Region, ResourceRequirements};
 use mock_device::{MockCall, MockProfile};
+use testkit::Rng;
 
-use super::{AllocatorOptions, COPIED, any, bytes, scene};
+use super::{AllocatorOptions, COPIED, any, bytes, nvidia, scene};
 
 /// One block of 1 MiB and no more.
 fn one_block() -> AllocatorOptions {
@@ -15,6 +16,44 @@ fn one_block() -> AllocatorOptions {
     options.memory.max_block = Some(1 << 20);
     options.memory.max_bytes = 1 << 20;
     options
+}
+
+#[test]
+fn h106_reserve_reclaim_reuse_collect() {
+    scene(MockProfile::Lavapipe, one_block(), |s| {
+        let first = s.gpu.allocate(&bytes(256 << 10), &any()).unwrap();
+        let second = s.gpu.allocate(&bytes(256 << 10), &any()).unwrap();
+        assert_eq!(
+            (s.mock.live_counts().memory, s.gpu.stats().total.regions),
+            (1, 2)
+        );
+        s.free(first);
+        s.free(second);
+        assert_eq!(s.gpu.stats().total.regions, 0);
+        // Kept, and reused with its buffer.
+        let buffer = s.buffer(100 << 10);
+        let handle = buffer.buffer();
+        s.gpu.release(buffer).unwrap();
+        let again = s.buffer(100 << 10);
+        assert_eq!(again.buffer(), handle);
+        s.free(again);
+        // Collecting gives the block back.
+        assert_eq!(s.gpu.trim(u64::MAX), 1 << 20);
+        assert_eq!(s.mock.live_counts().memory, 0);
+    });
+}
+
+#[test]
+fn h106_released_ones_are_reserved_again() {
+    nvidia(|s| {
+        let mut rng = Rng::new(1061);
+        for _ in 0..1000 {
+            let region = s.buffer(4 * (1 + rng.below(31)));
+            s.gpu.release(region).unwrap();
+        }
+        let made = s.mock.calls(MockCall::CreateBuffer);
+        assert!(made <= 31, "{made} buffers were made for 31 sizes");
+    });
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn h98_an_id_of_another_allocator_is_refused() {
         let other =
             unsafe { GpuAllocator::new(s.mock, s.host.clone(), AllocatorOptions::default()) }
                 .unwrap();
-        let (mine, theirs) = (
+        let (mine, mut theirs) = (
             s.take(512, &any()),
             other.allocate(&bytes(512), &any()).unwrap(),
         );
@@ -60,6 +60,10 @@ fn h98_an_id_of_another_allocator_is_refused() {
         assert_eq!(
             s.gpu.flush(&theirs, 0, 1).unwrap_err(),
             GpuMisuse::OtherAllocator.into()
+        );
+        assert_eq!(
+            s.gpu.refresh(&mut theirs),
+            Err(GpuMisuse::OtherAllocator.into())
         );
         let theirs = s.gpu.free(theirs).unwrap_err();
         assert_eq!(theirs.error, GpuMisuse::OtherAllocator.into());

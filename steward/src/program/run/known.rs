@@ -13,7 +13,7 @@ use vk_report::report::{FindingRow, Source};
 
 use super::reports::{ProcessData, Reports};
 use crate::expectations::KnownOfDrivers;
-use crate::signals::{HeldSignals, end_with_parent, wait_briefly};
+use crate::signals::{HeldSignals, end_with_parent, unnamed_file, wait_briefly};
 
 /// How long the drivers may take to describe themselves.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
@@ -70,7 +70,7 @@ pub(super) fn name_drivers(
 /// The installed drivers; none if they cannot be listed.
 fn list(select: Option<&OsStr>, signals: Option<&HeldSignals>) -> Vec<Listed> {
     let listed = || {
-        let mut file = tempfile::tempfile().ok()?;
+        let mut file = unnamed_file().ok()?;
         let mut command = Command::new(env::current_exe().ok()?);
         command
             .args(["drivers", "--json", "-"])

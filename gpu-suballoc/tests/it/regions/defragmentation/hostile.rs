@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use gpu_suballoc::device::{BufferHandle, DeviceError, MemoryHandle};
-use gpu_suballoc::{GpuMisuse, Lifetime, PoolOptions, RegionId, ResourceRequirements};
+use gpu_suballoc::{
+    GpuMisuse, ImageInfo, ImageUsage, Lifetime, PoolOptions, RegionId, ResourceRequirements,
+};
 
 use super::*;
 
@@ -330,6 +332,11 @@ fn df13_a_kept_buffer_lies_where_it_was_moved_to() {
         let mut run = gpu.defragment(DefragmentationOptions::new()).unwrap();
         let mut pass = run.next_pass().unwrap();
         assert_eq!(pass.moves().len(), 1);
+        let image = ImageInfo::new_2d(37, 8, 8, ImageUsage::TRANSFER_DST);
+        assert_eq!(
+            pass.make_image(0, &image).unwrap_err(),
+            GpuMisuse::NoImage.into()
+        );
         device.next.lock().unwrap().1 = force;
         pass.make_buffer(0).unwrap();
         pass.set_outcomes(MoveOutcome::Copied);
