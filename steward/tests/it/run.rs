@@ -434,7 +434,7 @@ fn ly49_no_file_socket_or_thread_but_the_named_files() {
         }
     }
     // A report comes whole; the state is there from the beginning.
-    let parts = ours.iter().filter(|call| call.contains(".part"));
+    let parts = ours.iter().filter(|call| call.contains(".steward-part"));
     assert_eq!(parts.count(), 2, "{ours:#?}");
     let mut left: Vec<_> = files(folder.path());
     left.retain(|file| !file.ends_with("layer.json"));
