@@ -151,7 +151,6 @@ mod cookie;
 mod fault_injection;
 mod fold;
 mod guard;
-mod lock;
 mod mode;
 mod modules;
 mod os;

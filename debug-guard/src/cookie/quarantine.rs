@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use super::layout::HeaderWords;
 use super::record::CookieRecord;
 use super::table::{NONE, RecordTable};
-use crate::lock::{Abandoned, ForkSafeMutex};
+use crate::os::lock::{Abandoned, ForkSafeMutex};
 
 const SHARDS: usize = 16;
 

@@ -5,7 +5,7 @@
 use alloc_core::{Scope, with_requester};
 
 use super::fault::{CountedRequest, Fault};
-use crate::lock::Abandoned;
+use crate::os::lock::Abandoned;
 
 /// A plan with its counts: both are replaced together.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use alloc_core::{
     AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope, dangling,
 };
 
-use crate::lock::ForkSafeMutex;
+use crate::os::lock::ForkSafeMutex;
 use armed_plan::{ArmedPlan, PlanNumber};
 pub use fault::ContextName;
 pub use fault::Fault;

@@ -1,8 +1,8 @@
 //! The back ends that this process can use: each is tried once.
 
 use super::{OsRefusal, Region, system};
-use crate::lock::{Abandoned, ForkSafeMutex};
 use crate::mode::BackEnd;
+use crate::os::lock::{Abandoned, ForkSafeMutex};
 
 /// Which back ends this process can use, found by trying each, once.
 ///

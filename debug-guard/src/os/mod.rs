@@ -21,6 +21,7 @@ mod other;
 use other as system;
 
 mod back_ends;
+pub(crate) mod lock;
 mod region;
 
 pub use back_ends::BackEnds;

@@ -10,9 +10,10 @@ use super::scratch::{Out, Scratch, Unavailable, exclusively};
 use super::text::Leak;
 use crate::block::GuardFinding;
 use crate::call_sites::walk_from;
+use crate::modules;
+use crate::os;
 use crate::os::{Handled, Trap};
 use crate::report_kind::ReportKind;
-use crate::{modules, os};
 
 /// What happens with a report.
 #[derive(Clone, Copy, Debug, Default)]

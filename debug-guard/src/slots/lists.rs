@@ -14,7 +14,7 @@ use super::record::NONE;
 use super::record::SlotKind;
 use super::redzone::next_random;
 use super::table::{CHUNK, SideTable};
-use crate::lock::Abandoned;
+use crate::os::lock::Abandoned;
 
 /// Sizes of runs: 1, 2, 4, .. cells.
 const CLASSES: usize = 32;

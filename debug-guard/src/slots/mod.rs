@@ -29,8 +29,8 @@ use core::sync::atomic::AtomicUsize;
 use alloc_core::{HostAllocator, Scope};
 
 use crate::block::GuardFinding;
-use crate::lock::ForkSafeMutex;
 use crate::mode::{BackEnd, Mode};
+use crate::os::lock::ForkSafeMutex;
 use crate::os::{self, OsRefusal, PageCalls, Region};
 use geometry::Geometry;
 use lists::Lists;

@@ -198,7 +198,8 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         100,
         &[
             &["flags"],
-            &["id", "map_count", "shared_box", "sync", "threads"],
+            &["threads"],
+            &["id", "map_count", "shared_box", "sync"],
             &["cache", "group", "host_memory", "memory_type"],
             &["growable_vec"],
             &["device"],
@@ -217,10 +218,10 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         "debug-guard",
         100,
         &[
-            &["fold"],
+            &["changed", "fold"],
             &["mode", "report_kind", "sampling"],
             &["block", "os"],
-            &["lock", "modules"],
+            &["modules"],
             &["call_sites", "cookie", "slots"],
             &["report"],
             &["stack_depot"],
