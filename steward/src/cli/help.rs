@@ -61,6 +61,11 @@ const GROUPS: [(&str, &[&str]); 3] = [
     ),
 ];
 
+/// The names of all commands that are not hidden.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    GROUPS.into_iter().flat_map(|(_, names)| names).copied()
+}
+
 /// The help of the program: commands by group, each with its description.
 pub(super) fn grouped(command: clap::Command) -> clap::Command {
     let mut text = String::from(
@@ -90,7 +95,7 @@ mod tests {
     fn each_command_that_is_not_hidden_is_in_one_group() {
         use clap::CommandFactory as _;
         let command = super::super::Cli::command();
-        let mut named: Vec<_> = GROUPS.iter().flat_map(|(_, names)| *names).collect();
+        let mut named: Vec<_> = names().collect();
         let mut there: Vec<_> = command
             .get_subcommands()
             .filter(|one| !one.is_hide_set())
@@ -98,6 +103,6 @@ mod tests {
             .collect();
         there.sort_unstable();
         named.sort_unstable();
-        assert_eq!(named.into_iter().copied().collect::<Vec<_>>(), there);
+        assert_eq!(named, there);
     }
 }

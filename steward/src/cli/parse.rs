@@ -80,19 +80,31 @@ impl Cli {
             })
     }
 
-    /// The command line without hidden commands and the options `help` and `version`.
+    /// The command line without hidden commands, hidden options, and the options `help` and `version`.
     #[must_use]
     pub fn for_completions() -> clap::Command {
         let shown = Self::shown();
-        let own =
-            |argument: &&clap::Arg| !["help", "version"].contains(&argument.get_id().as_str());
-        let commands = shown.get_subcommands().filter(|one| !one.is_hide_set());
-        let commands = commands.filter(|one| one.get_name() != "help");
-        clap::Command::new("steward")
+        let command = |name| {
+            let one = shown.find_subcommand(name)?;
+            let below = one.get_subcommands().filter(|it| it.get_name() != "help");
+            let command = with_shown_arguments(clap::Command::new(name), one);
+            let command = command.subcommands(below.cloned());
+            Some(command.about(one.get_about().cloned().unwrap_or_default()))
+        };
+        with_shown_arguments(clap::Command::new("steward"), &shown)
             .version(env!("CARGO_PKG_VERSION"))
-            .args(shown.get_arguments().filter(own).cloned())
-            .subcommands(commands.cloned())
+            .subcommands(help::names().filter_map(command))
     }
+}
+
+/// Adds the arguments that `shown` does not hide.
+fn with_shown_arguments(command: clap::Command, shown: &clap::Command) -> clap::Command {
+    let own = |argument: &&clap::Arg| {
+        !argument.is_hide_set() && !["help", "version"].contains(&argument.get_id().as_str())
+    };
+    // Commands have their copies already. A global option would come back where its copy is hidden.
+    let arguments = shown.get_arguments().filter(own).cloned();
+    command.args(arguments.map(|argument| argument.global(false)))
 }
 
 /// The command and its subcommands, with the options of these groups hidden.
@@ -330,6 +342,14 @@ mod tests {
             "each nth=",
         ] {
             assert!(script.contains(values), "{values}");
+        }
+        for command in Cli::for_completions().get_subcommands() {
+            let line = format!("        steward__{})", command.get_name());
+            let options = script.split(&line).nth(1);
+            assert!(options.is_some_and(|of| of.contains("--color")), "{line}");
+        }
+        for hidden in ["--layer", "--page-part"] {
+            assert!(!script.contains(hidden), "{hidden}");
         }
         for line in [
             "steward drive --driver /path/icd.json --guard=sampled=7 --fail=nth=9",

@@ -35,6 +35,7 @@ use crate::signals::{self, HelperError, signal_name};
 use crate::workload_child;
 use drive::{DriveError, Driven};
 use terminal::Terminal;
+use vk_callbacks::check::Opened;
 use vk_report::guard_run::{Guarding, GuardingError};
 use vk_report::report::Report;
 
@@ -180,6 +181,12 @@ pub enum ProgramError {
         /// The option.
         option: &'static str,
     },
+    /// `--fail=each` on a driver that is opened without the loader.
+    #[error(
+        "--fail=each refuses requests by the layer, which Vulkan's loader loads, and here the driver is opened without the loader: leave --direct \
+         out, name another driver than `reference`, or name one plan with --fail"
+    )]
+    SweepDirect,
     /// `--time-limit` without runs that it limits.
     #[error("--time-limit is for --fail=each: leave it out, or start the program with `timeout`")]
     NoTimeLimit,
@@ -196,18 +203,19 @@ pub enum ProgramError {
     Guarding(#[from] GuardingError),
     /// The command draws no page.
     #[error(
-        "--html draws a report, and this makes none: leave it out, or use it with `drive`, `check`, `run`, `replay` or `diff`"
+        "--html draws a report, and this makes none: leave it out, or use it with `drive`, `check`, `run`, `report`, `replay` \
+         or `diff`"
     )]
     NoPage,
     /// The command keeps no call stacks.
     #[error(
-        "--profile needs one run whose call stacks are kept: leave it out, or use it with `drive` or `check` of one driver, `replay` or `run`, \
-         without --fail=each and --write-expect"
+        "--profile needs one run whose call stacks are kept: leave it out, or use it with `drive` or `check` of one driver, `replay`, \
+         `report` or `run`, without --fail=each and --write-expect"
     )]
     NoProfile,
     /// The command lists no findings.
     #[error(
-        "--findings lists what a run shows, and this runs nothing: leave it out, or use it with `drive` or `replay`"
+        "--findings lists what a report counts, and this command lists no findings: leave it out, or use it with `drive`, `run`, `report` or `replay`"
     )]
     NothingToList,
     /// The page could not be created.
@@ -356,6 +364,9 @@ unsafe fn run_command(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Program
             // SAFETY: forwarded.
             let selected = unsafe { select(options.driver.as_deref(), options.direct) }?;
             if let Some(runs) = sweep {
+                if selected.opened() == Opened::Directly {
+                    return Err(ProgramError::SweepDirect);
+                }
                 let job = drive::unobserved(&selected, options);
                 return run::sweep_drive(&job, &guarding, runs, &cli.output, out);
             }

@@ -10,8 +10,10 @@ use vk_report::guard_run::Guarding;
 /// What a command, with its own options, takes.
 #[derive(Default)]
 struct Taken {
-    /// Pages and lists of findings.
+    /// Pages.
     report: bool,
+    /// Lists of findings.
+    findings: bool,
     guard: bool,
     sweep: bool,
     /// It makes one run with call stacks.
@@ -25,6 +27,7 @@ impl Taken {
         let none = Self::default();
         let report = Self {
             report: true,
+            findings: true,
             ..none
         };
         match &cli.command {
@@ -50,13 +53,18 @@ impl Taken {
                 guard: options.trace.is_none(),
                 profile: options.write_expect.is_none() && is_one(&options.driver),
                 writes_expectations: options.write_expect.is_some(),
+                // It lists differences.
+                findings: false,
                 ..report
             },
             Some(Command::Replay(_) | Command::Report { .. }) => Self {
                 profile: true,
                 ..report
             },
-            Some(Command::Diff(_)) => report,
+            Some(Command::Diff(_)) => Self {
+                report: true,
+                ..none
+            },
             _ => none,
         }
     }
@@ -73,7 +81,7 @@ pub(super) fn check(cli: &Cli, guarding: &Guarding) -> Result<(), ProgramError> 
     let rules = [
         (output.html.is_some() && !taken.report, ProgramError::NoPage),
         (
-            output.findings && !taken.report,
+            output.findings && !taken.findings,
             ProgramError::NothingToList,
         ),
         (names_layer, ProgramError::LayerOption),
@@ -130,5 +138,49 @@ fn check_sweep(cli: &Cli) -> Result<(), ProgramError> {
     match named {
         Some((option, _)) => Err(ProgramError::NotInSweep { option }),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An option of some commands is refused with the commands that take it.
+    #[test]
+    fn a_refusal_names_each_command_that_takes_the_option() {
+        for option in ["--html=f", "--profile=f.dhat", "--findings"] {
+            let refusal = |words: &str| {
+                let words = words.split(' ').chain([option]);
+                let cli = Cli::from_words(["steward"].into_iter().chain(words).map(Into::into));
+                let cli = cli.expect("right words");
+                let refused = check(&cli, &Guarding::from(cli.guarding)).err();
+                refused.map(|error| error.to_string())
+            };
+            let named = refusal("drivers").expect("it lists drivers and nothing else");
+            for words in [
+                "drive",
+                "check",
+                "replay f",
+                "diff f g",
+                "report 1",
+                "symbols f",
+                "top",
+                "mark 1",
+                "rules",
+                "completions bash",
+                "layer --print-manifest",
+            ] {
+                let command = words.split(' ').next().expect("a word");
+                let is_named = named.contains(&format!("`{command}`"));
+                assert_eq!(
+                    refusal(words).is_none(),
+                    is_named,
+                    "{words} {option}: {named}"
+                );
+            }
+            let run = ["steward", "run", option, "p"].map(Into::into);
+            let run = Cli::from_words(run).expect("right words");
+            assert!(check(&run, &Guarding::default()).is_ok() && named.contains("`run`"));
+        }
     }
 }

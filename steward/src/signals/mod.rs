@@ -69,7 +69,8 @@ pub(crate) fn is_from_outside(signal: i32) -> bool {
     signal == libc::SIGKILL || ENDING.contains(&signal)
 }
 
-/// The process's signals, held until this is dropped. One holder at a time; another one waits.
+/// The process's signals, held until this is dropped. One holder at a time; another one waits. A signal that has a handler already is not held:
+/// it does not end the process. With a helper, one that came after the last [`interrupted`](HeldSignals::interrupted) is raised again on drop.
 pub(crate) struct HeldSignals {
     kind: ChildKind,
     notes: MutexGuard<'static, Option<PipeReader>>,
@@ -110,13 +111,20 @@ impl HeldSignals {
             held.probe = GroupProbe::start().ok();
         }
         for signal in ENDING.into_iter().chain([libc::SIGCHLD]) {
-            let before = set_action(signal, &noting_action())?;
+            let before = action(signal)?;
+            let is_ending = signal != libc::SIGCHLD;
+            let has_handler = ![libc::SIG_DFL, libc::SIG_IGN].contains(&before.sa_sigaction);
+            if is_ending && has_handler {
+                // It does not end this process: a preloaded profiler's, whose clock sends it again and again.
+                continue;
+            }
             held.before.push((signal, before));
-            let is_ignored = signal != libc::SIGCHLD && before.sa_sigaction == libc::SIG_IGN;
+            let is_ignored = is_ending && before.sa_sigaction == libc::SIG_IGN;
             if is_ignored && kind == ChildKind::Helper {
                 // As in the background of a shell: it ends neither of the two.
-                set_action(signal, &before)?;
+                continue;
             }
+            set_action(signal, &noting_action())?;
         }
         Ok(held)
     }
@@ -272,6 +280,14 @@ impl Drop for HeldSignals {
             let _ = set_action(*signal, before);
         }
         let _ = set_mask(&self.mask);
+        if self.kind == ChildKind::Helper
+            && self.last.is_none()
+            && let Some((signal, _)) = self.arrived().last()
+        {
+            // It came after the last question for it, and nobody asks again: it does now what it did before.
+            // SAFETY: sends a signal to this thread; no memory is touched.
+            unsafe { libc::raise(*signal) };
+        }
     }
 }
 
@@ -411,6 +427,16 @@ fn noting_action() -> libc::sigaction {
     action
 }
 
+/// What the signal does.
+fn action(signal: i32) -> io::Result<libc::sigaction> {
+    let mut action = default_action();
+    // SAFETY: without a new action the call only writes the present one, for which there is room.
+    match unsafe { libc::sigaction(signal, ptr::null(), &raw mut action) } {
+        0 => Ok(action),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// The action before.
 fn set_action(signal: i32, action: &libc::sigaction) -> io::Result<libc::sigaction> {
     let mut before = default_action();
@@ -452,5 +478,73 @@ fn set_nonblocking(file: i32) -> io::Result<()> {
     match unsafe { libc::fcntl(file, libc::F_SETFL, libc::O_NONBLOCK) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+
+    /// Set in a process that runs one test of these: signals are for the whole process.
+    const ALONE: &str = "STEWARD_TEST_OF_SIGNALS";
+
+    /// How this test ends in a process of its own; `None` in that process.
+    fn alone(test: &str) -> Option<ExitStatus> {
+        if env::var_os(ALONE).is_some() {
+            return None;
+        }
+        let mut command = Command::new(env::current_exe().expect("a path"));
+        command.args(["--exact", test]).env(ALONE, "1");
+        Some(command.status().expect("this program"))
+    }
+
+    fn raise(signal: i32) {
+        // SAFETY: sends a signal to this thread.
+        assert_eq!(unsafe { libc::raise(signal) }, 0);
+    }
+
+    #[test]
+    fn a_signal_with_a_handler_is_not_held() {
+        static TICKS: AtomicU32 = AtomicU32::new(0);
+        extern "C" fn tick(_: i32) {
+            TICKS.fetch_add(1, Ordering::Relaxed);
+        }
+
+        if let Some(status) = alone("signals::tests::a_signal_with_a_handler_is_not_held") {
+            assert!(status.success(), "{status}");
+            return;
+        }
+        let mut profiler = default_action();
+        profiler.sa_sigaction = tick as *const () as usize;
+        set_action(libc::SIGPROF, &profiler).expect("a valid signal");
+        for kind in [ChildKind::Helper, ChildKind::Program] {
+            let mut held = HeldSignals::new(kind).expect("a pipe");
+            raise(libc::SIGPROF);
+            assert!(held.interrupted().is_ok(), "{kind:?}");
+        }
+        raise(libc::SIGPROF);
+        assert_eq!(TICKS.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn a_signal_after_the_last_question_is_not_lost() {
+        if let Some(status) = alone("signals::tests::a_signal_after_the_last_question_is_not_lost")
+        {
+            assert_eq!(status.signal(), Some(libc::SIGTERM), "{status}");
+            return;
+        }
+        let mut held = HeldSignals::new(ChildKind::Helper).expect("a pipe");
+        raise(libc::SIGINT);
+        assert!(held.interrupted().is_err());
+        // Whoever asked ends this process.
+        drop(held);
+        let mut held = HeldSignals::new(ChildKind::Helper).expect("a pipe");
+        assert!(held.interrupted().is_ok());
+        raise(libc::SIGTERM);
+        drop(held);
     }
 }

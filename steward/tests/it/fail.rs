@@ -50,6 +50,21 @@ fn lavapipe_is_there(test: &str) -> bool {
     there
 }
 
+#[test]
+fn a_sweep_of_a_driver_without_the_loader_is_refused() {
+    let test = "a_sweep_of_a_driver_without_the_loader_is_refused";
+    let refused = |options: &[&str]| {
+        let (done, _) = steward(&[&["drive", "--fail=each"], options].concat());
+        assert_eq!(done.status.code(), Some(2), "{options:?}: {}", done.stderr);
+        let said = "opened without the loader: leave --direct out";
+        assert!(done.stderr.contains(said), "{options:?}: {}", done.stderr);
+    };
+    refused(&["--driver=reference"]);
+    if lavapipe_is_there(test) {
+        refused(&["--driver=lavapipe", "--direct"]);
+    }
+}
+
 /// lavapipe reads a null pointer where a command cannot be recorded. Which request that is depends on its version.
 #[test]
 fn a_driver_that_crashes_is_told_with_signal_and_last_refusal() {

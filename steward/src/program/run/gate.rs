@@ -10,9 +10,9 @@ use vk_report::units::bytes;
 use super::reports::Reports;
 use crate::expectations::{Expectations, compare};
 
-/// What `--exit-code` fails on, besides findings: a process without a report, and what each program left alive.
+/// What `--exit-code` fails on, besides findings and reports that cannot be read: a process without a report, and what each program left alive.
 pub(super) fn failures(reports: &Reports) -> Vec<String> {
-    if !reports.has_data() {
+    if !reports.has_data() && reports.unreadable.is_empty() {
         return vec!["--exit-code: no report came, so nothing was tested".to_owned()];
     }
     let unjudged = reports
@@ -59,21 +59,21 @@ const fn plural(number: u64) -> &'static str {
     if number == 1 { "" } else { "s" }
 }
 
-/// A line for every finding that is not known. A run that was not judged has one, too. Missing findings and counts are no differences: the
+/// A line for every finding that is not known, in the reports that can be read. A run that was not judged has one, too. Missing findings and counts are no differences: the
 /// program is not the workload, and need not do what a finding is about.
 pub(super) fn unexpected(known: &Expectations, reports: &Reports) -> Vec<String> {
     if !reports.has_data() && reports.unreadable.is_empty() {
         return vec!["no report came, so nothing was compared with what is expected".to_owned()];
     }
-    let lines = reports.of_layer().flat_map(|report| {
+    let lines = |report: &Report| {
         if report.program.as_ref().is_none_or(|of| of.check.is_none()) {
             return vec!["callbacks were not checked, and not compared".to_owned()];
         }
         let verdict = compare(known, (&report.findings, report.unjudged), None);
         let differences = verdict.differences.iter();
         differences.map(ToString::to_string).collect()
-    });
-    reports.unreadable.iter().cloned().chain(lines).collect()
+    };
+    reports.of_layer().flat_map(lines).collect()
 }
 
 #[cfg(test)]
@@ -142,7 +142,9 @@ mod tests {
             unreadable: vec!["a report cannot be read".to_owned()],
             ..Reports::default()
         };
-        assert_eq!(unexpected(&known, &unreadable), ["a report cannot be read"]);
+        // `run` names it.
+        assert_eq!(unexpected(&known, &unreadable), [""; 0]);
+        assert_eq!(failures(&unreadable), [""; 0]);
         assert_eq!(lines(Vec::new()).len(), 1, "no report");
     }
 

@@ -296,6 +296,9 @@ fn with_layer(
         known::name_drivers(&mut reports, select, Some(&signals));
     }
     let mut wrong = Vec::new();
+    if wanted.expect.is_some() || wanted.exit_code {
+        wrong.extend(reports.unreadable.iter().cloned());
+    }
     // Only reports of the layer: states are not judged.
     if wanted.expect.is_some() || wanted.exit_code && !wanted.no_check && reports.has_data() {
         let known = reports.known().map(|known| known.expectations);

@@ -165,7 +165,13 @@ impl Reports {
 
     /// What the layer wrote. A report of another version is noted, and left out.
     fn parse(&mut self, json: &str) -> Option<ProcessData> {
-        match serde_json::from_str(json) {
+        let parsed = serde_json::from_str::<Box<Report>>(json);
+        let parsed = parsed.map_err(|error| error.to_string());
+        let parsed = parsed.and_then(|report| match report.format.as_str() {
+            Report::FORMAT => Ok(report),
+            other => Err(format!("{other:?} instead of {:?}", Report::FORMAT)),
+        });
+        match parsed {
             Ok(report) => Some(ProcessData::Layer(report)),
             Err(error) => {
                 let line =

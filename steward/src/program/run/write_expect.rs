@@ -17,6 +17,10 @@ pub(super) fn write(reports: &Reports, file: &Path) -> Result<Option<String>, Pr
     };
     let read: Vec<_> = reports.of_layer().filter(is_checked).collect();
     let not_written = |why: &str| Ok(Some(format!("{} was not written: {why}", file.display())));
+    // It would be incomplete.
+    if let Some(unreadable) = reports.unreadable.first() {
+        return not_written(unreadable);
+    }
     if read.is_empty() {
         return not_written("no report came");
     }
@@ -46,4 +50,36 @@ pub(super) fn write(reports: &Reports, file: &Path) -> Result<Option<String>, Pr
     let summary = check::write_file(file, &fitted)?;
     super::complain(&summary);
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use vk_report::report::{CheckLimits, Leaks, ProgramAccounts};
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_written_where_a_report_cannot_be_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("expect.toml");
+        let checked = ProgramAccounts {
+            check: Some(CheckLimits::default()),
+            ..ProgramAccounts::default()
+        };
+        let report = Report {
+            program: Some(checked),
+            ..Report::of_stacks(7, 9, &Leaks::default())
+        };
+        let mut reports = Reports::of(vec![report]);
+        reports.unreadable = vec!["a report cannot be read".to_owned()];
+        let why = write(&reports, &file).expect("no error").expect("a reason");
+        assert!(
+            why.ends_with("was not written: a report cannot be read"),
+            "{why}"
+        );
+        assert!(!file.exists());
+        reports.unreadable.clear();
+        assert_eq!(write(&reports, &file).expect("no error"), None);
+        assert!(file.exists());
+    }
 }
