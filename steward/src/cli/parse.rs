@@ -344,7 +344,7 @@ mod tests {
             assert!(script.contains(values), "{values}");
         }
         for command in Cli::for_completions().get_subcommands() {
-            let line = format!("        steward__{})", command.get_name());
+            let line = format!("        steward__subcmd__{})", command.get_name());
             let options = script.split(&line).nth(1);
             assert!(options.is_some_and(|of| of.contains("--color")), "{line}");
         }

@@ -55,7 +55,7 @@ fn a_sweep_of_a_driver_without_the_loader_is_refused() {
     let test = "a_sweep_of_a_driver_without_the_loader_is_refused";
     let refused = |options: &[&str]| {
         let (done, _) = steward(&[&["drive", "--fail=each"], options].concat());
-        assert_eq!(done.status.code(), Some(2), "{options:?}: {}", done.stderr);
+        assert_eq!(done.code, Some(2), "{options:?}: {}", done.stderr);
         let said = "opened without the loader: leave --direct out";
         assert!(done.stderr.contains(said), "{options:?}: {}", done.stderr);
     };
