@@ -538,7 +538,7 @@ mod tests {
             return;
         }
         let mut held = HeldSignals::new(ChildKind::Helper).expect("a pipe");
-        raise(libc::SIGINT);
+        raise(libc::SIGTERM);
         assert!(held.interrupted().is_err());
         // Whoever asked ends this process.
         drop(held);
