@@ -1,4 +1,4 @@
-//! A refusal as a thread remembers it. `context/refusal.rs` fills it in and answers from it.
+//! A refusal as a thread remembers it. `context/lease.rs` fills it in and answers from it.
 
 #![forbid(unsafe_code)]
 

@@ -57,7 +57,7 @@ pub enum Stacks {
     Off,
     /// The chain of frame pointers: some nanoseconds. It ends at the first function without one. Rust compiles them in only with
     /// `-C force-frame-pointers=yes`; [`StackSupport`](crate::StackSupport) reports what the chain reaches.
-    /// A stack that was walked lately is known again.
+    /// A stack that reaches its end and was walked lately is known again; one that ends early is walked each time.
     Fast,
     /// By the program's unwinder, which needs no frame pointers: some microseconds, a third of one a frame. Where its tables end, the chain of
     /// frame pointers continues. On x86-64 a stack of the thread's own that was unwound lately is known again: about as fast as

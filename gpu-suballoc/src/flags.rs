@@ -114,8 +114,6 @@ macro_rules! vulkan_masks {
 
 pub(crate) use {flags, vulkan_masks};
 
-// Builder methods that set one field.
-
 /// Builder methods of the fields' names: `set` takes the value, `some` the value of an `Option`, and `on` sets a flag.
 macro_rules! setters {
     (

@@ -301,8 +301,6 @@ impl<T, const N: usize> Chunked<T, N> {
     }
 }
 
-// Prefetch hints.
-
 /// Prefetches a cache line. Any address is safe.
 #[inline(always)]
 pub(crate) fn prefetch<T>(there: *const T) {

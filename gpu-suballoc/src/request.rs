@@ -169,8 +169,6 @@ impl ResourceRequirements {
     }
 }
 
-// Algorithms of blocks.
-
 /// How a [`VirtualBlock`](crate::VirtualBlock) or a custom pool finds space. The linear ones place ranges one behind the other, in constant
 /// time and with little book-keeping, and free them in their order:
 ///

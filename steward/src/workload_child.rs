@@ -324,15 +324,7 @@ fn settings(job: &Job) -> &'static [(&'static str, &'static str)] {
 
 /// The kinds of objects with callbacks, with their numbers.
 fn created_objects(program: &ProgramAccounts) -> Vec<(String, u32)> {
-    let instances = program.instances.iter();
-    let kinds = instances.flat_map(|instance| {
-        let devices = instance.devices.iter();
-        instance
-            .kinds
-            .iter()
-            .chain(devices.flat_map(|device| &device.kinds))
-    });
-    let created = kinds.filter(|row| row.objects_created > 0);
+    let created = program.kinds().filter(|row| row.objects_created > 0);
     let count = |number| u32::try_from(number).unwrap_or(u32::MAX);
     created
         .map(|row| (row.kind.clone(), count(row.objects_created)))

@@ -63,7 +63,7 @@ pub(crate) trait PageCalls: Sync {
     /// Makes pages inaccessible at once and returns their memory to the system.
     ///
     /// # Errors
-    /// Nothing has changed: the pages are accessible, and still the caller's.
+    /// The pages may still be accessible, and are still the caller's.
     ///
     /// # Safety
     /// Pages of the caller's, opened, whose content nobody uses again.
@@ -72,7 +72,7 @@ pub(crate) trait PageCalls: Sync {
     /// [`close`](Self::close) of exactly the pages of one call that provided them.
     ///
     /// # Errors
-    /// As there.
+    /// Nothing has changed: the pages are accessible, and still the caller's.
     ///
     /// # Safety
     /// As there.

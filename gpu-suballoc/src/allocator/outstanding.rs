@@ -63,8 +63,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 }
 
-// Errors of closing an allocator and of freeing a batch.
-
 /// What prevents closing an allocator; [`MemoryMap::leaks`](crate::report::MemoryMap::leaks) lists it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutstandingRegions {

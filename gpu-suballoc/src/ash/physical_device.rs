@@ -98,8 +98,6 @@ unsafe fn limits(
     }
 }
 
-// The capabilities of a physical device that matter between devices.
-
 /// The capabilities that Vulkan reports for a device created with these extensions.
 ///
 /// Vulkan reports no links, costs or NUMA nodes. Unified memory is never reported, since no object of one `VkDevice` is usable on another.

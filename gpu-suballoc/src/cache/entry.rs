@@ -189,8 +189,6 @@ impl<P> Drop for DestroyList<P> {
     }
 }
 
-// References to compiled shaders.
-
 /// A reference that borrows the cache: see [`CacheRef`].
 pub type ShaderRef<'c, P, E> = CacheRef<P, E, &'c ShaderCache<P, E>>;
 

@@ -264,8 +264,6 @@ impl<P: Send + Sync, E: Copy + Send + Sync> fmt::Debug for ShaderCache<P, E> {
     }
 }
 
-// Errors of the cache.
-
 /// Why a call failed; the cache is unchanged. `E` is the compiler's own error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -212,8 +212,6 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> fmt::Debug
     }
 }
 
-// Results and obstacles of releasing a context.
-
 /// What a release freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

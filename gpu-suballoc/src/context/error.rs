@@ -99,8 +99,6 @@ impl fmt::Display for ContextError {
 
 impl core::error::Error for ContextError {}
 
-// The application's handles of a context, as numbers.
-
 /// `VkInstance`, `VkPhysicalDevice` and `VkDevice` of an application, as numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VulkanHandles {

@@ -182,8 +182,6 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> fmt::Debug for Con
     }
 }
 
-// A step that happens at the end of a scope, also where it unwinds.
-
 /// Calls the function when it is dropped.
 pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
 

@@ -165,8 +165,6 @@ impl MembershipCell {
     }
 }
 
-// Leaving a group: every device leaves, also if one unwinds.
-
 /// Devices that joined. Dropping it lets them leave, the last one first.
 pub(super) struct JoinedDevices<'d, T: GroupDevice> {
     pub(super) devices: &'d [T],

@@ -293,8 +293,6 @@ impl<T: GroupDevice, A: HostSource> fmt::Display for DeviceGroup<T, A> {
     }
 }
 
-// Why no group was built.
-
 /// Why no group was built. Devices are named by their place in the list that was passed, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -220,8 +220,6 @@ impl CapabilityFlags {
     }
 }
 
-// Modes of use, and link classes.
-
 /// How a device uses a semaphore or a buffer of another one. The smaller, the better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UseMode {

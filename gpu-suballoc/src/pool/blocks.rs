@@ -396,8 +396,6 @@ impl Blocks {
     }
 }
 
-// Memory objects, and those with one region each.
-
 /// A `VkDeviceMemory`: a shared block or a dedicated one.
 #[derive(Debug)]
 pub(super) struct Object {

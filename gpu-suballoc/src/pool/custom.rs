@@ -188,8 +188,6 @@ impl DevicePools<'_> {
     }
 }
 
-// Creates blocks in advance.
-
 impl DevicePools<'_> {
     /// Creates blocks until a custom pool has `bytes` free.
     ///

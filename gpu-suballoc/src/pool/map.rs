@@ -212,10 +212,10 @@ pub(crate) fn whole_atoms(
     memory_size: u64,
 ) -> Option<(u64, u64)> {
     let end = offset.checked_add(size)?;
-    if size == 0 || end > memory_size || !atom.is_power_of_two() {
+    if size == 0 || end > memory_size {
         return None;
     }
-    let first = offset & !(atom - 1);
+    let first = offset - offset.checked_rem(atom)?;
     let last = end
         .checked_next_multiple_of(atom)
         .unwrap_or(memory_size)
@@ -249,7 +249,7 @@ mod atoms_tests {
 
     #[test]
     fn every_small_range_is_covered_and_nothing_beyond_its_atoms_is() {
-        for atom in [1u64, 2, 4, 16] {
+        for atom in [1u64, 2, 3, 4, 12, 16] {
             for memory in 1..40u64 {
                 for offset in 0..memory {
                     for size in 1..=memory - offset {

@@ -351,8 +351,6 @@ impl DevicePools<'_> {
     }
 }
 
-// Frees and finds regions.
-
 impl DevicePools<'_> {
     /// Frees the region at a place. Returns its size. Never allocates.
     ///

@@ -90,8 +90,6 @@ impl Pools {
     }
 }
 
-// Frees all memory of an allocator.
-
 impl Pools {
     /// The number of live regions.
     pub(crate) fn live_regions(&self) -> u64 {

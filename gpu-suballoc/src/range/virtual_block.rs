@@ -558,8 +558,6 @@ impl<A: HostAllocator> Drop for VirtualBlock<A> {
     }
 }
 
-// Errors of virtual blocks.
-
 /// Errors of a [`VirtualBlock`]. An error changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -121,8 +121,6 @@ fn add_record(range: &mut RangeView, record: &RecordInfo) {
     (range.crops, range.maps) = (record.crops, record.maps.into());
 }
 
-// Overwritten margins, with the names of their regions.
-
 /// An overwritten margin, found by [`GpuAllocator::check_corruption`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CorruptedMargin<'m> {

@@ -130,8 +130,6 @@ impl MemoryMap<'_> {
     }
 }
 
-// Leaks: regions that are not freed.
-
 /// A live region, wrapped buffer or crop. As text a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionLeak<'m> {
@@ -246,8 +244,6 @@ mod leaks_tests {
         );
     }
 }
-
-// A memory map for a terminal.
 
 /// A headline for each block, then its ranges in order of offset, each region with its crops. Offsets are hexadecimal, in bytes from
 /// the start of the block, of a crop from the start of its region.

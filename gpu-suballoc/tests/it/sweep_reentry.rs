@@ -50,9 +50,9 @@ fn each_request_refused_alone_while_the_device_reenters() {
             let there: &'static Gpu = unsafe { NonNull::from(&*gpu).as_ref() };
             let again: &'static Again<_, _> =
                 Box::leak(Box::new(Again::new(there, How::Clean(first))));
-            mock.set_hook(Some(Box::leak(Box::new(move |call| again.at(call)))));
             let ask = &asks()[number];
             let buffer = ask.buffer(there);
+            mock.set_hook(Some(Box::leak(Box::new(move |call| again.at(call)))));
             let observe = || {
                 let total = there.stats().total;
                 (total.regions, total.crops, mock.live_counts().buffers)

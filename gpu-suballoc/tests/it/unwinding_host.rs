@@ -11,7 +11,7 @@ use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
 use gpu_suballoc::allocator::{DefragmentationOptions, MoveOutcome, MoveResult, WrapInfo};
 use gpu_suballoc::device::BufferHandle;
 use gpu_suballoc::pool::MemoryOptions;
-use gpu_suballoc::request::DedicatedPolicy;
+use gpu_suballoc::request::{DedicatedPolicy, Lifetime};
 use gpu_suballoc::{
     AllocatorOptions, BlockAlgorithm, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator,
     MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions, ResourceRequirements,
@@ -81,6 +81,12 @@ fn make(gpu: &Gpu<'_>, kind: usize, foreign: BufferHandle) -> Option<Region> {
             }
             Some(region)
         }
+        6 => gpu
+            .allocate(&needs, &plain.lifetime(Lifetime::Transient))
+            .ok(),
+        7 => gpu
+            .allocate(&needs, &plain.lifetime(Lifetime::Persistent))
+            .ok(),
         _ => {
             let pool = gpu
                 .create_pool(&PoolOptions {
@@ -94,7 +100,7 @@ fn make(gpu: &Gpu<'_>, kind: usize, foreign: BufferHandle) -> Option<Region> {
     }
 }
 
-const KINDS: usize = 8;
+const KINDS: usize = 10;
 
 #[test]
 fn ge11_a_host_allocator_that_unwinds_loses_one_block_at_most_and_breaks_nothing() {

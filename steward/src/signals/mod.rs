@@ -180,7 +180,7 @@ impl HeldSignals {
         loop {
             if let Some(status) = child.try_wait()? {
                 // What ended the child may have come to this process as well, and not be read yet.
-                self.last = self.arrived().last().map(|note| note.0).or(self.last);
+                let _ = self.interrupted();
                 return Ok(Some(status));
             }
             if let Some((limit, step)) = limit {
@@ -499,7 +499,10 @@ mod tests {
         }
         let mut command = Command::new(env::current_exe().expect("a path"));
         command.args(["--exact", test]).env(ALONE, "1");
-        Some(command.status().expect("this program"))
+        let done = command.output().expect("this program");
+        let output = String::from_utf8_lossy(&done.stdout);
+        assert!(output.contains("running 1 test"), "{output}");
+        Some(done.status)
     }
 
     fn raise(signal: i32) {

@@ -523,6 +523,7 @@ fn ly69_a_signal_at_any_moment_leaves_no_file() {
         &["drive", "--driver", "reference", "--rounds", "1"][..],
         &["check", "--driver", "all", "--rounds", "1"],
     ] {
+        let undisturbed = StewardRun::start(arguments).wait().code();
         let mut delay = Duration::from_millis(40);
         let mut ended = 0;
         loop {
@@ -534,7 +535,10 @@ fn ly69_a_signal_at_any_moment_leaves_no_file() {
             assert_eq!(running.left(), [""; 0].map(PathBuf::from), "{delay:?}");
             match status.signal() {
                 Some(_) => ended += 1,
-                None => break,
+                None => {
+                    assert_eq!(status.code(), undisturbed, "{delay:?}");
+                    break;
+                }
             }
             delay += delay / 8;
         }
@@ -569,6 +573,7 @@ fn ly69_drive_has_no_folder_any_more_when_it_writes() {
         );
     }
     thread::sleep(Duration::from_millis(300));
+    assert_eq!(running.left(), [""; 0].map(PathBuf::from));
     kill(running.number(), libc::SIGTERM);
     assert_eq!(running.wait().signal(), Some(libc::SIGTERM));
     assert_eq!(running.left(), [""; 0].map(PathBuf::from));

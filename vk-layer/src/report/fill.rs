@@ -103,18 +103,22 @@ pub(super) fn report(commands: u64) -> Result<Report, HostError> {
 }
 
 /// Acquires what the records of a report may need, and frees it again: std's collections end the process where there is no memory. Twice as much
-/// as they need, since the program goes on meanwhile. The frames of a stack are in the list of what is alive, and at each peak again.
+/// as they need, since the program goes on meanwhile. The frames of a stack are in the list of what is alive, and again at each peak that it
+/// had a share in.
 fn reserve() -> Result<(), HostError> {
     const BASE: usize = 512 << 10;
     const KIND: usize = 4 << 10;
     const STACK: usize = 1 << 10;
     const FRAME: usize = 1 << 10;
-    const COPIES: usize = 1 + PEAK_NAMES.len();
     let kinds = all_accounts().flat_map(Accounts::known_kinds).count();
     let frames = leaks::leaks().map_or(0, |leaks| {
-        let of_origins = leaks
-            .origins()
-            .map(|origin| COPIES * (STACK + origin.frames.len() * FRAME));
+        let alive = leaks.live_origins();
+        let at_peaks = leaks.origins().flat_map(|origin| {
+            let shares = origin.at_peaks().into_iter();
+            shares.filter(|(live, _)| *live != 0).map(move |_| origin)
+        });
+        let listed = alive.chain(at_peaks);
+        let of_origins = listed.map(|origin| STACK + origin.frames.len() * FRAME);
         of_origins.fold(0, usize::saturating_add)
     });
     let bytes = BASE.saturating_add(kinds * KIND).saturating_add(frames);

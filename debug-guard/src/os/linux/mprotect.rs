@@ -50,19 +50,19 @@ impl PageCalls for Mprotect {
         // SAFETY: the caller's promise.
         unsafe { memory::protect(base, bytes, libc::PROT_NONE) }?;
         // SAFETY: the caller's promise.
-        let discarded = unsafe { memory::advise_locked(base, bytes, Advice::DISCARD) };
-        if discarded.is_err() {
-            // SAFETY: they are still the caller's, with their content.
-            let _ = unsafe { memory::unprotect(base, bytes) };
-        }
-        discarded
+        unsafe { memory::advise_locked(base, bytes, Advice::DISCARD) }
     }
 
     unsafe fn revoke(&self, base: usize, bytes: usize) -> Result<(), OsRefusal> {
         // SAFETY: the caller's promise.
-        unsafe { self.close(base, bytes) }?;
-        release_run();
-        Ok(())
+        let closed = unsafe { self.close(base, bytes) };
+        if closed.is_ok() {
+            release_run();
+        } else {
+            // SAFETY: they are still the caller's, who writes to them.
+            let _ = unsafe { memory::unprotect(base, bytes) };
+        }
+        closed
     }
 
     fn land(&self, base: usize, bytes: usize, _: bool) -> bool {

@@ -91,3 +91,27 @@ fn hw26_a_kernel_that_outlives_its_context_goes_with_the_callbacks_it_was_made_w
     std::thread::spawn(move || drop(held)).join().unwrap();
     assert_eq!((host.live(), driver.live(), memory.bytes()[1]), (0, 0, 0));
 }
+
+#[test]
+fn h25_threads_that_ask_at_once_share_one_compile() {
+    application!(memory, driver, home);
+    let contexts = [
+        acquire(&home, &memory, &driver),
+        acquire(&home, &memory, &driver),
+    ];
+    std::thread::scope(|threads| {
+        for context in contexts.iter().cycle().take(8) {
+            threads.spawn(|| {
+                (0..20).for_each(|number| drop(kernel(context, number)));
+                let region = buffer(context);
+                context.allocator().free(region).unwrap();
+            });
+        }
+    });
+    assert_eq!(driver.live_of("VkShaderModule"), 20);
+    let gone: u64 = contexts
+        .into_iter()
+        .map(|context| context.release().unwrap().shaders)
+        .sum();
+    assert_eq!((gone, driver.live()), (20, 0));
+}

@@ -296,7 +296,7 @@ fn with_layer(
         known::name_drivers(&mut reports, select, Some(&signals));
     }
     let mut wrong = Vec::new();
-    if wanted.expect.is_some() || wanted.exit_code {
+    if wanted.expect.is_some() || wanted.exit_code || wanted.guarding.guard.is_some() {
         wrong.extend(reports.unreadable.iter().cloned());
     }
     // Only reports of the layer: states are not judged.

@@ -135,9 +135,9 @@ impl Text<'_> {
                 .zip(["note: "].into_iter().chain(std::iter::repeat("      ")))
                 .try_for_each(|(line, head)| writeln!(f, "{head}{line}"))?;
         }
-        if report.phases.is_empty() {
+        if report.phases.is_empty() && report.peak_bytes == 0 {
             writeln!(f, "\nno requests at all")?;
-        } else {
+        } else if !report.phases.is_empty() {
             let fullest = title_of(&report.phases, &report.fullest_phase, |phase| {
                 phase.live_bytes
             });

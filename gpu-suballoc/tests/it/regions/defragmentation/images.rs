@@ -1,7 +1,7 @@
 //! Images that move.
 
 use super::*;
-use gpu_suballoc::{ImageInfo, ImageUsage};
+use gpu_suballoc::{GpuMisuse, ImageInfo, ImageUsage};
 
 #[test]
 fn df5_images_move_with_an_image_of_the_same_info() {
@@ -38,7 +38,11 @@ fn df5_images_move_with_an_image_of_the_same_info() {
         let other = ImageInfo::new_2d(126, 128, 128, usage);
         assert!(pass.make_image(0, &other).is_err(), "another image");
         let other = ImageInfo::new_2d(37, 8, 8, usage);
-        assert!(pass.make_image(0, &other).is_err(), "a smaller one");
+        assert_eq!(
+            pass.make_image(0, &other).unwrap_err(),
+            GpuMisuse::WrongPlace.into(),
+            "a smaller one"
+        );
         for index in 0..pass.moves().len() {
             let image = pass.make_image(index, &info).unwrap();
             assert!(pass.make_image(index, &info).is_err(), "made already");
