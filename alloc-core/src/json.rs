@@ -145,7 +145,7 @@ impl<'w> Json<'w> {
 }
 
 /// What is written into it becomes the inside of a JSON string.
-pub struct EscapedJson<'w>(pub &'w mut dyn Write);
+struct EscapedJson<'w>(&'w mut dyn Write);
 
 impl Write for EscapedJson<'_> {
     fn write_str(&mut self, text: &str) -> Result {

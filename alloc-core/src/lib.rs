@@ -117,7 +117,7 @@ pub use threads::{ThreadTable, after_fork, attach_thread, fold_thread, held_stat
 pub mod support {
     pub use crate::collections::floor_char_boundary;
     pub use crate::fork::watch_forks;
-    pub use crate::json::{EscapedJson, Json};
+    pub use crate::json::Json;
     pub use crate::sync::{LockCount, StateGuard, StateLock, StateLockHeld, StateMutex};
 }
 

@@ -8,7 +8,6 @@ use core::ops::Deref;
 use core::ptr::{self, NonNull};
 
 use chunk::{ArenaChunk, DetachedChunks};
-use values as drops;
 
 use crate::adapters::HostSource;
 use crate::context::{ContextRef, transfer};
@@ -66,7 +65,7 @@ pub struct Arena<A: HostSource> {
     /// An empty chunk kept for later, or none.
     spare: Cell<ArenaChunk>,
     /// The newest value that is to be dropped, or null.
-    owned: Cell<*mut drops::Header>,
+    owned: Cell<*mut values::Header>,
     base: A,
 }
 
@@ -234,7 +233,7 @@ impl<A: HostSource> Arena<A> {
         }
         let blocks = Blocks(self, mark);
         // SAFETY: the mark's value is one of this arena's, below what came since; nothing that came since is in use.
-        unsafe { drops::drop_down_to(mark.owned, &blocks.0.owned) };
+        unsafe { values::drop_down_to(mark.owned, &blocks.0.owned) };
     }
 
     /// # Safety
@@ -397,7 +396,7 @@ struct Mark {
     top: *mut u8,
     chunk: ArenaChunk,
     own: ArenaChunk,
-    owned: *mut drops::Header,
+    owned: *mut values::Header,
 }
 
 impl Mark {

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 
 use super::header::{Block, Plan};
 use super::reserve::Reserve;
-use super::{Fill, TaggedBlock, header as tables, tree};
+use super::{Fill, TaggedBlock, header, tree};
 use crate::context::{Context, ContextHandle, ContextOptions};
 use crate::error::{HostError, Misuse};
 use crate::rejected::Rejected;
@@ -131,7 +131,7 @@ impl TaggedDomain {
             Ok(place) => place.cast::<DomainRecord>(),
             Err(error) => return Err(Rejected::new(context, error)),
         };
-        let Some(number) = tables::add_domain(place) else {
+        let Some(number) = header::add_domain(place) else {
             // SAFETY: just allocated there with this layout and scope.
             unsafe { context.free(place.cast(), RECORD, scope) };
             return Err(Rejected::new(context, HostError::Misuse(Misuse::TableFull)));
@@ -261,7 +261,7 @@ pub(super) fn retain(block: Block) {
 
 /// Releases the reference of a block that is no longer [counted](is_counted): its parent keeps the domain.
 pub(super) fn release_kept(block: Block) {
-    if let Some(record) = tables::domain(block.domain().0) {
+    if let Some(record) = header::domain(block.domain().0) {
         // SAFETY: the block's reference; the domain lives on.
         unsafe { release(record) };
     }
@@ -288,7 +288,7 @@ impl DomainRecord {
 /// The domain has an owner or a live block that stays for as long as the record is used.
 #[inline]
 unsafe fn record_of<'r>(domain: DomainId) -> Result<&'r DomainRecord, HostError> {
-    let record = tables::domain(domain.0).ok_or(HostError::Misuse(Misuse::NoDomain))?;
+    let record = header::domain(domain.0).ok_or(HostError::Misuse(Misuse::NoDomain))?;
     // SAFETY: a record is in the table until its last reference is released, and there is one.
     Ok(unsafe { record.as_ref() })
 }
@@ -359,7 +359,7 @@ unsafe fn end(place: NonNull<DomainRecord>) {
     // SAFETY: written when the domain was created; the place is not read after this.
     let record = unsafe { place.read() };
     // Before the memory is freed: another domain may get the number from here on.
-    tables::remove_domain(record.number);
+    header::remove_domain(record.number);
     // SAFETY: allocated from this context with this layout and scope.
     unsafe { record.context.free(place.cast(), RECORD, record.scope()) };
 }
@@ -418,7 +418,7 @@ unsafe fn allocate_otherwise(
 /// The block is live, has no children, is not linked, and is not used after this. If it was not counted, its former parent is a live block
 /// of its domain.
 pub(super) unsafe fn free(block: Block, was_counted: bool, table: ThreadTable<'_>) {
-    let Some(place) = tables::domain(block.domain().get()) else {
+    let Some(place) = header::domain(block.domain().get()) else {
         return; // a live block's domain is there
     };
     let _reference = was_counted.then(|| Reference(place));
