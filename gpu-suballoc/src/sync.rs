@@ -1,4 +1,5 @@
-//! Locks and atomics.
+//! Locks and atomics. The order: the records of regions, a pool, the budget; a shard of the cache and the register of contexts are each locked alone.
+//! The turn at one `VkDeviceMemory` (`map_count.rs`) is last and no lock of a state: nobody waits for it with a lock.
 
 #[cfg(all(
     feature = "std",

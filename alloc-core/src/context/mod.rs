@@ -9,6 +9,7 @@ mod handle;
 mod lease;
 mod moves;
 mod node;
+mod transfer;
 pub(crate) mod tree;
 
 use core::ffi::c_void;
@@ -21,9 +22,10 @@ use backing::Backing;
 pub use create::ContextOptions;
 pub use end::{CloseError, Outstanding};
 pub use handle::ContextHandle;
+pub(crate) use moves::ContextMove;
 pub use moves::ContextRef;
-pub(crate) use moves::{ContextMove, check_room, check_transfer, transfer};
 pub(crate) use node::{CLOSED, ContextNode, DRAINED, FOREIGN, ORPHANED, OWNED_BY_PARENT};
+pub(crate) use transfer::{check_room, check_transfer, transfer};
 
 use crate::error::{HostError, Misuse};
 use crate::host::HostAllocator;

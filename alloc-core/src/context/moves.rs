@@ -7,15 +7,14 @@
 use core::ptr::NonNull;
 
 use super::node::{BUDGETED, CLOSED, ContextNode, ORPHANED, OWNED_BY_PARENT};
+use super::transfer::unshared_budgets;
 use super::{Context, ContextHandle, create, node, tree};
-use crate::account::{Counts, FOLD_MAX};
 use crate::adapters::HostSource;
 use crate::error::{HostError, Misuse};
 use crate::refusal::Shortage;
 use crate::rejected::Rejected;
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, Held, Ordering, Relaxed as _};
-use crate::threads::with_table;
 
 impl Context {
     /// Moves this context and all below it to another parent of the same tree, where it becomes the newest child. Below its present parent
@@ -396,164 +395,3 @@ pub(crate) mod sealed {
 
 impl ContextRef for &Context {}
 impl ContextRef for ContextHandle {}
-
-/// Checks that memory of one context's default scope can be moved to another context.
-///
-/// # Errors
-/// [`Misuse::SameContext`], [`Misuse::OtherBacking`], [`Misuse::OtherScope`], [`HostError::Closed`].
-pub(crate) fn check_transfer(from: &ContextNode, to: &ContextNode) -> Result<(), HostError> {
-    if core::ptr::eq(from, to) {
-        return Err(HostError::Misuse(Misuse::SameContext));
-    }
-    if !from.shares_backing(to) {
-        return Err(HostError::Misuse(Misuse::OtherBacking));
-    }
-    if from.scope != to.scope {
-        return Err(HostError::Misuse(Misuse::OtherScope));
-    }
-    if to.flags() & CLOSED != 0 {
-        return Err(HostError::Closed { context: to.id() });
-    }
-    Ok(())
-}
-
-/// Moves the charge for `blocks` blocks of `bytes` bytes in all from `from`'s default scope to `to`, which must free them from then on, in
-/// the same scope. Budgets above both do not change. Does nothing when both are the same context.
-///
-/// # Errors
-/// Nothing was changed. As [`check_transfer`]; [`HostError::OverBudget`].
-pub(crate) fn transfer(
-    from: &ContextNode,
-    to: &ContextNode,
-    blocks: u64,
-    bytes: u64,
-) -> Result<(), HostError> {
-    if core::ptr::eq(from, to) || bytes == 0 {
-        return Ok(());
-    }
-    check_transfer(from, to)?;
-    if !to.is_budgeted() && !from.is_budgeted() {
-        from.count_leaving(from.scope, bytes, blocks);
-        to.count_arriving(to.scope, bytes, blocks);
-        return Ok(());
-    }
-    // Under the tree lock no context moves, so that the common budgets stay the same.
-    let held = to.root().tree_lock.lock();
-    to.charge_unshared(&held, from, bytes)?;
-    from.count_leaving(from.scope, bytes, blocks);
-    to.count_arriving(to.scope, bytes, blocks);
-    from.refund_unshared(to, bytes);
-    Ok(())
-}
-
-/// Checks that the budgets above `to` and not above `from` have room for `bytes`.
-///
-/// # Errors
-/// [`HostError::OverBudget`].
-pub(crate) fn check_room(
-    from: &ContextNode,
-    to: &ContextNode,
-    bytes: u64,
-) -> Result<(), HostError> {
-    if to.is_budgeted() {
-        let held = to.root().tree_lock.lock();
-        to.charge_unshared(&held, from, bytes)?;
-        to.refund_unshared(from, bytes);
-    }
-    Ok(())
-}
-
-/// The charged nodes from `node` up that are not above `other`. The budget lock is held.
-fn unshared_budgets<'n>(
-    node: &'n ContextNode,
-    other: &ContextNode,
-) -> impl Iterator<Item = &'n ContextNode> + use<'n> {
-    let same_tree = core::ptr::eq(node.root(), other.root());
-    let (here, there) = (
-        node.charged().count(),
-        if same_tree {
-            other.charged().count()
-        } else {
-            0
-        },
-    );
-    let mine = node.charged().skip(here.saturating_sub(there));
-    let theirs = other.charged().skip(there.saturating_sub(here));
-    let common = mine
-        .zip(theirs)
-        .find(|(mine, theirs)| core::ptr::eq(*mine, *theirs))
-        .map(|(common, _)| core::ptr::from_ref(common));
-    node.charged()
-        .take_while(move |at| common != Some(core::ptr::from_ref(*at)))
-}
-
-impl ContextNode {
-    /// Charges `bytes` to every budget from here up that is not above `other`, or to none.
-    fn charge_unshared(
-        &self,
-        held: &Held<'_>,
-        other: &ContextNode,
-        bytes: u64,
-    ) -> Result<(), HostError> {
-        let charge = || {
-            let _held = self.root().budget_lock.lock();
-            if let Some(shortage) = Shortage::first(unshared_budgets(self, other), bytes) {
-                return Err(shortage);
-            }
-            unshared_budgets(self, other).for_each(|node| node.budget.add(bytes));
-            Ok(())
-        };
-        let charged = charge().or_else(|_| {
-            // This thread's own leases may hold the missing bytes.
-            self.fold_tree();
-            charge()
-        });
-        charged.map_err(|shortage| shortage.error(held, self))
-    }
-
-    /// Refunds `bytes` to every budget from here up that is not above `other`. The tree lock is held.
-    fn refund_unshared(&self, other: &ContextNode, bytes: u64) {
-        let _held = self.root().budget_lock.lock();
-        unshared_budgets(self, other).for_each(|node| node.budget.subtract(bytes));
-    }
-
-    /// Refunds the calling thread's leases of the tree.
-    pub(super) fn fold_tree(&self) {
-        with_table(|table| {
-            if let Some(table) = table {
-                table.fold_tree(self.root());
-            }
-        });
-    }
-
-    /// Counts blocks as moved to another context. The caller refunds their charge.
-    fn count_leaving(&self, scope: Scope, bytes: u64, blocks: u64) {
-        if !self.is_budgeted() {
-            return self.count_free(scope, bytes, blocks);
-        }
-        self.with_opened_entry(scope, |entry| {
-            let Some(entry) = entry else {
-                let counts = Counts {
-                    free_bytes: bytes,
-                    free_blocks: blocks,
-                    ..Counts::default()
-                };
-                return self.count_directly(scope, &counts);
-            };
-            // The bytes leave the lease with the blocks.
-            entry.set_ceiling(entry.ceiling().saturating_sub_unsigned(bytes));
-            if entry.record_free(bytes, blocks) < -FOLD_MAX {
-                self.fold(scope, entry);
-            }
-        });
-    }
-
-    /// Counts blocks that came from another context. The budgets have already been charged for them.
-    fn count_arriving(&self, scope: Scope, bytes: u64, blocks: u64) {
-        if self.is_budgeted() {
-            self.conclude(scope, bytes, blocks, true);
-        } else {
-            self.count_allocation(scope, bytes, blocks);
-        }
-    }
-}

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::find::FoundBlock;
+use super::accuse::FoundBlock;
 use super::geometry::BlockPlacement;
 use super::record::CellRecord;
 use super::record::{SlotKind, SlotState};

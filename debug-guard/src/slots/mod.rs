@@ -11,8 +11,9 @@
 //! ```
 //! One lock (`lists.rs`), never held over a system call or the allocator behind.
 
+mod accuse;
 mod allocate;
-mod find;
+
 mod free;
 mod geometry;
 mod lists;

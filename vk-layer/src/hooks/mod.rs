@@ -21,7 +21,7 @@ mod deferred;
 mod fence;
 mod forward;
 mod generic;
-mod lifetimes;
+mod instance_device;
 mod memory;
 mod names;
 mod owners;
@@ -47,7 +47,7 @@ pub(crate) use fence::HookPhase;
 pub use fence::HookPhase;
 pub(crate) use fence::{caught, has_panicked_ever, passed_kinds};
 pub(crate) use forward::commands_called;
-pub(crate) use lifetimes::has_live_instance;
+pub(crate) use instance_device::has_live_instance;
 pub(crate) use names::{SLOTS, coverage, known_commands, unknown_names};
 
 pub(crate) const CREATE_INSTANCE: usize = known_row("vkCreateInstance");
@@ -146,7 +146,7 @@ pub(crate) fn after_fork() {
     COMMANDS.reset();
     forward::SUBMITS.reset();
     forward::FORWARDED.reset();
-    lifetimes::LIVE_INSTANCES.store(0, Ordering::Relaxed);
+    instance_device::LIVE_INSTANCES.store(0, Ordering::Relaxed);
 }
 
 fn as_void(function: GetProcAddr) -> VoidFunction {

@@ -2,7 +2,7 @@
 
 use vk_callbacks::commands::CommandSignature;
 
-use super::{deferred, generic, lifetimes};
+use super::{deferred, generic, instance_device};
 use crate::chain::VoidFunction;
 use crate::commands::{ROWS, known_row, row};
 
@@ -33,8 +33,8 @@ const fn hook_at<const ROW: usize>() -> Option<VoidFunction> {
         return None;
     };
     match signature {
-        Sig::CreateInstance => void!(lifetimes::create_instance),
-        Sig::Create if ROW == known_row("vkCreateDevice") => void!(lifetimes::create_device),
+        Sig::CreateInstance => void!(instance_device::create_instance),
+        Sig::Create if ROW == known_row("vkCreateDevice") => void!(instance_device::create_device),
         Sig::Create => void!(generic::create::<ROW>),
         Sig::CreateWithoutInfo => void!(generic::create_without_info::<ROW>),
         Sig::CreateForDisplay => void!(generic::create_for_display::<ROW>),
@@ -44,7 +44,7 @@ const fn hook_at<const ROW: usize>() -> Option<VoidFunction> {
         Sig::CreateDeferredPipelines => void!(deferred::create_pipelines::<ROW>),
         Sig::Destroy => void!(generic::destroy::<ROW>),
         Sig::Release => void!(generic::release::<ROW>),
-        Sig::DestroyParent => void!(lifetimes::destroy_parent::<ROW>),
+        Sig::DestroyParent => void!(instance_device::destroy_parent::<ROW>),
     }
 }
 

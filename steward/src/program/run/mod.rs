@@ -4,9 +4,9 @@
 
 mod environment;
 mod executable;
+mod exit_code;
 mod faults;
 mod folder;
-mod gate;
 mod known;
 mod metered;
 mod no_report;
@@ -302,7 +302,7 @@ fn with_layer(
     // Only reports of the layer: states are not judged.
     if wanted.expect.is_some() || wanted.exit_code && !wanted.no_check && reports.has_data() {
         let known = reports.known().map(|known| known.expectations);
-        wrong.extend(gate::unexpected(&known.unwrap_or_default(), &reports));
+        wrong.extend(exit_code::unexpected(&known.unwrap_or_default(), &reports));
     }
     reports.compare_findings(output.findings);
     if let Some(layer) = library() {
@@ -335,7 +335,7 @@ fn with_layer(
     reports.add_states(states);
     wrong.extend(faults::faults(&wanted.guarding, &reports));
     if wanted.exit_code {
-        wrong.extend(gate::failures(&reports));
+        wrong.extend(exit_code::failures(&reports));
     }
     // Some have ended meanwhile.
     let living: Vec<_> = living.into_iter().filter(|it| is_running(*it)).collect();
