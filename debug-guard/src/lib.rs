@@ -84,8 +84,6 @@
 //! Elsewhere too: no list at exit, reports on the standard error only, no thread ids, no stacks, and a freed pointer that was never a
 //! block is read in front of, which ends the program where nothing is mapped there. Questions ([`Guard::usable_size`],
 //! [`HostAllocator::validate_pointer`](alloc_core::HostAllocator::validate_pointer)) read nothing in front of a pointer there: all records are looked at instead.
-//! Always `no_std`; feature `std` (on by default) adds what is kept for each thread, without which there are no stacks and counts are
-//! slower.
 //!
 //! # Memory that fails
 //! Code that handles every refused allocation is only as good as the refusals it has met. [`FailingAllocator`] refuses what its plan, a
@@ -141,7 +139,6 @@
     )
 )]
 
-#[cfg(any(test, feature = "std"))]
 extern crate std;
 
 mod block;
@@ -178,6 +175,6 @@ pub use report_kind::ReportKind;
 pub use stack_depot::{ModuleFinder, StackDepot, StackId};
 
 /// The samples of README.md, tested.
-#[cfg(all(doctest, feature = "std"))]
+#[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -212,8 +212,7 @@ impl Sites {
                 Some(id)
             })
         };
-        thread_stack::with(|local| local.and_then(walked))
-            .unwrap_or_else(|| self.site_with(&request, (&[], &[]), false))
+        thread_stack::with(walked).unwrap_or_else(|| self.site_with(&request, (&[], &[]), false))
     }
 
     /// By frame pointers. That their addresses are those of calls is verified once, for a new site.

@@ -63,7 +63,6 @@ fn try_both() -> u8 {
     let from = thread_stack::read_registers();
     let (mut fast, mut full) = ([0; 2], [0; 2]);
     thread_stack::with(|local| {
-        let Some(local) = local else { return };
         let bounds = local.bounds(from.stack);
         unwind::chained(WalkStart { from, bounds }, &mut fast, 0);
         local.once(|| unwind::pass(|_, at| at.stack > from.stack, bounds.mark, &mut full));

@@ -1,8 +1,7 @@
 //! What a thread remembers of its stack: where it ends. And its registers.
-//!
-//! The one module of the call sites that names `std`. Without feature `std` threads remember nothing, and no stack is walked.
 
 use core::cell::Cell;
+use std::thread_local;
 
 use super::walk::Bounds;
 use crate::os;
@@ -21,7 +20,6 @@ pub(super) struct ThreadStack {
 }
 
 impl ThreadStack {
-    #[cfg(feature = "std")]
     const fn new() -> Self {
         Self {
             own: Cell::new((0, 0)),
@@ -147,34 +145,15 @@ impl StackMapping {
     }
 }
 
-#[cfg(feature = "std")]
-mod threads {
-    use std::thread_local;
-
-    use super::ThreadStack;
-
-    thread_local! {
-        // Const and without Drop: one address computation, and valid while other thread-locals are destroyed.
-        static LOCAL: ThreadStack = const { ThreadStack::new() };
-    }
-
-    #[inline]
-    pub(in super::super) fn with<R>(f: impl FnOnce(Option<&ThreadStack>) -> R) -> R {
-        LOCAL.with(|local| f(Some(local)))
-    }
+thread_local! {
+    // Const and without Drop: one address computation, and valid while other thread-locals are destroyed.
+    static LOCAL: ThreadStack = const { ThreadStack::new() };
 }
 
-#[cfg(not(feature = "std"))]
-mod threads {
-    use super::ThreadStack;
-
-    #[inline]
-    pub(in super::super) fn with<R>(f: impl FnOnce(Option<&ThreadStack>) -> R) -> R {
-        f(None)
-    }
+#[inline]
+pub(super) fn with<R>(f: impl FnOnce(&ThreadStack) -> R) -> R {
+    LOCAL.with(f)
 }
-
-pub(super) use threads::with;
 
 /// The stack pointer and the frame pointer of the function that this is inlined into; 0 on other systems.
 #[derive(Clone, Copy, Debug, Default)]

@@ -72,7 +72,7 @@ pub(crate) fn walk_from(
         let allowed = is_signal_safe();
         allowed.then(|| local.once(|| pass(begins, mark, frames)))?
     };
-    let unwound = thread_stack::with(|local| local.and_then(pass));
+    let unwound = thread_stack::with(pass);
     improved(unwound.unwrap_or_default(), start, frames, 1)
 }
 
@@ -111,7 +111,6 @@ pub(super) fn chained(start: WalkStart, frames: &mut [usize], count: usize) -> (
 }
 
 #[cfg(all(
-    feature = "std",
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64"),
     not(miri)
@@ -199,7 +198,6 @@ mod tables {
 }
 
 #[cfg(not(all(
-    feature = "std",
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64"),
     not(miri)

@@ -254,10 +254,10 @@ pub(crate) fn call_site(size: usize) -> usize {
     let from = thread_stack::read_registers();
     // The user mixes the hash.
     let start = size ^ (from.stack & DEPTH).rotate_left(20);
-    thread_stack::with(|local| match local {
-        Some(local) if from.stack != 0 => walk(start, from, local.bounds(from.stack)),
-        _ => start,
-    })
+    if from.stack == 0 {
+        return start;
+    }
+    thread_stack::with(|local| walk(start, from, local.bounds(from.stack)))
 }
 
 #[inline(always)]
@@ -490,7 +490,7 @@ mod call_tests {
     }
 }
 
-#[cfg(all(test, feature = "std", not(miri)))]
+#[cfg(all(test, not(miri)))]
 mod caller_hash_tests {
     use std::hint::black_box;
 

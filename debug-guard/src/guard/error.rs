@@ -76,8 +76,6 @@ pub enum GuardError {
     NoExitHere,
     /// A descriptor other than the standard error is requested, and only Linux has it.
     OneDescriptorHere,
-    /// [`OnReport::Panic`](crate::OnReport::Panic) without feature `std`.
-    PanicWithoutStd,
     /// [`OnReport::Panic`](crate::OnReport::Panic) in a global allocator.
     PanicInGlobal,
     /// The allocator behind a global guard allocated from that guard while the guard was set up.
@@ -149,7 +147,6 @@ impl fmt::Display for GuardError {
             Self::OneDescriptorHere => {
                 f.write_str("reports go to other descriptors on Linux only: leave `report_to` out, or use `OnReport::Call`")
             }
-            Self::PanicWithoutStd => f.write_str("a report can panic only with feature `std`: turn it on, or use another `OnReport`"),
             Self::CalledBack => {
                 f.write_str("the allocator behind asked for memory of the program while the guard was set up: it must do without")
             }

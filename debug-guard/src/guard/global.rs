@@ -67,7 +67,6 @@ unsafe impl<A: Sync> Sync for GlobalGuard<A> {}
 // SAFETY: the core is `Send`.
 unsafe impl<A: Send> Send for GlobalGuard<A> {}
 
-#[cfg(feature = "std")]
 impl GlobalGuard<std::alloc::System> {
     /// Over the operating system's allocator.
     #[must_use]

@@ -1,5 +1,8 @@
 //! The requester with its command, and the mark that a block's record keeps of it.
 
+use core::cell::Cell;
+use std::thread_local;
+
 use alloc_core::{HostAllocator, Scope, with_requester};
 
 use super::options::GuardOptions;
@@ -87,46 +90,28 @@ impl GuardState {
     }
 }
 
-#[cfg(feature = "std")]
-mod local {
-    use core::cell::Cell;
-    use std::thread_local;
-
-    thread_local! {
-        // Const and without Drop: valid from the first instruction of a thread to its last.
-        static QUERYING: Cell<bool> = const { Cell::new(false) };
-    }
-
-    /// `None` if the thread is in the function already.
-    pub(super) fn once<R>(ask: impl FnOnce() -> Option<R>) -> Option<R> {
-        if QUERYING.replace(true) {
-            return None;
-        }
-        let _asking = QueryGuard;
-        ask()
-    }
-
-    /// Ends the query, also if the program's function unwinds.
-    struct QueryGuard;
-
-    impl Drop for QueryGuard {
-        fn drop(&mut self) {
-            QUERYING.set(false);
-        }
-    }
+thread_local! {
+    // Const and without Drop: valid from the first instruction of a thread to its last.
+    static QUERYING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Without thread-locals the function itself must not allocate from this guard.
-#[cfg(not(feature = "std"))]
-mod local {
-    pub(super) fn once<R>(ask: impl FnOnce() -> Option<R>) -> Option<R> {
-        ask()
+/// Ends the query, also if the program's function unwinds.
+struct QueryGuard;
+
+impl Drop for QueryGuard {
+    fn drop(&mut self) {
+        QUERYING.set(false);
     }
 }
 
 impl GuardOptions {
     /// The command that this thread is in. The program's function is not called again on the thread while it runs.
     pub(super) fn query_command(&self) -> Option<CommandMark> {
-        local::once(self.command?)
+        let query = self.command?;
+        if QUERYING.replace(true) {
+            return None;
+        }
+        let _querying = QueryGuard;
+        query()
     }
 }

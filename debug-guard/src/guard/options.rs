@@ -214,8 +214,7 @@ impl GuardOptions {
         self
     }
 
-    /// The descriptor for reports; the default is 2, the standard error. Other descriptors are refused except on Linux. On other systems
-    /// without feature `std` nothing is written: use [`OnReport::Call`] there.
+    /// The descriptor for reports; the default is 2, the standard error. Other descriptors are refused except on Linux.
     pub const fn report_to(mut self, descriptor: i32) -> Self {
         self.report_to = descriptor;
         self
@@ -310,9 +309,6 @@ pub(super) fn check(options: &GuardOptions) -> Result<(), GuardError> {
     }
     if cfg!(not(all(target_os = "linux", not(miri)))) {
         elsewhere(options)?;
-    }
-    if matches!(options.on_report, OnReport::Panic) && cfg!(not(feature = "std")) {
-        return Err(GuardError::PanicWithoutStd);
     }
     Ok(())
 }

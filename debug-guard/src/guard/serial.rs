@@ -2,7 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::thread_local;
 
 /// The next number to draw.
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -10,32 +12,24 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 
 /// Numbers that a thread draws at a time.
-#[cfg(feature = "std")]
 const BATCH: u64 = 64;
 
-#[cfg(feature = "std")]
-mod local {
-    use core::cell::Cell;
-    use std::thread_local;
+/// Numbers of this thread: the next, the first that is not its own, and the epoch of the draw.
+struct ThreadSerials {
+    next: Cell<u64>,
+    end: Cell<u64>,
+    epoch: Cell<u64>,
+}
 
-    /// Numbers of this thread: the next, the first that is not its own, and the epoch of the draw.
-    pub(super) struct ThreadSerials {
-        pub(super) next: Cell<u64>,
-        pub(super) end: Cell<u64>,
-        pub(super) epoch: Cell<u64>,
-    }
-
-    thread_local! {
-        // Const and without Drop: valid from the first instruction of a thread to its last.
-        pub(super) static OWN: ThreadSerials = const { ThreadSerials { next: Cell::new(0), end: Cell::new(0), epoch: Cell::new(0) } };
-    }
+thread_local! {
+    // Const and without Drop: valid from the first instruction of a thread to its last.
+    static OWN: ThreadSerials = const { ThreadSerials { next: Cell::new(0), end: Cell::new(0), epoch: Cell::new(0) } };
 }
 
 /// A unique number, above all of this thread's, and above every [`boundary`] drawn before.
-#[cfg(feature = "std")]
 #[inline]
 pub(crate) fn next() -> u64 {
-    local::OWN.with(|own| {
+    OWN.with(|own| {
         let number = own.next.get();
         if number == own.end.get() || own.epoch.get() != EPOCH.load(Relaxed) {
             return anew(own);
@@ -46,22 +40,15 @@ pub(crate) fn next() -> u64 {
 }
 
 /// Draws more numbers; the first of them.
-#[cfg(feature = "std")]
 #[cold]
 #[inline(never)]
-fn anew(own: &local::ThreadSerials) -> u64 {
+fn anew(own: &ThreadSerials) -> u64 {
     // First: numbers drawn before a boundary must not be used after it.
     own.epoch.set(EPOCH.load(Relaxed));
     let number = NEXT.fetch_add(BATCH, Relaxed);
     own.next.set(number.wrapping_add(1));
     own.end.set(number.wrapping_add(BATCH));
     number
-}
-
-/// Without thread-locals, one by one.
-#[cfg(not(feature = "std"))]
-pub(crate) fn next() -> u64 {
-    NEXT.fetch_add(1, Relaxed)
 }
 
 /// A number above all that were drawn and not above any later one, if no other thread draws at this moment.
@@ -71,10 +58,9 @@ pub(crate) fn boundary() -> u64 {
 }
 
 /// The next number of this thread; the difference to an earlier one is its age in allocations. Async-signal-safe.
-#[cfg(feature = "std")]
 #[inline]
 pub(crate) fn reached() -> u64 {
-    local::OWN.with(|own| {
+    OWN.with(|own| {
         let next = own.next.get();
         if next == own.end.get() {
             NEXT.load(Relaxed)
@@ -82,12 +68,6 @@ pub(crate) fn reached() -> u64 {
             next
         }
     })
-}
-
-/// As above.
-#[cfg(not(feature = "std"))]
-pub(crate) fn reached() -> u64 {
-    NEXT.load(Relaxed)
 }
 
 #[cfg(test)]

@@ -7,9 +7,10 @@
 
 #![forbid(unsafe_code)]
 
+use core::cell::Cell;
 use core::fmt;
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::thread_local;
 
 use super::state::GuardState;
 use crate::call_sites::{Sites, StackSupport};
@@ -262,45 +263,24 @@ impl Tally {
     }
 }
 
-#[cfg(feature = "std")]
-mod local {
-    use core::cell::Cell;
-    use std::thread_local;
-
-    thread_local! {
-        // Const and without Drop. Beyond all rows: none, or none yet.
-        pub(super) static ROW_INDEX: Cell<usize> = const { Cell::new(usize::MAX) };
-    }
+thread_local! {
+    // Const and without Drop. Beyond all rows: none, or none yet.
+    static ROW_INDEX: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
 /// The row of this thread, if it has one yet.
-#[cfg(feature = "std")]
 #[inline(always)]
 fn known() -> usize {
-    local::ROW_INDEX.get()
+    ROW_INDEX.get()
 }
 
 /// The row of this thread; `OWN_ROWS` if it shares one.
-#[cfg(feature = "std")]
 fn row_index() -> usize {
-    use core::sync::atomic::AtomicUsize;
-
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     if known() == usize::MAX {
-        local::ROW_INDEX.set(NEXT.fetch_add(1, Relaxed).min(OWN_ROWS));
+        ROW_INDEX.set(NEXT.fetch_add(1, Relaxed).min(OWN_ROWS));
     }
     known()
-}
-
-/// Without thread-locals all share one row.
-#[cfg(not(feature = "std"))]
-const fn known() -> usize {
-    OWN_ROWS
-}
-
-#[cfg(not(feature = "std"))]
-const fn row_index() -> usize {
-    OWN_ROWS
 }
 
 #[cfg(test)]

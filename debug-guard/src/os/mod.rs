@@ -28,7 +28,6 @@ pub use back_ends::BackEnds;
 pub use refusal::OsRefusal;
 pub(crate) use region::{PageCalls, Region};
 #[cfg(all(
-    feature = "std",
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64"),
     not(miri)

@@ -27,17 +27,10 @@ pub(crate) fn thread_id() -> u32 {
     0
 }
 
-#[cfg(feature = "std")]
 pub(crate) fn process_id() -> u32 {
     std::process::id()
 }
 
-#[cfg(not(feature = "std"))]
-pub(crate) fn process_id() -> u32 {
-    0
-}
-
-#[cfg(feature = "std")]
 pub(crate) fn write(fd: i32, bytes: &[u8]) {
     use std::io::Write;
     // Unbuffered, so nothing is taken for it. Other descriptors cannot be reached here.
@@ -46,42 +39,18 @@ pub(crate) fn write(fd: i32, bytes: &[u8]) {
     }
 }
 
-#[cfg(not(feature = "std"))]
-pub(crate) fn write(_: i32, _: &[u8]) {}
-
-#[cfg(feature = "std")]
 pub(crate) fn is_terminal(fd: i32) -> bool {
     use std::io::IsTerminal;
     fd == 2 && std::io::stderr().is_terminal()
 }
 
-#[cfg(not(feature = "std"))]
-pub(crate) fn is_terminal(_: i32) -> bool {
-    false
-}
-
 /// Lets other threads run, where that can be asked for.
-#[cfg(feature = "std")]
 pub(crate) fn pause() {
     std::thread::yield_now();
 }
 
-#[cfg(not(feature = "std"))]
-pub(crate) fn pause() {
-    core::hint::spin_loop();
-}
-
-#[cfg(feature = "std")]
 pub(crate) fn abort() -> ! {
     std::process::abort()
-}
-
-/// Nothing here can end the process: the thread goes no further.
-#[cfg(not(feature = "std"))]
-pub(crate) fn abort() -> ! {
-    loop {
-        core::hint::spin_loop();
-    }
 }
 
 /// Not run here.

@@ -112,15 +112,9 @@ fn write_with(
     }
 }
 
-#[cfg(feature = "std")]
 #[expect(clippy::panic, reason = "that is what `OnReport::Panic` is for")]
 fn unwind(kind: ReportKind) -> ! {
     core::panic!("debug-guard: {}: the report is above", kind.name())
-}
-
-#[cfg(not(feature = "std"))]
-fn unwind(_: ReportKind) -> ! {
-    os::abort()
 }
 
 /// Writes one line that is no report: a failure that the guard continues after.

@@ -1,6 +1,6 @@
 //! Stacks that a program makes itself: nobody but the program knows where they end, and what lies above them may go.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64", feature = "std"))]
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::alloc::{Layout, System};
 use std::arch::asm;

@@ -159,7 +159,7 @@ type Walked = ([usize; 8], (usize, bool), usize);
 extern "C" fn walk(data: *mut c_void, stack: usize, frame: usize) -> usize {
     // SAFETY: the data of the test, which waits.
     let (frames, found, mark) = unsafe { &mut *data.cast::<Walked>() };
-    let bounds = thread_stack::with(|local| local.expect("std").bounds(stack));
+    let bounds = thread_stack::with(|local| local.bounds(stack));
     let start = WalkStart {
         from: Registers { stack, frame },
         bounds: bounds.up_to(*mark),

@@ -10,7 +10,7 @@ mod mprotect;
 mod process;
 mod read;
 mod report_stack;
-#[cfg(all(feature = "std", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ pub(crate) use process::{
     thread_name, total_memory, write,
 };
 pub(crate) use read::{CATCHES_READS, read_u64, read_u64_by_kernel};
-#[cfg(all(feature = "std", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) use tables::tables_without_lock;
 
 use crate::mode::BackEnd;

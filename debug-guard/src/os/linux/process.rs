@@ -1,7 +1,9 @@
 //! The process and its threads: numbers, names, memory, writing, the end.
 
+use core::cell::Cell;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use std::thread_local;
 
 use super::memory::{self, File, keeping_errno};
 
@@ -30,38 +32,15 @@ pub(super) fn query_thread_id() -> u32 {
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
-#[cfg(feature = "std")]
-mod local {
-    use core::cell::Cell;
-    use std::thread_local;
-
-    thread_local! {
-        // Const and without Drop: valid while other thread-locals are destroyed, and allocates nothing.
-        static ID: Cell<u32> = const { Cell::new(0) };
-    }
-
-    #[inline]
-    pub(super) fn id() -> u32 {
-        ID.with(Cell::get)
-    }
-
-    pub(super) fn set_id(id: u32) {
-        ID.with(|own| own.set(id));
-    }
+thread_local! {
+    // Const and without Drop: valid while other thread-locals are destroyed, and allocates nothing.
+    static ID: Cell<u32> = const { Cell::new(0) };
 }
 
-#[cfg(not(feature = "std"))]
-mod local {
-    pub(super) fn id() -> u32 {
-        0
-    }
-    pub(super) fn set_id(_: u32) {}
-}
-
-/// The system's number of the calling thread; queried once a thread (with feature `std`).
+/// The system's number of the calling thread; queried once a thread.
 #[inline]
 pub(crate) fn thread_id() -> u32 {
-    let known = local::id();
+    let known = ID.get();
     if known == 0 { attach() } else { known }
 }
 
@@ -70,15 +49,15 @@ pub(crate) fn thread_id() -> u32 {
 fn attach() -> u32 {
     super::handler::unblock_faults();
     let id = query_thread_id();
-    local::set_id(id);
+    ID.set(id);
     id
 }
 
 /// In a child after fork, whose only thread has another number: the former and the new one.
 pub(super) fn renew_thread() -> (u32, u32) {
-    let former = local::id();
+    let former = ID.get();
     let now = query_thread_id();
-    local::set_id(now);
+    ID.set(now);
     (former, now)
 }
 
