@@ -86,7 +86,7 @@ pub enum MapRefusal {
     BackingUnknown,
     /// A wrapped buffer whose backing is not `HOST_VISIBLE`.
     BackingNotHostVisible,
-    /// More bytes than this process can address.
+    /// The region, or the block that must be mapped for it, has more bytes than this process can address.
     AddressSpace,
 }
 
@@ -312,7 +312,7 @@ impl fmt::Display for MapRefusal {
                 "of a wrapped buffer only the VkBuffer is known, not its memory: pass WrapInfo::backing, or copy through a staging buffer"
             }
             Self::BackingNotHostVisible => "the wrapped buffer's memory was said not to be HOST_VISIBLE: copy through a staging buffer",
-            Self::AddressSpace => "the region is larger than this process can address: map a smaller one",
+            Self::AddressSpace => "the region or its block is larger than this process can address: allocate less, or set MemoryOptions::max_block",
         })
     }
 }

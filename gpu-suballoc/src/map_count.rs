@@ -10,11 +10,13 @@
 use core::ptr::NonNull;
 
 /// An address in mapped memory, which this crate does not dereference.
-#[derive(Clone, Copy, Debug)]
-struct Address(NonNull<u8>);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Address(pub(crate) NonNull<u8>);
 
 // SAFETY: it is not dereferenced here; the rules of mappings say which thread may.
 unsafe impl Send for Address {}
+// SAFETY: as above.
+unsafe impl Sync for Address {}
 
 /// The mappings of one memory object.
 #[derive(Debug, Default)]

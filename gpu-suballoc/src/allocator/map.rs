@@ -1,6 +1,7 @@
 //! Mapping of regions into the host's address space.
 
 use core::fmt;
+use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use alloc_core::HostAllocator;
@@ -9,34 +10,33 @@ use super::GpuAllocator;
 use crate::device::{DeviceMemory, MappedRange};
 use crate::error::{GpuError, GpuMisuse, MapRefusal};
 use crate::id::{RegionId, RegionKey};
+use crate::map_count::Address;
 use crate::memory_type::PropertyFlags;
 use crate::pool::{HostAccess, whole_atoms};
 use crate::region::Region;
-use crate::region_metadata::{Backing, RecordView, RegionMetadata, WrappedBuffer};
+use crate::region_metadata::{Backing, RecordView, WrappedBuffer};
+
+/// `VK_WHOLE_SIZE`.
+const WHOLE_SIZE: u64 = u64::MAX;
 
 /// A mapping of a region, until dropped. The region cannot be freed meanwhile.
 ///
 /// It has a pointer, not a slice, since the device and other mappings may use the same bytes. Memory that is not coherent needs a
 /// [`flush`](GpuAllocator::flush) after writes of the host, and an [`invalidate`](GpuAllocator::invalidate) before reads of what the
-/// device wrote.
+/// device wrote. Any thread may use and drop it, if the host allocator is `Sync`.
 #[must_use = "dropping it unmaps"]
-pub struct Mapping<'a> {
-    start: NonNull<u8>,
+pub struct Mapping<'a, D: DeviceMemory, A: HostAllocator> {
+    start: Address,
     size: usize,
     key: RegionKey,
-    allocator: &'a dyn Unmap,
+    allocator: &'a GpuAllocator<D, A>,
 }
 
-/// An allocator without its type parameters.
-trait Unmap {
-    fn unmap(&self, key: RegionKey, by_id: bool) -> Result<(), GpuMisuse>;
-}
-
-impl Mapping<'_> {
+impl<D: DeviceMemory, A: HostAllocator> Mapping<'_, D, A> {
     /// The first byte, valid for [`len`](Mapping::len) bytes until the mapping is dropped.
     #[must_use]
     pub const fn as_ptr(&self) -> *mut u8 {
-        self.start.as_ptr()
+        self.start.0.as_ptr()
     }
 
     /// Bytes, never 0.
@@ -45,49 +45,21 @@ impl Mapping<'_> {
     pub const fn len(&self) -> usize {
         self.size
     }
-
-    /// Keeps the region mapped until it is unmapped by its id. Returns the first byte.
-    pub(super) fn keep_by_id(self, records: &RegionMetadata) -> NonNull<u8> {
-        records.mark_mapped_by_id(self.key);
-        let start = self.start;
-        core::mem::forget(self);
-        start
-    }
 }
 
-impl fmt::Debug for Mapping<'_> {
+impl<D: DeviceMemory, A: HostAllocator> fmt::Debug for Mapping<'_, D, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mapping")
-            .field("start", &self.start)
+            .field("start", &self.start.0)
             .field("size", &self.size)
             .finish_non_exhaustive()
     }
 }
 
-impl Drop for Mapping<'_> {
+impl<D: DeviceMemory, A: HostAllocator> Drop for Mapping<'_, D, A> {
     fn drop(&mut self) {
         let unmapped = self.allocator.unmap(self.key, false);
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");
-    }
-}
-
-impl<D: DeviceMemory, A: HostAllocator> Unmap for GpuAllocator<D, A> {
-    fn unmap(&self, key: RegionKey, by_id: bool) -> Result<(), GpuMisuse> {
-        let (root, seen, rest) = self.records.begin_unmap(key, by_id)?;
-        self.free_leftovers(rest);
-        match seen {
-            RecordView::Wrapped(wrap) => {
-                if let Some(foreign) = wrap.foreign() {
-                    foreign.unmap(&*self.device);
-                }
-            }
-            RecordView::Root(_, place) => {
-                let unmapped = self.pools().unmap(place);
-                debug_assert!(unmapped.is_ok(), "mapped when it was counted: {unmapped:?}");
-            }
-        }
-        self.free_leftovers(self.records.end_unmap(root));
-        Ok(())
     }
 }
 
@@ -96,7 +68,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// [`GpuError::MapUnsupported`] with the reason; [`Limit::Aliases`](crate::error::Limit::Aliases) for one mapping too many; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; refusals of host allocator and driver.
-    pub fn map(&self, region: &Region) -> Result<Mapping<'_>, GpuError> {
+    pub fn map(&self, region: &Region) -> Result<Mapping<'_, D, A>, GpuError> {
         self.check_tag(region.id)?;
         self.check_place(region)?;
         let size = usize::try_from(region.size).map_err(|_| GpuError::MapUnsupported {
@@ -119,7 +91,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             }
         };
         Ok(Mapping {
-            start,
+            start: Address(start),
             size,
             key,
             allocator: self,
@@ -132,7 +104,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// As [`map`](GpuAllocator::map).
     pub fn map_id(&self, id: RegionId) -> Result<NonNull<u8>, GpuError> {
         let mapping = self.at_its_place(id, |region| self.map(region))?;
-        Ok(mapping.keep_by_id(&self.records))
+        self.records.mark_mapped_by_id(mapping.key);
+        Ok(ManuallyDrop::new(mapping).start.0)
     }
 
     /// Undoes one [`map_id`](GpuAllocator::map_id), and no [`Mapping`]; also of a region that waits for its last mapping.
@@ -142,6 +115,24 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     pub fn unmap_id(&self, id: RegionId) -> Result<(), GpuError> {
         self.check_tag(id)?;
         Ok(self.unmap(id.key(), true)?)
+    }
+
+    fn unmap(&self, key: RegionKey, by_id: bool) -> Result<(), GpuMisuse> {
+        let (root, seen, rest) = self.records.begin_unmap(key, by_id)?;
+        self.free_leftovers(rest);
+        match seen {
+            RecordView::Wrapped(wrap) => {
+                if let Some(foreign) = wrap.foreign() {
+                    foreign.unmap(&*self.device);
+                }
+            }
+            RecordView::Root(_, place) => {
+                let unmapped = self.pools().unmap(place);
+                debug_assert!(unmapped.is_ok(), "mapped when it was counted: {unmapped:?}");
+            }
+        }
+        self.free_leftovers(self.records.end_unmap(root));
+        Ok(())
     }
 
     /// The root of a region, the region's offset in it, and the properties of its own memory.
@@ -195,16 +186,15 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         })
     }
 
-    /// Makes the host's writes to `size` bytes from `offset` of a mapped region visible to the device. For coherent memory the driver is not
-    /// called. For an owned region no other region's bytes are affected; for a wrapped one the range grows to multiples of
+    /// Makes the host's writes to `size` bytes from `offset` of a mapped region visible to the device; `u64::MAX` bytes (`VK_WHOLE_SIZE`) reach
+    /// to the end of the region, and 0 bytes need nothing mapped. For coherent memory the driver is not called. For an owned region no other region's bytes are affected; for a wrapped one the range grows to multiples of
     /// `nonCoherentAtomSize` of the application's memory.
     ///
     /// Of an owned region the memory object must be mapped: by a mapping of this region, or of another one of its block.
     /// A wrapped region must be mapped itself, unless its [`Backing`] has a pointer.
     ///
     /// # Errors
-    /// [`GpuMisuse::Outside`], [`GpuMisuse::ZeroSize`]; [`GpuMisuse::NotMapped`] if by these rules nothing is mapped; otherwise as
-    /// [`map`](GpuAllocator::map).
+    /// [`GpuMisuse::Outside`]; [`GpuMisuse::NotMapped`] if by these rules nothing is mapped; otherwise as [`map`](GpuAllocator::map).
     pub fn flush(&self, region: &Region, offset: u64, size: u64) -> Result<(), GpuError> {
         self.sync(region, offset, size, HostAccess::Wrote)
     }
@@ -241,15 +231,17 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         access: HostAccess,
     ) -> Result<(), GpuError> {
         self.check_tag(region.id)?;
-        if size == 0 {
-            return Err(GpuMisuse::ZeroSize.into());
-        }
-        if offset.checked_add(size).is_none_or(|end| end > region.size) {
+        let room = region.size.checked_sub(offset).ok_or(GpuMisuse::Outside)?;
+        let size = if size == WHOLE_SIZE { room } else { size };
+        if size > room {
             return Err(GpuMisuse::Outside.into());
         }
         self.check_place(region)?;
         let key = region.id.key();
         let (root, base, _) = self.root_of(key)?;
+        if size == 0 {
+            return Ok(());
+        }
         match root {
             RecordView::Wrapped(wrap) => {
                 let backing = visible(&wrap)?;

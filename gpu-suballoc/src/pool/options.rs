@@ -30,7 +30,8 @@ pub struct MemoryOptions {
     /// Bytes of empty blocks that each pool keeps for later requests; none are kept while their heap is over its budget. The
     /// default is the size of the pool's largest block.
     pub keep_empty: Option<u64>,
-    /// When blocks are unmapped.
+    /// When blocks are unmapped. A block is mapped as a whole, for the first of its regions: with 32-bit pointers a smaller
+    /// [`max_block`](MemoryOptions::max_block) keeps more of the address space free.
     pub map_policy: MapPolicy,
     /// Buffers in shared blocks may have device addresses (`bufferDeviceAddress` must be enabled; without it this does nothing).
     /// If this is off, each such buffer gets a dedicated memory object, if the feature is enabled.
@@ -63,7 +64,7 @@ impl MemoryOptions {
         max_allocations: u32::MAX,
         heap_limits: [u64::MAX; MAX_MEMORY_HEAPS],
         keep_empty: None,
-        map_policy: MapPolicy::Persistent,
+        map_policy: MapPolicy::DEFAULT,
         device_address: true,
         margin: 0,
         within_budget: false,
@@ -80,13 +81,27 @@ impl MemoryOptions {
 }
 
 /// When a mapped block is unmapped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapPolicy {
-    /// When the block is freed: mapping it again costs no driver call.
-    #[default]
+    /// When the block is freed: mapping it again costs no driver call. The default with 64-bit pointers.
     Persistent,
-    /// When the last of its regions is unmapped. For 32-bit address spaces.
+    /// When the last of its regions is unmapped. The default with 32-bit pointers, whose address space blocks would fill: the first
+    /// mapped byte of a block of 32 MiB takes 32 MiB of it.
     Counted,
+}
+
+impl MapPolicy {
+    const DEFAULT: Self = if usize::BITS > 32 {
+        Self::Persistent
+    } else {
+        Self::Counted
+    };
+}
+
+impl Default for MapPolicy {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
 }
 
 /// A custom pool: memory of one type, for the requests that name the pool. At most 384 live at once; one more is

@@ -28,20 +28,21 @@ use alloc_core::{HostAllocator, Scope, Scoped, TryVec};
 
 use self::plan::DrainedBlock;
 use super::GpuAllocator;
+use super::counting_allocator::CountingAllocator;
 use crate::device::DeviceMemory;
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::{BlockRef, RegionPlace};
 use crate::region::Region;
 
 /// A list of a defragmentation, in the allocator's host memory.
-type MoveList<'a, T> = TryVec<T, Scoped<&'a dyn HostAllocator>>;
+type MoveList<'a, T, A> = TryVec<T, Scoped<&'a CountingAllocator<A>>>;
 
 /// Words of a set of pools.
 const POOL_WORDS: usize = BlockRef::POOLS as usize / 64;
 
 /// A defragmentation under way: see [`GpuAllocator::defragment`].
 ///
-/// Dropping it ends the defragmentation: reserved places are freed, and blocks that are not empty yet become ordinary blocks again. After
+/// Any thread may go on with it, if the host allocator is `Sync`. Dropping it ends the defragmentation: reserved places are freed, and blocks that are not empty yet become ordinary blocks again. After
 /// `core::mem::forget`, the pools stay reserved: they cannot be defragmented again or destroyed, regions of the last pass remain in memory
 /// although they are freed, and [`close`](GpuAllocator::close) returns an error. Only dropping the allocator, or
 /// [`abandon`](GpuAllocator::abandon), ends this state.
@@ -52,16 +53,16 @@ pub struct Defragmentation<'a, D: DeviceMemory, A: HostAllocator> {
     /// The pools that are being defragmented.
     begun: [u64; POOL_WORDS],
     /// The blocks to drain, in this order.
-    blocks: MoveList<'a, DrainedBlock>,
+    blocks: MoveList<'a, DrainedBlock, A>,
     /// Number of blocks whose regions were examined. `done`: the number of blocks, at most as many, that are finished.
     looked_at: usize,
     done: usize,
     /// Regions of the block that is being examined.
-    regions: MoveList<'a, RegionPlace>,
+    regions: MoveList<'a, RegionPlace, A>,
     /// Moves with a reserved place that no pass contains yet; the next move is the last element.
-    ready: MoveList<'a, RegionMove>,
+    ready: MoveList<'a, RegionMove, A>,
     /// Moves of the current pass.
-    current: MoveList<'a, RegionMove>,
+    current: MoveList<'a, RegionMove, A>,
     skipped: SkippedRegions,
     totals: DefragmentationTotals,
 }
@@ -81,7 +82,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         options: DefragmentationOptions<'a>,
     ) -> Result<Defragmentation<'a, D, A>, GpuError> {
         self.check_pool(options.pool)?;
-        let memory = Scoped::new(self.host(), Scope::Object);
+        let memory = Scoped::new(&*self.memory, Scope::Object);
         let mut run = Defragmentation {
             allocator: self,
             options,

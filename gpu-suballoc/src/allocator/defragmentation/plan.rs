@@ -222,8 +222,8 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
 }
 
 /// Fills `list` with what `visit` pushes, which runs under a lock: memory is allocated between its runs.
-fn collect<T, R>(
-    list: &mut MoveList<'_, T>,
+fn collect<T, R, A: HostAllocator>(
+    list: &mut MoveList<'_, T, A>,
     visit: impl Fn(&mut dyn FnMut(T)) -> R,
 ) -> Result<R, GpuError> {
     loop {

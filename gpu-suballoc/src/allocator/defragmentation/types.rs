@@ -25,7 +25,7 @@ pub struct DefragmentationOptions<'f> {
     pub move_bare_regions: bool,
     /// Moves only regions for which `filter(id, tag)` is true; the tag is that of [`RegionOptions::tag`](crate::RegionOptions::tag). It
     /// is called without a lock, at least once for each region. One excluded region prevents its whole block from being drained.
-    pub filter: Option<&'f dyn Fn(RegionId, u64) -> bool>,
+    pub filter: Option<&'f (dyn Fn(RegionId, u64) -> bool + Sync)>,
 }
 
 impl<'f> DefragmentationOptions<'f> {
@@ -48,7 +48,7 @@ impl<'f> DefragmentationOptions<'f> {
         }
         some {
             pool: PoolId,
-            filter: &'f dyn Fn(RegionId, u64) -> bool,
+            filter: &'f (dyn Fn(RegionId, u64) -> bool + Sync),
         }
         on {
             move_bare_regions,

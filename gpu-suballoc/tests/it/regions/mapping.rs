@@ -4,14 +4,18 @@ use gpu_suballoc::error::MapRefusal;
 use gpu_suballoc::{GpuError, GpuMisuse, MemoryPreference, PropertyFlags, RegionOptions};
 use mock_device::{MockCall, MockProfile};
 
-use super::{AllocatorOptions, any, nvidia, scene};
+use gpu_suballoc::request::DedicatedPolicy;
+
+use super::{AllocatorOptions, Scene, any, nvidia, scene};
+
+fn visible_only() -> RegionOptions<'static> {
+    any().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE))
+}
 
 #[test]
 fn what_the_device_wrote_is_read_after_an_invalidate() {
     scene(MockProfile::Tiler, AllocatorOptions::default(), |s| {
-        let options = RegionOptions::new()
-            .preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
-        let region = s.buffer_with(1000, &options);
+        let region = s.buffer_with(1000, &visible_only());
         let crop = s.gpu.crop(&region, 100, 200, 4).unwrap();
         assert_eq!(
             s.gpu.invalidate(&crop, 0, 200).unwrap_err(),
@@ -24,10 +28,11 @@ fn what_the_device_wrote_is_read_after_an_invalidate() {
         let seen = unsafe { std::slice::from_raw_parts(mapping.as_ptr(), mapping.len()) };
         assert!(seen.iter().all(|byte| *byte == 5));
         for (offset, size, rule) in [
-            (0, 0, GpuMisuse::ZeroSize),
             (0, 201, GpuMisuse::Outside),
             (200, 1, GpuMisuse::Outside),
             (u64::MAX, 2, GpuMisuse::Outside),
+            (201, u64::MAX, GpuMisuse::Outside),
+            (201, 0, GpuMisuse::Outside),
         ] {
             assert_eq!(
                 s.gpu.invalidate(&crop, offset, size).unwrap_err(),
@@ -39,6 +44,52 @@ fn what_the_device_wrote_is_read_after_an_invalidate() {
         s.free(crop);
         s.free(region);
     });
+}
+
+/// `VK_WHOLE_SIZE` reaches to the end of the region, not of its memory object; 0 bytes are none, mapped or not.
+#[test]
+fn h109_whole_size_is_the_rest_of_the_region_and_0_bytes_are_none() {
+    const WHOLE: u64 = u64::MAX;
+    for dedicated in [DedicatedPolicy::Never, DedicatedPolicy::Required] {
+        scene(MockProfile::Tiler, AllocatorOptions::default(), |s| {
+            let options = visible_only().dedicated(dedicated);
+            let (region, neighbour) = (s.buffer_with(1000, &options), s.buffer_with(64, &options));
+            let calls =
+                |s: &Scene<'_>| s.mock.calls(MockCall::Flush) + s.mock.calls(MockCall::Invalidate);
+            for offset in [0, 500, 1000] {
+                assert_eq!(s.gpu.flush(&region, offset, 0), Ok(()), "not mapped");
+                assert_eq!(s.gpu.invalidate(&region, offset, 0), Ok(()));
+            }
+            assert_eq!(
+                s.gpu.flush(&region, 0, WHOLE),
+                Err(GpuMisuse::NotMapped.into())
+            );
+            let crop = s.gpu.crop(&region, 100, 200, 4).unwrap();
+            let (mapping, beside) = (s.gpu.map(&crop).unwrap(), s.gpu.map(&neighbour).unwrap());
+            assert_eq!(s.gpu.flush(&crop, 200, WHOLE), Ok(()), "nothing is left");
+            assert_eq!(calls(&s), 0);
+            let buffer = region.buffer().unwrap();
+            assert!(s.mock.fill_buffer(buffer, 0, 1000, 5));
+            assert!(s.mock.fill_buffer(neighbour.buffer().unwrap(), 0, 64, 5));
+            s.gpu.invalidate(&crop, 64, WHOLE).unwrap();
+            // SAFETY: mapped, so long, nobody else's.
+            let seen = unsafe { std::slice::from_raw_parts(mapping.as_ptr(), mapping.len()) };
+            assert!(seen[64..].iter().all(|byte| *byte == 5));
+            // SAFETY: as above.
+            let other = unsafe { beside.as_ptr().read() };
+            assert_ne!(other, 5, "a neighbour's bytes are not read again");
+            // SAFETY: mapped, so long, and no longer looked at.
+            unsafe { mapping.as_ptr().write_bytes(6, mapping.len()) };
+            s.gpu.flush_id(crop.id(), 0, WHOLE).unwrap();
+            let mut bytes = [0; 200];
+            assert!(s.mock.read_buffer(buffer, 100, &mut bytes));
+            assert_eq!(bytes, [6; 200]);
+            drop((mapping, beside));
+            s.free(crop);
+            s.free(region);
+            s.free(neighbour);
+        });
+    }
 }
 
 #[test]
@@ -94,6 +145,18 @@ fn a_refused_map_is_not_counted() {
         let mapping = s.gpu.map(&region).unwrap();
         assert_eq!(s.gpu.info(region.id()).unwrap().maps(), 1);
         drop(mapping);
+        s.free(region);
+    });
+}
+
+/// What was mapped and unmapped fills no 32-bit address space; with 64 bits it saves calls of the driver.
+#[test]
+fn blocks_are_unmapped_by_default_where_addresses_are_few() {
+    nvidia(|s| {
+        let region = s.visible_buffer(64);
+        drop(s.gpu.map(&region).unwrap());
+        let unmapped = s.mock.calls(MockCall::Unmap);
+        assert_eq!(unmapped, u64::from(usize::BITS == 32));
         s.free(region);
     });
 }

@@ -3,7 +3,9 @@
 use std::sync::Mutex;
 use std::thread;
 
-use gpu_suballoc::allocator::WrapInfo;
+use gpu_suballoc::allocator::{
+    Defragmentation, DefragmentationOptions, DefragmentationPass, Mapping, WrapInfo,
+};
 use gpu_suballoc::{BufferInfo, GpuAllocator, GpuMisuse, Lifetime, Region, RegionId};
 use testkit::{RecordingAllocator, Rng};
 
@@ -15,6 +17,30 @@ fn the_allocator_and_its_regions_cross_threads() {
     both::<GpuAllocator<&Mock, RecordingAllocator>>();
     both::<Region>();
     both::<RegionId>();
+    both::<Mapping<'_, &Mock, RecordingAllocator>>();
+    both::<Defragmentation<'_, &Mock, RecordingAllocator>>();
+    both::<DefragmentationPass<'_, '_, &Mock, RecordingAllocator>>();
+}
+
+/// A mapping and a run are begun on one thread and ended on another.
+#[test]
+fn mappings_and_defragmentations_end_on_other_threads() {
+    nvidia(|s| {
+        let region = s.visible_buffer(64);
+        let mapping = s.gpu.map(&region).expect("visible");
+        let mut run = s
+            .gpu
+            .defragment(DefragmentationOptions::new())
+            .expect("memory");
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                drop(mapping);
+                let moves = run.next_pass().expect("memory").moves().len();
+                assert_eq!(moves, 0, "one region, which may stay");
+            });
+        });
+        s.free(region);
+    });
 }
 
 /// Everything at once, regions handed between threads, and nothing lost, doubled or overlapping.

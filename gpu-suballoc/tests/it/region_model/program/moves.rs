@@ -27,7 +27,8 @@ impl RegionProgram<'_> {
         }
         let max_moves = [usize::MAX, 1, 5, 20][usize::from(how >> 4 & 3)];
         // What the device keeps for itself lies where it lay.
-        let may_move = |id, _| !subject.is_the_devices(id);
+        let again = subject.again;
+        let may_move = |id, _| !again.is_some_and(|again| again.has(id));
         let options = DefragmentationOptions::new()
             .max_moves_per_pass(max_moves)
             .move_bare_regions()

@@ -205,7 +205,7 @@ unsafe impl HostAllocator for Lazy {
 pub(crate) struct RegionSubject {
     allocator: Option<Box<Allocator>>,
     /// A device that calls back.
-    again: Option<&'static Again<&'static Device, &'static Host>>,
+    pub(super) again: Option<&'static Again<&'static Device, &'static Host>>,
     /// What the device calls back.
     hook: Option<MockHook>,
     device: NonNull<Device>,
@@ -215,7 +215,7 @@ pub(crate) struct RegionSubject {
     backing: MemoryHandle,
     reuse: bool,
     /// Of mapped regions.
-    maps: RefCell<HashMap<RegionId, Vec<Mapping<'static>>>>,
+    maps: RefCell<HashMap<RegionId, Vec<Mapping<'static, &'static Device, &'static Host>>>>,
     ended: Cell<bool>,
 }
 

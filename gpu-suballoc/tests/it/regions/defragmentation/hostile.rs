@@ -1,7 +1,6 @@
 //! What nobody should do, and what others do between two looks: places, names and pools that are not what they were.
 
 use core::num::NonZeroU64;
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Mutex;
 
@@ -133,9 +132,9 @@ fn df7_a_record_that_is_another_regions_by_now_moves_nothing_of_another_pool() {
                 scene.free(outside[index].take().unwrap());
             }
         }
-        let state = RefCell::new((false, None, None, Vec::new()));
+        let state = Mutex::new((false, None, None, Vec::new()));
         let filter = |id: RegionId, _| {
-            let mut state = state.borrow_mut();
+            let mut state = state.lock().unwrap();
             state.3.push(id);
             if state.0 && state.1.is_none() {
                 // As another thread might: one of the pool's goes, a buffer of another pool comes.
@@ -151,13 +150,13 @@ fn df7_a_record_that_is_another_regions_by_now_moves_nothing_of_another_pool() {
         };
         let options = DefragmentationOptions::new().pool(pool).filter(&filter);
         let mut run = scene.gpu.defragment(options).unwrap();
-        state.borrow_mut().0 = true;
+        state.lock().unwrap().0 = true;
         let pass = run.next_pass().unwrap();
-        let newcomer = state.borrow().2.as_ref().unwrap().id();
+        let newcomer = state.lock().unwrap().2.as_ref().unwrap().id();
         let moves: Vec<_> = pass.moves().iter().map(|one| one.region()).collect();
         drop(pass);
         drop(run);
-        let (_, victim, newborn, seen) = state.into_inner();
+        let (_, victim, newborn, seen) = state.into_inner().unwrap();
         scene.free(newborn.unwrap());
         for region in inside.into_iter().chain(outside).flatten() {
             if Some(region.id()) != victim {
@@ -207,9 +206,9 @@ fn df7_a_record_that_is_another_regions_by_now_moves_nothing_of_the_same_slot() 
             }
         }
         let ids: Vec<_> = left.iter().map(Region::id).collect();
-        let state = RefCell::new((false, None));
+        let state = Mutex::new((false, None));
         let filter = |id: RegionId, _| {
-            let mut state = state.borrow_mut();
+            let mut state = state.lock().unwrap();
             if state.0 && state.1.is_none() {
                 assert_eq!(id, ids[0]);
                 scene.gpu.free_id(ids[1]).unwrap();
@@ -221,14 +220,14 @@ fn df7_a_record_that_is_another_regions_by_now_moves_nothing_of_the_same_slot() 
             .gpu
             .defragment(DefragmentationOptions::new().filter(&filter))
             .unwrap();
-        state.borrow_mut().0 = true;
+        state.lock().unwrap().0 = true;
         let mut pass = run.next_pass().unwrap();
         for index in 0..pass.moves().len() {
             let one = pass.moves()[index];
             let _ = pass.make_buffer(index);
             pass.set_outcome(
                 index,
-                if state.borrow().1.as_ref().map(Region::id) == Some(one.region()) {
+                if state.lock().unwrap().1.as_ref().map(Region::id) == Some(one.region()) {
                     MoveOutcome::Copied
                 } else {
                     MoveOutcome::Ignored
@@ -238,7 +237,7 @@ fn df7_a_record_that_is_another_regions_by_now_moves_nothing_of_the_same_slot() 
         }
         pass.finish(|_, _| ());
         drop(run);
-        smalls.push(state.into_inner().1.unwrap());
+        smalls.push(state.into_inner().unwrap().1.unwrap());
         let mut wrong = 0;
         for region in left.iter().chain(&smalls) {
             let Ok(info) = scene.gpu.info(region.id()) else {

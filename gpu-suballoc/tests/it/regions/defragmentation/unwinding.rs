@@ -1,13 +1,13 @@
 //! Filters and reports that unwind: every region lies where its record says, with its contents, and what was reserved is free again.
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::*;
 
 /// Unwinds at the call `at` of all that share `calls`.
-fn step(calls: &Cell<u32>, at: u32) {
-    let call = calls.replace(calls.get() + 1);
+fn step(calls: &AtomicU32, at: u32) {
+    let call = calls.fetch_add(1, Relaxed);
     if call == at {
         // Quietly: no hook is run.
         resume_unwind(Box::new("planted"));
@@ -27,7 +27,7 @@ fn all_lie_where_they_are_said_to(scene: &Scene<'_>, left: &[(u8, Region)]) {
 
 /// A defragmentation that goes on after each of its calls that unwound. Returns how many did.
 fn persevere(scene: &Scene<'_>, filter_at: Option<u32>, report_at: Option<u32>) -> (u32, u64) {
-    let (filtered, reported) = (Cell::new(0), Cell::new(0));
+    let (filtered, reported) = (AtomicU32::new(0), AtomicU32::new(0));
     let filter = |_, _| {
         step(&filtered, filter_at.unwrap_or(u32::MAX));
         true
