@@ -4,13 +4,16 @@
 //!   RegionId, 12 bytes:   tag: u32 | slot: u32 | generation: u32
 //!                         allocator  of the slot map; a slot that has used its 24 bits is retired, never wrapped
 //!
-//!   RegionPlace:   kind 2, pool 9, block 20 | node | slot                                      the slot's value has the place, the place
+//!   slot_key, 8 bytes:    slot: u32 | 8 bits of the tag | generation: 24 bits
+//!
+//!   RegionPlace:   mapped 1, kind 2, pool 9, block 20 | node | slot                            the slot's value has the place, the place
 //!                                                                                        names the slot: either shows a stale other
 //! ```
 
 #![forbid(unsafe_code)]
 
 use core::fmt;
+use core::num::NonZeroU64;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// The id of a region. It is stale once the region is freed: a slot that is used again gives another id.
@@ -28,6 +31,12 @@ pub(crate) struct RegionKey {
     pub(crate) slot: u32,
     pub(crate) generation: u32,
 }
+
+/// The last generation of a slot; a slot that has used it is retired.
+pub(crate) const LAST_GENERATION: u32 = (1 << TAG_SHIFT) - 1;
+const TAG_SHIFT: u32 = 24;
+/// The bits of a tag that a [`slot_key`](RegionId::slot_key) has.
+const TAG_BITS: u32 = 0xff;
 
 impl RegionId {
     #[inline]
@@ -64,6 +73,31 @@ impl RegionId {
     #[inline]
     pub(crate) const fn key(self) -> RegionKey {
         self.key
+    }
+
+    /// The id as one number, for tables with room for one. No other id that this allocator ever issues has it, and
+    /// [`GpuAllocator::id_of_key`](crate::GpuAllocator::id_of_key) has the id back. Ids of two allocators may have the same.
+    ///
+    /// It has all bits of an id but 24 of the allocator's tag. Where allocators could be mixed up, store the id.
+    #[must_use]
+    pub const fn slot_key(self) -> NonZeroU64 {
+        let RegionKey { slot, generation } = self.key;
+        let low = (self.tag & TAG_BITS) << TAG_SHIFT | generation;
+        match NonZeroU64::new((slot as u64) << 32 | low as u64) {
+            Some(key) if generation != 0 && generation <= LAST_GENERATION => key,
+            // No region has that slot.
+            _ => NonZeroU64::MAX,
+        }
+    }
+
+    /// The id of a [`slot_key`](RegionId::slot_key) of the allocator with this tag; with another tag if the key has other bits of it.
+    pub(crate) const fn from_slot_key(key: NonZeroU64, tag: u32) -> Self {
+        let low = key.get() as u32;
+        let key = RegionKey {
+            slot: (key.get() >> 32) as u32,
+            generation: low & LAST_GENERATION,
+        };
+        Self::new(tag & !TAG_BITS | low >> TAG_SHIFT, key)
     }
 }
 
@@ -119,15 +153,26 @@ pub(crate) enum PlaceKind {
     Linear = 2,
 }
 
-/// A block or memory object: kind, pool below 512, block below 2^20.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A block or memory object: kind, pool below 512, block below 2^20; and whether a region is mapped there while it lives, which is no part
+/// of the name.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockRef(u32);
+
+impl PartialEq for BlockRef {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        (self.0 ^ other.0) & !Self::MAPPED == 0
+    }
+}
+
+impl Eq for BlockRef {}
 
 impl BlockRef {
     /// Limit of the number of pools.
     pub(crate) const POOLS: u32 = 1 << 9;
     /// Limit of the number of blocks of a pool.
     pub(crate) const BLOCKS: u32 = 1 << 20;
+    const MAPPED: u32 = 1 << 31;
 
     /// `pool` must be below [`BlockRef::POOLS`], and `block` below [`BlockRef::BLOCKS`]: higher bits are cut off.
     #[inline]
@@ -139,9 +184,20 @@ impl BlockRef {
         )
     }
 
+    /// As the block of a region that is mapped while it lives.
+    #[inline]
+    pub(crate) const fn mapped(self) -> Self {
+        Self(self.0 | Self::MAPPED)
+    }
+
+    #[inline]
+    pub(crate) const fn is_mapped(self) -> bool {
+        self.0 & Self::MAPPED != 0
+    }
+
     #[inline]
     pub(crate) const fn kind(self) -> PlaceKind {
-        match self.0 >> 29 {
+        match self.0 >> 29 & 3 {
             0 => PlaceKind::General,
             1 => PlaceKind::Dedicated,
             _ => PlaceKind::Linear,
@@ -185,17 +241,20 @@ const fn mix(number: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{BlockRef, PlaceKind, RegionId, RegionKey, mix, next_tag};
+    use super::{BlockRef, LAST_GENERATION, PlaceKind, RegionId, RegionKey, mix, next_tag};
     use std::collections::HashSet;
 
     #[test]
     fn numbers_come_back_as_they_were_packed() {
         for kind in [PlaceKind::General, PlaceKind::Dedicated, PlaceKind::Linear] {
             let block = BlockRef::new(kind, 511, (1 << 20) - 1);
-            assert_eq!(
-                (block.kind(), block.pool(), block.block()),
-                (kind, 511, (1 << 20) - 1)
-            );
+            for block in [block, block.mapped()] {
+                assert_eq!(
+                    (block.kind(), block.pool(), block.block()),
+                    (kind, 511, (1 << 20) - 1)
+                );
+            }
+            assert!(block == block.mapped() && block.mapped().is_mapped() && !block.is_mapped());
         }
         let key = RegionKey {
             slot: 9,
@@ -207,6 +266,28 @@ mod tests {
         let mut other = id.as_raw();
         other[3] = 1;
         assert_ne!(RegionId::from_raw(other), id);
+    }
+
+    #[test]
+    fn di12_a_slot_key_is_the_id_in_one_number() {
+        let mut keys = HashSet::new();
+        for tag in [0, 1, 255, 256, u32::MAX, 0x1234_5678] {
+            for slot in [0, 1, 1 << 20, crate::pool::FIRST_OWN - 1] {
+                for generation in [1, 2, LAST_GENERATION] {
+                    let id = RegionId::new(tag, RegionKey { slot, generation });
+                    assert_eq!(RegionId::from_slot_key(id.slot_key(), tag), id);
+                    let elsewhere = RegionId::from_slot_key(id.slot_key(), tag ^ 3);
+                    assert_ne!(elsewhere.tag(), tag ^ 3, "of another allocator");
+                    keys.insert((id.slot_key(), tag));
+                }
+            }
+        }
+        assert_eq!(keys.len(), 6 * 4 * 3);
+        // What was never issued has the key of no region.
+        for generation in [0, LAST_GENERATION + 1, u32::MAX] {
+            let none = RegionId::from_raw([0, 0, generation, 0]);
+            assert!(none.slot_key().get() >> 32 >= u64::from(crate::pool::FIRST_OWN));
+        }
     }
 
     #[test]

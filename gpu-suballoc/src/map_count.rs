@@ -18,6 +18,14 @@ unsafe impl Send for Address {}
 // SAFETY: as above.
 unsafe impl Sync for Address {}
 
+impl Address {
+    /// The address `bytes` behind it, in the same mapping.
+    pub(crate) fn offset(self, bytes: u64) -> Self {
+        let there = self.0.as_ptr().wrapping_add(bytes as usize);
+        Self(NonNull::new(there).unwrap_or(self.0))
+    }
+}
+
 /// The mappings of one memory object.
 #[derive(Debug, Default)]
 pub(crate) struct MapCount {
@@ -57,6 +65,11 @@ impl MapCount {
     /// Whether it has mappings.
     pub(crate) fn is_mapped(&self) -> bool {
         self.base.is_some() && self.count > 0 && !self.turn
+    }
+
+    /// Its first byte, if it is mapped.
+    pub(crate) fn base(&self) -> Option<Address> {
+        self.base
     }
 
     pub(crate) fn count(&self) -> u32 {

@@ -1,9 +1,12 @@
 //! Regions: device memory of a user, until it is freed.
 
 use core::fmt;
+use core::ptr::NonNull;
 
 use crate::device::{BufferHandle, ImageHandle, MemoryHandle, ResourceHandle};
 use crate::id::{PlaceKind, RegionId};
+use crate::map_count::Address;
+use crate::memory_type::PropertyFlags;
 
 /// A piece of device memory, with the buffer or image that is bound to it, if any: owned, wrapped, or a crop of another.
 ///
@@ -23,6 +26,11 @@ pub struct Region {
     /// From the start of the buffer.
     pub(crate) buffer_offset: u64,
     pub(crate) memory_type: u8,
+    pub(crate) is_dedicated: bool,
+    /// Of its memory, if that is known.
+    pub(crate) properties: PropertyFlags,
+    /// Its first byte, if it is mapped while it lives.
+    pub(crate) mapped: Option<Address>,
     pub(crate) content: RegionContent,
     pub(crate) ownership: Ownership,
 }
@@ -131,7 +139,8 @@ impl Region {
         self.offset
     }
 
-    /// Bytes, at least the requested ones.
+    /// The requested bytes: of a buffer its size, of an image those that it requires. Its memory is rounded up to granules:
+    /// [`RegionInfo::reserved`](crate::allocator::RegionInfo::reserved).
     #[inline]
     #[must_use]
     pub const fn size(&self) -> u64 {
@@ -173,6 +182,36 @@ impl Region {
             None
         } else {
             Some(self.memory_type as u32)
+        }
+    }
+
+    /// The properties of its memory; `None` for a wrapped buffer without a backing.
+    #[inline]
+    #[must_use]
+    pub const fn memory_properties(&self) -> Option<PropertyFlags> {
+        match self.memory {
+            Some(_) => Some(self.properties),
+            None => None,
+        }
+    }
+
+    /// Whether it, or the root of a crop, has a memory object of its own. [`RegionInfo`](crate::allocator::RegionInfo) has the size of that.
+    #[inline]
+    #[must_use]
+    pub const fn is_dedicated(&self) -> bool {
+        self.is_dedicated
+    }
+
+    /// The first byte of a region that is [mapped while it lives](crate::RegionOptions::mapped), valid for [`size`](Region::size) bytes
+    /// until the region is freed, with [`flush`](crate::GpuAllocator::flush) and [`invalidate`](crate::GpuAllocator::invalidate) as for a
+    /// [`Mapping`](crate::allocator::Mapping). Of a crop while its root lives; of a wrapped buffer whose
+    /// [backing](crate::allocator::Backing) has a pointer, as long as that is valid.
+    #[inline]
+    #[must_use]
+    pub const fn mapped(&self) -> Option<NonNull<u8>> {
+        match self.mapped {
+            Some(first) => Some(first.0),
+            None => None,
         }
     }
 

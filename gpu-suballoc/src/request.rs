@@ -80,6 +80,10 @@ pub struct RegionOptions<'n> {
     /// a defragmentation can empty the others. In a custom pool that is not [pinned](crate::PoolOptions::pinned) it is
     /// [`GpuMisuse::PoolNotPinned`](crate::GpuMisuse::PoolNotPinned).
     pub pinned: bool,
+    /// It is mapped while it lives, if its memory is `HOST_VISIBLE`: [`Region::mapped`](crate::Region::mapped) is the pointer, and
+    /// nothing is to be unmapped. Such a region does not move and keeps its block from being emptied: with `pinned` as well it lies among
+    /// others that stay. If the driver does not map a shared block, a memory object of its own is tried.
+    pub mapped: bool,
     /// Its name in reports. Copied, up to 255 bytes.
     pub name: Option<&'n str>,
     /// The user's tag, for reports.
@@ -115,6 +119,7 @@ impl<'n> RegionOptions<'n> {
             device_address: false,
             upper_address: false,
             pinned: false,
+            mapped: false,
             name: None,
             tag: 0,
             site: 0,
@@ -142,6 +147,7 @@ impl<'n> RegionOptions<'n> {
             device_address,
             upper_address,
             pinned,
+            mapped,
         }
     }
 }

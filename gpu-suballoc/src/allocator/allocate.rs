@@ -69,7 +69,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                     asked: request.size,
                 };
                 let key = self.records.insert_root(new, placed.at, view);
-                Ok(self.region(&placed, key))
+                Ok(self.region(&view, &placed, key))
             }
             Err(error) => {
                 self.records.cancel_root(self.host(), new);

@@ -135,7 +135,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                     asked,
                 };
                 let key = self.records.insert_root(new, placed.at, view);
-                Ok(self.region_with(&view, &placed, key))
+                Ok(self.region(&view, &placed, key))
             }
             Err(error) => {
                 self.destroy_resource(resource.content(), resource.as_raw());

@@ -46,6 +46,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             resource: of.resource,
             buffer_offset: of.buffer_offset + offset,
             memory_type: of.memory_type,
+            is_dedicated: of.is_dedicated,
+            properties: of.properties,
+            mapped: of.mapped.map(|first| first.offset(offset)),
             content: of.content,
             ownership: Ownership::CropAlias,
         })

@@ -2,15 +2,20 @@
 
 #![forbid(unsafe_code)]
 
+use core::num::NonZeroU64;
+use core::ptr::NonNull;
+
+use crate::map_count::Address;
+use crate::memory_type::PropertyFlags;
 use crate::pool::Suballocation;
-use crate::region::{Ownership, RangePlacement, Region, RegionContent};
+use crate::region::{Ownership, RangePlacement, Region};
 use alloc_core::HostAllocator;
 
 use super::GpuAllocator;
 use crate::device::{BufferHandle, DeviceMemory, ImageHandle, MemoryHandle};
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::{RegionId, RegionKey};
-use crate::region_metadata::{FoundRegion, RecordInfo, RecordView, RootView};
+use crate::id::RegionId;
+use crate::region_metadata::{FoundRegion, RecordInfo, RecordView};
 use crate::request::RegionOptions;
 
 /// A region at one moment, looked up by id.
@@ -28,6 +33,10 @@ pub struct RegionInfo {
     pub offset: u64,
     /// As [`Region::size`].
     pub size: u64,
+    /// Bytes that its root occupies: whole granules, and its [margin](crate::pool::MemoryOptions::margin).
+    pub reserved: u64,
+    /// Bytes of the whole memory object, which an import into another API must name. `None` where `memory` is.
+    pub memory_size: Option<u64>,
     /// As [`Region::buffer`].
     pub buffer: Option<BufferHandle>,
     /// As [`Region::image`].
@@ -36,10 +45,19 @@ pub struct RegionInfo {
     pub copy_offset: u64,
     /// As [`Region::memory_type`].
     pub memory_type: Option<u32>,
+    /// As [`Region::memory_properties`].
+    pub memory_properties: Option<PropertyFlags>,
+    mapped: Option<Address>,
     record: RecordInfo,
 }
 
 impl RegionInfo {
+    /// As [`Region::mapped`].
+    #[must_use]
+    pub fn mapped(&self) -> Option<NonNull<u8>> {
+        self.mapped.map(|first| first.0)
+    }
+
     /// Its name, or an empty text.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -77,7 +95,14 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// # Errors
     /// [`GpuMisuse::Stale`] for a freed region, [`GpuMisuse::OtherAllocator`].
     pub fn info(&self, id: RegionId) -> Result<RegionInfo, GpuMisuse> {
-        let (region, found) = self.region_and_root(id)?;
+        let (region, found, placed) = self.region_and_root(id)?;
+        let (reserved, memory_size) = match (placed, found.root) {
+            (Some(placed), _) => (placed.reserved, Some(placed.memory_size)),
+            (None, RecordView::Wrapped(wrap)) => {
+                (wrap.size, wrap.backing.map(|backing| backing.memory_size))
+            }
+            (None, RecordView::Root(..)) => return Err(GpuMisuse::Stale),
+        };
         Ok(RegionInfo {
             ownership: region.ownership(),
             root: RegionId::new(self.tag, found.root_key),
@@ -88,10 +113,14 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             memory: region.memory(),
             offset: region.offset(),
             size: region.size(),
+            reserved,
+            memory_size,
             buffer: region.buffer(),
             image: region.image(),
             copy_offset: region.copy_offset(),
             memory_type: region.memory_type(),
+            memory_properties: region.memory_properties(),
+            mapped: region.mapped,
             // It may have been freed meanwhile.
             record: self.records.info(id.key()).ok_or(GpuMisuse::Stale)?,
         })
@@ -123,14 +152,25 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     /// The region of an id, a copy of its owner's value, which must not be freed.
     pub(crate) fn region_of(&self, id: RegionId) -> Result<Region, GpuMisuse> {
-        self.region_and_root(id).map(|(region, _)| region)
+        self.region_and_root(id).map(|(region, ..)| region)
     }
 
-    fn region_and_root(&self, id: RegionId) -> Result<(Region, FoundRegion), GpuMisuse> {
+    /// The id of a [`slot_key`](RegionId::slot_key) of this allocator. Any number is safe: that of a freed region has a stale id.
+    #[must_use]
+    pub fn id_of_key(&self, key: NonZeroU64) -> RegionId {
+        RegionId::from_slot_key(key, self.tag)
+    }
+
+    /// The region of an id, its root, and where the root lies if the memory is the allocator's.
+    fn region_and_root(
+        &self,
+        id: RegionId,
+    ) -> Result<(Region, FoundRegion, Option<Suballocation>), GpuMisuse> {
         self.check_tag(id)?;
         let (found, place) = self
             .records
             .look_up(id.key(), |place| self.pools().find(place))?;
+        let placed = place.transpose()?;
         let FoundRegion {
             root_key,
             root,
@@ -139,8 +179,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let root = match root {
             RecordView::Wrapped(wrap) => wrap.region(root_key, self.tag),
             RecordView::Root(view, _) => {
-                let placed = place.ok_or(GpuMisuse::Stale)??;
-                self.region_with(&view, &placed, root_key)
+                self.region(&view, &placed.ok_or(GpuMisuse::Stale)?, root_key)
             }
         };
         let region = match crop {
@@ -154,29 +193,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 },
                 size,
                 buffer_offset: root.buffer_offset + offset,
+                mapped: root.mapped.map(|first| first.offset(offset)),
                 ownership: Ownership::CropAlias,
                 ..root
             },
         };
-        Ok((region, found))
-    }
-
-    /// The value of a root with this resource at this place.
-    pub(super) fn region_with(
-        &self,
-        view: &RootView,
-        placed: &Suballocation,
-        key: RegionKey,
-    ) -> Region {
-        let region = self.region(placed, key);
-        if view.content == RegionContent::Bare {
-            return region;
-        }
-        Region {
-            size: view.asked,
-            resource: view.resource,
-            content: view.content,
-            ..region
-        }
+        Ok((region, found, placed))
     }
 }

@@ -82,7 +82,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 .map_counted(key, || {
                     // The region stays where it is now.
                     let place = self.records.mapped_place(key)?;
-                    Ok(at(self.pools().map(place)?, offset))
+                    Ok(Address(self.pools().map(place)?).offset(offset).0)
                 })?,
             RecordView::Root(..) => {
                 return Err(GpuError::MapUnsupported {
@@ -182,7 +182,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                     });
                 }
             };
-            Ok(at(start, backing.offset + wrap.offset + offset))
+            let offset = backing.offset + wrap.offset + offset;
+            Ok(Address(start).offset(offset).0)
         })
     }
 
@@ -298,10 +299,4 @@ fn visible(wrap: &WrappedBuffer) -> Result<Backing, GpuError> {
         }
         Some(backing) => Ok(backing),
     }
-}
-
-/// The byte at `offset` of a mapping.
-fn at(start: NonNull<u8>, offset: u64) -> NonNull<u8> {
-    let there = start.as_ptr().wrapping_add(offset as usize);
-    NonNull::new(there).unwrap_or(start)
 }

@@ -54,7 +54,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     pub(super) fn check_margin(&self, key: RegionKey) -> Result<(), GpuMisuse> {
         match self.read_margin(key, true) {
             Some((placed, Some(_))) => {
-                let _ = self.write_margin(&placed);
+                let _ = self.write_margin(&placed, self.whole_margin(&placed));
                 Err(GpuMisuse::MarginOverwritten)
             }
             _ => Ok(()),
@@ -89,7 +89,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     #[cold]
     pub(super) fn arm_margin(&self, placed: Suballocation) -> Result<Suballocation, GpuError> {
         self.await_asking();
-        match self.write_margin(&placed) {
+        // The device has written nothing to the region yet: the atom that margin and region share is flushed as well.
+        match self.write_margin(&placed, placed.size) {
             Ok(()) => Ok(placed),
             Err(error) => {
                 let freed = self.pools().free(placed.at);
@@ -99,33 +100,47 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Whether a region has a margin: those in shared, host-visible blocks have.
-    fn has_margin(&self, placed: &Suballocation) -> bool {
-        let kind = placed.at.kind();
-        matches!(kind, PlaceKind::General | PlaceKind::Linear)
-            && self.pools.margin_of(placed.properties) > 0
+    /// The bytes of a region's margin, from the requested bytes to the end of its granules: regions in shared, host-visible blocks have one.
+    fn margin_size(&self, placed: &Suballocation) -> u64 {
+        let margin = self.pools.margin_of(placed.properties);
+        if margin == 0 || placed.at.kind() == PlaceKind::Dedicated {
+            return 0;
+        }
+        // What a large alignment added is not written.
+        let rest = placed.reserved.saturating_sub(placed.size);
+        rest.min(margin.saturating_add(self.pools.granule()))
     }
 
-    /// The margin in its memory object.
-    fn margin_range(&self, placed: &Suballocation) -> MappedRange {
+    /// The first byte of the margin, from the region's start, that is in no atom of the region: to flush or invalidate what is in front
+    /// of it would lose what device or host wrote to the region.
+    fn whole_margin(&self, placed: &Suballocation) -> u64 {
+        let atom = self.limits.non_coherent_atom_size.max(1);
+        (placed.size.checked_next_multiple_of(atom)).unwrap_or(placed.reserved)
+    }
+
+    /// The bytes of a region from `first` to the end of its margin, in its memory object.
+    fn margin_from(&self, placed: &Suballocation, first: u64) -> MappedRange {
+        let end = placed.size.saturating_add(self.margin_size(placed));
         MappedRange {
             memory: placed.memory,
-            offset: placed.offset.saturating_add(placed.size),
-            size: self.pools.margin_of(placed.properties),
+            offset: placed.offset.saturating_add(first),
+            size: end.saturating_sub(first),
         }
     }
 
-    fn write_margin(&self, placed: &Suballocation) -> Result<(), GpuError> {
-        if !self.has_margin(placed) {
+    /// Writes a margin, and flushes it from `flushed` on, a number of bytes from the region's start.
+    fn write_margin(&self, placed: &Suballocation, flushed: u64) -> Result<(), GpuError> {
+        let size = self.margin_size(placed);
+        if size == 0 {
             return Ok(());
         }
         let first = self.pools().map(placed.at)?;
         let margin = first.as_ptr().wrapping_add(placed.size as usize);
-        let range = self.margin_range(placed);
-        for (number, byte) in (0..range.size as usize).zip(PATTERN.into_iter().cycle()) {
+        for (number, byte) in (0..size as usize).zip(PATTERN.into_iter().cycle()) {
             // SAFETY: the margin is the end of the region's range of the block, all of which is mapped until the unmap below.
             unsafe { margin.wrapping_add(number).write_volatile(byte) };
         }
+        let range = self.margin_from(placed, flushed);
         let flushed = self.sync_range(placed.properties, u64::MAX, range, HostAccess::Wrote);
         self.pools().unmap(placed.at)?;
         flushed
@@ -141,14 +156,15 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ) -> Option<(Suballocation, Option<(u64, u64)>)> {
         let at = self.records.place_of(key)?;
         let placed = self.pools().find(at).ok()?;
-        if !self.has_margin(&placed) {
+        let size = self.margin_size(&placed);
+        if size == 0 {
             return None;
         }
         let (object, first) = self.pools().map_object(at).ok()?;
         let margin = first.as_ptr().wrapping_add(placed.size as usize);
-        let range = self.margin_range(&placed);
+        let range = self.margin_from(&placed, self.whole_margin(&placed));
         let find_damage = || {
-            damage((0..range.size as usize).map(|number| {
+            damage((0..size as usize).map(|number| {
                 // SAFETY: as in `write_margin`. Volatile, because a wrong write may happen at the same time.
                 unsafe { margin.wrapping_add(number).read_volatile() }
             }))

@@ -41,10 +41,10 @@ use alloc_core::{HostAllocator, Rejected};
 use self::counting_allocator::CountingAllocator;
 use crate::device::{DeviceLimits, DeviceMemory, ResourceRequirements};
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::{PoolId, RegionId, RegionKey, next_tag};
+use crate::id::{PlaceKind, PoolId, RegionId, RegionKey, next_tag};
 use crate::pool::{AllocationRequest, DevicePools, PoolOptions, Pools, Suballocation};
-use crate::region::{Ownership, Region, RegionContent};
-use crate::region_metadata::RegionMetadata;
+use crate::region::{Ownership, Region};
+use crate::region_metadata::{RegionMetadata, RootView};
 use crate::request::RegionOptions;
 
 /// An allocator of the memory of one device.
@@ -323,6 +323,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 && !self.pools.blocks_have_device_addresses(),
             upper_address: options.upper_address,
             pinned: options.pinned,
+            mapped: options.mapped,
         }
     }
 
@@ -368,18 +369,21 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// The region at a place.
+    /// The value of a root with this resource at this place.
     #[inline]
-    pub(crate) fn region(&self, placed: &Suballocation, key: RegionKey) -> Region {
+    pub(crate) fn region(&self, view: &RootView, placed: &Suballocation, key: RegionKey) -> Region {
         Region {
             id: RegionId::new(self.tag, key),
             memory: Some(placed.memory),
             offset: placed.offset,
-            size: placed.size,
-            resource: 0,
+            size: view.asked,
+            resource: view.resource,
             buffer_offset: 0,
             memory_type: placed.memory_type as u8,
-            content: RegionContent::Bare,
+            is_dedicated: placed.at.kind() == PlaceKind::Dedicated,
+            properties: placed.properties,
+            mapped: placed.mapped,
+            content: view.content,
             ownership: Ownership::Owned,
         }
     }

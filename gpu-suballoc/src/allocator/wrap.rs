@@ -10,6 +10,7 @@ use crate::device::{BufferHandle, DeviceMemory};
 use crate::error::{GpuError, GpuMisuse};
 use crate::flags::setters;
 use crate::id::{RegionId, RegionKey};
+use crate::map_count::Address;
 use crate::memory_type::PropertyFlags;
 use crate::region_metadata::{Backing, RecordView, WrappedBuffer};
 use crate::request::RegionOptions;
@@ -173,6 +174,14 @@ impl WrappedBuffer {
             resource: self.buffer.as_raw(),
             buffer_offset: self.offset,
             memory_type: Region::NO_TYPE,
+            is_dedicated: false,
+            properties: self
+                .backing
+                .map_or(PropertyFlags::NONE, |backing| backing.properties),
+            mapped: self.backing.and_then(|backing| {
+                let first = Address(backing.mapped?);
+                Some(first.offset(backing.offset + self.offset))
+            }),
             content: RegionContent::Buffer,
             ownership: Ownership::Wrapped,
         }

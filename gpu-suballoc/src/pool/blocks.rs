@@ -80,6 +80,8 @@ pub(super) struct BlockSpace {
     pub(super) node: u32,
     pub(super) offset: u64,
     pub(super) size: u64,
+    /// The requested bytes of it.
+    pub(super) asked: u64,
 }
 
 impl BlockSpace {
@@ -88,6 +90,7 @@ impl BlockSpace {
         node: 0,
         offset: 0,
         size: 0,
+        asked: 0,
     };
 }
 
@@ -150,6 +153,7 @@ impl Blocks {
         space.node = range.id.node;
         space.offset = range.offset;
         space.size = range.size;
+        space.asked = want.asked;
         if self.turnover.note_allocation(range.size) {
             self.end_turnover();
         }
@@ -207,6 +211,7 @@ impl Blocks {
             node: range.id.node,
             offset: range.offset,
             size: range.size,
+            asked: want.asked,
         };
         if self.turnover.note_allocation(range.size) {
             self.end_turnover();

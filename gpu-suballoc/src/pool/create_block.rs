@@ -294,14 +294,19 @@ impl DevicePools<'_> {
             node: 0,
             slot: request.slot,
         };
-        Ok(Suballocation {
+        let placed = Suballocation {
             at,
             memory,
+            memory_size: request.size,
             offset: 0,
             size: request.size,
+            reserved: request.size,
             memory_type: config.memory_type,
             properties: config.properties,
-        })
+            mapped: None,
+        };
+        let mapped = self.map_for_life(pool, state, request, placed);
+        mapped.map_err(GrowthError::Next)
     }
 
     /// Calls the driver, within every limit: the bytes are reserved before, and released if the driver refuses.

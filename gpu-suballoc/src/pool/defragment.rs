@@ -241,9 +241,10 @@ impl PoolState {
         if found.alignment >= MAX_NOTED_ALIGNMENT {
             return None;
         }
-        // Exactly the region's size, not the requested one: `Region` stores it, and copies and crops reach to its end.
+        // Exactly the range's size, so that the two can be exchanged.
         let want = RangeRequest {
             size: found.size,
+            asked: found.asked,
             alignment: found.alignment,
             user_data: MOVE_TARGET,
             fit: Fit::Low,

@@ -42,11 +42,10 @@ impl LinearRegions {
             .ok_or(GpuMisuse::Stale)
     }
 
-    /// The block of a live region, its offset and its size.
-    pub(super) fn find(&self, at: RegionPlace) -> Result<(u32, u64, u64), GpuMisuse> {
-        let found = self.range(at)?;
+    /// The block of a live region, and its range.
+    pub(super) fn find(&self, at: RegionPlace) -> Result<(u32, LinearRange), GpuMisuse> {
         let range = self.range.ok_or(GpuMisuse::Stale)?;
-        Ok((range.block(), found.offset, found.size))
+        Ok((range.block(), self.range(at)?))
     }
 
     /// The live regions in order of their offsets: place, offset and size.
@@ -84,9 +83,6 @@ impl PoolState {
         request: &AllocationRequest,
         space: &mut BlockSpace,
     ) -> Result<(), NoRoom> {
-        let size = size
-            .checked_next_multiple_of(self.config.granule())
-            .unwrap_or(u64::MAX);
         let whole = self.growth.max() & !(self.config.granule() - 1);
         if self.linear.range.is_none() {
             self.open_linear_range(whole, space)?;
@@ -99,7 +95,8 @@ impl PoolState {
             block: self.linear.range.map_or(0, RegionPlace::block),
             node: placed.id.node,
             offset: placed.offset,
-            size,
+            size: placed.size,
+            asked: placed.asked.saturating_sub(self.config.margin),
         };
         Ok(())
     }
@@ -108,6 +105,7 @@ impl PoolState {
     fn open_linear_range(&mut self, size: u64, space: &mut BlockSpace) -> Result<(), NoRoom> {
         let want = RangeRequest {
             size,
+            asked: size,
             alignment: 1,
             user_data: LINEAR_RANGE,
             fit: Fit::Low,

@@ -1,12 +1,15 @@
 //! Maps, flushes and invalidates: a whole memory object is mapped once, for all its regions.
 
-use super::DevicePools;
 use super::options::MapPolicy;
-use crate::device::{DeviceError, DeviceMemory, MappedRange};
+use super::request::{AllocationRequest, Suballocation};
+use super::state::PoolState;
+use super::{DevicePools, Pool};
+use crate::device::{DeviceError, DeviceMemory, MappedRange, MemoryHandle};
 use crate::error::{GpuError, GpuMisuse, Limit, MapRefusal};
 use crate::id::{BlockRef, RegionPlace};
-use crate::map_count::Step;
+use crate::map_count::{Address, Step};
 use crate::memory_type::PropertyFlags;
+use crate::sync::StateGuard;
 use crate::threads;
 use core::ptr::NonNull;
 
@@ -23,10 +26,21 @@ impl DevicePools<'_> {
     /// was freed.
     pub(crate) fn map_object(&self, at: RegionPlace) -> Result<(BlockRef, NonNull<u8>), GpuError> {
         let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
+        self.map_in(pool, pool.lock(), at)
+    }
+
+    /// As [`map_object`](Self::map_object), of a pool that is locked: mapped memory is mapped once more within that lock.
+    fn map_in<'p>(
+        &self,
+        pool: &'p Pool,
+        locked: StateGuard<'p, PoolState>,
+        at: RegionPlace,
+    ) -> Result<(BlockRef, NonNull<u8>), GpuError> {
         let mut tries = 0u32;
+        let mut locked = Some(locked);
         loop {
             let (place, offset, memory, size, step) = {
-                let mut state = pool.lock();
+                let mut state = locked.take().unwrap_or_else(|| pool.lock());
                 let (place, offset) = state.object_place(at)?;
                 if !state
                     .config
@@ -66,14 +80,39 @@ impl DevicePools<'_> {
                     Some(mapped?)
                 }
             };
-            let offset = usize::try_from(offset).map_err(|_| GpuError::MapUnsupported {
-                reason: MapRefusal::AddressSpace,
-            })?;
-            let first = base.and_then(|base| NonNull::new(base.as_ptr().wrapping_add(offset)));
-            return match first {
-                Some(first) => Ok((place, first)),
+            return match base {
+                Some(base) => Ok((place, Address(base).offset(offset).0)),
                 None => Err(GpuError::Device(DeviceError::MapFailed)),
             };
+        }
+    }
+
+    /// Maps a region that was just placed, until it is freed, if its request says so and the host sees its memory. A refusal frees it.
+    #[inline(always)]
+    pub(super) fn map_for_life<'p>(
+        &self,
+        pool: &'p Pool,
+        locked: StateGuard<'p, PoolState>,
+        request: &AllocationRequest,
+        placed: Suballocation,
+    ) -> Result<Suballocation, GpuError> {
+        if !request.mapped || !placed.properties.contains(PropertyFlags::HOST_VISIBLE) {
+            return Ok(placed);
+        }
+        match self.map_in(pool, locked, placed.at) {
+            Ok((_, first)) => Ok(Suballocation {
+                at: RegionPlace {
+                    block: placed.at.block.mapped(),
+                    ..placed.at
+                },
+                mapped: Some(Address(first)),
+                ..placed
+            }),
+            Err(error) => {
+                let freed = self.free(placed.at);
+                debug_assert!(freed.is_ok(), "{freed:?}");
+                Err(error)
+            }
         }
     }
 
@@ -97,12 +136,17 @@ impl DevicePools<'_> {
     /// [`GpuMisuse::Stale`], [`GpuMisuse::NotMapped`].
     pub(crate) fn unmap_object(&self, place: BlockRef) -> Result<(), GpuMisuse> {
         let pool = self.pool(place.pool()).ok_or(GpuMisuse::Stale)?;
-        let keep = self.options.map_policy == MapPolicy::Persistent;
-        let (memory, step) = {
-            let mut state = pool.lock();
-            let object = state.object_mut(place)?;
-            (object.memory, object.map.leave(keep))
-        };
+        let left = pool.lock().leave(place, self.options.map_policy)?;
+        self.finish_unmap(pool, place, left)
+    }
+
+    /// Carries out the step of a [`leave`](PoolState::leave), without its lock.
+    pub(super) fn finish_unmap(
+        &self,
+        pool: &Pool,
+        place: BlockRef,
+        (memory, step): (MemoryHandle, Step),
+    ) -> Result<(), GpuMisuse> {
         match step {
             Step::Done(_) => {}
             Step::Refused | Step::Wait => return Err(GpuMisuse::NotMapped),
@@ -167,6 +211,19 @@ impl DevicePools<'_> {
         let synchronized = unsafe { access.sync(self.device, range) };
         self.unmap_object(place)?;
         synchronized.map_err(Into::into)
+    }
+}
+
+impl PoolState {
+    /// Removes a mapping of a memory object.
+    pub(super) fn leave(
+        &mut self,
+        place: BlockRef,
+        policy: MapPolicy,
+    ) -> Result<(MemoryHandle, Step), GpuMisuse> {
+        let object = self.object_mut(place)?;
+        let step = object.map.leave(policy == MapPolicy::Persistent);
+        Ok((object.memory, step))
     }
 }
 

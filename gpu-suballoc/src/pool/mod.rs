@@ -145,8 +145,8 @@ impl Pools {
         self.options.margin.into()
     }
 
-    /// The margin behind each region of a shared block of memory with `properties`, in bytes. In memory that the host must flush it is whole
-    /// atoms, so that flushing a margin touches no byte of the region before it.
+    /// The margin behind each region of a shared block of memory with `properties`, in bytes. In memory that the host must flush it has at
+    /// least one whole atom, which can be flushed without a byte of the region before it.
     pub(crate) fn margin_of(&self, properties: PropertyFlags) -> u64 {
         if !properties.contains(PropertyFlags::HOST_VISIBLE) {
             0
@@ -155,6 +155,11 @@ impl Pools {
         } else {
             self.margin().next_multiple_of(self.device_info.atom)
         }
+    }
+
+    /// Regions begin and end at multiples of this in shared blocks, in bytes.
+    pub(crate) fn granule(&self) -> u64 {
+        1 << self.device_info.granule_log2
     }
 
     /// Whether memory can have device addresses at all.

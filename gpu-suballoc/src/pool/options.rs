@@ -36,8 +36,10 @@ pub struct MemoryOptions {
     /// Buffers in shared blocks may have device addresses (`bufferDeviceAddress` must be enabled; without it this does nothing).
     /// If this is off, each such buffer gets a dedicated memory object, if the feature is enabled.
     pub device_address: bool,
-    /// Bytes behind each region of a shared, host-visible block that are filled with a pattern: up to 4096; 0, the default, for none. In
-    /// memory that the host must flush they are rounded up to whole `nonCoherentAtomSize`s. The pattern is checked when the region is freed
+    /// Bytes behind each region of a shared, host-visible block that are filled with a pattern, and with them the rest of its last granule:
+    /// up to 4096; 0, the default, for none. The pattern begins where the requested bytes end, of a buffer or image those that it requires.
+    /// In memory that the host must flush the margin is rounded up to whole `nonCoherentAtomSize`s; what the device writes to the region's
+    /// last atom, behind the region, is found once the host has invalidated the region. The pattern is checked when the region is freed
     /// ([`GpuMisuse::MarginOverwritten`](crate::GpuMisuse::MarginOverwritten)) and by
     /// [`GpuAllocator::check_corruption`](crate::GpuAllocator::check_corruption). A debugging aid: with margins, regions of such memory are not moved, and each region is mapped when it is allocated and when it is freed.
     /// Dedicated memory objects have no margin.

@@ -13,6 +13,7 @@ use crate::error::{GpuError, GpuMisuse};
 use crate::host_memory;
 use crate::host_memory::{GrowableTable, lock_filled};
 use crate::id::{PoolId, RegionPlace};
+use crate::map_count::Step;
 use crate::range::{Fit, RangeRequest};
 use crate::request::{BlockAlgorithm, DedicatedPolicy};
 
@@ -92,9 +93,8 @@ impl DevicePools<'_> {
             .device_info
             .best_type(request.memory_type_bits, request.preference);
         let memory_type = best.ok()?;
-        let mut state = self
-            .pool(self.index_of(memory_type, request.kind, request.pinned))?
-            .lock();
+        let pool = self.pool(self.index_of(memory_type, request.kind, request.pinned))?;
+        let mut state = pool.lock();
         if request.size > state.growth.max() / LARGE_PART {
             return None;
         }
@@ -103,7 +103,8 @@ impl DevicePools<'_> {
         }
         let mut space = BlockSpace::NOWHERE;
         state.place(request, &mut space).ok()?;
-        state.region(&space, request.slot)
+        let placed = state.region(&space, request.slot)?;
+        self.map_for_life(pool, state, request, placed).ok()
     }
 
     #[cold]
@@ -295,9 +296,11 @@ impl DevicePools<'_> {
                 let mut space = BlockSpace::NOWHERE;
                 match state.place(request, &mut space) {
                     Ok(()) => {
-                        return state
+                        let placed = state
                             .region(&space, request.slot)
-                            .ok_or(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
+                            .ok_or(GrowthError::Final(GpuMisuse::NoSuchPool.into()))?;
+                        let mapped = self.map_for_life(pool, state, request, placed);
+                        return mapped.map_err(GrowthError::Next);
                     }
                     Err(no_room) => (no_room, state.blocks_created),
                 }
@@ -338,6 +341,7 @@ impl DevicePools<'_> {
         let (size, alignment) = state.config.padded(request);
         let want = RangeRequest {
             size,
+            asked: request.size,
             alignment,
             user_data: request.slot,
             fit: Fit::Low,
@@ -346,8 +350,8 @@ impl DevicePools<'_> {
         state.blocks.allocate_at(at, &want, &mut space)?;
         state.regions = state.regions.saturating_add(1);
         state.used_bytes = state.used_bytes.saturating_add(space.size);
-        let placed = state.region(&space, request.slot);
-        placed.ok_or_else(|| GpuMisuse::NoSuchPlace.into())
+        let placed = (state.region(&space, request.slot)).ok_or(GpuMisuse::NoSuchPlace)?;
+        self.map_for_life(pool, state, request, placed)
     }
 }
 
@@ -360,10 +364,19 @@ impl DevicePools<'_> {
     pub(crate) fn free(&self, at: RegionPlace) -> Result<u64, GpuMisuse> {
         let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
         let mut state = pool.lock();
+        let mut unmapped = None;
+        if at.block.is_mapped() {
+            let object = state.object_place(at)?.0;
+            unmapped = Some((object, state.leave(object, self.options.map_policy)?));
+        }
         let (size, more) = state.free(at)?;
-        if more {
+        let to_unmap = unmapped.filter(|(_, (_, step))| *step == Step::Driver);
+        if more || to_unmap.is_some() {
             let deferred = state.deferred_free();
             drop(state);
+            if let Some((object, left)) = to_unmap {
+                self.finish_unmap(pool, object, left)?;
+            }
             self.finish_free(pool, deferred);
         }
         Ok(size)

@@ -2,6 +2,7 @@
 
 use crate::device::{ExternalHandleTypes, MemoryHandle, NextChain, ResourceHandle};
 use crate::id::{PoolId, RegionPlace};
+use crate::map_count::Address;
 use crate::memory_type::{MemoryPreference, PropertyFlags};
 use crate::request::{DedicatedPolicy, Lifetime, ResourceKind};
 
@@ -35,6 +36,8 @@ pub(crate) struct AllocationRequest {
     pub(crate) upper_address: bool,
     /// In a pool that no defragmentation empties.
     pub(crate) pinned: bool,
+    /// Mapped while it lives, if the host sees its memory.
+    pub(crate) mapped: bool,
     /// The region's slot: stored with its place.
     pub(crate) slot: u32,
     /// The driver prefers or requires dedicated memory.
@@ -72,6 +75,7 @@ impl AllocationRequest {
             own_device_address: false,
             upper_address: false,
             pinned: false,
+            mapped: false,
         }
     }
 }
@@ -81,10 +85,16 @@ impl AllocationRequest {
 pub(crate) struct Suballocation {
     pub(crate) at: RegionPlace,
     pub(crate) memory: MemoryHandle,
+    /// Bytes of the memory object.
+    pub(crate) memory_size: u64,
     /// Within the memory object, bytes.
     pub(crate) offset: u64,
-    /// The requested bytes, rounded up to granules.
+    /// The requested bytes.
     pub(crate) size: u64,
+    /// Those that it occupies: whole granules, and its margin.
+    pub(crate) reserved: u64,
     pub(crate) memory_type: u32,
     pub(crate) properties: PropertyFlags,
+    /// Its first byte, if it is mapped while it lives.
+    pub(crate) mapped: Option<Address>,
 }

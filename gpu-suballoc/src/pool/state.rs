@@ -103,6 +103,7 @@ impl PoolState {
             };
             let want = RangeRequest {
                 size,
+                asked: request.size,
                 alignment,
                 user_data: request.slot,
                 fit,
@@ -119,7 +120,7 @@ impl PoolState {
     /// The region in a space that was just allocated.
     #[inline]
     pub(super) fn region(&self, space: &BlockSpace, slot: u32) -> Option<Suballocation> {
-        let memory = self.blocks.block(space.block).ok()?.object.memory;
+        let object = &self.blocks.block(space.block).ok()?.object;
         // A linear pool has one range.
         let (kind, block) = if self.config.algorithm.is_linear() {
             (PlaceKind::Linear, 0)
@@ -132,11 +133,14 @@ impl PoolState {
                 node: space.node,
                 slot,
             },
-            memory,
+            memory: object.memory,
+            memory_size: object.size,
             offset: space.offset,
-            size: space.size.saturating_sub(self.config.margin),
+            size: space.asked,
+            reserved: space.size,
             memory_type: self.config.memory_type,
             properties: self.config.properties,
+            mapped: None,
         })
     }
 
@@ -173,42 +177,42 @@ impl PoolState {
         }
     }
 
-    /// The memory object of a live region, its offset there, and its size.
-    pub(super) fn find(&self, at: RegionPlace) -> Result<(&Object, u64, u64), GpuMisuse> {
-        match at.kind() {
+    /// The region at a place.
+    pub(super) fn locate(&self, at: RegionPlace) -> Result<Suballocation, GpuMisuse> {
+        let (object, offset, size, reserved) = match at.kind() {
             PlaceKind::General => {
                 let (live, found) = self.blocks.range(at)?;
-                let size = found.size.saturating_sub(self.config.margin);
-                Ok((&live.object, found.offset, size))
+                (&live.object, found.offset, found.asked, found.size)
             }
             PlaceKind::Linear => {
-                let (block, offset, size) = self.linear.find(at)?;
-                let size = size.saturating_sub(self.config.margin);
-                Ok((&self.blocks.block(block)?.object, offset, size))
+                let (block, found) = self.linear.find(at)?;
+                let asked = found.asked.saturating_sub(self.config.margin);
+                let object = &self.blocks.block(block)?.object;
+                (object, found.offset, asked, found.size)
             }
             PlaceKind::Dedicated => {
-                let found = self.dedicated.region(at)?;
-                Ok((&found.object, 0, found.object.size))
+                let object = &self.dedicated.region(at)?.object;
+                (object, 0, object.size, object.size)
             }
-        }
-    }
-
-    /// As [`find`](PoolState::find).
-    pub(super) fn locate(&self, at: RegionPlace) -> Result<Suballocation, GpuMisuse> {
-        let (object, offset, size) = self.find(at)?;
+        };
         Ok(Suballocation {
             at,
             memory: object.memory,
+            memory_size: object.size,
             offset,
             size,
+            reserved,
             memory_type: self.config.memory_type,
             properties: self.config.properties,
+            mapped: (object.map.base())
+                .filter(|_| at.block.is_mapped())
+                .map(|base| base.offset(offset)),
         })
     }
 
     /// The memory object of a live region, and the region's offset in it.
     pub(super) fn object_place(&self, at: RegionPlace) -> Result<(BlockRef, u64), GpuMisuse> {
-        let (_, offset, _) = self.find(at)?;
+        let offset = self.locate(at)?.offset;
         let object = match at.kind() {
             PlaceKind::Linear => {
                 BlockRef::new(PlaceKind::General, at.pool(), self.linear.find(at)?.0)

@@ -175,7 +175,7 @@ impl RangeAllocator {
         node.set_range(hole.begin, count);
         node.word.set(want.user_data);
         let size = self.bytes(count);
-        let rest = (size - want.size) as u32;
+        let rest = (size - want.asked) as u32;
         node.slack.set(if self.is_pooled {
             let alignment = want.alignment.trailing_zeros().min(ALIGNMENT_BITS);
             rest.min(SLACK_BYTES) | alignment << ALIGNMENT_SHIFT
@@ -582,6 +582,8 @@ pub(crate) struct RangeId {
 pub(crate) struct RangeRequest {
     /// Bytes, at least 1.
     pub(crate) size: u64,
+    /// The bytes of them that were requested: less a margin, and what keeps pages apart.
+    pub(crate) asked: u64,
     /// Bytes, a power of two: the alignment of the offset in the block.
     pub(crate) alignment: u64,
     /// Stored with the range and returned when it is freed; not interpreted.

@@ -96,6 +96,7 @@ impl Core {
             &self.index,
             &RangeRequest {
                 size,
+                asked: size,
                 alignment,
                 user_data: 7,
                 fit,
@@ -138,6 +139,7 @@ fn the_reserve_is_what_one_allocation_needs_at_most() {
     let before = core.store.spare_nodes();
     let want = RangeRequest {
         size: 16,
+        asked: 16,
         alignment: 16,
         user_data: 0,
         fit: Fit::Low,

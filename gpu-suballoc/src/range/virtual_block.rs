@@ -287,6 +287,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         }
         Ok(RangeRequest {
             size: options.size,
+            asked: options.size,
             alignment: options.alignment,
             user_data: options.user_data,
             fit: if options.upper_address {

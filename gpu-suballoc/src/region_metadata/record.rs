@@ -10,14 +10,11 @@ use crate::device::{BufferHandle, MemoryHandle};
 use crate::error::GpuMisuse;
 use crate::growable_vec::Chunked;
 use crate::host_memory::{GrowableTable, HostBlock};
-use crate::id::{BlockRef, RegionKey, RegionPlace};
+use crate::id::{BlockRef, LAST_GENERATION, RegionKey, RegionPlace};
 use crate::memory_type::PropertyFlags;
 use crate::region::RegionContent;
 use core::alloc::Layout;
 use core::ptr::NonNull;
-
-/// The last generation of a slot; a slot that has used it is retired.
-pub(super) const LAST_GENERATION: u32 = (1 << 24) - 1;
 
 /// A slot of the table.
 pub(super) enum RegionRecord {

@@ -35,6 +35,7 @@ pub(crate) struct ResourceDescription {
     device_address: bool,
     upper_address: bool,
     pinned: bool,
+    mapped: bool,
 }
 
 impl ResourceDescription {
@@ -95,6 +96,7 @@ impl ResourceDescription {
             device_address: options.device_address,
             upper_address: options.upper_address,
             pinned: options.pinned,
+            mapped: options.mapped,
         }
     }
 

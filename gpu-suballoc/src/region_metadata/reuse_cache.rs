@@ -8,13 +8,14 @@ use alloc_core::HostAllocator;
 
 use super::MetadataState;
 use super::detail::RegionDetail;
-use super::record::{LAST_GENERATION, RootRecord};
+use super::record::RootRecord;
 use super::resource_description::ResourceDescription;
 use super::root_state::RootState;
 use super::{RegionMetadata, RemovedRoot};
 use crate::error::GpuError;
 use crate::growable_vec::GrowableVec;
 use crate::host_memory::{GrowableTable, HostBlock};
+use crate::id::LAST_GENERATION;
 use crate::id::RegionKey;
 use crate::request::RegionOptions;
 

@@ -42,7 +42,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
                 }
                 break;
             };
-            bytes = bytes.saturating_add(next.from.size);
+            bytes = bytes.saturating_add(next.from.reserved);
             if !is_first && bytes > self.options.max_bytes_per_pass {
                 break;
             }
@@ -139,7 +139,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
             MoveEnd::Moved { old_resource } => {
                 allocator.destroy_resource(content, old_resource);
                 self.totals.moves = self.totals.moves.saturating_add(1);
-                self.totals.moved_bytes = self.totals.moved_bytes.saturating_add(one.from.size);
+                self.totals.moved_bytes = self.totals.moved_bytes.saturating_add(one.from.reserved);
                 // The place that it has left is reserved now.
                 self.free_target(RegionPlace {
                     slot: MOVE_TARGET,

@@ -136,14 +136,10 @@ impl RegionMove {
         self.root.tag
     }
 
-    /// Bytes to copy: the buffer's size, or the whole region if it has no buffer.
+    /// Bytes to copy: those of the region.
     #[must_use]
     pub const fn size(&self) -> u64 {
-        if matches!(self.root.content, RegionContent::Buffer) {
-            self.root.asked
-        } else {
-            self.from.size
-        }
+        self.root.asked
     }
 
     /// The place of the region before the move.

@@ -73,6 +73,7 @@ fn cores_that_share_a_store_know_their_own_ranges() {
     core.ready(32);
     let want = |user_data| RangeRequest {
         size: 32,
+        asked: 32,
         alignment: 16,
         user_data,
         fit: Fit::Low,

@@ -129,6 +129,7 @@ pub(super) const REGION_CALLS: &[&str] = &[
     "GpuAllocator::free",
     "GpuAllocator::free_id",
     "GpuAllocator::free_when_unused",
+    "GpuAllocator::id_of_key",
     "GpuAllocator::info",
     "GpuAllocator::invalidate_id",
     "GpuAllocator::map_id",
@@ -147,6 +148,7 @@ pub(super) const REGION_CALLS: &[&str] = &[
     "MemoryMap::leaks",
     "MemoryMap::name",
     "RegionInfo::crops",
+    "RegionInfo::mapped",
     "RegionInfo::maps",
     "RegionInfo::name",
     "RegionInfo::site",
@@ -191,7 +193,9 @@ pub(super) fn regions<S: Stage>(stage: &S, _: usize) {
         let (mut kept, mut wrapped) = (Some(kept), Some(wrapped));
         stage.attempt_plainly(|| {
             for region in all.iter().flatten() {
-                let info = gpu.info(region.id()).expect("live");
+                let id = gpu.id_of_key(region.id().slot_key());
+                let info = gpu.info(id).expect("live");
+                assert_eq!(info.mapped(), region.mapped());
                 let place = (
                     region.memory(),
                     region.memory_type(),

@@ -96,7 +96,7 @@ pub(super) fn contexts<S: Stage>(stage: &S, _: usize) {
                 .expect("live");
             assert_eq!(there.release_forced().outstanding.regions, 1);
         });
-        assert_eq!((*held, other.size()), (5, 256));
+        assert_eq!((*held, other.size()), (5, 64));
         drop(held);
         let mut lost = Some(acquire(&home, &memory, &mock).expect("refused nothing"));
         stage.attempt_without_memory(|| {

@@ -304,7 +304,8 @@ pub(super) fn flushes(machine: &dyn Machine) -> Unseen {
                         range.offset.is_multiple_of(atom) && range.size.is_multiple_of(atom),
                         "{range:?}"
                     );
-                    let (start, end) = (region.offset(), region.offset() + region.size());
+                    let whole = region.size().next_multiple_of(256);
+                    let (start, end) = (region.offset(), region.offset() + whole);
                     assert!(
                         range.offset >= start && range.offset + range.size <= end,
                         "{range:?} leaves {start}..{end}"

@@ -212,3 +212,44 @@ fn ge8_every_bit_of_an_id_is_compared() {
         s.gpu.destroy_pool(pool).unwrap();
     });
 }
+
+/// One number for an id, for tables without room for more: it leads back to the id, and a slot that is used again has another.
+#[test]
+fn di12_a_key_of_one_number_leads_back_to_the_id() {
+    nvidia(|s| {
+        // SAFETY: as in `scene`.
+        let other =
+            unsafe { GpuAllocator::new(s.mock, s.host.clone(), AllocatorOptions::default()) }
+                .unwrap();
+        let one = other.allocate(&bytes(64), &any()).unwrap();
+        let their_tag = one.id().tag();
+        other.free(one).unwrap();
+        let mut keys = Vec::new();
+        for _ in 0..100 {
+            let (region, beside) = (s.take(512, &any()), s.take(64, &any()));
+            let key = region.id().slot_key();
+            assert_eq!(s.gpu.id_of_key(key), region.id());
+            assert_ne!(other.id_of_key(key), region.id());
+            // A quarter of the tag is in the key.
+            let theirs = other.id_of_key(key);
+            if theirs.tag() != their_tag {
+                assert_eq!(other.info(theirs).unwrap_err(), GpuMisuse::OtherAllocator);
+            }
+            keys.extend([key, beside.id().slot_key()]);
+            s.free(region);
+            assert_eq!(
+                s.gpu.info(s.gpu.id_of_key(key)).unwrap_err(),
+                GpuMisuse::Stale
+            );
+            s.free(beside);
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), 200, "no key is issued again");
+        for made_up in [1, 1 << 24, 1 << 32, u64::MAX - 1, u64::MAX] {
+            let id = s.gpu.id_of_key(made_up.try_into().unwrap());
+            assert!(s.gpu.info(id).is_err());
+        }
+        other.close().unwrap();
+    });
+}

@@ -7,7 +7,8 @@ use gpu_suballoc::report::CorruptedMargin;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
     AllocatorOptions, BlockAlgorithm, BufferInfo, DeviceMemory, GpuMisuse, Lifetime,
-    MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions, ResourceRequirements,
+    MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions, ResourceKind,
+    ResourceRequirements,
 };
 use mock_device::MockProfile;
 
@@ -92,6 +93,58 @@ fn ge5_a_write_behind_a_region_is_found_with_its_name() {
         s.free(two);
         s.free(three);
     });
+}
+
+/// One byte too many, whatever the granule, the size and the structure; of a buffer behind what it requires.
+#[test]
+fn ge5_one_byte_too_many_is_found_whatever_the_granule() {
+    for profile in MockProfile::ALL {
+        for (granule, margin) in [(16, 16), (256, 1), (256, 300), (4096, 16)] {
+            let options = with_memory(MemoryOptions {
+                granule,
+                margin,
+                ..MemoryOptions::default()
+            });
+            scene(profile, options, |s| {
+                let types = s.mock.properties().types;
+                let is_visible = |one: &u32| {
+                    (types[*one as usize].properties).contains(PropertyFlags::HOST_VISIBLE)
+                };
+                let pool = |algorithm| {
+                    let options = PoolOptions {
+                        algorithm,
+                        block_size: Some(1 << 18),
+                        ..PoolOptions::new((0..).find(is_visible).expect("each has one"))
+                    };
+                    s.gpu.create_pool(&options).expect("memory")
+                };
+                let [general, stack] = [BlockAlgorithm::General, BlockAlgorithm::Stack].map(pool);
+                let optimal = host().kind(ResourceKind::Optimal);
+                for size in [1, 15, 100, 255, 256, 257, 1000, 4080, 4095, 4096] {
+                    for options in [host(), host().pool(stack), optimal.pool(general)] {
+                        let region = s.take(size, &options);
+                        stray(&s, &region, size as isize);
+                        assert_eq!(corrupted(&s), [(None, size, 1)], "{granule} {options:?}");
+                        s.gpu
+                            .free_when_unused(region)
+                            .expect("whatever was written");
+                    }
+                    let buffer = s.buffer_with(size, &host());
+                    let handle = buffer.buffer().expect("it has one");
+                    // SAFETY: a mock, and the buffer is live.
+                    let needed = unsafe { s.mock.buffer_requirements(handle) }.size;
+                    stray(&s, &buffer, needed as isize);
+                    assert_eq!(corrupted(&s), [(None, needed, 1)], "{granule}");
+                    s.gpu
+                        .free_when_unused(buffer)
+                        .expect("whatever was written");
+                }
+                for pool in [general, stack] {
+                    s.gpu.destroy_pool(pool).expect("empty");
+                }
+            });
+        }
+    }
 }
 
 #[test]

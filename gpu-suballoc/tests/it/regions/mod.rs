@@ -59,6 +59,7 @@ mod halide;
 mod ids;
 mod keeping;
 mod limits;
+mod mapped;
 mod mapping;
 mod margins;
 mod options;

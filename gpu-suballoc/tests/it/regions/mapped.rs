@@ -1,0 +1,336 @@
+//! Regions that are mapped while they live.
+
+use std::ptr::NonNull;
+
+use gpu_suballoc::allocator::{Backing, DefragmentationOptions, MoveOutcome, WrapInfo};
+use gpu_suballoc::device::DeviceError;
+use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
+use gpu_suballoc::request::DedicatedPolicy;
+use gpu_suballoc::{
+    AllocatorOptions, BlockAlgorithm, DeviceMemory, GpuError, MemoryPreference, PoolOptions,
+    PropertyFlags, Region, RegionOptions,
+};
+use mock_device::{MockCall, MockFault, MockProfile};
+
+use super::{Scene, any, nvidia, scene, visible, with_memory};
+
+fn host() -> RegionOptions<'static> {
+    any().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE))
+}
+
+fn with_policy(map_policy: MapPolicy) -> AllocatorOptions {
+    with_memory(MemoryOptions {
+        map_policy,
+        ..MemoryOptions::default()
+    })
+}
+
+/// Shared blocks, memory objects of their own, and a ring, with both policies on all profiles.
+fn everywhere(body: impl Fn(&Scene<'_>, RegionOptions<'_>, MapPolicy)) {
+    for profile in MockProfile::ALL {
+        for policy in [MapPolicy::Persistent, MapPolicy::Counted] {
+            for dedicated in [DedicatedPolicy::Never, DedicatedPolicy::Required] {
+                scene(profile, with_policy(policy), |s| {
+                    body(&s, host().dedicated(dedicated), policy);
+                });
+            }
+            scene(profile, with_policy(policy), |s| {
+                let is_visible = |index: &u32| {
+                    let of_type = s.mock.properties().types[*index as usize];
+                    of_type.properties.contains(PropertyFlags::HOST_VISIBLE)
+                };
+                let ring = s.gpu.create_pool(&PoolOptions {
+                    algorithm: BlockAlgorithm::Ring,
+                    block_size: Some(1 << 16),
+                    ..PoolOptions::new((0..).find(is_visible).unwrap())
+                });
+                body(&s, host().pool(ring.unwrap()), policy);
+                s.gpu.destroy_pool(ring.unwrap()).unwrap();
+            });
+        }
+    }
+}
+
+fn write(at: NonNull<u8>, value: u8, size: u64) {
+    // SAFETY: the tests pass the pointer of a live region that is mapped while it lives, and at most its size.
+    unsafe { at.as_ptr().write_bytes(value, size as usize) };
+}
+
+#[test]
+fn di1_a_region_is_mapped_while_it_lives() {
+    everywhere(|s, options, policy| {
+        let neighbour = s.buffer_with(64, &options);
+        assert_eq!(neighbour.mapped(), None);
+        assert_eq!(s.mock.calls(MockCall::Map), 0);
+        let regions = [100, 1000, 7].map(|size| s.buffer_with(size, &options.mapped()));
+        let mut objects: Vec<_> = regions.iter().map(Region::memory).collect();
+        objects.dedup();
+        assert_eq!(
+            s.mock.calls(MockCall::Map),
+            objects.len() as u64,
+            "once an object"
+        );
+        for (region, value) in regions.iter().zip(1..) {
+            let first = region.mapped().expect("visible");
+            assert_eq!(s.gpu.info(region.id()).unwrap().mapped(), Some(first));
+            assert_eq!(
+                s.gpu.info(region.id()).unwrap().maps(),
+                0,
+                "nothing to unmap"
+            );
+            let crop = s.gpu.crop(region, 4, 3, 1).unwrap();
+            let inner = first.as_ptr().wrapping_add(4);
+            assert_eq!(crop.mapped().map(NonNull::as_ptr), Some(inner));
+            assert_eq!(s.gpu.info(crop.id()).unwrap().mapped(), crop.mapped());
+            assert_eq!(
+                s.gpu.map(&crop).unwrap().as_ptr(),
+                inner,
+                "as well as otherwise"
+            );
+            s.free(crop);
+            write(first, value, region.size());
+            s.gpu.flush(region, 0, u64::MAX).expect("it is mapped");
+        }
+        let map = s.gpu.memory_map().expect("memory");
+        let drawn = map.blocks_with_ranges().flat_map(|(_, ranges)| ranges);
+        let known = drawn.filter(|range| regions.iter().any(|one| range.id == Some(one.id())));
+        assert_eq!(known.count(), regions.len());
+        drop(map);
+        for (region, value) in regions.iter().zip(1..) {
+            let seen = s.read(region, region.size() as usize);
+            assert!(seen.iter().all(|byte| *byte == value));
+        }
+        let in_order = regions.into_iter();
+        in_order.for_each(|region| {
+            if s.gpu.info(neighbour.id()).unwrap().placement
+                == gpu_suballoc::region::RangePlacement::Linear
+            {
+                s.gpu.free_when_unused(region).unwrap();
+            } else {
+                s.free(region);
+            }
+        });
+        let unmaps = match policy {
+            MapPolicy::Persistent => 0,
+            MapPolicy::Counted => objects.len() as u64,
+        };
+        assert_eq!(
+            s.mock.calls(MockCall::Unmap),
+            unmaps,
+            "the neighbour needs none"
+        );
+        s.free(neighbour);
+        s.gpu.trim(u64::MAX);
+        assert_eq!(s.mock.live_counts().memory, 0);
+    });
+}
+
+#[test]
+fn di1_a_mapped_region_has_no_record_of_its_own() {
+    let bytes = [visible(), visible().mapped()].map(|options| {
+        let mut bytes = 0;
+        nvidia(|s| {
+            let regions: Vec<_> = (0..5000).map(|_| s.take(300, &options)).collect();
+            bytes = s.gpu.host_bytes();
+            regions.into_iter().for_each(|region| s.free(region));
+        });
+        bytes
+    });
+    assert_eq!(bytes[0], bytes[1]);
+}
+
+#[test]
+fn di1_what_the_host_cannot_see_has_no_pointer() {
+    nvidia(|s| {
+        let own = MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL)
+            .avoiding(PropertyFlags::HOST_VISIBLE);
+        let region = s.buffer_with(64, &any().preference(own).mapped());
+        assert_eq!(region.mapped(), None);
+        s.free(region);
+        // A wrapped buffer has the application's pointer.
+        let foreign = s.foreign(64, 1);
+        let mut room = [0u64; 16];
+        let backing = Backing {
+            memory: foreign.memory,
+            offset: 8,
+            memory_size: 4096,
+            properties: super::VISIBLE,
+            mapped: Some(NonNull::from(&mut room).cast()),
+        };
+        for backing in [None, Some(backing)] {
+            let mut info = WrapInfo::new(foreign.buffer, 32).offset(16);
+            info.backing = backing;
+            let wrapped = s.gpu.wrap(&info).unwrap();
+            let want = backing.map(|_| room.as_mut_ptr().cast::<u8>().wrapping_add(24));
+            assert_eq!(wrapped.mapped().map(NonNull::as_ptr), want);
+            assert_eq!(wrapped.memory_properties(), backing.map(|_| super::VISIBLE));
+            let info = s.gpu.info(wrapped.id()).unwrap();
+            assert_eq!(
+                (info.memory_size, info.reserved),
+                (backing.map(|_| 4096), 32)
+            );
+            s.free(wrapped);
+        }
+    });
+}
+
+/// A block that the driver does not map leads to a memory object of the region's own, and then to a refusal without traces.
+#[test]
+fn di1_a_map_that_is_refused_is_tried_with_an_object_of_its_own() {
+    for custom in [false, true] {
+        nvidia(|s| {
+            let first = s.take(64, &visible());
+            let pool = custom.then(|| s.pool(first.memory_type().unwrap()));
+            let mut options = visible().mapped();
+            options.pool = pool;
+            let map = |times| MockFault::nth(1).of(MockCall::Map).times(times);
+            s.mock.plant(map(if custom { 1 } else { 2 }));
+            let own = s.take(64, &options);
+            assert!(own.is_dedicated() && own.mapped().is_some());
+            s.mock.clear_faults();
+            s.mock.plant(map(100));
+            s.gpu.trim(u64::MAX);
+            let (objects, regions) = (s.mock.live_counts().memory, s.gpu.stats().total.regions);
+            let refused = s.gpu.allocate(&super::bytes(64), &options);
+            assert_eq!(
+                refused.unwrap_err(),
+                GpuError::Device(DeviceError::MapFailed)
+            );
+            s.gpu.trim(u64::MAX);
+            assert_eq!(s.mock.live_counts().memory, objects);
+            assert_eq!(s.gpu.stats().total.regions, regions);
+            s.mock.clear_faults();
+            s.free(own);
+            s.free(first);
+            pool.into_iter()
+                .for_each(|pool| s.gpu.destroy_pool(pool).unwrap());
+        });
+    }
+}
+
+/// It keeps its place, and its block.
+#[test]
+fn di1_a_mapped_region_is_not_moved() {
+    for policy in [MapPolicy::Persistent, MapPolicy::Counted] {
+        scene(MockProfile::Nvidia, with_policy(policy), |s| {
+            let probe = s.take(64, &visible());
+            let pool = s.pool_of(1 << 16, probe.memory_type().unwrap());
+            let piece = |options: RegionOptions<'_>| s.buffer_with(1 << 13, &options.pool(pool));
+            let mut regions: Vec<_> = (0..32).map(|_| piece(any())).collect();
+            for at in (0..32).rev().filter(|at| at % 8 != 1) {
+                s.free(regions.swap_remove(at));
+            }
+            let mapped = piece(any().mapped());
+            let first = mapped.mapped().unwrap();
+            write(first, 9, 64);
+            let mut run = (s.gpu)
+                .defragment(DefragmentationOptions::new().pool(pool))
+                .unwrap();
+            loop {
+                let mut pass = run.next_pass().unwrap();
+                let ids: Vec<_> = pass.moves().iter().map(|one| one.region()).collect();
+                if ids.is_empty() {
+                    break;
+                }
+                assert!(!ids.contains(&mapped.id()));
+                for at in 0..ids.len() {
+                    pass.make_buffer(at).unwrap();
+                }
+                pass.set_outcomes(MoveOutcome::Copied);
+                pass.finish(|_, _| {});
+            }
+            assert!(run.skipped().mapped > 0 || run.totals().planned_blocks < 4);
+            drop(run);
+            assert_eq!(s.gpu.info(mapped.id()).unwrap().mapped(), Some(first));
+            assert_eq!(s.read(&mapped, 64), [9; 64]);
+            s.free(mapped);
+            s.free(probe);
+            regions.into_iter().for_each(|region| s.free(region));
+            s.gpu.destroy_pool(pool).unwrap();
+        });
+    }
+}
+
+/// A kept buffer is reused for a request that maps as it did.
+#[test]
+fn di1_a_kept_buffer_stays_mapped() {
+    for policy in [MapPolicy::Persistent, MapPolicy::Counted] {
+        scene(MockProfile::Nvidia, with_policy(policy), |s| {
+            let kept = s.buffer_with(1000, &visible().mapped());
+            let (first, buffer) = (kept.mapped(), kept.buffer());
+            s.gpu.release(kept).unwrap();
+            let other = s.buffer_with(1000, &visible());
+            assert_eq!(other.mapped(), None);
+            assert_ne!(other.buffer(), buffer, "that one is mapped");
+            let again = s.buffer_with(1000, &visible().mapped());
+            assert_eq!((again.mapped(), again.buffer()), (first, buffer));
+            s.gpu.release(again).unwrap();
+            s.gpu.set_reuse(false);
+            assert_eq!(
+                s.mock.calls(MockCall::Unmap),
+                u64::from(policy == MapPolicy::Counted)
+            );
+            s.free(other);
+        });
+    }
+}
+
+#[test]
+fn di1_four_threads_map_and_free_in_the_same_blocks() {
+    for policy in [MapPolicy::Persistent, MapPolicy::Counted] {
+        scene(MockProfile::Nvidia, with_policy(policy), |s| {
+            std::thread::scope(|threads| {
+                for value in 1..5 {
+                    let gpu = s.gpu;
+                    threads.spawn(move || {
+                        for turn in 0..500 {
+                            let size = 64 + turn % 7 * 100;
+                            let own = [DedicatedPolicy::Allowed, DedicatedPolicy::Required];
+                            let options =
+                                visible().mapped().dedicated(own[turn as usize % 20 / 19]);
+                            let region = gpu.allocate(&super::bytes(size), &options).unwrap();
+                            let first = region.mapped().unwrap();
+                            write(first, value, size);
+                            // SAFETY: mapped, and this thread's alone.
+                            assert_eq!(
+                                unsafe { first.as_ptr().add(size as usize - 1).read() },
+                                value
+                            );
+                            gpu.free(region).unwrap();
+                        }
+                    });
+                }
+            });
+        });
+    }
+}
+
+/// What VMA's and gpu-allocator's users ask of an allocation: the requested size, the reserved one, its memory object and that one's size.
+#[test]
+fn di9_a_region_says_what_it_lies_in() {
+    everywhere(|s, options, _| {
+        for size in [1, 100, 924, 4000] {
+            let (bare, buffer) = (s.take(size, &options), s.buffer_with(size, &options));
+            for region in [&bare, &buffer] {
+                assert_eq!(region.size(), size, "as requested");
+                let info = s.gpu.info(region.id()).unwrap();
+                let object = s.mock.memory(region.memory().unwrap()).unwrap().request;
+                assert_eq!(info.memory_size, Some(object.size));
+                let of_type = s.mock.properties().types[region.memory_type().unwrap() as usize];
+                assert_eq!(object.memory_type, region.memory_type().unwrap());
+                assert_eq!(region.memory_properties(), Some(of_type.properties));
+                assert_eq!(info.memory_properties, Some(of_type.properties));
+                let is_dedicated = options.dedicated == DedicatedPolicy::Required;
+                assert_eq!(region.is_dedicated(), is_dedicated);
+                assert!(info.reserved >= size && info.reserved <= object.size);
+                if is_dedicated {
+                    assert_eq!((info.reserved, region.offset()), (object.size, 0));
+                } else {
+                    assert_eq!(info.reserved % 256, 0, "whole granules");
+                }
+            }
+            s.gpu.free_when_unused(bare).unwrap();
+            s.gpu.free_when_unused(buffer).unwrap();
+        }
+    });
+}
