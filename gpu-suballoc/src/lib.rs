@@ -13,9 +13,11 @@
 //!    '- DeviceMemory      device/           the driver: ash/ (Vulkan), or the program's own
 //!
 //!   MemoryMap, GpuStats   report/, view.rs  what lies where: text, VMA's JSON, leaks, totals
+//!   DeviceGroup           group/            devices, and an edge for each pair
+//!
+//!   with feature `cache`:
 //!   ShaderCache           cache/            16 locked shards of entries, each in its owner's memory
 //!   DeviceContexts        context/          devices of the application; DeviceContext = GpuAllocator + CacheOwner; ash/context: kernels
-//!   DeviceGroup           group/            devices, and an edge for each pair
 //! ```
 //!
 //! - The requirements of a resource ([`ResourceRequirements`]) and the options of its user ([`RegionOptions`], [`MemoryPreference`]) choose the memory type
@@ -27,9 +29,9 @@
 //! - [`stats`](GpuAllocator::stats) are running counts; a [`MemoryMap`](report::MemoryMap) shows every byte, and leaks.
 //! - [`VirtualBlock`] (ranges in any order, stacks and rings) is the structure alone, for any memory.
 //! - [`DeviceGroup`] knows which device can use memory of which other, and at what cost.
-//! - [`ShaderCache`] shares compiled shaders between the contexts of a device, and frees those of an owner with the owner.
-//! - [`DeviceContexts`] acquires contexts on devices, with an allocator each. Those of Vulkan
-//!   (`AshContexts`, feature `ash`) also compile kernels.
+//! - `ShaderCache` (feature `cache`) shares compiled shaders between the contexts of a device, and frees those of an owner with the owner.
+//! - `DeviceContexts` (feature `cache`) acquires contexts on devices, with an allocator each. Those of Vulkan
+//!   (`AshContexts`, with feature `ash` too) also compile kernels.
 //!
 //! An [`alloc_core::ContextHandle`] of a context of host memory fits every `memory` parameter: allocators and blocks take any
 //! [`HostAllocator`](alloc_core::HostAllocator), groups and memory maps any [`HostSource`](alloc_core::HostSource), the cache a handle.
@@ -102,7 +104,9 @@ extern crate std;
 pub mod allocator;
 #[cfg(feature = "ash")]
 pub mod ash;
+#[cfg(feature = "cache")]
 pub mod cache;
+#[cfg(feature = "cache")]
 pub mod context;
 pub mod device;
 pub mod error;
@@ -119,10 +123,13 @@ pub mod region;
 mod region_metadata;
 pub mod report;
 pub mod request;
+#[cfg(feature = "cache")]
 mod shared_box;
 mod sync;
 mod threads;
 mod view;
+#[cfg(feature = "cache")]
+mod waiting;
 
 /// The structures alone, for any memory: ranges in any order, stacks and rings ([`VirtualBlock`]).
 pub mod virtual_block {
@@ -137,7 +144,9 @@ pub use crate::ash::AshDevice;
 pub use crate::memory_type::PropertyFlags;
 pub use crate::request::BlockAlgorithm;
 pub use allocator::{AllocatorOptions, GpuAllocator};
+#[cfg(feature = "cache")]
 pub use cache::ShaderCache;
+#[cfg(feature = "cache")]
 pub use context::DeviceContexts;
 pub use device::{
     BufferInfo, BufferUsage, DeviceMemory, ImageInfo, ImageUsage, ResourceRequirements,

@@ -13,4 +13,6 @@ pub(crate) use crate::threads::{StateGuard, StateMutex};
 )))]
 pub(crate) use alloc_core::support::{StateGuard, StateMutex};
 
-pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+#[cfg(feature = "cache")]
+pub(crate) use core::sync::atomic::AtomicU32;
+pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};

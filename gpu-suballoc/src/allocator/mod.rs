@@ -20,6 +20,7 @@ mod reuse;
 mod wrap;
 
 pub use self::crop::{Descriptor, DescriptorUse};
+#[cfg(feature = "cache")]
 pub(crate) use self::outstanding::write_in_use;
 pub use self::outstanding::{BatchError, OutstandingRegions};
 pub use crate::region_metadata::Backing;
@@ -53,8 +54,8 @@ use crate::request::RegionOptions;
 /// All bookkeeping memory comes from its host allocator, in [`Scope::Object`](alloc_core::Scope::Object). Neither host allocator nor device is
 /// called under a lock that guards its state.
 ///
-/// If it is dropped while regions live, their memory stays allocated until the device is destroyed; [`close`](GpuAllocator::close)
-/// reports live regions instead.
+/// Dropping it is [`free_all`](GpuAllocator::free_all): live regions are freed with it. [`close`](GpuAllocator::close) reports them instead, and
+/// [`abandon`](GpuAllocator::abandon) does not call the driver.
 pub struct GpuAllocator<D: DeviceMemory, A: HostAllocator> {
     pub(crate) pools: Pools,
     pub(crate) records: RegionMetadata,
@@ -85,7 +86,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// For all calls:
     /// - infos of buffers and images are valid for the device and its enabled features (`VkBufferCreateInfo`, `VkImageCreateInfo`),
     /// - a wrapped buffer is live as long as it is wrapped, and its [`Backing`] is true,
-    /// - no region is freed, and the allocator is not closed, while the device uses the region,
+    /// - no region is freed, and the allocator does not end (`close`, `free_all`, dropped, also while a thread unwinds), while the device uses the
+    ///   region (VUID-vkFreeMemory-memory-00677, VUID-vkDestroyBuffer-buffer-00922, VUID-vkDestroyImage-image-01000),
     /// - `device` outlives all live regions, and is used only as [`DeviceMemory`] allows.
     pub unsafe fn new(
         device: D,
@@ -209,35 +211,42 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// The allocator, unchanged but for kept buffers and empty blocks, while regions, wrapped buffers or crops live.
     #[expect(clippy::result_large_err, reason = "a refusal returns the allocator")]
     pub fn close(self) -> Result<(D, A), Rejected<Self, OutstandingRegions>> {
-        let mut allocator = self;
-        match allocator.free_all_blocks() {
-            Ok(()) => Ok(allocator.into_parts()),
-            Err(outstanding) => Err(Rejected::new(allocator, outstanding)),
+        let outstanding = self.outstanding();
+        if outstanding == OutstandingRegions::default() {
+            Ok(self.free_all())
+        } else {
+            Err(Rejected::new(self, outstanding))
         }
     }
 
-    /// Frees the host memory without a call of the device, which is lost or must not be called any more. Returns device and host
-    /// allocator. Device memory stays allocated until the device is destroyed.
-    pub fn abandon(self) -> (D, A) {
+    /// Ends the allocator, whatever lives: destroys the buffers and images that it created, then frees all memory objects and all
+    /// bookkeeping. Wrapped buffers are not destroyed; if the allocator mapped their memory, it is unmapped. Values and ids of regions mean
+    /// nothing afterwards. Allocates nothing. Returns device and host allocator.
+    ///
+    /// What a caller created and bound to a region itself stays: it must be destroyed, and must not be used any more.
+    pub fn free_all(self) -> (D, A) {
         let mut allocator = self;
-        allocator.free_all(false);
+        allocator.free_everything(true);
         allocator.into_parts()
     }
 
-    fn free_all_blocks(&mut self) -> Result<(), OutstandingRegions> {
-        let outstanding = self.outstanding();
-        if outstanding != OutstandingRegions::default() {
-            return Err(outstanding);
-        }
-        self.free_all(true);
-        Ok(())
+    /// Frees the host memory without a call of the device, which is destroyed or must not be called any more. Returns device and host
+    /// allocator. Device memory stays allocated until the device is destroyed.
+    pub fn abandon(self) -> (D, A) {
+        let mut allocator = self;
+        allocator.free_everything(false);
+        allocator.into_parts()
     }
 
-    /// Frees the host memory of pools and records, and the device memory unless the `driver` must not be called.
-    fn free_all(&mut self, driver: bool) {
-        let device: &dyn DeviceMemory = &*self.device;
-        (self.pools).free_all(driver.then_some(device), &*self.memory);
-        self.records.free_all(&*self.memory);
+    /// Frees the host memory of pools and records, and what the device has of them unless the `driver` must not be called.
+    fn free_everything(&mut self, driver: bool) {
+        let mut slot = 0;
+        while driver && let Some((content, resource)) = self.records.detach_resource(&mut slot) {
+            self.destroy_resource(content, resource);
+        }
+        let device: Option<&dyn DeviceMemory> = if driver { Some(&*self.device) } else { None };
+        self.pools.free_all(device, &*self.memory);
+        self.records.free_all(device, &*self.memory);
     }
 
     fn into_parts(self) -> (D, A) {
@@ -423,9 +432,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
 impl<D: DeviceMemory, A: HostAllocator> Drop for GpuAllocator<D, A> {
     fn drop(&mut self) {
-        if self.free_all_blocks().is_err() {
-            self.free_all(false);
-        }
+        self.free_everything(true);
         // SAFETY: the device is not used again.
         unsafe { ManuallyDrop::drop(&mut self.device) };
         // SAFETY: nor is the memory; all of it was freed above.

@@ -8,7 +8,9 @@
 //! ```
 
 mod commands;
+#[cfg(feature = "cache")]
 mod context;
+#[cfg(feature = "cache")]
 mod kernel;
 mod layout;
 mod physical_device;
@@ -20,7 +22,6 @@ use core::ptr::NonNull;
 
 use ash::vk::{self, Handle};
 
-pub use self::kernel::LoadedDevice;
 pub use self::physical_device::physical_device_capabilities;
 use crate::device::{
     BufferHandle, BufferInfo, DeviceError, DeviceFeatures, DeviceMemory, DeviceProperties,
@@ -28,10 +29,14 @@ use crate::device::{
     ResourceRequirements,
 };
 use commands::{CommandTables, DeviceCommands};
+#[cfg(feature = "cache")]
 pub use context::{
     AshContext, AshContextInfo, AshContextTable, AshContexts, physical_device_identity,
 };
-pub use kernel::{CompiledKernel, KernelError, KernelInfo, KernelPipeline, KernelStep};
+#[cfg(feature = "cache")]
+pub use kernel::{
+    CompiledKernel, KernelError, KernelInfo, KernelPipeline, KernelStep, LoadedDevice,
+};
 use layout::{check, families, new_handle, pointer_to};
 use physical_device::PhysicalDeviceInfo;
 

@@ -16,7 +16,7 @@ use super::shader_cache::CacheError;
 use super::shard::{Shard, ShardGuard};
 use crate::sync::Ordering::Acquire;
 use crate::sync::{AtomicU32, StateMutex};
-use crate::threads;
+use crate::waiting;
 use core::cell::Cell;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
@@ -91,7 +91,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         let flight = Compile {
             key,
             owner: &raw const *self.owner,
-            leader: threads::number(),
+            leader: waiting::number(),
             is_released: Cell::new(false),
             waiting: Cell::new(None),
             next: Cell::new(None),
@@ -128,7 +128,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
             outcome: Cell::new(None),
             next: Cell::new(None),
         };
-        let (wait, me) = (Wait::new(), threads::number());
+        let (wait, me) = (Wait::new(), waiting::number());
         // SAFETY: in the list, under the lock.
         let joined = unsafe { running.as_ref() };
         // SAFETY: `wait` stays on this stack, and ends below, before `waiter` does.
@@ -139,7 +139,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         waiter.next.set(next);
         locked.stats.joined += 1;
         drop(locked);
-        threads::wait_while(&waiter.state, RUNNING);
+        waiting::wait_while(&waiter.state, RUNNING);
         wait.end();
         // The compiling thread has finished with `waiter` once it releases the lock.
         drop(shard.lock());
@@ -239,7 +239,7 @@ impl<'o, 'f, P: Send + Sync, E: Copy + Send + Sync> Leader<'o, 'f, P, E> {
             at = waiter.next.get();
             waiter.outcome.set(outcome);
             waiter.state.store(ENDED, Release);
-            threads::wake(&waiter.state);
+            waiting::wake(&waiter.state);
         }
     }
 }

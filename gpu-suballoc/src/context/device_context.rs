@@ -8,7 +8,7 @@ use crate::allocator::{GpuAllocator, write_in_use};
 use crate::cache::{CacheOwner, RemovalCounts, ShaderKey};
 use crate::id::RegionId;
 use crate::region::Ownership;
-use crate::threads;
+use crate::waiting;
 use alloc_core::{ContextHandle, Rejected};
 use core::fmt;
 use core::sync::atomic::AtomicU64;
@@ -44,7 +44,7 @@ impl DeviceContextId {
 ///
 /// Acquired by [`DeviceContexts::acquire`](super::DeviceContexts::acquire). It must be [released](Self::release), or dropped, before the application destroys the device, or the
 /// device must be reported [lost](Self::device_lost) first. It never destroys or waits for the application's instance, device or
-/// queues. Dropping it releases the same things in the same order; regions in use then stay allocated until the device is destroyed.
+/// queues. Dropping it is [`release_forced`](Self::release_forced) without the report.
 pub struct DeviceContext<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
     // In the order of dropping: shader modules, then regions and blocks, then the share of the device.
     pub(super) owner: CacheOwner<P, E>,
@@ -104,7 +104,7 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
     pub fn dispatch<R>(&self, run: impl FnOnce(&Self) -> R) -> Result<R, ContextError> {
         let _turn = self
             .lock
-            .enter(threads::number())
+            .enter(waiting::number())
             .ok_or(ContextError::NestedDispatch)?;
         Ok(run(self))
     }
@@ -184,11 +184,7 @@ fn release_parts<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync>(
 ) -> ReleaseReport {
     let stats = gpu.stats();
     let lost = device_share.state.is_lost();
-    if lost {
-        gpu.abandon();
-    } else {
-        gpu.close_by_force();
-    }
+    drop(gpu);
     drop(device_share);
     ReleaseReport {
         shaders: shaders.destroyed,
@@ -302,14 +298,16 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
     /// All that prevents [`release`](Self::release): regions, wrapped buffers, crops, referenced shaders. Allocates
     /// nothing. Shaders that are being compiled are only counted, by a refused release.
     pub fn release_blockers(&self) -> impl Iterator<Item = ReleaseBlocker> + '_ {
+        let allocator = self.allocator();
         let (mut some, mut there, mut from) = ([None; BATCH], BATCH, 0);
         let regions = core::iter::from_fn(move || {
             if there == BATCH {
-                self.allocator()
-                    .live_regions(&mut from, &mut some, |_| true);
+                some = [None; BATCH];
+                allocator.records.live_regions(&mut from, &mut some);
                 there = 0;
             }
-            let (id, ownership) = some.get_mut(there)?.take()?;
+            let (key, ownership) = some.get_mut(there)?.take()?;
+            let id = RegionId::new(allocator.tag, key);
             there += 1;
             Some(match ownership {
                 Ownership::Wrapped => ReleaseBlocker::Wrapped(id),

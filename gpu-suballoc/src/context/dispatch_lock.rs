@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use crate::threads;
+use crate::waiting;
 
 const UNLOCKED: u32 = 0;
 const LOCKED: u32 = 1;
@@ -42,7 +42,7 @@ impl DispatchLock {
         {
             // A thread that waited does not know whether others wait, so it leaves the lock contended.
             while self.word.swap(CONTENDED, Acquire) != UNLOCKED {
-                threads::wait_while(&self.word, CONTENDED);
+                waiting::wait_while(&self.word, CONTENDED);
             }
         }
         self.thread.store(thread, Relaxed);
@@ -54,7 +54,7 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.0.thread.store(0, Relaxed);
         if self.0.word.swap(UNLOCKED, Release) == CONTENDED {
-            threads::wake(&self.0.word);
+            waiting::wake(&self.0.word);
         }
     }
 }

@@ -77,6 +77,7 @@ macro_rules! forward_device_memory {
         }
     };
 }
+#[cfg(feature = "cache")]
 pub(crate) use forward_device_memory;
 
 // Not for all of `Deref`: two calls of it may return two devices, and the trait promises one.

@@ -16,7 +16,9 @@ pub use self::request::{
     ResourceRequirements,
 };
 pub use error::DeviceError;
-pub(crate) use forward::{forward_calls, forward_device_memory};
+pub(crate) use forward::forward_calls;
+#[cfg(feature = "cache")]
+pub(crate) use forward::forward_device_memory;
 pub use properties::{
     DeviceFeatures, DeviceLimits, DeviceProperties, HeapBudget, HeapFlags, MAX_MEMORY_HEAPS,
     MemoryHeap,

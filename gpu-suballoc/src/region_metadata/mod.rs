@@ -16,6 +16,7 @@ use self::record::RecordTable;
 use self::resource_description::ResourceDescriptions;
 use self::reuse_cache::ReuseCache;
 use self::wrapped_buffers::ForeignMemory;
+use crate::device::DeviceMemory;
 use crate::error::{GpuError, GpuMisuse, Limit};
 use crate::host_memory::{GrowableTable, Tables, fill, free_table, lock_filled};
 use crate::id::RegionKey;
@@ -89,7 +90,7 @@ impl RegionMetadata {
         match filled {
             Ok(()) => Ok(new),
             Err(error) => {
-                new.free_all(memory);
+                new.free_all(None, memory);
                 Err(error.into())
             }
         }
@@ -151,9 +152,13 @@ impl RegionMetadata {
         result
     }
 
-    /// Frees all memory, that of names and wrapped buffers included.
-    pub(crate) fn free_all(&mut self, memory: &dyn HostAllocator) {
-        self.free_all_wraps(memory);
+    /// Frees all memory, that of names and wrapped buffers included. With a `device`, unmaps the memory of wrapped buffers.
+    pub(crate) fn free_all(
+        &mut self,
+        device: Option<&dyn DeviceMemory>,
+        memory: &dyn HostAllocator,
+    ) {
+        self.free_all_wraps(device, memory);
         (self.state.get_mut()).visit_tables(&mut |table| free_table(table, memory));
     }
 }

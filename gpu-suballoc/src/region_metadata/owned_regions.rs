@@ -10,7 +10,9 @@ use super::root_state::{RemovalTime, RootState};
 use super::{Leftovers, RegionMetadata, ReservedSlot};
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::{RegionKey, RegionPlace};
+#[cfg(feature = "cache")]
 use crate::region::Ownership;
+use crate::region::RegionContent;
 use crate::request::RegionOptions;
 use alloc_core::HostAllocator;
 
@@ -167,30 +169,42 @@ impl RegionMetadata {
         RegionDetail::free(detail, memory);
     }
 
-    /// Fills `room` with the live regions that `which` selects, from the slot `from` on. Returns how many there are, and the slot to continue
-    /// from.
-    pub(crate) fn live_regions(
-        &self,
-        from: u32,
-        room: &mut [Option<(RegionKey, Ownership)>],
-        which: impl Fn(Ownership) -> bool,
-    ) -> (usize, u32) {
+    /// The next buffer or image of the allocator's own, from `slot` on, which is advanced. The record forgets it: the caller destroys it, as the
+    /// allocator ends. One that a call was destroying when it unwound is left out.
+    pub(crate) fn detach_resource(&self, slot: &mut u32) -> Option<(RegionContent, u64)> {
+        let mut state = self.state.lock();
+        while let Some(record) = state.table.get_mut(*slot) {
+            *slot += 1;
+            if let RegionRecord::Root(root) = record
+                && root.header.state != RootState::BeingRemoved
+                && root.resource != 0
+            {
+                return Some((root.header.content, core::mem::take(&mut root.resource)));
+            }
+        }
+        None
+    }
+
+    /// Fills `room` with the live regions from the slot `from` on, which is advanced.
+    #[cfg(feature = "cache")]
+    pub(crate) fn live_regions(&self, from: &mut u32, room: &mut [Option<(RegionKey, Ownership)>]) {
         let state = self.state.lock();
-        let (mut filled, mut next) = (0, from);
-        while let (Some(place), Some(record)) = (room.get_mut(filled), state.table.get(next)) {
+        let mut room = room.iter_mut();
+        while let Some(record) = state.table.get(*from)
+            && room.len() > 0
+        {
             let ownership = match record {
                 RegionRecord::Wrapped(_) => Ownership::Wrapped,
                 RegionRecord::Crop(_) => Ownership::CropAlias,
                 _ => Ownership::Owned,
             };
-            let is_live = (record.header()).is_some_and(|header| header.state.is_live());
-            if is_live && which(ownership) {
-                *place = Some((record.key(next), ownership));
-                filled += 1;
+            if (record.header()).is_some_and(|header| header.state.is_live())
+                && let Some(place) = room.next()
+            {
+                *place = Some((record.key(*from), ownership));
             }
-            next += 1;
+            *from += 1;
         }
-        (filled, next)
     }
 }
 

@@ -126,13 +126,22 @@ impl RegionMetadata {
     }
 
     /// Frees the memory of wrapped buffers and names, when the allocator ends with some of them.
-    pub(super) fn free_all_wraps(&mut self, memory: &dyn HostAllocator) {
+    pub(super) fn free_all_wraps(
+        &mut self,
+        device: Option<&dyn DeviceMemory>,
+        memory: &dyn HostAllocator,
+    ) {
         let state = self.state.get_mut();
         let mut number = 0;
         while let Some(record) = state.table.get_mut(number) {
             let detail = record.header_mut().and_then(|it| it.detail.take());
             RegionDetail::free(detail, memory);
-            let _ = state.remove_wrapped(number).free(memory);
+            let rest = state.remove_wrapped(number);
+            if let (Some(device), Some(foreign)) = (device, rest.foreign) {
+                // SAFETY: its last user is gone, and it is freed below.
+                unsafe { foreign.as_ref() }.unmap_all(device);
+            }
+            let _ = rest.free(memory);
             number += 1;
         }
     }
@@ -311,6 +320,17 @@ impl ForeignMemory {
                 }
             }
         }
+    }
+
+    /// Undoes every [`map`](ForeignMemory::map).
+    fn unmap_all(&self, device: &dyn DeviceMemory) {
+        while self.is_mapped() {
+            self.unmap(device);
+        }
+    }
+
+    fn is_mapped(&self) -> bool {
+        self.map.lock().is_mapped()
     }
 
     /// Undoes one [`map`](ForeignMemory::map); the last one unmaps.

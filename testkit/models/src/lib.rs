@@ -31,6 +31,7 @@ mod lifecycle;
 mod scope;
 mod sync;
 mod threads;
+mod waiting;
 
 mod harness;
 mod models;

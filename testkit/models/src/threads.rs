@@ -3,22 +3,11 @@
 use crate::account::{AccountTable, ScopeUsage, read_row, slot};
 use crate::context::ContextNode;
 use crate::scope::Scope;
-use crate::sync::{AtomicU32, Ordering};
 
 /// The exit hook: the model ends its threads by hand ([`Thread::exit`]).
 pub(crate) fn on_exit() -> bool {
     true
 }
-
-/// Until the word is another one, whoever changes it.
-pub(crate) fn wait_while(word: &AtomicU32, value: u32) {
-    while word.load(Ordering::Acquire) == value {
-        loom::thread::yield_now();
-    }
-}
-
-/// Who waits looks again anyway.
-pub(crate) const fn wake(_: &AtomicU32) {}
 
 /// A thread that counts.
 #[derive(Clone, Copy)]

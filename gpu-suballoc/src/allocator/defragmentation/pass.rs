@@ -85,9 +85,10 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         Ok(true)
     }
 
-    /// Carries out the outcomes of the pass's moves, the last move first. Without `visit`, all moves are ignored.
+    /// Carries out the outcomes of the pass's moves, in their order. Without `visit`, all moves are ignored.
     pub(super) fn end_pass(&mut self, mut visit: Option<MoveSink<'_>>) {
         let mut any = false;
+        self.current.as_mut_slice().reverse();
         // Removed first, so that a callback never sees the move that is being ended.
         while let Some(one) = self.current.pop() {
             any = true;
@@ -221,7 +222,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
     }
 
     /// Ends the pass. Each copied region is then at its new place, with the same id and the second resource; its old resource is destroyed
-    /// and its old place freed. Calls `visit` with each move and its result, without a lock. The device must have finished the copies and
+    /// and its old place freed. Calls `visit` with each move and its result, in the order of [`moves`](Self::moves), without a lock. The device must have finished the copies and
     /// any use of the old resources. Allocates nothing and cannot fail.
     pub fn finish(self, mut visit: impl FnMut(&RegionMove, MoveResult)) {
         self.run.end_pass(Some(&mut visit));

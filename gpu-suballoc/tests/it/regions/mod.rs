@@ -55,6 +55,7 @@ mod creation;
 mod crops;
 mod defragmentation;
 mod device_refusals;
+mod ends;
 mod halide;
 mod ids;
 mod keeping;

@@ -143,7 +143,13 @@ fn defragment(
         }
         passes.push(pass.moves().len());
         copy(scene.mock, &mut pass);
-        pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
+        let moves: Vec<_> = pass.moves().iter().map(|one| one.region()).collect();
+        let mut reported = Vec::new();
+        pass.finish(|one, result| {
+            assert_eq!(result, MoveResult::Moved);
+            reported.push(one.region());
+        });
+        assert_eq!(reported, moves, "in the order of the moves");
     }
     let totals = run.totals();
     (passes, totals)
