@@ -67,7 +67,9 @@ pub struct RegionOptions<'n> {
     pub export: ExternalHandleTypes,
     /// The caller's structures behind `VkMemoryAllocateInfo`, an import for instance; such a region gets a memory object of its own.
     pub next: Option<NextChain>,
-    /// Refuse rather than exceed the budget of `VK_EXT_memory_budget`.
+    /// Refuse a request that needs a memory object above its heap's budget (`VK_EXT_memory_budget`). Counted are memory objects, blocks
+    /// as a whole, so a region in a block that exists is never refused. [`set_frame`](crate::GpuAllocator::set_frame) says when budgets
+    /// are asked.
     pub within_budget: bool,
     /// Memory for buffers with device addresses (`VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT`). A buffer that the allocator creates with
     /// [`SHADER_DEVICE_ADDRESS`](crate::BufferUsage::SHADER_DEVICE_ADDRESS) gets such memory without this. Where blocks have none

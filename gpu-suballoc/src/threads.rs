@@ -51,7 +51,16 @@ impl Drop for InCall {
     }
 }
 
-/// Measures a call.
+/// Whether this thread is in such a call; false without feature `std`, when this cannot be known.
+pub(crate) fn is_in_call() -> bool {
+    #[cfg(feature = "std")]
+    return own::is_in_call();
+    #[cfg(not(feature = "std"))]
+    false
+}
+
+/// Measures a time.
+#[derive(Debug)]
 pub(crate) struct Stopwatch {
     #[cfg(feature = "std")]
     begun: std::time::Instant,

@@ -176,10 +176,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Allocates blocks until the pool of `options` has at least `bytes` free bytes, in one or several ranges: ahead of a frame that must not
     /// wait for the driver. This is the custom pool, or the pool of the first choice for these memory types, preference and kind.
     /// [`trim`](GpuAllocator::trim) frees blocks that stay empty. Free bytes of blocks that a defragmentation empties do not count. A linear
-    /// pool has one block, whose free bytes are those between its ends. The new blocks stay within budgets if the options say so.
+    /// pool has one block, whose free bytes are those between its ends. The new blocks stay within budgets if the options say so
+    /// ([`RegionOptions::within_budget`]).
     ///
     /// # Errors
-    /// [`GpuMisuse::NoSuchPool`], [`GpuError::MemoryType`]; the refusal of a block: the blocks before it stay.
+    /// [`GpuMisuse::NoSuchPool`], [`GpuError::MemoryType`]; [`GpuError::TooLarge`] or [`Limit`](crate::error::Limit) if the heap, its limits or,
+    /// with `within_budget`, its budget have less than is missing: then no block was created; the driver's refusal of a block: the blocks
+    /// before it stay.
     pub fn reserve(
         &self,
         bytes: u64,
@@ -200,7 +203,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Begins a frame: if `frame` is a new number, the budgets (`VK_EXT_memory_budget`) are read again. True if the device reported them.
+    /// Begins a frame: if `frame` is a new number, the device is asked for its budgets (`VK_EXT_memory_budget`), and heaps above theirs lose
+    /// their empty blocks. True if the device reported budgets.
+    ///
+    /// A program without frames need not call it. Before it allocates a memory object, the allocator asks again once 30 requests were served
+    /// by new memory objects or have freed one, and with feature `std` after half a second; a request that budgets refuse asks before it is
+    /// refused. Reports show what was asked last.
     pub fn set_frame(&self, frame: u32) -> bool {
         self.pools().set_frame(frame)
     }

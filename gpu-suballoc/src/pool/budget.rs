@@ -7,9 +7,15 @@
 
 use crate::device::{HeapBudget, MAX_MEMORY_HEAPS};
 use crate::error::Limit;
+use crate::threads::Stopwatch;
+
+/// The driver is asked for budgets again once so many requests were served by new memory objects or have freed one, or after this time
+/// where there is a clock. A query may take as long as an allocation, so not every request makes one.
+const MAX_OPERATIONS: u64 = 30;
+const MAX_AGE_NANOSECONDS: u64 = 500_000_000;
 
 /// All memory objects of an allocator.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct MemoryBudget {
     pub(crate) objects: u32,
     max_objects: u32,
@@ -18,6 +24,9 @@ pub(crate) struct MemoryBudget {
     pub(crate) peak_bytes: u64,
     max_bytes: u64,
     heaps: [HeapUsage; MAX_MEMORY_HEAPS],
+    /// Since the driver was last asked for budgets.
+    operations: u64,
+    age: Stopwatch,
 }
 
 /// One heap's share.
@@ -43,7 +52,7 @@ pub(crate) struct LimitShortage {
 
 impl MemoryBudget {
     /// Without heaps; nothing is allocated.
-    pub(crate) const fn new(max_objects: u32, max_bytes: u64) -> Self {
+    pub(crate) fn new(max_objects: u32, max_bytes: u64) -> Self {
         const NONE: HeapBudget = HeapBudget {
             usage: 0,
             budget: 0,
@@ -62,6 +71,8 @@ impl MemoryBudget {
             peak_bytes: 0,
             max_bytes,
             heaps: [EMPTY; MAX_MEMORY_HEAPS],
+            operations: 0,
+            age: Stopwatch::start(),
         }
     }
 
@@ -180,8 +191,9 @@ impl MemoryBudget {
         Ok(())
     }
 
-    /// The driver has allocated an object that was [reserved](Self::reserve).
-    pub(crate) fn note_allocated(&mut self) {
+    /// The driver has allocated an object that was [reserved](Self::reserve), for as many requests as `requests`.
+    pub(crate) fn note_allocated(&mut self, requests: u64) {
+        self.operations = self.operations.saturating_add(requests);
         self.peak_bytes = self.peak_bytes.max(self.bytes);
     }
 
@@ -192,6 +204,23 @@ impl MemoryBudget {
         }
         self.bytes = self.bytes.saturating_sub(bytes);
         self.objects = self.objects.saturating_sub(1);
+        self.operations = self.operations.saturating_add(1);
+    }
+
+    /// Whether the driver's report is old. True for one caller, who asks again.
+    pub(crate) fn begin_refresh(&mut self) -> bool {
+        let is_old =
+            self.operations >= MAX_OPERATIONS || self.age.nanoseconds() >= MAX_AGE_NANOSECONDS;
+        if is_old {
+            self.note_query();
+        }
+        is_old
+    }
+
+    /// The driver is about to be asked: meanwhile the last report is not old.
+    pub(crate) fn note_query(&mut self) {
+        self.operations = 0;
+        self.age = Stopwatch::start();
     }
 
     /// Stores the driver's report for each heap.

@@ -142,6 +142,7 @@ impl DevicePools<'_> {
         };
         let _in_call = crate::threads::enter_call();
 
+        self.refresh_budgets();
         let mut failure = None;
         let remaining = config.max_bytes.saturating_sub(pool.lock().bytes);
         let room = self
@@ -153,7 +154,7 @@ impl DevicePools<'_> {
         let nothing = growth.sizes(plan.need, room).next().is_none();
         let last = (nothing && plan.need <= growth.max() || plan.exact).then_some(plan.need);
         for size in growth.sizes(plan.need, room).chain(last) {
-            match self.create_block(pool, block, size, plan.within_budget) {
+            match self.create_block(pool, block, size, &plan) {
                 Ok(()) => {
                     core::mem::forget(reservation);
                     return Ok(());
@@ -188,7 +189,7 @@ impl DevicePools<'_> {
         pool: &Pool,
         block: u32,
         size: u64,
-        within_budget: bool,
+        plan: &BlockPlan,
     ) -> Result<(), GrowthError> {
         let config = pool.lock().config;
         let core = RangeAllocator::new(size, config.granule()).map_err(|_| {
@@ -207,7 +208,8 @@ impl DevicePools<'_> {
             device_address: config.has_device_address,
             ..MemoryRequest::new(size, config.memory_type)
         };
-        let memory = self.allocate_object(pool, config.heap, &memory_request, within_budget)?;
+        let requests = size / plan.need.max(1);
+        let memory = self.allocate_object(pool, &memory_request, requests, plan.within_budget)?;
         let mut state = pool.lock();
         state.blocks.install(
             block,
@@ -267,7 +269,8 @@ impl DevicePools<'_> {
             device_address: config.has_device_address || request.own_device_address,
             ..MemoryRequest::new(request.size, config.memory_type)
         };
-        let memory = self.allocate_object(pool, config.heap, &memory_request, within_budget)?;
+        self.refresh_budgets();
+        let memory = self.allocate_object(pool, &memory_request, 1, within_budget)?;
         let object = Object::new(memory, request.size);
         let mut state = pool.lock();
         if !state.is_open {
@@ -309,24 +312,27 @@ impl DevicePools<'_> {
         mapped.map_err(GrowthError::Next)
     }
 
-    /// Calls the driver, within every limit: the bytes are reserved before, and released if the driver refuses.
+    /// Calls the driver, within every limit: the bytes are reserved before, and released if the driver refuses. The object has room for
+    /// as many requests as `requests`.
     fn allocate_object(
         &self,
         pool: &Pool,
-        heap: u32,
         memory_request: &MemoryRequest,
+        requests: u64,
         within_budget: bool,
     ) -> Result<MemoryHandle, GrowthError> {
         let size = memory_request.size;
-        {
+        let heap = {
             let mut state = pool.lock();
+            let heap = state.config.heap;
             let remaining = state.config.max_bytes.saturating_sub(state.bytes);
             if let Some(short_by) = size.checked_sub(remaining).filter(|short_by| *short_by > 0) {
                 return Err(GrowthError::Next(Limit::Bytes { short_by }.into()));
             }
             self.budget.lock().reserve(heap, size, within_budget)?;
             state.bytes = state.bytes.saturating_add(size);
-        }
+            heap
+        };
         let budget_reservation = BudgetReservation {
             pools: self.pools,
             pool,
@@ -342,7 +348,7 @@ impl DevicePools<'_> {
         match allocated {
             Ok(memory) => {
                 core::mem::forget(budget_reservation);
-                self.budget.lock().note_allocated();
+                self.budget.lock().note_allocated(requests);
                 Ok(memory)
             }
             Err(error) => Err(error.into()),

@@ -34,9 +34,13 @@ impl DevicePools<'_> {
                 within_budget: self.options.within_budget,
                 seen: None,
             };
-            if let Err(stop) = self.grow(pool, plan, &mut tries) {
+            let grown = self.with_budgets_of_now(plan.within_budget, || {
+                self.grow(pool, plan, &mut tries)
+                    .map_err(GrowthError::error)
+            });
+            if let Err(error) = grown {
                 let _ = self.destroy_pool(index, generation);
-                return Err(stop.error());
+                return Err(error);
             }
         }
         Ok((index, generation))
@@ -200,7 +204,7 @@ impl DevicePools<'_> {
         within_budget: bool,
     ) -> Result<(), GpuError> {
         let pool = self.custom(id.index, id.generation)?;
-        self.reserve_in((pool, id.generation), bytes, within_budget)
+        self.reserve_within((pool, id.generation), bytes, within_budget)
     }
 
     /// The same in the pool where requests of these types and preference are placed first.
@@ -213,7 +217,19 @@ impl DevicePools<'_> {
     ) -> Result<(), GpuError> {
         let best = self.device_info.best_type(memory_type_bits, preference)?;
         let pool = self.pool_of(best, kind, is_pinned)?;
-        self.reserve_in((pool, 0), bytes, within_budget)
+        self.reserve_within((pool, 0), bytes, within_budget)
+    }
+
+    fn reserve_within(
+        &self,
+        pool: (&Pool, u32),
+        bytes: u64,
+        within_budget: bool,
+    ) -> Result<(), GpuError> {
+        let within_budget = within_budget || self.options.within_budget;
+        self.with_budgets_of_now(within_budget, || {
+            self.reserve_in(pool, bytes, within_budget)
+        })
     }
 
     fn reserve_in(
@@ -224,12 +240,25 @@ impl DevicePools<'_> {
     ) -> Result<(), GpuError> {
         let mut tries = 0u32;
         loop {
+            self.refresh_budgets();
             let (missing, max, seen) = {
                 let state = pool.lock();
                 if !state.is_named(generation) {
                     return Err(GpuMisuse::NoSuchPool.into());
                 }
                 let missing = bytes.saturating_sub(state.available_bytes());
+                // What no limit allows is refused before a block is created.
+                let (budget, heap) = (self.budget.lock(), state.config.heap);
+                let limit = budget.heap(heap).size;
+                if missing > limit {
+                    return Err(GpuError::TooLarge { bytes, limit });
+                }
+                let short = (missing > 0)
+                    .then(|| budget.shortage(heap, missing, within_budget))
+                    .flatten();
+                if let Some(short) = short {
+                    return Err(short.limit.into());
+                }
                 (missing, state.growth.max(), state.blocks_created)
             };
             if missing == 0 {
@@ -239,7 +268,7 @@ impl DevicePools<'_> {
                 generation,
                 need: missing.min(max),
                 exact: false,
-                within_budget: within_budget || self.options.within_budget,
+                within_budget,
                 seen: Some(seen),
             };
             self.grow(pool, plan, &mut tries)

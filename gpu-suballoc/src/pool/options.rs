@@ -44,8 +44,8 @@ pub struct MemoryOptions {
     /// [`GpuAllocator::check_corruption`](crate::GpuAllocator::check_corruption). A debugging aid: with margins, regions of such memory are not moved, and each region is mapped when it is allocated and when it is freed.
     /// Dedicated memory objects have no margin.
     pub margin: u32,
-    /// Refuse a request that would exceed the budget of a heap (`VK_EXT_memory_budget`). Otherwise a heap with room is preferred,
-    /// and if none has room the driver is called all the same.
+    /// As [`RegionOptions::within_budget`](crate::RegionOptions::within_budget), for all requests. Otherwise a heap with room in its budget
+    /// is preferred, and if none has room the driver is called all the same.
     pub within_budget: bool,
 }
 

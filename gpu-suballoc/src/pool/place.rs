@@ -112,7 +112,8 @@ impl DevicePools<'_> {
         if !request.export.is_empty() && !self.device_info.features.external_memory {
             return Err(GpuMisuse::NotEnabled.into());
         }
-        match self.place_in_any_type(request) {
+        let within_only = request.within_budget || self.options.within_budget;
+        match self.with_budgets_of_now(within_only, || self.place_in_any_type(request)) {
             // Empty blocks that other pools keep may free the missing memory.
             Err(error) if error.is_out_of_device_memory() && self.free_everything_kept() => {
                 self.place_in_any_type(request)

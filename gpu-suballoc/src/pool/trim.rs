@@ -3,6 +3,7 @@
 use super::state::PoolState;
 use super::{DevicePools, POOLS, Pool, Pools};
 use crate::device::{DeviceMemory, HeapBudget, MAX_MEMORY_HEAPS};
+use crate::error::GpuError;
 use crate::host_memory;
 use crate::host_memory::Tables;
 use crate::sync::{Ordering, StateMutex};
@@ -70,11 +71,41 @@ impl DevicePools<'_> {
         }
         true
     }
+
+    /// Asks for budgets if the last report is old: before memory is allocated from the driver.
+    pub(super) fn refresh_budgets(&self) {
+        let is_old = self.budget.lock().begin_refresh();
+        if is_old {
+            self.update_budgets(self.device);
+        }
+    }
+
+    /// Calls `attempt`. If it must stay within budgets and was refused, calls it again with the budgets of now.
+    pub(super) fn with_budgets_of_now<T>(
+        &self,
+        within_budget: bool,
+        mut attempt: impl FnMut() -> Result<T, GpuError>,
+    ) -> Result<T, GpuError> {
+        match attempt() {
+            Err(error)
+                if within_budget
+                    && error.is_out_of_device_memory()
+                    && !crate::threads::is_in_call()
+                    && self.update_budgets(self.device) =>
+            {
+                attempt()
+            }
+            result => result,
+        }
+    }
 }
 
 impl Pools {
     /// Asks the device for the budgets of its heaps. Returns whether it has some.
     pub(super) fn update_budgets(&self, device: &dyn DeviceMemory) -> bool {
+        // Before the call, so that what it calls back does not ask again.
+        self.budget.lock().note_query();
+        let _in_call = crate::threads::enter_call();
         let mut budgets = [HeapBudget::default(); MAX_MEMORY_HEAPS];
         let answered = budgets
             .get_mut(..self.device_info.heap_count())

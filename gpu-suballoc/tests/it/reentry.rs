@@ -196,6 +196,24 @@ fn a_device_that_reenters_while_a_block_is_made_gets_one_of_its_own() {
 
 /// At each of its requests in turn, one of which is for a block that is being made.
 #[test]
+fn vma204_a_device_that_reenters_from_budget_is_not_asked_by_what_it_calls() {
+    ends(|| {
+        let scene = Scene::new(MockProfile::IntelUma);
+        scene.mock.set_budget(0, Some(0));
+        assert!(scene.gpu().set_frame(1));
+        let within = RegionOptions::new().within_budget();
+        scene.mock.set_hook(Some(Box::leak(Box::new(move |called| {
+            if called == MockCall::Budget {
+                assert!(scene.entered.fetch_add(1, SeqCst) < 2, "asked from within");
+                assert!(scene.gpu().allocate(&needs(500), &within).is_err());
+            }
+        }))));
+        assert!(scene.gpu().allocate(&needs(500), &within).is_err());
+        scene.end();
+    });
+}
+
+#[test]
 fn a_host_allocator_that_reenters_while_a_block_is_made_gets_one_of_its_own() {
     ends(|| {
         let mut requests = 0;

@@ -609,8 +609,8 @@ fn a_heap_within_its_budget_is_preferred_and_none_is_no_refusal() {
         regions.extend((0..200).map(|_| s.place(KIB)));
         assert_eq!(
             s.mock.calls(MockCall::Budget),
-            calls + 1,
-            "once a frame, not for each region"
+            calls + 2,
+            "once a frame and before a refusal, not for each region"
         );
         s.free_each(regions);
     });

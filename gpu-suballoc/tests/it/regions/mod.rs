@@ -51,6 +51,7 @@ macro_rules! forward_memory {
 mod addresses;
 mod bad_input;
 mod blocks;
+mod budgets;
 mod creation;
 mod crops;
 mod defragmentation;

@@ -1,0 +1,207 @@
+//! Budgets of a program that has no frames: they are asked again by count and by age, and before a refusal, but not for each request.
+
+use std::time::{Duration, Instant};
+
+use gpu_suballoc::GpuError;
+use gpu_suballoc::error::Limit;
+use gpu_suballoc::pool::MemoryOptions;
+use gpu_suballoc::request::DedicatedPolicy;
+use mock_device::MockCall;
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+/// Queries that a slow machine may make beside the counted ones.
+fn by_age(begun: Instant) -> u64 {
+    begun.elapsed().as_millis() as u64 / 500
+}
+
+fn within() -> RegionOptions<'static> {
+    any().within_budget()
+}
+
+/// On each profile that reports budgets.
+fn budgeted(options: AllocatorOptions, body: impl Fn(&Scene<'_>)) {
+    let mut told = 0;
+    for profile in MockProfile::ALL {
+        if profile.config().features.memory_budget {
+            scene(profile, options, |s| body(&s));
+            told += 1;
+        }
+    }
+    assert!(told >= 4, "of {} profiles", MockProfile::ALL.len());
+}
+
+impl Scene<'_> {
+    fn budgets(&self, bytes: u64) {
+        let heaps = self.mock.properties().heaps.len();
+        (0..heaps).for_each(|heap| self.mock.set_budget(heap, Some(bytes)));
+    }
+
+    fn queries(&self) -> u64 {
+        self.mock.calls(MockCall::Budget)
+    }
+}
+
+/// VMA 204, GPGMM 471: another process came, and nobody says `set_frame`.
+#[test]
+fn vma204_a_budget_that_fell_stops_who_stays_within_it() {
+    for size in [64 << 10, MIB, 16 * MIB, 100 * MIB] {
+        budgeted(AllocatorOptions::default(), |s| {
+            let (before, begun) = (s.queries(), Instant::now());
+            s.budgets(100 * MIB);
+            let wish = MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL);
+            let options = within().preference(wish);
+            let info = BufferInfo::new(size, COPIED);
+            let (mut live, mut refused) = (Vec::new(), 0);
+            for _ in 0..200 {
+                match s.gpu.create_buffer(&info, &options) {
+                    Ok(region) => live.push(region),
+                    Err(error) => {
+                        assert!(
+                            matches!(error, GpuError::Limit(Limit::Heap { .. })),
+                            "{error}"
+                        );
+                        refused += 1;
+                    }
+                }
+            }
+            let heaps = s.mock.properties().heaps.len() as u64;
+            let most = 100 * MIB * heaps + 32 * size;
+            assert!(live.len() as u64 * size <= most, "{} of {size}", live.len());
+            let asked = s.queries() - before;
+            assert!(
+                asked <= 200 / 30 + 1 + refused + by_age(begun),
+                "{asked}, {refused} refused"
+            );
+            live.into_iter().for_each(|region| s.free(region));
+        });
+    }
+}
+
+/// wgpu 9769: a query for each buffer is slow.
+#[test]
+fn vma204_budgets_are_not_asked_for_each_request() {
+    budgeted(AllocatorOptions::default(), |s| {
+        let (before, begun) = (s.queries(), Instant::now());
+        let block = s.take(1024, &within());
+        let small: Vec<_> = (0..1000).map(|_| s.take(1024, &within())).collect();
+        small.into_iter().for_each(|region| s.free(region));
+        assert_eq!(s.queries(), before, "a block that exists needs no budget");
+        let dedicated = any().dedicated(DedicatedPolicy::Required);
+        let count = if s.mock.properties().limits.max_memory_allocation_count < 100 {
+            20
+        } else {
+            90
+        };
+        for _ in 0..4 {
+            let large: Vec<_> = (0..count).map(|_| s.take(4096, &dedicated)).collect();
+            large.into_iter().for_each(|region| s.free(region));
+        }
+        let (asked, calls) = (s.queries() - before, 4 * 2 * count);
+        let most = calls / 30 + 1 + by_age(begun);
+        assert!((calls / 90..=most).contains(&asked), "{asked} for {calls}");
+        s.free(block);
+    });
+}
+
+#[test]
+fn vma204_a_refusal_asks_once_before_it_refuses() {
+    let options = with_memory(MemoryOptions {
+        within_budget: true,
+        ..MemoryOptions::default()
+    });
+    type Try = fn(&Scene<'_>) -> Result<(), GpuError>;
+    let tries: [(&str, Try); 4] = [
+        ("allocate", |s| {
+            s.gpu
+                .allocate(&bytes(4096), &any())
+                .map(|region| s.free(region))
+        }),
+        ("dedicated", |s| {
+            let alone = within().dedicated(DedicatedPolicy::Required);
+            s.gpu
+                .allocate(&bytes(4096), &alone)
+                .map(|region| s.free(region))
+        }),
+        ("reserve", |s| s.gpu.reserve(4096, u32::MAX, &any())),
+        ("pool", |s| {
+            let pool = PoolOptions {
+                min_blocks: 1,
+                block_size: Some(MIB),
+                ..PoolOptions::new(0)
+            };
+            s.gpu
+                .create_pool(&pool)
+                .map(|pool| s.gpu.destroy_pool(pool).expect("empty"))
+        }),
+    ];
+    for (name, attempt) in tries {
+        budgeted(options, |s| {
+            s.budgets(0);
+            assert!(s.gpu.set_frame(1));
+            let (before, begun) = (s.queries(), Instant::now());
+            let refused = attempt(s).expect_err(name);
+            assert!(
+                matches!(refused, GpuError::Limit(Limit::Heap { .. })),
+                "{name}: {refused}"
+            );
+            let asked = s.queries();
+            assert!(
+                asked > before && asked <= before + 1 + by_age(begun),
+                "{name}"
+            );
+            s.budgets(4 << 30);
+            assert_eq!(attempt(s), Ok(()), "{name}");
+            assert!(s.queries() > asked, "{name}");
+            s.gpu.trim(u64::MAX);
+        });
+    }
+}
+
+#[test]
+fn vma204_a_budget_is_asked_again_when_it_is_old() {
+    scene(MockProfile::IntelUma, AllocatorOptions::default(), |s| {
+        let first = s.take(MIB, &within());
+        s.budgets(MIB);
+        std::thread::sleep(Duration::from_millis(600));
+        let large = bytes(16 * MIB);
+        let before = s.queries();
+        let other = s.gpu.allocate(&large, &any()).expect("it does not insist");
+        assert_eq!(s.queries(), before + 1);
+        let mut json = String::new();
+        let map = s.gpu.memory_map().expect("host memory");
+        s.gpu.write_json(&map, &mut json).expect("a string");
+        drop(map);
+        assert!(json.contains("1048576"), "what was asked last: {json}");
+        assert!(s.gpu.allocate(&large, &within()).is_err());
+        s.free(first);
+        s.free(other);
+    });
+}
+
+#[test]
+fn vma204_a_reserve_that_cannot_be_had_creates_nothing() {
+    budgeted(AllocatorOptions::default(), |s| {
+        let made = s.mock.calls(MockCall::Allocate);
+        let too_much = s.gpu.reserve(1 << 50, u32::MAX, &any());
+        assert!(
+            matches!(too_much, Err(GpuError::TooLarge { .. })),
+            "{too_much:?}"
+        );
+        s.budgets(64 * MIB);
+        s.gpu.set_frame(1);
+        let over = s.gpu.reserve(65 * MIB, u32::MAX, &within());
+        assert!(
+            matches!(over, Err(GpuError::Limit(Limit::Heap { .. }))),
+            "{over:?}"
+        );
+        assert_eq!(s.mock.calls(MockCall::Allocate), made);
+        assert_eq!(s.gpu.reserve(64 * MIB, u32::MAX, &within()), Ok(()));
+        // What exists is in the budget already: regions in it are never refused.
+        s.budgets(0);
+        s.gpu.set_frame(2);
+        assert_eq!(s.gpu.reserve(0, u32::MAX, &within()), Ok(()));
+    });
+}
