@@ -15,12 +15,8 @@ use crate::region::RangePlacement;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BlockContent {
-    /// Buffers and linear images.
-    Linear,
-    /// Optimally tiled images.
-    Optimal,
-    /// Both: the device does not require to keep them apart (`bufferImageGranularity`), or the content is not known.
-    Mixed,
+    /// Regions of all kinds.
+    Shared,
     /// One region, which the memory was allocated for.
     Dedicated,
     /// A wrapped buffer of the application.

@@ -174,7 +174,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// Allocates blocks until the pool of `options` has at least `bytes` free bytes, in one or several ranges: ahead of a frame that must not
-    /// wait for the driver. This is the custom pool, or the pool of the first choice for these memory types, preference and kind.
+    /// wait for the driver. This is the custom pool, or the pool of the first choice for these memory types and preference.
     /// [`trim`](GpuAllocator::trim) frees blocks that stay empty. Free bytes of blocks that a defragmentation empties do not count. A linear
     /// pool has one block, whose free bytes are those between its ends. The new blocks stay within budgets if the options say so
     /// ([`RegionOptions::within_budget`]).
@@ -197,8 +197,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             None => {
                 let of = (memory_type_bits, options.preference);
                 let within = options.within_budget;
-                let kind = (options.kind, options.pinned);
-                self.pools().reserve_of_type(of, kind, bytes, within)
+                self.pools()
+                    .reserve_of_type(of, options.pinned, bytes, within)
             }
         }
     }

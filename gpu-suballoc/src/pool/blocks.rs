@@ -95,12 +95,12 @@ impl BlockSpace {
 }
 
 impl Blocks {
-    pub(super) const fn new(granule_log2: u32) -> Self {
+    pub(super) const fn new(granule_log2: u32, page: u32) -> Self {
         Self {
             slots: Slots::new(),
-            open: FreeIndex::new(),
-            closed: FreeIndex::new(),
-            draining: FreeIndex::new(),
+            open: FreeIndex::new(page),
+            closed: FreeIndex::new(page),
+            draining: FreeIndex::new(page),
             store: NodeStore::new(),
             blank: 0,
             turnover: Turnover::new(),

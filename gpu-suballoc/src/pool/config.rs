@@ -18,6 +18,7 @@ pub(super) struct PoolConfig {
     pub(super) memory_type: u32,
     pub(super) heap: u32,
     pub(super) properties: PropertyFlags,
+    /// In a linear pool, of regions that are not padded.
     pub(super) kind: ResourceKind,
     /// Regions begin and end at multiples of `1 << granule_log2` bytes.
     pub(super) granule_log2: u32,
@@ -44,14 +45,16 @@ pub(super) struct PoolConfig {
 }
 
 impl PoolConfig {
-    /// Size and alignment with which a request is placed in a shared block. A resource that may be of the other kind gets whole
-    /// granularity pages: it is padded at both ends.
+    /// Size and alignment with which a request is placed in a shared block. A resource of unknown kind gets whole granularity pages; in a
+    /// linear pool, which does not look at neighbours, each that is not of the pool's kind.
     #[inline]
     pub(super) fn padded(&self, request: &AllocationRequest) -> (u64, u64) {
         let alignment = request.alignment.max(self.min_alignment);
-        if self.granularity == 1
-            || (request.kind == self.kind && request.kind != ResourceKind::Unknown)
-        {
+        let is_kept_off = match request.kind {
+            ResourceKind::Unknown => true,
+            kind => self.algorithm.is_linear() && kind != self.kind,
+        };
+        if self.granularity == 1 || !is_kept_off {
             return (request.size.saturating_add(self.margin), alignment);
         }
         let size = request
@@ -60,6 +63,18 @@ impl PoolConfig {
             .checked_next_multiple_of(self.granularity)
             .unwrap_or(u64::MAX);
         (size, alignment.max(self.granularity))
+    }
+
+    /// Granules of a granularity page.
+    pub(super) const fn page(&self) -> u32 {
+        let page = self.granularity >> self.granule_log2;
+        if page > 1 << 31 {
+            1 << 31
+        } else if page > 1 {
+            page as u32
+        } else {
+            1
+        }
     }
 
     pub(super) const fn granule(&self) -> u64 {
@@ -105,55 +120,48 @@ pub(super) mod tests {
     #[test]
     fn what_may_be_of_the_other_kind_gets_pages_of_its_own() {
         use ResourceKind::{Linear, Optimal, Unknown};
-        let request = |kind| AllocationRequest {
-            kind,
-            ..AllocationRequest::new(1000, 16)
+        let padded = |config: PoolConfig, kind| {
+            config.padded(&AllocationRequest {
+                kind,
+                ..AllocationRequest::new(1000, 16)
+            })
         };
         for granularity in [1024u64, 65_536, 131_072] {
-            let pages = (granularity, granularity);
-            assert_eq!(
-                pool_config(Linear, granularity).padded(&request(Linear)),
-                (1000, 16)
-            );
-            assert_eq!(
-                pool_config(Optimal, granularity).padded(&request(Optimal)),
-                (1000, 16)
-            );
-            assert_eq!(
-                pool_config(Linear, granularity).padded(&request(Optimal)),
-                pages
-            );
-            assert_eq!(
-                pool_config(Linear, granularity).padded(&request(Unknown)),
-                pages
-            );
-            assert_eq!(
-                pool_config(Unknown, granularity).padded(&request(Linear)),
-                pages
-            );
-            assert_eq!(
-                pool_config(Unknown, granularity).padded(&request(Unknown)),
-                pages
-            );
+            let (whole, asked) = ((granularity, granularity), (1000, 16));
+            let general = pool_config(Linear, granularity);
+            let stack = PoolConfig {
+                algorithm: BlockAlgorithm::Stack,
+                ..general
+            };
+            for (config, kind, expected) in [
+                (general, Linear, asked),
+                (general, Optimal, asked),
+                (general, Unknown, whole),
+                (stack, Linear, asked),
+                (stack, Optimal, whole),
+                (stack, Unknown, whole),
+            ] {
+                assert_eq!(padded(config, kind), expected, "{kind:?} in {config:?}");
+            }
         }
-        assert_eq!(
-            pool_config(Linear, 1).padded(&request(Unknown)),
-            (1000, 16),
-            "where pages do not matter"
-        );
-        assert_eq!(
-            pool_config(Linear, 1024)
-                .padded(&AllocationRequest {
-                    kind: Unknown,
-                    ..AllocationRequest::new(u64::MAX, 1)
-                })
-                .0,
-            u64::MAX
-        );
+        let nowhere = pool_config(Linear, 1);
+        assert_eq!(padded(nowhere, Unknown), (1000, 16));
+        let huge = AllocationRequest {
+            kind: Unknown,
+            ..AllocationRequest::new(u64::MAX, 1)
+        };
+        assert_eq!(pool_config(Linear, 1024).padded(&huge).0, u64::MAX);
         let aligned = PoolConfig {
             min_alignment: 4096,
-            ..pool_config(Linear, 1)
+            ..nowhere
         };
-        assert_eq!(aligned.padded(&request(Linear)), (1000, 4096));
+        assert_eq!(padded(aligned, Linear), (1000, 4096));
+    }
+
+    #[test]
+    fn a_page_is_whole_granules_and_a_power_of_two() {
+        for (granularity, page) in [(1, 1), (1024, 4), (131_072, 512), (1 << 63, 1 << 31)] {
+            assert_eq!(pool_config(ResourceKind::Linear, granularity).page(), page);
+        }
     }
 }

@@ -8,7 +8,6 @@ use super::{DevicePools, FIRST_CUSTOM, FIRST_PINNED, Pool};
 use crate::error::{GpuError, GpuMisuse, Limit};
 use crate::id::PoolId;
 use crate::memory_type::MemoryPreference;
-use crate::request::ResourceKind;
 use crate::sync::Ordering;
 use core::time::Duration;
 
@@ -53,7 +52,7 @@ impl DevicePools<'_> {
             .filter(|_| self.device_info.is_usable(options.memory_type));
         let (_, heap_size) = described.ok_or(GpuMisuse::BadOptions)?;
         let (config, growth) = self
-            .config_of(0, options.memory_type, options.kind)
+            .config_of(0, options.memory_type)
             .ok_or(GpuMisuse::BadOptions)?;
         if options
             .priority
@@ -96,6 +95,7 @@ impl DevicePools<'_> {
             None => growth.at_most(options.max_bytes),
         };
         let config = super::PoolConfig {
+            kind: options.kind,
             is_fixed: size.is_some(),
             algorithm: options.algorithm,
             is_pinned: options.pinned,
@@ -211,12 +211,12 @@ impl DevicePools<'_> {
     pub(crate) fn reserve_of_type(
         &self,
         (memory_type_bits, preference): (u32, MemoryPreference),
-        (kind, is_pinned): (ResourceKind, bool),
+        is_pinned: bool,
         bytes: u64,
         within_budget: bool,
     ) -> Result<(), GpuError> {
         let best = self.device_info.best_type(memory_type_bits, preference)?;
-        let pool = self.pool_of(best, kind, is_pinned)?;
+        let pool = self.pool_of(best, is_pinned)?;
         self.reserve_within((pool, 0), bytes, within_budget)
     }
 

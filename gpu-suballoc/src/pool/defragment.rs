@@ -235,7 +235,7 @@ impl DevicePools<'_> {
 }
 
 impl PoolState {
-    /// Reserves a target with the size and alignment of a range; `None` without room.
+    /// Reserves a target with the size, alignment and kind of a range; `None` without room.
     pub(super) fn reserve_target(&mut self, found: &LiveRange) -> Option<Suballocation> {
         // A node stores no larger alignment: such a region is not moved.
         if found.alignment >= MAX_NOTED_ALIGNMENT {
@@ -248,6 +248,7 @@ impl PoolState {
             alignment: found.alignment,
             user_data: MOVE_TARGET,
             fit: Fit::Low,
+            is_optimal: found.is_optimal,
         };
         let mut space = BlockSpace::NOWHERE;
         if !self.blocks.allocate_open(&want, &mut space) {

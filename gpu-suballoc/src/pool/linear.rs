@@ -109,6 +109,7 @@ impl PoolState {
             alignment: 1,
             user_data: LINEAR_RANGE,
             fit: Fit::Low,
+            is_optimal: false,
         };
         if !self.blocks.allocate(&want, space) {
             return Err(NoRoom(size));

@@ -3,7 +3,7 @@
 //! ```text
 //!   Pools --- DeviceMemoryInfo (types and heaps), MemoryBudget (limits, budgets)
 //!     |
-//!     +-- Pool: a memory type, linear or optimal; or a custom pool     one lock each; no callback runs while it is held
+//!     +-- Pool: a memory type; or a custom pool                        one lock each; no callback runs while it is held
 //!           +-- Blocks: slots                       RangeAllocator: the ranges of one block
 //!           |           FreeIndex, NodeStore: the free ranges and the nodes of all blocks
 //!           |           Turnover: which blocks are closed, so that they drain
@@ -60,15 +60,15 @@ use crate::request::ResourceKind;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, StateMutex};
 
 const POOLS: usize = BlockRef::POOLS as usize;
-/// The first custom pool: before it are two pools for each memory type.
-const FIRST_CUSTOM: u16 = 2 * MAX_MEMORY_TYPES as u16;
-/// The first pool for pinned regions, behind the custom pools: two for each memory type.
-const FIRST_PINNED: u16 = POOLS as u16 - FIRST_CUSTOM;
+/// The first custom pool: before it is a pool for each memory type.
+const FIRST_CUSTOM: u16 = MAX_MEMORY_TYPES as u16;
+/// The first pool for pinned regions, behind the custom pools: one for each memory type.
+const FIRST_PINNED: u16 = FIRST_CUSTOM + 384;
 
 /// A pool, once created, stays until the allocator is dropped.
 type Pool = StateMutex<PoolState>;
 
-/// All memory of one device: a pool for each memory type and kind of resource, and the custom pools.
+/// All memory of one device: a pool for each memory type, and the custom pools.
 pub(crate) struct Pools {
     device_info: DeviceMemoryInfo,
     options: MemoryOptions,
@@ -186,21 +186,15 @@ impl Pools {
         (0..BlockRef::POOLS as u16).filter_map(|index| self.pool(index))
     }
 
-    /// The index of the device's own pool of that type and kind, for movable or for pinned regions.
+    /// The index of the device's own pool of that type, for movable or for pinned regions.
     #[inline]
-    fn index_of(&self, memory_type: u32, kind: ResourceKind, pinned: bool) -> u16 {
-        let optimal = self.device_info.granularity > 1 && kind == ResourceKind::Optimal;
+    fn index_of(&self, memory_type: u32, pinned: bool) -> u16 {
         let first = if pinned { FIRST_PINNED } else { 0 };
-        first + (memory_type as u16 & (MAX_MEMORY_TYPES as u16 - 1)) * 2 + u16::from(optimal)
+        first + (memory_type as u16 & (MAX_MEMORY_TYPES as u16 - 1))
     }
 
     /// The default configuration of a pool of that type.
-    fn config_of(
-        &self,
-        index: u16,
-        memory_type: u32,
-        kind: ResourceKind,
-    ) -> Option<(PoolConfig, Growth)> {
+    fn config_of(&self, index: u16, memory_type: u32) -> Option<(PoolConfig, Growth)> {
         let (described, heap_size) = self.device_info.memory_type(memory_type)?;
         let growth = Growth::new(
             heap_size,
@@ -215,7 +209,7 @@ impl Pools {
             memory_type,
             heap: described.heap_index,
             properties: described.properties,
-            kind,
+            kind: ResourceKind::Linear,
             granule_log2: self.device_info.granule_log2,
             granularity: self.device_info.granularity,
             is_fixed: false,
@@ -249,23 +243,13 @@ impl Pools {
 
 impl DevicePools<'_> {
     /// The pool of [`index_of`](Pools::index_of), created on first use.
-    fn pool_of(
-        &self,
-        memory_type: u32,
-        kind: ResourceKind,
-        pinned: bool,
-    ) -> Result<&Pool, GpuError> {
-        let index = self.index_of(memory_type, kind, pinned);
+    fn pool_of(&self, memory_type: u32, pinned: bool) -> Result<&Pool, GpuError> {
+        let index = self.index_of(memory_type, pinned);
         if let Some(pool) = self.pool(index) {
             return Ok(pool);
         }
-        let kind = if index & 1 == 1 {
-            ResourceKind::Optimal
-        } else {
-            ResourceKind::Linear
-        };
         let (config, growth) = self
-            .config_of(index, memory_type, kind)
+            .config_of(index, memory_type)
             .ok_or(GpuMisuse::BadOptions)?;
         self.insert_pool(PoolState::new(config, growth))?;
         self.pool(index).ok_or_else(|| GpuMisuse::NoSuchPool.into())

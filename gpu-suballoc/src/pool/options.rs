@@ -112,7 +112,7 @@ impl Default for MapPolicy {
 pub struct PoolOptions {
     /// Index of its memory type.
     pub memory_type: u32,
-    /// The kind of its resources. If `bufferImageGranularity` matters, regions of another kind are kept apart by padding.
+    /// In a stack or ring, the kind of regions that are not padded to pages of `bufferImageGranularity`. Other pools hold all kinds.
     pub kind: ResourceKind,
     /// How space is found.
     pub algorithm: BlockAlgorithm,
@@ -139,7 +139,7 @@ pub struct PoolOptions {
 }
 
 impl PoolOptions {
-    /// A growing pool of one memory type for buffers and linear images.
+    /// A growing pool of one memory type.
     #[must_use]
     pub const fn new(memory_type: u32) -> Self {
         Self {

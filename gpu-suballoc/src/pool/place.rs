@@ -15,7 +15,7 @@ use crate::host_memory::{GrowableTable, lock_filled};
 use crate::id::{PoolId, RegionPlace};
 use crate::map_count::Step;
 use crate::range::{Fit, RangeRequest};
-use crate::request::{BlockAlgorithm, DedicatedPolicy};
+use crate::request::{BlockAlgorithm, DedicatedPolicy, ResourceKind};
 
 /// A region of more than this part of a pool's largest block gets a dedicated memory object, if its request allows one.
 const LARGE_PART: u64 = 2;
@@ -93,7 +93,7 @@ impl DevicePools<'_> {
             .device_info
             .best_type(request.memory_type_bits, request.preference);
         let memory_type = best.ok()?;
-        let pool = self.pool(self.index_of(memory_type, request.kind, request.pinned))?;
+        let pool = self.pool(self.index_of(memory_type, request.pinned))?;
         let mut state = pool.lock();
         if request.size > state.growth.max() / LARGE_PART {
             return None;
@@ -147,7 +147,7 @@ impl DevicePools<'_> {
                 if refused >> memory_type & 1 == 1 {
                     continue;
                 }
-                let pool = self.pool_of(memory_type, request.kind, request.pinned)?;
+                let pool = self.pool_of(memory_type, request.pinned)?;
                 match self.place_in(pool, request, within_budget) {
                     Ok(placed) => return Ok(placed),
                     Err(GrowthError::Final(error)) => return Err(error),
@@ -346,6 +346,7 @@ impl DevicePools<'_> {
             alignment,
             user_data: request.slot,
             fit: Fit::Low,
+            is_optimal: request.kind == ResourceKind::Optimal,
         };
         let mut space = BlockSpace::NOWHERE;
         state.blocks.allocate_at(at, &want, &mut space)?;

@@ -13,7 +13,7 @@ use crate::growable_vec::Slots;
 use crate::host_memory::{GrowableTable, Tables};
 use crate::id::{BlockRef, PlaceKind, RegionPlace};
 use crate::range::{Fit, NodeStore, RangeRequest};
-use crate::request::Lifetime;
+use crate::request::{Lifetime, ResourceKind};
 
 /// The state that a pool's lock guards.
 pub(super) struct PoolState {
@@ -60,7 +60,7 @@ impl PoolState {
         Self {
             config,
             growth,
-            blocks: Blocks::new(config.granule_log2),
+            blocks: Blocks::new(config.granule_log2, config.page()),
             dedicated: Slots::new(),
             linear: LinearRegions::new(&config),
             objects: 0,
@@ -107,6 +107,7 @@ impl PoolState {
                 alignment,
                 user_data: request.slot,
                 fit,
+                is_optimal: request.kind == ResourceKind::Optimal,
             };
             if !self.blocks.allocate(&want, space) {
                 return Err(NoRoom(size));

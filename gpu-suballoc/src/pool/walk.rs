@@ -7,7 +7,6 @@ use super::state::PoolState;
 use crate::device::HeapBudget;
 use crate::id::{BlockRef, PlaceKind, RegionPlace};
 use crate::range::{Span, SpanState};
-use crate::request::ResourceKind;
 use crate::view::{BlockContent, BlockView, MemoryTotals, RangeUse, RangeView};
 
 /// A pool's numbers.
@@ -161,11 +160,10 @@ impl PoolState {
             is_custom: config.is_custom(),
             memory: object.memory.as_raw(),
             memory_type: Some(config.memory_type),
-            content: match config.kind {
-                _ if is_dedicated => BlockContent::Dedicated,
-                ResourceKind::Linear => BlockContent::Linear,
-                ResourceKind::Optimal => BlockContent::Optimal,
-                ResourceKind::Unknown => BlockContent::Mixed,
+            content: if is_dedicated {
+                BlockContent::Dedicated
+            } else {
+                BlockContent::Shared
             },
             size: object.size,
             maps: object.map.count(),

@@ -4,7 +4,9 @@
 
 use super::free_index::FreeIndex;
 use super::free_index::{FreeRange, GranuleRequest};
-use super::node::{ALIGNMENT_BITS, ALIGNMENT_SHIFT, NIL, NodeStore, RangeNode, SLACK_BYTES};
+use super::node::{
+    ALIGNMENT_BITS, ALIGNMENT_SHIFT, NIL, NodeStore, OPTIMAL, RangeNode, SLACK_BYTES,
+};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -113,7 +115,7 @@ impl RangeAllocator {
     ///
     /// # Errors
     /// As [`allocate`](Self::allocate); [`RangeError::Alignment`] if the offset is not a multiple of the alignment and the granule;
-    /// [`RangeError::Full`] if the range is not completely free.
+    /// [`RangeError::Full`] if the range is not completely free, or shares a page with a resource of the other kind.
     pub(crate) fn allocate_at(
         &mut self,
         store: &NodeStore,
@@ -130,15 +132,16 @@ impl RangeAllocator {
         let mut nodes = self.nodes(store);
         let hole = nodes.find(|(_, node)| begin - node.first.get() < node.count.get());
         let (id, node) = hole.ok_or(RangeError::Full)?;
-        let (first, count) = (node.first.get(), node.count.get());
-        if !node.is_free() || request.count > count - (begin - first) {
+        let usable = index.usable(store, node, want.is_optimal);
+        let room = usable.and_then(|(first, count)| count.checked_sub(begin.checked_sub(first)?));
+        if !node.is_free() || room.is_none_or(|room| request.count > room) {
             return Err(RangeError::Full);
         }
         let hole = FreeRange {
             id,
             block: self.number,
-            first,
-            count,
+            first: node.first.get(),
+            count: node.count.get(),
             begin,
             granted: request.count,
         };
@@ -178,7 +181,8 @@ impl RangeAllocator {
         let rest = (size - want.asked) as u32;
         node.slack.set(if self.is_pooled {
             let alignment = want.alignment.trailing_zeros().min(ALIGNMENT_BITS);
-            rest.min(SLACK_BYTES) | alignment << ALIGNMENT_SHIFT
+            let kind = if want.is_optimal { OPTIMAL } else { 0 };
+            rest.min(SLACK_BYTES) | alignment << ALIGNMENT_SHIFT | kind
         } else {
             rest
         });
@@ -410,6 +414,7 @@ impl RangeAllocator {
             asked: size - self.rest_and_alignment(found).0,
             alignment: self.rest_and_alignment(found).1,
             user_data: found.word.get(),
+            is_optimal: found.is_live_of(true),
         })
     }
 
@@ -590,6 +595,8 @@ pub(crate) struct RangeRequest {
     pub(crate) user_data: u32,
     /// The end of the hole to allocate.
     pub(crate) fit: Fit,
+    /// For an optimal image: in a pool where that matters, kept off the pages of other resources.
+    pub(crate) is_optimal: bool,
 }
 
 /// The end of a hole to allocate: low for long-lived ranges, high for short-lived ranges, so that they do not fragment each other's space.
@@ -632,6 +639,8 @@ pub(crate) struct LiveRange {
     /// The required alignment; 1 if it is not stored.
     pub(crate) alignment: u64,
     pub(crate) user_data: u32,
+    /// As requested; false if it is not stored.
+    pub(crate) is_optimal: bool,
 }
 
 /// A range or a hole of a block; together they tile the block.

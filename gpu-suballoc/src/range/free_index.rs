@@ -35,19 +35,22 @@ pub(crate) struct FreeIndex {
     heads: GrowableVec<Cell<u32>>,
     /// Granules of the largest block whose free ranges may be listed here.
     largest: u32,
-    /// Granules and alignment of the last failed full search: no free range fits a request with at least these. (`u32::MAX` granules:
-    /// nothing is known.)
-    pub(super) failed_fit: Cell<(u32, u32)>,
+    /// Granules, a power of two: optimal images share no page of this size with other resources. 1 where kinds do not matter.
+    page: u32,
+    /// Granules and alignment of the last failed full search for an optimal image, and before it for another resource: no free range fits a
+    /// request with at least these. (`u32::MAX` granules: nothing is known.)
+    failed_fit: [Cell<(u32, u32)>; 2],
 }
 
 impl FreeIndex {
     /// Without blocks and without memory.
-    pub(crate) const fn new() -> Self {
+    pub(crate) const fn new(page: u32) -> Self {
         Self {
             bins: Bins::new(),
             heads: GrowableVec::new(),
             largest: 0,
-            failed_fit: Cell::new((u32::MAX, 1)),
+            page,
+            failed_fit: [const { Cell::new((u32::MAX, 1)) }; 2],
         }
     }
 
@@ -84,8 +87,8 @@ impl FreeIndex {
         let Some(bin) = self.bins.last() else {
             return 0;
         };
-        let (count, alignment) = self.failed_fit.get();
-        let known = if alignment == 1 {
+        let [(count, alignment), _] = self.failed_fit.each_ref().map(Cell::get);
+        let known = if alignment == 1 && self.page == 1 {
             count.saturating_sub(1)
         } else {
             u32::MAX
@@ -112,9 +115,11 @@ impl FreeIndex {
     /// Notes that a free range of `granules` was created or grew: resets `failed_fit` if it may no longer hold.
     #[inline]
     pub(super) fn note_growth(&self, granules: u32) {
-        let (count, alignment) = self.failed_fit.get();
-        if granules >= count {
-            self.failed_fit.set((u32::MAX, alignment));
+        for failed in &self.failed_fit {
+            let (count, alignment) = failed.get();
+            if granules >= count {
+                failed.set((u32::MAX, alignment));
+            }
         }
     }
 
@@ -407,6 +412,7 @@ pub(crate) struct GranuleRequest {
     /// The count that is tried first: rounded up to whole alignments if that adds little.
     pub(crate) rounded: u32,
     pub(crate) fit: Fit,
+    pub(crate) is_optimal: bool,
 }
 
 /// A free range that a request fits into.
@@ -422,19 +428,52 @@ pub(crate) struct FreeRange {
     pub(super) granted: u32,
 }
 
-impl FreeRange {
-    fn of(store: &NodeStore, id: u32, want: &GranuleRequest) -> Option<Self> {
-        let node = store.at(id);
+impl FreeIndex {
+    /// The part of a free range that a resource may use: first granule and count. Pages that it shares with a neighbour of the other kind
+    /// are left out; who lies behind a neighbour on the same page is of the neighbour's kind.
+    #[inline]
+    pub(super) fn usable(
+        &self,
+        store: &NodeStore,
+        node: &RangeNode,
+        is_optimal: bool,
+    ) -> Option<(u32, u32)> {
         let (first, count) = (node.first.get(), node.count.get());
-        let begin = want.begin_in(first, count)?;
-        Some(Self {
+        if self.page == 1 {
+            return Some((first, count));
+        }
+        let differs = |neighbour: u32| store.at(neighbour).is_live_of(!is_optimal);
+        let mut begin = first;
+        let mut end = first.checked_add(count)?;
+        if differs(node.before.get()) {
+            begin = begin.checked_next_multiple_of(self.page)?;
+        }
+        if differs(node.after.get()) {
+            end -= end % self.page;
+        }
+        Some((begin, end.checked_sub(begin)?))
+    }
+
+    /// The place of a request in a free range, if it fits.
+    fn fit(&self, store: &NodeStore, id: u32, want: &GranuleRequest) -> Option<FreeRange> {
+        let node = store.at(id);
+        let (begin, room) = self.usable(store, node, want.is_optimal)?;
+        Some(FreeRange {
             id,
             block: node.slack.get(),
-            first,
-            count,
-            begin,
+            first: node.first.get(),
+            count: node.count.get(),
+            begin: want.begin_in(begin, room)?,
             granted: want.count,
         })
+    }
+
+    /// Granules with which a free range fits a request wherever it lies.
+    fn sure_count(&self, want: &GranuleRequest) -> u32 {
+        let seams = 2 * (self.page - 1);
+        (want.count)
+            .saturating_add(want.alignment - 1)
+            .saturating_add(seams)
     }
 }
 
@@ -473,6 +512,7 @@ impl GranuleRequest {
             alignment: alignment as u32,
             rounded: u32::try_from(whole).unwrap_or(count as u32),
             fit: want.fit,
+            is_optimal: want.is_optimal,
         })
     }
 
@@ -498,12 +538,12 @@ impl GranuleRequest {
 
 impl FreeIndex {
     /// The best fit: the first range of the request's own bin, or the first range of the next bin, in which all ranges are large enough. If
-    /// the request has an alignment and neither fits, the first range of a bin whose ranges fit at any offset. Constant time. It may miss a
+    /// the request has an alignment, or kinds matter, and neither fits, the first range of a bin whose ranges fit at any offset. Constant time. It may miss a
     /// range that is less than 1/32 larger than the request, or that fits only because its offset happens to be aligned.
     #[inline(always)]
     pub(crate) fn find(&self, store: &NodeStore, want: &GranuleRequest) -> Option<FreeRange> {
         // The result stays in registers.
-        if want.alignment == 1 {
+        if want.alignment == 1 && self.page == 1 {
             self.find_unaligned(store, want.count, want.fit)
         } else {
             self.find_aligned(store, want)
@@ -551,40 +591,49 @@ impl FreeIndex {
     }
 
     fn find_best_aligned(&self, store: &NodeStore, want: &GranuleRequest) -> Option<FreeRange> {
-        let front = |bin| FreeRange::of(store, self.head(bin)?.get(), want);
-        let own = bin_of(want.count);
-        if let Some(hole) = front(own) {
-            return Some(hole);
+        let front = |bin| self.fit(store, self.head(bin)?.get(), want);
+        let sure = bin_of(self.sure_count(want)) + 1;
+        // Where kinds matter, many holes are of no use: each bin is tried, or the large holes would be cut up.
+        let mut tries = if self.page == 1 { 2u32 } else { u32::MAX };
+        let mut at = self.bins.from(bin_of(want.count));
+        while let Some(bin) = at.filter(|&bin| bin < sure && tries > 0) {
+            tries -= 1;
+            if let Some(hole) = front(bin) {
+                return Some(hole);
+            }
+            at = self.bins.from(bin + 1);
         }
-        if let Some(hole) = front(self.bins.from(own + 1)?) {
-            return Some(hole);
-        }
-        let sure = bin_of(want.count.checked_add(want.alignment - 1)?) + 1;
         front(self.bins.from(sure)?)
     }
 
-    /// Finds a free range by a full search. Examines each range of the request's own bin and, for an alignment above the granule, each
-    /// range below the size that fits at any offset. Remembers a failed search: until a range as large as the request appears, further such
+    /// Finds a free range by a full search. Examines each range of the request's own bin and, for an alignment above the granule or where
+    /// kinds matter, each range below the size that fits at any offset. Remembers a failed search: until a range as large as the request appears, further such
     /// requests fail at once.
     #[cold]
     pub(crate) fn find_full(&self, store: &NodeStore, want: &GranuleRequest) -> Option<FreeRange> {
-        let (count, alignment) = self.failed_fit.get();
+        let [linear, optimal] = &self.failed_fit;
+        let failed = if want.is_optimal && self.page > 1 {
+            optimal
+        } else {
+            linear
+        };
+        let (count, alignment) = failed.get();
         if want.count >= count && want.alignment >= alignment {
             return None;
         }
-        let sure = bin_of(want.count.saturating_add(want.alignment - 1));
+        let sure = bin_of(self.sure_count(want));
         let mut at = self.bins.from(bin_of(want.count));
         while let Some(bin) = at.filter(|&bin| bin <= sure) {
             let mut id = self.head(bin).map_or(NIL, Cell::get);
             while id != NIL {
-                if let Some(hole) = FreeRange::of(store, id, want) {
+                if let Some(hole) = self.fit(store, id, want) {
                     return Some(hole);
                 }
                 id = store.at(id).link.get();
             }
             at = self.bins.from(bin + 1);
         }
-        self.failed_fit.set((want.count, want.alignment));
+        failed.set((want.count, want.alignment));
         None
     }
 }

@@ -27,11 +27,12 @@ use core::cell::Cell;
 /// or live, never in a list of spare nodes, and has size 0.
 pub(super) const NIL: u32 = 0;
 
-/// The layout of `slack` in a live range of a pool: 26 bits for the bytes that were not requested, then the base-2 logarithm of the
-/// required alignment.
+/// The layout of `slack` in a live range of a pool: 26 bits for the bytes that were not requested, 5 for the base-2 logarithm of the
+/// required alignment, and one for the kind of resource.
 pub(super) const SLACK_BYTES: u32 = (1 << 26) - 1;
 pub(super) const ALIGNMENT_SHIFT: u32 = 26;
 pub(super) const ALIGNMENT_BITS: u32 = 31;
+pub(super) const OPTIMAL: u32 = 1 << 31;
 /// The largest alignment that a node can store; larger alignments are stored as this.
 pub(crate) const MAX_NOTED_ALIGNMENT: u64 = 1 << ALIGNMENT_BITS;
 
@@ -95,6 +96,13 @@ impl RangeNode {
     #[inline]
     pub(super) fn is_live(&self, serial: u64) -> bool {
         self.mark.get() & 3 == NodeState::Used as u32 && self.serial() == serial
+    }
+
+    /// Whether it is a live range of a pool, for an optimal image or for another resource.
+    #[inline]
+    pub(super) fn is_live_of(&self, is_optimal: bool) -> bool {
+        self.mark.get() & 3 == NodeState::Used as u32
+            && (self.slack.get() & OPTIMAL != 0) == is_optimal
     }
 
     /// The serial of a live range.

@@ -27,7 +27,7 @@ struct Core {
 impl Core {
     fn new(size: u64, granule: u64) -> Self {
         let core = RangeAllocator::new(size, granule).unwrap();
-        let mut index = FreeIndex::new();
+        let mut index = FreeIndex::new(1);
         index.admit(core.granules().0);
         Self {
             core,
@@ -100,6 +100,7 @@ impl Core {
                 alignment,
                 user_data: 7,
                 fit,
+                is_optimal: false,
             },
         )
     }
@@ -143,6 +144,7 @@ fn the_reserve_is_what_one_allocation_needs_at_most() {
         alignment: 16,
         user_data: 0,
         fit: Fit::Low,
+        is_optimal: false,
     };
     (core.core)
         .allocate_at(&core.store, &core.index, 4096, &want)
@@ -168,4 +170,61 @@ fn the_reserve_is_what_one_allocation_needs_at_most() {
     }
     let refused = poor.core.allocate(&poor.store, &poor.index, &want);
     assert_eq!(refused, Err(RangeError::NoNodes));
+}
+
+/// H3: where the kinds meet, no page of four granules has both.
+#[test]
+fn h3_kinds_share_a_block_and_no_page() {
+    let mut core = Core::new(1 << 16, 256);
+    core.index = FreeIndex::new(4);
+    core.index.admit(256);
+    core.core = RangeAllocator::new(1 << 16, 256).unwrap().numbered(0);
+    core.ready(32);
+    let want = |is_optimal, fit| RangeRequest {
+        size: 256,
+        asked: 256,
+        alignment: 1,
+        user_data: 7,
+        fit,
+        is_optimal,
+    };
+    let place = |core: &mut Core, is_optimal, fit| {
+        let taken = (core.core).allocate(&core.store, &core.index, &want(is_optimal, fit));
+        let taken = taken.expect("room");
+        (taken.offset / 256, taken.id)
+    };
+    let (linear, optimal) = (false, true);
+    // The tail of a page is for its kind, which fills it before another page.
+    let expected = [
+        (linear, Fit::Low, 0),
+        (optimal, Fit::Low, 4),
+        (linear, Fit::Low, 1),
+        (optimal, Fit::Low, 5),
+        (optimal, Fit::High, 255),
+        (linear, Fit::High, 3),
+        (linear, Fit::Low, 2),
+        (linear, Fit::Low, 8),
+        (linear, Fit::High, 251),
+    ];
+    let mut ids = Vec::new();
+    for (is_optimal, fit, at) in expected {
+        let (offset, id) = place(&mut core, is_optimal, fit);
+        assert_eq!(offset, at, "{is_optimal} {fit:?}");
+        assert_eq!(core.get(id).unwrap().is_optimal, is_optimal);
+        ids.push(id);
+    }
+    let at = |core: &mut Core, is_optimal, granule: u64| {
+        let want = want(is_optimal, Fit::Low);
+        (core.core).allocate_at(&core.store, &core.index, granule * 256, &want)
+    };
+    assert_eq!(at(&mut core, linear, 6), Err(RangeError::Full));
+    assert_eq!(at(&mut core, optimal, 9), Err(RangeError::Full));
+    ids.push(at(&mut core, optimal, 6).unwrap().id);
+    // A page that came free is anybody's.
+    for at in [0, 2, 5, 6] {
+        core.free(ids[at]).unwrap();
+    }
+    for (is_optimal, at) in [(optimal, 7), (optimal, 0), (linear, 9)] {
+        assert_eq!(place(&mut core, is_optimal, Fit::Low).0, at);
+    }
 }

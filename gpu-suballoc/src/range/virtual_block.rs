@@ -155,7 +155,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// 2^32 - 2 granules.
     pub fn new(memory: A, size: u64, granule: u64) -> Result<Self, VirtualBlockError> {
         let core = RangeAllocator::new(size, granule)?;
-        let mut index = FreeIndex::new();
+        let mut index = FreeIndex::new(1);
         index.admit(core.granules().0);
         Ok(Self {
             core,
@@ -295,6 +295,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
             } else {
                 Fit::Low
             },
+            is_optimal: false,
         })
     }
 

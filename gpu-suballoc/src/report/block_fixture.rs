@@ -20,7 +20,7 @@ pub(super) struct BlockFixture {
 
 pub(super) fn block(number: u32, content: BlockContent, memory_type: u32) -> BlockFixture {
     let view = BlockView {
-        pool: 2 * memory_type + u32::from(content == BlockContent::Optimal),
+        pool: memory_type,
         block: number,
         is_custom: false,
         memory: u64::from(number) + 0x100,
@@ -111,7 +111,7 @@ pub(super) fn wrapped(number: u32, offset: u64, size: u64) -> BlockFixture {
 
 /// A block with a free range, region 1 as `change` makes it, a crop of that and a spent range; and a wrapped buffer, region 6.
 pub(super) fn shared_and_wrapped(change: impl FnOnce(&mut RangeView)) -> MemoryMap<'static> {
-    let shared = block(3, BlockContent::Linear, 0)
+    let shared = block(3, BlockContent::Shared, 0)
         .free(512)
         .with(1, 1024, change)
         .spent(256);

@@ -271,9 +271,7 @@ fn write_title(f: &mut fmt::Formatter<'_>, block: &BlockView, ranges: &[RangeVie
         )?;
     }
     let content = match block.content {
-        BlockContent::Linear => "buffers and linear images",
-        BlockContent::Optimal => "optimal images",
-        BlockContent::Mixed => "buffers and images",
+        BlockContent::Shared => "shared",
         BlockContent::Dedicated => "dedicated",
         BlockContent::Wrapped => "wrapped",
     };
@@ -358,7 +356,7 @@ mod map_table_tests {
         assert_eq!(
             lines[..3],
             [
-                "block 3 of pool 0, memory type 0, buffers and linear images: 1.75 KiB, 1 region, 768 B in none",
+                "block 3 of pool 0, memory type 0, shared: 1.75 KiB, 1 region, 768 B in none",
                 "  0x00000000     512 B  free",
                 std::format!(
                     "  0x00000200  1.00 KiB  buffer {} \"region 1\", 24 B of it padding, mapped",

@@ -89,8 +89,7 @@ impl MemoryMap<'_> {
         for number in 0..head.properties.types.len() as u32 {
             let of_type = |block: &BlockView| !block.is_custom && block.memory_type == Some(number);
             json.object_at(format_args!("Type {number}"), |json| {
-                // The first of a type's two pools is for linear resources.
-                preferred_size(json, head, number.saturating_mul(2))?;
+                preferred_size(json, head, number)?;
                 self.pool(json, of_type)
             })?;
         }
@@ -421,16 +420,16 @@ mod tests {
         let named = |range: &mut RangeView| {
             (range.tag, range.padding, range.usage, range.crops) = (0xabc, 24, 0x82, 1)
         };
-        let shared = block(0, BlockContent::Linear, 1)
+        let shared = block(0, BlockContent::Shared, 1)
             .free(512)
             .with(1, 1024, named)
             .spent(256)
             .region(2, 256);
-        let optimal = block(0, BlockContent::Optimal, 1).with(3, 4096, |range| {
+        let optimal = block(1, BlockContent::Shared, 1).with(3, 4096, |range| {
             range.resource = RegionResource::ImageOptimal
         });
         let alone = block(1, BlockContent::Dedicated, 0).region(4, 8192);
-        let mut custom = block(0, BlockContent::Linear, 0).free(64);
+        let mut custom = block(0, BlockContent::Shared, 0).free(64);
         (custom.view.is_custom, custom.view.pool) = (true, 9);
         let json = dumped(&picture(
             [shared, optimal, alone, custom, wrapped(6, 12, 100)],

@@ -77,9 +77,10 @@ fn cores_that_share_a_store_know_their_own_ranges() {
         alignment: 16,
         user_data,
         fit: Fit::Low,
+        is_optimal: false,
     };
     let Core { store, index, .. } = &core;
-    let mut other = FreeIndex::new();
+    let mut other = FreeIndex::new(1);
     other.admit(512);
     let layout = other.missing().unwrap();
     // SAFETY: the layout's size is not 0.

@@ -57,6 +57,7 @@ mod crops;
 mod defragmentation;
 mod device_refusals;
 mod ends;
+mod granularity;
 mod halide;
 mod ids;
 mod keeping;

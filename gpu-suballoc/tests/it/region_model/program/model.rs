@@ -310,6 +310,21 @@ impl RegionModel {
         }
     }
 
+    /// The part of a hole that a resource may have: whole pages, or up to a neighbour that may share them.
+    fn usable(&self, piece: &Piece, resource: Resource) -> (u64, u64) {
+        let (memory, start) = (piece.memory, piece.offset);
+        let end = start + piece.size;
+        let mut below = self.used_ranges.range((memory, 0)..(memory, start));
+        let below = below
+            .next_back()
+            .filter(|(_, (its_end, kind))| *its_end == start && may_share(resource, *kind));
+        let above = self.used_ranges.get(&(memory, end));
+        let above = above.filter(|(_, kind)| may_share(resource, *kind));
+        let page = self.device.granularity;
+        let (first, last) = (start.next_multiple_of(page), end - end % page);
+        (below.map_or(first, |_| start), above.map_or(last, |_| end))
+    }
+
     /// Whether some hole that the allocator knows of would do for `ask`.
     pub(super) fn fitting_hole(
         &self,
@@ -321,16 +336,12 @@ impl RegionModel {
             let Some((_, index)) = subject.memory(piece.memory) else {
                 return;
             };
-            let content = match ask.resource {
-                Resource::Linear | Resource::Buffer => piece.content.0,
-                Resource::Optimal => piece.content.1,
-                Resource::Unknown => piece.content.0 && piece.content.1,
-            };
-            let start = piece.offset.next_multiple_of(ask.alignment.max(256));
-            let fits = start.saturating_add(ask.size) <= piece.offset + piece.size;
+            let (start, end) = self.usable(&piece, ask.resource);
+            let start = start.next_multiple_of(ask.alignment.max(256));
+            let fits = start.saturating_add(ask.size) <= end;
             let right = self.device.types[index as usize].contains(ask.memory)
                 && ask.bits >> index & 1 == 1;
-            if piece.is_hole && ask.pool.is_none() && right && content && fits {
+            if piece.is_hole && ask.pool.is_none() && right && fits {
                 found = Some(piece);
             }
         });

@@ -135,8 +135,6 @@ pub(super) struct Piece {
     pub(super) id: Option<RegionId>,
     /// Free for regions of the default pools.
     pub(super) is_hole: bool,
-    /// What may lie in the block: linear resources, optimal ones.
-    pub(super) content: (bool, bool),
 }
 
 /// Why an allocator refused.
@@ -594,11 +592,6 @@ impl RegionSubject {
             .blocks_with_ranges()
             .filter(|(block, _)| block.content != BlockContent::Wrapped)
         {
-            let content = match block.content {
-                BlockContent::Linear => (true, false),
-                BlockContent::Optimal => (false, true),
-                _ => (true, true),
-            };
             for range in ranges {
                 let id = range
                     .id
@@ -613,7 +606,6 @@ impl RegionSubject {
                     size: range.size,
                     id,
                     is_hole,
-                    content,
                 });
             }
         }

@@ -1,0 +1,139 @@
+//! H3: buffers and optimal images share the blocks of a memory type. Where they meet, one begins on the next page of
+//! `bufferImageGranularity`. The mock finds each page that has both.
+
+use gpu_suballoc::allocator::{DefragmentationOptions, MoveOutcome, MoveResult};
+use gpu_suballoc::{ImageInfo, ImageUsage};
+use testkit::Rng;
+
+use super::*;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+/// Four bytes a texel.
+const RGBA8: u32 = 37;
+const PAGES: [u64; 5] = [1, 1024, 4096, 65_536, 131_072];
+
+/// A device whose images may begin within a page.
+fn with_pages(granularity: u64, body: impl FnOnce(Scene<'_>)) {
+    let mut config = MockProfile::Nvidia.config();
+    config.limits.buffer_image_granularity = granularity;
+    config.rules.optimal_alignment = 256;
+    let mock = Mock::with_config(config, RecordingAllocator::system());
+    scene_on(&mock, AllocatorOptions::default(), body);
+}
+
+fn image_info(kib: u32) -> ImageInfo {
+    let usage = ImageUsage::TRANSFER_SRC.as_raw() | ImageUsage::TRANSFER_DST.as_raw();
+    ImageInfo::new_2d(RGBA8, 256, kib, ImageUsage::from_raw(usage))
+}
+
+impl Scene<'_> {
+    /// An image of `kib` KiB.
+    fn image(&self, kib: u32) -> Region {
+        self.gpu
+            .create_image(&image_info(kib), &any())
+            .expect("there is room")
+    }
+
+    fn reserved(&self) -> u64 {
+        self.gpu.stats().total.block_bytes
+    }
+}
+
+#[test]
+fn h3_kinds_share_the_first_block() {
+    for page in PAGES {
+        with_pages(page, |s| {
+            let mut live = Vec::new();
+            for turn in 1..=64 {
+                live.push(s.buffer(20 * KIB + turn));
+                live.push(s.image(16));
+            }
+            let blocks = s.gpu.stats().total.blocks;
+            assert_eq!((blocks, s.reserved()), (1, 8 * MIB), "pages of {page}");
+            live.into_iter().for_each(|region| s.free(region));
+        });
+    }
+}
+
+/// Rounded to pages each would have 64 or 128 KiB.
+#[test]
+fn h3_small_images_lie_side_by_side() {
+    for page in PAGES {
+        with_pages(page, |s| {
+            let mut live = vec![s.buffer(100)];
+            live.extend((0..1900).map(|_| s.image(8)));
+            assert_eq!(s.reserved(), 16 * MIB, "pages of {page}");
+            live.into_iter().for_each(|region| s.free(region));
+        });
+    }
+}
+
+/// Churn of both kinds: what the seams cost, and that moves keep them.
+#[test]
+fn h3_a_churn_of_both_kinds_needs_little_more() {
+    let mut alone = 0;
+    for page in PAGES {
+        with_pages(page, |s| {
+            let mut rng = Rng::new(3);
+            let mut live: Vec<Option<Region>> = (0..1000).map(|_| None).collect();
+            for turn in 0..6000 {
+                let at = if turn < live.len() {
+                    turn
+                } else {
+                    rng.below(live.len() as u64) as usize
+                };
+                if let Some(region) = live[at].take() {
+                    s.free(region);
+                }
+                let kib = 1 << rng.below(8);
+                live[at] = Some(match rng.below(2) {
+                    0 => s.buffer(kib * KIB - rng.below(KIB)),
+                    _ => s.image(kib as u32),
+                });
+            }
+            let reserved = s.reserved();
+            println!("pages of {page}: {} KiB reserved", reserved >> 10);
+            if page == 1 {
+                alone = reserved;
+            }
+            let most = if page > 4096 {
+                alone * 3 / 2
+            } else {
+                alone + 8 * MIB
+            };
+            assert!(reserved <= most, "{reserved} of {most}, pages of {page}");
+            for place in live.iter_mut().step_by(2) {
+                s.free(place.take().expect("each lives"));
+            }
+            let mut run = s
+                .gpu
+                .defragment(DefragmentationOptions::new())
+                .expect("one");
+            let mut moved = 0;
+            loop {
+                let mut pass = run.next_pass().expect("host memory");
+                if pass.is_empty() {
+                    break;
+                }
+                moved += pass.moves().len();
+                for at in 0..pass.moves().len() {
+                    let one = &pass.moves()[at];
+                    if one.old_buffer().is_some() {
+                        pass.make_buffer(at).expect("a place for it");
+                    } else {
+                        let info = image_info((one.size() / KIB) as u32);
+                        pass.make_image(at, &info).expect("a place for it");
+                    }
+                }
+                pass.set_outcomes(MoveOutcome::Copied);
+                pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
+            }
+            drop(run);
+            assert!(moved > 0, "pages of {page}");
+            for region in live.into_iter().flatten() {
+                s.gpu.free_id(region.id()).expect("live");
+            }
+        });
+    }
+}
