@@ -7,8 +7,9 @@ use crate::memory_type::PropertyFlags;
 
 const MIB: u64 = 1 << 20;
 
-/// The next block has this part of the bytes that the pool has reserved: the last one, half empty at worst, is little of all.
-const PART_OF_RESERVED: u64 = 8;
+/// The next block has this part of the bytes that the pool has reserved: the last one, nearly empty at worst, is little of all. A smaller
+/// part saves nothing more in a churn of mixed sizes, and an eighth costs 7 % of what lives.
+const PART_OF_RESERVED: u64 = 32;
 /// A device that allows fewer memory objects runs out of them before it runs out of bytes: there each block is as large as all before.
 const FEW_OBJECTS: u32 = 1024;
 /// The default size of the largest block, and of the largest one that is not `DEVICE_LOCAL`: there the driver clears each page during the
@@ -139,7 +140,7 @@ impl Growth {
             .unwrap_or(u64::MAX)
     }
 
-    /// Updates the size of the next block: an eighth of `reserved`, the bytes of the pool's blocks, in whole granules; all of it if
+    /// Updates the size of the next block: a 32nd of `reserved`, the bytes of the pool's blocks, in whole granules; all of it if
     /// the device allows few objects.
     pub(crate) fn follow(&mut self, reserved: u64) {
         let part = reserved / self.part;
@@ -179,10 +180,10 @@ mod tests {
             let mut growth = growth_of(heap, u64::MAX, &MemoryOptions::default());
             assert_eq!(sizes(&growth, 1024, u64::MAX)[0], first);
             let mut reserved = 0;
-            for _ in 0..80 {
+            for _ in 0..160 {
                 let now = sizes(&growth, 1024, u64::MAX)[0];
-                let eighth = reserved / 8;
-                assert_eq!(now, (eighth - eighth % 256).clamp(first, max));
+                let part = reserved / 32;
+                assert_eq!(now, (part - part % 256).clamp(first, max));
                 reserved += now;
                 growth.follow(reserved);
             }

@@ -17,7 +17,7 @@ pub struct MemoryOptions {
     /// The size of the largest memory object, shared or dedicated: larger requests are refused at once. At least one granule; shared blocks
     /// use whole granules of it. By default shared blocks grow to 256 MiB (32 MiB of memory that is not `DEVICE_LOCAL`, which drivers
     /// allocate slowly), or an eighth of the heap if that is less, and dedicated ones to what the device allows. Below that a new
-    /// block has an eighth of the bytes that its pool has reserved.
+    /// block has a 32nd of the bytes that its pool has reserved.
     pub max_block: Option<u64>,
     /// Sizes of shared blocks are rounded up to a multiple of this; 1 by default, 0 is the same.
     pub nearest_multiple: u64,

@@ -92,3 +92,43 @@ fn near_the_peak_of_a_churn_hardly_anything_is_refused() {
     // That something is refused when there is too little would be seen.
     assert!(at(90) > 1000.0);
 }
+
+/// H6: 2000 pieces of 64 bytes to 4 MiB, most of them replaced eight times. With blocks of an eighth of what is reserved the peak was up to
+/// 121 % of what lived at its peak; the floor, with blocks of 8 MiB for ever, is 109 to 115 %.
+#[test]
+fn h6_a_churn_of_mixed_sizes_reserves_little_more_than_its_peak() {
+    for seed in 1..=4 {
+        let mock = MockDevice::new(MockProfile::Nvidia, FromGlobalAlloc::<System>::SYSTEM);
+        // SAFETY: what is asked here is valid.
+        let gpu = unsafe {
+            GpuAllocator::new(&mock, FromGlobalAlloc::SYSTEM, AllocatorOptions::default())
+        };
+        let gpu = gpu.map_err(|rejected| rejected.error).expect("sound");
+        let mut rng = Rng::new(seed);
+        let mut live: Vec<Option<Region>> = (0..2000).map(|_| None).collect();
+        let (mut bytes, mut peak) = (0, 0);
+        for turn in 0..16_000 {
+            let at = if turn < live.len() {
+                turn
+            } else {
+                rng.below(2000) as usize
+            };
+            if let Some(region) = live[at].take() {
+                bytes -= region.size();
+                gpu.free(region).expect("live");
+            }
+            let unit = (rng.next() >> 11) as f64 / (1_u64 << 53) as f64;
+            let needs = ResourceRequirements::new((64.0 * 65_536_f64.powf(unit)) as u64, 256);
+            let region = gpu.allocate(&needs, &RegionOptions::new()).expect("room");
+            bytes += region.size();
+            peak = peak.max(bytes);
+            live[at] = Some(region);
+        }
+        let percent = gpu.stats().peak_block_bytes * 100 / peak;
+        println!("seed {seed}: {percent} % of {} MiB", peak >> 20);
+        assert!(percent <= 116, "{percent} % of {} MiB", peak >> 20);
+        for region in live.into_iter().flatten() {
+            gpu.free(region).expect("live");
+        }
+    }
+}

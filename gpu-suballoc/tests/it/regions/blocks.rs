@@ -80,7 +80,7 @@ impl Scene<'_> {
 }
 
 #[test]
-fn h76_the_next_block_is_an_eighth_of_all() {
+fn h76_the_next_block_is_a_part_of_all() {
     on_every(
         MemoryOptions {
             first_block: Some(256 * KIB),
@@ -92,7 +92,7 @@ fn h76_the_next_block_is_an_eighth_of_all() {
             let (part, count) = if limits.max_memory_allocation_count < 1024 {
                 (1, 6)
             } else {
-                (8, 20)
+                (32, 40)
             };
             let (mut regions, mut objects, mut reserved) = (Vec::new(), 0, 0);
             while objects < count {
