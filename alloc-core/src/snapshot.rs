@@ -202,7 +202,7 @@ impl<A: HostSource> fmt::Display for Snapshot<A> {
             let bound = if all.peak_slack > 0 { "<=" } else { "" };
             writeln!(
                 f,
-                "{:>10}{:>10}{bound:>4}{:>8}{:>8}{:>10}",
+                "{:>10}{:>10}{bound:>4}{:>8} {:>7}{:>10}",
                 Amount(all.live_bytes),
                 Amount(own),
                 Amount(all.peak_bytes),

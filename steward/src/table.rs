@@ -18,3 +18,20 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     };
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::aligned;
+
+    #[test]
+    fn cells_never_run_together() {
+        let long = "vkGetPhysicalDeviceSurfaceSupportKHR";
+        let rows = [["command", "of"], [long, long], ["", "x"]];
+        let rows = rows.map(|row| row.map(str::to_owned).to_vec());
+        let text = aligned(&rows);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[1], format!("{long}  {long}"));
+        let second = long.len() + 2;
+        assert_eq!([lines[0].find("of"), lines[2].find('x')], [Some(second); 2]);
+    }
+}

@@ -120,7 +120,7 @@ impl StateUsage {
             ..
         } = self;
         format!(
-            "  {name:<32}{:>14}{:>14}{:>16}{total_blocks:>10}{objects:>9}{alive:>9}",
+            "  {name:<32}{:>14}{:>14}{:>16} {total_blocks:>9} {objects:>8} {alive:>8}",
             ByteCount(*live_bytes),
             ByteCount(*peak_bytes),
             ByteCount(*total_bytes),
@@ -413,6 +413,19 @@ impl fmt::Display for State {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn figures_of_a_row_never_run_together() {
+        let most = StateUsage {
+            live_bytes: u64::MAX,
+            live_blocks: u64::MAX,
+            peak_bytes: u64::MAX,
+            total_bytes: u64::MAX,
+            total_blocks: u64::MAX,
+        };
+        let line = most.line("VkBuffer", [u64::MAX; 2]);
+        assert_eq!(line.split_whitespace().count(), 1 + 3 * 2 + 3, "{line}");
+    }
 
     fn put(bytes: &mut [u8], index: usize, value: u64) {
         bytes[index * 8..][..8].copy_from_slice(&value.to_ne_bytes());

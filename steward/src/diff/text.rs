@@ -75,7 +75,7 @@ fn line(f: &mut fmt::Formatter<'_>, change: &Change) -> fmt::Result {
     let by = signed(change);
     writeln!(
         f,
-        "{measure:<MEASURE$}{before:>10}{after:>10}{by:>11}  {}",
+        "{measure:<MEASURE$} {before:>9} {after:>9} {by:>10}  {}",
         remark(change)
     )
 }
@@ -109,5 +109,33 @@ pub(super) fn shown(number: u64, unit: Unit) -> String {
     match unit {
         Unit::Bytes => bytes(number),
         Unit::Count => number.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Line(Change);
+
+    impl fmt::Display for Line {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            line(f, &self.0)
+        }
+    }
+
+    #[test]
+    fn figures_never_run_together() {
+        let change = Change {
+            part: Part::Totals,
+            name: "n".repeat(NAME),
+            measure: "m".repeat(MEASURE),
+            unit: Unit::Count,
+            before: Some(1 << 40),
+            after: Some(1 << 60),
+        };
+        let line = Line(change).to_string();
+        // The last one is the share.
+        assert!(line.split_whitespace().count() >= 6, "{line}");
     }
 }

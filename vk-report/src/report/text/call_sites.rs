@@ -74,7 +74,7 @@ fn line(
     let name = format!("{:indent$}{name}", "", indent = level * 2);
     writeln!(
         f,
-        "{name:<w$}{:>9}{:>8}{:>9}{:>8}",
+        "{name:<w$} {:>8} {:>7} {:>8} {:>7}",
         cell(live.bytes),
         count(live.blocks),
         cell(total.bytes),
@@ -105,4 +105,27 @@ fn frames(
         )?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Line(BlockSum);
+
+    impl fmt::Display for Line {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            line(f, 1, "name", self.0, self.0)
+        }
+    }
+
+    #[test]
+    fn figures_never_run_together() {
+        let most = BlockSum {
+            bytes: u64::MAX,
+            blocks: u64::MAX,
+        };
+        let line = Line(most).to_string();
+        assert_eq!(line.split_whitespace().count(), 1 + 2 * 3, "{line}");
+    }
 }

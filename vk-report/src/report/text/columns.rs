@@ -37,7 +37,7 @@ pub(super) fn write<T>(
     for (name, row) in rows {
         write!(f, "  {name:<names$}")?;
         for column in &shown {
-            write!(f, "{:>w$}", (column.cell)(row), w = column.width)?;
+            write!(f, " {:>w$}", (column.cell)(row), w = column.width - 1)?;
         }
         writeln!(f)?;
     }
@@ -93,25 +93,39 @@ fn fitting<'c, T>(
 mod tests {
     use super::*;
 
+    const SIZES: [u64; 2] = [123_456_789, 1_234_567_890];
+
+    struct TableOf<'s>(&'s [u64; 2]);
+
+    impl fmt::Display for TableOf<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            table(f, self.0, usize::MAX)
+        }
+    }
+
     struct TableOfWidth(usize);
 
     impl fmt::Display for TableOfWidth {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            let column = |title, rank, cell: fn(&u64) -> String| Column {
-                title,
-                width: 6,
-                rank,
-                cell: Box::new(cell),
-            };
-            let columns = [
-                column("none", 1, |_| EMPTY.to_owned()),
-                column("some", 2, |one| one.to_string()),
-                column("more", 1, |one| (one + 1).to_string()),
-                column("live", 0, |one| (one * 2).to_string()),
-            ];
-            let rows = [("a".to_owned(), &7), ("bc".to_owned(), &8)];
-            write(f, ("name", 5), &rows, &columns, self.0)
+            table(f, &[7, 8], self.0)
         }
+    }
+
+    fn table(f: &mut fmt::Formatter<'_>, sizes: &[u64; 2], width: usize) -> fmt::Result {
+        let column = |title, rank, cell: fn(&u64) -> String| Column {
+            title,
+            width: 6,
+            rank,
+            cell: Box::new(cell),
+        };
+        let columns = [
+            column("none", 1, |_| EMPTY.to_owned()),
+            column("some", 2, |one| one.to_string()),
+            column("more", 1, |one| (one + 1).to_string()),
+            column("live", 0, |one| (one * 2).to_string()),
+        ];
+        let rows = [("a".to_owned(), &sizes[0]), ("bc".to_owned(), &sizes[1])];
+        write(f, ("name", 5), &rows, &columns, width)
     }
 
     #[test]
@@ -119,6 +133,10 @@ mod tests {
         let whole = "  name   none  some  more  live\n  a         -     7     8    14\n  bc        -     8     9    16\n";
         assert_eq!(TableOfWidth(usize::MAX).to_string(), whole);
         assert_eq!(TableOfWidth(31).to_string(), whole);
+        // What is longer than its column stays a word.
+        let table = TableOf(&SIZES).to_string();
+        let words = table.lines().map(|line| line.split_whitespace().count());
+        assert_eq!(words.collect::<Vec<_>>(), [5, 5, 5], "{table}");
         // What is empty is not missed.
         let without =
             "  name   some  more  live\n  a         7     8    14\n  bc        8     9    16\n";
