@@ -30,9 +30,10 @@ pub(crate) fn unseen_bytes() -> Option<u64> {
     let devices = INSTANCES
         .iter()
         .flat_map(|instance| instance.devices.iter());
-    let heaps = devices.flat_map(|device| &device.device_memory.heaps);
-    let of_devices = heaps
-        .map(|heap| heap.numbers()[0])
+    // By type, which is known of each block: its heap is not where the driver does not say.
+    let types = devices.flat_map(|device| &device.device_memory.types);
+    let of_devices = types
+        .map(|memory| memory.numbers()[0])
         .fold(0, u64::saturating_add);
     let seen = of_callbacks.saturating_add(of_devices);
     Some(grown.saturating_sub(seen)).filter(|unseen| *unseen >= WORTH_TELLING)

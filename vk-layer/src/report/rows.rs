@@ -65,14 +65,11 @@ impl<'a> KindRow<'a> {
         }
     }
 
-    /// The rows of an instance or device, in the order of the table of commands. A kind of which only NULL was destroyed has none.
+    /// The rows of an instance or device, in the order of the table of commands.
     pub(super) fn all(accounts: &'a Accounts) -> impl Iterator<Item = Self> {
-        let rows = accounts
+        accounts
             .known_kinds()
-            .map(|(kind, account)| Self::new(kind, account));
-        rows.filter(|row| {
-            row.objects_created != 0 || row.usage.total_blocks != 0 || row.foreign_commands != 0
-        })
+            .map(|(kind, account)| Self::new(kind, account))
     }
 }
 

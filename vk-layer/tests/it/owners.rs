@@ -304,9 +304,10 @@ fn ly61_the_same_callbacks_of_a_program_for_two_kinds_of_objects_are_its_own_aff
 fn ly62_a_kind_of_which_a_program_destroyed_null_alone_has_no_row() {
     let test = "ly62_a_kind_of_which_a_program_destroyed_null_alone_has_no_row";
     let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("report.txt");
-    let name = file.to_str().expect("UTF-8");
-    let Some(report) = report_of(test, &[("TEXT", name)], || {
+    let [file, state] = ["report.txt", "state"].map(|name| folder.path().join(name));
+    let [name, state_name] = [&file, &state].map(|file| file.to_str().expect("UTF-8"));
+    let settings = [("TEXT", name), ("STATE", state_name)];
+    let Some(report) = report_of(test, &settings, || {
         let layer = Layer::new();
         let mut own = OwnCallbacks::default();
         let raw = own.raw();
@@ -327,6 +328,10 @@ fn ly62_a_kind_of_which_a_program_destroyed_null_alone_has_no_row() {
         .map(|row| row["kind"].clone())
         .collect();
     assert_eq!(kinds, ["VkInstance", "VkBuffer", "VkDevice"], "{report}");
+    let state = state_file::read(&state).expect("a state");
+    let mut kinds: Vec<_> = state.kinds.iter().map(|kind| &*kind.kind).collect();
+    kinds.sort_unstable();
+    assert_eq!(kinds, ["VkBuffer", "VkDevice", "VkInstance"], "{state}");
     let text = fs::read_to_string(&file).expect("a report");
     assert!(
         !text.contains("  VkCommandPool") && !text.contains("  VkDeviceMemory"),
@@ -396,4 +401,68 @@ fn ly63_totals_are_those_of_the_table_where_the_program_passes_callbacks_too() {
     let buffers = of_device(&report, "VkBuffer");
     assert_eq!(buffers["live_bytes"], 5 * 32 + 3 * 48, "{buffers}");
     assert_eq!(buffers["requested_by_scope"]["object"], 8 * 32, "{buffers}");
+}
+
+/// Loaders and layers call commands through the first layer while another one runs.
+#[test]
+fn ly36_what_is_called_within_a_command_is_of_that_command() {
+    let test = "ly36_what_is_called_within_a_command_is_of_that_command";
+    let settings = [("STACKS", "true"), ("BRACKETS", "all")];
+    let Some(report) = report_of(test, &settings, || {
+        let layer = Layer::new();
+        let instance = layer.create_instance(NONE).expect("an instance");
+        let device = layer.create_device(instance, NONE).expect("a device");
+        let hook = |name| layer.of_device(device, name).expect("a hook");
+        let (allocate, free) = (hook(c"vkAllocateMemory"), hook(c"vkFreeMemory"));
+        let pool = hook(c"vkCreateCommandPool");
+        do_meanwhile(move || {
+            create_object(pool, device, NONE).expect("a pool");
+            let memory = create_object(allocate, device, NONE).expect("memory");
+            destroy_object(free, device, memory, NONE);
+        });
+        create_buffers(&layer, device, NONE, 1);
+    }) else {
+        return;
+    };
+    let stacks = report["leaks"]["stacks"].as_array().expect("stacks");
+    for kind in ["VkBuffer", "VkCommandPool"] {
+        let of_kind: Vec<_> = stacks.iter().filter(|one| one["kind"] == kind).collect();
+        let [stack] = of_kind[..] else {
+            panic!("{kind}: {stacks:?}");
+        };
+        assert_eq!(stack["command"], "vkCreateBuffer", "{stack}");
+        let live = ["objects", "blocks"].map(|what| stack[what]["live"].as_u64());
+        assert_eq!(live, [Some(1); 2], "{stack}");
+    }
+}
+
+/// What the process grew by is `malloc`'s only as far as no memory of Vulkan accounts for it.
+#[test]
+fn growth_that_device_memory_accounts_for_has_no_hint() {
+    const BYTES: usize = 32 << 20;
+    let test = "growth_that_device_memory_accounts_for_has_no_hint";
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("report.txt");
+    let name = file.to_str().expect("UTF-8");
+    for (is_seen, seen) in [(true, "true"), (false, "false")] {
+        let settings = [("TEXT", name), ("CHECK", "false"), ("FAKE_SEEN", seen)];
+        let Some(_) = report_of(test, &settings, || {
+            let layer = Layer::new();
+            let instance = layer.create_instance(NONE).expect("an instance");
+            let device = layer.create_device(instance, NONE).expect("a device");
+            let allocate = layer.of_device(device, c"vkAllocateMemory");
+            let allocate = allocate.expect("a hook");
+            // As a driver in software does: 4096 bytes each.
+            std::mem::forget(vec![1_u8; BYTES]);
+            let is_seen = std::env::var("FAKE_SEEN").is_ok_and(|seen| seen == "true");
+            for _ in 0..if is_seen { BYTES / 4096 } else { 0 } {
+                create_object(allocate, device, NONE).expect("memory");
+            }
+        }) else {
+            return;
+        };
+        let text = fs::read_to_string(&file).expect("a report");
+        let is_said = text.contains("\nThe process grew by ");
+        assert_eq!(is_said, !is_seen, "{text}");
+    }
 }
