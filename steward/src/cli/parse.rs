@@ -84,27 +84,31 @@ impl Cli {
     #[must_use]
     pub fn for_completions() -> clap::Command {
         let shown = Self::shown();
-        let command = |name| {
-            let one = shown.find_subcommand(name)?;
-            let below = one.get_subcommands().filter(|it| it.get_name() != "help");
-            let command = with_shown_arguments(clap::Command::new(name), one);
-            let command = command.subcommands(below.cloned());
-            Some(command.about(one.get_about().cloned().unwrap_or_default()))
-        };
-        with_shown_arguments(clap::Command::new("steward"), &shown)
-            .version(env!("CARGO_PKG_VERSION"))
-            .subcommands(help::names().filter_map(command))
+        let commands: Vec<_> = help::names()
+            .filter_map(|name| shown.find_subcommand(name))
+            .collect();
+        copy_of_shown(&shown, &commands).version(env!("CARGO_PKG_VERSION"))
     }
 }
 
-/// Adds the arguments that `shown` does not hide.
-fn with_shown_arguments(command: clap::Command, shown: &clap::Command) -> clap::Command {
+/// The command with the arguments that it does not hide, and copies of these commands and of all below them.
+fn copy_of_shown(shown: &clap::Command, below: &[&clap::Command]) -> clap::Command {
+    let below = below.iter().map(|one| {
+        let all = one.get_subcommands();
+        let all: Vec<_> = all.filter(|it| it.get_name() != "help").collect();
+        copy_of_shown(one, &all)
+    });
     let own = |argument: &&clap::Arg| {
         !argument.is_hide_set() && !["help", "version"].contains(&argument.get_id().as_str())
     };
     // Commands have their copies already. A global option would come back where its copy is hidden.
     let arguments = shown.get_arguments().filter(own).cloned();
-    command.args(arguments.map(|argument| argument.global(false)))
+    // clap takes no other names; there are few, and the program ends soon.
+    let name: &'static str = shown.get_name().to_owned().leak();
+    clap::Command::new(name)
+        .about(shown.get_about().cloned().unwrap_or_default())
+        .args(arguments.map(|argument| argument.global(false)))
+        .subcommands(below)
 }
 
 /// The command and its subcommands, with the options of these groups hidden.

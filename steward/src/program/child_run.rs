@@ -55,8 +55,13 @@ pub(super) fn sentence(
             "before its first command".to_owned(),
             |(command, number)| format!("in or after {command}, command {number} with callbacks"),
         );
+        // This program's own code, which runs there too, ends so when memory is short, and has said it.
+        let unless = match status.signal() {
+            Some(libc::SIGABRT) => ", unless the lines above say that memory was short",
+            _ => "",
+        };
         return format!(
-            "the driver's process {ended} {place}: report it to the driver's maintainers"
+            "the driver's process {ended} {place}: report it to the driver's maintainers{unless}"
         );
     };
     let Some(Refusal {
@@ -129,6 +134,14 @@ mod tests {
             after.contains("of scope object, asked of the callbacks of VkDevice;"),
             "{after}"
         );
+    }
+
+    #[test]
+    fn an_abort_may_be_for_lack_of_memory() {
+        for (signal, is_doubtful) in [(libc::SIGABRT, true), (libc::SIGSEGV, false)] {
+            let said = sentence(ExitStatus::from_raw(signal), None, None);
+            assert_eq!(said.contains("memory was short"), is_doubtful, "{said}");
+        }
     }
 
     #[test]

@@ -511,6 +511,26 @@ mod tests {
     }
 
     #[test]
+    fn every_signal_that_ends_a_program_has_a_name() {
+        const HARMLESS: [i32; 8] = [
+            libc::SIGCHLD,
+            libc::SIGCONT,
+            libc::SIGSTOP,
+            libc::SIGTSTP,
+            libc::SIGTTIN,
+            libc::SIGTTOU,
+            libc::SIGURG,
+            libc::SIGWINCH,
+        ];
+        for signal in (1..32).filter(|signal| !HARMLESS.contains(signal)) {
+            let name = signal_name(signal);
+            assert!(name.starts_with("SIG") && !name.contains('+'), "{name}");
+        }
+        let last = libc::SIGRTMAX();
+        assert!(signal_name(last).starts_with("SIGRTMIN+"), "{last}");
+    }
+
+    #[test]
     fn a_signal_with_a_handler_is_not_held() {
         static TICKS: AtomicU32 = AtomicU32::new(0);
         extern "C" fn tick(_: i32) {

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use fake_driver::{Defect, PLANTABLE};
-use serde_json::Value;
+use serde_json::{Value, json as value};
 use testkit::{Child, Finished, skip};
 use vk_callbacks::check::{FindingKind, RuleLevel};
 
@@ -350,6 +350,35 @@ fn a_leftover_fails_a_run_that_asks_for_an_exit_code() {
     all.env(variable, Defect::LiveAfterDestroy.to_string())
         .run()
         .assert_code(1);
+}
+
+/// A driver that is installed and shows no device is not an unknown name.
+#[test]
+fn rd15_an_installed_driver_without_a_device_is_named_as_such() {
+    let manifest = Manifest::new();
+    if !is_loader_there("rd15", &manifest) {
+        return;
+    }
+    let other = manifest.path.with_file_name("radeon_icd.x86_64.json");
+    let icd = value!({ "library_path": "/nowhere/libvulkan_radeon.so", "api_version": "1.1.0" });
+    let text = value!({ "file_format_version": "1.0.0", "ICD": icd });
+    fs::write(&other, text.to_string()).expect("room");
+    let both = std::env::join_paths([&manifest.path, &other]).expect("no colons");
+    for name in ["radv", "RADV", "MESA_RADV", "radeon_icd", "anv"] {
+        let done = steward(&["check", "--driver", name])
+            .env_remove("VK_LOADER_DRIVERS_SELECT")
+            .env_remove("VK_ADD_DRIVER_FILES")
+            .env("VK_DRIVER_FILES", &both)
+            .env("VK_ICD_FILENAMES", &both)
+            .run();
+        done.assert_code(2);
+        let known = format!("{name:?} is installed (radeon_icd.x86_64), and shows no device: ");
+        let said = match name {
+            "anv" => "no driver is called \"anv\"",
+            _ => &known,
+        };
+        assert!(done.stderr.contains(said), "{done}");
+    }
 }
 
 /// Where a manifest is, is bytes.

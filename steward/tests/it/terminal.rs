@@ -218,12 +218,28 @@ fn completions_are_read_by_their_shell_and_name_no_hidden_command() {
         .args(["completions", "bash"])
         .run()
         .stdout;
-    let ask = format!(
-        "{script}\nCOMP_WORDS=(steward drive --ro); COMP_CWORD=2; _steward steward --ro drive; echo \"${{COMPREPLY[@]}}\""
-    );
-    match Command::new("bash").args(["-c", &ask]).output() {
-        Ok(done) => assert_eq!(String::from_utf8_lossy(&done.stdout), "--rounds\n"),
-        Err(error) => skip("bash", "completions", &error.to_string()),
+    for (words, offered) in [
+        (&["drive", "--ro"][..], "--rounds"),
+        (&["drive", "--layer"], ""),
+        (&["layer", "--print"], "--print-manifest"),
+        (&["layer", "install", "--us"], "--user"),
+        // Options of all commands that mean nothing to this one.
+        (&["layer", "install", "--gu"], ""),
+        (&["layer", "uninstall", "--ht"], ""),
+    ] {
+        let (last, place) = (words[words.len() - 1], words.len());
+        let ask = format!(
+            "{script}\nCOMP_WORDS=(steward {}); COMP_CWORD={place}; _steward steward {last} {}; echo \"${{COMPREPLY[@]}}\"",
+            words.join(" "),
+            words[place - 2]
+        );
+        match Command::new("bash").args(["-c", &ask]).output() {
+            Ok(done) => {
+                let answer = String::from_utf8_lossy(&done.stdout);
+                assert_eq!(answer.trim_end(), offered, "{words:?}");
+            }
+            Err(error) => return skip("bash", "completions", &error.to_string()),
+        }
     }
 }
 

@@ -295,10 +295,10 @@ fn with_layer(
         let select = select.and_then(|(_, value)| value);
         known::name_drivers(&mut reports, select, Some(&signals));
     }
+    // What is said of it where it was read is enough.
+    let is_gate = wanted.expect.is_some() || wanted.exit_code || wanted.guarding.guard.is_some();
+    let is_unread = is_gate && !reports.unreadable.is_empty();
     let mut wrong = Vec::new();
-    if wanted.expect.is_some() || wanted.exit_code || wanted.guarding.guard.is_some() {
-        wrong.extend(reports.unreadable.iter().cloned());
-    }
     // Only reports of the layer: states are not judged.
     if wanted.expect.is_some() || wanted.exit_code && !wanted.no_check && reports.has_data() {
         let known = reports.known().map(|known| known.expectations);
@@ -366,7 +366,7 @@ fn with_layer(
     }
     wrong.iter().for_each(|line| complain(line));
     Ok(Outcome::Exited(match code(status) {
-        0 if !wrong.is_empty() => 1,
+        0 if is_unread || !wrong.is_empty() => 1,
         code => code,
     }))
 }

@@ -30,7 +30,7 @@ pub(super) struct Reports {
     pub(super) refusals: Vec<RefusalLog>,
     /// How each process ended that wrote no report of its last commands, in a sentence.
     pub(super) states: Vec<String>,
-    /// A sentence for each report of another version.
+    /// A sentence for each report of another version, which was said already.
     pub(super) unreadable: Vec<String>,
     /// What may be found, if `--expect` names it.
     pub(super) known: Option<KnownOfDrivers>,
