@@ -297,17 +297,7 @@ impl DevicePools<'_> {
             node: 0,
             slot: request.slot,
         };
-        let placed = Suballocation {
-            at,
-            memory,
-            memory_size: request.size,
-            offset: 0,
-            size: request.size,
-            reserved: request.size,
-            memory_type: config.memory_type,
-            properties: config.properties,
-            mapped: None,
-        };
+        let placed = state.locate(at).map_err(GpuError::from)?;
         let mapped = self.map_for_life(pool, state, request, placed);
         mapped.map_err(GrowthError::Next)
     }
