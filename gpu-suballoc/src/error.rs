@@ -17,6 +17,10 @@ pub enum GpuError {
     Host(HostError),
     /// The driver refused. Nobody's fault, unless it says otherwise.
     Device(DeviceError),
+    /// The driver allocated the memory, and refused to bind a resource to it, or to map what was imported; the memory is freed again. A
+    /// handle
+    /// that was imported with it is the driver's: another try needs another one. After any other error it is still the program's.
+    AfterAllocation(DeviceError),
     /// A limit that the options or the device set would have been exceeded.
     Limit(Limit),
     /// More than any heap, block or buffer of this device can hold; freeing does not help. The caller's fault.
@@ -154,6 +158,10 @@ pub enum GpuMisuse {
     BlockTooSmall,
     /// The request needs a feature that is not enabled.
     NotEnabled,
+    /// The requirements are those of a resource that must have a memory object of its own, and the options do not
+    /// [name](crate::RegionOptions::dedicated_for) it: no bind to such memory is valid (VUID-vkBindImageMemory-image-01445,
+    /// VUID-vkBindBufferMemory-buffer-01444).
+    UnnamedResource,
     /// A region of a linear pool that is not the next in the order of [`BlockAlgorithm`](crate::BlockAlgorithm).
     OutOfOrder,
     /// The margin behind the region is overwritten. Only the first free is refused for it.
@@ -187,6 +195,7 @@ impl GpuError {
         matches!(
             self,
             Self::Device(DeviceError::OutOfDeviceMemory | DeviceError::TooManyObjects)
+                | Self::AfterAllocation(DeviceError::OutOfDeviceMemory)
                 | Self::Limit(_)
         )
     }
@@ -194,7 +203,18 @@ impl GpuError {
     /// True if the device is lost, see `GpuAllocator::abandon`.
     #[must_use]
     pub const fn is_device_lost(self) -> bool {
-        matches!(self, Self::Device(DeviceError::DeviceLost))
+        matches!(
+            self,
+            Self::Device(DeviceError::DeviceLost) | Self::AfterAllocation(DeviceError::DeviceLost)
+        )
+    }
+
+    /// Whether the driver owns the handle that the refused request imported ([`RegionOptions::next`](crate::RegionOptions::next)): the
+    /// program must
+    /// not close it then. False: it is still the program's.
+    #[must_use]
+    pub const fn driver_owns_import(self) -> bool {
+        matches!(self, Self::AfterAllocation(_))
     }
 
     /// The `VkResult` for a driver or a C caller: the device's result, or `VK_ERROR_OUT_OF_HOST_MEMORY`,
@@ -204,7 +224,7 @@ impl GpuError {
         match self {
             Self::Host(error) if error.is_out_of_host_memory() => -1,
             Self::Host(_) | Self::Misuse(_) => -1_000_011_001,
-            Self::Device(error) => error.as_raw(),
+            Self::Device(error) | Self::AfterAllocation(error) => error.as_raw(),
             Self::Limit(Limit::Objects { .. }) => -10,
             Self::Limit(_) | Self::TooLarge { .. } => -2,
             Self::MemoryType(_) => -8,
@@ -248,6 +268,10 @@ impl fmt::Display for GpuError {
         match self {
             Self::Host(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),
+            Self::AfterAllocation(error) => write!(
+                f,
+                "the driver allocated the memory, with which it owns what was imported, and did not bind or map it: {error}"
+            ),
             Self::Limit(limit) => limit.fmt(f),
             Self::TooLarge { bytes, limit } => {
                 write!(
@@ -359,6 +383,9 @@ impl fmt::Display for GpuMisuse {
                  nonCoherentAtomSize: no region would fit, raise it"
             }
             Self::NotEnabled => "the device does not have what this needs, or it was not enabled: see DeviceFeatures",
+            Self::UnnamedResource => {
+                "the resource requires a memory object of its own, which must name it: pass RegionOptions::dedicated_for"
+            }
             Self::OutOfOrder => {
                 "a region of a linear pool goes back in the pool's order: free the others first, or use free_when_unused"
             }

@@ -185,8 +185,8 @@ impl fmt::Display for MemoryTypeError {
             }
             Self::NoneAccepted { memory_type_bits } => write!(
                 f,
-                "the resource accepts memory types {memory_type_bits:#x}, of which the device has none: \
-                 pass the memoryTypeBits and the memory types of the same device"
+                "resource and request accept memory types {memory_type_bits:#x}, of which the device has none: \
+                 pass the memoryTypeBits of this device, and with an import those that both it and the resource accept"
             ),
             Self::NoneFits { required } => write!(
                 f,

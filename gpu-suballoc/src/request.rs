@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::device::{ExternalHandleTypes, NextChain, ResourceRequirements};
+use crate::device::{ExternalHandleTypes, NextChain, ResourceHandle, ResourceRequirements};
 use crate::flags::setters;
 use crate::id::PoolId;
 use crate::memory_type::{MemoryPreference, PropertyFlags};
@@ -59,9 +59,24 @@ pub struct RegionOptions<'n> {
     pub lifetime: Lifetime,
     /// Whether it gets a memory object of its own.
     pub dedicated: DedicatedPolicy,
+    /// The program's own buffer or image, which it binds at offset 0 (`VkMemoryDedicatedAllocateInfo`): the region gets a memory object of
+    /// its own, of
+    /// exactly the required size. The resource stays the program's: it destroys it, before the region is freed. Live and not bound in the
+    /// call. For [`allocate`](crate::GpuAllocator::allocate) alone: a resource that the allocator creates is named by itself, and another
+    /// one is
+    /// [`GpuMisuse::BadOptions`](crate::GpuMisuse::BadOptions).
+    pub dedicated_for: Option<ResourceHandle>,
+    /// Memory types that may serve, one bit each, besides those that the resource accepts: for an import what
+    /// `vkGetMemoryFdPropertiesKHR` and its kin report (VUID-VkMemoryAllocateInfo-memoryTypeIndex-00648). The default is all.
+    pub memory_type_bits: u32,
+    /// The least alignment of the offset in the memory object, bytes, a power of two: the larger one of this and what the resource
+    /// requires counts.
+    pub min_alignment: u64,
     /// A custom pool; the device's own pools otherwise.
     pub pool: Option<PoolId>,
-    /// 0 to 1 (`VK_EXT_memory_priority`), for memory objects of its own.
+    /// 0 to 1 (`VK_EXT_memory_priority`); such a region gets a memory object of its own. Where the feature is not enabled it is
+    /// [`GpuMisuse::NotEnabled`](crate::GpuMisuse::NotEnabled). For shared blocks see
+    /// [`PoolOptions::priority`](crate::PoolOptions::priority).
     pub priority: Option<f32>,
     /// Handle types for its export; such a region gets a memory object of its own.
     pub export: ExternalHandleTypes,
@@ -113,6 +128,9 @@ impl<'n> RegionOptions<'n> {
             kind: ResourceKind::Linear,
             lifetime: Lifetime::Unknown,
             dedicated: DedicatedPolicy::Allowed,
+            dedicated_for: None,
+            memory_type_bits: u32::MAX,
+            min_alignment: 1,
             pool: None,
             priority: None,
             export: ExternalHandleTypes::NONE,
@@ -134,11 +152,14 @@ impl<'n> RegionOptions<'n> {
             kind: ResourceKind,
             lifetime: Lifetime,
             dedicated: DedicatedPolicy,
+            memory_type_bits: u32,
+            min_alignment: u64,
             export: ExternalHandleTypes,
             tag: u64,
             site: u64,
         }
         some {
+            dedicated_for: ResourceHandle,
             pool: PoolId,
             priority: f32,
             next: NextChain,

@@ -15,7 +15,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// [`GpuMisuse`] for a size of 0, an alignment that is no power of two, an invalid pool or priority;
-    /// [`GpuMisuse::NotEnabled`] for device addresses or exports that are not enabled; [`GpuError::TooLarge`] above the size of heaps and
+    /// [`GpuMisuse::UnnamedResource`] for a resource that requires a memory object of its own, and is not
+    /// [named](RegionOptions::dedicated_for);
+    /// [`GpuMisuse::NotEnabled`] for device addresses, exports or priorities that are not enabled; [`GpuError::TooLarge`] above the size
+    /// of heaps and
     /// blocks; [`GpuError::MemoryType`] if no type fits; refusals of host memory, device and limits.
     #[inline]
     pub fn allocate(

@@ -27,6 +27,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// # Errors
     /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse buffers, [`GpuMisuse::NotEnabled`] for a
     /// device address without `bufferDeviceAddress`, [`GpuError::TooLarge`] above `maxBufferSize`;
+    /// [`GpuMisuse::BadOptions`] if options name [another resource](RegionOptions::dedicated_for), [`GpuError::AfterAllocation`] for a
+    /// refused bind;
     /// otherwise as [`allocate`](GpuAllocator::allocate), and refusals of the driver. No buffer remains then.
     pub fn create_buffer(
         &self,
@@ -39,7 +41,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 || info.usage.contains(BufferUsage::SHADER_DEVICE_ADDRESS),
             ..*options
         };
-        self.check_options(options)?;
+        self.check_creation(options)?;
         let kind = ResourceDescription::of_buffer(info, options);
         if self.reuse.load(Ordering::Relaxed)
             && let Some(key) = self.records.reuse(self.host(), &kind, info.size, options)?
@@ -60,7 +62,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// [`GpuMisuse::ZeroSize`] for an extent, [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse and disjoint images; otherwise as
-    /// [`allocate`](GpuAllocator::allocate), and refusals of the driver. No image remains then.
+    /// [`create_buffer`](GpuAllocator::create_buffer). No image remains then.
     pub fn create_image(
         &self,
         info: &ImageInfo,
@@ -75,7 +77,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if info.flags & SPARSE_OR_DISJOINT_IMAGE != 0 {
             return Err(GpuMisuse::Unbindable.into());
         }
-        self.check_options(options)?;
+        self.check_creation(options)?;
         let resource = match info.tiling {
             ImageTiling::Optimal => ResourceKind::Optimal,
             ImageTiling::Linear => ResourceKind::Linear,
@@ -88,6 +90,14 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         // SAFETY: the info is valid, by the promise of `new`.
         let create = || unsafe { self.device.create_image(info) }.map(ResourceHandle::Image);
         self.create(new, create, 0, resource, options)
+    }
+
+    /// As [`check_options`](Self::check_options), for a resource that the allocator creates: the options name no other one.
+    fn check_creation(&self, options: &RegionOptions<'_>) -> Result<(), GpuMisuse> {
+        if options.dedicated_for.is_some() {
+            return Err(GpuMisuse::BadOptions);
+        }
+        self.check_options(options)
     }
 
     fn check_buffer(&self, info: &BufferInfo) -> Result<(), GpuError> {
@@ -165,7 +175,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if let Err(error) = self.bind(resource, placed.memory, placed.offset) {
             let freed = self.pools().free(placed.at);
             debug_assert!(freed.is_ok(), "{freed:?}");
-            return Err(error.into());
+            return Err(GpuError::AfterAllocation(error));
         }
         let asked = if asked > 0 { asked } else { requirements.size };
         Ok((placed, asked))

@@ -126,6 +126,20 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         })
     }
 
+    /// The bytes that the driver has backed so far of the memory object of a region (`vkGetDeviceMemoryCommitment`). `None` if its memory
+    /// is not
+    /// lazily allocated, and so backed whole; for a wrapped buffer; and if the device does not report it. Statistics and limits count the
+    /// whole object.
+    ///
+    /// # Errors
+    /// [`GpuMisuse::Stale`], [`GpuMisuse::OtherAllocator`]; [`GpuMisuse::NestedMap`] from a device that is called for this.
+    pub fn commitment(&self, id: RegionId) -> Result<Option<u64>, GpuMisuse> {
+        match self.region_and_root(id)?.1.root {
+            RecordView::Wrapped(_) => Ok(None),
+            RecordView::Root(_, place) => self.pools().commitment(place),
+        }
+    }
+
     /// Replaces name, tag and site of a region by those of `options`, of which nothing else is read.
     ///
     /// # Errors

@@ -40,13 +40,13 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use alloc_core::{HostAllocator, Rejected};
 
 use self::counting_allocator::CountingAllocator;
-use crate::device::{DeviceLimits, DeviceMemory, ResourceRequirements};
+use crate::device::{DeviceLimits, DeviceMemory, HeapBudget, ResourceRequirements};
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::{PlaceKind, PoolId, RegionId, RegionKey, next_tag};
 use crate::pool::{AllocationRequest, DevicePools, PoolOptions, Pools, Suballocation};
 use crate::region::{Ownership, Region};
 use crate::region_metadata::{RegionMetadata, RootView};
-use crate::request::RegionOptions;
+use crate::request::{DedicatedPolicy, RegionOptions};
 
 /// An allocator of the memory of one device.
 ///
@@ -85,6 +85,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// # Safety
     /// For all calls:
     /// - infos of buffers and images are valid for the device and its enabled features (`VkBufferCreateInfo`, `VkImageCreateInfo`),
+    /// - a resource that options [name](RegionOptions::dedicated_for) is of the device, live and not bound during the call,
     /// - a wrapped buffer is live as long as it is wrapped, and its [`Backing`] is true,
     /// - no region is freed, and the allocator does not end (`close`, `free_all`, dropped, also while a thread unwinds), while the device uses the
     ///   region (VUID-vkFreeMemory-memory-00677, VUID-vkDestroyBuffer-buffer-00922, VUID-vkDestroyImage-image-01000),
@@ -137,7 +138,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Creates a custom pool.
     ///
     /// # Errors
-    /// [`GpuMisuse::BadOptions`], [`GpuMisuse::BlockTooSmall`], [`GpuMisuse::BadPriority`], [`GpuMisuse::NotEnabled`];
+    /// [`GpuMisuse::BadOptions`], as for blocks of lazily allocated memory, whose regions have an object each;
+    /// [`GpuMisuse::BlockTooSmall`],
+    /// [`GpuMisuse::BadPriority`], [`GpuMisuse::NotEnabled`];
     /// [`Limit::Pools`](crate::error::Limit::Pools) if 384 exist; refusals of device, host memory and limits. No pool is created then.
     pub fn create_pool(&self, options: &PoolOptions) -> Result<PoolId, GpuError> {
         let (index, generation) =
@@ -180,7 +183,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// ([`RegionOptions::within_budget`]).
     ///
     /// # Errors
-    /// [`GpuMisuse::NoSuchPool`], [`GpuError::MemoryType`]; [`GpuError::TooLarge`] or [`Limit`](crate::error::Limit) if the heap, its limits or,
+    /// [`GpuMisuse::NoSuchPool`], [`GpuError::MemoryType`], [`GpuMisuse::BadOptions`] for lazily allocated memory, which has no blocks;
+    /// [`GpuError::TooLarge`] or [`Limit`](crate::error::Limit) if the heap, its limits or,
     /// with `within_budget`, its budget have less than is missing: then no block was created; the driver's refusal of a block: the blocks
     /// before it stay.
     pub fn reserve(
@@ -195,7 +199,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 .pools()
                 .reserve_custom(pool, bytes, options.within_budget),
             None => {
-                let of = (memory_type_bits, options.preference);
+                let types = memory_type_bits & options.memory_type_bits;
+                let of = (types, options.preference);
                 let within = options.within_budget;
                 self.pools()
                     .reserve_of_type(of, options.pinned, bytes, within)
@@ -211,6 +216,15 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// refused. Reports show what was asked last.
     pub fn set_frame(&self, frame: u32) -> bool {
         self.pools().set_frame(frame)
+    }
+
+    /// The budget of a heap and the use of the whole process, as they were read last; without `VK_EXT_memory_budget` the heap's size, and
+    /// what this
+    /// allocator uses. `None` if the device has no such heap.
+    #[must_use]
+    pub fn heap_budget(&self, heap: u32) -> Option<HeapBudget> {
+        let heaps = self.device.properties().heaps.len();
+        ((heap as usize) < heaps).then(|| self.pools.heap_budget(heap))
     }
 
     /// Frees all blocks and bookkeeping. Returns device and host allocator.
@@ -286,6 +300,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if options.device_address && !self.pools.has_device_addresses() {
             return Err(GpuMisuse::NotEnabled);
         }
+        if !options.min_alignment.is_power_of_two() {
+            return Err(GpuMisuse::BadAlignment);
+        }
         if options.upper_address && options.pool.is_none() {
             return Err(GpuMisuse::NoUpperEnd);
         }
@@ -320,13 +337,21 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ) -> AllocationRequest {
         AllocationRequest {
             size: requirements.size,
-            alignment: requirements.alignment,
-            memory_type_bits: requirements.memory_type_bits,
+            // One that is none is refused with the request.
+            alignment: if requirements.alignment.is_power_of_two() {
+                requirements.alignment.max(options.min_alignment)
+            } else {
+                0
+            },
+            memory_type_bits: requirements.memory_type_bits & options.memory_type_bits,
             preference: options.preference,
             kind: options.kind,
             lifetime: options.lifetime,
-            dedicated: options.dedicated,
-            resource: None,
+            dedicated: match options.dedicated_for {
+                Some(_) => DedicatedPolicy::Required,
+                None => options.dedicated,
+            },
+            resource: options.dedicated_for,
             prefers_dedicated: requirements.prefers_dedicated,
             requires_dedicated: requirements.requires_dedicated,
             pool: options.pool,

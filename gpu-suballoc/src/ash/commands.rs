@@ -12,13 +12,14 @@ pub(super) const OF_INSTANCE: [&CStr; 2] = [
     c"vkGetPhysicalDeviceMemoryProperties",
 ];
 /// As [`OF_INSTANCE`], of the device.
-pub(super) const OF_DEVICE: [&CStr; 14] = [
+pub(super) const OF_DEVICE: [&CStr; 15] = [
     c"vkAllocateMemory",
     c"vkFreeMemory",
     c"vkMapMemory",
     c"vkUnmapMemory",
     c"vkFlushMappedMemoryRanges",
     c"vkInvalidateMappedMemoryRanges",
+    c"vkGetDeviceMemoryCommitment",
     c"vkCreateBuffer",
     c"vkDestroyBuffer",
     c"vkGetBufferMemoryRequirements",

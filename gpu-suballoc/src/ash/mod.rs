@@ -173,7 +173,7 @@ impl AshDevice {
     /// panics: ask for these before, where handles and functions may not belong together.
     pub const INSTANCE_COMMANDS: [&CStr; 2] = commands::OF_INSTANCE;
     /// The same, by `vkGetDeviceProcAddr`.
-    pub const DEVICE_COMMANDS: [&CStr; 14] = commands::OF_DEVICE;
+    pub const DEVICE_COMMANDS: [&CStr; 15] = commands::OF_DEVICE;
 
     /// Asks for the functions, and for types, heaps and limits.
     ///
@@ -454,6 +454,14 @@ unsafe impl DeviceMemory for AshDevice {
         let info = vk::BufferDeviceAddressInfo::default().buffer(buffer.into());
         // SAFETY: as the caller promises, and the feature is enabled.
         NonZeroU64::new(unsafe { command(self.device, &raw const info) })
+    }
+
+    unsafe fn commitment(&self, memory: MemoryHandle) -> Option<u64> {
+        let mut bytes = 0;
+        let command = self.core().get_device_memory_commitment;
+        // SAFETY: as the caller promises.
+        unsafe { command(self.device, memory.into(), &raw mut bytes) };
+        Some(bytes)
     }
 
     fn budget(&self, heaps: &mut [HeapBudget]) -> bool {

@@ -71,6 +71,10 @@ macro_rules! forward_device_memory {
                 // SAFETY: as above.
                 unsafe { $live?.buffer_address(buffer) }
             }
+            unsafe fn commitment(&$this, memory: MemoryHandle) -> Option<u64> {
+                // SAFETY: as above.
+                unsafe { $live?.commitment(memory) }
+            }
             fn budget(&$this, heaps: &mut [HeapBudget]) -> bool {
                 $live.is_some_and(|device| device.budget(heaps))
             }

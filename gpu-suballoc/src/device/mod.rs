@@ -208,6 +208,15 @@ pub unsafe trait DeviceMemory: Send + Sync {
         None
     }
 
+    /// `vkGetDeviceMemoryCommitment`: the bytes that the driver has backed so far; `None` if the device does not report it.
+    ///
+    /// # Safety
+    /// `memory` is live, of this device and of a lazily allocated type.
+    unsafe fn commitment(&self, memory: MemoryHandle) -> Option<u64> {
+        let _ = memory;
+        None
+    }
+
     /// Writes the budget of each heap (`VK_EXT_memory_budget`), in order. False, and nothing is written, if that is not enabled.
     fn budget(&self, heaps: &mut [HeapBudget]) -> bool {
         let _ = heaps;

@@ -81,6 +81,11 @@ impl PoolConfig {
         1 << self.granule_log2
     }
 
+    /// Whether each region has a memory object of its own, so that the driver backs no more than what is used: there are no shared blocks.
+    pub(super) fn is_lazily_allocated(&self) -> bool {
+        self.properties.contains(PropertyFlags::LAZILY_ALLOCATED)
+    }
+
     pub(super) const fn is_custom(&self) -> bool {
         self.generation != 0
     }

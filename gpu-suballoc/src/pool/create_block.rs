@@ -122,6 +122,9 @@ impl DevicePools<'_> {
                 }
             }
             let config = state.config;
+            if config.is_lazily_allocated() {
+                return Err(GrowthError::Final(GpuMisuse::BadOptions.into()));
+            }
             if state.objects >= config.max_blocks {
                 return Err(too_many_blocks(config.max_blocks));
             }
@@ -245,6 +248,7 @@ impl DevicePools<'_> {
             let place = (state.dedicated.reserve(BlockRef::BLOCKS))
                 .ok_or(too_many_blocks(BlockRef::BLOCKS))?;
             state.objects = state.objects.saturating_add(1);
+            state.dedicated_in_creation = state.dedicated_in_creation.saturating_add(1);
             (config, place)
         };
         let reservation = SlotReservation {
@@ -256,10 +260,7 @@ impl DevicePools<'_> {
             dedicated: request
                 .resource
                 .filter(|_| self.device_info.features.dedicated_allocation),
-            priority: request
-                .priority
-                .filter(|_| self.device_info.features.memory_priority)
-                .or(config.priority),
+            priority: request.priority.or(config.priority),
             export: if request.export.is_empty() {
                 config.export
             } else {
@@ -273,14 +274,6 @@ impl DevicePools<'_> {
         let memory = self.allocate_object(pool, &memory_request, 1, within_budget)?;
         let object = Object::new(memory, request.size);
         let mut state = pool.lock();
-        if !state.is_open {
-            // The pool was destroyed meanwhile; its index is not reused while an object of it exists.
-            drop(state);
-            core::mem::forget(reservation);
-            self.free_object(pool, &object);
-            pool.lock().dedicated.unreserve(place);
-            return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
-        }
         state.dedicated.fill(
             place,
             DedicatedRegion {
@@ -290,6 +283,7 @@ impl DevicePools<'_> {
             },
         );
         core::mem::forget(reservation);
+        state.dedicated_in_creation = state.dedicated_in_creation.saturating_sub(1);
         state.regions = state.regions.saturating_add(1);
         state.used_bytes = state.used_bytes.saturating_add(request.size);
         let at = RegionPlace {
@@ -299,7 +293,14 @@ impl DevicePools<'_> {
         };
         let placed = state.locate(at).map_err(GpuError::from)?;
         let mapped = self.map_for_life(pool, state, request, placed);
-        mapped.map_err(GrowthError::Next)
+        mapped.map_err(|error| match (memory_request.next, error) {
+            (None, error) => GrowthError::Next(error),
+            // The driver has consumed the import: it is not tried in memory of another type.
+            (Some(_), GpuError::Device(error)) => {
+                GrowthError::Final(GpuError::AfterAllocation(error))
+            }
+            (Some(_), _) => GrowthError::Final(GpuError::AfterAllocation(DeviceError::MapFailed)),
+        })
     }
 
     /// Calls the driver, within every limit: the bytes are reserved before, and released if the driver refuses. The object has room for
@@ -370,6 +371,7 @@ impl Drop for SlotReservation<'_> {
         state.objects = state.objects.saturating_sub(1);
         if self.is_dedicated {
             state.dedicated.unreserve(self.place);
+            state.dedicated_in_creation = state.dedicated_in_creation.saturating_sub(1);
         } else {
             state.blocks.slots.unreserve(self.place);
             end_creation(&mut state);

@@ -60,7 +60,10 @@ impl DevicePools<'_> {
         {
             return Err(GpuMisuse::BadPriority.into());
         }
-        if !options.export.is_empty() && !self.device_info.features.external_memory {
+        let features = self.device_info.features;
+        if !options.export.is_empty() && !features.external_memory
+            || options.priority.is_some() && !features.memory_priority
+        {
             return Err(GpuMisuse::NotEnabled.into());
         }
         let sound = options.min_alignment.is_power_of_two()
@@ -106,9 +109,7 @@ impl DevicePools<'_> {
                 .keep_empty
                 .or(self.options.keep_empty)
                 .unwrap_or(growth.max()),
-            priority: options
-                .priority
-                .filter(|_| self.device_info.features.memory_priority),
+            priority: options.priority,
             min_alignment: options.min_alignment,
             export: options.export,
             next: options.next,
@@ -178,7 +179,8 @@ impl DevicePools<'_> {
             if !state.is_named(generation) {
                 return Err(GpuMisuse::NoSuchPool);
             }
-            if state.regions > 0 || state.blocks_in_creation > 0 {
+            if state.regions > 0 || state.blocks_in_creation > 0 || state.dedicated_in_creation > 0
+            {
                 return Err(GpuMisuse::PoolInUse);
             }
             if state.is_defragmenting {

@@ -164,6 +164,44 @@ impl DevicePools<'_> {
         Ok(())
     }
 
+    /// The committed bytes of a region's lazily allocated memory object, which no other thread frees meanwhile; `None` of other memory.
+    ///
+    /// # Errors
+    /// [`GpuMisuse::Stale`], [`GpuMisuse::NestedMap`].
+    pub(crate) fn commitment(&self, at: RegionPlace) -> Result<Option<u64>, GpuMisuse> {
+        let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
+        let mut tries = 0u32;
+        let (place, memory) = loop {
+            let mut state = pool.lock();
+            let (place, _) = state.object_place(at)?;
+            if !state.config.is_lazily_allocated() {
+                return Ok(None);
+            }
+            let object = state.object_mut(place)?;
+            // Lazily allocated memory is never host-visible: nobody maps it.
+            match object.map.enter() {
+                Step::Driver => break (place, object.memory),
+                _ => drop(state),
+            }
+            if !threads::pause(&mut tries) {
+                return Err(GpuMisuse::NestedMap);
+            }
+        };
+        let in_call = threads::enter_call();
+        // SAFETY: lazily allocated, and live: it has a turn, which keeps the object until it ends.
+        let bytes = unsafe { self.device.commitment(memory) };
+        drop(in_call);
+        let leftover = {
+            let mut state = pool.lock();
+            state.object_mut(place)?.map.entered(None);
+            state.detach_leftover(place)
+        };
+        if let Some(object) = leftover {
+            self.free_object(pool, &object);
+        }
+        Ok(bytes)
+    }
+
     /// Flushes or invalidates `offset .. offset + size` of a mapped region.
     ///
     /// # Errors

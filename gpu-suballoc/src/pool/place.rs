@@ -30,6 +30,9 @@ impl AllocationRequest {
         if !self.alignment.is_power_of_two() {
             return Err(GpuMisuse::BadAlignment);
         }
+        if self.requires_dedicated && self.resource.is_none() {
+            return Err(GpuMisuse::UnnamedResource);
+        }
         match self.priority {
             Some(priority) if !(0.0..=1.0).contains(&priority) => Err(GpuMisuse::BadPriority),
             _ => Ok(()),
@@ -41,8 +44,7 @@ impl AllocationRequest {
         matches!(
             self.dedicated,
             DedicatedPolicy::Never | DedicatedPolicy::Allowed
-        ) && self.priority.is_none()
-            && !self.prefers_dedicated
+        ) && !self.prefers_dedicated
             && !self.must_be_dedicated()
             && self.pool.is_none()
     }
@@ -52,6 +54,7 @@ impl AllocationRequest {
             || self.dedicated == DedicatedPolicy::Required
             || self.own_device_address
             || !self.export.is_empty()
+            || self.priority.is_some()
             || self.next.is_some()
     }
 
@@ -109,7 +112,10 @@ impl DevicePools<'_> {
 
     #[cold]
     fn place_with_driver(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
-        if !request.export.is_empty() && !self.device_info.features.external_memory {
+        let features = self.device_info.features;
+        if !request.export.is_empty() && !features.external_memory
+            || request.priority.is_some() && !features.memory_priority
+        {
             return Err(GpuMisuse::NotEnabled.into());
         }
         let within_only = request.within_budget || self.options.within_budget;
@@ -254,14 +260,13 @@ impl DevicePools<'_> {
             (state.config, state.growth.max())
         };
         let scarce = self.budget.lock().is_scarce();
-        let dedicated_first = request.must_be_dedicated()
-            || (request.should_be_dedicated(largest, scarce) && !config.is_fixed);
+        let must = request.must_be_dedicated() || config.is_lazily_allocated();
+        let dedicated_first =
+            must || (request.should_be_dedicated(largest, scarce) && !config.is_fixed);
         let mut failure = None;
         if dedicated_first {
             match self.place_dedicated(pool, request, within_budget) {
-                Err(reason) if !request.must_be_dedicated() && !reason.is_final() => {
-                    failure = Some(reason)
-                }
+                Err(reason) if !must && !reason.is_final() => failure = Some(reason),
                 other => return other,
             }
         }

@@ -28,6 +28,8 @@ pub(super) struct PoolState {
     /// Shared blocks in creation, and the room that the largest of them will have: a request that it can serve waits for it.
     pub(super) blocks_in_creation: u32,
     pub(super) room_in_creation: u64,
+    /// Dedicated objects in creation: their pool is not destroyed meanwhile.
+    pub(super) dedicated_in_creation: u32,
     /// Shared blocks created so far.
     pub(super) blocks_created: u64,
     /// Live regions and their bytes.
@@ -67,6 +69,7 @@ impl PoolState {
             bytes: 0,
             blocks_in_creation: 0,
             room_in_creation: 0,
+            dedicated_in_creation: 0,
             blocks_created: 0,
             regions: 0,
             used_bytes: 0,

@@ -26,6 +26,8 @@ pub(crate) struct ResourceDescription {
     preference: MemoryPreference,
     lifetime: Lifetime,
     dedicated: DedicatedPolicy,
+    memory_type_bits: u32,
+    min_alignment: u64,
     pool: Option<PoolId>,
     /// The bits of the number, so that descriptions can be compared.
     priority: Option<u32>,
@@ -88,6 +90,8 @@ impl ResourceDescription {
             preference: options.preference,
             lifetime: options.lifetime,
             dedicated: options.dedicated,
+            memory_type_bits: options.memory_type_bits,
+            min_alignment: options.min_alignment,
             pool: options.pool,
             priority: options.priority.map(f32::to_bits),
             export: options.export,

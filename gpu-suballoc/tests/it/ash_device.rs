@@ -88,6 +88,8 @@ fn everything(device: &AshDevice) -> Result<(), DeviceError> {
     // SAFETY: as above.
     unsafe { device.unmap(memory) };
     // SAFETY: as above.
+    assert_eq!(unsafe { device.commitment(memory) }, Some(4096));
+    // SAFETY: as above.
     unsafe { device.buffer_address(buffer) };
     // SAFETY: as above.
     unsafe { device.destroy_buffer(buffer) };

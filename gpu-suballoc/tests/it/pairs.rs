@@ -64,7 +64,10 @@ fn ten_thousand_pairs_of_refusals() {
                 );
                 let ours = matches!(
                     error,
-                    GpuError::Host(_) | GpuError::Device(_) | GpuError::Limit(_)
+                    GpuError::Host(_)
+                        | GpuError::Device(_)
+                        | GpuError::AfterAllocation(_)
+                        | GpuError::Limit(_)
                 );
                 assert!(ours, "{what}: {error:?}");
                 assert_eq!(seen(&gpu), begun, "{what}");

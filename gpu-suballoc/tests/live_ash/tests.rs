@@ -1,5 +1,6 @@
 //! Each command of the trait does on a real device what it says.
 
+use alloc_core::FromGlobalAlloc;
 use ash::vk;
 use gpu_suballoc::ash::AshOptions;
 use gpu_suballoc::device::{
@@ -7,8 +8,8 @@ use gpu_suballoc::device::{
     ResourceHandle,
 };
 use gpu_suballoc::{
-    AshDevice, BufferInfo, BufferUsage, DeviceMemory, ImageInfo, ImageUsage, PropertyFlags,
-    ResourceRequirements,
+    AllocatorOptions, AshDevice, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError,
+    ImageInfo, ImageUsage, MemoryPreference, PropertyFlags, RegionOptions, ResourceRequirements,
 };
 
 use crate::live::{CALLBACKS, Live, live_blocks, refuse, requests, taken_blocks};
@@ -22,6 +23,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("vulkan_1_0_is_enough", old),
     ("an_image_gets_memory", image),
     ("dedicated_memory_serves_its_resource", dedicated),
+    ("u101_u111_an_image_of_the_programs_own_is_named", own_image),
     ("callbacks_balance", callbacks),
     ("a_budget_is_told_where_it_is_enabled", budget),
     ("priority_and_addresses_work_where_they_are_enabled", extras),
@@ -377,6 +379,75 @@ fn budget(live: &Live) {
         );
     }
     println!("  VK_EXT_memory_budget: {enabled}");
+}
+
+/// An image with a structure behind its create info, which the allocator cannot make; regions with alignments of their own beside it, and
+/// lazily allocated memory where there is some.
+fn own_image(live: &Live) {
+    // SAFETY: the infos are valid, and nothing runs on the device.
+    let gpu = unsafe {
+        GpuAllocator::new(
+            live.ash(live.options),
+            FromGlobalAlloc::SYSTEM,
+            AllocatorOptions::default(),
+        )
+    };
+    let gpu = gpu.map_err(|refused| refused.error).expect("sound");
+    let formats = [vk::Format::R8G8B8A8_UNORM, vk::Format::R8G8B8A8_SRGB];
+    let mut list = vk::ImageFormatListCreateInfo::default().view_formats(&formats);
+    let mut info = vk::ImageCreateInfo::default()
+        .flags(vk::ImageCreateFlags::MUTABLE_FORMAT)
+        .image_type(vk::ImageType::TYPE_2D)
+        .format(formats[0])
+        .extent(vk::Extent3D {
+            width: 96,
+            height: 64,
+            depth: 1,
+        })
+        .mip_levels(1)
+        .array_layers(1)
+        .samples(vk::SampleCountFlags::TYPE_1)
+        .usage(vk::ImageUsageFlags::SAMPLED | vk::ImageUsageFlags::TRANSFER_DST);
+    if live.options.api_version >= vk::API_VERSION_1_2 {
+        info = info.push_next(&mut list);
+    }
+    // SAFETY: see `Bound`.
+    let image = unsafe { live.device.create_image(&info, None) }.expect("an image");
+    let ours = ImageHandle::try_from(image).expect("not null");
+    // SAFETY: see `Bound`.
+    let needs = unsafe { gpu.device().image_requirements(ours) };
+    let named = RegionOptions::new().dedicated_for(ResourceHandle::Image(ours));
+    let region = gpu.allocate(&needs, &named).expect("room");
+    assert_eq!((region.size(), region.offset()), (needs.size, 0));
+    let memory = region.memory().expect("owned");
+    // SAFETY: see `Bound`.
+    unsafe { gpu.device().bind_image(ours, memory, region.offset()) }.expect("bound");
+    let mut buffers = Vec::new();
+    for alignment in [1, 4096, 128, 65_536] {
+        let options = RegionOptions::new().min_alignment(alignment);
+        let buffer = gpu.create_buffer(&BufferInfo::new(100, COPIED), &options);
+        let buffer = buffer.expect("room");
+        assert!(buffer.offset().is_multiple_of(alignment));
+        buffers.push(buffer);
+    }
+    let lazy = RegionOptions::new()
+        .preference(MemoryPreference::requiring(PropertyFlags::LAZILY_ALLOCATED));
+    let usage = ImageUsage::COLOR_ATTACHMENT | ImageUsage::TRANSIENT_ATTACHMENT;
+    match gpu.create_image(&ImageInfo::new_2d(37, 512, 512, usage), &lazy) {
+        Ok(image) => {
+            let backed = gpu.commitment(image.id()).expect("live");
+            assert!(backed.is_some_and(|bytes| bytes <= image.size()));
+            buffers.push(image);
+        }
+        Err(error) => assert!(matches!(error, GpuError::MemoryType(_)), "{error}"),
+    }
+    for buffer in buffers {
+        gpu.free(buffer).expect("unused");
+    }
+    // SAFETY: see `Bound`.
+    unsafe { live.device.destroy_image(image, None) };
+    gpu.free(region).expect("unused");
+    assert!(gpu.close().is_ok());
 }
 
 fn extras(live: &Live) {

@@ -1,5 +1,5 @@
-/* A Vulkan 1.0 driver in two hundred lines, as far as memory and buffers go: its memory is the C library's, and it counts. Type 0 is DEVICE_LOCAL,
- * type 1 HOST_VISIBLE and not coherent. */
+/* A Vulkan 1.0 driver in three hundred lines, as far as memory, buffers and images go, with the extensions that tell of dedicated memory and of
+ * budgets: its memory is the C library's, and it counts. Type 0 is DEVICE_LOCAL, type 1 HOST_VISIBLE and not coherent. */
 #ifndef FAKE_VULKAN_H
 #define FAKE_VULKAN_H
 
@@ -20,9 +20,13 @@
 enum { ATOM = 64 };
 
 static struct {
-   int memories, buffers, mapped, calls;
+   int memories, buffers, images, mapped, calls;
    int flushes, invalidates;
-   VkResult next; /* what the next vkAllocateMemory answers */
+   VkResult next, next_bind; /* what the next vkAllocateMemory and vkBind*Memory answer */
+   VkMemoryDedicatedAllocateInfo dedicated; /* of the last vkAllocateMemory */
+   VkExternalMemoryHandleTypeFlags exported;
+   int imports; /* handles that it owns */
+   VkDeviceSize budget; /* of heap 0 */
    const char *missing;
 } fake;
 
@@ -36,7 +40,7 @@ struct fake_memory {
 
 static struct fake_memory *all_memories;
 
-struct fake_buffer {
+struct fake_buffer { /* or image */
    VkDeviceSize size;
    struct fake_memory *memory;
    VkDeviceSize offset;
@@ -54,6 +58,18 @@ static void VKAPI_CALL fake_memory_properties(VkPhysicalDevice physical, VkPhysi
    out->memoryHeapCount = 2;
    out->memoryHeaps[0] = (VkMemoryHeap){1u << 30, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT};
    out->memoryHeaps[1] = (VkMemoryHeap){1u << 30, 0};
+}
+
+static void VKAPI_CALL fake_memory_properties2(VkPhysicalDevice physical, VkPhysicalDeviceMemoryProperties2 *out)
+{
+   fake_memory_properties(physical, &out->memoryProperties);
+   VkPhysicalDeviceMemoryBudgetPropertiesEXT *budgets = out->pNext;
+   if (budgets == NULL)
+      return;
+   CHECK(budgets->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT);
+   budgets->heapBudget[0] = fake.budget != 0 ? fake.budget : 1u << 30;
+   budgets->heapBudget[1] = 1u << 30;
+   budgets->heapUsage[0] = budgets->heapUsage[1] = 0;
 }
 
 static void VKAPI_CALL fake_properties(VkPhysicalDevice physical, VkPhysicalDeviceProperties *out)
@@ -80,6 +96,15 @@ static VkResult VKAPI_CALL fake_allocate(VkDevice device, const VkMemoryAllocate
       VkResult result = fake.next;
       fake.next = VK_SUCCESS;
       return result;
+   }
+   fake.dedicated = (VkMemoryDedicatedAllocateInfo){0};
+   fake.exported = 0;
+   for (const VkBaseInStructure *next = info->pNext; next != NULL; next = next->pNext) {
+      if (next->sType == VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO)
+         fake.dedicated = *(const VkMemoryDedicatedAllocateInfo *)next;
+      if (next->sType == VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO)
+         fake.exported = ((const VkExportMemoryAllocateInfo *)next)->handleTypes;
+      fake.imports += next->sType == VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR;
    }
    struct fake_memory *memory = calloc(1, sizeof *memory);
    *memory = (struct fake_memory){info->allocationSize, info->memoryTypeIndex, malloc(info->allocationSize), 0, all_memories, &all_memories};
@@ -193,10 +218,54 @@ static VkResult VKAPI_CALL fake_bind_buffer(VkDevice device, VkBuffer of, VkDevi
    (void)device;
    struct fake_buffer *buffer = (struct fake_buffer *)of;
    struct fake_memory *memory = (struct fake_memory *)to;
+   VkResult result = fake.next_bind;
+   fake.next_bind = VK_SUCCESS;
+   if (result != VK_SUCCESS)
+      return result;
    CHECK(buffer->memory == NULL && offset % 16 == 0 && offset + buffer->size <= memory->size);
    buffer->memory = memory;
    buffer->offset = offset;
    return VK_SUCCESS;
+}
+
+static VkResult VKAPI_CALL fake_create_image(VkDevice device, const VkImageCreateInfo *info, const VkAllocationCallbacks *callbacks,
+                                             VkImage *out)
+{
+   (void)device, (void)callbacks;
+   struct fake_buffer *image = calloc(1, sizeof *image);
+   image->size = (VkDeviceSize)info->extent.width * info->extent.height * info->extent.depth * 4;
+   fake.calls++;
+   fake.images++;
+   *out = (VkImage)image;
+   return VK_SUCCESS;
+}
+
+static void VKAPI_CALL fake_destroy_image(VkDevice device, VkImage image, const VkAllocationCallbacks *callbacks)
+{
+   (void)device, (void)callbacks;
+   fake.calls++;
+   fake.images--;
+   free((void *)image);
+}
+
+static void VKAPI_CALL fake_image_requirements(VkDevice device, VkImage of, VkMemoryRequirements *out)
+{
+   fake_buffer_requirements(device, (VkBuffer)of, out);
+}
+
+static VkResult VKAPI_CALL fake_bind_image(VkDevice device, VkImage of, VkDeviceMemory to, VkDeviceSize offset)
+{
+   return fake_bind_buffer(device, (VkBuffer)of, to, offset);
+}
+
+static void VKAPI_CALL fake_buffer_requirements2(VkDevice device, const VkBufferMemoryRequirementsInfo2 *info, VkMemoryRequirements2 *out)
+{
+   fake_buffer_requirements(device, info->buffer, &out->memoryRequirements);
+}
+
+static void VKAPI_CALL fake_image_requirements2(VkDevice device, const VkImageMemoryRequirementsInfo2 *info, VkMemoryRequirements2 *out)
+{
+   fake_image_requirements(device, info->image, &out->memoryRequirements);
 }
 
 static void VKAPI_CALL fake_unused(void)
@@ -220,10 +289,13 @@ static PFN_vkVoidFunction VKAPI_CALL fake_device_proc(VkDevice device, const cha
       {"vkDestroyBuffer", (PFN_vkVoidFunction)fake_destroy_buffer},
       {"vkGetBufferMemoryRequirements", (PFN_vkVoidFunction)fake_buffer_requirements},
       {"vkBindBufferMemory", (PFN_vkVoidFunction)fake_bind_buffer},
-      {"vkCreateImage", fake_unused},
-      {"vkDestroyImage", fake_unused},
-      {"vkGetImageMemoryRequirements", fake_unused},
-      {"vkBindImageMemory", fake_unused},
+      {"vkGetDeviceMemoryCommitment", fake_unused},
+      {"vkCreateImage", (PFN_vkVoidFunction)fake_create_image},
+      {"vkDestroyImage", (PFN_vkVoidFunction)fake_destroy_image},
+      {"vkGetImageMemoryRequirements", (PFN_vkVoidFunction)fake_image_requirements},
+      {"vkBindImageMemory", (PFN_vkVoidFunction)fake_bind_image},
+      {"vkGetBufferMemoryRequirements2KHR", (PFN_vkVoidFunction)fake_buffer_requirements2},
+      {"vkGetImageMemoryRequirements2KHR", (PFN_vkVoidFunction)fake_image_requirements2},
    };
    CHECK((char *)device == &the_device);
    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
@@ -243,6 +315,8 @@ static PFN_vkVoidFunction VKAPI_CALL fake_instance_proc(VkInstance instance, con
       return (PFN_vkVoidFunction)fake_properties;
    if (strcmp(name, "vkGetPhysicalDeviceMemoryProperties") == 0)
       return (PFN_vkVoidFunction)fake_memory_properties;
+   if (strcmp(name, "vkGetPhysicalDeviceMemoryProperties2KHR") == 0)
+      return (PFN_vkVoidFunction)fake_memory_properties2;
    return NULL;
 }
 

@@ -324,7 +324,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
         let bound = if fits {
             allocator
                 .bind(made, one.to.memory, one.to.offset)
-                .map_err(GpuError::Device)
+                .map_err(GpuError::AfterAllocation)
         } else {
             Err(GpuMisuse::WrongPlace.into())
         };

@@ -53,7 +53,7 @@ pub(crate) struct SeenCommands {
 }
 
 /// Everything that [`AshDevice`](gpu_suballoc::AshDevice) calls on a device, under the names of Vulkan 1.0 to 1.2.
-pub(crate) const COMMANDS: [&str; 17] = [
+pub(crate) const COMMANDS: [&str; 18] = [
     "vkAllocateMemory",
     "vkFreeMemory",
     "vkMapMemory",
@@ -71,6 +71,7 @@ pub(crate) const COMMANDS: [&str; 17] = [
     "vkGetBufferMemoryRequirements2",
     "vkGetImageMemoryRequirements2",
     "vkGetBufferDeviceAddress",
+    "vkGetDeviceMemoryCommitment",
 ];
 
 impl Fake {
@@ -202,6 +203,7 @@ unsafe extern "system" fn get_device_proc_addr(_: vk::Device, name: *const c_cha
         "vkUnmapMemory" => function!(unmap),
         "vkFlushMappedMemoryRanges" => function!(flush),
         "vkInvalidateMappedMemoryRanges" => function!(invalidate),
+        "vkGetDeviceMemoryCommitment" => function!(commitment),
         "vkCreateBuffer" => function!(create_buffer),
         "vkDestroyBuffer" => function!(destroy_buffer),
         "vkGetBufferMemoryRequirements" => function!(buffer_requirements),

@@ -345,8 +345,11 @@ unsafe extern "system" fn get_device_proc_addr(
         "vkGetImageMemoryRequirements" => function!(image_requirements),
         "vkBindBufferMemory" => function!(bind_buffer),
         "vkBindImageMemory" => function!(bind_image),
-        // What nobody may call.
-        "vkDestroyDevice" | "vkDeviceWaitIdle" | "vkQueueWaitIdle" => function!(nothing),
+        // What nobody may call, as memory is not lazily allocated.
+        "vkGetDeviceMemoryCommitment"
+        | "vkDestroyDevice"
+        | "vkDeviceWaitIdle"
+        | "vkQueueWaitIdle" => function!(nothing),
         name => of_objects(name),
     }
 }

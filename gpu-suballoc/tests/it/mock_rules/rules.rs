@@ -143,6 +143,11 @@ const ROWS: &[Row] = &[
         free(mock, memory);
         destroy(mock, buffer);
     }),
+    (Breach::NotLazilyAllocated, MockProfile::Tiler, |mock| {
+        let memory = memory(mock, 64, 0);
+        // SAFETY: the mock says what is wrong.
+        assert_eq!(unsafe { mock.commitment(memory) }, None);
+    }),
     (Breach::NotHostVisible, MockProfile::Nvidia, |mock| {
         refused(map(mock, memory(mock, 64, 1), 0, 64))
     }),

@@ -121,6 +121,7 @@ pub(super) fn allocator<S: Stage>(stage: &S, _: usize) {
 }
 
 pub(super) const REGION_CALLS: &[&str] = &[
+    "GpuAllocator::commitment",
     "GpuAllocator::crop_id",
     "GpuAllocator::crop_signed",
     "GpuAllocator::descriptor",
@@ -129,6 +130,7 @@ pub(super) const REGION_CALLS: &[&str] = &[
     "GpuAllocator::free",
     "GpuAllocator::free_id",
     "GpuAllocator::free_when_unused",
+    "GpuAllocator::heap_budget",
     "GpuAllocator::id_of_key",
     "GpuAllocator::info",
     "GpuAllocator::invalidate_id",
@@ -247,6 +249,8 @@ pub(super) fn regions<S: Stage>(stage: &S, _: usize) {
                 Ok(0)
             );
             gpu.set_frame(1);
+            assert!(gpu.heap_budget(0).is_some());
+            assert_eq!(gpu.commitment(id), Ok(None));
             // Every end.
             gpu.detach(wrapped.take().expect("once")).expect("wrapped");
             assert_eq!(gpu.destroy_pool(pools[0]), Err(GpuMisuse::PoolInUse.into()));

@@ -2,7 +2,7 @@
 
 use ash::vk;
 use gpu_suballoc::ash::{AshOptions, physical_device_capabilities, physical_device_identity};
-use gpu_suballoc::device::{DeviceError, HeapBudget, MappedRange, MemoryRequest};
+use gpu_suballoc::device::{DeviceError, HeapBudget, MappedRange, MemoryHandle, MemoryRequest};
 use gpu_suballoc::group::DeviceCapabilities;
 use gpu_suballoc::{AshDevice, BufferInfo, BufferUsage, DeviceMemory, ImageInfo, ImageUsage};
 use testkit::Stage;
@@ -19,6 +19,7 @@ pub(super) const CALLS: &[&str] = &[
     "DeviceMemory::budget",
     "DeviceMemory::buffer_address",
     "DeviceMemory::buffer_requirements",
+    "DeviceMemory::commitment",
     "DeviceMemory::create_buffer",
     "DeviceMemory::create_image",
     "DeviceMemory::destroy_buffer",
@@ -45,6 +46,9 @@ pub(super) fn devices<S: Stage>(stage: &S, _: usize) {
         // SAFETY: the fake looks at no handle.
         let ours = unsafe { AshDevice::new(&entry, &instance, physical, &device, options) };
         everything(&ours).expect("the fake agrees");
+        let of = MemoryHandle::from_raw(1).expect("not null");
+        // SAFETY: the fake looks at no handle.
+        assert_eq!(unsafe { ours.commitment(of) }, Some(4096));
         // SAFETY: the fake looks at no handle; of 1.0 nothing is asked.
         let says =
             unsafe { physical_device_capabilities(&instance, physical, vk::API_VERSION_1_0, &[]) };

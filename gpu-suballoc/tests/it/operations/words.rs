@@ -30,12 +30,17 @@ pub(super) fn words<S: Stage>(stage: &S, _: usize) {
             .expect("the sink takes all");
         for error in [
             GpuError::Device(DeviceError::DeviceLost),
+            GpuError::AfterAllocation(DeviceError::DeviceLost),
             GpuMisuse::Stale.into(),
             Limit::Pools.into(),
             GpuError::TooLarge { bytes: 1, limit: 0 },
         ] {
             write!(sink, "{error} {error:?}").expect("the sink takes all");
             assert!(error.as_vk_result() < 0);
+            assert_eq!(
+                error.driver_owns_import(),
+                matches!(error, GpuError::AfterAllocation(_))
+            );
         }
         assert_eq!(MemoryTotals::default().reserved_percent(), None);
         assert!(sink.bytes > 100);

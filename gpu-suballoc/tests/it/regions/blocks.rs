@@ -470,8 +470,9 @@ fn a_pools_options_reach_the_driver_and_what_contradicts_itself_is_no_pool() {
         } else {
             good.export
         };
+        let priority = features.memory_priority.then_some(0.25);
         let options = PoolOptions {
-            priority: Some(0.25),
+            priority,
             export,
             min_alignment: 4096,
             ..good
@@ -484,10 +485,7 @@ fn a_pools_options_reach_the_driver_and_what_contradicts_itself_is_no_pool() {
             .memory(regions[0].memory().expect("owned"))
             .expect("live")
             .request;
-        assert_eq!(
-            (request.priority, request.export),
-            (features.memory_priority.then_some(0.25), export)
-        );
+        assert_eq!((request.priority, request.export), (priority, export));
         s.free_each(regions);
         s.gpu.destroy_pool(pool).expect("empty");
         let before = (s.mock.all_calls(), s.gpu.stats());
@@ -635,19 +633,14 @@ fn h78_a_request_that_asks_for_nothing_poisons_nothing() {
 }
 
 #[test]
-fn what_the_driver_requires_is_alone_and_what_it_prefers_unless_it_must_not_be() {
+fn what_the_driver_prefers_is_alone_unless_it_must_not_be() {
     on_every(MemoryOptions::default(), |s| {
         let prefers = ResourceRequirements {
             prefers_dedicated: true,
             ..bytes(5000)
         };
-        let requires = ResourceRequirements {
-            requires_dedicated: true,
-            ..bytes(5000)
-        };
         let preferred = any().dedicated(DedicatedPolicy::Preferred);
         for (is_alone, needs, options) in [
-            (true, requires, shared()),
             (true, prefers, any()),
             (true, bytes(5000), alone()),
             (true, bytes(5000), preferred),

@@ -66,6 +66,7 @@ mod mapped;
 mod mapping;
 mod margins;
 mod options;
+mod own_resources;
 mod placed;
 mod pools_that_go;
 mod refusal_order;

@@ -212,11 +212,15 @@ fn ge7_a_place_that_is_none_is_refused_and_nothing_changes() {
                 requires_dedicated: true,
                 ..sized(1, 1)
             };
-            refuses(0, 0, alone, GpuMisuse::BadOptions);
+            refuses(0, 0, alone, GpuMisuse::UnnamedResource);
             let with = |options| scene.gpu.allocate_at(0, 0, &sized(1, 1), &options).err();
             assert_eq!(
                 with(options.upper_address()),
                 Some(GpuMisuse::NoUpperEnd.into())
+            );
+            assert_eq!(
+                with(options.dedicated(DedicatedPolicy::Required)),
+                Some(GpuMisuse::BadOptions.into())
             );
             assert_eq!(
                 with(options.pinned()),

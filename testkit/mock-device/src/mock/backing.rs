@@ -41,6 +41,11 @@ impl MockBacking {
         }
     }
 
+    /// Bytes that were touched: of the whole object, or none.
+    pub(super) const fn bytes(&self) -> u64 {
+        if self.device.is_some() { self.size } else { 0 }
+    }
+
     fn allocate(&self, memory: &impl HostAllocator) -> Option<BackingBytes> {
         let size = usize::try_from(self.size).ok()?;
         let layout = Layout::from_size_align(size, ALIGNMENT).ok()?;

@@ -131,6 +131,21 @@ impl<A: HostAllocator> MockState<A> {
         }
     }
 
+    /// Nothing before a command or the host touches it, then all.
+    pub(super) fn commitment(&self, number: u64) -> Result<u64, Breach> {
+        let object = self.memory.get(number)?;
+        let kind = self
+            .config
+            .properties()
+            .types
+            .get(object.request.memory_type as usize);
+        if kind.is_some_and(|kind| kind.properties.contains(PropertyFlags::LAZILY_ALLOCATED)) {
+            Ok(object.backing.bytes())
+        } else {
+            Err(Breach::NotLazilyAllocated)
+        }
+    }
+
     pub(super) fn map(
         &mut self,
         number: u64,

@@ -350,6 +350,19 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
         }
     }
 
+    unsafe fn commitment(&self, memory: MemoryHandle) -> Option<u64> {
+        let number = memory.as_raw();
+        drop(self.begin(MockCall::Commitment, number));
+        let mut state = self.state.lock();
+        match state.commitment(number) {
+            Ok(bytes) => Some(bytes),
+            Err(breach) => {
+                state.breach(breach, MockCall::Commitment, number);
+                None
+            }
+        }
+    }
+
     fn budget(&self, heaps: &mut [HeapBudget]) -> bool {
         drop(self.begin(MockCall::Budget, 0));
         let state = self.state.lock();

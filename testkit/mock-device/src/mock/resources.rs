@@ -78,15 +78,16 @@ impl<A: HostAllocator> MockState<A> {
         let transient = info.usage.contains(ImageUsage::TRANSIENT_ATTACHMENT);
         let (alignment, types) = match info.tiling {
             ImageTiling::Linear => (rules.linear_alignment, rules.buffer_types),
-            ImageTiling::Optimal if transient => (
-                rules.optimal_alignment,
-                rules.optimal_types | rules.transient_types,
-            ),
             ImageTiling::Optimal => (rules.optimal_alignment, rules.optimal_types),
         };
         // Of those that are told apart by nothing else, depth has other types than colour, as on devices.
         let types = if is_depth(info) && !types.is_power_of_two() {
             types ^ 1 << types.ilog2()
+        } else {
+            types
+        };
+        let types = if transient && info.tiling == ImageTiling::Optimal {
+            types | rules.transient_types
         } else {
             types
         };

@@ -67,6 +67,8 @@ closed_enum! {
         BindImage = "bind_image",
         /// `buffer_address`.
         BufferAddress = "buffer_address",
+        /// `commitment`.
+        Commitment = "commitment",
         /// `budget`.
         Budget = "budget",
         /// `properties`.
@@ -125,6 +127,8 @@ closed_enum! {
         NotDedicated = "the resource requires a dedicated memory object",
         /// Freed while a resource that is not destroyed is bound to it: legal only if that is never used again.
         FreedUnderResource = "memory freed under a resource that is not destroyed",
+        /// VUID-vkGetDeviceMemoryCommitment-memory-00690.
+        NotLazilyAllocated = "commitment of memory that is not lazily allocated",
         /// VUID-vkMapMemory-memory-00682.
         NotHostVisible = "map of memory that is not host-visible",
         /// VUID-vkMapMemory-memory-00678.

@@ -3,7 +3,6 @@
 use gpu_suballoc::context::{
     ContextError, ContextHandle, ContextOutstanding, ReleaseReport, VulkanHandles,
 };
-use gpu_suballoc::device::DeviceError;
 use gpu_suballoc::{GpuError, GpuMisuse};
 use mock_device::MockCall;
 
@@ -188,8 +187,8 @@ pub(super) fn denied(error: ContextError) -> Denied {
 pub(super) fn refused(error: GpuError) -> Denied {
     match error {
         GpuError::Host(_) => Denied::Host,
-        GpuError::Device(DeviceError::DeviceLost) => Denied::Lost,
-        GpuError::Device(_) => Denied::Device,
+        error if error.is_device_lost() => Denied::Lost,
+        GpuError::Device(_) | GpuError::AfterAllocation(_) => Denied::Device,
         GpuError::Misuse(GpuMisuse::OtherAllocator) => Denied::Foreign,
         GpuError::Misuse(GpuMisuse::HasCrops) => Denied::HasCrops,
         GpuError::Misuse(GpuMisuse::Mapped) => Denied::Mapped,

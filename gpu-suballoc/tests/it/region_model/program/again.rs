@@ -89,7 +89,10 @@ impl<D: DeviceMemory, A: HostAllocator> Again<D, A> {
                 nested
                     || matches!(
                         error,
-                        GpuError::Host(_) | GpuError::Device(_) | GpuError::Limit(_)
+                        GpuError::Host(_)
+                            | GpuError::Device(_)
+                            | GpuError::AfterAllocation(_)
+                            | GpuError::Limit(_)
                     ),
                 "{error}"
             );

@@ -358,7 +358,7 @@ fn application(device: &Device) -> (MemoryHandle, [BufferHandle; 2]) {
 fn no(error: GpuError) -> Refusal {
     match error {
         GpuError::Host(_) => Refusal::Host,
-        GpuError::Device(_) | GpuError::Limit(_) => Refusal::Device,
+        GpuError::Device(_) | GpuError::AfterAllocation(_) | GpuError::Limit(_) => Refusal::Device,
         GpuError::MapUnsupported { .. } => Refusal::Unmappable,
         GpuError::Misuse(GpuMisuse::Stale) => Refusal::Stale,
         GpuError::Misuse(GpuMisuse::OtherAllocator) => Refusal::Foreign,

@@ -1,0 +1,362 @@
+//! What a request says of a resource that the program made, of an import, of its alignment and of its priority is kept, or refused.
+
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+use gpu_suballoc::device::{
+    DeviceError, ExternalHandleTypes, ImageInfo, ImageUsage, NextChain, ResourceHandle,
+};
+use gpu_suballoc::memory_type::MemoryTypeError;
+use gpu_suballoc::request::DedicatedPolicy;
+use gpu_suballoc::{GpuError, GpuMisuse, ResourceKind};
+use mock_device::{MockCall, MockFault};
+
+use super::*;
+
+fn on_every(body: impl Fn(Scene<'_>)) {
+    for profile in MockProfile::ALL {
+        scene(profile, AllocatorOptions::default(), &body);
+    }
+}
+
+fn image(format: u32, usage: ImageUsage) -> ImageInfo {
+    ImageInfo::new_2d(format, 640, 480, usage)
+}
+
+/// A chain that the mock does not read.
+fn import() -> NextChain {
+    static CHAIN: [usize; 4] = [0; 4];
+    // SAFETY: nobody reads it.
+    unsafe { NextChain::new(NonNull::from(&CHAIN).cast()) }
+}
+
+impl Scene<'_> {
+    fn request_of(&self, region: &Region) -> gpu_suballoc::device::MemoryRequest {
+        let memory = region.memory().expect("owned");
+        self.mock.memory(memory).expect("live").request
+    }
+}
+
+/// VUID-vkBindImageMemory-image-01445, which the mock checks.
+#[test]
+fn u101_the_programs_own_resource_is_named_and_stays_the_programs() {
+    on_every(|s| {
+        let external = ExternalHandleTypes::DMA_BUF;
+        let mut of_image = image(44, ImageUsage::COLOR_ATTACHMENT);
+        let mut of_buffer = BufferInfo::new(5000, COPIED);
+        (of_image.external, of_buffer.external) = (external, external);
+        // SAFETY: a mock, here and below.
+        let picture = unsafe { s.mock.create_image(&of_image) }.expect("valid");
+        // SAFETY: as above.
+        let numbers = unsafe { s.mock.create_buffer(&of_buffer) }.expect("valid");
+        // SAFETY: as above.
+        let of_picture = unsafe { s.mock.image_requirements(picture) };
+        // SAFETY: as above.
+        let of_numbers = unsafe { s.mock.buffer_requirements(numbers) };
+        for (name, needs) in [
+            (ResourceHandle::Image(picture), of_picture),
+            (ResourceHandle::Buffer(numbers), of_numbers),
+        ] {
+            assert!(needs.requires_dedicated);
+            let kind = ResourceKind::Optimal;
+            let options = any().kind(kind).export(external);
+            let calls = s.mock.all_calls();
+            assert_eq!(
+                s.gpu.allocate(&needs, &options).err(),
+                Some(GpuMisuse::UnnamedResource.into())
+            );
+            assert_eq!(s.mock.all_calls(), calls, "no object that nothing binds to");
+            let options = options.dedicated_for(name);
+            let unused = s.gpu.allocate(&needs, &options).expect("room");
+            s.free(unused);
+            let region = s.gpu.allocate(&needs, &options).expect("room");
+            let request = s.request_of(&region);
+            let expected = (Some(name), needs.size, needs.size);
+            assert_eq!((request.dedicated, request.size, region.size()), expected);
+            assert_eq!((region.buffer(), region.image()), (None, None));
+            let memory = region.memory().expect("owned");
+            // SAFETY: as above.
+            let bound = unsafe {
+                match name {
+                    ResourceHandle::Image(image) => s.mock.bind_image(image, memory, 0),
+                    ResourceHandle::Buffer(buffer) => s.mock.bind_buffer(buffer, memory, 0),
+                }
+            };
+            assert_eq!(bound, Ok(()));
+            // The program's: a free of the region would be a second destruction.
+            // SAFETY: as above.
+            unsafe {
+                match name {
+                    ResourceHandle::Image(image) => s.mock.destroy_image(image),
+                    ResourceHandle::Buffer(buffer) => s.mock.destroy_buffer(buffer),
+                }
+            };
+            s.free(region);
+            // A resource that the allocator makes is named by itself.
+            let other = any().dedicated_for(name);
+            let refused = s.gpu.create_buffer(&BufferInfo::new(64, COPIED), &other);
+            assert_eq!(refused.err(), Some(GpuMisuse::BadOptions.into()));
+            let refused = s.gpu.create_image(&image(44, ImageUsage::SAMPLED), &other);
+            assert_eq!(refused.err(), Some(GpuMisuse::BadOptions.into()));
+        }
+    });
+}
+
+/// VUID-VkMemoryAllocateInfo-memoryTypeIndex-00648.
+#[test]
+fn u106_an_import_goes_to_a_type_that_its_handle_allows() {
+    on_every(|s| {
+        let picture = image(37, ImageUsage::SAMPLED);
+        for memory_type in 0..s.mock.properties().types.len() as u32 {
+            let bits = 1 << memory_type;
+            let options = RegionOptions {
+                preference: MemoryPreference::ANY,
+                ..any().next(import()).memory_type_bits(bits)
+            };
+            let pool = options.pool(s.pool(0));
+            for made in [
+                s.gpu
+                    .create_buffer(&BufferInfo::new(4096, COPIED), &options),
+                s.gpu.create_image(&picture, &options),
+                s.gpu.allocate(&bytes(4096), &options),
+                s.gpu.allocate(&bytes(4096), &pool),
+            ] {
+                match made {
+                    Ok(region) => {
+                        assert_eq!(region.memory_type(), Some(memory_type));
+                        s.free(region);
+                    }
+                    Err(GpuError::MemoryType(_)) => {}
+                    Err(error) => assert_eq!(error, GpuMisuse::WrongPool.into()),
+                }
+            }
+            s.gpu
+                .destroy_pool(pool.pool.expect("named"))
+                .expect("empty");
+        }
+        let none = any().next(import()).memory_type_bits(0);
+        let refused = s.gpu.create_buffer(&BufferInfo::new(64, COPIED), &none);
+        let none = MemoryTypeError::NoneAccepted {
+            memory_type_bits: 0,
+        };
+        assert_eq!(refused.err(), Some(none.into()));
+    });
+}
+
+#[test]
+fn u106_the_mask_counts_without_an_import_too_and_for_kept_buffers() {
+    nvidia(|s| {
+        s.gpu.set_reuse(true);
+        for memory_type in [0, 1, 2, 0, 1, 2] {
+            let options = RegionOptions {
+                preference: MemoryPreference::ANY,
+                ..any().memory_type_bits(1 << memory_type)
+            };
+            s.gpu.reserve(4096, u32::MAX, &options).expect("room");
+            let blocks = s.mock.live_counts().memory;
+            let region = s.buffer_with(4096, &options);
+            assert_eq!(region.memory_type(), Some(memory_type));
+            assert_eq!(s.mock.live_counts().memory, blocks, "it was reserved there");
+            s.gpu.release(region).expect("unused");
+        }
+        s.gpu.set_reuse(false);
+    });
+}
+
+#[test]
+fn u107_an_error_says_who_owns_the_imported_handle() {
+    on_every(|s| {
+        let picture = image(37, ImageUsage::SAMPLED);
+        for (call, error, is_drivers) in [
+            (MockCall::CreateBuffer, DeviceError::OutOfHostMemory, false),
+            (MockCall::Allocate, DeviceError::OutOfDeviceMemory, false),
+            (
+                MockCall::Allocate,
+                DeviceError::InvalidExternalHandle,
+                false,
+            ),
+            (MockCall::BindBuffer, DeviceError::OutOfDeviceMemory, true),
+            (MockCall::BindImage, DeviceError::OutOfHostMemory, true),
+            (MockCall::Map, DeviceError::MapFailed, true),
+        ] {
+            // Imported once: the driver consumes the handle where it allocates.
+            let before = s.mock.calls(MockCall::Free);
+            let fault = MockFault::always().of(call).with(error);
+            assert!(s.mock.plant(fault));
+            let options = any().next(import());
+            let made = match call {
+                // Not tried in memory of another type.
+                MockCall::Map => {
+                    let mapped = visible()
+                        .preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
+                    let info = BufferInfo::new(64, COPIED);
+                    s.gpu.create_buffer(&info, &mapped.next(import()).mapped())
+                }
+                MockCall::BindImage => s.gpu.create_image(&picture, &options),
+                _ => s.gpu.create_buffer(&BufferInfo::new(64, COPIED), &options),
+            };
+            s.mock.clear_faults();
+            let refused = made.expect_err("planted");
+            assert_eq!(refused.driver_owns_import(), is_drivers, "{refused:?}");
+            assert_eq!(refused.as_vk_result(), error.as_raw());
+            let consumed = s.mock.calls(MockCall::Free) - before;
+            assert_eq!(consumed, u64::from(is_drivers), "{call:?}");
+        }
+    });
+}
+
+/// Else an import would be consumed, and the error would be that of a pool.
+#[test]
+fn u107_a_pool_stays_while_the_driver_allocates_an_object_in_it() {
+    let mock: &'static Mock = Box::leak(Box::new(Mock::new(
+        MockProfile::Nvidia,
+        RecordingAllocator::system(),
+    )));
+    // SAFETY: a mock, on which no resource is made.
+    let gpu = unsafe {
+        GpuAllocator::new(
+            mock,
+            RecordingAllocator::system(),
+            AllocatorOptions::default(),
+        )
+    };
+    let gpu: &'static Gpu<'_> = Box::leak(Box::new(
+        gpu.map_err(|refused| refused.error).expect("sound"),
+    ));
+    let pool = gpu.create_pool(&PoolOptions::new(1)).expect("room");
+    let refused: &'static OnceLock<_> = Box::leak(Box::default());
+    mock.set_hook(Some(Box::leak(Box::new(move |call| {
+        if call == MockCall::Allocate {
+            let _ = refused.set(gpu.destroy_pool(pool));
+        }
+    }))));
+    let options = any().pool(pool).next(import());
+    let region = gpu.allocate(&bytes(64), &options).expect("room");
+    mock.set_hook(None);
+    assert_eq!(refused.get(), Some(&Err(GpuMisuse::PoolInUse.into())));
+    gpu.free(region).expect("unused");
+    gpu.destroy_pool(pool).expect("empty");
+}
+
+#[test]
+fn u105_lazily_allocated_memory_has_an_object_a_resource_and_says_what_is_backed() {
+    for profile in [MockProfile::Tiler, MockProfile::MoltenVk] {
+        scene(profile, AllocatorOptions::default(), |s| {
+            let lazy = MemoryPreference::requiring(PropertyFlags::LAZILY_ALLOCATED);
+            let wanted = any().preference(lazy);
+            let pool = s.pool(2);
+            let transient = ImageUsage::TRANSIENT_ATTACHMENT;
+            for (format, usage) in [
+                (37, ImageUsage::COLOR_ATTACHMENT | transient),
+                (126, ImageUsage::DEPTH_STENCIL_ATTACHMENT | transient),
+            ] {
+                for options in [
+                    wanted,
+                    wanted.dedicated(DedicatedPolicy::Never),
+                    wanted.pool(pool),
+                ] {
+                    let pair = [(); 2].map(|()| {
+                        s.gpu
+                            .create_image(&image(format, usage), &options)
+                            .expect("room")
+                    });
+                    assert_ne!(pair[0].memory(), pair[1].memory());
+                    for region in pair {
+                        let request = s.request_of(&region);
+                        assert_eq!((request.memory_type, request.size), (2, region.size()));
+                        assert_eq!(s.gpu.commitment(region.id()), Ok(Some(0)));
+                        let id = region.id();
+                        s.free(region);
+                        assert_eq!(s.gpu.commitment(id), Err(GpuMisuse::Stale));
+                    }
+                }
+            }
+            s.gpu.destroy_pool(pool).expect("empty");
+            let buffer = s.buffer(64);
+            assert_eq!(
+                s.gpu.commitment(buffer.id()),
+                Ok(None),
+                "all of it is backed"
+            );
+            s.free(buffer);
+            // There are no blocks that it would be shared from.
+            let reserved = s.gpu.reserve(4096, u32::MAX, &wanted);
+            assert_eq!(reserved, Err(GpuMisuse::BadOptions.into()));
+            let with_blocks = PoolOptions {
+                min_blocks: 1,
+                ..PoolOptions::new(2)
+            };
+            let refused = s.gpu.create_pool(&with_blocks);
+            assert_eq!(refused, Err(GpuMisuse::BadOptions.into()));
+        });
+    }
+}
+
+#[test]
+fn u111_a_region_is_aligned_as_the_request_says_or_as_the_resource_does() {
+    for profile in MockProfile::ALL {
+        let fine = with_memory(gpu_suballoc::pool::MemoryOptions {
+            granule: 16,
+            ..Default::default()
+        });
+        scene(profile, fine, |s| {
+            s.gpu.set_reuse(true);
+            // Each of them leaves the next place misaligned.
+            let mut regions = Vec::new();
+            for alignment in [1, 64, 128, 4096, 64, 65_536, 4096] {
+                let options = any().min_alignment(alignment);
+                for region in [
+                    s.take(100, &options),
+                    s.buffer_with(100, &options),
+                    s.take(20, &any()),
+                ] {
+                    let least = if region.size() < 100 { 16 } else { alignment };
+                    assert!(region.offset().is_multiple_of(least.max(16)));
+                    if region.buffer().is_some() {
+                        s.gpu.release(region).expect("unused");
+                    } else {
+                        regions.push(region);
+                    }
+                }
+            }
+            regions.into_iter().for_each(|region| s.free(region));
+            s.gpu.set_reuse(false);
+            for wrong in [0, 3, 24, u64::MAX] {
+                let options = any().min_alignment(wrong);
+                let refused = Some(GpuMisuse::BadAlignment.into());
+                assert_eq!(s.gpu.allocate(&bytes(64), &options).err(), refused);
+                let made = s.gpu.create_buffer(&BufferInfo::new(64, COPIED), &options);
+                assert_eq!(made.err(), refused);
+            }
+        });
+    }
+}
+
+#[test]
+fn u117_a_priority_reaches_the_driver_or_is_refused() {
+    on_every(|s| {
+        let options = any().priority(1.0);
+        let made = [
+            s.gpu.allocate(&bytes(64), &options),
+            s.gpu.create_buffer(&BufferInfo::new(64, COPIED), &options),
+        ];
+        let with_priority = PoolOptions {
+            priority: Some(1.0),
+            ..PoolOptions::new(0)
+        };
+        let pool = s.gpu.create_pool(&with_priority);
+        if s.mock.properties().features.memory_priority {
+            for region in made {
+                let region = region.expect("room");
+                assert_eq!(s.request_of(&region).priority, Some(1.0));
+                s.free(region);
+            }
+            s.gpu.destroy_pool(pool.expect("room")).expect("empty");
+        } else {
+            for refused in made {
+                assert_eq!(refused.err(), Some(GpuMisuse::NotEnabled.into()));
+            }
+            assert_eq!(pool, Err(GpuMisuse::NotEnabled.into()));
+        }
+    });
+}
