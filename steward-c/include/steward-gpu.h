@@ -7,9 +7,9 @@
  * answers, -2 or -10 where a limit would be exceeded, -8 where no memory type fits, -5 for memory that cannot be mapped.
  * steward_gpu_last_error says it in a sentence. A refused call changed nothing.
  *
- * What the caller owes, in every call: the usage of buffers is valid for the device; what is wrapped lives as long as it is wrapped, and lies
- * where the request says; the device has no more use for what is freed. A child of fork calls none of these functions: allocators stay its parent's,
- * as the device does.
+ * What the caller owes, in every call: what buffers and images are created with is valid for the device; a resource that a request names is
+ * live; what is wrapped lives as long as it is wrapped, and lies where the request says; the device has no more use for what is freed. A child
+ * of fork calls none of these functions: allocators stay its parent's, as the device does.
  */
 #ifndef STEWARD_GPU_H
 #define STEWARD_GPU_H
@@ -29,6 +29,8 @@ extern "C" {
 typedef void(STEWARD_VKAPI *steward_void_fn)(void);
 /* PFN_vkGetInstanceProcAddr, to be cast: the loader's, or a driver's. */
 typedef steward_void_fn(STEWARD_VKAPI *steward_get_instance_proc_addr_fn)(void *instance, const char *name);
+
+struct VkImageCreateInfo;
 
 typedef struct steward_gpu steward_gpu;
 
@@ -67,18 +69,32 @@ enum { STEWARD_DEDICATED_ALLOWED = 0, STEWARD_DEDICATED_NEVER = 1, STEWARD_DEDIC
 typedef struct steward_region_request {
   size_t size;
   uint64_t bytes;
-  uint64_t align;        /* VkMemoryRequirements; 0 is 1. Not read for a buffer */
-  uint32_t memory_types; /* memoryTypeBits; 0 is any. Not read for a buffer */
+  uint64_t align;        /* of VkMemoryRequirements, or more; 0 is 1. A created buffer or image has the larger one of this and its own */
+  uint32_t memory_types; /* memoryTypeBits; 0 is any. For an import those that vkGetMemoryFdPropertiesKHR allows too. A created buffer or
+                          * image has its own besides */
   uint32_t usage;        /* VkBufferUsageFlags, of a buffer */
   uint32_t required;     /* VkMemoryPropertyFlags that the memory must have, */
   uint32_t preferred;    /* .. should have (1, DEVICE_LOCAL, suits what the host does not reach), */
   uint32_t avoided;      /* .. should not have */
   int32_t lifetime;      /* STEWARD_LIFETIME_* */
-  int32_t kind;          /* STEWARD_KIND_*. Not read for a buffer */
+  int32_t kind;          /* STEWARD_KIND_*. Not read for a created buffer or image */
   int32_t dedicated;     /* STEWARD_DEDICATED_* */
   uint64_t tag;          /* a word of the caller's own, for reports */
   const char *name;      /* for reports; copied, up to 255 bytes; NULL is none */
+  /* The caller's own resource, not bound yet, which alone will be bound to the memory of steward_region_alloc, at 0; the region's end does not
+   * destroy it. One that requires a memory object of its own must be named. */
+  uint64_t dedicated_buffer; /* VkBuffer, */
+  uint64_t dedicated_image;  /* .. or VkImage */
+  const void *next; /* structures behind VkMemoryAllocateInfo, as an import, but those of dedicated memory, export and flags; not copied */
+  uint32_t export_types;   /* VkExternalMemoryHandleTypeFlags of the memory's export */
+  uint32_t external_types; /* .. of what a created buffer or image may be bound to */
+  uint32_t flags;          /* STEWARD_REGION_* below */
 } steward_region_request;
+
+enum {
+  STEWARD_REGION_WITHIN_BUDGET = 1, /* refused rather than past the heap's budget, as steward_gpu_usage has it */
+  STEWARD_REGION_MAPPED = 2         /* mapped as long as it lives, where its memory is HOST_VISIBLE; it is not unmapped */
+};
 
 typedef struct steward_wrap_request {
   size_t size;
@@ -107,10 +123,15 @@ typedef struct steward_region {
   uint64_t buffer;        /* VkBuffer; 0 for a region without */
   uint64_t buffer_offset; /* in it: what copies and descriptors are given */
   int32_t memory_type;    /* -1 where it is not known */
-  int32_t ownership;      /* STEWARD_REGION_* */
+  int32_t ownership;      /* STEWARD_REGION_OWNED, .. */
   uint32_t crops;
   uint32_t maps;
   uint64_t tag;
+  uint64_t image;         /* VkImage; 0 for a region without */
+  void *mapped;           /* of a region with STEWARD_REGION_MAPPED, or a crop of it; NULL of others */
+  uint64_t memory_bytes;  /* of the whole VkDeviceMemory, as importers name it; 0 where it is not known */
+  uint32_t properties;    /* VkMemoryPropertyFlags of its type; 0 where they are not known */
+  uint32_t is_dedicated;  /* 1 for a memory object of its own */
 } steward_region;
 
 typedef struct steward_gpu_stats {
@@ -124,6 +145,8 @@ typedef struct steward_gpu_stats {
   uint64_t wrapped_bytes;
   uint64_t crops;
   uint64_t host_bytes; /* of the context, for book-keeping */
+  uint64_t budget; /* of one heap alone, of VK_EXT_memory_budget, as read last; without it the heap's size */
+  uint64_t budget_used; /* .. by the whole process; without it the allocator's own */
 } steward_gpu_stats;
 
 /* options may be NULL, or five numbers as Halide's users write them, the last ones optional, 0 for no limit or the default:
@@ -139,15 +162,25 @@ void steward_gpu_abandon(steward_gpu *gpu);
 uint64_t steward_gpu_trim(const steward_gpu *gpu, uint64_t bytes);
 /* heap is a VkMemoryHeap's index, or -1 for all together. */
 int32_t steward_gpu_usage(const steward_gpu *gpu, int32_t heap, steward_gpu_stats *out);
+/* A new number reads the budgets again: call it once a frame, or ahead of a large request. False where the device reports none. */
+bool steward_gpu_set_frame(const steward_gpu *gpu, uint32_t frame);
 /* Every block and region as JSON, with the keys of vmaBuildStatsString, in pieces. The copy that is written is memory of the context. */
 int32_t steward_gpu_json(const steward_gpu *gpu, steward_writer_fn writer, void *user);
 /* Writes why a call of this header was refused last on this thread; false, and nothing, where none was. Takes no memory. */
 bool steward_gpu_last_error(steward_writer_fn writer, void *user);
 
+/* Whether the driver owns the handle that the call which was refused last on this thread imported: the memory was allocated, and what followed
+ * was refused. Else it is still the caller's, to close or to import again. */
+bool steward_gpu_driver_owns_import(void);
+
 /* Memory for what the caller binds: memory and offset of *out. */
 int32_t steward_region_alloc(const steward_gpu *gpu, const steward_region_request *wanted, steward_region *out);
 /* A VkBuffer with its memory, bound, destroyed with the region. */
 int32_t steward_region_create_buffer(const steward_gpu *gpu, const steward_region_request *wanted, steward_region *out);
+/* A VkImage likewise. Its pNext is NULL, and it is neither sparse nor disjoint; bytes, usage and kind of the request are not read. One that
+ * needs more, as DRM modifiers, the caller creates itself, and allocates for dedicated_image. */
+int32_t steward_region_create_image(const steward_gpu *gpu, const struct VkImageCreateInfo *info, const steward_region_request *wanted,
+                                    steward_region *out);
 /* The application's buffer as a region, never destroyed by it. */
 int32_t steward_region_wrap(const steward_gpu *gpu, const steward_wrap_request *wanted, steward_region *out);
 /* A part of a region, of a crop or of a wrapped buffer. The region or wrapped buffer cannot be freed before it; a crop can, also before crops

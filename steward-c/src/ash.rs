@@ -3,9 +3,11 @@
 use std::ffi::{c_char, c_void};
 use std::mem::transmute;
 
+pub use ash::vk::ImageCreateInfo;
 use ash::vk::{self, Handle as _};
 use gpu_suballoc::AshDevice;
 use gpu_suballoc::ash::AshOptions;
+use gpu_suballoc::device::{ExternalHandleTypes, ImageInfo, ImageTiling, QueueFamilies};
 use vk_callbacks::raw::RawCallbacks;
 
 use crate::gpu::StewardGpuDevice;
@@ -100,4 +102,56 @@ unsafe fn options(of: &StewardGpuDevice) -> AshOptions {
     let callbacks = unsafe { of.callbacks.as_ref() };
     options.callbacks = callbacks.map(RawCallbacks::as_ash).copied();
     options
+}
+
+/// The caller's image, without external memory.
+///
+/// # Errors
+/// A sentence, for NULL and for what [`ImageInfo`] has no place for.
+///
+/// # Safety
+/// NULL or a live struct whose queue families can be read.
+pub(crate) unsafe fn image_info(
+    raw: *const ImageCreateInfo<'_>,
+) -> Result<ImageInfo, &'static str> {
+    // SAFETY: the caller's promise.
+    let raw = unsafe { raw.as_ref() }.ok_or("there is no VkImageCreateInfo")?;
+    if !raw.p_next.is_null() {
+        return Err(
+            "the VkImageCreateInfo has a pNext: create the image yourself, and allocate for dedicated_image",
+        );
+    }
+    let tiling = match raw.tiling {
+        vk::ImageTiling::OPTIMAL => ImageTiling::Optimal,
+        vk::ImageTiling::LINEAR => ImageTiling::Linear,
+        _ => {
+            return Err(
+                "the tiling is neither optimal nor linear: create the image yourself, and allocate for dedicated_image",
+            );
+        }
+    };
+    let mut families = 0u64;
+    if raw.sharing_mode == vk::SharingMode::CONCURRENT {
+        for index in 0..raw.queue_family_index_count as usize {
+            // SAFETY: the caller's promise: so many are there.
+            let family = unsafe { raw.p_queue_family_indices.wrapping_add(index).read() };
+            families |= 1u64
+                .checked_shl(family)
+                .ok_or("a queue family above 63: create the image yourself")?;
+        }
+    }
+    Ok(ImageInfo {
+        flags: raw.flags.as_raw(),
+        image_type: raw.image_type.as_raw() as u32,
+        format: raw.format.as_raw() as u32,
+        extent: [raw.extent.width, raw.extent.height, raw.extent.depth],
+        mip_levels: raw.mip_levels,
+        array_layers: raw.array_layers,
+        samples: raw.samples.as_raw(),
+        tiling,
+        usage: raw.usage.into(),
+        initial_layout: raw.initial_layout.as_raw() as u32,
+        sharing: QueueFamilies::concurrent(families),
+        external: ExternalHandleTypes::NONE,
+    })
 }

@@ -72,6 +72,8 @@ pub struct StewardGpuStats {
     pub wrapped_bytes: u64,
     pub crops: u64,
     pub host_bytes: u64,
+    pub budget: u64,
+    pub budget_used: u64,
 }
 
 // SAFETY: numbers, the first of them the size.
@@ -233,9 +235,15 @@ pub unsafe extern "C" fn steward_gpu_usage(
         let Some(gpu) = (unsafe { gpu(raw) }) else {
             return misused(NO_ALLOCATOR);
         };
-        let Some(stats) = of_heap(&gpu.stats(), heap) else {
+        let Some(mut stats) = of_heap(&gpu.stats(), heap) else {
             return misused("the device has no such heap");
         };
+        if let Some(of) = u32::try_from(heap)
+            .ok()
+            .and_then(|heap| gpu.heap_budget(heap))
+        {
+            (stats.budget, stats.budget_used) = (of.budget, of.usage);
+        }
         // SAFETY: NULL or the caller's place.
         if unsafe { sized::write(out, &stats) } {
             SUCCESS
@@ -263,6 +271,15 @@ fn of_heap(stats: &GpuStats, heap: i32) -> Option<StewardGpuStats> {
         wrapped_bytes: totals.wrapped_bytes,
         crops: totals.crops,
         host_bytes,
+        ..StewardGpuStats::default()
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gpu_set_frame(raw: *const StewardGpu, frame: u32) -> bool {
+    enter("steward_gpu_set_frame", || {
+        // SAFETY: NULL or a live allocator.
+        unsafe { gpu(raw) }.is_some_and(|gpu| gpu.set_frame(frame))
     })
 }
 

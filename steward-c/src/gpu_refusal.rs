@@ -85,3 +85,11 @@ pub unsafe extern "C" fn steward_gpu_last_error(
         write!(Sink { writer, user }, "{error}").is_ok()
     })
 }
+
+#[unsafe(no_mangle)]
+pub extern "C" fn steward_gpu_driver_owns_import() -> bool {
+    enter("steward_gpu_driver_owns_import", || {
+        let last = LAST.try_with(Cell::get).ok().flatten();
+        matches!(last, Some(GpuRefusal::Gpu(error)) if error.driver_owns_import())
+    })
+}

@@ -1,13 +1,20 @@
 //! Regions of device memory, by their ids.
 
+use std::ffi::c_void;
 use std::mem::offset_of;
 use std::ptr::NonNull;
 
 use gpu_suballoc::allocator::RegionInfo;
-use gpu_suballoc::device::{BufferHandle, MemoryHandle};
-use gpu_suballoc::region::Ownership;
-use gpu_suballoc::{BufferInfo, BufferUsage, GpuError, Region, RegionId, RegionOptions};
+use gpu_suballoc::device::{
+    BufferHandle, ExternalHandleTypes, ImageHandle, ImageInfo, MemoryHandle,
+};
+use gpu_suballoc::region::{Ownership, RangePlacement};
+use gpu_suballoc::{
+    BufferInfo, BufferUsage, GpuError, PropertyFlags, Region, RegionId, RegionOptions,
+    ResourceRequirements,
+};
 
+use crate::ash::{ImageCreateInfo, image_info};
 use crate::edge::{enter, text};
 use crate::gpu::{Gpu, NO_ALLOCATOR, StewardGpu, gpu};
 use crate::gpu_refusal::{misused, refused};
@@ -39,9 +46,14 @@ pub struct StewardRegion {
     pub crops: u32,
     pub maps: u32,
     pub tag: u64,
+    pub image: u64,
+    pub mapped: Option<NonNull<c_void>>,
+    pub memory_bytes: u64,
+    pub properties: u32,
+    pub is_dedicated: u32,
 }
 
-// SAFETY: numbers, the first of them the size.
+// SAFETY: numbers and an address or NULL, the first of them the size.
 unsafe impl SizedStruct for StewardRegion {}
 
 impl StewardRegion {
@@ -65,6 +77,11 @@ impl StewardRegion {
             crops: info.crops(),
             maps: info.maps(),
             tag: info.tag(),
+            image: info.image.map_or(0, ImageHandle::as_raw),
+            mapped: info.mapped().map(NonNull::cast),
+            memory_bytes: info.memory_size.unwrap_or(0),
+            properties: info.memory_properties.map_or(0, PropertyFlags::as_raw),
+            is_dedicated: u32::from(info.placement == RangePlacement::Dedicated),
         }
     }
 }
@@ -130,7 +147,9 @@ unsafe fn request(
         return misused("there is no request, or its size is not set");
     };
     // SAFETY: the caller's string.
-    match request.options(unsafe { text(request.name) }) {
+    let name = unsafe { text(request.name) };
+    // SAFETY: the caller's chain.
+    match unsafe { request.options(name) } {
         // SAFETY: NULL or the caller's allocator and place.
         Ok(options) => unsafe { store(raw, out, |gpu| make(gpu, &request, &options)) },
         Err(sentence) => misused(sentence),
@@ -146,7 +165,7 @@ pub unsafe extern "C" fn steward_region_alloc(
     // SAFETY: forwarded.
     enter("steward_region_alloc", || unsafe {
         request(gpu, wanted, out, |gpu, request, options| {
-            gpu.allocate(&request.requirements(), options)
+            gpu.allocate(&ResourceRequirements::new(request.bytes, 1), options)
         })
     })
 }
@@ -160,9 +179,35 @@ pub unsafe extern "C" fn steward_region_create_buffer(
     // SAFETY: forwarded.
     enter("steward_region_create_buffer", || unsafe {
         request(gpu, wanted, out, |gpu, request, options| {
-            let usage = BufferUsage::from_raw(request.usage);
-            gpu.create_buffer(&BufferInfo::new(request.bytes, usage), options)
+            let info = BufferInfo {
+                external: ExternalHandleTypes::from_raw(request.external_types),
+                ..BufferInfo::new(request.bytes, BufferUsage::from_raw(request.usage))
+            };
+            gpu.create_buffer(&info, options)
         })
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_region_create_image(
+    gpu: *const StewardGpu,
+    info: *const ImageCreateInfo<'_>,
+    wanted: *const StewardRegionRequest,
+    out: *mut StewardRegion,
+) -> i32 {
+    enter("steward_region_create_image", || {
+        // SAFETY: NULL or the caller's struct.
+        let info = match unsafe { image_info(info) } {
+            Ok(info) => info,
+            Err(sentence) => return misused(sentence),
+        };
+        // SAFETY: forwarded.
+        unsafe {
+            request(gpu, wanted, out, |gpu, request, options| {
+                let external = ExternalHandleTypes::from_raw(request.external_types);
+                gpu.create_image(&ImageInfo { external, ..info }, options)
+            })
+        }
     })
 }
 

@@ -4,11 +4,11 @@ use std::ffi::{c_char, c_void};
 use std::ptr::{NonNull, null, null_mut};
 
 use gpu_suballoc::allocator::{Backing, WrapInfo};
-use gpu_suballoc::device::{BufferHandle, MemoryHandle};
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{
-    Lifetime, MemoryPreference, PropertyFlags, RegionOptions, ResourceKind, ResourceRequirements,
+use gpu_suballoc::device::{
+    BufferHandle, ExternalHandleTypes, ImageHandle, MemoryHandle, NextChain, ResourceHandle,
 };
+use gpu_suballoc::request::DedicatedPolicy;
+use gpu_suballoc::{Lifetime, MemoryPreference, PropertyFlags, RegionOptions, ResourceKind};
 
 use crate::sized::SizedStruct;
 
@@ -29,6 +29,12 @@ pub struct StewardRegionRequest {
     pub dedicated: i32,
     pub tag: u64,
     pub name: *const c_char,
+    pub dedicated_buffer: u64,
+    pub dedicated_image: u64,
+    pub next: *const c_void,
+    pub export_types: u32,
+    pub external_types: u32,
+    pub flags: u32,
 }
 
 impl Default for StewardRegionRequest {
@@ -47,11 +53,17 @@ impl Default for StewardRegionRequest {
             dedicated: 0,
             tag: 0,
             name: null(),
+            dedicated_buffer: 0,
+            dedicated_image: 0,
+            next: null(),
+            export_types: 0,
+            external_types: 0,
+            flags: 0,
         }
     }
 }
 
-// SAFETY: numbers and an address, the first of them the size.
+// SAFETY: numbers and addresses, the first of them the size.
 unsafe impl SizedStruct for StewardRegionRequest {}
 
 /// `steward_wrap_request`.
@@ -94,10 +106,22 @@ impl Default for StewardWrapRequest {
 // SAFETY: numbers and addresses, the first of them the size.
 unsafe impl SizedStruct for StewardWrapRequest {}
 
+/// `STEWARD_REGION_WITHIN_BUDGET` and `STEWARD_REGION_MAPPED`.
+const WITHIN_BUDGET: u32 = 1;
+const MAPPED: u32 = 2;
+
 impl StewardRegionRequest {
+    /// Zeros are any alignment and any type.
+    ///
     /// # Errors
     /// What is wrong, where a word is none of the header's.
-    pub(crate) fn options<'n>(&self, name: &'n str) -> Result<RegionOptions<'n>, &'static str> {
+    ///
+    /// # Safety
+    /// `next` is NULL or a chain as [`NextChain::new`] requires.
+    pub(crate) unsafe fn options<'n>(
+        &self,
+        name: &'n str,
+    ) -> Result<RegionOptions<'n>, &'static str> {
         let [required, preferred, avoided] =
             [self.required, self.preferred, self.avoided].map(PropertyFlags::from_raw);
         let preference = MemoryPreference::requiring(required)
@@ -122,26 +146,37 @@ impl StewardRegionRequest {
             3 => DedicatedPolicy::Required,
             _ => return Err("dedicated is none of STEWARD_DEDICATED_*"),
         };
-        let options = RegionOptions::new()
-            .preference(preference)
-            .lifetime(lifetime)
-            .kind(kind)
-            .dedicated(dedicated)
-            .tag(self.tag);
-        Ok(if name.is_empty() {
-            options
-        } else {
-            options.name(name)
+        let buffer = BufferHandle::from_raw(self.dedicated_buffer).map(ResourceHandle::Buffer);
+        let image = ImageHandle::from_raw(self.dedicated_image).map(ResourceHandle::Image);
+        if buffer.is_some() && image.is_some() {
+            return Err(
+                "memory is dedicated to dedicated_buffer or to dedicated_image, not to both",
+            );
+        }
+        if self.flags & !(WITHIN_BUDGET | MAPPED) != 0 {
+            return Err("flags has a bit that is none of STEWARD_REGION_*");
+        }
+        // SAFETY: forwarded.
+        let next = NonNull::new(self.next.cast_mut()).map(|first| unsafe { NextChain::new(first) });
+        Ok(RegionOptions {
+            dedicated_for: buffer.or(image),
+            memory_type_bits: match self.memory_types {
+                0 => u32::MAX,
+                types => types,
+            },
+            next,
+            within_budget: self.flags & WITHIN_BUDGET != 0,
+            mapped: self.flags & MAPPED != 0,
+            name: Some(name).filter(|name| !name.is_empty()),
+            ..RegionOptions::new()
+                .preference(preference)
+                .lifetime(lifetime)
+                .kind(kind)
+                .dedicated(dedicated)
+                .min_alignment(self.align.max(1))
+                .export(ExternalHandleTypes::from_raw(self.export_types))
+                .tag(self.tag)
         })
-    }
-
-    /// Zeros are any alignment and any type.
-    pub(crate) fn requirements(&self) -> ResourceRequirements {
-        let types = match self.memory_types {
-            0 => u32::MAX,
-            types => types,
-        };
-        ResourceRequirements::new(self.bytes, self.align.max(1)).memory_types(types)
     }
 }
 

@@ -73,7 +73,7 @@ static void wrong_devices(const steward_context *owner)
    of = device();
    const char *const needed[] = {
       "vkGetDeviceProcAddr", "vkGetPhysicalDeviceProperties", "vkGetPhysicalDeviceMemoryProperties", "vkAllocateMemory", "vkFreeMemory",
-      "vkMapMemory", "vkUnmapMemory", "vkFlushMappedMemoryRanges", "vkInvalidateMappedMemoryRanges", "vkCreateBuffer", "vkDestroyBuffer",
+      "vkMapMemory", "vkUnmapMemory", "vkFlushMappedMemoryRanges", "vkInvalidateMappedMemoryRanges", "vkGetDeviceMemoryCommitment", "vkCreateBuffer", "vkDestroyBuffer",
       "vkGetBufferMemoryRequirements", "vkBindBufferMemory", "vkCreateImage", "vkDestroyImage", "vkGetImageMemoryRequirements",
       "vkBindImageMemory",
    };
@@ -169,6 +169,27 @@ static void many(const steward_context *owner)
    CHECK(steward_gpu_close(gpu) == 0);
 }
 
+/* A region that is mapped as long as it lives, in a block and alone. */
+static void mapped(const steward_context *owner)
+{
+   steward_gpu *gpu = gpu_over(owner, "4:1:4");
+   for (int32_t dedicated = STEWARD_DEDICATED_NEVER; dedicated <= STEWARD_DEDICATED_REQUIRED; dedicated += 2) {
+      steward_region_request wanted = bytes(1000);
+      wanted.required = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT, wanted.flags = STEWARD_REGION_MAPPED, wanted.dedicated = dedicated;
+      steward_region region = {.size = sizeof region}, part = region;
+      CHECK(steward_region_alloc(gpu, &wanted, &region) == 0 && region.mapped != NULL && region.bytes == 1000);
+      const struct fake_memory *memory = (const struct fake_memory *)region.memory;
+      CHECK(region.mapped == memory->bytes + region.offset && region.memory_bytes == memory->size);
+      CHECK(region.properties == VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT && region.is_dedicated == (dedicated == STEWARD_DEDICATED_REQUIRED));
+      memset(region.mapped, 7, 1000);
+      CHECK(steward_region_flush(gpu, region.id, 0, 1000) == 0 && steward_region_free(gpu, region.id) == 0);
+      wanted.required = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+      CHECK(steward_region_alloc(gpu, &wanted, &part) == 0 && part.mapped == NULL && steward_region_free(gpu, part.id) == 0);
+   }
+   fake.flushes = 0;
+   CHECK(steward_gpu_close(gpu) == 0);
+}
+
 /* A buffer of the allocator's, and one of the application's: mapped, flushed in whole atoms, cropped. */
 static void buffers(const steward_context *owner)
 {
@@ -228,6 +249,144 @@ static void buffers(const steward_context *owner)
    CHECK(steward_gpu_close(gpu) == 0);
 }
 
+static steward_gpu *gpu_with_extensions(const steward_context *owner)
+{
+   steward_gpu_device of = device();
+   of.features = STEWARD_GPU_DEDICATED_ALLOCATION | STEWARD_GPU_EXTERNAL_MEMORY | STEWARD_GPU_MEMORY_BUDGET;
+   steward_gpu *gpu;
+   CHECK(steward_gpu_new(owner, &of, NULL, &gpu) == 0);
+   return gpu;
+}
+
+static VkImageCreateInfo picture(void)
+{
+   return (VkImageCreateInfo){
+      .sType = VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO,
+      .imageType = VK_IMAGE_TYPE_2D,
+      .format = VK_FORMAT_R8G8B8A8_UNORM,
+      .extent = {64, 32, 1},
+      .mipLevels = 1,
+      .arrayLayers = 1,
+      .samples = VK_SAMPLE_COUNT_1_BIT,
+      .usage = VK_IMAGE_USAGE_SAMPLED_BIT,
+   };
+}
+
+/* Images of the allocator's, as Vulkan describes them, and what it does not make. */
+static void images(const steward_context *owner)
+{
+   steward_gpu *gpu = gpu_over(owner, "4:1:4");
+   VkImageCreateInfo info = picture();
+   steward_region_request wanted = bytes(0);
+   steward_region region = {.size = sizeof region}, buffer = region;
+   uint32_t families[] = {0, 3};
+   info.sharingMode = VK_SHARING_MODE_CONCURRENT, info.queueFamilyIndexCount = 2, info.pQueueFamilyIndices = families;
+   wanted.align = 4096, wanted.memory_types = 2, wanted.name = "picture";
+   for (int i = 0; i < 2; i++) {
+      CHECK(steward_region_create_image(gpu, &info, &wanted, &region) == 0 && fake.images == 1);
+      CHECK(region.image != 0 && region.buffer == 0 && region.bytes == 8192 && region.offset % 4096 == 0 && region.memory_type == 1);
+      /* Memory and buffers are aligned and of a type likewise. */
+      wanted.bytes = 100, wanted.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT;
+      CHECK(steward_region_create_buffer(gpu, &wanted, &buffer) == 0 && buffer.image == 0);
+      CHECK(buffer.offset % 4096 == 0 && buffer.memory_type == 1 && buffer.memory == region.memory);
+      CHECK(steward_region_free(gpu, buffer.id) == 0 && steward_region_alloc(gpu, &wanted, &buffer) == 0);
+      CHECK(buffer.offset % 4096 == 0 && buffer.memory_type == 1 && steward_region_free(gpu, buffer.id) == 0);
+      CHECK(steward_region_info(gpu, region.id, &buffer) == 0 && buffer.image == region.image);
+      CHECK(steward_region_free(gpu, region.id) == 0 && fake.images == 0);
+   }
+   int calls = fake.calls;
+   wanted.align = 24;
+   CHECK(steward_region_create_image(gpu, &info, &wanted, &region) == -13 && because("power of two"));
+   wanted.align = 0;
+   CHECK(steward_region_create_image(gpu, NULL, &wanted, &region) == -13 && steward_region_create_image(gpu, &info, NULL, &region) == -13);
+   CHECK(steward_region_create_image(gpu, &info, &wanted, NULL) == -13 && because("place"));
+   families[1] = 64;
+   CHECK(steward_region_create_image(gpu, &info, &wanted, &region) == -13 && because("family"));
+   info = picture(), info.pNext = &info;
+   CHECK(steward_region_create_image(gpu, &info, &wanted, &region) == -13 && because("pNext"));
+   info = picture(), info.tiling = VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT;
+   CHECK(steward_region_create_image(gpu, &info, &wanted, &region) == -13 && because("tiling"));
+   info = picture(), info.flags = VK_IMAGE_CREATE_SPARSE_BINDING_BIT;
+   CHECK(steward_region_create_image(gpu, &info, &wanted, &region) == -13 && because("sparse"));
+   CHECK(fake.calls == calls && steward_gpu_close(gpu) == 0);
+}
+
+/* Memory for the caller's own image or buffer alone, which stays the caller's. */
+static void own_resources(const steward_context *owner)
+{
+   steward_gpu *gpu = gpu_with_extensions(owner);
+   VkImageCreateInfo info = picture();
+   VkBufferCreateInfo buffer_info = {.size = 500};
+   VkImage image;
+   VkBuffer buffer;
+   fake_create_image((VkDevice)&the_device, &info, NULL, &image);
+   fake_create_buffer((VkDevice)&the_device, &buffer_info, NULL, &buffer);
+   steward_region_request wanted = bytes(8192);
+   steward_region region = {.size = sizeof region};
+   wanted.kind = STEWARD_KIND_OPTIMAL, wanted.dedicated_image = (uint64_t)image;
+   wanted.export_types = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+   CHECK(steward_region_alloc(gpu, &wanted, &region) == 0 && region.bytes == 8192 && region.offset == 0 && region.image == 0);
+   CHECK(fake.dedicated.image == image && fake.exported == wanted.export_types && usage(gpu, -1).dedicated == 1);
+   CHECK(fake_bind_image((VkDevice)&the_device, image, (VkDeviceMemory)region.memory, region.offset) == 0);
+   CHECK(steward_region_free(gpu, region.id) == 0 && fake.images == 1 && fake.memories == 0);
+   wanted = bytes(512), wanted.dedicated_buffer = (uint64_t)buffer;
+   CHECK(steward_region_alloc(gpu, &wanted, &region) == 0 && fake.dedicated.buffer == buffer && fake.dedicated.image == 0);
+   CHECK(steward_region_free(gpu, region.id) == 0 && fake.buffers == 1);
+   wanted.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT;
+   CHECK(steward_region_create_buffer(gpu, &wanted, &region) == -13);
+   wanted.dedicated_image = (uint64_t)image;
+   CHECK(steward_region_alloc(gpu, &wanted, &region) == -13 && because("both"));
+   fake_destroy_image((VkDevice)&the_device, image, NULL);
+   fake_destroy_buffer((VkDevice)&the_device, buffer, NULL);
+   CHECK(steward_gpu_close(gpu) == 0);
+}
+
+/* An import goes to a type that its handle allows, and a refusal says whose the handle is. */
+static void imports(const steward_context *owner)
+{
+   steward_gpu *gpu = gpu_with_extensions(owner);
+   VkImportMemoryFdInfoKHR import = {.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR, .fd = 7};
+   VkImageCreateInfo info = picture();
+   steward_region_request wanted = bytes(4096);
+   steward_region region = {.size = sizeof region};
+   wanted.next = &import, wanted.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT, wanted.memory_types = 2;
+   wanted.external_types = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+   fake.imports = 0;
+   for (int i = 0; i < 2; i++) {
+      int owned = fake.imports;
+      fake.next = VK_ERROR_INVALID_EXTERNAL_HANDLE;
+      int32_t refused = i == 0 ? steward_region_create_buffer(gpu, &wanted, &region) : steward_region_create_image(gpu, &info, &wanted, &region);
+      CHECK(refused == VK_ERROR_INVALID_EXTERNAL_HANDLE && !steward_gpu_driver_owns_import() && fake.imports == owned);
+      fake.next_bind = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+      refused = i == 0 ? steward_region_create_buffer(gpu, &wanted, &region) : steward_region_create_image(gpu, &info, &wanted, &region);
+      CHECK(refused == VK_ERROR_OUT_OF_DEVICE_MEMORY && steward_gpu_driver_owns_import() && fake.imports == owned + 1);
+      CHECK(steward_region_free(gpu, region.id) == -13 && !steward_gpu_driver_owns_import());
+   }
+   CHECK(steward_region_create_buffer(gpu, &wanted, &region) == 0 && region.memory_type == 1 && fake.imports == 3);
+   CHECK(steward_region_free(gpu, region.id) == 0 && fake.memories == 0 && fake.images == 0 && steward_gpu_close(gpu) == 0);
+}
+
+/* The budget is the device's of now, once a frame says so. */
+static void budgets(const steward_context *owner)
+{
+   steward_gpu *gpu = gpu_with_extensions(owner);
+   steward_region_request wanted = bytes(200 << 20);
+   steward_region region = {.size = sizeof region};
+   CHECK(usage(gpu, 0).budget == 1 << 30 && usage(gpu, -1).budget == 0);
+   fake.budget = 100 << 20;
+   CHECK(steward_gpu_set_frame(gpu, 1) && usage(gpu, 0).budget == 100 << 20 && usage(gpu, 1).budget == 1 << 30);
+   wanted.memory_types = 1, wanted.flags = STEWARD_REGION_WITHIN_BUDGET;
+   CHECK(steward_region_alloc(gpu, &wanted, &region) == -2 && because("heap 0"));
+   wanted.flags = 0;
+   CHECK(steward_region_alloc(gpu, &wanted, &region) == 0 && usage(gpu, 0).budget_used >= 200 << 20);
+   wanted.flags = 4;
+   CHECK(steward_region_alloc(gpu, &wanted, &region) == -13 && because("flags"));
+   CHECK(steward_region_free(gpu, region.id) == 0 && !steward_gpu_set_frame(NULL, 2) && steward_gpu_close(gpu) == 0);
+   fake.budget = 0;
+   gpu = gpu_over(owner, NULL);
+   CHECK(!steward_gpu_set_frame(gpu, 1) && usage(gpu, 0).budget == 1 << 30 && steward_gpu_close(gpu) == 0);
+}
+
 /* What device, host, limits and types refuse, and words that are none. */
 static void refusals(steward_context *root)
 {
@@ -280,11 +439,16 @@ int main(void)
    options_that_are_none(owner);
    refused_calls_change_nothing(owner);
    many(owner);
+   mapped(owner);
    buffers(owner);
+   images(owner);
+   own_resources(owner);
+   imports(owner);
+   budgets(owner);
    steward_usage_info left = {.size = sizeof left};
    steward_usage(owner, &left);
    CHECK(left.total.live_bytes == 0 && left.total.total_blocks > 0);
-   CHECK(fake.memories == 0 && fake.buffers == 0 && fake.mapped == 0);
+   CHECK(fake.memories == 0 && fake.buffers == 0 && fake.images == 0 && fake.mapped == 0);
    CHECK(steward_close(owner, NULL) == 0);
    refusals(root);
    CHECK(steward_close(root, NULL) == 0);

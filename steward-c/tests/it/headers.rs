@@ -37,6 +37,7 @@ fn c_type(ty: &Type) -> String {
                 "bool" => "bool".to_owned(),
                 "c_void" => "void".to_owned(),
                 "c_char" => "char".to_owned(),
+                "ImageCreateInfo" => "struct VkImageCreateInfo".to_owned(),
                 "RawCallbacks" => "struct VkAllocationCallbacks".to_owned(),
                 "TaggedDestructor" => "steward_destructor_fn".to_owned(),
                 name => snake(name),
@@ -193,7 +194,9 @@ fn assertions() -> String {
             wrapped,
             wrapped_bytes,
             crops,
-            host_bytes
+            host_bytes,
+            budget,
+            budget_used
         },
         region::StewardRegionId { words },
         region_request::StewardRegionRequest {
@@ -209,7 +212,13 @@ fn assertions() -> String {
             kind,
             dedicated,
             tag,
-            name
+            name,
+            dedicated_buffer,
+            dedicated_image,
+            next,
+            export_types,
+            external_types,
+            flags
         },
         region_request::StewardWrapRequest {
             size,
@@ -238,7 +247,12 @@ fn assertions() -> String {
             ownership,
             crops,
             maps,
-            tag
+            tag,
+            image,
+            mapped,
+            memory_bytes,
+            properties,
+            is_dedicated
         },
     );
     for function in functions() {

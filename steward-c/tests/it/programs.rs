@@ -414,9 +414,11 @@ fn ca30_the_example_of_regions_copies_from_crop_to_crop_on_lavapipe() {
     assert!(text.ends_with("book-keeping left: 0 bytes\n"), "{text}");
 }
 
-/// Over a driver in C that is compiled in: many regions, buffers and crops, wrapped buffers, flushes in whole atoms, every kind of refusal.
+/// Over a driver in C that is compiled in: many regions, buffers, images and crops, wrapped buffers, flushes in whole atoms, resources of
+/// the
+/// program's own, imports, budgets, every kind of refusal.
 #[test]
-fn ca30_ca31_regions_do_what_their_header_says() {
+fn ca30_ca31_ca32_regions_do_what_their_header_says() {
     let Some(installed) = installed("ca30").filter(|_| has_vulkan_headers("ca30")) else {
         return;
     };
