@@ -139,9 +139,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// [`GpuMisuse::BadOptions`], as for blocks of lazily allocated memory, whose regions have an object each;
-    /// [`GpuMisuse::BlockTooSmall`],
-    /// [`GpuMisuse::BadPriority`], [`GpuMisuse::NotEnabled`];
-    /// [`Limit::Pools`](crate::error::Limit::Pools) if 384 exist; refusals of device, host memory and limits. No pool is created then.
+    /// [`GpuMisuse::BlockTooSmall`], [`GpuMisuse::BadPriority`], [`GpuMisuse::NotEnabled`];
+    /// [`GpuError::MemoryType`] for a type whose feature is not enabled or whose heap has 0 bytes; [`GpuError::TooLarge`] for blocks larger
+    /// than the heap or the pool; [`Limit::Pools`](crate::error::Limit::Pools) if 384 exist; refusals of device, host memory and limits. No
+    /// pool is created then.
     pub fn create_pool(&self, options: &PoolOptions) -> Result<PoolId, GpuError> {
         let (index, generation) =
             self.retry_after_evicting(|| self.pools().create_pool(options))?;
@@ -406,7 +407,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         mut attempt: impl FnMut() -> Result<T, GpuError>,
     ) -> Result<T, GpuError> {
         match attempt() {
-            Err(error) if error.is_out_of_device_memory() && self.evict_everything() => attempt(),
+            Err(error) if error.is_out_of_device_memory() && self.evict_everything() => {
+                attempt().map_err(|again| if again.is_device_lost() { again } else { error })
+            }
             result => result,
         }
     }

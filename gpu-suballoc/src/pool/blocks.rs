@@ -27,6 +27,10 @@ pub(super) struct Blocks {
     pub(super) store: NodeStore,
     /// Unused blocks: they have no node yet and are not listed.
     blank: u32,
+    /// No block below is unused.
+    first_blank: u32,
+    /// Where the next search for an empty block begins: none searches what the one before it has searched.
+    cursor: u32,
     pub(super) turnover: Turnover,
     granule_log2: u32,
     /// Bytes of blocks, and of those without a region.
@@ -103,6 +107,8 @@ impl Blocks {
             draining: FreeIndex::new(page),
             store: NodeStore::new(),
             blank: 0,
+            first_blank: 0,
+            cursor: 0,
             turnover: Turnover::new(),
             granule_log2,
             bytes: 0,
@@ -237,8 +243,14 @@ impl Blocks {
         if self.blank == 0 {
             return None;
         }
-        let is_it = |live: &LiveBlock| live.core.is_blank() && live.core.granules().0 >= want.count;
-        let (blank, _) = self.slots.each().find(|(_, live)| is_it(live))?;
+        let end = self.slots.len();
+        let find = |from: u32, count: u32| {
+            let is_it = |live: &LiveBlock| live.core.is_blank() && live.core.granules().0 >= count;
+            (from..end).find(|block| self.block(*block).is_ok_and(is_it))
+        };
+        let first = find(self.first_blank, 0)?;
+        let blank = find(first, want.count)?;
+        self.first_blank = first;
         self.begin_blank(blank);
         // The quick search visits the first range of a few bins. With an alignment the block that was just listed may be behind another.
         self.open
@@ -316,6 +328,7 @@ impl Blocks {
         self.bytes = self.bytes.saturating_add(live.object.size);
         self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
         self.blank = self.blank.saturating_add(1);
+        self.first_blank = self.first_blank.min(block);
         self.slots.fill(block, live);
     }
 
@@ -348,13 +361,17 @@ impl Blocks {
         }
         live.listing = BlockListing::Open;
         self.blank = self.blank.saturating_add(1);
+        self.first_blank = self.first_blank.min(block);
     }
 
     /// Without any range: detaches the nodes, if they have much memory, for the caller to free without the lock.
     pub(super) fn detach_idle_nodes(&mut self) -> Option<NodeStore> {
         let is_idle =
             |live: &LiveBlock| live.core.is_empty() && live.listing != BlockListing::Draining;
-        if !self.store.is_large() || !self.slots.each().all(|(_, live)| is_idle(live)) {
+        if !self.store.is_large()
+            || self.empty_bytes < self.bytes
+            || !self.slots.each().all(|(_, live)| is_idle(live))
+        {
             return None;
         }
         for block in 0..self.slots.len() {
@@ -364,12 +381,16 @@ impl Blocks {
     }
 
     /// A block that [`remove`](Self::remove) would remove.
-    pub(super) fn removable(&self) -> Option<u32> {
+    pub(super) fn removable(&mut self) -> Option<u32> {
         if self.empty_bytes == 0 {
             return None;
         }
-        let (block, _) = self.slots.each().find(|(_, live)| live.is_removable())?;
-        Some(block)
+        let is_it = |block: &u32| self.block(*block).is_ok_and(LiveBlock::is_removable);
+        let found = (self.cursor..self.slots.len())
+            .chain(0..self.cursor)
+            .find(is_it)?;
+        self.cursor = found + 1;
+        Some(found)
     }
 
     /// Free bytes of all blocks that are not being drained. Visits each block.

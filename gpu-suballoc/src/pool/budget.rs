@@ -33,7 +33,7 @@ pub(crate) struct MemoryBudget {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HeapUsage {
     pub(crate) size: u64,
-    /// The limit of `own_bytes`.
+    /// The limit of `own_bytes` that the options set. The driver decides whether more than `size` can live.
     limit: u64,
     /// Bytes of this allocator's objects: live, in creation, and not yet freed.
     pub(crate) own_bytes: u64,
@@ -85,7 +85,7 @@ impl MemoryBudget {
             };
             *heap = HeapUsage {
                 size,
-                limit: limit.min(size),
+                limit,
                 own_bytes: 0,
                 driver_budget: budget,
                 own_bytes_then: 0,
@@ -127,14 +127,14 @@ impl MemoryBudget {
         }
     }
 
-    /// The limit that an object of `bytes` would exceed.
+    /// The limit that `objects` of together `bytes` would exceed.
     pub(crate) fn shortage(
         &self,
         index: u32,
-        bytes: u64,
+        (objects, bytes): (u32, u64),
         within_budget: bool,
     ) -> Option<LimitShortage> {
-        if self.objects >= self.max_objects {
+        if self.objects.saturating_add(objects) > self.max_objects {
             return Some(LimitShortage {
                 limit: Limit::Objects {
                     limit: self.max_objects,
@@ -180,7 +180,7 @@ impl MemoryBudget {
         bytes: u64,
         within_budget: bool,
     ) -> Result<(), LimitShortage> {
-        if let Some(short) = self.shortage(heap, bytes, within_budget) {
+        if let Some(short) = self.shortage(heap, (1, bytes), within_budget) {
             return Err(short);
         }
         if let Some(heap) = self.heap_mut(heap) {
@@ -278,11 +278,6 @@ mod tests {
     fn h82_a_limit_holds_to_the_byte() {
         let mut ledger = ledger();
         let heap = |heap, short_by| hard(Limit::Heap { heap, short_by });
-        assert_eq!(
-            ledger.reserve(0, 801, false),
-            heap(0, 1),
-            "more than the heap has"
-        );
         assert_eq!(ledger.reserve(1, 305, false), heap(1, 5));
         assert_eq!(ledger.reserve(1, 300, false), Ok(()));
         assert_eq!(ledger.remaining(0, false), 700, "of all bytes");
@@ -343,6 +338,32 @@ mod tests {
     }
 
     #[test]
+    fn di5_more_than_the_heap_has_is_counted_and_is_over_every_budget() {
+        let mut ledger = MemoryBudget::new(9, u64::MAX);
+        ledger.set_heap(0, 800, u64::MAX);
+        for _ in 0..3 {
+            ledger.reserve(0, 700, false).unwrap();
+        }
+        let heap = ledger.heap(0);
+        assert_eq!(
+            (heap.own_bytes, heap.usage(), heap.budget_left()),
+            (2100, 2100, 0)
+        );
+        assert!(heap.is_over_budget());
+        assert_eq!(ledger.remaining(0, true), 0);
+        assert_eq!(ledger.remaining(0, false), u64::MAX - 2100);
+        assert!(
+            ledger
+                .reserve(0, 1, true)
+                .is_err_and(|short| short.is_budget)
+        );
+        for _ in 0..4 {
+            ledger.release(0, 700);
+        }
+        assert_eq!((ledger.heap(0).usage(), ledger.objects), (0, 0));
+    }
+
+    #[test]
     fn ge10_a_budget_of_0_is_a_budget() {
         let mut ledger = ledger();
         assert_eq!(ledger.heap(0).budget(), 800, "before a driver spoke");
@@ -351,8 +372,8 @@ mod tests {
         assert_eq!(ledger.remaining(0, true), 0);
         assert_eq!(
             ledger.remaining(0, false),
-            800,
-            "the driver may still be asked"
+            1000,
+            "all bytes: more than the heap has is the driver's to refuse"
         );
         assert_eq!(ledger.heap(1).budget(), 800, "nothing was said of it");
         assert_eq!(ledger.heap(99), HeapUsage::default());

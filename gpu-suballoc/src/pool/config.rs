@@ -33,8 +33,8 @@ pub(super) struct PoolConfig {
     pub(super) min_blocks: u32,
     pub(super) max_blocks: u32,
     pub(super) max_bytes: u64,
-    /// Bytes of empty blocks to keep.
-    pub(super) keep_empty: u64,
+    /// Bytes of empty blocks to keep, if the options say.
+    pub(super) keep_empty: Option<u64>,
     pub(super) priority: Option<f32>,
     pub(super) min_alignment: u64,
     pub(super) export: ExternalHandleTypes,
@@ -112,7 +112,7 @@ pub(super) mod tests {
             min_blocks: 0,
             max_blocks: u32::MAX,
             max_bytes: u64::MAX,
-            keep_empty: 0,
+            keep_empty: None,
             priority: None,
             min_alignment: 1,
             export: ExternalHandleTypes::NONE,

@@ -38,11 +38,30 @@ impl GrowthError {
     pub(super) const fn is_final(self) -> bool {
         matches!(self, Self::Final(_))
     }
+
+    /// Why a new region was not mapped.
+    pub(super) fn of_map(error: GpuError) -> Self {
+        match error {
+            GpuError::Device(error) => error.into(),
+            error => Self::Next(error),
+        }
+    }
+
+    /// Whether freeing memory objects might help.
+    pub(super) const fn is_shortage(self) -> bool {
+        !matches!(self, Self::Final(_) | Self::Next(GpuError::TooLarge { .. }))
+    }
 }
 
 impl From<GpuError> for GrowthError {
     fn from(error: GpuError) -> Self {
         Self::Final(error)
+    }
+}
+
+impl From<GpuMisuse> for GrowthError {
+    fn from(rule: GpuMisuse) -> Self {
+        Self::Final(rule.into())
     }
 }
 
@@ -66,10 +85,10 @@ impl From<LimitShortage> for GrowthError {
 impl From<DeviceError> for GrowthError {
     fn from(error: DeviceError) -> Self {
         match error {
-            DeviceError::OutOfDeviceMemory
-            | DeviceError::OutOfHostMemory
-            | DeviceError::TooManyObjects => Self::Next(error.into()),
-            _ => Self::Final(error.into()),
+            DeviceError::DeviceLost
+            | DeviceError::InvalidExternalHandle
+            | DeviceError::InvalidOpaqueCaptureAddress => Self::Final(error.into()),
+            _ => Self::Next(error.into()),
         }
     }
 }
@@ -104,7 +123,7 @@ impl DevicePools<'_> {
         let (config, growth, block) = {
             let mut state = lock_filled(pool, self.memory)?;
             if !state.is_named(plan.generation) {
-                return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
+                return Err(GpuMisuse::NoSuchPool.into());
             }
             let is_old = |created| plan.seen.is_some_and(|seen| seen != created);
             if is_old(state.blocks_created) {
@@ -146,6 +165,7 @@ impl DevicePools<'_> {
         let _in_call = crate::threads::enter_call();
 
         self.refresh_budgets();
+        // The first one, unless a later one is final.
         let mut failure = None;
         let remaining = config.max_bytes.saturating_sub(pool.lock().bytes);
         let room = self
@@ -156,24 +176,27 @@ impl DevicePools<'_> {
         // If the limits leave nothing, the attempt with `need` reports which limit it is.
         let nothing = growth.sizes(plan.need, room).next().is_none();
         let last = (nothing && plan.need <= growth.max() || plan.exact).then_some(plan.need);
+        let mut refused = None;
         for size in growth.sizes(plan.need, room).chain(last) {
+            if refused.replace(size) == Some(size) {
+                continue;
+            }
             match self.create_block(pool, block, size, &plan) {
                 Ok(()) => {
                     core::mem::forget(reservation);
                     return Ok(());
                 }
-                Err(reason) => {
+                Err(reason) if reason.is_final() => {
                     failure = Some(reason);
-                    // Only missing memory is a reason to request less.
-                    let of_memory = matches!(
-                        reason,
-                        GrowthError::Next(
-                            GpuError::Device(
-                                DeviceError::OutOfDeviceMemory | DeviceError::OutOfHostMemory
-                            ) | GpuError::Limit(_)
-                        )
-                    );
-                    if !of_memory {
+                    break;
+                }
+                Err(reason) => {
+                    failure = failure.or(Some(reason));
+                    // A smaller object is an object too.
+                    if matches!(
+                        reason.error(),
+                        GpuError::Device(DeviceError::TooManyObjects)
+                    ) {
                         break;
                     }
                 }
@@ -240,7 +263,7 @@ impl DevicePools<'_> {
                     .pool
                     .is_some_and(|id| id.generation != config.generation)
             {
-                return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
+                return Err(GpuMisuse::NoSuchPool.into());
             }
             if state.objects >= config.max_blocks {
                 return Err(too_many_blocks(config.max_blocks));
@@ -294,7 +317,7 @@ impl DevicePools<'_> {
         let placed = state.locate(at).map_err(GpuError::from)?;
         let mapped = self.map_for_life(pool, state, request, placed);
         mapped.map_err(|error| match (memory_request.next, error) {
-            (None, error) => GrowthError::Next(error),
+            (None, error) => GrowthError::of_map(error),
             // The driver has consumed the import: it is not tried in memory of another type.
             (Some(_), GpuError::Device(error)) => {
                 GrowthError::Final(GpuError::AfterAllocation(error))
@@ -316,6 +339,10 @@ impl DevicePools<'_> {
         let heap = {
             let mut state = pool.lock();
             let heap = state.config.heap;
+            let limit = self.budget.lock().heap(heap).size;
+            if size > limit {
+                return Err(GrowthError::Next(GpuError::TooLarge { bytes: size, limit }));
+            }
             let remaining = state.config.max_bytes.saturating_sub(state.bytes);
             if let Some(short_by) = size.checked_sub(remaining).filter(|short_by| *short_by > 0) {
                 return Err(GrowthError::Next(Limit::Bytes { short_by }.into()));

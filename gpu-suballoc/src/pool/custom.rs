@@ -16,9 +16,10 @@ impl DevicePools<'_> {
     ///
     /// # Errors
     /// [`GpuMisuse::BadOptions`], [`GpuMisuse::BlockTooSmall`], [`GpuMisuse::BadPriority`], [`GpuMisuse::NotEnabled`], [`GpuError::TooLarge`],
-    /// [`Limit::Pools`], or why its first blocks were not created.
+    /// [`GpuError::MemoryType`] for a type that the device cannot use, [`Limit::Pools`], or why its first blocks were not created.
     pub(crate) fn create_pool(&self, options: &PoolOptions) -> Result<(u16, u32), GpuError> {
         let state = self.custom_state(options)?;
+        self.check_first_blocks(&state)?;
         let (pool, index, generation) = self.install_custom(state)?;
         let (need, min_blocks) = {
             let state = pool.lock();
@@ -33,24 +34,34 @@ impl DevicePools<'_> {
                 within_budget: self.options.within_budget,
                 seen: None,
             };
-            let grown = self.with_budgets_of_now(plan.within_budget, || {
-                self.grow(pool, plan, &mut tries)
-                    .map_err(GrowthError::error)
-            });
-            if let Err(error) = grown {
+            let grown =
+                self.with_budgets_of_now(plan.within_budget, || self.grow(pool, plan, &mut tries));
+            if let Err(reason) = grown {
                 let _ = self.destroy_pool(index, generation);
-                return Err(error);
+                return Err(reason.error());
             }
         }
         Ok((index, generation))
     }
 
+    /// Refuses a pool whose first blocks would exceed a limit, before one of them is created.
+    fn check_first_blocks(&self, state: &PoolState) -> Result<(), GpuError> {
+        let config = &state.config;
+        let bytes = (state.growth.first()).saturating_mul(config.min_blocks.into());
+        if bytes > config.max_bytes {
+            let short_by = bytes - config.max_bytes;
+            return Err(Limit::Bytes { short_by }.into());
+        }
+        let blocks = (config.min_blocks, bytes);
+        let short = (self.budget.lock()).shortage(config.heap, blocks, false);
+        short.map_or(Ok(()), |short| Err(short.limit.into()))
+    }
+
     fn custom_state(&self, options: &PoolOptions) -> Result<PoolState, GpuError> {
-        let described = self
-            .device_info
-            .memory_type(options.memory_type)
-            .filter(|_| self.device_info.is_usable(options.memory_type));
+        let described = self.device_info.memory_type(options.memory_type);
         let (_, heap_size) = described.ok_or(GpuMisuse::BadOptions)?;
+        let bits = 1 << options.memory_type;
+        self.device_info.best_type(bits, MemoryPreference::ANY)?;
         let (config, growth) = self
             .config_of(0, options.memory_type)
             .ok_or(GpuMisuse::BadOptions)?;
@@ -82,10 +93,7 @@ impl DevicePools<'_> {
         {
             return Err(GpuMisuse::BlockTooSmall.into());
         }
-        let limit = self
-            .device_info
-            .max_object_size(heap_size)
-            .min(options.max_bytes);
+        let limit = heap_size.min(options.max_bytes);
         if let Some(bytes) = options.block_size.filter(|size| *size > limit) {
             return Err(GpuError::TooLarge { bytes, limit });
         }
@@ -105,10 +113,7 @@ impl DevicePools<'_> {
             min_blocks: options.min_blocks,
             max_blocks: if linear { 1 } else { options.max_blocks },
             max_bytes: options.max_bytes,
-            keep_empty: options
-                .keep_empty
-                .or(self.options.keep_empty)
-                .unwrap_or(growth.max()),
+            keep_empty: options.keep_empty.or(self.options.keep_empty),
             priority: options.priority,
             min_alignment: options.min_alignment,
             export: options.export,
@@ -232,6 +237,7 @@ impl DevicePools<'_> {
         self.with_budgets_of_now(within_budget, || {
             self.reserve_in(pool, bytes, within_budget)
         })
+        .map_err(GrowthError::error)
     }
 
     fn reserve_in(
@@ -239,7 +245,7 @@ impl DevicePools<'_> {
         (pool, generation): (&Pool, u32),
         bytes: u64,
         within_budget: bool,
-    ) -> Result<(), GpuError> {
+    ) -> Result<(), GrowthError> {
         let mut tries = 0u32;
         loop {
             self.refresh_budgets();
@@ -253,13 +259,13 @@ impl DevicePools<'_> {
                 let (budget, heap) = (self.budget.lock(), state.config.heap);
                 let limit = budget.heap(heap).size;
                 if missing > limit {
-                    return Err(GpuError::TooLarge { bytes, limit });
+                    return Err(GpuError::TooLarge { bytes, limit }.into());
                 }
                 let short = (missing > 0)
-                    .then(|| budget.shortage(heap, missing, within_budget))
+                    .then(|| budget.shortage(heap, (1, missing), within_budget))
                     .flatten();
                 if let Some(short) = short {
-                    return Err(short.limit.into());
+                    return Err(short.into());
                 }
                 (missing, state.growth.max(), state.blocks_created)
             };
@@ -273,8 +279,7 @@ impl DevicePools<'_> {
                 within_budget,
                 seen: Some(seen),
             };
-            self.grow(pool, plan, &mut tries)
-                .map_err(GrowthError::error)?;
+            self.grow(pool, plan, &mut tries)?;
         }
     }
 

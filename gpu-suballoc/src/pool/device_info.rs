@@ -7,7 +7,7 @@ use crate::device::{DeviceFeatures, DeviceMemory, MAX_MEMORY_HEAPS};
 use crate::memory_type::PropertyFlags;
 use crate::memory_type::{
     MAX_MEMORY_TYPES, MemoryPreference, MemoryType, MemoryTypeError, MemoryTypesByFit,
-    choose_memory_type,
+    ordinary_types,
 };
 
 /// Types, heaps and limits.
@@ -16,8 +16,10 @@ pub(super) struct DeviceMemoryInfo {
     type_count: usize,
     heaps: [u64; MAX_MEMORY_HEAPS],
     heap_count: usize,
-    /// A bit for each memory type whose required features are enabled.
+    /// A bit for each memory type whose required features are enabled and whose heap has bytes.
     usable: u32,
+    /// A bit for each usable memory type that needs no request.
+    ordinary: u32,
     pub(super) features: DeviceFeatures,
     pub(super) granule_log2: u32,
     /// `nonCoherentAtomSize`: flush ranges are rounded to it.
@@ -25,7 +27,8 @@ pub(super) struct DeviceMemoryInfo {
     /// Bytes; a power of two.
     pub(super) granularity: u64,
     pub(super) max_objects: u32,
-    max_object_size: u64,
+    /// The limit of shared blocks, unless the options set one. Larger dedicated objects are the driver's to refuse.
+    pub(super) max_memory_allocation_size: u64,
 }
 
 impl DeviceMemoryInfo {
@@ -38,17 +41,17 @@ impl DeviceMemoryInfo {
         let mut heaps = [0; MAX_MEMORY_HEAPS];
         let mut usable = 0u32;
         let type_count = properties.types.len().min(MAX_MEMORY_TYPES);
+        for (kept, reported) in heaps.iter_mut().zip(properties.heaps) {
+            *kept = reported.size;
+        }
         let amd = PropertyFlags::DEVICE_COHERENT_AMD | PropertyFlags::DEVICE_UNCACHED_AMD;
         for (index, (kept, reported)) in types.iter_mut().zip(properties.types).enumerate() {
             *kept = *reported;
-            if reported.properties.without(amd) == reported.properties
-                || properties.features.device_coherent_memory
-            {
-                usable |= 1 << index;
-            }
-        }
-        for (kept, reported) in heaps.iter_mut().zip(properties.heaps) {
-            *kept = reported.size;
+            let heap = usize::try_from(reported.heap_index).map(|heap| heaps.get(heap));
+            let has_bytes = heap.is_ok_and(|size| size.is_some_and(|size| *size > 0));
+            let is_enabled = reported.properties.without(amd) == reported.properties
+                || properties.features.device_coherent_memory;
+            usable |= u32::from(has_bytes && is_enabled) << index;
         }
         let limits = properties.limits;
         let atom = limits.non_coherent_atom_size.max(1);
@@ -60,6 +63,7 @@ impl DeviceMemoryInfo {
             heaps,
             heap_count: properties.heaps.len().min(MAX_MEMORY_HEAPS),
             usable,
+            ordinary: usable & ordinary_types(properties.types),
             features: properties.features,
             granule_log2: granule.trailing_zeros(),
             atom,
@@ -71,9 +75,7 @@ impl DeviceMemoryInfo {
             max_objects: limits
                 .max_memory_allocation_count
                 .min(options.max_allocations),
-            max_object_size: limits
-                .max_memory_allocation_size
-                .min(options.max_block.unwrap_or(u64::MAX)),
+            max_memory_allocation_size: limits.max_memory_allocation_size,
         }
     }
 
@@ -90,28 +92,23 @@ impl DeviceMemoryInfo {
         Some((memory_type, *heap))
     }
 
-    /// Whether the features that the type requires are enabled.
-    pub(super) fn is_usable(&self, index: u32) -> bool {
-        self.usable
-            .checked_shr(index)
-            .is_some_and(|bits| bits & 1 == 1)
-    }
-
     pub(super) fn heap_count(&self) -> usize {
         self.heap_count
     }
 
-    /// The size of the largest memory object in a heap.
-    pub(super) fn max_object_size(&self, heap_size: u64) -> u64 {
-        self.max_object_size.min(heap_size)
-    }
-
+    #[inline]
     pub(super) fn best_type(
         &self,
         memory_type_bits: u32,
         preference: MemoryPreference,
     ) -> Result<u32, MemoryTypeError> {
-        choose_memory_type(self.types(), memory_type_bits & self.usable, preference)
+        let best = self.types_by_fit(memory_type_bits, preference).best();
+        best.map_err(|error| match error {
+            MemoryTypeError::NoneAccepted { .. } => {
+                MemoryTypeError::NoneAccepted { memory_type_bits }
+            }
+            other => other,
+        })
     }
 
     /// All types that fit, best first.
@@ -120,12 +117,8 @@ impl DeviceMemoryInfo {
         memory_type_bits: u32,
         preference: MemoryPreference,
     ) -> MemoryTypesByFit<'_> {
-        MemoryTypesByFit {
-            types: self.types(),
-            memory_type_bits: memory_type_bits & self.usable,
-            preference,
-            last: None,
-        }
+        let accepted = memory_type_bits & self.usable;
+        MemoryTypesByFit::new(self.types(), self.ordinary, accepted, preference)
     }
 
     /// Indices and sizes of the heaps.

@@ -10,6 +10,8 @@ const MIB: u64 = 1 << 20;
 /// The next block has this part of the bytes that the pool has reserved: the last one, nearly empty at worst, is little of all. A smaller
 /// part saves nothing more in a churn of mixed sizes, and an eighth costs 7 % of what lives.
 const PART_OF_RESERVED: u64 = 32;
+/// Empty blocks of this part of what lives are kept.
+const KEPT_PART: u64 = 8;
 /// A device that allows fewer memory objects runs out of them before it runs out of bytes: there each block is as large as all before.
 const FEW_OBJECTS: u32 = 1024;
 /// The default size of the largest block, and of the largest one that is not `DEVICE_LOCAL`: there the driver clears each page during the
@@ -36,11 +38,11 @@ pub(crate) struct Growth {
 
 impl Growth {
     /// For a pool of memory with `properties` in a heap of `heap_size` bytes: from `min(8 MiB, heap / 64)` to `min(256 MiB, heap / 8)`,
-    /// 32 MiB if it is not `DEVICE_LOCAL`, unless `options` say otherwise; never above `ceiling`, the limit of one memory object.
+    /// 32 MiB if it is not `DEVICE_LOCAL`, and at most `soft_limit`, unless `options` say otherwise; never above the heap.
     pub(crate) fn new(
         heap_size: u64,
         properties: PropertyFlags,
-        ceiling: u64,
+        soft_limit: u64,
         options: &MemoryOptions,
     ) -> Self {
         let default = if properties.contains(PropertyFlags::DEVICE_LOCAL) {
@@ -48,15 +50,17 @@ impl Growth {
         } else {
             MAX_HOST_BLOCK
         };
+        let (first, max) = if properties.contains(PropertyFlags::HOST_VISIBLE) {
+            let first = options.first_host_block.or(options.first_block);
+            (first, options.max_host_block.or(options.max_block))
+        } else {
+            (options.first_block, options.max_block)
+        };
         let granule = u64::from(options.granule);
         let whole = |bytes: u64| (bytes - bytes % granule).max(granule);
-        let max = whole(
-            options
-                .max_block
-                .unwrap_or(default.min(heap_size / 8))
-                .min(ceiling),
-        );
-        let first = whole(options.first_block.unwrap_or((8 * MIB).min(heap_size / 64))).min(max);
+        let default = default.min(heap_size / 8).min(soft_limit);
+        let max = whole(max.unwrap_or(default).min(heap_size));
+        let first = whole(first.unwrap_or((8 * MIB).min(heap_size / 64))).min(max);
         Self {
             next: first,
             first,
@@ -106,6 +110,12 @@ impl Growth {
         self.max
     }
 
+    /// The size of the first block.
+    #[inline]
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
     /// The size of the next block, unless a request needs more.
     pub(crate) fn preferred(&self) -> u64 {
         self.next
@@ -143,8 +153,25 @@ impl Growth {
     /// Updates the size of the next block: a 32nd of `reserved`, the bytes of the pool's blocks, in whole granules; all of it if
     /// the device allows few objects.
     pub(crate) fn follow(&mut self, reserved: u64) {
-        let part = reserved / self.part;
-        self.next = (part - part % self.granule).clamp(self.first, self.max);
+        self.next = self.within_limits(reserved / self.part);
+    }
+
+    /// As [`follow`](Self::follow), after a block was freed while regions of `live` bytes are left: the next one is not larger than what a
+    /// pool [keeps](Self::kept), so a block that comes and goes at this level stays.
+    pub(crate) fn shrink(&mut self, reserved: u64, live: u64) {
+        self.follow(reserved);
+        self.next = self.next.min(self.within_limits(live / KEPT_PART));
+    }
+
+    /// Bytes of empty blocks that a pool keeps by default while regions of `live` bytes are in it: a first block, or an eighth of `live` if
+    /// that is more, up to the largest block.
+    pub(crate) fn kept(&self, live: u64) -> u64 {
+        let kept = self.within_limits(live / KEPT_PART);
+        self.rounded(kept).min(self.max)
+    }
+
+    fn within_limits(&self, bytes: u64) -> u64 {
+        (bytes - bytes % self.granule).clamp(self.first, self.max)
     }
 }
 
@@ -214,6 +241,66 @@ mod tests {
     }
 
     #[test]
+    fn di6_host_visible_memory_has_sizes_of_its_own_if_the_options_say_so() {
+        let sizes = |properties, options: &MemoryOptions| {
+            let growth = Growth::new(16 * GIB, properties, GIB, options);
+            (growth.first(), growth.max())
+        };
+        let (local, host) = (PropertyFlags::DEVICE_LOCAL, PropertyFlags::HOST_VISIBLE);
+        let one = MemoryOptions {
+            first_block: Some(MIB),
+            max_block: Some(2 * GIB),
+            ..MemoryOptions::default()
+        };
+        let two = MemoryOptions {
+            first_host_block: Some(2 * MIB),
+            max_host_block: Some(4 * MIB),
+            ..one
+        };
+        for (options, local_sizes, host_sizes) in [
+            (
+                MemoryOptions::default(),
+                (8 * MIB, 256 * MIB),
+                (8 * MIB, 32 * MIB),
+            ),
+            (one, (MIB, 2 * GIB), (MIB, 2 * GIB)),
+            (two, (MIB, 2 * GIB), (2 * MIB, 4 * MIB)),
+        ] {
+            assert_eq!(sizes(local, &options), local_sizes);
+            assert_eq!(sizes(host, &options), host_sizes);
+            let both = sizes(local | host, &options);
+            assert!(both == host_sizes || options == MemoryOptions::default());
+        }
+    }
+
+    #[test]
+    fn di7_a_first_block_is_kept_or_an_eighth_of_what_lives() {
+        let options = MemoryOptions {
+            nearest_multiple: 3 * MIB,
+            ..MemoryOptions::default()
+        };
+        let growth = growth_of(16 * GIB, u64::MAX, &options);
+        for (live, kept) in [
+            (0, 9 * MIB),
+            (64 * MIB, 9 * MIB),
+            (80 * MIB, 12 * MIB),
+            (240 * MIB, 30 * MIB),
+            (u64::MAX, 256 * MIB),
+        ] {
+            assert_eq!(growth.kept(live), kept, "{live}");
+            let mut next = growth;
+            next.shrink(u64::MAX, live);
+            assert_eq!(
+                sizes(&next, 1, u64::MAX)[0],
+                kept,
+                "what is created next is kept"
+            );
+            next.shrink(0, live);
+            assert_eq!(sizes(&next, 1, u64::MAX)[0], 9 * MIB);
+        }
+    }
+
+    #[test]
     fn a_refused_block_is_halved_three_times_and_never_below_the_need() {
         let growth = growth_of(16 * GIB, u64::MAX, &MemoryOptions::default());
         assert_eq!(
@@ -263,7 +350,7 @@ mod tests {
             first_block: Some(99_999),
             ..MemoryOptions::default()
         };
-        let growth = growth_of(GIB, 700_000, &options);
+        let growth = growth_of(700_000, 600_000, &options);
         assert_eq!(growth.max(), 700_000 - 700_000 % 256);
         assert_eq!(growth.preferred() % 256, 0);
         assert_eq!(growth_of(0, u64::MAX, &MemoryOptions::default()).max(), 256);

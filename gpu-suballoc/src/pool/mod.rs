@@ -111,10 +111,8 @@ impl Pools {
             return Err(GpuMisuse::BadOptions.into());
         }
         let device_info = DeviceMemoryInfo::new(device, options);
-        if options
-            .max_block
-            .is_some_and(|bytes| bytes < 1 << device_info.granule_log2)
-        {
+        let is_small = |bytes: u64| bytes < 1 << device_info.granule_log2;
+        if options.max_block.is_some_and(is_small) || options.max_host_block.is_some_and(is_small) {
             return Err(GpuMisuse::BlockTooSmall.into());
         }
         let mut budget = MemoryBudget::new(device_info.max_objects, options.max_bytes);
@@ -193,16 +191,17 @@ impl Pools {
         first + (memory_type as u16 & (MAX_MEMORY_TYPES as u16 - 1))
     }
 
+    /// The sizes of the blocks of such memory.
+    fn growth_of(&self, properties: PropertyFlags, heap_size: u64) -> Growth {
+        let soft_limit = self.device_info.max_memory_allocation_size;
+        Growth::new(heap_size, properties, soft_limit, &self.options)
+            .with_objects(self.device_info.max_objects)
+    }
+
     /// The default configuration of a pool of that type.
     fn config_of(&self, index: u16, memory_type: u32) -> Option<(PoolConfig, Growth)> {
         let (described, heap_size) = self.device_info.memory_type(memory_type)?;
-        let growth = Growth::new(
-            heap_size,
-            described.properties,
-            self.device_info.max_object_size(heap_size),
-            &self.options,
-        )
-        .with_objects(self.device_info.max_objects);
+        let growth = self.growth_of(described.properties, heap_size);
         let config = PoolConfig {
             index,
             generation: 0,
@@ -218,7 +217,7 @@ impl Pools {
             min_blocks: 0,
             max_blocks: u32::MAX,
             max_bytes: u64::MAX,
-            keep_empty: self.options.keep_empty.unwrap_or(growth.max()),
+            keep_empty: self.options.keep_empty,
             priority: None,
             min_alignment: 1,
             export: ExternalHandleTypes::NONE,

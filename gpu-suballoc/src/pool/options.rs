@@ -14,21 +14,26 @@ pub struct MemoryOptions {
     pub granule: u32,
     /// A pool's first block. By default 8 MiB, or a 64th of the heap where that is less.
     pub first_block: Option<u64>,
-    /// The size of the largest memory object, shared or dedicated: larger requests are refused at once. At least one granule; shared blocks
-    /// use whole granules of it. By default shared blocks grow to 256 MiB (32 MiB of memory that is not `DEVICE_LOCAL`, which drivers
-    /// allocate slowly), or an eighth of the heap if that is less, and dedicated ones to what the device allows. Below that a new
-    /// block has a 32nd of the bytes that its pool has reserved.
+    /// The size of the largest shared block, at least one granule; whole granules of it are used. Larger requests get dedicated memory
+    /// objects, up to the size of their heap. By default blocks grow to 256 MiB (32 MiB of memory that is not `DEVICE_LOCAL`, which
+    /// drivers allocate slowly), or an eighth of the heap or `maxMemoryAllocationSize` if that is less. Below that a new block has a
+    /// 32nd of the bytes that its pool has reserved.
     pub max_block: Option<u64>,
+    /// `first_block` of `HOST_VISIBLE` memory; by default the same.
+    pub first_host_block: Option<u64>,
+    /// `max_block` of `HOST_VISIBLE` memory; by default the same.
+    pub max_host_block: Option<u64>,
     /// Sizes of shared blocks are rounded up to a multiple of this; 1 by default, 0 is the same.
     pub nearest_multiple: u64,
     /// The limit of the bytes of all memory objects together, at every moment.
     pub max_bytes: u64,
     /// The limit of live memory objects; the device's `maxMemoryAllocationCount` if that is less.
     pub max_allocations: u32,
-    /// The limit of the bytes of all memory objects in each heap, at every moment.
+    /// The limit of the bytes of all memory objects in each heap, at every moment. By default none: the driver decides whether more than the
+    /// size of the heap can live. One memory object is never larger than its heap (VUID-vkAllocateMemory-pAllocateInfo-01713).
     pub heap_limits: [u64; MAX_MEMORY_HEAPS],
-    /// Bytes of empty blocks that each pool keeps for later requests; none are kept while their heap is over its budget. The
-    /// default is the size of the pool's largest block.
+    /// Bytes of empty blocks that each pool keeps for later requests; none are kept while their heap is over its budget. The default is
+    /// a first block, or an eighth of the bytes of the pool's regions if that is more, up to the largest block.
     pub keep_empty: Option<u64>,
     /// When blocks are unmapped. A block is mapped as a whole, for the first of its regions: with 32-bit pointers a smaller
     /// [`max_block`](MemoryOptions::max_block) keeps more of the address space free.
@@ -61,6 +66,8 @@ impl MemoryOptions {
         granule: 256,
         first_block: None,
         max_block: None,
+        first_host_block: None,
+        max_host_block: None,
         nearest_multiple: 1,
         max_bytes: u64::MAX,
         max_allocations: u32::MAX,
@@ -77,8 +84,13 @@ impl MemoryOptions {
         self.granule.is_power_of_two()
             && (16..=4096).contains(&self.granule)
             && self.margin <= 4096
-            && self.first_block != Some(0)
-            && self.max_block != Some(0)
+            && ![
+                self.first_block,
+                self.max_block,
+                self.first_host_block,
+                self.max_host_block,
+            ]
+            .contains(&Some(0))
     }
 }
 

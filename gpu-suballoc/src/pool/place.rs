@@ -71,11 +71,43 @@ impl AllocationRequest {
     }
 }
 
+/// Refuses a request that no memory object of a pool in a heap of `heap_size` bytes could hold.
+fn check_size(request: &AllocationRequest, growth: Growth, heap_size: u64) -> Result<(), GpuError> {
+    let limit = if request.dedicated == DedicatedPolicy::Never && !request.must_be_dedicated() {
+        growth.max().min(heap_size)
+    } else {
+        heap_size
+    };
+    if request.size > limit {
+        return Err(GpuError::TooLarge {
+            bytes: request.size,
+            limit,
+        });
+    }
+    // A memory object begins at any alignment; one that is larger than any object is a mistake.
+    if request.alignment > heap_size.max(growth.max()) {
+        return Err(GpuMisuse::AlignmentTooLarge.into());
+    }
+    Ok(())
+}
+
+/// Of two refusals of a request for its size the one with the larger limit; any before another refusal.
+fn larger_limit(first: Option<GpuError>, next: GpuError) -> Option<GpuError> {
+    match (first, next) {
+        (Some(GpuError::TooLarge { limit, .. }), GpuError::TooLarge { limit: other, .. })
+            if limit < other =>
+        {
+            Some(next)
+        }
+        _ => first.or(Some(next)),
+    }
+}
+
 impl DevicePools<'_> {
     /// Finds room for a region.
     ///
     /// # Errors
-    /// The error of the best memory type.
+    /// The first error of the driver or a limit, in the order of memory types; a budget's only if it was decisive.
     // Always inlined: the result reaches the region in registers. In memory it would be written by narrow stores and read by a wide load, which waits.
     #[inline(always)]
     pub(crate) fn place(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
@@ -121,26 +153,27 @@ impl DevicePools<'_> {
         let within_only = request.within_budget || self.options.within_budget;
         match self.with_budgets_of_now(within_only, || self.place_in_any_type(request)) {
             // Empty blocks that other pools keep may free the missing memory.
-            Err(error) if error.is_out_of_device_memory() && self.free_everything_kept() => {
-                self.place_in_any_type(request)
-            }
+            Err(reason) if reason.is_shortage() && self.free_everything_kept() => self
+                .place_in_any_type(request)
+                .map_err(|again| if again.is_final() { again } else { reason }),
             other => other,
         }
+        .map_err(GrowthError::error)
     }
 
-    fn place_in_any_type(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
+    fn place_in_any_type(&self, request: &AllocationRequest) -> Result<Suballocation, GrowthError> {
         let budget_first = [true, false];
         let within_only = request.within_budget || self.options.within_budget;
         if let Some(id) = request.pool {
             let (pool, config, heap_size) = self.custom_for(request, id)?;
-            self.check_size(request, pool.lock().growth, heap_size.min(config.max_bytes))?;
-            return self
-                .place_in(pool, request, within_only)
-                .map_err(GrowthError::error);
+            check_size(request, pool.lock().growth, heap_size.min(config.max_bytes))?;
+            return self.place_in(pool, request, within_only);
         }
-        (self.device_info).best_type(request.memory_type_bits, request.preference)?;
-        self.check_fits_some_type(request)?;
-        let mut first = None;
+        let best = (self.device_info).best_type(request.memory_type_bits, request.preference);
+        best.map_err(GpuError::MemoryType)?;
+        let (mut first, mut over_budget) = (None, None);
+        // Of the types whose memory objects cannot hold the request: the largest limit.
+        let mut unfit = None;
         let mut refused = 0u32;
         for within_budget in budget_first
             .into_iter()
@@ -153,19 +186,27 @@ impl DevicePools<'_> {
                 if refused >> memory_type & 1 == 1 {
                     continue;
                 }
+                if let Err(error) = self.check_fits_type(request, memory_type) {
+                    refused |= 1 << memory_type;
+                    unfit = larger_limit(unfit, error);
+                    continue;
+                }
                 let pool = self.pool_of(memory_type, request.pinned)?;
                 match self.place_in(pool, request, within_budget) {
                     Ok(placed) => return Ok(placed),
-                    Err(GrowthError::Final(error)) => return Err(error),
-                    Err(GrowthError::Next(error)) => {
-                        refused |= 1 << memory_type;
-                        first = first.or(Some(error));
+                    Err(reason) if reason.is_final() => return Err(reason),
+                    Err(reason @ GrowthError::Budget(_)) => {
+                        over_budget = over_budget.or(Some(reason));
                     }
-                    Err(GrowthError::Budget(error)) => first = first.or(Some(error)),
+                    Err(reason) => {
+                        refused |= 1 << memory_type;
+                        first = first.or(Some(reason));
+                    }
                 }
             }
         }
-        Err(first.unwrap_or(GpuError::Misuse(GpuMisuse::BadOptions)))
+        let unfit = unfit.unwrap_or(GpuMisuse::BadOptions.into());
+        Err(first.or(over_budget).unwrap_or(GrowthError::Final(unfit)))
     }
 
     /// The custom pool that a request names, its configuration, and the size of its heap.
@@ -195,57 +236,16 @@ impl DevicePools<'_> {
         Ok((pool, config, heap_size))
     }
 
-    /// Refuses a request that no memory type could ever hold, before the driver is called.
-    fn check_fits_some_type(&self, request: &AllocationRequest) -> Result<(), GpuError> {
-        let mut refusal = None;
-        for memory_type in self
-            .device_info
-            .types_by_fit(request.memory_type_bits, request.preference)
-        {
-            let Some((described, heap_size)) = self.device_info.memory_type(memory_type) else {
-                continue;
-            };
-            let growth = Growth::new(
-                heap_size,
-                described.properties,
-                self.device_info.max_object_size(heap_size),
-                &self.options,
-            );
-            match (self.check_size(request, growth, heap_size), refusal) {
-                (Ok(()), _) => return Ok(()),
-                (
-                    Err(GpuError::TooLarge { limit, .. }),
-                    Some(GpuError::TooLarge { limit: other, .. }),
-                ) if limit <= other => {}
-                (Err(error), _) => refusal = Some(error),
-            }
-        }
-        refusal.map_or(Ok(()), Err)
-    }
-
-    fn check_size(
+    /// Refuses a request that no memory object of a type could ever hold, before the driver is called.
+    fn check_fits_type(
         &self,
         request: &AllocationRequest,
-        growth: Growth,
-        heap_size: u64,
+        memory_type: u32,
     ) -> Result<(), GpuError> {
-        let max_object = self.device_info.max_object_size(heap_size);
-        let limit = if request.dedicated == DedicatedPolicy::Never && !request.must_be_dedicated() {
-            growth.max().min(max_object)
-        } else {
-            max_object
-        };
-        if request.size > limit {
-            return Err(GpuError::TooLarge {
-                bytes: request.size,
-                limit,
-            });
-        }
-        // A memory object begins at any alignment; one that is larger than any object is a mistake.
-        if request.alignment > max_object.max(growth.max()) {
-            return Err(GpuMisuse::AlignmentTooLarge.into());
-        }
-        Ok(())
+        let memory_type = self.device_info.memory_type(memory_type);
+        let (described, heap_size) = memory_type.ok_or(GpuMisuse::BadOptions)?;
+        let growth = self.growth_of(described.properties, heap_size);
+        check_size(request, growth, heap_size)
     }
 
     /// Places a region in one pool.
@@ -297,16 +297,16 @@ impl DevicePools<'_> {
                 let mut state = lock_filled(pool, self.memory)?;
                 let generation = request.pool.map_or(0, |id| id.generation);
                 if !state.is_named(generation) {
-                    return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
+                    return Err(GpuMisuse::NoSuchPool.into());
                 }
                 let mut space = BlockSpace::NOWHERE;
                 match state.place(request, &mut space) {
                     Ok(()) => {
                         let placed = state
                             .region(&space, request.slot)
-                            .ok_or(GrowthError::Final(GpuMisuse::NoSuchPool.into()))?;
+                            .ok_or(GpuMisuse::NoSuchPool)?;
                         let mapped = self.map_for_life(pool, state, request, placed);
-                        return mapped.map_err(GrowthError::Next);
+                        return mapped.map_err(GrowthError::of_map);
                     }
                     Err(no_room) => (no_room, state.blocks_created),
                 }
@@ -399,14 +399,7 @@ impl DevicePools<'_> {
             self.free_object(pool, &object);
         }
         if let Some(block) = deferred.emptied_block {
-            let removed = {
-                let mut state = pool.lock();
-                let over = self.budget.lock().heap(state.config.heap).is_over_budget();
-                state.remove_empty_block(Some(block), over)
-            };
-            if let Some(object) = removed {
-                self.free_object(pool, &object);
-            }
+            self.trim_excess(pool, block);
         }
     }
 

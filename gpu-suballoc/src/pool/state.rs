@@ -49,7 +49,7 @@ pub(super) struct PoolState {
 /// What is left to do after a free, once the lock is released.
 #[derive(Default)]
 pub(super) struct DeferredFree {
-    /// A block that became empty.
+    /// A block that became empty, or another empty one if the pool keeps too many.
     pub(super) emptied_block: Option<u32>,
     /// A dedicated memory object without its region.
     pub(super) object: Option<Object>,
@@ -169,13 +169,38 @@ impl PoolState {
         };
         self.regions = self.regions.saturating_sub(1);
         self.used_bytes = self.used_bytes.saturating_sub(size);
-        Ok((size, more))
+        Ok((size, more || self.keeps_too_much()))
+    }
+
+    /// Whether there are more empty blocks than the pool keeps now that fewer regions live.
+    #[inline]
+    fn keeps_too_much(&self) -> bool {
+        self.blocks.empty_bytes > self.growth.first()
+            && !self.is_defragmenting
+            && self.blocks.len() > self.config.min_blocks
+            && self.blocks.empty_bytes > self.kept_bytes()
+    }
+
+    /// Bytes of regions in shared blocks, at most: those of dedicated regions are left out as far as they exceed the blocks.
+    fn shared_bytes(&self) -> u64 {
+        self.used_bytes.min(self.blocks.bytes)
+    }
+
+    /// Bytes of empty blocks that the pool keeps.
+    fn kept_bytes(&self) -> u64 {
+        let default = || self.growth.kept(self.shared_bytes());
+        self.config.keep_empty.unwrap_or_else(default)
     }
 
     /// What [`free`](PoolState::free) has left to do. Must be taken before the lock is released.
     pub(super) fn deferred_free(&mut self) -> DeferredFree {
+        let excess = self.keeps_too_much();
+        let emptied = self.emptied_block.take();
         DeferredFree {
-            emptied_block: self.emptied_block.take(),
+            emptied_block: match emptied {
+                None if excess => self.blocks.removable(),
+                _ => emptied,
+            },
             object: self.emptied_object.take(),
             idle_nodes: self.blocks.detach_idle_nodes(),
         }
@@ -246,13 +271,13 @@ impl PoolState {
 
     /// Removes an empty block, if there are more of them than the pool keeps, or in any case with `all`.
     pub(super) fn remove_empty_block(&mut self, block: Option<u32>, all: bool) -> Option<Object> {
-        let kept = if all { 0 } else { self.config.keep_empty };
+        let kept = if all { 0 } else { self.kept_bytes() };
         if self.blocks.empty_bytes <= kept || self.blocks.len() <= self.config.min_blocks {
             return None;
         }
         let block = block.or_else(|| self.blocks.removable())?;
         let removed = self.blocks.remove(block)?;
-        self.growth.follow(self.blocks.bytes);
+        self.growth.shrink(self.blocks.bytes, self.shared_bytes());
         Some(removed)
     }
 

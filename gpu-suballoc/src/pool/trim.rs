@@ -1,9 +1,9 @@
 //! Frees empty blocks, and queries budgets.
 
+use super::create_block::GrowthError;
 use super::state::PoolState;
 use super::{DevicePools, POOLS, Pool, Pools};
 use crate::device::{DeviceMemory, HeapBudget, MAX_MEMORY_HEAPS};
-use crate::error::GpuError;
 use crate::host_memory;
 use crate::host_memory::Tables;
 use crate::sync::{Ordering, StateMutex};
@@ -51,6 +51,23 @@ impl DevicePools<'_> {
         (freed, holes)
     }
 
+    /// Frees `emptied` and other empty blocks, unless the pool keeps them; while its heap is over the budget it keeps none.
+    pub(super) fn trim_excess(&self, pool: &Pool, emptied: u32) {
+        let mut next = Some(emptied);
+        let blocks = pool.lock().blocks.len();
+        for _ in 0..blocks {
+            let removed = {
+                let mut state = pool.lock();
+                let over = self.budget.lock().heap(state.config.heap).is_over_budget();
+                state.remove_empty_block(next.take(), over)
+            };
+            let Some(object) = removed else {
+                break;
+            };
+            self.free_object(pool, &object);
+        }
+    }
+
     /// Begins a frame: the first call with `frame` queries budgets (`VK_EXT_memory_budget`), and frees the empty blocks of heaps that are over
     /// theirs. False if the driver was not queried, or reports no budgets.
     pub(crate) fn set_frame(&self, frame: u32) -> bool {
@@ -84,12 +101,12 @@ impl DevicePools<'_> {
     pub(super) fn with_budgets_of_now<T>(
         &self,
         within_budget: bool,
-        mut attempt: impl FnMut() -> Result<T, GpuError>,
-    ) -> Result<T, GpuError> {
+        mut attempt: impl FnMut() -> Result<T, GrowthError>,
+    ) -> Result<T, GrowthError> {
         match attempt() {
-            Err(error)
+            Err(reason)
                 if within_budget
-                    && error.is_out_of_device_memory()
+                    && reason.is_shortage()
                     && !crate::threads::is_in_call()
                     && self.update_budgets(self.device) =>
             {

@@ -69,9 +69,6 @@ const ROWS: &[Row] = &[
     (Breach::OverHeap, MockProfile::Nvidia, |mock| {
         refused(allocate(mock, &MemoryRequest::new(247 << 20, 4)))
     }),
-    (Breach::OverMaxAllocationSize, MockProfile::Tiler, |mock| {
-        refused(allocate(mock, &MemoryRequest::new((1 << 30) + 1, 0)))
-    }),
     (
         Breach::OverMaxAllocationCount,
         MockProfile::MoltenVk,

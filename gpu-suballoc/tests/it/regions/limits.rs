@@ -35,7 +35,7 @@ fn ge2_a_largest_block_below_the_granule_is_refused_with_the_reason() {
 }
 
 #[test]
-fn ge2_no_memory_object_is_larger_than_an_odd_largest_block() {
+fn ge2_no_shared_block_is_larger_than_an_odd_largest_block() {
     for profile in MockProfile::ALL {
         let mock = Mock::new(profile, RecordingAllocator::system());
         let granule = mock.properties().limits.non_coherent_atom_size.max(256);
@@ -45,12 +45,16 @@ fn ge2_no_memory_object_is_larger_than_an_odd_largest_block() {
             ..MemoryOptions::default()
         };
         scene_on(&mock, with_memory(memory), |s| {
-            let regions: Vec<_> = [1, granule, 2 * granule, granule + 1, most]
-                .map(|size| s.take(size, &any()))
-                .into();
-            mock.for_each_memory(&mut |_, object| assert!(object.request.size <= most));
-            assert!(s.gpu.allocate(&bytes(most + 1), &any()).is_err());
-            regions.into_iter().for_each(|region| s.free(region));
+            let never = any().dedicated(DedicatedPolicy::Never);
+            for options in [any(), never] {
+                let regions: Vec<_> = [1, granule, 2 * granule, granule + 1]
+                    .map(|size| s.take(size, &options))
+                    .into();
+                mock.for_each_memory(&mut |_, object| assert!(object.request.size <= most));
+                regions.into_iter().for_each(|region| s.free(region));
+            }
+            assert!(s.gpu.allocate(&bytes(most + 1), &never).is_err());
+            s.free(s.take(most + 1, &any()));
         });
     }
 }

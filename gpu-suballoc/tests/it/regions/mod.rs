@@ -56,6 +56,8 @@ mod creation;
 mod crops;
 mod defragmentation;
 mod device_refusals;
+mod driver_limits;
+mod empty_blocks;
 mod ends;
 mod granularity;
 mod halide;

@@ -185,6 +185,11 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         self.state.lock().lost = true;
     }
 
+    /// Whether more than a heap's size can live in it, as in drivers that page. One memory object is never larger than its heap.
+    pub fn oversubscribe(&self, allowed: bool) {
+        self.state.lock().oversubscribed = allowed;
+    }
+
     /// Allows resources to share bytes and granularity pages, as an aliasing allocation does.
     pub fn allow_aliasing(&self, allowed: bool) {
         self.state.lock().aliasing = allowed;

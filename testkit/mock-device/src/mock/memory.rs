@@ -42,7 +42,7 @@ impl<A: HostAllocator> MockState<A> {
             .live
             .saturating_add(heap.elsewhere)
             .saturating_add(request.size);
-        if request.size >= self.refuse_from || taken > capacity {
+        if request.size >= self.refuse_from || taken > capacity && !self.oversubscribed {
             return Err(DeviceError::OutOfDeviceMemory);
         }
         let properties = kind.properties;
@@ -83,9 +83,6 @@ impl<A: HostAllocator> MockState<A> {
             .is_some_and(|heap| request.size > heap.size)
         {
             return Err((Breach::OverHeap, full));
-        }
-        if request.size > device.limits.max_memory_allocation_size {
-            return Err((Breach::OverMaxAllocationSize, full));
         }
         if self.memory.live() >= u64::from(device.limits.max_memory_allocation_count) {
             return Err((Breach::OverMaxAllocationCount, DeviceError::TooManyObjects));

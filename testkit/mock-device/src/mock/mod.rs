@@ -109,6 +109,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
             refuse_from: u64::MAX,
             lost: false,
             aliasing: false,
+            oversubscribed: false,
         };
         Self {
             config,

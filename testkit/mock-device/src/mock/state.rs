@@ -31,6 +31,7 @@ pub(super) struct MockState<A: HostAllocator> {
     pub(super) refuse_from: u64,
     pub(super) lost: bool,
     pub(super) aliasing: bool,
+    pub(super) oversubscribed: bool,
 }
 
 /// What is taken of a heap, and what it is said to hold.

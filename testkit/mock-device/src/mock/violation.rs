@@ -113,8 +113,6 @@ closed_enum! {
         NoSuchMemoryType = "a memory type index that the device does not have",
         /// VUID-vkAllocateMemory-pAllocateInfo-01713.
         OverHeap = "more than the whole heap",
-        /// `maxMemoryAllocationSize`.
-        OverMaxAllocationSize = "more than maxMemoryAllocationSize",
         /// VUID-vkAllocateMemory-maxMemoryAllocationCount-04101.
         OverMaxAllocationCount = "more memory objects than maxMemoryAllocationCount",
         /// A structure, flag or memory type whose extension or feature is not enabled.

@@ -1,0 +1,315 @@
+//! What the driver decides: how much lives in a heap, objects above soft limits, and what its errors mean.
+
+use gpu_suballoc::device::{DeviceError, HeapFlags, MemoryHeap};
+use gpu_suballoc::error::Limit;
+use gpu_suballoc::memory_type::{MemoryType, MemoryTypeError};
+use gpu_suballoc::pool::MemoryOptions;
+use gpu_suballoc::request::DedicatedPolicy;
+use gpu_suballoc::{
+    AllocatorOptions, BufferInfo, DeviceMemory, GpuError, MemoryPreference, PoolOptions,
+    PropertyFlags, RegionOptions,
+};
+use mock_device::{MockCall, MockFault, MockProfile};
+use testkit::RecordingAllocator;
+
+use super::{COPIED, Mock, any, bytes, scene_on, with_memory};
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+fn mock(profile: MockProfile) -> Mock {
+    Mock::new(profile, RecordingAllocator::system())
+}
+
+fn own() -> RegionOptions<'static> {
+    any().dedicated(DedicatedPolicy::Required)
+}
+
+/// A twelfth of the heap is a piece; a driver that pages has room for any number.
+#[test]
+fn di5_the_driver_decides_how_much_lives_in_a_heap() {
+    for profile in MockProfile::ALL {
+        for oversubscribed in [true, false] {
+            let mock = mock(profile);
+            mock.oversubscribe(oversubscribed);
+            let heap = mock.properties().heaps[0].size;
+            let types = (0u32..).zip(mock.properties().types);
+            let bits = types
+                .filter(|(_, kind)| kind.heap_index == 0)
+                .fold(0, |bits, (index, _)| bits | 1 << index);
+            let piece = bytes((heap / 12) & !0xffff).memory_types(bits);
+            scene_on(&mock, AllocatorOptions::default(), |s| {
+                let mut regions = Vec::new();
+                let refused = (0..24).find_map(|_| match s.gpu.allocate(&piece, &own()) {
+                    Ok(region) => {
+                        regions.push(region);
+                        None
+                    }
+                    Err(error) => Some(error),
+                });
+                let full = (!oversubscribed).then_some(DeviceError::OutOfDeviceMemory.into());
+                assert_eq!(refused, full, "{profile:?}: {} pieces", regions.len());
+                let stats = s.gpu.stats();
+                assert_eq!(
+                    stats.heaps[0].block_bytes,
+                    regions.len() as u64 * piece.size
+                );
+                // Reports and budgets count what is there.
+                let map = s.gpu.memory_map().expect("memory");
+                let mut json = String::new();
+                s.gpu.write_json(&map, &mut json).expect("text");
+                assert!(json.contains("BudgetBytes") && !stats.to_string().is_empty());
+                drop(map);
+                s.gpu.set_frame(1);
+                let strict = s.gpu.allocate(&piece, &own().within_budget());
+                assert!(
+                    matches!(strict, Err(GpuError::Limit(Limit::Heap { heap: 0, .. }))),
+                    "{profile:?}: {strict:?}"
+                );
+                regions.into_iter().for_each(|region| s.free(region));
+            });
+        }
+    }
+}
+
+#[test]
+fn di5_a_limit_of_the_options_holds() {
+    let mut memory = MemoryOptions::default();
+    memory.heap_limits[0] = GIB;
+    let mock = mock(MockProfile::Lavapipe);
+    mock.oversubscribe(true);
+    scene_on(&mock, with_memory(memory), |s| {
+        let regions: Vec<_> = (0..40)
+            .map_while(|_| s.gpu.allocate(&bytes(120 * MIB), &own()).ok())
+            .collect();
+        assert_eq!(regions.len(), 8);
+        assert_eq!(
+            s.mock.calls(MockCall::Allocate),
+            8,
+            "the driver is not asked"
+        );
+        regions.into_iter().for_each(|region| s.free(region));
+    });
+}
+
+/// VUID-vkAllocateMemory-pAllocateInfo-01713: the scene sees a breach.
+#[test]
+fn di5_one_object_larger_than_its_heap_lies_in_another_or_nowhere() {
+    let mock = mock(MockProfile::Nvidia);
+    scene_on(&mock, AllocatorOptions::default(), |s| {
+        let wish = MemoryPreference::ANY.preferring(PropertyFlags::DEVICE_LOCAL);
+        let options = any().preference(wish);
+        let region = s.take(10 * GIB, &options);
+        assert_eq!(region.memory_type(), Some(0), "of 16 GiB");
+        let calls = s.mock.calls(MockCall::Allocate);
+        let refused = s.gpu.allocate(&bytes(16 * GIB + 1), &options);
+        let limit = 16 * GIB;
+        assert_eq!(
+            refused.unwrap_err(),
+            GpuError::TooLarge {
+                bytes: limit + 1,
+                limit
+            }
+        );
+        assert_eq!(s.mock.calls(MockCall::Allocate), calls);
+        // What is full is not too small.
+        let refused = s.gpu.allocate(&bytes(10 * GIB), &options);
+        assert_eq!(refused.unwrap_err(), DeviceError::OutOfDeviceMemory.into());
+        s.free(region);
+    });
+}
+
+#[test]
+fn a19_a_heap_of_0_bytes_has_no_pool_and_serves_nothing() {
+    let visible = PropertyFlags::HOST_VISIBLE | PropertyFlags::HOST_COHERENT;
+    let of = |heap_index, properties| MemoryType {
+        properties,
+        heap_index,
+    };
+    let types = [
+        of(0, PropertyFlags::DEVICE_LOCAL),
+        of(1, visible),
+        of(2, visible),
+        of(2, visible | PropertyFlags::PROTECTED),
+    ];
+    let heap = |size| MemoryHeap::new(size, HeapFlags::NONE);
+    let heaps = [heap(0), heap(100), heap(GIB)];
+    let config = MockProfile::Nvidia.config().with_memory(&types, &heaps);
+    let mock = Mock::with_config(config, RecordingAllocator::system());
+    scene_on(&mock, AllocatorOptions::default(), |s| {
+        let region = s.take(1000, &any());
+        assert_eq!(region.memory_type(), Some(2));
+        s.free(region);
+        let none = GpuError::MemoryType(MemoryTypeError::NoneAccepted {
+            memory_type_bits: 1,
+        });
+        let calls = s.mock.all_calls();
+        let refused = s.gpu.create_pool(&PoolOptions::new(0)).unwrap_err();
+        assert_eq!(refused, none);
+        assert!(refused.to_string().contains("0 bytes"));
+        assert_eq!(
+            s.gpu
+                .allocate(&bytes(1).memory_types(1), &any())
+                .unwrap_err(),
+            none
+        );
+        // Less than a granule: a dedicated object at most.
+        let small = |size| s.gpu.allocate(&bytes(size).memory_types(2), &any());
+        let limit = 100;
+        assert_eq!(
+            small(101).unwrap_err(),
+            GpuError::TooLarge { bytes: 101, limit }
+        );
+        assert_eq!(s.mock.all_calls(), calls);
+        s.free(small(100).expect("dedicated"));
+        // A protected buffer accepts protected memory alone.
+        let protected = s.gpu.allocate(&bytes(1000).memory_types(8), &any());
+        s.free(protected.expect("the mask is the wish"));
+    });
+}
+
+#[test]
+fn w3_a_soft_limit_is_the_drivers_to_refuse() {
+    for refuses in [false, true] {
+        let mut config = MockProfile::Nvidia.config();
+        config.limits.max_buffer_size = 1 << 40;
+        let mock = Mock::with_config(config, RecordingAllocator::system());
+        if refuses {
+            mock.refuse_from(config.limits.max_memory_allocation_size + 1);
+        }
+        scene_on(&mock, AllocatorOptions::default(), |s| {
+            for policy in [DedicatedPolicy::Required, DedicatedPolicy::Allowed] {
+                let info = BufferInfo::new(5 * GIB, COPIED);
+                match s.gpu.create_buffer(&info, &any().dedicated(policy)) {
+                    Ok(region) => {
+                        assert_eq!(s.gpu.stats().total.dedicated, 1);
+                        s.free(region);
+                    }
+                    Err(error) => {
+                        assert_eq!(error, DeviceError::OutOfDeviceMemory.into());
+                        assert!(refuses);
+                    }
+                }
+            }
+            assert!(s.mock.calls(MockCall::Allocate) >= 2);
+        });
+    }
+}
+
+const AVOIDABLE: [DeviceError; 6] = [
+    DeviceError::OutOfDeviceMemory,
+    DeviceError::OutOfHostMemory,
+    DeviceError::TooManyObjects,
+    DeviceError::MapFailed,
+    DeviceError::Other(-13),
+    DeviceError::Other(-1_000_011_001),
+];
+
+#[test]
+fn w4_an_error_that_another_object_avoids_is_no_refusal() {
+    for profile in MockProfile::ALL {
+        for error in AVOIDABLE {
+            for policy in [
+                DedicatedPolicy::Preferred,
+                DedicatedPolicy::Allowed,
+                DedicatedPolicy::Never,
+            ] {
+                let mock = mock(profile);
+                let fault = MockFault::nth(1).of(MockCall::Allocate).with(error);
+                assert!(mock.plant(fault));
+                scene_on(&mock, AllocatorOptions::default(), |s| {
+                    let answer = s
+                        .gpu
+                        .create_buffer(&BufferInfo::new(MIB, COPIED), &any().dedicated(policy));
+                    let other_types = s.mock.properties().types.len() > 1;
+                    let smaller = error != DeviceError::TooManyObjects;
+                    match answer {
+                        Ok(region) => s.free(region),
+                        Err(refused) => {
+                            assert!(!other_types && !smaller, "{profile:?} {policy:?}");
+                            assert_eq!(refused, error.into());
+                        }
+                    }
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn w4_the_first_error_is_reported_and_a_final_one_ends_the_search() {
+    let last = DeviceError::OutOfDeviceMemory;
+    for policy in [
+        DedicatedPolicy::Preferred,
+        DedicatedPolicy::Allowed,
+        DedicatedPolicy::Never,
+        DedicatedPolicy::Required,
+    ] {
+        for first in AVOIDABLE {
+            let mock = mock(MockProfile::AmdSmallBar);
+            scene_on(&mock, AllocatorOptions::default(), |s| {
+                let faults = MockFault::always().of(MockCall::Allocate);
+                assert!(mock.plant(faults.times(1).with(first)) && mock.plant(faults.with(last)));
+                let before = s.gpu.stats().total;
+                let refused = s.gpu.allocate(&bytes(MIB), &any().dedicated(policy));
+                assert_eq!(refused.unwrap_err(), first.into(), "{policy:?}");
+                assert_eq!(s.gpu.stats().total, before);
+                assert!(s.mock.calls(MockCall::Allocate) >= 4, "each type was tried");
+            });
+        }
+        for end in [DeviceError::DeviceLost, DeviceError::InvalidExternalHandle] {
+            let mock = mock(MockProfile::AmdSmallBar);
+            scene_on(&mock, AllocatorOptions::default(), |s| {
+                let faults = MockFault::always().of(MockCall::Allocate);
+                assert!(mock.plant(faults.times(1)) && mock.plant(faults.with(end)));
+                let refused = s.gpu.allocate(&bytes(MIB), &any().dedicated(policy));
+                assert_eq!(refused.unwrap_err(), end.into(), "{policy:?}");
+                assert_eq!(s.mock.calls(MockCall::Allocate), 2);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_pool_that_cannot_exist_costs_one_driver_call_at_most() {
+    for profile in MockProfile::ALL {
+        let memory = MemoryOptions {
+            max_allocations: 3,
+            max_bytes: 64 * MIB,
+            ..MemoryOptions::default()
+        };
+        let mock = mock(profile);
+        scene_on(&mock, with_memory(memory), |s| {
+            let good = PoolOptions {
+                min_blocks: 2,
+                ..PoolOptions::new(0)
+            };
+            let sized = |block, min_blocks| PoolOptions {
+                block_size: Some(block),
+                min_blocks,
+                ..good
+            };
+            let small = PoolOptions {
+                max_bytes: 3 * MIB,
+                ..sized(2 * MIB, 2)
+            };
+            for (pool, error) in [
+                (small, Limit::Bytes { short_by: MIB }),
+                (sized(33 * MIB, 2), Limit::Bytes { short_by: 2 * MIB }),
+                (sized(MIB, 4), Limit::Objects { limit: 3 }),
+            ] {
+                assert_eq!(s.gpu.create_pool(&pool).unwrap_err(), error.into());
+            }
+            assert_eq!(s.mock.calls(MockCall::Allocate), 0);
+            s.mock.plant(MockFault::always().of(MockCall::Allocate));
+            for (calls, pool) in (1..).zip([good, sized(MIB, 1)]) {
+                let refused = s.gpu.create_pool(&pool).unwrap_err();
+                assert_eq!(refused, DeviceError::OutOfDeviceMemory.into());
+                assert_eq!(s.mock.calls(MockCall::Allocate), calls);
+            }
+            s.mock.clear_faults();
+            let pool = s.gpu.create_pool(&good).expect("room");
+            s.gpu.destroy_pool(pool).expect("empty");
+        });
+    }
+}

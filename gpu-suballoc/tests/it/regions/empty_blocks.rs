@@ -1,0 +1,183 @@
+//! Which empty blocks stay, and what freeing many of them costs.
+
+use std::time::{Duration, Instant};
+
+use gpu_suballoc::pool::MemoryOptions;
+use gpu_suballoc::request::DedicatedPolicy;
+use gpu_suballoc::{AllocatorOptions, DeviceMemory, PoolOptions, PropertyFlags, Region};
+use mock_device::{MockCall, MockProfile};
+use testkit::RecordingAllocator;
+
+use super::{Mock, Scene, any, bytes, scene, scene_on, visible, with_memory};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// The first block of the default options, of the memory that a region of type 0 lies in.
+fn first_block(s: &Scene<'_>) -> u64 {
+    let properties = s.mock.properties();
+    (8 * MIB).min(properties.heaps[properties.types[0].heap_index as usize].size / 64)
+}
+
+/// After each step: not more than a first block, or an eighth of what lives.
+#[test]
+fn di7_few_empty_blocks_stay_at_every_moment() {
+    for profile in MockProfile::ALL {
+        scene(profile, AllocatorOptions::default(), |s| {
+            let first = first_block(&s);
+            let check = |live: &[Region], step: &str| {
+                let total = s.gpu.stats().total;
+                let most = first.max(total.region_bytes / 8);
+                assert!(
+                    total.empty_bytes <= most,
+                    "{profile:?}, {step}, {} regions: {} of {most}",
+                    live.len(),
+                    total.empty_bytes
+                );
+            };
+            let mut random = 1u64;
+            let mut next = |below: u64| {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                (random >> 33) % below
+            };
+            let mut live: Vec<Region> = Vec::new();
+            for target in [300, 20, 600, 0, 100, 0] {
+                while live.len() != target {
+                    if live.len() < target {
+                        let size = 4 * KIB << next(11);
+                        let needs = bytes(size).memory_types(1);
+                        let options = any().dedicated(DedicatedPolicy::Never);
+                        live.push(s.gpu.allocate(&needs, &options).expect("room"));
+                    } else {
+                        let at = next(live.len() as u64) as usize;
+                        s.free(live.swap_remove(at));
+                    }
+                    check(&live, "mixed");
+                }
+            }
+            let total = s.gpu.stats().total;
+            assert!(total.blocks <= 1 && total.block_bytes <= first, "{total:?}");
+        });
+    }
+}
+
+/// Where all blocks are full, one region that comes and goes does not bring and remove a block each time.
+#[test]
+fn di7_a_block_that_comes_and_goes_stays() {
+    for profile in MockProfile::ALL {
+        for multiple in [1, 3 * MIB] {
+            let memory = MemoryOptions {
+                nearest_multiple: multiple,
+                ..MemoryOptions::default()
+            };
+            scene(profile, with_memory(memory), |s| {
+                let needs = bytes(MIB).memory_types(1);
+                let take = || s.gpu.allocate(&needs, &any()).expect("room");
+                let mut live: Vec<_> = (0..200).map(|_| take()).collect();
+                let before = s.mock.live_counts().memory;
+                while s.mock.live_counts().memory == before {
+                    live.push(take());
+                }
+                let calls = s.mock.calls(MockCall::Allocate);
+                for _ in 0..50 {
+                    live.pop().into_iter().for_each(|region| s.free(region));
+                    live.push(take());
+                }
+                let calls = s.mock.calls(MockCall::Allocate) - calls;
+                assert!(calls <= 2, "{profile:?}: {calls} blocks");
+                live.into_iter().for_each(|region| s.free(region));
+            });
+        }
+    }
+}
+
+#[test]
+fn di6_blocks_have_sizes_by_kind_of_memory_and_larger_regions_are_dedicated() {
+    let memory = MemoryOptions {
+        first_block: Some(2 * MIB),
+        max_block: Some(8 * MIB),
+        first_host_block: Some(MIB),
+        max_host_block: Some(4 * MIB),
+        ..MemoryOptions::default()
+    };
+    for profile in MockProfile::ALL {
+        let mock = Mock::new(profile, RecordingAllocator::system());
+        scene_on(&mock, with_memory(memory), |s| {
+            let mut regions = Vec::new();
+            for options in [any(), visible()] {
+                let Ok(first) = s.gpu.allocate(&bytes(64 * KIB), &options) else {
+                    continue; // the tiler's memory is not coherent
+                };
+                let needs = bytes(256 * KIB).memory_types(1 << first.memory_type().expect("owned"));
+                regions.push(first);
+                let more = (0..100).map(|_| s.gpu.allocate(&needs, &options).expect("room"));
+                regions.extend(more);
+                let large = bytes(40 * MIB).memory_types(needs.memory_type_bits);
+                let large = s.gpu.allocate(&large, &options).expect("dedicated");
+                let alone = s
+                    .gpu
+                    .allocate(&bytes(40 * MIB), &options.dedicated(DedicatedPolicy::Never));
+                assert!(alone.is_err(), "no block has that much");
+                assert_eq!(large.size(), 40 * MIB);
+                regions.push(large);
+            }
+            let types = mock.properties().types;
+            mock.for_each_memory(&mut |_, object| {
+                let properties = types[object.request.memory_type as usize].properties;
+                let (first, max) = if properties.contains(PropertyFlags::HOST_VISIBLE) {
+                    (MIB, 4 * MIB)
+                } else {
+                    (2 * MIB, 8 * MIB)
+                };
+                let size = object.request.size;
+                assert!(
+                    (first..=max).contains(&size) || size == 40 * MIB,
+                    "{profile:?}: {size} of {properties}"
+                );
+            });
+            regions.into_iter().for_each(|region| s.free(region));
+        });
+    }
+}
+
+/// The shortest of three times of freeing `count` blocks by trimming, and by freeing their regions one by one.
+fn freeing(count: u64) -> [Duration; 2] {
+    let mut best = [Duration::MAX; 2];
+    for _ in 0..3 {
+        let memory = MemoryOptions {
+            keep_empty: Some(u64::MAX),
+            ..MemoryOptions::default()
+        };
+        scene(MockProfile::Nvidia, with_memory(memory), |s| {
+            for (best, keep_empty) in best.iter_mut().zip([None, Some(0)]) {
+                let pool = PoolOptions {
+                    block_size: Some(4 * KIB),
+                    keep_empty,
+                    ..PoolOptions::new(1)
+                };
+                let pool = s.gpu.create_pool(&pool).expect("room");
+                let options = any().pool(pool);
+                let regions: Vec<_> = (0..count).map(|_| s.take(4 * KIB, &options)).collect();
+                assert_eq!(s.mock.live_counts().memory, count);
+                let begin = Instant::now();
+                regions.into_iter().for_each(|region| s.free(region));
+                s.gpu.trim(u64::MAX);
+                *best = begin.elapsed().min(*best);
+                assert_eq!(s.mock.live_counts().memory, 0);
+                s.gpu.destroy_pool(pool).expect("empty");
+            }
+        });
+    }
+    best
+}
+
+/// Four times the blocks: 4 times the time where it is linear, 16 where it is quadratic.
+#[test]
+fn freeing_empty_blocks_is_linear() {
+    let (few, many) = (freeing(4_000), freeing(16_000));
+    for (few, many) in few.into_iter().zip(many) {
+        assert!(many < few * 9, "{few:?} for 4000, {many:?} for 16000");
+    }
+}
