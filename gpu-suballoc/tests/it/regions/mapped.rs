@@ -291,11 +291,10 @@ fn di1_four_threads_map_and_free_in_the_same_blocks() {
                             let region = gpu.allocate(&super::bytes(size), &options).unwrap();
                             let first = region.mapped().unwrap();
                             write(first, value, size);
+                            let last = first.as_ptr().wrapping_add(size as usize - 1);
                             // SAFETY: mapped, and this thread's alone.
-                            assert_eq!(
-                                unsafe { first.as_ptr().add(size as usize - 1).read() },
-                                value
-                            );
+                            let seen = unsafe { last.read() };
+                            assert_eq!(seen, value);
                             gpu.free(region).unwrap();
                         }
                     });
