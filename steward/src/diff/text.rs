@@ -116,9 +116,9 @@ pub(super) fn shown(number: u64, unit: Unit) -> String {
 mod tests {
     use super::*;
 
-    struct Line(Change);
+    struct ShownChange(Change);
 
-    impl fmt::Display for Line {
+    impl fmt::Display for ShownChange {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             line(f, &self.0)
         }
@@ -134,7 +134,7 @@ mod tests {
             before: Some(1 << 40),
             after: Some(1 << 60),
         };
-        let line = Line(change).to_string();
+        let line = ShownChange(change).to_string();
         // The last one is the share.
         assert!(line.split_whitespace().count() >= 6, "{line}");
     }

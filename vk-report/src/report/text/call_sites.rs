@@ -111,9 +111,9 @@ fn frames(
 mod tests {
     use super::*;
 
-    struct Line(BlockSum);
+    struct ShownSum(BlockSum);
 
-    impl fmt::Display for Line {
+    impl fmt::Display for ShownSum {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             line(f, 1, "name", self.0, self.0)
         }
@@ -125,7 +125,7 @@ mod tests {
             bytes: u64::MAX,
             blocks: u64::MAX,
         };
-        let line = Line(most).to_string();
+        let line = ShownSum(most).to_string();
         assert_eq!(line.split_whitespace().count(), 1 + 2 * 3, "{line}");
     }
 }
