@@ -34,17 +34,66 @@ pub(super) struct DeviceCommands {
     pub(super) core: ash::DeviceFnV1_0,
     pub(super) requirements2: Option<Requirements2>,
     pub(super) buffer_address: Option<vk::PFN_vkGetBufferDeviceAddress>,
-    pub(super) memory_properties2: Option<vk::PFN_vkGetPhysicalDeviceMemoryProperties2>,
-    pub(super) properties2: Option<vk::PFN_vkGetPhysicalDeviceProperties2>,
+    pub(super) physical_device2: PhysicalDevice2,
 }
 
 /// An instance and a device, with their tables of Vulkan 1.0.
 pub(super) struct CommandTables<'t> {
-    pub(super) get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr,
-    pub(super) instance: vk::Instance,
     pub(super) of_instance: &'t ash::InstanceFnV1_0,
+    pub(super) physical_device2: PhysicalDevice2,
     pub(super) device: vk::Device,
     pub(super) of_device: &'t ash::DeviceFnV1_0,
+}
+
+/// The later queries of a physical device: of Vulkan 1.1, or of `VK_KHR_get_physical_device_properties2`.
+#[derive(Clone, Copy, Default)]
+pub(super) struct PhysicalDevice2 {
+    pub(super) memory_properties: Option<vk::PFN_vkGetPhysicalDeviceMemoryProperties2>,
+    pub(super) properties: Option<vk::PFN_vkGetPhysicalDeviceProperties2>,
+}
+
+impl PhysicalDevice2 {
+    /// # Safety
+    /// The instance is live and of this loader or driver; the version is at most the instance's.
+    pub(super) unsafe fn load(
+        get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr,
+        instance: vk::Instance,
+        api_version: u32,
+    ) -> Self {
+        let find = |core: &'static CStr, other: &'static CStr| {
+            let core = (api_version >= vk::API_VERSION_1_1).then_some(core);
+            core.into_iter().chain([other]).find_map(|name| {
+                // SAFETY: the caller's promise; the name is a C string.
+                unsafe { get_instance_proc_addr(instance, name.as_ptr()) }
+            })
+        };
+        let memory_properties = find(
+            c"vkGetPhysicalDeviceMemoryProperties2",
+            c"vkGetPhysicalDeviceMemoryProperties2KHR",
+        );
+        let properties = find(
+            c"vkGetPhysicalDeviceProperties2",
+            c"vkGetPhysicalDeviceProperties2KHR",
+        );
+        Self {
+            // SAFETY: the functions of these names, with or without suffix, have these types; here and below.
+            memory_properties: unsafe { cast(memory_properties) },
+            // SAFETY: as above.
+            properties: unsafe { cast(properties) },
+        }
+    }
+
+    /// Those of Vulkan 1.1, which every instance of that version has; none below.
+    pub(super) fn of_instance(instance: &ash::Instance, api_version: u32) -> Self {
+        if api_version < vk::API_VERSION_1_1 {
+            return Self::default();
+        }
+        let table = instance.fp_v1_1();
+        Self {
+            memory_properties: Some(table.get_physical_device_memory_properties2),
+            properties: Some(table.get_physical_device_properties2),
+        }
+    }
 }
 
 /// Both are present, or neither.
@@ -69,13 +118,6 @@ impl DeviceCommands {
                     }
                 })
         };
-        let of_instance = |core: &'static CStr, other: &'static CStr| {
-            let core = (api_version >= vk::API_VERSION_1_1).then_some(core);
-            core.into_iter().chain([other]).find_map(|name| {
-                // SAFETY: the caller's promise; the name is a C string.
-                unsafe { (tables.get_instance_proc_addr)(tables.instance, name.as_ptr()) }
-            })
-        };
         let buffer2 = of_device(
             vk::API_VERSION_1_1,
             c"vkGetBufferMemoryRequirements2",
@@ -94,14 +136,6 @@ impl DeviceCommands {
                 c"vkGetBufferDeviceAddressEXT",
             ],
         );
-        let memory2 = of_instance(
-            c"vkGetPhysicalDeviceMemoryProperties2",
-            c"vkGetPhysicalDeviceMemoryProperties2KHR",
-        );
-        let properties2 = of_instance(
-            c"vkGetPhysicalDeviceProperties2",
-            c"vkGetPhysicalDeviceProperties2KHR",
-        );
         // SAFETY: the functions of these names, with or without suffix, have these types; here and below.
         let buffer = unsafe { cast(buffer2) };
         // SAFETY: as above.
@@ -113,10 +147,7 @@ impl DeviceCommands {
                 .map(|(buffer, image)| Requirements2 { buffer, image }),
             // SAFETY: as above.
             buffer_address: unsafe { cast(address) },
-            // SAFETY: as above.
-            memory_properties2: unsafe { cast(memory2) },
-            // SAFETY: as above.
-            properties2: unsafe { cast(properties2) },
+            physical_device2: tables.physical_device2,
         }
     }
 }

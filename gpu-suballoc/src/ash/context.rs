@@ -5,7 +5,7 @@ use core::ffi::{CStr, c_void};
 use alloc_core::{ContextHandle, TryVec};
 use ash::vk::{self, Handle as _};
 
-use super::commands::CommandTables;
+use super::commands::{CommandTables, PhysicalDevice2};
 use super::kernel::LoadedDevice;
 use super::kernel::{CompiledKernel, KernelError, KernelInfo};
 use super::{AshDevice, AshOptions};
@@ -138,10 +138,11 @@ unsafe fn load(
     if let Some(missing) = missing {
         return Err(missing);
     }
+    let (loader, version) = (info.get_instance_proc_addr, info.options.api_version);
     let tables = CommandTables {
-        get_instance_proc_addr: info.get_instance_proc_addr,
-        instance: info.instance,
         of_instance: &of_instance,
+        // SAFETY: the caller's promise.
+        physical_device2: unsafe { PhysicalDevice2::load(loader, info.instance, version) },
         device: info.device,
         of_device: &of_device,
     };

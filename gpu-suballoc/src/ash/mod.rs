@@ -28,7 +28,7 @@ use crate::device::{
     HeapBudget, ImageHandle, ImageInfo, MappedRange, MemoryHandle, MemoryRequest,
     ResourceRequirements,
 };
-use commands::{CommandTables, DeviceCommands};
+use commands::{CommandTables, DeviceCommands, PhysicalDevice2};
 #[cfg(feature = "cache")]
 pub use context::{
     AshContext, AshContextInfo, AshContextTable, AshContexts, physical_device_identity,
@@ -193,14 +193,42 @@ impl AshDevice {
         device: &ash::Device,
         options: AshOptions,
     ) -> Self {
+        let (loader, version) = (
+            entry.static_fn().get_instance_proc_addr,
+            options.api_version,
+        );
         let tables = CommandTables {
-            get_instance_proc_addr: entry.static_fn().get_instance_proc_addr,
-            instance: instance.handle(),
             of_instance: instance.fp_v1_0(),
+            // SAFETY: the caller's promise.
+            physical_device2: unsafe { PhysicalDevice2::load(loader, instance.handle(), version) },
             device: device.handle(),
             of_device: device.fp_v1_0(),
         };
         // SAFETY: the caller's promise for all four.
+        unsafe { Self::of_tables(&tables, physical, options) }
+    }
+
+    /// As [`new`](Self::new), for who has no [`ash::Entry`]: what an allocator behind another interface is passed.
+    ///
+    /// The only difference: an instance of Vulkan 1.0 cannot be asked for the commands of `VK_KHR_get_physical_device_properties2`, so that
+    /// [`memory_budget`](DeviceFeatures::memory_budget) is left out there, and limits later than 1.0 are not known.
+    ///
+    /// # Safety
+    /// As [`new`](Self::new).
+    #[must_use]
+    pub unsafe fn of_device(
+        instance: &ash::Instance,
+        physical: vk::PhysicalDevice,
+        device: &ash::Device,
+        options: AshOptions,
+    ) -> Self {
+        let tables = CommandTables {
+            of_instance: instance.fp_v1_0(),
+            physical_device2: PhysicalDevice2::of_instance(instance, options.api_version),
+            device: device.handle(),
+            of_device: device.fp_v1_0(),
+        };
+        // SAFETY: the caller's promise.
         unsafe { Self::of_tables(&tables, physical, options) }
     }
 
@@ -214,7 +242,7 @@ impl AshDevice {
         // SAFETY: the caller's promise.
         let commands = unsafe { DeviceCommands::load(tables, options.api_version) };
         let mut features = options.features;
-        features.memory_budget &= commands.memory_properties2.is_some();
+        features.memory_budget &= commands.physical_device2.memory_properties.is_some();
         features.dedicated_allocation &= commands.requirements2.is_some();
         features.buffer_device_address &= commands.buffer_address.is_some();
         // SAFETY: the caller's promise for the physical device and the version.
@@ -467,7 +495,8 @@ unsafe impl DeviceMemory for AshDevice {
     fn budget(&self, heaps: &mut [HeapBudget]) -> bool {
         let Some(command) = self
             .commands
-            .memory_properties2
+            .physical_device2
+            .memory_properties
             .filter(|_| self.info.features.memory_budget)
         else {
             return false;

@@ -71,7 +71,7 @@ unsafe fn limits(
     };
     let mut properties = vk::PhysicalDeviceProperties2::default();
     let since_1_1 = |_: &_| api_version >= vk::API_VERSION_1_1;
-    if let Some(properties2) = commands.properties2.filter(since_1_1) {
+    if let Some(properties2) = commands.physical_device2.properties.filter(since_1_1) {
         properties = properties.push_next(&mut allocation);
         if api_version >= vk::API_VERSION_1_3 {
             properties = properties.push_next(&mut buffer);

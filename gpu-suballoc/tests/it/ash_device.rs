@@ -51,6 +51,36 @@ fn chain() -> Vec<i32> {
         .collect()
 }
 
+/// Whatever a device says of itself.
+fn properties_and_budget(device: &AshDevice) -> (String, bool, [HeapBudget; 2]) {
+    let mut heaps = [HeapBudget::default(); 2];
+    let answered = device.budget(&mut heaps);
+    (format!("{:?}", device.properties()), answered, heaps)
+}
+
+#[test]
+fn di3_a_device_without_an_entry_is_the_one_with_an_entry() {
+    for (version, core) in [
+        (vk::API_VERSION_1_0, false),
+        (vk::API_VERSION_1_1, true),
+        (vk::API_VERSION_1_3, true),
+    ] {
+        set(Fake { core, ..Fake::NEW });
+        let options = AshOptions {
+            features: EVERYTHING,
+            ..AshOptions::new(version)
+        };
+        let (_, instance, handles) = vulkan();
+        let physical = vk::PhysicalDevice::null();
+        // SAFETY: the fake looks at no handle.
+        let without = unsafe { AshDevice::of_device(&instance, physical, &handles, options) };
+        let seen = properties_and_budget(&without);
+        assert_eq!(seen, properties_and_budget(&device(options)));
+        assert_eq!(seen.1, core, "a budget from 1.1 on");
+        assert_eq!(everything(&without), Ok(()));
+    }
+}
+
 const BUFFER: BufferInfo = BufferInfo::new(100, BufferUsage::TRANSFER_SRC);
 const IMAGE: ImageInfo = ImageInfo::new_2d(37, 7, 9, ImageUsage::SAMPLED);
 

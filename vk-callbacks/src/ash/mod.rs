@@ -23,14 +23,6 @@ impl RawCallbacks {
         // SAFETY: as in `AllocationCallbacks::as_ash`; the lifetime is that of a marker alone, and promises no validity.
         unsafe { &*raw.cast::<vk::AllocationCallbacks<'static>>() }
     }
-
-    /// Ash's struct as this one.
-    #[must_use]
-    pub const fn from_ash<'a>(callbacks: &'a vk::AllocationCallbacks<'_>) -> &'a Self {
-        let raw: *const vk::AllocationCallbacks<'_> = callbacks;
-        // SAFETY: as in `as_ash`; the lifetime is the argument's.
-        unsafe { &*raw.cast::<Self>() }
-    }
 }
 
 const _: () = {

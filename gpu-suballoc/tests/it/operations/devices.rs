@@ -12,6 +12,7 @@ use crate::fake_vulkan::{Fake, set, vulkan};
 
 pub(super) const CALLS: &[&str] = &[
     "AshDevice::new",
+    "AshDevice::of_device",
     "AshOptions::with_callbacks",
     "DeviceMemory::allocate",
     "DeviceMemory::bind_buffer",
@@ -49,6 +50,9 @@ pub(super) fn devices<S: Stage>(stage: &S, _: usize) {
         let of = MemoryHandle::from_raw(1).expect("not null");
         // SAFETY: the fake looks at no handle.
         assert_eq!(unsafe { ours.commitment(of) }, Some(4096));
+        // SAFETY: as above.
+        let ours = unsafe { AshDevice::of_device(&instance, physical, &device, options) };
+        everything(&ours).expect("the fake agrees");
         // SAFETY: the fake looks at no handle; of 1.0 nothing is asked.
         let says =
             unsafe { physical_device_capabilities(&instance, physical, vk::API_VERSION_1_0, &[]) };

@@ -6,7 +6,6 @@ use alloc_core::{Budget, ContextOptions, Scope};
 use testkit::{Sink, Stage};
 use vk_callbacks::Bridge;
 use vk_callbacks::bridge::{BareBridge, Callback, leaked_bridges, on_call_mistake};
-use vk_callbacks::raw::RawCallbacks;
 
 use super::{Ground, Operation, nothing, takes};
 use crate::common::Driver;
@@ -43,7 +42,6 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
                 "AllocationCallbacks::raw",
                 "AllocationCallbacks::as_ash",
                 "RawCallbacks::as_ash",
-                "RawCallbacks::from_ash",
                 "leaked_bridges",
             ],
             "they read, or copy on the stack",
@@ -93,10 +91,7 @@ fn questions<S: Stage>(stage: &S, ground: &Ground<'_>) {
         let callbacks = bridge.callbacks();
         assert_eq!(callbacks.raw().p_user_data, bridge.raw().p_user_data);
 
-        assert_eq!(
-            RawCallbacks::from_ash(callbacks.as_ash()).p_user_data,
-            bridge.raw().p_user_data
-        );
+        assert_eq!(callbacks.as_ash().p_user_data, bridge.raw().p_user_data);
         assert_eq!(bridge.raw().as_ash().p_user_data, bridge.raw().p_user_data);
         assert_ne!(bridge.owner().get(), 0);
         assert_eq!(bridge.usage(), bridge.context().usage());
