@@ -276,7 +276,7 @@ impl fmt::Display for GpuError {
             Self::TooLarge { bytes, limit } => {
                 write!(
                     f,
-                    "{bytes} bytes are more than the {limit} that can be had at once: split the request"
+                    "{bytes} bytes are more than the {limit} that one allocation may have: split the request"
                 )
             }
             Self::MemoryType(error) => error.fmt(f),
@@ -344,11 +344,11 @@ impl fmt::Display for MapRefusal {
 impl fmt::Display for GpuMisuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::ZeroSize => "0 bytes were asked for: ask for at least one",
+            Self::ZeroSize => "0 bytes were requested: request at least one",
             Self::BadAlignment => "the alignment is not a power of two: pass 1, 2, 4, ...",
-            Self::AlignmentTooLarge => "no block can honour that alignment: ask for a smaller one",
-            Self::Stale => "there is no such region: it was given back already, or the id is not one",
-            Self::OtherAllocator => "the region is another allocator's: give it back there",
+            Self::AlignmentTooLarge => "no block has that alignment: request a smaller one",
+            Self::Stale => "there is no such region: it was freed already, or the id is not one",
+            Self::OtherAllocator => "the region is another allocator's: free it there",
             Self::HasCrops => "the region has crops: free them first, or use free_when_unused",
             Self::Mapped => "the region is mapped: unmap it first, or use free_when_unused",
             Self::NotMapped => "the region is not mapped: map it first",
@@ -364,7 +364,7 @@ impl fmt::Display for GpuMisuse {
             }
             Self::NotWrapped => "the region is not a wrapped one: free it instead of detaching it",
             Self::IsWrapped => "the buffer is the application's: it cannot be made larger or kept for reuse",
-            Self::IsCrop => "the region is a crop: ask for this of the region that it was cut from",
+            Self::IsCrop => "the region is a crop: call this for its root",
             Self::NoBuffer => "the region has no buffer: make it with create_buffer or wrap; images cannot be cropped",
             Self::NoDescriptorOffset => {
                 "no descriptor offset fits both the device's alignment and the element: copy the data to the start of a buffer"
@@ -387,12 +387,12 @@ impl fmt::Display for GpuMisuse {
                 "the resource requires a memory object of its own, which must name it: pass RegionOptions::dedicated_for"
             }
             Self::OutOfOrder => {
-                "a region of a linear pool goes back in the pool's order: free the others first, or use free_when_unused"
+                "regions of a linear pool are freed in the pool's order: free the others first, or use free_when_unused"
             }
             Self::MarginOverwritten => {
-                "somebody wrote behind the region: find out who, see check_corruption; freeing it once more frees it"
+                "bytes behind the region were overwritten: see check_corruption; a second free frees it"
             }
-            Self::NoUpperEnd => "only a custom pool with BlockAlgorithm::DoubleStack has an upper end: name one, or do not ask for it",
+            Self::NoUpperEnd => "only a custom pool with BlockAlgorithm::DoubleStack has an upper end: name one, or do not set upper_address",
             Self::BadPriority => "the priority is no number from 0 to 1: pass one",
             Self::Moved => "the region was moved: refresh its value, and descriptors that name its buffer",
             Self::Defragmenting => "the pool is being defragmented: end that first",

@@ -36,6 +36,13 @@
 //! An [`alloc_core::ContextHandle`] of a context of host memory fits every `memory` parameter: allocators and blocks take any
 //! [`HostAllocator`](alloc_core::HostAllocator), groups and memory maps any [`HostSource`](alloc_core::HostSource), the cache a handle.
 //!
+//! **Errors.** A call whose only refusals are mistakes of the caller returns a [`GpuMisuse`]: queries by id and setters of a pass, for instance.
+//! A call that memory, a limit or the driver can refuse too returns a [`GpuError`], and a mistake is its variant
+//! [`Misuse`](GpuError::Misuse); `?` converts. So does every call that consumes a [`Region`], whose refusal returns it in an
+//! [`alloc_core::Rejected`]. [`GpuError`] says whose fault a refusal is and, as text, what helps;
+//! [`is_out_of_device_memory`](GpuError::is_out_of_device_memory) says whether freeing may. Structures that need no device have an error of their own:
+//! `VirtualBlockError`, `GroupError`; contexts have `ContextError`, which holds a [`GpuError`]. After a refusal nothing has changed.
+//!
 //! All host memory comes from the [`HostAllocator`](alloc_core::HostAllocator) passed in, is counted, and may be refused at
 //! any time: the result is a [`GpuError`], and regions and resources are unchanged. Freeing allocates nothing. Wrong use is a [`GpuMisuse`],
 //! never an abort; a refused call returns the region that it would have consumed. Neither the driver nor the host allocator is called
@@ -140,7 +147,7 @@ pub mod virtual_block {
 }
 
 #[cfg(feature = "ash")]
-pub use crate::ash::AshDevice;
+pub use crate::ash::{AshDevice, AshOptions};
 pub use crate::memory_type::PropertyFlags;
 pub use crate::request::BlockAlgorithm;
 pub use allocator::{AllocatorOptions, GpuAllocator};
@@ -155,10 +162,10 @@ pub use error::{GpuError, GpuMisuse};
 pub use group::DeviceGroup;
 pub use id::{PoolId, RegionId};
 pub use memory_type::MemoryPreference;
-pub use pool::PoolOptions;
+pub use pool::{MemoryOptions, PoolOptions};
 pub use range::VirtualBlock;
 pub use region::Region;
-pub use request::{Lifetime, RegionOptions, ResourceKind};
+pub use request::{DedicatedPolicy, Lifetime, RegionOptions, ResourceKind};
 
 /// The samples of README.md, tested.
 #[cfg(all(doctest, feature = "std"))]

@@ -34,12 +34,13 @@ const ONLY_ON_REQUEST: PropertyFlags = PropertyFlags::LAZILY_ALLOCATED
 /// [`MemoryTypeError::Contradiction`] when a property is both required or preferred and avoided,
 /// [`MemoryTypeError::NoneAccepted`] when the resource accepts no type of this device, and
 /// [`MemoryTypeError::NoneFits`] when no accepted type has what is required.
+#[doc(alias("vmaFindMemoryTypeIndex"))]
 pub fn choose_memory_type(
     types: &[MemoryType],
     memory_type_bits: u32,
-    wish: MemoryPreference,
+    preference: MemoryPreference,
 ) -> Result<u32, MemoryTypeError> {
-    MemoryTypesByFit::new(types, ordinary_types(types), memory_type_bits, wish).best()
+    MemoryTypesByFit::new(types, ordinary_types(types), memory_type_bits, preference).best()
 }
 
 /// A bit for each type that needs no request.
@@ -148,6 +149,7 @@ pub struct MemoryType {
 }
 
 /// Required, preferred and avoided properties of memory. The default has none, and the first type that fits is chosen.
+#[doc(alias("VmaMemoryUsage", "MemoryLocation"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryPreference {
     required: PropertyFlags,
@@ -209,7 +211,7 @@ impl fmt::Display for MemoryTypeError {
             Self::Contradiction { properties } => {
                 write!(
                     f,
-                    "{properties} is wanted and avoided at once: drop it from one side of the wish"
+                    "{properties} is wanted and avoided at once: remove it from one of the two"
                 )
             }
             Self::NoneAccepted { memory_type_bits } => write!(
@@ -248,17 +250,17 @@ mod tests {
             P::DEVICE_LOCAL | P::HOST_COHERENT | P::HOST_CACHED,
             P::HOST_VISIBLE,
         ]);
-        let wish = MemoryPreference::requiring(P::HOST_VISIBLE)
+        let preference = MemoryPreference::requiring(P::HOST_VISIBLE)
             .preferring(P::DEVICE_LOCAL | P::HOST_COHERENT | P::HOST_CACHED);
-        assert_eq!(choose_memory_type(&types, !0, wish), Ok(1));
+        assert_eq!(choose_memory_type(&types, !0, preference), Ok(1));
     }
 
     #[test]
     fn an_avoided_property_is_taken_only_when_nothing_else_fits() {
         let types = types([P::DEVICE_LOCAL | P::HOST_VISIBLE, P::DEVICE_LOCAL]);
-        let wish = MemoryPreference::requiring(P::DEVICE_LOCAL).avoiding(P::HOST_VISIBLE);
-        assert_eq!(choose_memory_type(&types, 0b11, wish), Ok(1));
-        assert_eq!(choose_memory_type(&types, 0b01, wish), Ok(0));
+        let preference = MemoryPreference::requiring(P::DEVICE_LOCAL).avoiding(P::HOST_VISIBLE);
+        assert_eq!(choose_memory_type(&types, 0b11, preference), Ok(1));
+        assert_eq!(choose_memory_type(&types, 0b01, preference), Ok(0));
     }
 
     #[test]
@@ -301,7 +303,7 @@ mod tests {
             );
             let plain = types[1].properties;
             let visible = MemoryPreference::requiring(P::HOST_VISIBLE);
-            for (bits, wish, chosen) in [
+            for (bits, preference, chosen) in [
                 (0b01, MemoryPreference::requiring(plain), Ok(0)),
                 (
                     0b01,
@@ -312,7 +314,11 @@ mod tests {
                 ),
                 (0b11, MemoryPreference::ANY.avoiding(plain), Ok(1)),
             ] {
-                assert_eq!(choose_memory_type(&types, bits, wish), chosen, "{special}");
+                assert_eq!(
+                    choose_memory_type(&types, bits, preference),
+                    chosen,
+                    "{special}"
+                );
             }
         }
     }
@@ -339,7 +345,7 @@ mod tests {
                 })
                 .collect();
             let bits = 1 + next((1 << count) - 1);
-            let wish = MemoryPreference::ANY.preferring(P::from_raw(next(4)));
+            let preference = MemoryPreference::ANY.preferring(P::from_raw(next(4)));
             let accepted = || {
                 (0..count)
                     .filter(|index| bits >> index & 1 == 1)
@@ -350,9 +356,9 @@ mod tests {
             special_alone += u32::from(!any_plain);
             let expected = accepted()
                 .filter(|(_, properties)| !any_plain || is_plain(*properties))
-                .min_by_key(|(_, properties)| wish.preferred.without(*properties).count());
+                .min_by_key(|(_, properties)| preference.preferred.without(*properties).count());
             assert_eq!(
-                choose_memory_type(&types, bits, wish).ok(),
+                choose_memory_type(&types, bits, preference).ok(),
                 expected.map(|(index, _)| index),
                 "table {table}: {types:?}, {bits:#b}"
             );
@@ -363,26 +369,26 @@ mod tests {
     #[test]
     fn what_cannot_be_had_is_told_apart() {
         let types = types([P::DEVICE_LOCAL]);
-        let wish = MemoryPreference::requiring(P::DEVICE_LOCAL);
+        let preference = MemoryPreference::requiring(P::DEVICE_LOCAL);
         assert_eq!(
-            choose_memory_type(&types, 0, wish),
+            choose_memory_type(&types, 0, preference),
             Err(MemoryTypeError::NoneAccepted {
                 memory_type_bits: 0
             })
         );
         assert_eq!(
-            choose_memory_type(&types, 2, wish),
+            choose_memory_type(&types, 2, preference),
             Err(MemoryTypeError::NoneAccepted {
                 memory_type_bits: 2
             })
         );
         assert_eq!(
-            choose_memory_type(&[], !0, wish),
+            choose_memory_type(&[], !0, preference),
             Err(MemoryTypeError::NoneAccepted {
                 memory_type_bits: !0
             })
         );
-        let both = choose_memory_type(&types, 1, wish.avoiding(P::DEVICE_LOCAL));
+        let both = choose_memory_type(&types, 1, preference.avoiding(P::DEVICE_LOCAL));
         assert_eq!(
             both,
             Err(MemoryTypeError::Contradiction {
@@ -428,8 +434,8 @@ mod tests {
             own | host,
             own | P::PROTECTED,
         ]);
-        let order = |memory_type_bits, wish| {
-            MemoryTypesByFit::new(&types, ordinary_types(&types), memory_type_bits, wish)
+        let order = |memory_type_bits, preference| {
+            MemoryTypesByFit::new(&types, ordinary_types(&types), memory_type_bits, preference)
         };
         let upload = MemoryPreference::requiring(P::HOST_VISIBLE)
             .preferring(own)
@@ -440,7 +446,7 @@ mod tests {
         assert!(order(0b1_0000, MemoryPreference::default()).eq([4]));
     }
 
-    /// Every set of four types over two properties, every mask and wish, against a definition written the other way round.
+    /// Every set of four types over two properties, every mask and preference, against a definition written the other way round.
     #[test]
     fn agrees_with_the_definition_on_every_small_case() {
         let flags = |raw| PropertyFlags::from_raw(raw);
@@ -459,10 +465,10 @@ mod tests {
                         flags(wish_raw >> 2 & 3),
                         flags(wish_raw >> 4),
                     );
-                    let wish = MemoryPreference::requiring(required)
+                    let preference = MemoryPreference::requiring(required)
                         .preferring(preferred)
                         .avoiding(avoided);
-                    let Ok(index) = choose_memory_type(&types, bits, wish) else {
+                    let Ok(index) = choose_memory_type(&types, bits, preference) else {
                         continue;
                     };
                     chosen += 1;

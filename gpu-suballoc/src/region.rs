@@ -13,6 +13,7 @@ use crate::memory_type::PropertyFlags;
 /// Move-only, so that it is freed once; without a lifetime, so that it can be stored anywhere.
 /// Dropping it frees nothing: pass it to [`GpuAllocator::free`](crate::GpuAllocator::free) or a similar call, or it
 /// stays in the leak list. A table can store its [`id`](Region::id) and free it by that.
+#[doc(alias("VmaAllocation", "Allocation", "suballocation"))]
 #[derive(PartialEq, Eq)]
 #[must_use = "dropping a region does not free it: pass it to GpuAllocator::free"]
 pub struct Region {

@@ -32,6 +32,11 @@ pub enum ResourceKind {
 }
 
 /// Whether a region gets a memory object of its own (`VkMemoryDedicatedAllocateInfo`).
+#[doc(alias(
+    "VMA_ALLOCATION_CREATE_DEDICATED_MEMORY_BIT",
+    "AllocationScheme",
+    "VkMemoryDedicatedAllocateInfo"
+))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DedicatedPolicy {
     /// Never, unless the resource requires it.
@@ -49,6 +54,7 @@ pub enum DedicatedPolicy {
 }
 
 /// The options of a region, besides its requirements. [`RegionOptions::new`], the default, suits most.
+#[doc(alias("VmaAllocationCreateInfo", "AllocationCreateDesc"))]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RegionOptions<'n> {
     /// Required, preferred and avoided properties of the memory.
@@ -210,6 +216,7 @@ impl ResourceRequirements {
 /// A free out of order is refused: [`VirtualBlockError::OutOfOrder`](crate::virtual_block::VirtualBlockError::OutOfOrder),
 /// [`GpuMisuse::OutOfOrder`](crate::GpuMisuse::OutOfOrder). For a region before its turn call
 /// [`free_when_unused`](crate::GpuAllocator::free_when_unused): its id is stale at once, and its space is reclaimed in its turn.
+#[doc(alias("VMA_POOL_CREATE_LINEAR_ALGORITHM_BIT"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BlockAlgorithm {
     /// Any order of allocating and freeing.

@@ -20,6 +20,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// [`GpuMisuse::NotEnabled`] for device addresses, exports or priorities that are not enabled; [`GpuError::TooLarge`] above the size
     /// of heaps and
     /// blocks; [`GpuError::MemoryType`] if no type fits; refusals of host memory, device and limits.
+    #[doc(alias("vmaAllocateMemory", "vkAllocateMemory"))]
     #[inline]
     pub fn allocate(
         &self,
@@ -85,6 +86,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// As [`allocate`](GpuAllocator::allocate).
+    #[doc(alias("vmaAllocateMemoryPages"))]
     pub fn allocate_batch(
         &self,
         requirements: &ResourceRequirements,
@@ -114,6 +116,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// The region, and [`GpuMisuse::HasCrops`] or [`GpuMisuse::Mapped`] while it is in use ([`free_when_unused`](GpuAllocator::free_when_unused)
     /// waits for that), [`GpuMisuse::OutOfOrder`] before its turn in a linear pool, [`GpuMisuse::MarginOverwritten`] once, [`GpuMisuse::OtherAllocator`], or [`GpuMisuse::Stale`]
     /// if it was freed by its id.
+    #[doc(alias("vmaFreeMemory", "vmaDestroyBuffer", "vmaDestroyImage", "vkFreeMemory"))]
     #[inline]
     pub fn free(&self, region: Region) -> Result<(), Rejected<Region, GpuError>> {
         match self.free_named(region.id, false) {
@@ -147,6 +150,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// The index of the first region that was refused, and why; the others are freed.
+    #[doc(alias("vmaFreeMemoryPages"))]
     pub fn free_batch(&self, regions: &mut [Option<Region>]) -> Result<(), BatchError> {
         let mut first = Ok(());
         for (index, place) in regions.iter_mut().enumerate() {

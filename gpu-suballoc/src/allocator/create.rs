@@ -30,6 +30,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// [`GpuMisuse::BadOptions`] if options name [another resource](RegionOptions::dedicated_for), [`GpuError::AfterAllocation`] for a
     /// refused bind;
     /// otherwise as [`allocate`](GpuAllocator::allocate), and refusals of the driver. No buffer remains then.
+    #[doc(alias("vmaCreateBuffer", "vkCreateBuffer", "vkBindBufferMemory"))]
     pub fn create_buffer(
         &self,
         info: &BufferInfo,
@@ -63,6 +64,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// # Errors
     /// [`GpuMisuse::ZeroSize`] for an extent, [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse and disjoint images; otherwise as
     /// [`create_buffer`](GpuAllocator::create_buffer). No image remains then.
+    #[doc(alias("vmaCreateImage", "vkCreateImage", "vkBindImageMemory"))]
     pub fn create_image(
         &self,
         info: &ImageInfo,

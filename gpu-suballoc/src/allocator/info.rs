@@ -19,6 +19,7 @@ use crate::region_metadata::{FoundRegion, RecordInfo, RecordView};
 use crate::request::RegionOptions;
 
 /// A region at one moment, looked up by id.
+#[doc(alias("VmaAllocationInfo", "VmaAllocationInfo2"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionInfo {
     /// The owner of its memory.
@@ -94,6 +95,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// [`GpuMisuse::Stale`] for a freed region, [`GpuMisuse::OtherAllocator`].
+    #[doc(alias("vmaGetAllocationInfo", "vmaGetAllocationInfo2"))]
     pub fn info(&self, id: RegionId) -> Result<RegionInfo, GpuMisuse> {
         let (region, found, placed) = self.region_and_root(id)?;
         let (reserved, memory_size) = match (placed, found.root) {
@@ -144,6 +146,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; a refusal of the host allocator. The region keeps its name.
+    #[doc(alias("vmaSetAllocationName", "rename_allocation"))]
     pub fn set_name(&self, region: &Region, options: &RegionOptions<'_>) -> Result<(), GpuError> {
         self.check_tag(region.id)?;
         (self.records).set_name(self.host(), region.id.key(), options)
@@ -170,6 +173,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// The id of a [`slot_key`](RegionId::slot_key) of this allocator. Any number is safe: that of a freed region has a stale id.
+    #[doc(alias("chunk_id"))]
     #[must_use]
     pub fn id_of_key(&self, key: NonZeroU64) -> RegionId {
         RegionId::from_slot_key(key, self.tag)

@@ -68,6 +68,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// [`GpuError::MapUnsupported`] with the reason; [`Limit::Aliases`](crate::error::Limit::Aliases) for one mapping too many; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; refusals of host allocator and driver.
+    #[doc(alias("vmaMapMemory", "vkMapMemory", "mapped_ptr"))]
     pub fn map(&self, region: &Region) -> Result<Mapping<'_, D, A>, GpuError> {
         self.check_tag(region.id)?;
         self.check_place(region)?;
@@ -112,6 +113,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// [`GpuMisuse::NotMapped`]; [`GpuMisuse::Stale`], [`GpuMisuse::OtherAllocator`].
+    #[doc(alias("vmaUnmapMemory", "vkUnmapMemory"))]
     pub fn unmap_id(&self, id: RegionId) -> Result<(), GpuError> {
         self.check_tag(id)?;
         Ok(self.unmap(id.key(), true)?)
@@ -196,6 +198,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// [`GpuMisuse::Outside`]; [`GpuMisuse::NotMapped`] if by these rules nothing is mapped; otherwise as [`map`](GpuAllocator::map).
+    #[doc(alias("vmaFlushAllocation", "vkFlushMappedMemoryRanges"))]
     pub fn flush(&self, region: &Region, offset: u64, size: u64) -> Result<(), GpuError> {
         self.sync(region, offset, size, HostAccess::Wrote)
     }
@@ -204,6 +207,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// As [`flush`](GpuAllocator::flush).
+    #[doc(alias("vmaInvalidateAllocation", "vkInvalidateMappedMemoryRanges"))]
     pub fn invalidate(&self, region: &Region, offset: u64, size: u64) -> Result<(), GpuError> {
         self.sync(region, offset, size, HostAccess::Reads)
     }

@@ -56,6 +56,7 @@ use crate::request::{DedicatedPolicy, RegionOptions};
 ///
 /// Dropping it is [`free_all`](GpuAllocator::free_all): live regions are freed with it. [`close`](GpuAllocator::close) reports them instead, and
 /// [`abandon`](GpuAllocator::abandon) does not call the driver.
+#[doc(alias("VmaAllocator", "Allocator", "suballocator"))]
 pub struct GpuAllocator<D: DeviceMemory, A: HostAllocator> {
     pub(crate) pools: Pools,
     pub(crate) records: RegionMetadata,
@@ -90,6 +91,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// - no region is freed, and the allocator does not end (`close`, `free_all`, dropped, also while a thread unwinds), while the device uses the
     ///   region (VUID-vkFreeMemory-memory-00677, VUID-vkDestroyBuffer-buffer-00922, VUID-vkDestroyImage-image-01000),
     /// - `device` outlives all live regions, and is used only as [`DeviceMemory`] allows.
+    #[doc(alias("vmaCreateAllocator"))]
     pub unsafe fn new(
         device: D,
         memory: A,
@@ -143,6 +145,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// [`GpuError::MemoryType`] for a type whose feature is not enabled or whose heap has 0 bytes; [`GpuError::TooLarge`] for blocks larger
     /// than the heap or the pool; [`Limit::Pools`](crate::error::Limit::Pools) if 384 exist; refusals of device, host memory and limits. No
     /// pool is created then.
+    #[doc(alias("vmaCreatePool", "VmaPool"))]
     pub fn create_pool(&self, options: &PoolOptions) -> Result<PoolId, GpuError> {
         let (index, generation) =
             self.retry_after_evicting(|| self.pools().create_pool(options))?;
@@ -158,6 +161,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// # Errors
     /// [`GpuMisuse::PoolInUse`] while regions of it live; [`GpuMisuse::Defragmenting`] until its [`Defragmentation`] is dropped;
     /// [`GpuMisuse::NoSuchPool`].
+    #[doc(alias("vmaDestroyPool"))]
     pub fn destroy_pool(&self, pool: PoolId) -> Result<(), GpuError> {
         self.check_pool(Some(pool))?;
         self.evict_reusable(0, 0);
@@ -215,6 +219,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// A program without frames need not call it. Before it allocates a memory object, the allocator asks again once 30 requests were served
     /// by new memory objects or have freed one, and with feature `std` after half a second; a request that budgets refuse asks before it is
     /// refused. Reports show what was asked last.
+    #[doc(alias("vmaSetCurrentFrameIndex"))]
     pub fn set_frame(&self, frame: u32) -> bool {
         self.pools().set_frame(frame)
     }
@@ -232,6 +237,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// The allocator, unchanged but for kept buffers and empty blocks, while regions, wrapped buffers or crops live.
+    #[doc(alias("vmaDestroyAllocator"))]
     #[expect(clippy::result_large_err, reason = "a refusal returns the allocator")]
     pub fn close(self) -> Result<(D, A), Rejected<Self, OutstandingRegions>> {
         let outstanding = self.outstanding();
@@ -247,6 +253,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// nothing afterwards. Allocates nothing. Returns device and host allocator.
     ///
     /// What a caller created and bound to a region itself stays: it must be destroyed, and must not be used any more.
+    #[doc(alias("vmaDestroyAllocator"))]
     pub fn free_all(self) -> (D, A) {
         let mut allocator = self;
         allocator.free_everything(true);

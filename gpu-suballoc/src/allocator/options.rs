@@ -7,6 +7,7 @@ use core::fmt;
 use crate::pool::MemoryOptions;
 
 /// The options of an allocator. [`AllocatorOptions::default`] suits most programs.
+#[doc(alias("VmaAllocatorCreateInfo", "AllocatorCreateDesc"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocatorOptions {
     /// Blocks, pools and limits.

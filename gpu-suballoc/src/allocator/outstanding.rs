@@ -51,11 +51,11 @@ impl fmt::Display for OutstandingRegions {
             (wrapped, "wrapped buffer"),
             (crops, "crop"),
         ];
-        write_in_use(f, &what, "the allocator", "abandon it")
+        write_in_use(f, &what, "the allocator", "call free_all")
     }
 }
 
-/// "2 regions and 1 crop of the context are in use: give them back, or .."
+/// "2 regions and 1 crop of the context are in use: free them, or .."
 pub(crate) fn write_in_use(
     f: &mut fmt::Formatter<'_>,
     what: &[(u64, &str)],
@@ -77,8 +77,8 @@ pub(crate) fn write_in_use(
         .fold(0, u64::saturating_add)
     {
         0 => write!(f, "nothing of {of} is in use"),
-        1 => write!(f, " of {of} is in use: give it back, or {or}"),
-        _ => write!(f, " of {of} are in use: give them back, or {or}"),
+        1 => write!(f, " of {of} is in use: free it, or {or}"),
+        _ => write!(f, " of {of} are in use: free them, or {or}"),
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   AshDevice -- DeviceCommands   the functions that are called, those later than Vulkan 1.0 by name
 //!             |- PhysicalDeviceInfo      types, heaps, limits: asked once
-//!             |- callbacks  the application's, passed to every command that takes them
+//!             |- callbacks  the application's, passed to every command that has pAllocator
 //!   AshContext -- tables loaded once and verified (context) -- LoadedDevice: AshDevice, pipeline cache -- CompiledKernel, in the shader cache
 //! ```
 
@@ -50,7 +50,7 @@ pub struct AshOptions {
     pub api_version: u32,
     /// Which of these the device was made with: extensions, and features that were switched on.
     pub features: DeviceFeatures,
-    /// Passed to every command that takes them, as `pAllocator`; copied. [`with_callbacks`](Self::with_callbacks) takes borrowed ones.
+    /// Passed as `pAllocator` to every command that has it; copied. [`with_callbacks`](Self::with_callbacks) accepts borrowed ones.
     pub callbacks: Option<vk::AllocationCallbacks<'static>>,
 }
 
@@ -122,7 +122,7 @@ impl fmt::Debug for AshOptions {
     }
 }
 
-/// A Vulkan device, as far as memory goes. Takes no memory, and owns nothing: neither device nor instance is destroyed with it.
+/// A Vulkan device, as far as memory goes. Allocates no memory, and owns nothing: neither device nor instance is destroyed with it.
 ///
 /// Works from Vulkan 1.0 on. It uses, where they are there, `vkGet*MemoryRequirements2` (1.1, or
 /// `VK_KHR_get_memory_requirements2`), `vkGetPhysicalDevice*2` (1.1, or `VK_KHR_get_physical_device_properties2`) and
@@ -148,7 +148,7 @@ impl fmt::Debug for AshOptions {
 ///     let version = unsafe { instance.get_physical_device_properties(physical) }.api_version.min(vk::API_VERSION_1_3);
 ///     // SAFETY: all four belong together and outlive what is made here; the version is true, and no feature is claimed.
 ///     let ours = unsafe { AshDevice::new(entry, instance, physical, device, AshOptions::new(version)) };
-///     // SAFETY: the infos below are valid, and nothing is given back while the device uses it.
+///     // SAFETY: the infos below are valid, and nothing is freed while the device uses it.
 ///     let gpu = unsafe { GpuAllocator::new(ours, FromGlobalAlloc::SYSTEM, AllocatorOptions::default()) }
 ///         .map_err(|refused| refused.error)?;
 ///     let info = BufferInfo::new(65_536, vk::BufferUsageFlags::VERTEX_BUFFER.into());
@@ -183,8 +183,8 @@ impl AshDevice {
     /// - `instance` was made with `entry`, `physical` is of it, `device` was made from both; they outlive the value that is
     ///   returned. A `vk::Handle` of another device of the same instance is no handle of this one.
     /// - `options` tells the truth: see its fields.
-    /// - Callbacks are what Vulkan demands (*Host Memory*), for as long as an object that was made with them lives. Whatever is given
-    ///   to this value to destroy, and was not made by it, was made with compatible ones.
+    /// - Callbacks are what Vulkan demands (*Host Memory*), for as long as an object that was made with them lives. Whatever this
+    ///   value destroys and did not create was created with compatible ones.
     #[must_use]
     pub unsafe fn new(
         entry: &ash::Entry,

@@ -291,7 +291,7 @@ impl<E: fmt::Display> fmt::Display for CacheError<E> {
             Self::Compile(error) => write!(f, "the shader was not compiled: {error}"),
             Self::Host(error) => error.fmt(f),
             Self::Recursive => f.write_str(
-                "compiling a shader asked for that shader: ask for it before, or for another one",
+                "compiling a shader requested that shader: request it before, or another one",
             ),
             Self::OtherDevice => f.write_str(
                 "the key is of another device than its owner: make keys with the owner's device",

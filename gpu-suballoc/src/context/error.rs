@@ -13,9 +13,9 @@ use core::fmt;
 #[non_exhaustive]
 pub enum ContextError {
     /// A handle is `VK_NULL_HANDLE`. The caller's fault.
-    NullHandle(ContextHandle),
+    NullHandle(VulkanHandleKind),
     /// A handle is not the context's, or not that of the device's other contexts. The caller's fault.
-    OtherHandle(ContextHandle),
+    OtherHandle(VulkanHandleKind),
     /// Driver or loader lack a command that every Vulkan 1.0 has. No context was created.
     MissingCommand {
         /// The source that lacks it.
@@ -74,12 +74,12 @@ impl fmt::Display for ContextError {
             Self::NullHandle(which) => write!(f, "the {which} is VK_NULL_HANDLE: pass the application's"),
             Self::OtherHandle(which) => write!(f, "the {which} is not the context's: pass the one it was acquired with"),
             Self::MissingCommand { level, name } => {
-                let asked = match level {
+                let source = match level {
                     CommandSource::Loader => "the loader",
                     CommandSource::Instance => "the instance",
                     CommandSource::Device => "the device",
                 };
-                write!(f, "{asked} does not have {}: pass handles of a whole Vulkan driver", name.to_str().unwrap_or("a command"))
+                write!(f, "{source} does not have {}: pass handles of a whole Vulkan driver", name.to_str().unwrap_or("a command"))
             }
             Self::Host(error) => error.fmt(f),
             Self::Gpu(error) => error.fmt(f),
@@ -90,7 +90,7 @@ impl fmt::Display for ContextError {
             Self::TooManyContexts => f.write_str("the table has 64 contexts already: release one, or use another table"),
             Self::NoContext => f.write_str("there is no default context: acquire one and set it, or set handlers"),
             Self::NestedDispatch => {
-                f.write_str("this thread is in a dispatch of the context: use the context that the dispatch was given")
+                f.write_str("this thread is in a dispatch of the context: use the context that the dispatch passed")
             }
             Self::HandlersInUse => f.write_str("a context is acquired through the handlers: change them when it is released"),
         }
@@ -112,7 +112,7 @@ pub struct VulkanHandles {
 
 /// One of the three handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContextHandle {
+pub enum VulkanHandleKind {
     /// `VkInstance`.
     Instance,
     /// `VkPhysicalDevice`.
@@ -122,11 +122,11 @@ pub enum ContextHandle {
 }
 
 impl VulkanHandles {
-    const fn each(self) -> [(ContextHandle, u64); 3] {
+    const fn each(self) -> [(VulkanHandleKind, u64); 3] {
         [
-            (ContextHandle::Instance, self.instance),
-            (ContextHandle::PhysicalDevice, self.physical_device),
-            (ContextHandle::Device, self.device),
+            (VulkanHandleKind::Instance, self.instance),
+            (VulkanHandleKind::PhysicalDevice, self.physical_device),
+            (VulkanHandleKind::Device, self.device),
         ]
     }
 
@@ -150,7 +150,7 @@ impl VulkanHandles {
     }
 }
 
-impl fmt::Display for ContextHandle {
+impl fmt::Display for VulkanHandleKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Instance => "VkInstance",

@@ -20,7 +20,7 @@ mod table;
 
 pub use self::contexts::{ContextDevice, LossAwareDevice};
 pub use self::device_context::{ContextOutstanding, ForcedRelease, ReleaseBlocker, ReleaseReport};
-pub use self::error::{ContextHandle, VulkanHandles};
+pub use self::error::{VulkanHandleKind, VulkanHandles};
 pub use contexts::{DeviceContexts, DeviceState};
 pub use device_context::{ContextAllocator, DeviceContext, DeviceContextId};
 pub use error::{CommandSource, ContextError};

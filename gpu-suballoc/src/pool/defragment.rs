@@ -254,7 +254,7 @@ impl PoolState {
         if !self.blocks.allocate_open(&want, &mut space) {
             return None;
         }
-        debug_assert_eq!(space.size, found.size, "asked for as much");
+        debug_assert_eq!(space.size, found.size, "of the same size");
         self.moving = self.moving.saturating_add(1);
         self.moving_bytes = self.moving_bytes.saturating_add(space.size);
         self.region(&space, MOVE_TARGET)

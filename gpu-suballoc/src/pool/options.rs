@@ -7,6 +7,7 @@ use crate::request::BlockAlgorithm;
 use crate::request::ResourceKind;
 
 /// Sizes and limits of the memory that is allocated from the driver, in bytes. The default suits most programs.
+#[doc(alias("AllocationSizes", "preferredLargeHeapBlockSize", "pHeapSizeLimit"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryOptions {
     /// Regions begin and end at multiples of this: a power of two, 16 to 4096. If the device's `nonCoherentAtomSize` is
@@ -120,6 +121,7 @@ impl Default for MapPolicy {
 
 /// A custom pool: memory of one type, for the requests that name the pool. At most 384 live at once; one more is
 /// [`Limit::Pools`](crate::error::Limit::Pools).
+#[doc(alias("VmaPoolCreateInfo"))]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PoolOptions {
     /// Index of its memory type.

@@ -43,6 +43,7 @@ use core::fmt;
 /// assert_eq!(block.statistics().allocation_bytes, 5_120);
 /// # Ok::<(), VirtualBlockError>(())
 /// ```
+#[doc(alias("VmaVirtualBlock", "vmaCreateVirtualBlock"))]
 #[derive(Debug)]
 pub struct VirtualBlock<A: HostAllocator> {
     core: RangeAllocator,
@@ -593,7 +594,7 @@ pub enum VirtualBlockError {
 impl fmt::Display for VirtualBlockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::ZeroSize => "a size of 0 has no range: ask for one granule at least",
+            Self::ZeroSize => "a size of 0 has no range: request one granule at least",
             Self::Alignment => "the alignment is no power of two: use 1 where any offset will do",
             Self::Granule => "the granule is no power of two up to 2^31: use 1 or 256",
             Self::TooLarge => {

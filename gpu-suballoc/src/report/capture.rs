@@ -23,6 +23,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// The host memory for it was refused.
+    #[doc(alias("generate_report", "vmaCalculateStatistics"))]
     pub fn memory_map(&self) -> Result<MemoryMap<'_>, GpuError> {
         let mut map = MemoryMap::new_in(self.host());
         let mut more = 0_usize;
@@ -149,6 +150,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// The host memory for a [`MemoryMap`] was refused.
+    #[doc(alias("vmaCheckCorruption", "VMA_DEBUG_MARGIN"))]
     pub fn check_corruption(
         &self,
         mut report: impl FnMut(&CorruptedMargin<'_>),

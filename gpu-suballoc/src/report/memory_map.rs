@@ -145,6 +145,7 @@ pub struct RegionLeak<'m> {
 
 impl MemoryMap<'_> {
     /// All live regions: owned ones, wrapped ones, crops.
+    #[doc(alias("report_memory_leaks"))]
     pub fn leaks(&self) -> impl Iterator<Item = RegionLeak<'_>> {
         let regions = self
             .blocks_with_ranges()
@@ -210,7 +211,7 @@ impl fmt::Display for RegionLeak<'_> {
             write!(f, ", tag {tag:#x}")?;
         }
         if site != 0 {
-            write!(f, ", taken at site {site}")?;
+            write!(f, ", allocated at site {site}")?;
         }
         Ok(())
     }
@@ -233,7 +234,7 @@ mod leaks_tests {
         assert_eq!(
             lines,
             [
-                "buffer 00000007/1#1 of 1000 bytes at offset 0x200 of memory 0x103, \"region 1\", tag 0xabc, taken at site 41",
+                "buffer 00000007/1#1 of 1000 bytes at offset 0x200 of memory 0x103, \"region 1\", tag 0xabc, allocated at site 41",
                 "wrapped buffer 00000007/6#1 of 64 bytes at offset 0x0, \"region 6\"",
                 "crop 00000007/90#1 of 100 bytes at offset 0xc of 00000007/1#1, \"a crop\"",
             ]

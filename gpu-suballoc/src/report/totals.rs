@@ -31,6 +31,7 @@ pub struct GpuStats {
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Totals, in sum and by type and heap. The time does not depend on the number of regions.
+    #[doc(alias("vmaGetHeapBudgets", "vmaCalculateStatistics"))]
     #[must_use]
     pub fn stats(&self) -> GpuStats {
         let none = MemoryTotals::default();

@@ -21,6 +21,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// An error of the sink.
+    #[doc(alias("vmaBuildStatsString"))]
     pub fn write_json(&self, map: &MemoryMap<'_>, sink: &mut dyn Write) -> fmt::Result {
         let head = DumpContext {
             properties: self.device().properties(),

@@ -360,7 +360,7 @@ fn h97_what_keeps_an_allocator_from_closing_is_on_the_leak_list() {
     let text: Vec<_> = picture.leaks().map(|leak| leak.to_string()).collect();
     assert!(
         text.iter().any(|line| line.contains(" of 100000 bytes at ")
-            && line.ends_with(", \"general\", tag 0x7, taken at site 2748")),
+            && line.ends_with(", \"general\", tag 0x7, allocated at site 2748")),
         "{text:?}"
     );
     drop(picture);

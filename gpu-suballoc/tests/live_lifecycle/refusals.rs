@@ -11,7 +11,8 @@ use gpu_suballoc::ash::{
 };
 use gpu_suballoc::cache::{CacheError, CacheLimits};
 use gpu_suballoc::context::{
-    CommandSource, ContextError, ContextHandle, ContextOutstanding, ReleaseBlocker, VulkanHandles,
+    CommandSource, ContextError, ContextOutstanding, ReleaseBlocker, VulkanHandleKind,
+    VulkanHandles,
 };
 use gpu_suballoc::device::{BufferHandle, DeviceError};
 use gpu_suballoc::{BufferInfo, BufferUsage, GpuError, Region, RegionOptions};
@@ -169,39 +170,39 @@ fn handles(live: &Live) {
                     instance: 0,
                     ..there
                 },
-                ContextError::NullHandle(ContextHandle::Instance),
+                ContextError::NullHandle(VulkanHandleKind::Instance),
             ),
             (
                 VulkanHandles {
                     physical_device: 0,
                     ..there
                 },
-                ContextError::NullHandle(ContextHandle::PhysicalDevice),
+                ContextError::NullHandle(VulkanHandleKind::PhysicalDevice),
             ),
             (
                 VulkanHandles { device: 0, ..there },
-                ContextError::NullHandle(ContextHandle::Device),
+                ContextError::NullHandle(VulkanHandleKind::Device),
             ),
             (
                 VulkanHandles {
                     instance: theirs.instance,
                     ..there
                 },
-                ContextError::OtherHandle(ContextHandle::Instance),
+                ContextError::OtherHandle(VulkanHandleKind::Instance),
             ),
             (
                 VulkanHandles {
                     physical_device: theirs.physical_device,
                     ..there
                 },
-                ContextError::OtherHandle(ContextHandle::PhysicalDevice),
+                ContextError::OtherHandle(VulkanHandleKind::PhysicalDevice),
             ),
             (
                 VulkanHandles {
                     device: theirs.device,
                     ..there
                 },
-                ContextError::OtherHandle(ContextHandle::Device),
+                ContextError::OtherHandle(VulkanHandleKind::Device),
             ),
         ];
         for (wrong, error) in cases {
@@ -211,7 +212,7 @@ fn handles(live: &Live) {
             );
             assert_eq!(table.release(Some(id), wrong), Err(error));
             // Acquired with: another device is another context's business, a known one is checked.
-            if error != ContextError::OtherHandle(ContextHandle::Device) {
+            if error != ContextError::OtherHandle(VulkanHandleKind::Device) {
                 let mut info = application.info(live);
                 info.instance = vk::Instance::from_raw(wrong.instance);
                 info.physical_device = vk::PhysicalDevice::from_raw(wrong.physical_device);

@@ -98,6 +98,41 @@ fn one_name_has_one_meaning_and_the_words_are_the_fields() {
     );
 }
 
+/// Words of conversation that the texts of the sub-allocator's errors and reports had where the field has a term: allocate, free, request.
+const FORBIDDEN_IN_TEXTS: [&str; 8] = [
+    "wish", "give", "gives", "given", "take", "taken", "ask", "asked",
+];
+
+#[test]
+fn texts_of_the_sub_allocator_use_the_words_of_the_field() {
+    let mut texts = 0;
+    for (file, text) in &common::files() {
+        let is_source = file.ends_with(".rs") && !file.ends_with("tests.rs");
+        if !file.starts_with("gpu-suballoc/src/") || !is_source {
+            continue;
+        }
+        let production = text.split("#[cfg(test)]").next().unwrap_or(text);
+        for line in production
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"))
+        {
+            for text in line
+                .split('"')
+                .skip(1)
+                .step_by(2)
+                .filter(|text| text.contains(' '))
+            {
+                let word = text
+                    .split(|c: char| !c.is_alphabetic())
+                    .find(|word| FORBIDDEN_IN_TEXTS.contains(word));
+                assert_eq!(word, None, "{file}: {text}");
+                texts += 1;
+            }
+        }
+    }
+    assert!(texts > 100, "{texts} texts were read");
+}
+
 /// The type that this line defines.
 fn defined_type(line: &str) -> Option<&str> {
     let mut words = line.split_whitespace();

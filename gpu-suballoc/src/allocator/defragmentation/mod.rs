@@ -77,6 +77,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// # Errors
     /// [`GpuMisuse::Defragmenting`] if one of the pools is being defragmented already; [`GpuMisuse::NoSuchPool`]; the host allocator's
     /// error, after which buffers kept for reuse may be destroyed. Otherwise an error changes nothing.
+    #[doc(alias("vmaBeginDefragmentation"))]
     pub fn defragment<'a>(
         &'a self,
         options: DefragmentationOptions<'a>,

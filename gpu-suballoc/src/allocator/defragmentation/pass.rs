@@ -18,6 +18,7 @@ type MoveSink<'s> = &'s mut dyn FnMut(&RegionMove, MoveResult);
 
 /// Regions to copy; after the copies, call [`finish`](Self::finish). Dropping the pass instead leaves every region at its place, destroys
 /// the second resources and frees the reserved places: before that, too, the device must have finished with them.
+#[doc(alias("VmaDefragmentationPassMoveInfo"))]
 #[must_use = "dropping it leaves every region where it is"]
 pub struct DefragmentationPass<'p, 'a, D: DeviceMemory, A: HostAllocator> {
     pub(super) run: &'p mut Defragmentation<'a, D, A>,
@@ -29,6 +30,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
     /// # Errors
     /// The host allocator's error, if the pass has no move yet. With or without moves, such an error excludes the block without counting it
     /// in [`skipped`](Self::skipped); the next call continues with the other blocks.
+    #[doc(alias("vmaBeginDefragmentationPass"))]
     pub fn next_pass(&mut self) -> Result<DefragmentationPass<'_, 'a, D, A>, GpuError> {
         // Ends a pass that was forgotten.
         self.end_pass(None);
@@ -224,6 +226,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
     /// Ends the pass. Each copied region is then at its new place, with the same id and the second resource; its old resource is destroyed
     /// and its old place freed. Calls `visit` with each move and its result, in the order of [`moves`](Self::moves), without a lock. The device must have finished the copies and
     /// any use of the old resources. Allocates nothing and cannot fail.
+    #[doc(alias("vmaEndDefragmentationPass"))]
     pub fn finish(self, mut visit: impl FnMut(&RegionMove, MoveResult)) {
         self.run.end_pass(Some(&mut visit));
     }

@@ -12,6 +12,7 @@ use crate::region::RegionContent;
 use crate::region_metadata::MovingRoot;
 
 /// Selects the regions that may move, and limits each pass: [`GpuAllocator::defragment`](crate::GpuAllocator::defragment).
+#[doc(alias("VmaDefragmentationInfo"))]
 #[derive(Clone, Copy)]
 pub struct DefragmentationOptions<'f> {
     /// One custom pool only.
@@ -108,6 +109,7 @@ pub enum MoveResult {
 }
 
 /// The move of one region.
+#[doc(alias("VmaDefragmentationMove"))]
 #[derive(Clone, Copy, Debug)]
 pub struct RegionMove {
     pub(super) region: RegionId,
@@ -243,6 +245,7 @@ impl SkippedRegions {
 }
 
 /// The plan of a defragmentation and the work done so far.
+#[doc(alias("VmaDefragmentationStats"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DefragmentationTotals {
     /// Number of blocks to drain.

@@ -233,7 +233,7 @@ fn closing_with_something_left_gives_the_allocator_back() {
         let refused = gpu.close().err().unwrap();
         assert_eq!(
             refused.to_string(),
-            "1 region of the allocator is in use: give it back, or abandon it"
+            "1 region of the allocator is in use: free it, or call free_all"
         );
         let Rejected {
             value: gpu,

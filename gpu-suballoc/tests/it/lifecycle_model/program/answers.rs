@@ -1,7 +1,7 @@
 //! What the program asks of contexts, and what they may answer.
 
 use gpu_suballoc::context::{
-    ContextError, ContextHandle, ContextOutstanding, ReleaseReport, VulkanHandles,
+    ContextError, ContextOutstanding, ReleaseReport, VulkanHandleKind, VulkanHandles,
 };
 use gpu_suballoc::{GpuError, GpuMisuse};
 use mock_device::MockCall;
@@ -138,11 +138,11 @@ pub(super) const fn values([instance, physical_device, device]: HandleValues) ->
     }
 }
 
-pub(super) const fn which(handle: ContextHandle) -> usize {
+pub(super) const fn which(handle: VulkanHandleKind) -> usize {
     match handle {
-        ContextHandle::Instance => 0,
-        ContextHandle::PhysicalDevice => 1,
-        ContextHandle::Device => 2,
+        VulkanHandleKind::Instance => 0,
+        VulkanHandleKind::PhysicalDevice => 1,
+        VulkanHandleKind::Device => 2,
     }
 }
 
