@@ -97,11 +97,7 @@ fn h3_a_churn_of_both_kinds_needs_little_more() {
             if page == 1 {
                 alone = reserved;
             }
-            let most = if page > 4096 {
-                alone * 3 / 2
-            } else {
-                alone + 8 * MIB
-            };
+            let most = alone + alone / 8;
             assert!(reserved <= most, "{reserved} of {most}, pages of {page}");
             for place in live.iter_mut().step_by(2) {
                 s.free(place.take().expect("each lives"));
