@@ -75,22 +75,20 @@ fn u101_the_programs_own_resource_is_named_and_stays_the_programs() {
             assert_eq!((request.dedicated, request.size, region.size()), expected);
             assert_eq!((region.buffer(), region.image()), (None, None));
             let memory = region.memory().expect("owned");
-            // SAFETY: as above.
-            let bound = unsafe {
-                match name {
-                    ResourceHandle::Image(image) => s.mock.bind_image(image, memory, 0),
-                    ResourceHandle::Buffer(buffer) => s.mock.bind_buffer(buffer, memory, 0),
-                }
+            let bound = match name {
+                // SAFETY: as above.
+                ResourceHandle::Image(image) => unsafe { s.mock.bind_image(image, memory, 0) },
+                // SAFETY: as above.
+                ResourceHandle::Buffer(buffer) => unsafe { s.mock.bind_buffer(buffer, memory, 0) },
             };
             assert_eq!(bound, Ok(()));
             // The program's: a free of the region would be a second destruction.
-            // SAFETY: as above.
-            unsafe {
-                match name {
-                    ResourceHandle::Image(image) => s.mock.destroy_image(image),
-                    ResourceHandle::Buffer(buffer) => s.mock.destroy_buffer(buffer),
-                }
-            };
+            match name {
+                // SAFETY: as above.
+                ResourceHandle::Image(image) => unsafe { s.mock.destroy_image(image) },
+                // SAFETY: as above.
+                ResourceHandle::Buffer(buffer) => unsafe { s.mock.destroy_buffer(buffer) },
+            }
             s.free(region);
             // A resource that the allocator makes is named by itself.
             let other = any().dedicated_for(name);
