@@ -53,9 +53,8 @@ fn a_block_that_moves_is_live_at_any_time() {
         let blocks = for_ever(LiveBlocks::new());
         blocks.count(later);
         let moving = thread::spawn(move || {
-            for (from, to) in [(later, first), (first, later)] {
-                blocks.count(to);
-                blocks.discount(from);
+            for addresses in [(later, first), (first, later)] {
+                blocks.move_block(addresses, || ());
             }
         });
         assert!(blocks.any(), "while it moves");

@@ -188,24 +188,23 @@ impl<'t> Engine<'_, 't> {
     /// Discounts a live block that left the table. A block in transit is counted until its reallocation returns.
     #[inline]
     pub(super) fn discount(&self, block: &BlockRecord<'t>, owner: &CallbackOwner<'t>) {
-        self.counts_of(block, owner, |owner| {
+        if let Some(owner) = self.counted_by(block, owner) {
             owner.change_usage(block.scope(), Some(block.size), None);
             owner.discount_block(block);
-        });
+        }
     }
 
-    /// Shows `change` the owner that counted the block, which may be `owner`.
+    /// The owner that counted the block, which may be `owner`.
     #[inline]
-    fn counts_of(
-        &self,
+    fn counted_by<'o>(
+        &'o self,
         block: &BlockRecord<'t>,
-        owner: &CallbackOwner<'t>,
-        change: impl FnOnce(&CallbackOwner<'t>),
-    ) {
+        owner: &'o CallbackOwner<'t>,
+    ) -> Option<&'o CallbackOwner<'t>> {
         if block.owner == owner.number() {
-            change(owner);
-        } else if let Some(other) = self.numbered(block.owner) {
-            change(other);
+            Some(owner)
+        } else {
+            self.numbered(block.owner)
         }
     }
 
@@ -520,16 +519,19 @@ impl<'t> Engine<'_, 't> {
         }
         let mut before = None;
         let merge = |there: &mut BlockRecord<'t>| before = Some(core::mem::replace(there, moved));
-        self.counts_of(block, call.owner, |owner| owner.count_block(&moved));
-        room.put(moved, merge);
-        if old != new {
-            // A search for leftovers may have been where the block is now, before it came.
-            self.blocks.entry_moved();
-        }
-        self.counts_of(block, call.owner, |owner| {
-            owner.discount_block(block);
+        let record = || {
+            room.put(moved, merge);
+            if old != new {
+                // A search for leftovers may have been where the block is now, before it came.
+                self.blocks.entry_moved();
+            }
+        };
+        if let Some(owner) = self.counted_by(block, call.owner) {
+            owner.move_block((block, &moved), record);
             owner.change_usage(block.scope(), Some(block.size), Some(size));
-        });
+        } else {
+            record();
+        }
         if let Some(before) = before {
             self.address_returned_twice(call, block.scope(), size, &before);
         }

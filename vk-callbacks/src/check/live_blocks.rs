@@ -58,6 +58,14 @@ impl LiveBlocks {
         discounted.fetch_add(1, Ordering::Release);
     }
 
+    /// Calls `record`, which records a block at its new address instead of the old one.
+    #[inline]
+    pub(crate) fn move_block(&self, (old, new): (u64, u64), record: impl FnOnce()) {
+        self.count(new);
+        record();
+        self.discount(old);
+    }
+
     /// Whether a block may be live: always while one is. Several owners may have counted and discounted the blocks of one another; then one of
     /// them answers.
     pub(crate) fn any(&self) -> bool {

@@ -133,6 +133,17 @@ impl<'t> CallbackOwner<'t> {
         self.live_blocks.discount(block.address.get());
     }
 
+    /// Calls `record`, which replaces the record of a block that has moved, and counts it at one of the two places at any time.
+    #[inline]
+    pub(crate) fn move_block(
+        &self,
+        (old, new): (&BlockRecord<'_>, &BlockRecord<'_>),
+        record: impl FnOnce(),
+    ) {
+        let addresses = (old.address.get(), new.address.get());
+        self.live_blocks.move_block(addresses, record);
+    }
+
     /// Changes the usage, if counted, by a block that comes, goes or is resized.
     #[inline]
     pub(crate) fn change_usage(&self, scope: Option<Scope>, old: Option<u64>, new: Option<u64>) {
