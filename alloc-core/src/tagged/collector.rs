@@ -351,17 +351,14 @@ unsafe fn further(collector: Block) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Frees a slot, to be used again. Does nothing if the slot is already free, or if its collector is being freed: then the slot is freed with
-/// its slab.
+/// Frees a slot, to be used again. Does nothing if the slot is already free.
 ///
 /// # Safety
 /// The slot's slab is live, and only this thread uses its tree. The slot is not used after this.
 pub(super) unsafe fn free(slot: Block) {
     // SAFETY: this function's contract.
     let collector = unsafe { collector(slot) };
-    if let Some(collector) =
-        collector.filter(|collector| slot.is_collected() && !collector.has(DYING))
-    {
+    if let Some(collector) = collector.filter(|_| slot.is_collected()) {
         // SAFETY: a live slot has a live collector with slabs.
         unsafe { lists(collector) }.push(slot);
     }

@@ -127,6 +127,8 @@ fn fork_often(forks: u64) {
             let expected = (KEPT * threads)..=((KEPT + 1) * threads);
             assert!(expected.contains(&kept), "{kept} blocks are kept");
         }
+        // So does a thread of the child's own.
+        thread::scope(|scope| _ = scope.spawn(|| operate(&unlimited, &reserve, fork)));
         // What threads that are gone had leased or reserved is free again.
         alloc_core::fold_thread();
         for context in limited.iter().chain([&root]) {
