@@ -1,6 +1,6 @@
 //! The child of a fork, over the fake driver: own accounts, own files, and no lock of a thread that is gone.
 
-use std::ffi::c_void;
+use std::ffi::{OsString, c_void};
 use std::mem::transmute;
 use std::path::Path;
 use std::sync::Barrier;
@@ -14,6 +14,7 @@ use vk_callbacks::raw::RawCallbacks;
 use vk_report::state_file::{self, State};
 
 use crate::driver::{Layer, VoidFunction, create_object, create_without_table, fail_creation};
+use crate::report_numbers::known_program;
 
 const NONE: *const RawCallbacks = ptr::null();
 const FOLDER: &str = "STEWARD_TEST_FOLDER";
@@ -62,6 +63,101 @@ fn ly37_a_forked_child_reports_what_is_its_own() {
     assert_eq!(of_parent["source"]["commands"], 5, "{of_parent}");
     let kinds = &of_parent["program"]["instances"][0]["devices"][0]["kinds"];
     assert!(kinds.to_string().contains("VkBuffer"), "{of_parent}");
+}
+
+/// Whatever the layer keeps for a process: a child reports what a process of its own reports that does as much, whatever its parent did.
+#[test]
+fn ly37_the_report_of_a_forked_child_is_that_of_a_process_of_its_own() {
+    const HAS_PARENT: &str = "STEWARD_TEST_HAS_PARENT";
+    const LAYERS: &str = "VK_INSTANCE_LAYERS";
+    let test = "ly37_the_report_of_a_forked_child_is_that_of_a_process_of_its_own";
+    if Child::is_child(test) {
+        let folder = env::var_os(FOLDER).expect("set below");
+        if env::var_os(HAS_PARENT).is_none() {
+            return end_all_and_leave_some();
+        }
+        // SAFETY: no other thread of this process uses the environment.
+        unsafe { env::set_var(LAYERS, "VK_LAYER_OF_PARENT") };
+        end_all_and_leave_some();
+        // SAFETY: as above.
+        unsafe { env::remove_var(LAYERS) };
+        // More than the layer deems worth telling; what the parent has reported is not compared.
+        let grown = vec![1_u8; 64 << 20];
+        fs::remove_dir_all(&folder).expect("a folder");
+        fs::create_dir(&folder).expect("a folder");
+        in_child(end_all_and_leave_some);
+        drop(grown);
+        // SAFETY: ends the process without a report of its own.
+        unsafe { libc::_exit(0) };
+    }
+    for (setting, value) in [
+        ("CHECK", "true"),
+        ("STACKS", "true"),
+        ("GUARD", "cookie"),
+        ("FAIL", "nth=1000"),
+        ("RECORD", "%p.trace"),
+        ("TEXT", "%p.%n.text"),
+    ] {
+        let written = |has_parent: bool| {
+            let place = tempfile::tempdir().expect("a folder");
+            let folder = place.path().join("files");
+            fs::create_dir(&folder).expect("a folder");
+            let value: OsString = match setting {
+                "RECORD" | "TEXT" => folder.join(value).into(),
+                _ => value.into(),
+            };
+            let mut child = Child::this_test(test)
+                .env(FOLDER, &folder)
+                .env(&format!("VK_STEWARD_MEMORY_{setting}"), value)
+                .env("VK_STEWARD_MEMORY_JSON", folder.join("%p.%n.json"));
+            if has_parent {
+                child = child.env(HAS_PARENT, "");
+            }
+            child.run().assert_code(0);
+            lines_of_all(&folder)
+        };
+        let (alone, forked) = (written(false), written(true));
+        let pairs = alone.iter().zip(&forked);
+        let other: Vec<_> = pairs.filter(|(alone, forked)| alone != forked).collect();
+        assert!(other.is_empty(), "{setting}: {other:#?}");
+        assert_eq!(alone.len(), forked.len(), "{setting}: {forked:#?}");
+    }
+}
+
+/// A report after the last instance has ended, and one at the end of the process, in which something is alive.
+fn end_all_and_leave_some() {
+    let layer = Layer::new();
+    let instance = layer.create_instance(NONE).expect("an instance");
+    layer.destroy_instance(instance, NONE);
+    known_program();
+}
+
+/// The lines of the reports, and the number of a trace's, without what no two processes have in common.
+fn lines_of_all(folder: &Path) -> Vec<String> {
+    const OWN: [&str; 6] = [
+        "\"address\"",
+        "\"first_serial\"",
+        "\"handle\"",
+        "\"mappings_",
+        "\"nanoseconds\"",
+        "process",
+    ];
+    let entries = fs::read_dir(folder).expect("a folder");
+    let mut files: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    files.sort();
+    let mut lines = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).expect("text");
+        if file.extension().is_some_and(|it| it == "trace") {
+            lines.push(format!("{} lines of a trace", text.lines().count()));
+            continue;
+        }
+        let is_common = |line: &&str| OWN.iter().all(|own| !line.contains(own));
+        lines.extend(text.lines().filter(is_common).map(str::to_owned));
+    }
+    lines
 }
 
 /// The state of the calling process.

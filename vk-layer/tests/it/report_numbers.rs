@@ -22,7 +22,7 @@ fn object(bytes: u64) -> Value {
 
 /// The program: an instance and a device; three buffers, of which one ends; then two memory objects, one with callbacks of the program, of
 /// which the other ends, and one that the driver refuses.
-fn known_program() {
+pub(crate) fn known_program() {
     let layer = Layer::new();
     let instance = layer.create_instance(NONE).expect("an instance");
     let device = layer.create_device(instance, NONE).expect("a device");
