@@ -120,7 +120,7 @@ fn di5_one_object_larger_than_its_heap_lies_in_another_or_nowhere() {
 }
 
 #[test]
-fn a19_a_heap_of_0_bytes_has_no_pool_and_serves_nothing() {
+fn u119_a_heap_of_0_bytes_has_no_pool_and_serves_nothing() {
     let visible = PropertyFlags::HOST_VISIBLE | PropertyFlags::HOST_COHERENT;
     let of = |heap_index, properties| MemoryType {
         properties,
@@ -169,7 +169,7 @@ fn a19_a_heap_of_0_bytes_has_no_pool_and_serves_nothing() {
 }
 
 #[test]
-fn w3_a_soft_limit_is_the_drivers_to_refuse() {
+fn u103_a_soft_limit_is_the_drivers_to_refuse() {
     for refuses in [false, true] {
         let mut config = MockProfile::Nvidia.config();
         config.limits.max_buffer_size = 1 << 40;
@@ -206,7 +206,7 @@ const AVOIDABLE: [DeviceError; 6] = [
 ];
 
 #[test]
-fn w4_an_error_that_another_object_avoids_is_no_refusal() {
+fn u104_an_error_that_another_object_avoids_is_no_refusal() {
     for profile in MockProfile::ALL {
         for error in AVOIDABLE {
             for policy in [
@@ -237,7 +237,7 @@ fn w4_an_error_that_another_object_avoids_is_no_refusal() {
 }
 
 #[test]
-fn w4_the_first_error_is_reported_and_a_final_one_ends_the_search() {
+fn u104_the_first_error_is_reported_and_a_final_one_ends_the_search() {
     let last = DeviceError::OutOfDeviceMemory;
     for policy in [
         DedicatedPolicy::Preferred,

@@ -175,7 +175,7 @@ fn freeing(count: u64) -> [Duration; 2] {
 
 /// Four times the blocks: 4 times the time where it is linear, 16 where it is quadratic.
 #[test]
-fn freeing_empty_blocks_is_linear() {
+fn di7_freeing_empty_blocks_is_linear() {
     let (few, many) = (freeing(4_000), freeing(16_000));
     for (few, many) in few.into_iter().zip(many) {
         assert!(many < few * 9, "{few:?} for 4000, {many:?} for 16000");
