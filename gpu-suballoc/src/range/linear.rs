@@ -12,7 +12,7 @@ use core::alloc::Layout;
 
 use super::allocator::RangeId;
 use super::allocator::next_serial;
-use super::free_index::{align_down, align_up};
+use super::rounding::{align_down, align_up};
 use crate::growable_vec::GrowableVec;
 use crate::host_memory::{GrowableTable, HostBlock};
 use crate::request::BlockAlgorithm;

@@ -4,6 +4,7 @@
 //!   virtual_block.rs  VirtualBlock: the public API, with its own host memory
 //!   allocator.rs      the ranges of a block: allocate, at any or a given offset, free, queries
 //!   free_index.rs     holes of one block or of many, a list for each bin, and the search for a request
+//!   rounding.rs       sizes and offsets to multiples of powers of two
 //!   node.rs           nodes of 32 bytes, for one block or many
 //!   linear.rs         LinearRanges: stacks and rings, independent of the other files
 //! ```
@@ -16,6 +17,7 @@ mod allocator;
 mod free_index;
 mod linear;
 mod node;
+mod rounding;
 #[cfg(test)]
 mod tests;
 mod virtual_block;
