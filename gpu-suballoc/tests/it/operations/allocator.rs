@@ -87,6 +87,7 @@ pub(super) const CALLS: &[&str] = &[
     "GpuAllocator::new",
     "GpuAllocator::close",
     "GpuAllocator::abandon",
+    "GpuAllocator::free_all",
     "GpuAllocator::device",
     "GpuAllocator::host_bytes",
     "GpuAllocator::check_corruption",
@@ -106,6 +107,16 @@ pub(super) fn allocator<S: Stage>(stage: &S, _: usize) {
     assert_eq!(checked, 1);
     allocator.free(region).expect("nobody wrote there");
     end::<S>(allocator);
+    // Whatever lives.
+    let allocator = new(stage, &mock, options).expect("sound");
+    let _left = allocator
+        .allocate(&needs(256), &RegionOptions::new())
+        .expect("refused nothing");
+    stage.attempt_without_memory({
+        let mut allocator = Some(allocator);
+        move || assert!(allocator.take().map(GpuAllocator::free_all).is_some())
+    });
+    assert_eq!(mock.live_counts().memory, 0, "all memory is freed");
     // A lost device is not called.
     let allocator = new(stage, &mock, options).expect("sound");
     let _left = allocator

@@ -46,7 +46,7 @@ fn di7_few_empty_blocks_stay_at_every_moment() {
             for target in [300, 20, 600, 0, 100, 0] {
                 while live.len() != target {
                     if live.len() < target {
-                        let size = 4 * KIB << next(11);
+                        let size = (4 * KIB) << next(11);
                         let needs = bytes(size).memory_types(1);
                         let options = any().dedicated(DedicatedPolicy::Never);
                         live.push(s.gpu.allocate(&needs, &options).expect("room"));

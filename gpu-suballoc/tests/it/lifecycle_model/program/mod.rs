@@ -118,7 +118,7 @@ fn compare(subject: &LifecycleSubject, model: &LifecycleModel, ran: &mut Ran) {
         let here = |piece: &&Piece| {
             piece.of.is_none() && piece.life.is_some_and(|life| lives.contains(&life))
         };
-        let buffers = model.pieces.iter().flatten().filter(here).count() as u64 + device.stranded;
+        let buffers = model.pieces.iter().flatten().filter(here).count() as u64;
         let [seen, memory] = subject.driver(device.number);
         assert_eq!(seen, buffers, "buffers of device {index}");
         assert!(
@@ -363,7 +363,6 @@ fn acquire(
                 handles,
                 lost: false,
                 contexts: 0,
-                stranded: 0,
             });
             model.devices.len() - 1
         });

@@ -15,8 +15,6 @@ pub(super) struct Device {
     pub(super) handles: HandleValues,
     pub(super) lost: bool,
     pub(super) contexts: u32,
-    /// Buffers whose mappings were left: they are the driver's to end.
-    pub(super) stranded: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -126,7 +124,6 @@ impl LifecycleModel {
             .filter(|piece| piece.life == Some(life.serial))
         {
             piece.life = None;
-            device.stranded += u64::from(piece.maps > 0 && !device.lost);
         }
         self.gone += usize::from(life.numbered);
         if self.default == Some(context) {
