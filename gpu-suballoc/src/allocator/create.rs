@@ -168,10 +168,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ) -> Result<(Suballocation, u64), GpuError> {
         let requirements = self.requirements(resource);
         let request = self.allocation_request(&requirements, options);
+        // An import is of the resource only if it must be: VUID-VkMemoryDedicatedAllocateInfo-buffer-01879, image-01878.
+        let is_named = options.next.is_none() || requirements.requires_dedicated;
         let placed = self.place(&AllocationRequest {
             kind,
             slot,
-            resource: Some(resource),
+            resource: is_named.then_some(resource),
             ..request
         })?;
         if let Err(error) = self.bind(resource, placed.memory, placed.offset) {

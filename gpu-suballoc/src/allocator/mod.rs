@@ -173,10 +173,15 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     pub fn trim(&self, bytes: u64) -> u64 {
         let mut given = self.pools().trim(bytes);
         for _ in 0..self.records.counts().reusable {
+            let before = self.pools.bytes();
             if given >= bytes || !self.evict_one(0, 0) {
                 break;
             }
-            given = given.saturating_add(self.pools().trim(bytes - given));
+            // What has a memory object of its own, or was the last of a block, is freed with it.
+            given = given.saturating_add(before.saturating_sub(self.pools.bytes()));
+            if given < bytes {
+                given = given.saturating_add(self.pools().trim(bytes - given));
+            }
         }
         given
     }
@@ -414,8 +419,16 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         mut attempt: impl FnMut() -> Result<T, GpuError>,
     ) -> Result<T, GpuError> {
         match attempt() {
-            Err(error) if error.is_out_of_device_memory() && self.evict_everything() => {
-                attempt().map_err(|again| if again.is_device_lost() { again } else { error })
+            // What the driver has imported is not imported again.
+            Err(error)
+                if error.is_out_of_device_memory()
+                    && !error.driver_owns_import()
+                    && self.evict_everything() =>
+            {
+                attempt().map_err(|again| match again {
+                    again if again.is_device_lost() || again.driver_owns_import() => again,
+                    _ => error,
+                })
             }
             result => result,
         }

@@ -293,7 +293,7 @@ impl DevicePools<'_> {
             device_address: config.has_device_address || request.own_device_address,
             ..MemoryRequest::new(request.size, config.memory_type)
         };
-        self.refresh_budgets();
+        self.refresh_and_trim();
         let memory = self.allocate_object(pool, &memory_request, 1, within_budget)?;
         let object = Object::new(memory, request.size);
         let mut state = pool.lock();

@@ -89,14 +89,19 @@ impl PoolState {
         }
         let ranges = &mut self.linear.ranges;
         let placed = ranges
-            .allocate(size, alignment, request.slot, request.upper_address)
+            .allocate(
+                (size, request.size),
+                alignment,
+                request.slot,
+                request.upper_address,
+            )
             .map_err(|_| NoRoom(whole))?;
         *space = BlockSpace {
             block: self.linear.range.map_or(0, RegionPlace::block),
             node: placed.id.node,
             offset: placed.offset,
             size: placed.size,
-            asked: placed.asked.saturating_sub(self.config.margin),
+            asked: placed.asked,
         };
         Ok(())
     }

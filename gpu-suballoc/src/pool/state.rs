@@ -215,9 +215,8 @@ impl PoolState {
             }
             PlaceKind::Linear => {
                 let (block, found) = self.linear.find(at)?;
-                let asked = found.asked.saturating_sub(self.config.margin);
                 let object = &self.blocks.block(block)?.object;
-                (object, found.offset, asked, found.size)
+                (object, found.offset, found.asked, found.size)
             }
             PlaceKind::Dedicated => {
                 let object = &self.dedicated.region(at)?.object;

@@ -77,6 +77,12 @@ impl DevicePools<'_> {
         {
             return false;
         }
+        self.free_over_budget();
+        true
+    }
+
+    /// Frees the empty blocks of heaps that are over their budgets.
+    fn free_over_budget(&self) {
         for pool in self.all() {
             let over = {
                 let state = pool.lock();
@@ -86,14 +92,18 @@ impl DevicePools<'_> {
                 self.trim_pool(pool, u64::MAX);
             }
         }
-        true
     }
 
-    /// Asks for budgets if the last report is old: before memory is allocated from the driver.
-    pub(super) fn refresh_budgets(&self) {
+    /// Asks for budgets if the last report is old: before memory is allocated from the driver. Whether it did.
+    pub(super) fn refresh_budgets(&self) -> bool {
         let is_old = self.budget.lock().begin_refresh();
-        if is_old {
-            self.update_budgets(self.device);
+        is_old && self.update_budgets(self.device)
+    }
+
+    /// As [`refresh_budgets`](Self::refresh_budgets), and frees empty blocks of heaps that turn out to be over their budgets.
+    pub(super) fn refresh_and_trim(&self) {
+        if self.refresh_budgets() {
+            self.free_over_budget();
         }
     }
 
@@ -118,6 +128,11 @@ impl DevicePools<'_> {
 }
 
 impl Pools {
+    /// Bytes of all memory objects.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.budget.lock().bytes
+    }
+
     /// Asks the device for the budgets of its heaps. Returns whether it has some.
     pub(super) fn update_budgets(&self, device: &dyn DeviceMemory) -> bool {
         // Before the call, so that what it calls back does not ask again.

@@ -50,8 +50,10 @@ struct LinearEnd {
 #[derive(Clone, Copy, Debug)]
 struct LinearEntry {
     offset: u64,
-    /// The requested bytes.
+    /// The bytes that it takes, less what fills the last granule.
     size: u64,
+    /// The requested bytes.
+    asked: u64,
     serial: u64,
     user_data: u32,
     is_live: bool,
@@ -166,10 +168,10 @@ impl LinearRanges {
         (self.start, self.end) = (start, end);
     }
 
-    /// Places `size` bytes, at least 1, at a multiple of `alignment`, a power of two.
+    /// Places `size` bytes, at least 1, at a multiple of `alignment`, a power of two. `asked` of them were requested.
     pub(crate) fn allocate(
         &mut self,
-        size: u64,
+        (size, asked): (u64, u64),
         alignment: u64,
         user_data: u32,
         upper: bool,
@@ -187,6 +189,7 @@ impl LinearRanges {
         let entry = LinearEntry {
             offset: offset.ok_or(LinearError::Full)?,
             size,
+            asked,
             serial: next_serial(self.serial),
             user_data,
             is_live: true,
@@ -272,7 +275,7 @@ impl LinearRanges {
                 serial: entry.serial,
             },
             offset: entry.offset,
-            asked: entry.size,
+            asked: entry.asked,
             size: self.size_of(entry),
             user_data: entry.user_data,
         }

@@ -327,7 +327,12 @@ impl<A: HostAllocator> VirtualBlock<A> {
         let linear = self.linear.as_mut().ok_or(VirtualBlockError::Full)?;
         linear.reserve = 1;
         host_memory::fill(linear, &self.memory)?;
-        let placed = linear.allocate(size, alignment, options.user_data, options.upper_address)?;
+        let placed = linear.allocate(
+            (size, size),
+            alignment,
+            options.user_data,
+            options.upper_address,
+        )?;
         Ok(VirtualRange {
             allocation: VirtualAllocation(placed.id),
             offset: placed.offset,

@@ -327,7 +327,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
         let bound = if fits {
             allocator
                 .bind(made, one.to.memory, one.to.offset)
-                .map_err(GpuError::AfterAllocation)
+                .map_err(GpuError::Device)
         } else {
             Err(GpuMisuse::WrongPlace.into())
         };

@@ -205,3 +205,19 @@ fn vma204_a_reserve_that_cannot_be_had_creates_nothing() {
         assert_eq!(s.gpu.reserve(0, u32::MAX, &within()), Ok(()));
     });
 }
+
+/// H118 without frames: the query that a new object caused frees what a heap over its budget keeps.
+#[test]
+fn h118_empty_blocks_of_a_heap_that_fills_are_freed_without_a_frame() {
+    budgeted(AllocatorOptions::default(), |s| {
+        let wish = MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL);
+        let shared = any().preference(wish);
+        s.free(s.take(4096, &shared.dedicated(DedicatedPolicy::Never)));
+        let kept = s.mock.live_counts().memory;
+        assert_eq!(kept, 1, "an empty block");
+        s.budgets(1);
+        let own = shared.dedicated(DedicatedPolicy::Required);
+        (0..40).for_each(|_| s.free(s.take(4096, &own)));
+        assert_eq!(s.mock.live_counts().memory, 0);
+    });
+}

@@ -121,7 +121,12 @@ fn ge5_one_byte_too_many_is_found_whatever_the_granule() {
                 let [general, stack] = [BlockAlgorithm::General, BlockAlgorithm::Stack].map(pool);
                 let optimal = host().kind(ResourceKind::Optimal);
                 for size in [1, 15, 100, 255, 256, 257, 1000, 4080, 4095, 4096] {
-                    for options in [host(), host().pool(stack), optimal.pool(general)] {
+                    for options in [
+                        host(),
+                        host().pool(stack),
+                        optimal.pool(general),
+                        optimal.pool(stack),
+                    ] {
                         let region = s.take(size, &options);
                         stray(&s, &region, size as isize);
                         assert_eq!(corrupted(&s), [(None, size, 1)], "{granule} {options:?}");

@@ -358,3 +358,60 @@ fn u117_a_priority_reaches_the_driver_or_is_refused() {
         }
     });
 }
+
+/// Kept buffers are evicted for a request without memory, but what was imported is not imported again.
+#[test]
+fn u107_an_import_is_consumed_once_though_kept_buffers_could_make_room() {
+    on_every(|s| {
+        let shortage = |call| {
+            MockFault::always()
+                .of(call)
+                .with(DeviceError::OutOfDeviceMemory)
+        };
+        let info = BufferInfo::new(64, COPIED);
+        let host_visible =
+            visible().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
+        // Refused at once, or consumed by the second try alone.
+        for second in [false, true] {
+            s.gpu.release(s.buffer_with(5000, &any())).expect("kept");
+            let before = s.mock.calls(MockCall::Free);
+            if second {
+                assert!(s.mock.plant(shortage(MockCall::Allocate).times(1)));
+            }
+            assert!(s.mock.plant(shortage(MockCall::Map)));
+            let options = host_visible.next(import()).mapped();
+            let refused = s.gpu.create_buffer(&info, &options).expect_err("planted");
+            s.mock.clear_faults();
+            assert!(refused.driver_owns_import(), "{second} {refused:?}");
+            s.gpu.trim(u64::MAX);
+            let imported = s.mock.calls(MockCall::Free) - before;
+            // The kept buffer's block, if it was its last, and the import.
+            assert!((1..=2).contains(&imported), "{second}: {imported}");
+        }
+    });
+}
+
+/// VUID-VkMemoryDedicatedAllocateInfo-buffer-01879, image-01878.
+#[test]
+fn u106_an_import_names_its_resource_only_where_it_must() {
+    on_every(|s| {
+        let info = BufferInfo::new(5000, COPIED);
+        let ordinary = s.gpu.create_buffer(&info, &any().next(import()));
+        let ordinary = ordinary.expect("room");
+        assert_eq!(s.request_of(&ordinary).dedicated, None);
+        let mut external = info;
+        external.external = ExternalHandleTypes::DMA_BUF;
+        let options = any().next(import());
+        let whole = s.gpu.create_buffer(&external, &options).expect("room");
+        let handle = whole.buffer().expect("it has one");
+        // SAFETY: a mock, and the buffer is live.
+        let needs = unsafe { s.mock.buffer_requirements(handle) };
+        let named = s.request_of(&whole).dedicated;
+        let expected = needs
+            .requires_dedicated
+            .then_some(ResourceHandle::Buffer(handle));
+        assert_eq!(named, expected);
+        s.gpu.free(ordinary).expect("unused");
+        s.gpu.free(whole).expect("unused");
+    });
+}
