@@ -5,14 +5,11 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 use std::process::Command;
 
-use vk_report::files;
-
-use super::{complain, search_path};
+use super::search_path;
 use crate::cli::RunArgs;
 use crate::program::layer::LAYER;
 pub(super) use crate::program::own_folder::REPORTS;
@@ -37,29 +34,8 @@ pub(super) fn set(command: &mut Command, folder: &Path, no_check: bool) {
     command.env("VK_STEWARD_MEMORY_TEXT", reports.join("%p.txt"));
     command.env("VK_STEWARD_MEMORY_JSON", reports.join("%p.json"));
     command.env("VK_STEWARD_MEMORY_STATE", reports.join("%p.state"));
-    hide_foreign_settings(command, folder);
     if no_check {
         command.env("VK_STEWARD_MEMORY_CHECK", "false");
-    }
-}
-
-/// Names an empty settings file where the working folder has one that another user could have written: layers would obey it.
-fn hide_foreign_settings(command: &mut Command, folder: &Path) {
-    const NAMED: &str = "VK_LAYER_SETTINGS_PATH";
-    const FILE: &str = "vk_layer_settings.txt";
-    if env::var_os(NAMED).is_some_and(|named| !named.is_empty()) {
-        return;
-    }
-    let Err(error) = files::open_settings(Path::new(FILE)) else {
-        return;
-    };
-    let empty = folder.join(FILE);
-    // If this fails, the layer leaves the settings out by itself.
-    if fs::write(&empty, "").is_ok() {
-        command.env(NAMED, empty);
-        complain(&format!(
-            "the settings in {FILE} of this folder are left out ({error}): name the file with {NAMED} in a folder that is yours alone"
-        ));
     }
 }
 
