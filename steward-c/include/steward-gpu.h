@@ -5,7 +5,7 @@
  *
  * Results are Vulkan's. 0 is success; the caller's mistakes are -13 (VK_ERROR_UNKNOWN); what the host's memory refuses is -1; else what the device
  * answers, -2 or -10 where a limit would be exceeded, -8 where no memory type fits, -5 for memory that cannot be mapped.
- * steward_gpu_last_error says it in a sentence. A refused call changed nothing.
+ * steward_gpu_last_error says it in a sentence. A refused call changed nothing but for an imported handle: steward_gpu_driver_owns_import.
  *
  * What the caller owes, in every call: what buffers and images are created with is valid for the device; a resource that a request names is
  * live; what is wrapped lives as long as it is wrapped, and lies where the request says; the device has no more use for what is freed. A child
@@ -77,8 +77,9 @@ typedef struct steward_region_request {
   uint32_t preferred;    /* .. should have (1, DEVICE_LOCAL, suits what the host does not reach), */
   uint32_t avoided;      /* .. should not have */
   int32_t lifetime;      /* STEWARD_LIFETIME_* */
-  int32_t kind;          /* STEWARD_KIND_*. Not read for a created buffer or image */
-  int32_t dedicated;     /* STEWARD_DEDICATED_* */
+  int32_t kind;          /* STEWARD_KIND_*. Checked, not used, for a created buffer or image */
+  int32_t dedicated;     /* STEWARD_DEDICATED_*. dedicated_buffer or dedicated_image, next and export_types make a memory object of its own
+                          * even with STEWARD_DEDICATED_NEVER */
   uint64_t tag;          /* a word of the caller's own, for reports */
   const char *name;      /* for reports; copied, up to 255 bytes; NULL is none */
   /* The caller's own resource, not bound yet, which alone will be bound to the memory of steward_region_alloc, at 0; the region's end does not
@@ -87,13 +88,13 @@ typedef struct steward_region_request {
   uint64_t dedicated_image;  /* .. or VkImage */
   const void *next; /* structures behind VkMemoryAllocateInfo, as an import, but those of dedicated memory, export and flags; not copied */
   uint32_t export_types;   /* VkExternalMemoryHandleTypeFlags of the memory's export */
-  uint32_t external_types; /* .. of what a created buffer or image may be bound to */
-  uint32_t flags;          /* STEWARD_REGION_* below */
+  uint32_t external_types; /* .. of what a created buffer or image may be bound to; needs STEWARD_GPU_EXTERNAL_MEMORY */
+  uint64_t flags;          /* STEWARD_REQUEST_* below */
 } steward_region_request;
 
 enum {
-  STEWARD_REGION_WITHIN_BUDGET = 1, /* refused rather than past the heap's budget, as steward_gpu_usage has it */
-  STEWARD_REGION_MAPPED = 2         /* mapped as long as it lives, where its memory is HOST_VISIBLE; it is not unmapped */
+  STEWARD_REQUEST_WITHIN_BUDGET = 1, /* refused rather than past the heap's budget, as steward_gpu_usage has it */
+  STEWARD_REQUEST_MAPPED = 2         /* mapped as long as it lives, where its memory is HOST_VISIBLE; it is not unmapped */
 };
 
 typedef struct steward_wrap_request {
@@ -128,7 +129,7 @@ typedef struct steward_region {
   uint32_t maps;
   uint64_t tag;
   uint64_t image;         /* VkImage; 0 for a region without */
-  void *mapped;           /* of a region with STEWARD_REGION_MAPPED, or a crop of it; NULL of others */
+  void *mapped;           /* of a region with STEWARD_REQUEST_MAPPED, or a crop of it; NULL of others */
   uint64_t memory_bytes;  /* of the whole VkDeviceMemory, as importers name it; 0 where it is not known */
   uint32_t properties;    /* VkMemoryPropertyFlags of its type; 0 where they are not known */
   uint32_t is_dedicated;  /* 1 for a memory object of its own */
@@ -162,7 +163,8 @@ void steward_gpu_abandon(steward_gpu *gpu);
 uint64_t steward_gpu_trim(const steward_gpu *gpu, uint64_t bytes);
 /* heap is a VkMemoryHeap's index, or -1 for all together. */
 int32_t steward_gpu_usage(const steward_gpu *gpu, int32_t heap, steward_gpu_stats *out);
-/* A new number reads the budgets again: call it once a frame, or ahead of a large request. False where the device reports none. */
+/* A new number reads the budgets again, and frees the empty blocks of heaps above theirs: call it once a frame, or ahead of a large request.
+ * False for the number of the call before, for NULL, and where the device reports none. */
 bool steward_gpu_set_frame(const steward_gpu *gpu, uint32_t frame);
 /* Every block and region as JSON, with the keys of vmaBuildStatsString, in pieces. The copy that is written is memory of the context. */
 int32_t steward_gpu_json(const steward_gpu *gpu, steward_writer_fn writer, void *user);
@@ -170,14 +172,14 @@ int32_t steward_gpu_json(const steward_gpu *gpu, steward_writer_fn writer, void 
 bool steward_gpu_last_error(steward_writer_fn writer, void *user);
 
 /* Whether the driver owns the handle that the call which was refused last on this thread imported: the memory was allocated, and what followed
- * was refused. Else it is still the caller's, to close or to import again. */
+ * was refused. Else it is still the caller's, to close or to import again. Asked after a call with an import. */
 bool steward_gpu_driver_owns_import(void);
 
 /* Memory for what the caller binds: memory and offset of *out. */
 int32_t steward_region_alloc(const steward_gpu *gpu, const steward_region_request *wanted, steward_region *out);
 /* A VkBuffer with its memory, bound, destroyed with the region. */
 int32_t steward_region_create_buffer(const steward_gpu *gpu, const steward_region_request *wanted, steward_region *out);
-/* A VkImage likewise. Its pNext is NULL, and it is neither sparse nor disjoint; bytes, usage and kind of the request are not read. One that
+/* A VkImage likewise. Its pNext is NULL, and it is neither sparse nor disjoint; bytes and usage of the request are not read. One that
  * needs more, as DRM modifiers, the caller creates itself, and allocates for dedicated_image. */
 int32_t steward_region_create_image(const steward_gpu *gpu, const struct VkImageCreateInfo *info, const steward_region_request *wanted,
                                     steward_region *out);
@@ -187,13 +189,14 @@ int32_t steward_region_wrap(const steward_gpu *gpu, const steward_wrap_request *
  * of it. Offset and bytes are multiples of element_bytes. */
 int32_t steward_region_crop(const steward_gpu *gpu, steward_region_id of, uint64_t offset, uint64_t bytes, uint64_t element_bytes,
                             steward_region *out);
-/* Refused while the region has crops or is mapped. */
+/* Refused while the region has crops or is mapped by steward_region_map. */
 int32_t steward_region_free(const steward_gpu *gpu, steward_region_id of);
 int32_t steward_region_info(const steward_gpu *gpu, steward_region_id of, steward_region *out);
 /* Maps of one region are counted: unmap as often. On failure *out is NULL. */
 int32_t steward_region_map(const steward_gpu *gpu, steward_region_id of, void **out);
 int32_t steward_region_unmap(const steward_gpu *gpu, steward_region_id of);
-/* Of a mapped region, in bytes from its start. Coherent memory needs neither. */
+/* Of a mapped region, in bytes from its start. UINT64_MAX bytes reach to the region's end, 0 bytes do nothing. Coherent memory needs
+ * neither. */
 int32_t steward_region_flush(const steward_gpu *gpu, steward_region_id of, uint64_t offset, uint64_t bytes);
 int32_t steward_region_invalidate(const steward_gpu *gpu, steward_region_id of, uint64_t offset, uint64_t bytes);
 

@@ -130,15 +130,21 @@ pub(crate) unsafe fn image_info(
             );
         }
     };
+    let family_count = match raw.sharing_mode {
+        vk::SharingMode::EXCLUSIVE => 0,
+        vk::SharingMode::CONCURRENT => raw.queue_family_index_count as usize,
+        _ => return Err("the sharingMode is neither exclusive nor concurrent"),
+    };
+    if family_count != 0 && raw.p_queue_family_indices.is_null() {
+        return Err("pQueueFamilyIndices is NULL");
+    }
     let mut families = 0u64;
-    if raw.sharing_mode == vk::SharingMode::CONCURRENT {
-        for index in 0..raw.queue_family_index_count as usize {
-            // SAFETY: the caller's promise: so many are there.
-            let family = unsafe { raw.p_queue_family_indices.wrapping_add(index).read() };
-            families |= 1u64
-                .checked_shl(family)
-                .ok_or("a queue family above 63: create the image yourself")?;
-        }
+    for index in 0..family_count {
+        // SAFETY: the caller's promise: so many are there.
+        let family = unsafe { raw.p_queue_family_indices.wrapping_add(index).read() };
+        families |= 1u64
+            .checked_shl(family)
+            .ok_or("a queue family above 63: create the image yourself")?;
     }
     Ok(ImageInfo {
         flags: raw.flags.as_raw(),

@@ -34,7 +34,7 @@ pub struct StewardRegionRequest {
     pub next: *const c_void,
     pub export_types: u32,
     pub external_types: u32,
-    pub flags: u32,
+    pub flags: u64,
 }
 
 impl Default for StewardRegionRequest {
@@ -106,9 +106,9 @@ impl Default for StewardWrapRequest {
 // SAFETY: numbers and addresses, the first of them the size.
 unsafe impl SizedStruct for StewardWrapRequest {}
 
-/// `STEWARD_REGION_WITHIN_BUDGET` and `STEWARD_REGION_MAPPED`.
-const WITHIN_BUDGET: u32 = 1;
-const MAPPED: u32 = 2;
+/// `STEWARD_REQUEST_WITHIN_BUDGET` and `STEWARD_REQUEST_MAPPED`.
+const WITHIN_BUDGET: u64 = 1;
+const MAPPED: u64 = 2;
 
 impl StewardRegionRequest {
     /// Zeros are any alignment and any type.
@@ -154,7 +154,7 @@ impl StewardRegionRequest {
             );
         }
         if self.flags & !(WITHIN_BUDGET | MAPPED) != 0 {
-            return Err("flags has a bit that is none of STEWARD_REGION_*");
+            return Err("flags has a bit that is none of STEWARD_REQUEST_*");
         }
         // SAFETY: forwarded.
         let next = NonNull::new(self.next.cast_mut()).map(|first| unsafe { NextChain::new(first) });

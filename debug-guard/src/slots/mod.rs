@@ -13,7 +13,6 @@
 
 mod accuse;
 mod allocate;
-
 mod free;
 mod geometry;
 mod lists;

@@ -175,7 +175,7 @@ static void mapped(const steward_context *owner)
    steward_gpu *gpu = gpu_over(owner, "4:1:4");
    for (int32_t dedicated = STEWARD_DEDICATED_NEVER; dedicated <= STEWARD_DEDICATED_REQUIRED; dedicated += 2) {
       steward_region_request wanted = bytes(1000);
-      wanted.required = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT, wanted.flags = STEWARD_REGION_MAPPED, wanted.dedicated = dedicated;
+      wanted.required = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT, wanted.flags = STEWARD_REQUEST_MAPPED, wanted.dedicated = dedicated;
       steward_region region = {.size = sizeof region}, part = region;
       CHECK(steward_region_alloc(gpu, &wanted, &region) == 0 && region.mapped != NULL && region.bytes == 1000);
       const struct fake_memory *memory = (const struct fake_memory *)region.memory;
@@ -206,7 +206,8 @@ static void buffers(const steward_context *owner)
    CHECK(steward_region_flush(gpu, whole.id, 0, 10) == -13);
    CHECK(steward_region_map(gpu, whole.id, (void **)&start) == 0);
    memset(start, 7, 4096);
-   CHECK(steward_region_flush(gpu, whole.id, 100, 10) == 0 && steward_region_invalidate(gpu, whole.id, 0, 4096) == 0);
+   CHECK(steward_region_flush(gpu, whole.id, 100, 10) == 0 && steward_region_invalidate(gpu, whole.id, 0, UINT64_MAX) == 0);
+   CHECK(steward_region_flush(gpu, whole.id, 0, 0) == 0 && steward_region_invalidate(gpu, whole.id, 0, 0) == 0);
    CHECK(fake.flushes == 1 && fake.invalidates == 1 && steward_region_flush(gpu, whole.id, 4090, 10) == -13);
    CHECK(steward_region_free(gpu, whole.id) == -13 && because("mapped"));
 
@@ -302,6 +303,10 @@ static void images(const steward_context *owner)
    CHECK(steward_region_create_image(gpu, &info, &wanted, NULL) == -13 && because("place"));
    families[1] = 64;
    CHECK(steward_region_create_image(gpu, &info, &wanted, &region) == -13 && because("family"));
+   info = picture(), info.sharingMode = VK_SHARING_MODE_CONCURRENT, info.queueFamilyIndexCount = 2;
+   CHECK(steward_region_create_image(gpu, &info, &wanted, &region) == -13 && because("pQueueFamilyIndices"));
+   info.sharingMode = (VkSharingMode)2;
+   CHECK(steward_region_create_image(gpu, &info, &wanted, &region) == -13 && because("sharingMode"));
    info = picture(), info.pNext = &info;
    CHECK(steward_region_create_image(gpu, &info, &wanted, &region) == -13 && because("pNext"));
    info = picture(), info.tiling = VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT;
@@ -345,7 +350,7 @@ static void own_resources(const steward_context *owner)
 static void imports(const steward_context *owner)
 {
    steward_gpu *gpu = gpu_with_extensions(owner);
-   VkImportMemoryFdInfoKHR import = {.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR, .fd = 7};
+   VkImportMemoryFdInfoKHR import = {.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR, .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT, .fd = 7};
    VkImageCreateInfo info = picture();
    steward_region_request wanted = bytes(4096);
    steward_region region = {.size = sizeof region};
@@ -375,10 +380,13 @@ static void budgets(const steward_context *owner)
    CHECK(usage(gpu, 0).budget == 1 << 30 && usage(gpu, -1).budget == 0);
    fake.budget = 100 << 20;
    CHECK(steward_gpu_set_frame(gpu, 1) && usage(gpu, 0).budget == 100 << 20 && usage(gpu, 1).budget == 1 << 30);
-   wanted.memory_types = 1, wanted.flags = STEWARD_REGION_WITHIN_BUDGET;
+   CHECK(!steward_gpu_set_frame(gpu, 1));
+   wanted.memory_types = 1, wanted.flags = STEWARD_REQUEST_WITHIN_BUDGET;
    CHECK(steward_region_alloc(gpu, &wanted, &region) == -2 && because("heap 0"));
    wanted.flags = 0;
    CHECK(steward_region_alloc(gpu, &wanted, &region) == 0 && usage(gpu, 0).budget_used >= 200 << 20);
+   wanted.flags = UINT64_C(1) << 32;
+   CHECK(steward_region_alloc(gpu, &wanted, &region) == -13 && because("flags"));
    wanted.flags = 4;
    CHECK(steward_region_alloc(gpu, &wanted, &region) == -13 && because("flags"));
    CHECK(steward_region_free(gpu, region.id) == 0 && !steward_gpu_set_frame(NULL, 2) && steward_gpu_close(gpu) == 0);

@@ -115,6 +115,9 @@ macro_rules! structs {
         let name = snake(stringify!($name));
         writeln!($text, "_Static_assert(sizeof({name}) == {} && _Alignof({name}) == {}, \"{name}\");", size_of::<Struct>(), align_of::<Struct>()).expect("text");
         $(writeln!($text, "_Static_assert(offsetof({name}, {0}) == {1}, \"{name}.{0}\");", stringify!($field), std::mem::offset_of!(Struct, $field)).expect("text");)*
+        // A field behind padding could not be told by the size.
+        let last = [$(stringify!($field)),*].into_iter().next_back().expect("a field");
+        writeln!($text, "_Static_assert(sizeof({name}) == offsetof({name}, {last}) + sizeof((({name} *)0)->{last}), \"{name} ends in padding\");").expect("text");
     })*};
 }
 

@@ -415,8 +415,7 @@ fn ca30_the_example_of_regions_copies_from_crop_to_crop_on_lavapipe() {
 }
 
 /// Over a driver in C that is compiled in: many regions, buffers, images and crops, wrapped buffers, flushes in whole atoms, resources of
-/// the
-/// program's own, imports, budgets, every kind of refusal.
+/// the program's own, imports, budgets, every kind of refusal.
 #[test]
 fn ca30_ca31_ca32_regions_do_what_their_header_says() {
     let Some(installed) = installed("ca30").filter(|_| has_vulkan_headers("ca30")) else {

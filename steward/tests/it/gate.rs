@@ -53,7 +53,15 @@ fn a_report_of_another_format_fails_the_run() {
     let gate = ["--exit-code", "--no-check"];
     let same = run(&gate, "4");
     assert_eq!(same.code, Some(0), "{}", same.stderr);
-    for options in [&gate[..], &["--exit-code"], &["--expect=lavapipe-22.3"]] {
+    let expect = folder.path().join("expect.toml");
+    let write_expect = format!("--write-expect={}", expect.display());
+    let gates = [
+        &gate[..],
+        &["--exit-code"],
+        &["--expect=lavapipe-22.3"],
+        &[&write_expect],
+    ];
+    for options in gates {
         let other = run(options, "3");
         assert_eq!(other.code, Some(1), "{options:?}: {}", other.stderr);
         let said = "a report cannot be read (\"steward report 3\" instead of \"steward report 4\")";

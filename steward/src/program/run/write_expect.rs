@@ -18,8 +18,9 @@ pub(super) fn write(reports: &Reports, file: &Path) -> Result<Option<String>, Pr
     let read: Vec<_> = reports.of_layer().filter(is_checked).collect();
     let not_written = |why: &str| Ok(Some(format!("{} was not written: {why}", file.display())));
     // It would be incomplete.
-    if let Some(unreadable) = reports.unreadable.first() {
-        return not_written(unreadable);
+    if !reports.unreadable.is_empty() {
+        // Why was said where it was read.
+        return not_written("a report cannot be read");
     }
     if read.is_empty() {
         return not_written("no report came");
