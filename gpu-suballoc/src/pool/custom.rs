@@ -27,10 +27,12 @@ impl DevicePools<'_> {
         };
         let mut tries = 0u32;
         while pool.lock().blocks.len() < min_blocks {
+            // Each of them has the size that was checked: no one grows with those before it.
+            pool.lock().growth.follow(0);
             let plan = BlockPlan {
                 generation,
                 need,
-                exact: true,
+                exact: false,
                 within_budget: self.options.within_budget,
                 seen: None,
             };
@@ -47,7 +49,7 @@ impl DevicePools<'_> {
     /// Refuses a pool whose first blocks would exceed a limit, before one of them is created.
     fn check_first_blocks(&self, state: &PoolState) -> Result<(), GpuError> {
         let config = &state.config;
-        let bytes = (state.growth.first()).saturating_mul(config.min_blocks.into());
+        let bytes = (state.growth.first_block()).saturating_mul(config.min_blocks.into());
         if bytes > config.max_bytes {
             let short_by = bytes - config.max_bytes;
             return Err(Limit::Bytes { short_by }.into());
@@ -250,7 +252,7 @@ impl DevicePools<'_> {
         loop {
             self.refresh_budgets();
             let (missing, max, seen) = {
-                let state = pool.lock();
+                let mut state = pool.lock();
                 if !state.is_named(generation) {
                     return Err(GpuMisuse::NoSuchPool.into());
                 }
@@ -261,17 +263,27 @@ impl DevicePools<'_> {
                 if missing > limit {
                     return Err(GpuError::TooLarge { bytes, limit }.into());
                 }
-                let short = (missing > 0)
-                    .then(|| budget.shortage(heap, (1, missing), within_budget))
-                    .flatten();
+                if missing == 0 {
+                    // A block more, so that one that is freed leaves at least `bytes`.
+                    if bytes > 0 {
+                        let kept = bytes.saturating_add(state.growth.max());
+                        state.reserved = state.reserved.max(kept);
+                    }
+                    return Ok(());
+                }
+                let max = state.growth.max();
+                let objects = missing.div_ceil(max.max(1));
+                let objects = u32::try_from(objects).unwrap_or(u32::MAX);
+                // A block that another thread creates may be enough.
+                if state.blocks_in_creation == 0 {
+                    state.check_limits((objects, missing))?;
+                }
+                let short = budget.shortage(heap, (objects, missing), within_budget);
                 if let Some(short) = short {
                     return Err(short.into());
                 }
-                (missing, state.growth.max(), state.blocks_created)
+                (missing, max, state.blocks_created)
             };
-            if missing == 0 {
-                return Ok(());
-            }
             let plan = BlockPlan {
                 generation,
                 need: missing.min(max),
@@ -290,6 +302,20 @@ impl DevicePools<'_> {
 }
 
 impl PoolState {
+    /// Refuses blocks that the pool's own limits do not allow together.
+    fn check_limits(&self, (objects, bytes): (u32, u64)) -> Result<(), GrowthError> {
+        let limit = self.config.max_blocks;
+        if objects > limit.saturating_sub(self.objects) {
+            return Err(GrowthError::Next(Limit::Blocks { limit }.into()));
+        }
+        let room = self.config.max_bytes.saturating_sub(self.bytes);
+        if bytes > room {
+            let short_by = bytes - room;
+            return Err(GrowthError::Next(Limit::Bytes { short_by }.into()));
+        }
+        Ok(())
+    }
+
     /// Free bytes of all blocks that are allocated from. Visits each block.
     fn available_bytes(&self) -> u64 {
         let within = self.linear.available_bytes();

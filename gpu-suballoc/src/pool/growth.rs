@@ -116,6 +116,11 @@ impl Growth {
         self.first
     }
 
+    /// The same, rounded: what the driver is asked for.
+    pub(crate) fn first_block(&self) -> u64 {
+        self.rounded(self.first).min(self.max)
+    }
+
     /// The size of the next block, unless a request needs more.
     pub(crate) fn preferred(&self) -> u64 {
         self.next

@@ -35,6 +35,8 @@ pub(super) struct PoolState {
     /// Live regions and their bytes.
     pub(super) regions: u64,
     pub(super) used_bytes: u64,
+    /// Bytes of empty blocks that stay because of a `reserve`, until the pool is trimmed.
+    pub(super) reserved: u64,
     /// See [`deferred_free`](PoolState::deferred_free).
     pub(super) emptied_block: Option<u32>,
     pub(super) emptied_object: Option<Object>,
@@ -73,6 +75,7 @@ impl PoolState {
             blocks_created: 0,
             regions: 0,
             used_bytes: 0,
+            reserved: 0,
             emptied_block: None,
             emptied_object: None,
             is_open: true,
@@ -189,7 +192,8 @@ impl PoolState {
     /// Bytes of empty blocks that the pool keeps.
     fn kept_bytes(&self) -> u64 {
         let default = || self.growth.kept(self.shared_bytes());
-        self.config.keep_empty.unwrap_or_else(default)
+        let kept = self.config.keep_empty.unwrap_or_else(default);
+        kept.max(self.reserved)
     }
 
     /// What [`free`](PoolState::free) has left to do. Must be taken before the lock is released.

@@ -36,6 +36,7 @@ impl DevicePools<'_> {
     pub(super) fn trim_pool(&self, pool: &Pool, bytes: u64) -> (u64, bool) {
         let holes = pool.lock().free_empty_linear_range();
         let mut freed = 0u64;
+        pool.lock().reserved = 0;
         let blocks = pool.lock().blocks.len();
         for _ in 0..blocks {
             if freed >= bytes {

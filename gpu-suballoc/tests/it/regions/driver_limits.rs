@@ -270,6 +270,41 @@ fn u104_the_first_error_is_reported_and_a_final_one_ends_the_search() {
     }
 }
 
+/// Few objects or many, and sizes that are rounded up: the first blocks are equal, so what fits by the first one fits.
+#[test]
+fn u119_the_first_blocks_of_a_pool_are_equal() {
+    for (max_allocations, nearest_multiple, blocks, size) in [
+        (100, 1, 4, 8 * MIB),
+        (4000, 1, 40, 8 * MIB),
+        (4000, 5 * MIB, 3, 10 * MIB),
+    ] {
+        let memory = MemoryOptions {
+            max_allocations,
+            nearest_multiple,
+            ..MemoryOptions::default()
+        };
+        super::scene(MockProfile::Nvidia, with_memory(memory), |s| {
+            let sized = |max_bytes, min_blocks| PoolOptions {
+                max_bytes,
+                min_blocks,
+                ..PoolOptions::new(0)
+            };
+            let bytes = size * u64::from(blocks);
+            let refused = s.gpu.create_pool(&sized(bytes + 2 * MIB, blocks + 1));
+            let short_by = size - 2 * MIB;
+            assert_eq!(refused.unwrap_err(), Limit::Bytes { short_by }.into());
+            assert_eq!(s.mock.calls(MockCall::Allocate), 0);
+            let pool = s.gpu.create_pool(&sized(bytes, blocks)).expect("it fits");
+            assert_eq!(s.gpu.stats().total.block_bytes, bytes);
+            s.gpu.destroy_pool(pool).expect("empty");
+            s.mock.plant(MockFault::always().of(MockCall::Allocate));
+            let before = s.mock.calls(MockCall::Allocate);
+            assert!(s.gpu.create_pool(&sized(bytes, blocks)).is_err());
+            assert_eq!(s.mock.calls(MockCall::Allocate), before + 1);
+        });
+    }
+}
+
 #[test]
 fn a_pool_that_cannot_exist_costs_one_driver_call_at_most() {
     for profile in MockProfile::ALL {

@@ -136,3 +136,73 @@ fn df9_room_for_pinned_regions_is_made_in_their_pool() {
         all.into_iter().for_each(|region| scene.free(region));
     });
 }
+
+/// A free that empties no block, and one that does, leave what was reserved.
+#[test]
+fn ge16_what_is_reserved_outlives_frees_and_goes_with_a_trim() {
+    for custom in [false, true] {
+        small(|scene| {
+            let pool = custom.then(|| scene.gpu.create_pool(&PoolOptions::new(0)).expect("room"));
+            let options = pool.map_or(shared(), |pool| shared().pool(pool));
+            let needs = ResourceRequirements::new(PIECE, 256);
+            let piece = || scene.gpu.allocate(&needs, &options).expect("room");
+            let live = [piece(), piece()];
+            assert_eq!(scene.gpu.reserve(8 * MIB, u32::MAX, &options), Ok(()));
+            live.into_iter().for_each(|region| scene.free(region));
+            let calls = scene.mock.calls(MockCall::Allocate);
+            let all: Vec<_> = (0..128).map(|_| piece()).collect();
+            assert_eq!(scene.mock.calls(MockCall::Allocate), calls, "it is there");
+            all.into_iter().for_each(|region| scene.free(region));
+            if let Some(pool) = pool {
+                let at = |block| scene.gpu.allocate_at(block, 0, &needs, &options);
+                scene.free(at(0).expect("nobody trimmed"));
+                scene.free(at(5).expect("nobody trimmed"));
+                assert!(scene.gpu.trim(u64::MAX) >= 8 * MIB);
+                scene.free(piece());
+                scene.gpu.destroy_pool(pool).expect("empty");
+            }
+            // From here on the pool keeps no more than without a reserve.
+            scene.gpu.trim(u64::MAX);
+            let all: Vec<_> = (0..128)
+                .map(|_| scene.gpu.allocate(&needs, &shared()).expect("room"))
+                .collect();
+            all.into_iter().for_each(|region| scene.free(region));
+            assert!(scene.gpu.stats().total.empty_bytes <= MIB);
+        });
+    }
+}
+
+/// What the pool's own limits, or the number of objects, do not allow together is refused before a block is created.
+#[test]
+fn h83_a_reserve_beyond_a_limit_of_its_pool_creates_nothing() {
+    let base = PoolOptions::new(0);
+    let bytes = PoolOptions {
+        max_bytes: 3 * MIB,
+        ..base
+    };
+    let blocks = PoolOptions {
+        max_blocks: 3,
+        ..base
+    };
+    for (pool, objects, error) in [
+        (bytes, 99, Limit::Bytes { short_by: MIB }),
+        (blocks, 99, Limit::Blocks { limit: 3 }),
+        (base, 3, Limit::Objects { limit: 3 }),
+    ] {
+        let memory = MemoryOptions {
+            first_block: Some(MIB),
+            max_block: Some(MIB),
+            max_allocations: objects,
+            ..MemoryOptions::default()
+        };
+        scene(MockProfile::Nvidia, with_memory(memory), |scene| {
+            let pool = scene.gpu.create_pool(&pool).expect("room");
+            let within = shared().pool(pool);
+            let reserve = |bytes| scene.gpu.reserve(bytes, u32::MAX, &within);
+            assert_eq!(reserve(4 * MIB), Err(error.into()));
+            assert_eq!(scene.mock.calls(MockCall::Allocate), 0);
+            assert_eq!(reserve(3 * MIB), Ok(()), "to the byte");
+            scene.gpu.destroy_pool(pool).expect("empty");
+        });
+    }
+}
