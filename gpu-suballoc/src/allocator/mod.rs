@@ -222,7 +222,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// their empty blocks. True if the device reported budgets.
     ///
     /// A program without frames need not call it. Before it allocates a memory object, the allocator asks again once 30 requests were served
-    /// by new memory objects or have freed one, and with feature `std` after half a second; a request that budgets refuse asks before it is
+    /// by new memory objects or have freed one; a request that budgets refuse asks before it is
     /// refused. Reports show what was asked last.
     #[doc(alias("vmaSetCurrentFrameIndex"))]
     pub fn set_frame(&self, frame: u32) -> bool {

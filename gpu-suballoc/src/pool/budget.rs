@@ -7,12 +7,9 @@
 
 use crate::device::{HeapBudget, MAX_MEMORY_HEAPS};
 use crate::error::Limit;
-use crate::threads::Stopwatch;
 
-/// The driver is asked for budgets again once so many requests were served by new memory objects or have freed one, or after this time
-/// where there is a clock. A query may take as long as an allocation, so not every request makes one.
+/// The driver is asked for budgets again once so many requests were served by new memory objects or have freed one. A query may take as long as an allocation, so not every request makes one.
 const MAX_OPERATIONS: u64 = 30;
-const MAX_AGE_NANOSECONDS: u64 = 500_000_000;
 
 /// All memory objects of an allocator.
 #[derive(Debug)]
@@ -26,7 +23,6 @@ pub(crate) struct MemoryBudget {
     heaps: [HeapUsage; MAX_MEMORY_HEAPS],
     /// Since the driver was last asked for budgets.
     operations: u64,
-    age: Stopwatch,
 }
 
 /// One heap's share.
@@ -72,7 +68,6 @@ impl MemoryBudget {
             max_bytes,
             heaps: [EMPTY; MAX_MEMORY_HEAPS],
             operations: 0,
-            age: Stopwatch::start(),
         }
     }
 
@@ -209,8 +204,7 @@ impl MemoryBudget {
 
     /// Whether the driver's report is old. True for one caller, who asks again.
     pub(crate) fn begin_refresh(&mut self) -> bool {
-        let is_old =
-            self.operations >= MAX_OPERATIONS || self.age.nanoseconds() >= MAX_AGE_NANOSECONDS;
+        let is_old = self.operations >= MAX_OPERATIONS;
         if is_old {
             self.note_query();
         }
@@ -220,7 +214,6 @@ impl MemoryBudget {
     /// The driver is about to be asked: meanwhile the last report is not old.
     pub(crate) fn note_query(&mut self) {
         self.operations = 0;
-        self.age = Stopwatch::start();
     }
 
     /// Stores the driver's report for each heap.
