@@ -5,6 +5,8 @@ pub(crate) mod program;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 
+use gpu_suballoc::{RegionOptions, ResourceRequirements};
+use mock_device::MockCall;
 use program::again::{How, TIMES};
 use program::region_ops;
 use program::subject::{RegionSubject, SHAPES};
@@ -104,6 +106,31 @@ fn harm_by_a_device_that_reenters_is_seen() {
             .count();
         assert!(seen >= 3, "seen {seen} times of 5");
     }
+}
+
+/// Else the model counts one crop fewer than the allocator, whichever call of the device that was.
+#[test]
+fn a_device_that_reenters_frees_its_crops_when_the_host_refuses() {
+    let subject = RegionSubject::with(0, Some(How::Keeping));
+    let (gpu, again) = (subject.allocator(), subject.again.expect("calls back"));
+    let root = gpu.allocate(&ResourceRequirements::new(4096, 1), &RegionOptions::new());
+    let root = root.expect("nothing is refused");
+    let mut crops = Vec::new();
+    for _ in 0..9 * 80 {
+        let turn = again.turns.load(Relaxed);
+        // The table of regions is full before, between and behind the two crops of some turn.
+        subject.refuse((turn % 9 == 4).then_some(0), None);
+        again.at(MockCall::Unmap);
+        subject.refuse(None, None);
+        assert_eq!(gpu.stats().total.crops, crops.len() as u64, "turn {turn}");
+        if turn % 9 == 8 {
+            crops.push(gpu.crop(&root, 0, 1, 1).expect("nothing is refused"));
+        }
+    }
+    for region in crops.into_iter().chain([root]) {
+        gpu.free(region).map_err(|no| no.error).expect("unused");
+    }
+    subject.close();
 }
 
 /// A program in which small regions that last lie between large ones, of which some go before each defragmentation.

@@ -23,7 +23,7 @@ pub(crate) struct Again<D: DeviceMemory + 'static, A: HostAllocator + 'static> {
     gpu: &'static GpuAllocator<D, A>,
     /// Locked while it is at it: its own calls of the device do not come back to it.
     kept: Mutex<Vec<Region>>,
-    turns: AtomicU64,
+    pub(crate) turns: AtomicU64,
     how: How,
 }
 
@@ -136,9 +136,10 @@ impl<D: DeviceMemory, A: HostAllocator> Again<D, A> {
                     .set_name(&crop, &RegionOptions::new().name("again"));
                 let refused = self.gpu.free_id(root.id());
                 assert_eq!(refused, Err(GpuMisuse::HasCrops.into()));
-                deeper.map(|deeper| self.free(deeper))?;
+                // Also where the host refused the one within.
+                let deeper = deeper.map(|deeper| self.free(deeper));
                 self.free(crop);
-                return named;
+                return deeper.and(named);
             }
             5 => {
                 let info = BufferInfo::new(needs.size, BufferUsage::TRANSFER_SRC);

@@ -203,7 +203,7 @@ unsafe impl HostAllocator for Lazy {
 pub(crate) struct RegionSubject {
     allocator: Option<Box<Allocator>>,
     /// A device that calls back.
-    pub(super) again: Option<&'static Again<&'static Device, &'static Host>>,
+    pub(crate) again: Option<&'static Again<&'static Device, &'static Host>>,
     /// What the device calls back.
     hook: Option<MockHook>,
     device: NonNull<Device>,
@@ -290,7 +290,7 @@ impl RegionSubject {
         }
     }
 
-    pub(super) fn allocator(&self) -> &'static Allocator {
+    pub(crate) fn allocator(&self) -> &'static Allocator {
         let allocator = self.allocator.as_deref().expect("not closed");
         // SAFETY: it is not moved or dropped before `close`, which first lets go of all that was borrowed from it.
         unsafe { NonNull::from(allocator).as_ref() }
@@ -621,7 +621,7 @@ impl RegionSubject {
         Some((found.request.size, found.request.memory_type))
     }
 
-    pub(super) fn refuse(&self, host: Option<u64>, device: Option<u64>) {
+    pub(crate) fn refuse(&self, host: Option<u64>, device: Option<u64>) {
         // SAFETY: on the heap until this ends.
         unsafe { self.host.as_ref() }.arm(host.map_or(HostFault::Never, HostFault::Nth));
         match device {
@@ -633,7 +633,7 @@ impl RegionSubject {
         }
     }
 
-    pub(super) fn close(mut self) {
+    pub(crate) fn close(mut self) {
         assert!(
             self.maps.borrow().values().all(Vec::is_empty),
             "all was unmapped"
