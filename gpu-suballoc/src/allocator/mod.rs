@@ -222,8 +222,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// their empty blocks. True if the device reported budgets.
     ///
     /// A program without frames need not call it. Before it allocates a memory object, the allocator asks again once 30 requests were served
-    /// by new memory objects or have freed one; a request that budgets refuse asks before it is
-    /// refused. Reports show what was asked last.
+    /// by new memory objects or have freed one, or half a second later by the device's [`clock`](DeviceMemory::clock); a request that
+    /// budgets refuse asks before it is refused (without feature `std`, unless a query is under way). Reports show what was asked last.
     #[doc(alias("vmaSetCurrentFrameIndex"))]
     pub fn set_frame(&self, frame: u32) -> bool {
         self.pools().set_frame(frame)

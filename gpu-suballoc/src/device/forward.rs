@@ -78,6 +78,9 @@ macro_rules! forward_device_memory {
             fn budget(&$this, heaps: &mut [HeapBudget]) -> bool {
                 $live.is_some_and(|device| device.budget(heaps))
             }
+            fn clock(&$this) -> Option<core::time::Duration> {
+                $live?.clock()
+            }
         }
     };
 }

@@ -27,6 +27,7 @@ pub use request::{ExternalHandleTypes, MappedRange, MemoryRequest, NextChain, Re
 
 use core::num::NonZeroU64;
 use core::ptr::NonNull;
+use core::time::Duration;
 
 /// `VK_ERROR_FEATURE_NOT_PRESENT`: the error of a device without resources.
 const NO_RESOURCES: DeviceError = DeviceError::Other(-8);
@@ -221,5 +222,11 @@ pub unsafe trait DeviceMemory: Send + Sync {
     fn budget(&self, heaps: &mut [HeapBudget]) -> bool {
         let _ = heaps;
         false
+    }
+
+    /// The time since some fixed moment, by which budgets grow old. `None` is std's clock, or without feature `std` no clock: then
+    /// budgets are asked again by count alone.
+    fn clock(&self) -> Option<Duration> {
+        None
     }
 }

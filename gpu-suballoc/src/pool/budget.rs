@@ -5,11 +5,19 @@
 
 #![forbid(unsafe_code)]
 
+use core::time::Duration;
+
 use crate::device::{HeapBudget, MAX_MEMORY_HEAPS};
 use crate::error::Limit;
 
-/// The driver is asked for budgets again once so many requests were served by new memory objects or have freed one. A query may take as long as an allocation, so not every request makes one.
+/// The driver is asked for budgets again once so many requests were served by new memory objects or have freed one, or after this time.
+/// A query may take as long as an allocation, so not every request makes one.
 const MAX_OPERATIONS: u64 = 30;
+const MAX_AGE: Duration = Duration::from_millis(500);
+
+/// Without std, a thread cannot know that it is in a query, whose callback would make the next: what is refused meanwhile is refused
+/// without one.
+const MAX_QUERIES: u32 = if cfg!(feature = "std") { u32::MAX } else { 1 };
 
 /// All memory objects of an allocator.
 #[derive(Debug)]
@@ -23,6 +31,11 @@ pub(crate) struct MemoryBudget {
     heaps: [HeapUsage; MAX_MEMORY_HEAPS],
     /// Since the driver was last asked for budgets.
     operations: u64,
+    /// When it was.
+    asked_at: Duration,
+    /// Queries that have not ended, and the limit of them.
+    queries: u32,
+    max_queries: u32,
 }
 
 /// One heap's share.
@@ -68,6 +81,9 @@ impl MemoryBudget {
             max_bytes,
             heaps: [EMPTY; MAX_MEMORY_HEAPS],
             operations: 0,
+            asked_at: Duration::ZERO,
+            queries: 0,
+            max_queries: MAX_QUERIES,
         }
     }
 
@@ -202,22 +218,31 @@ impl MemoryBudget {
         self.operations = self.operations.saturating_add(1);
     }
 
-    /// Whether the driver's report is old. True for one caller, who asks again.
-    pub(crate) fn begin_refresh(&mut self) -> bool {
-        let is_old = self.operations >= MAX_OPERATIONS;
-        if is_old {
-            self.note_query();
+    /// Whether the driver's report is old at the time `now`.
+    pub(crate) fn is_old(&self, now: Duration) -> bool {
+        self.operations >= MAX_OPERATIONS || now.saturating_sub(self.asked_at) >= MAX_AGE
+    }
+
+    /// Whether the driver may be asked; if so, the last report is not old until then.
+    pub(crate) fn begin_query(&mut self, now: Duration) -> bool {
+        let is_allowed = self.queries < self.max_queries;
+        if is_allowed {
+            self.queries += 1;
+            self.operations = 0;
+            self.asked_at = now;
         }
-        is_old
+        is_allowed
     }
 
-    /// The driver is about to be asked: meanwhile the last report is not old.
-    pub(crate) fn note_query(&mut self) {
-        self.operations = 0;
+    /// The end of a query, with the report for each heap, if the driver has one.
+    pub(crate) fn end_query(&mut self, report: Option<&[HeapBudget]>) {
+        self.queries = self.queries.saturating_sub(1);
+        if let Some(budgets) = report {
+            self.set_driver_budgets(budgets);
+        }
     }
 
-    /// Stores the driver's report for each heap.
-    pub(crate) fn set_driver_budgets(&mut self, budgets: &[HeapBudget]) {
+    fn set_driver_budgets(&mut self, budgets: &[HeapBudget]) {
         for (heap, budget) in self.heaps.iter_mut().zip(budgets) {
             heap.driver_budget = *budget;
             heap.own_bytes_then = heap.own_bytes;
@@ -354,6 +379,16 @@ mod tests {
             ledger.release(0, 700);
         }
         assert_eq!((ledger.heap(0).usage(), ledger.objects), (0, 0));
+    }
+
+    #[test]
+    fn without_std_a_query_within_a_query_is_not_made() {
+        let mut ledger = ledger();
+        ledger.max_queries = 1;
+        assert!(ledger.begin_query(Duration::ZERO));
+        assert!(!ledger.begin_query(Duration::ZERO), "by what it called");
+        ledger.end_query(None);
+        assert!(ledger.begin_query(Duration::ZERO));
     }
 
     #[test]

@@ -58,6 +58,7 @@ use crate::memory_type::PropertyFlags;
 use crate::request::BlockAlgorithm;
 use crate::request::ResourceKind;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, StateMutex};
+use crate::threads::Stopwatch;
 
 const POOLS: usize = BlockRef::POOLS as usize;
 /// The first custom pool: before it is a pool for each memory type.
@@ -78,6 +79,7 @@ pub(crate) struct Pools {
     frame: AtomicU64,
     /// Nanoseconds of the longest call of the driver for a memory object.
     longest_wait: AtomicU64,
+    created: Stopwatch,
     pools: [AtomicPtr<Pool>; POOLS],
 }
 
@@ -125,6 +127,7 @@ impl Pools {
             budget: StateMutex::new(budget),
             frame: AtomicU64::new(0),
             longest_wait: AtomicU64::new(0),
+            created: Stopwatch::start(),
             pools: [const { AtomicPtr::new(ptr::null_mut()) }; POOLS],
         };
         pools.update_budgets(device);

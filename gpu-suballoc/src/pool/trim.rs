@@ -8,6 +8,7 @@ use crate::host_memory;
 use crate::host_memory::Tables;
 use crate::sync::{Ordering, StateMutex};
 use alloc_core::HostAllocator;
+use core::time::Duration;
 
 impl DevicePools<'_> {
     /// Frees empty blocks until at least `bytes` have been released or none are left. Returns the number of bytes released.
@@ -97,7 +98,8 @@ impl DevicePools<'_> {
 
     /// Asks for budgets if the last report is old: before memory is allocated from the driver. Whether it did.
     pub(super) fn refresh_budgets(&self) -> bool {
-        let is_old = self.budget.lock().begin_refresh();
+        let now = self.now(self.device);
+        let is_old = self.budget.lock().is_old(now);
         is_old && self.update_budgets(self.device)
     }
 
@@ -134,23 +136,24 @@ impl Pools {
         self.budget.lock().bytes
     }
 
+    /// The time by the device's clock, or std's.
+    fn now(&self, device: &dyn DeviceMemory) -> Duration {
+        (device.clock()).unwrap_or_else(|| Duration::from_nanos(self.created.nanoseconds()))
+    }
+
     /// Asks the device for the budgets of its heaps. Returns whether it has some.
     pub(super) fn update_budgets(&self, device: &dyn DeviceMemory) -> bool {
+        let now = self.now(device);
         // Before the call, so that what it calls back does not ask again.
-        self.budget.lock().note_query();
+        if !self.budget.lock().begin_query(now) {
+            return false;
+        }
         let _in_call = crate::threads::enter_call();
         let mut budgets = [HeapBudget::default(); MAX_MEMORY_HEAPS];
-        let answered = budgets
-            .get_mut(..self.device_info.heap_count())
-            .is_some_and(|budgets| device.budget(budgets));
-        if answered {
-            self.budget.lock().set_driver_budgets(
-                budgets
-                    .get(..self.device_info.heap_count())
-                    .unwrap_or_default(),
-            );
-        }
-        answered
+        let heaps = budgets.get_mut(..self.device_info.heap_count());
+        let report = heaps.and_then(|heaps| device.budget(heaps).then_some(&*heaps));
+        self.budget.lock().end_query(report);
+        report.is_some()
     }
 }
 

@@ -1,4 +1,6 @@
-//! Budgets of a program that has no frames: they are asked again by count and before a refusal, but not for each request.
+//! Budgets of a program that has no frames: they are asked again by count and by age, and before a refusal, but not for each request.
+
+use std::time::Duration;
 
 use gpu_suballoc::GpuError;
 use gpu_suballoc::error::Limit;
@@ -146,6 +148,43 @@ fn vma204_a_refusal_asks_once_before_it_refuses() {
             assert_eq!(attempt(s), Ok(()), "{name}");
             assert!(s.queries() > asked, "{name}");
             s.gpu.trim(u64::MAX);
+        });
+    }
+}
+
+/// By the device's clock, and where it has none by std's.
+#[test]
+fn vma204_a_budget_is_asked_again_when_it_is_old() {
+    for is_std in [false, true] {
+        let mock = Mock::new(MockProfile::IntelUma, RecordingAllocator::system());
+        mock.set_clock((!is_std).then_some(Duration::from_secs(7)));
+        scene_on(&mock, AllocatorOptions::default(), |s| {
+            let first = s.take(MIB, &within());
+            s.budgets(MIB);
+            let large = bytes(16 * MIB);
+            let before = s.queries();
+            let mut others: Vec<_> = (0..4).map(|_| s.gpu.allocate(&large, &any())).collect();
+            assert_eq!(s.queries(), before, "it is not old");
+            if is_std {
+                std::thread::sleep(Duration::from_millis(600));
+            } else {
+                s.mock.set_clock(Some(Duration::from_millis(7499)));
+                others.push(s.gpu.allocate(&large, &any()));
+                assert_eq!(s.queries(), before, "it is not old");
+                s.mock.set_clock(Some(Duration::from_millis(7500)));
+            }
+            others.push(s.gpu.allocate(&large, &any()));
+            assert_eq!(s.queries(), before + 1);
+            let mut json = String::new();
+            let map = s.gpu.memory_map().expect("host memory");
+            s.gpu.write_json(&map, &mut json).expect("a string");
+            drop(map);
+            assert!(json.contains("1048576"), "what was asked last: {json}");
+            assert!(s.gpu.allocate(&large, &within()).is_err());
+            s.free(first);
+            for other in others {
+                s.free(other.expect("it does not insist"));
+            }
         });
     }
 }

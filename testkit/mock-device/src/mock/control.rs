@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::Ordering;
+use core::time::Duration;
 
 use alloc_core::HostAllocator;
 
@@ -178,6 +179,11 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         if let Some(heap) = self.state.lock().heaps.get_mut(heap) {
             heap.budget = budget;
         }
+    }
+
+    /// Sets the clock, which stands still at 0 until then; `None`: std's.
+    pub fn set_clock(&self, now: Option<Duration>) {
+        self.state.lock().clock = now;
     }
 
     /// Loses the device: every call that can fail returns `DeviceLost`; freeing and destroying still work.

@@ -26,6 +26,7 @@ pub use violation::{Breach, MockCall, Violation, Violations};
 use core::num::NonZeroU64;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::time::Duration;
 
 use alloc_core::HostAllocator;
 
@@ -110,6 +111,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
             lost: false,
             aliasing: false,
             oversubscribed: false,
+            clock: Some(Duration::ZERO),
         };
         Self {
             config,
@@ -381,6 +383,10 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
             };
         }
         true
+    }
+
+    fn clock(&self) -> Option<Duration> {
+        self.state.lock().clock
     }
 }
 

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use core::time::Duration;
+
 use alloc_core::HostAllocator;
 
 use super::backing::MockBacking;
@@ -32,6 +34,7 @@ pub(super) struct MockState<A: HostAllocator> {
     pub(super) lost: bool,
     pub(super) aliasing: bool,
     pub(super) oversubscribed: bool,
+    pub(super) clock: Option<Duration>,
 }
 
 /// What is taken of a heap, and what it is said to hold.
