@@ -110,6 +110,7 @@ pub fn watch_forks() {
 #[cfg(all(feature = "std", unix, not(miri)))]
 mod handlers {
     use core::ffi::c_int;
+    use std::time::{Duration, Instant};
 
     use super::{AccountTable, GATE, Ordering, UNLISTED, account, in_child, threads};
     use crate::sync::{AtomicU8, Relaxed as _};
@@ -138,7 +139,8 @@ mod handlers {
             return;
         }
         let own = threads::id().max(1);
-        for _ in 0..ROUNDS {
+        let began = Instant::now();
+        loop {
             wait_until(|| {
                 GATE.compare_exchange(0, own, Ordering::SeqCst, Ordering::Relaxed)
                     .is_ok()
@@ -158,13 +160,16 @@ mod handlers {
             // it is this one, as above.
             GATE.store(0, Ordering::SeqCst);
             (1..PATIENCE).for_each(threads::relax);
+            if began.elapsed() >= LONGEST_WAIT {
+                return;
+            }
         }
     }
 
     /// Turns of waiting; each 64th of them yields.
     const PATIENCE: u32 = 256;
-    /// So often the gate is closed.
-    const ROUNDS: u32 = 10_000;
+    /// For so long threads that cannot be told apart are waited for. A time and no number of turns: on a busy machine a turn takes milliseconds.
+    const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
     fn wait_until(mut is_done: impl FnMut() -> bool) {
         let mut tries = 0_u32;
