@@ -130,6 +130,9 @@ impl GuardFinding {
     }
 }
 
+/// Receives the findings of one operation, which is not complete yet: it must not unwind.
+pub(crate) type Findings<'a> = dyn FnMut(GuardFinding) + 'a;
+
 /// Receives the findings of one check, with no lock held. It may unwind; the iterator then has the findings that are left.
 pub(crate) type FindingSink<'a> = dyn FnMut(&mut dyn Iterator<Item = GuardFinding>) + 'a;
 
@@ -163,17 +166,6 @@ pub(crate) struct HeldBlock {
     pub(crate) pages: u64,
     /// Bytes of addresses.
     pub(crate) reserved: u64,
-}
-
-/// The result of a free.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FreeRecord {
-    /// `None` after a bad free, which frees nothing.
-    pub(crate) freed: Option<Freed>,
-    /// What was wrong.
-    pub(crate) finding: Option<GuardFinding>,
-    /// What else was wrong with the block.
-    pub(crate) also: [Option<GuardFinding>; 2],
 }
 
 /// Size and mode of a freed block.

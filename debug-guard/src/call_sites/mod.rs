@@ -195,7 +195,10 @@ impl Sites {
             let recent = self.recent.get(key as usize % RECENT)?;
             let known = recent.iter().find_map(|known| {
                 let known = known.load(Ordering::Relaxed);
-                let site = self.at(known as u32).filter(|_| known >> 32 == key >> 32)?;
+                if known >> 32 != key >> 32 {
+                    return None;
+                }
+                let site = self.at(known as u32)?;
                 request.is_at(site, start).then(|| site.id())
             });
             known.or_else(|| {
@@ -251,7 +254,8 @@ impl Sites {
         self.unwound.fetch_add(1, Ordering::Relaxed);
         let frames = frames.get(..count).unwrap_or_default();
         let slots = slots.get(..count).unwrap_or_default();
-        let placed = whole && start.stands(frames, slots);
+        // SAFETY: no slot is above the last one.
+        let placed = whole && slots.is_sorted() && unsafe { start.stands(frames, slots) };
         let slots = if placed { slots } else { &[] };
         Some(self.site_with(request, (frames, slots), whole))
     }
@@ -301,7 +305,7 @@ impl Sites {
             who: request.who,
             requester: request.requester,
             frames,
-            slots,
+            slots: if slots.is_sorted() { slots } else { &[] },
             whole,
             modules: modules::note(frames),
         };
@@ -408,7 +412,8 @@ impl SiteRequest<'_> {
     /// True if the stack is that of `site`: all return addresses are at their places again. The key is that of the site's stack.
     fn is_at(&self, site: SiteRef<'_>, start: WalkStart) -> bool {
         let placed = site.placed().filter(|_| site.who() == self.who);
-        placed.is_some_and(|(frames, slots)| start.stands(frames, slots))
+        // SAFETY: a site has no other slots than those that rise, or none.
+        placed.is_some_and(|(frames, slots)| unsafe { start.stands(frames, slots) })
     }
 }
 

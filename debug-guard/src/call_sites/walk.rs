@@ -93,15 +93,22 @@ pub(super) struct WalkStart {
 impl WalkStart {
     /// True if each of `frames` stands so many words above the stack pointer. False on a stack that is not the thread's own: each read
     /// there may be a system call.
+    ///
+    /// # Safety
+    /// No slot is above the last one.
     #[inline]
-    pub(super) fn stands(&self, frames: &[usize], slots: &[u32]) -> bool {
+    pub(super) unsafe fn stands(&self, frames: &[usize], slots: &[u32]) -> bool {
         let WalkStart { from, bounds } = *self;
-        let room = bounds.top.wrapping_sub(from.stack);
-        let at_its_slot = |(frame, slot): (&usize, &u32)| {
-            let slot = (*slot as usize).wrapping_mul(WORD);
-            slot < room && bounds.word(from.stack.wrapping_add(slot)) == Some(*frame)
+        let room = bounds.top.wrapping_sub(from.stack) / WORD;
+        if !bounds.own || slots.last().is_none_or(|last| *last as usize >= room) {
+            return false;
+        }
+        let is_at = |(frame, slot): (&usize, &u32)| {
+            // SAFETY: a word of the thread's own stack, since the last one is.
+            let word = unsafe { word(from.stack.wrapping_add(*slot as usize * WORD)) };
+            word == *frame
         };
-        bounds.own && frames.iter().zip(slots).all(at_its_slot)
+        frames.iter().zip(slots).all(is_at)
     }
 }
 

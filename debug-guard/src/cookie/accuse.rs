@@ -6,41 +6,29 @@ use super::layout::HeaderWords;
 use super::layout::Stage;
 use super::memory::{Header, peek, peek_freed};
 use super::memory::{
-    header_changes, pad_changes, pad_holds, read_header, tail_changes, tail_holds, write_header,
-    write_pad, write_tail,
+    header_changes, pad_changes, pad_holds, tail_changes, tail_holds, write_header, write_pad,
+    write_tail,
 };
 use super::record::CookieRecord;
 use crate::block::{BlockMark, BlockState, GuardFinding, Known};
 use crate::report_kind::ReportKind;
 
 impl Cookies {
-    /// The changes around a live block, which are repaired, so that each is reported once. Its shard is locked.
+    /// True if tail and pad of a live block are as they were written; a header-only block has neither. Its shard is locked.
     #[inline(always)]
-    pub(super) fn mend(
-        &self,
-        start: usize,
-        words: HeaderWords,
-        sum: u64,
-    ) -> [Option<GuardFinding>; 2] {
-        // SAFETY: a live block of ours.
-        let intact = unsafe { read_header(start) } == (words, sum);
-        if intact && (words.header_only() || self.is_whole(start, words, sum)) {
-            return [None; 2];
+    pub(super) fn is_whole(&self, start: usize, words: HeaderWords, sum: u64) -> bool {
+        if words.header_only() {
+            return true;
         }
-        self.mend_damaged(start, words, sum)
-    }
-
-    /// True if tail and pad of a block that is not header-only are as they were written.
-    #[inline(always)]
-    fn is_whole(&self, start: usize, words: HeaderWords, sum: u64) -> bool {
         // SAFETY: a block of ours, not header-only.
         let tail = unsafe { tail_holds(start, words.size(), sum) };
         // SAFETY: as above; `front` as in its plan.
         tail && (words.align() <= HEADER || unsafe { pad_holds(&self.keys, start, words.align()) })
     }
 
+    /// The changes around a live block, which are repaired, so that each is reported once. Its shard is locked.
     #[cold]
-    fn mend_damaged(
+    pub(super) fn mend(
         &self,
         start: usize,
         words: HeaderWords,

@@ -34,8 +34,19 @@ impl Cookies {
             let number = self.quarantine.number(words);
             let shard = self.quarantine.shard(number).lock();
             let findings = match record.read().filter(|listed| listed.words == words) {
-                Some(listed) if listed.life == Life::Live => {
-                    self.mend(listed.start, words, listed.sum)
+                Some(Listed {
+                    start,
+                    sum,
+                    life: Life::Live,
+                    ..
+                }) => {
+                    // SAFETY: a live block of ours, whose shard is locked.
+                    let header = unsafe { read_header(start) };
+                    if header == (words, sum) && self.is_whole(start, words, sum) {
+                        [None; 2]
+                    } else {
+                        self.mend(start, words, sum)
+                    }
                 }
                 Some(listed) if listed.life == Life::Waiting => {
                     [self.mend_freed(record, &listed), None]

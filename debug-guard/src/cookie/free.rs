@@ -14,7 +14,7 @@ use super::memory::{poison, write_sum};
 use super::quarantine::Quarantine;
 use super::record::{CookieRecord, Life, Listed};
 use super::table::NONE;
-use crate::block::{BlockMark, BlockState, FreeRecord, FreeRequest, Freed, GuardFinding};
+use crate::block::{BlockMark, BlockState, Findings, FreeRequest, Freed, GuardFinding};
 use crate::mode::Mode;
 use crate::report_kind::ReportKind;
 
@@ -22,8 +22,8 @@ use crate::report_kind::ReportKind;
 const SHORT: usize = 4096;
 
 impl Cookies {
-    /// Frees the block at `address`, if it is certain. `late` receives findings about other blocks, which leave quarantine now; it must not
-    /// unwind.
+    /// Frees the block at `address`, if it is certain: a header that is valid there names the record of a live block. `found` receives the
+    /// findings, also those about other blocks, which leave quarantine now.
     ///
     /// # Safety
     /// Blocks come from `memory`. The block is no longer used. If the system [catches no reads](crate::os::CATCHES_READS), [`HEADER`](super::layout::HEADER) bytes
@@ -34,16 +34,14 @@ impl Cookies {
         memory: &A,
         address: usize,
         request: FreeRequest,
-        late: &mut dyn FnMut(GuardFinding),
-    ) -> FreeRecord {
+        found: &mut Findings<'_>,
+    ) -> Option<Freed> {
         // SAFETY: the caller's promise.
         let header = unsafe { peek_freed(address) };
         let live = self.live(address, header);
         let Some((record, words)) = live.or_else(|| self.listed(address, header)) else {
-            return FreeRecord {
-                finding: Some(self.accuse(address, header)),
-                ..FreeRecord::default()
-            };
+            found(self.accuse(address, header));
+            return None;
         };
         let (size, sum) = (words.size(), self.keys.sum(address, words, Stage::Live));
         let number = self.quarantine.number(words);
@@ -52,32 +50,32 @@ impl Cookies {
             // Another thread was faster.
             drop(shard);
             let known = words.known(address, BlockState::Freed, BlockMark::default());
-            return FreeRecord {
-                finding: Some(GuardFinding::new(
-                    ReportKind::DoubleFree,
-                    Some(known),
-                    address,
-                )),
-                ..FreeRecord::default()
-            };
+            found(GuardFinding::new(
+                ReportKind::DoubleFree,
+                Some(known),
+                address,
+            ));
+            return None;
         }
         // Layout or scope are wrong, but the block is certain: it is freed.
         let FreeRequest { layout, scope, .. } = request;
-        let agrees = words.is(layout.size(), layout.align(), scope);
-        let mismatch = (!agrees).then(|| mismatch(address, words, layout));
-        let damage = self.mend(address, words, sum);
+        if !words.is(layout.size(), layout.align(), scope) {
+            found(mismatch(address, words, layout));
+        }
+        if header != Some((words, sum)) || !self.is_whole(address, words, sum) {
+            let damage = self.mend(address, words, sum);
+            damage.into_iter().flatten().for_each(&mut *found);
+        }
         record.free(address, request.mark, request.moved_to.unwrap_or(0));
         if words.header_only() || !self.quarantine.takes(size) {
             drop(shard);
             // SAFETY: a block of ours, this thread's alone.
             unsafe { self.release(memory, record, None) };
         } else {
-            let poison = || {
-                // SAFETY: a block that is not header-only, this thread's alone.
-                unsafe { write_sum(address, self.keys.turned(sum, Stage::Freed)) };
-                // SAFETY: as above.
-                unsafe { poison(address, size) };
-            };
+            // SAFETY: a block that is not header-only, this thread's alone.
+            unsafe { write_sum(address, self.keys.turned(sum, Stage::Freed)) };
+            // SAFETY: as above.
+            let poison = || unsafe { poison(address, size) };
             let mut shard = if size > SHORT {
                 drop(shard);
                 poison();
@@ -99,18 +97,15 @@ impl Cookies {
             drop(shard);
             if let Some(left) = oldest {
                 // SAFETY: it was in quarantine, and is this thread's.
-                unsafe { self.release(memory, left, Some(&mut *late)) };
+                unsafe { self.release(memory, left, Some(&mut *found)) };
                 // SAFETY: the caller's promise.
-                unsafe { self.trim(memory, number, late) };
+                unsafe { self.trim(memory, number, found) };
             }
-            let others = if is_new {
-                self.quarantine.shards().count()
-            } else {
-                0
-            };
-            for number in 0..others {
-                // SAFETY: the caller's promise.
-                unsafe { self.trim(memory, number, late) };
+            if is_new {
+                for number in 0..self.quarantine.shards().count() {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.trim(memory, number, found) };
+                }
             }
         }
         let mode = if words.header_only() {
@@ -118,19 +113,7 @@ impl Cookies {
         } else {
             Mode::Cookie
         };
-        let freed = Some(Freed { size, mode });
-        if mismatch.is_some() || damage.iter().any(Option::is_some) {
-            let mut findings = [mismatch, damage[0], damage[1]].into_iter().flatten();
-            return FreeRecord {
-                freed,
-                finding: findings.next(),
-                also: [findings.next(), findings.next()],
-            };
-        }
-        FreeRecord {
-            freed,
-            ..FreeRecord::default()
-        }
+        Some(Freed { size, mode })
     }
 
     /// True for a block that left quarantine, is intact, and may serve the next request of its layout. Its shard is locked.
@@ -144,12 +127,7 @@ impl Cookies {
     ///
     /// # Safety
     /// As [`free`](Self::free).
-    unsafe fn trim<A: HostAllocator>(
-        &self,
-        memory: &A,
-        number: usize,
-        late: &mut dyn FnMut(GuardFinding),
-    ) {
+    unsafe fn trim<A: HostAllocator>(&self, memory: &A, number: usize, late: &mut Findings<'_>) {
         let limits = self.quarantine.limits(number);
         let oldest = || {
             self.quarantine
@@ -184,7 +162,7 @@ impl Cookies {
         &self,
         memory: &A,
         record: &CookieRecord,
-        late: Option<&mut dyn FnMut(GuardFinding)>,
+        late: Option<&mut Findings<'_>>,
     ) {
         let (start, words, sum) = record.own();
         let intact = late.is_none() || self.is_poisoned(start, words, sum);
@@ -215,11 +193,7 @@ impl Cookies {
     ///
     /// # Safety
     /// Blocks come from `memory`. Afterwards this value is dropped and not used: counts and lists are not reset.
-    pub(crate) unsafe fn close(
-        &mut self,
-        memory: &dyn HostAllocator,
-        late: &mut dyn FnMut(GuardFinding),
-    ) {
+    pub(crate) unsafe fn close(&mut self, memory: &dyn HostAllocator, late: &mut Findings<'_>) {
         for record in self.table.all() {
             let Some(listed) = record.read().filter(Listed::is_freed) else {
                 continue;

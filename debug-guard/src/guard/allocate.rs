@@ -14,7 +14,7 @@ use alloc_core::{AllocError, HostAllocator, Scope};
 
 use super::policy::PolicyChoice;
 use super::reporter::Operation;
-use super::reporter::{DeferredReports, RollbackGuard, Subject};
+use super::reporter::{DeferredReports, RollbackGuard};
 use super::state::GuardState;
 use super::stats::Count;
 use crate::block::{BlockMark, BlockRequest};
@@ -183,7 +183,7 @@ impl GuardState {
         };
         let mut later = DeferredReports::new();
         let block = slots.allocate(memory, request, right, mark, &mut |finding| {
-            later.note(finding, Subject::Other)
+            later.note(finding)
         });
         if block.is_ok() {
             self.count_allocation(Count::FencedAllocated, request, mark, choice.stacks);
@@ -210,9 +210,7 @@ impl GuardState {
             layout: request.layout,
             scope: request.scope,
         });
-        later.report_all(self, |finding, _| {
-            Operation::of_others(self).report(finding)
-        });
+        later.report_all(&Operation::of_others(self));
         core::mem::forget(rollback);
     }
 

@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use alloc_core::{AllocError, HostAllocator, Scope};
 
 use super::reporter::Operation;
-use super::reporter::{DeferredReports, RollbackGuard, Subject};
+use super::reporter::{DeferredReports, RollbackGuard};
 use super::state::GuardState;
 use super::stats::Count;
 use crate::block::{BlockRequest, FreeRequest, Freed};
@@ -69,12 +69,15 @@ impl GuardState {
         let mut later = DeferredReports::new();
         // SAFETY: the caller's promise.
         unsafe { self.free_unreported(memory, block, request, &mut later) };
-        later.report_all(self, |finding, whose| match whose {
-            Subject::Own => {
-                Operation::of_free(self, detected_at, requester, mark, layout).report(finding);
-            }
-            Subject::Other => Operation::of_others(self).report(finding),
-        });
+        if !later.is_empty() {
+            later.report_all(&Operation::of_free(
+                self,
+                detected_at,
+                requester,
+                mark,
+                layout,
+            ));
+        }
     }
 
     /// Frees a block. Findings are added to `later`, to be reported when the free is complete.
@@ -90,24 +93,11 @@ impl GuardState {
     ) {
         let address = block.as_ptr().expose_provenance();
         let slots = self.slots_at(address);
+        let found = &mut |finding| later.note(finding);
         let freed = match (slots, &self.cookies) {
-            (Some(slots), _) => slots.free(address, request, &mut |finding| {
-                later.note(finding, Subject::Own)
-            }),
-            (None, Some(cookies)) => {
-                let late = &mut |finding| later.note(finding, Subject::Other);
-                // SAFETY: all of this guard's cookies are over `memory`; the rest is the caller's promise.
-                let outcome = unsafe { cookies.free(memory, address, request, late) };
-                // By reference: a free without a finding copies none.
-                for finding in [&outcome.finding]
-                    .into_iter()
-                    .chain(&outcome.also)
-                    .flatten()
-                {
-                    later.note(*finding, Subject::Own);
-                }
-                outcome.freed
-            }
+            (Some(slots), _) => slots.free(address, request, found),
+            // SAFETY: all of this guard's cookies are over `memory`; the rest is the caller's promise.
+            (None, Some(cookies)) => unsafe { cookies.free(memory, address, request, found) },
             (None, None) => None,
         };
         let Some(Freed { size, mode }) = freed else {

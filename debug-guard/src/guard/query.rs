@@ -142,10 +142,7 @@ impl GuardState {
         let doing = Operation::of_check(self, moment);
         let mut found: usize = 0;
         let mut tell = |findings: &mut dyn Iterator<Item = GuardFinding>| {
-            report_each(self, findings, |finding| {
-                found = found.saturating_add(1);
-                doing.report(finding);
-            });
+            report_each(&doing, &mut findings.inspect(|_| found += 1));
         };
         self.laid_out().for_each(|slots| {
             slots.check(&mut tell);

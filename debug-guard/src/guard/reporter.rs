@@ -159,18 +159,9 @@ pub(super) struct DeferredReports {
 }
 
 struct DeferredReport {
-    list: [Option<(GuardFinding, Subject)>; MAX_DEFERRED],
+    list: [Option<GuardFinding>; MAX_DEFERRED],
     /// Findings without room in the list.
     lost: u64,
-}
-
-/// The block that a finding is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Subject {
-    /// The block that is allocated or freed.
-    Own,
-    /// A block that was freed before.
-    Other,
 }
 
 impl DeferredReports {
@@ -185,52 +176,45 @@ impl DeferredReports {
     /// Adds a finding; without room it is counted as lost.
     #[cold]
     #[inline(never)]
-    pub(super) fn note(&mut self, finding: GuardFinding, whose: Subject) {
+    pub(super) fn note(&mut self, finding: GuardFinding) {
         let noted = self.noted.get_or_insert(DeferredReport {
             list: [None; MAX_DEFERRED],
             lost: 0,
         });
         match noted.list.iter_mut().find(|place| place.is_none()) {
-            Some(place) => *place = Some((finding, whose)),
+            Some(place) => *place = Some(finding),
             None => noted.lost = noted.lost.saturating_add(1),
         }
     }
 
-    /// Reports all findings, in order, once. May unwind.
-    ///
-    /// By reference: there are some kilobytes of room for findings, which a free without any must not copy.
-    #[inline]
-    pub(super) fn report_all(
-        &mut self,
-        core: &GuardState,
-        mut tell: impl FnMut(GuardFinding, Subject),
-    ) {
+    /// Reports all findings of an operation, in order, once. May unwind.
+    #[cold]
+    pub(super) fn report_all(&mut self, operation: &Operation<'_>) {
         if let Some(DeferredReport { list, lost }) = &mut self.noted {
-            core.counters.lost.fetch_add(*lost, Relaxed);
+            operation.core.counters.lost.fetch_add(*lost, Relaxed);
             let mut findings = list.iter_mut().filter_map(Option::take);
-            report_each(core, &mut findings, |(finding, whose)| tell(finding, whose));
+            report_each(operation, &mut findings);
         }
     }
 }
 
 /// Reports the findings in order. If one unwinds, the others are counted as lost: they are repaired and cannot be found again.
-pub(super) fn report_each<F>(
-    core: &GuardState,
-    findings: &mut dyn Iterator<Item = F>,
-    mut tell: impl FnMut(F),
+pub(super) fn report_each(
+    operation: &Operation<'_>,
+    findings: &mut dyn Iterator<Item = GuardFinding>,
 ) {
-    struct Rest<'a, F>(&'a GuardState, &'a mut dyn Iterator<Item = F>);
+    struct Rest<'a>(&'a GuardState, &'a mut dyn Iterator<Item = GuardFinding>);
 
-    impl<F> Drop for Rest<'_, F> {
+    impl Drop for Rest<'_> {
         fn drop(&mut self) {
             let lost = Iterator::fold(&mut *self.1, 0, |lost: u64, _| lost.saturating_add(1));
             self.0.counters.lost.fetch_add(lost, Relaxed);
         }
     }
 
-    let rest = Rest(core, findings);
+    let rest = Rest(operation.core, findings);
     for finding in &mut *rest.1 {
-        tell(finding);
+        operation.report(finding);
     }
 }
 

@@ -38,5 +38,19 @@ pub(crate) use system::{
     page_calls, page_size, pause, process_id, random_u64, read_u64, read_u64_by_kernel, thread_id,
     thread_name, total_memory, write,
 };
+/// Has the processor fetch the line of `address`, which is used soon; any address will do.
+#[inline(always)]
+pub(crate) fn prefetch(address: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: reads nothing that the program sees, and never faults.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(
+            core::ptr::without_provenance(address),
+        );
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
+
 pub use trap::Access;
 pub(crate) use trap::{Content, Handled, Mapping, Trap};

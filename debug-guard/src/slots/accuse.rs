@@ -45,13 +45,7 @@ impl Slots {
     /// page in any cell of its run.
     pub(super) fn live(&self, address: usize) -> Option<FoundBlock<'_>> {
         let (cell, in_guard) = self.geometry.cell_of(self.geometry.page_of(address)?);
-        let body = self
-            .table
-            .get(cell)
-            .filter(|record| record.word().kind() == SlotKind::Body);
-        let head = body.map_or(cell, |record| record.link.load(Relaxed));
-        let before = cell.checked_sub(1).filter(|_| in_guard);
-        [Some(head), before].into_iter().flatten().find_map(|cell| {
+        let begins_in = |cell| {
             let record = self.table.get(cell)?;
             let word = record.word();
             let place = self.geometry.place(cell, word.shape());
@@ -61,6 +55,12 @@ impl Slots {
                 word,
                 place,
             })
+        };
+        begins_in(cell).or_else(|| {
+            let record = self.table.get(cell);
+            let body = record.filter(|record| record.word().kind() == SlotKind::Body);
+            let head = body.and_then(|record| begins_in(record.link.load(Relaxed)));
+            head.or_else(|| begins_in(cell.checked_sub(1).filter(|_| in_guard)?))
         })
     }
 

@@ -8,9 +8,9 @@ use alloc_core::HostAllocator;
 use super::geometry::{BlockPlacement, Shape};
 use super::lists::Claim;
 use super::record::{SlotKind, SlotState};
-use super::redzone::{self, FRESH};
-use super::{Kind, LateFinding, SlotRefused, Slots};
-use crate::block::{BlockMark, BlockRequest, GuardFinding};
+use super::redzone::{self, FRESH, Margins};
+use super::{Kind, SlotRefused, Slots};
+use crate::block::{BlockMark, BlockRequest, Findings};
 use crate::os::{Content, OsRefusal};
 
 /// From this size on a block is zero between its ends, as the system gives it, and takes memory when it is touched.
@@ -31,42 +31,35 @@ impl Slots {
         request: BlockRequest,
         right: bool,
         mark: BlockMark,
-        found: &mut LateFinding<'_>,
+        found: &mut Findings<'_>,
     ) -> Result<NonNull<u8>, SlotRefused> {
         let shape = Shape::new(request.layout, right);
         if shape.size > SlotState::LIMIT {
             return Err(SlotRefused::Exhausted);
         }
         let single = self.is_single(shape);
-        let mut late = [None; 2];
-        let used = if single { self.ready_cell() } else { None };
-        let (cell, used) = match used {
+        let ready = if single {
+            self.lists.lock().ready.pop(&self.table)
+        } else {
+            None
+        };
+        let (cell, used) = match ready {
             Some(cell) => (cell, true),
             None => match self.fresh_run(memory, shape, request.zeroed) {
                 Ok(cell) => (cell, false),
+                Err(refused) if !single => return Err(refused),
                 Err(refused) => {
-                    let oldest = if single {
-                        self.lists.lock().oldest(&self.table, 0)
-                    } else {
-                        None
-                    };
+                    let oldest = self.lists.lock().oldest(&self.table, 0);
                     let cell = oldest.ok_or(refused)?;
-                    late[0] = self.expire(cell);
+                    self.expire(cell, found);
                     (cell, true)
                 }
             },
         };
         if used {
-            late[1] = self.stale(cell, shape);
+            self.check_ready(cell, shape, found);
         }
-        let block = self.finish(cell, shape, request, mark, used);
-        late.into_iter().flatten().for_each(found);
-        block
-    }
-
-    /// A page that is provided already.
-    fn ready_cell(&self) -> Option<u32> {
-        self.lists.lock().ready.pop(&self.table)
+        self.finish(cell, shape, request, mark)
     }
 
     /// Claims cells for a block. Without `memory`: only cells that have records.
@@ -148,54 +141,56 @@ impl Slots {
     }
 
     /// Verifies what will be around a new block in a page that held another one: a change happened after the check of that one.
-    fn stale(&self, cell: u32, shape: Shape) -> Option<GuardFinding> {
-        let record = self.table.get(cell)?;
+    fn check_ready(&self, cell: u32, shape: Shape, found: &mut Findings<'_>) {
+        let Some(record) = self.table.get(cell) else {
+            return;
+        };
         if self.kind == Kind::Fence && record.word().shape() == shape {
-            return None;
+            return;
         }
-        let place = self.geometry.place(cell, shape);
-        let margins = self.margins(place, shape);
+        let Margins { front, behind, .. } = self.margins(self.geometry.place(cell, shape), shape);
         // SAFETY: the page is provided and this thread's alone.
-        let changed = unsafe {
-            self.pattern
-                .changed(margins.front, margins.behind - margins.front)
-        }?;
+        if unsafe { self.pattern.is_at(front, behind) } {
+            return;
+        }
         // SAFETY: as above.
-        unsafe { self.pattern.write(changed.first, changed.span) };
-        Some(self.late(cell, record, changed))
+        if let Some(changed) = unsafe { self.pattern.mend(front, behind) } {
+            found(self.late(cell, record, changed));
+        }
     }
 
-    /// Records the block and fills it. `used`: the page held another one.
+    /// Records the block and fills it.
     fn finish(
         &self,
         cell: u32,
         shape: Shape,
         request: BlockRequest,
         mark: BlockMark,
-        used: bool,
     ) -> Result<NonNull<u8>, SlotRefused> {
         let record = self.table.get(cell).ok_or(SlotRefused::Exhausted)?;
         let start = self.geometry.place(cell, shape).start;
-        let cells = self.geometry.cells_for(shape).unwrap_or(1);
-        for body in (cell + 1..cell + cells).filter_map(|cell| self.table.get(cell)) {
-            body.link.store(cell, Relaxed);
-            body.set(SlotState(0).with(SlotKind::Body));
+        let single = self.is_single(shape);
+        if !single {
+            let cells = self.geometry.cells_for(shape).unwrap_or(1);
+            for body in (cell + 1..cell + cells).filter_map(|cell| self.table.get(cell)) {
+                body.link.store(cell, Relaxed);
+                body.set(SlotState(0).with(SlotKind::Body));
+            }
         }
         record.came_from.store(0, Relaxed);
         record.set_allocated(mark);
         record.set(SlotState::new(SlotKind::Live, shape, request.scope));
-        let zero = request.zeroed && (used || self.is_single(shape));
-        let ends = if shape.size > LARGE {
-            LARGE_FRESH
-        } else {
-            shape.size
-        };
-        if zero || !request.zeroed {
-            let value = if zero { 0 } else { FRESH };
-            for at in [0, shape.size - ends] {
-                // SAFETY: pages of the block, provided, this thread's alone; a block of no bytes has none that are filled.
-                unsafe { redzone::fill(start + at, ends, value) };
+        // SAFETY: of all three calls: pages of the block, provided, this thread's alone; a block of no bytes has none that are filled.
+        let fill = |from, len, value| unsafe { redzone::fill(start + from, len, value) };
+        match request.zeroed {
+            // Larger blocks are zero as the system provided them.
+            true if single => fill(0, shape.size, 0),
+            true => {}
+            false if shape.size > LARGE => {
+                fill(0, LARGE_FRESH, FRESH);
+                fill(shape.size - LARGE_FRESH, LARGE_FRESH, FRESH);
             }
+            false => fill(0, shape.size, FRESH),
         }
         NonNull::new(with_exposed_provenance_mut(start)).ok_or(SlotRefused::Exhausted)
     }

@@ -6,12 +6,21 @@ use super::accuse::FoundBlock;
 use super::geometry::BlockPlacement;
 use super::record::CellRecord;
 use super::record::{SlotKind, SlotState};
-use super::redzone::{self, FREED};
-use super::{Kind, LateFinding, Slots};
-use crate::block::{FreeRequest, Freed, GuardFinding};
+use super::redzone::{self, FREED, NEAR, Redzone};
+use super::{Kind, Slots};
+use crate::block::{Findings, FreeRequest, Freed, GuardFinding};
 use crate::changed::Changed;
 use crate::mode::BackEnd;
+use crate::os;
 use crate::report_kind::ReportKind;
+
+/// Fetches the lines of a block and of the redzone in front of it: they are cold, since thousands of pages are in use, and waiting for
+/// each would be most of a free.
+fn prefetch(start: usize) {
+    for back in (0..=NEAR).step_by(64) {
+        os::prefetch(start.wrapping_sub(back));
+    }
+}
 
 /// Ready pages that stay in memory; further ones are returned to the system.
 const IDLE: u32 = 8192;
@@ -27,117 +36,137 @@ impl Slots {
         &self,
         address: usize,
         request: FreeRequest,
-        found: &mut LateFinding<'_>,
+        found: &mut Findings<'_>,
     ) -> Option<Freed> {
-        let Some(block) = self.live(address).filter(|block| self.claim_free(block)) else {
+        prefetch(address);
+        let claimed = self
+            .live(address)
+            .and_then(|block| Some((self.claim_free(&block)?, block)));
+        let Some((oldest, block)) = claimed else {
             found(self.no_block(address));
             return None;
         };
-        let FreeRequest { layout, scope, .. } = request;
         block.record.set_freed(request.mark, request.moved_to);
         self.close_sides(block.place);
-        let shape = block.word.shape();
-        let mismatches = [
-            (layout.size() != shape.size, ReportKind::SizeMismatch),
-            (layout.align() != shape.align, ReportKind::AlignmentMismatch),
-            (scope != block.word.scope(), ReportKind::ScopeMismatch),
-        ];
+        let (shape, scope) = (block.word.shape(), block.word.scope());
         let redzone = self.mended_redzone(block.place, shape);
-        // As it is now: it is reported last, when the cell may be another block's.
-        let wrong = mismatches.iter().any(|(differs, _)| *differs) || redzone.is_some();
-        let freed = block.word.with(SlotKind::Leaving);
-        let known = wrong.then(|| self.known_of(block.cell, freed, block.record));
-        let late = self.retire(&block);
-        if let Some(known) = known {
-            for (_, kind) in mismatches.into_iter().filter(|(differs, _)| *differs) {
-                found(GuardFinding::new(kind, Some(known), known.start));
-            }
-            redzone
-                .unwrap_or_default()
-                .findings(known)
-                .for_each(&mut *found);
+        let agrees = request.layout.size() == shape.size
+            && request.layout.align() == shape.align
+            && request.scope == scope;
+        if !agrees || redzone.is_some() {
+            self.report_free(&block, request, redzone.unwrap_or_default(), found);
         }
-        late.into_iter().for_each(found);
+        match self.kind {
+            Kind::Fence if self.is_single(shape) => self.keep(&block, oldest, found),
+            Kind::Strict if self.is_single(shape) && self.send_on(&block) => {}
+            _ => self.revoke(&block),
+        }
         Some(Freed {
             size: shape.size,
             mode: self.mode,
         })
     }
 
-    /// Takes a live block out of use, unless another thread is faster.
-    fn claim_free(&self, block: &FoundBlock<'_>) -> bool {
-        let _lists = self.lists.lock();
-        let live = block.record.word() == block.word;
-        if live {
-            block.record.set(block.word.with(SlotKind::Leaving));
-        }
-        live
-    }
-
-    /// Retires a block that is no longer live. Returns a write after free to an older block.
-    fn retire(&self, block: &FoundBlock<'_>) -> Option<GuardFinding> {
-        if !self.is_single(block.word.shape()) {
-            self.revoke(block);
+    /// Takes a live block out of use, unless another thread is faster: then `None`. And the block that leaves quarantine for it.
+    fn claim_free(&self, block: &FoundBlock<'_>) -> Option<Option<u32>> {
+        let mut lists = self.lists.lock();
+        if block.record.word() != block.word {
             return None;
         }
-        match self.kind {
-            Kind::Fence => return self.keep(block),
-            Kind::Strict if self.send_on(block) => {}
-            Kind::Strict => self.revoke(block),
-        }
-        None
+        block.record.set(block.word.with(SlotKind::Leaving));
+        let joins = self.kind == Kind::Fence && self.is_single(block.word.shape());
+        Some(if !joins {
+            None
+        } else if self.limit == 0 {
+            Some(block.cell)
+        } else {
+            lists.oldest(&self.table, self.limit - 1)
+        })
     }
 
-    /// Fence: poisons the block and queues it; verifies a block that leaves quarantine for it.
-    fn keep(&self, block: &FoundBlock<'_>) -> Option<GuardFinding> {
-        // SAFETY: the block is this thread's alone.
-        unsafe { redzone::fill(block.place.start, block.word.shape().size, FREED) };
-        let mut lists = self.lists.lock();
-        lists.wait(&self.table, block.cell);
-        let oldest = lists.oldest(&self.table, self.limit);
-        drop(lists);
-        let oldest = oldest?;
-        let late = self.expire(oldest);
-        let mut lists = self.lists.lock();
-        if lists.ready.len() < IDLE {
-            lists.ready.push_front(&self.table, oldest);
-        } else {
-            drop(lists);
-            if let Some(record) = self.table.get(oldest) {
-                let (cell, word) = (oldest, record.word());
-                let place = self.geometry.place(cell, word.shape());
-                self.revoke(&FoundBlock {
-                    cell,
-                    record,
-                    word,
-                    place,
-                });
+    #[cold]
+    fn report_free(
+        &self,
+        block: &FoundBlock<'_>,
+        request: FreeRequest,
+        redzone: Redzone,
+        found: &mut Findings<'_>,
+    ) {
+        let shape = block.word.shape();
+        let known = self.known_of(block.cell, block.word.with(SlotKind::Leaving), block.record);
+        for (differs, kind) in [
+            (
+                request.layout.size() != shape.size,
+                ReportKind::SizeMismatch,
+            ),
+            (
+                request.layout.align() != shape.align,
+                ReportKind::AlignmentMismatch,
+            ),
+            (
+                request.scope != block.word.scope(),
+                ReportKind::ScopeMismatch,
+            ),
+        ] {
+            if differs {
+                found(GuardFinding::new(kind, Some(known), known.start));
             }
         }
-        late
+        redzone.findings(known).for_each(found);
+    }
+
+    /// Fence: poisons the block and queues it. The block that leaves quarantine for it is verified, and its page is ready for another.
+    fn keep(&self, block: &FoundBlock<'_>, oldest: Option<u32>, found: &mut Findings<'_>) {
+        // SAFETY: the block is this thread's alone.
+        unsafe { redzone::fill(block.place.start, block.word.shape().size, FREED) };
+        if let Some(oldest) = oldest {
+            self.expire(oldest, found);
+        }
+        let mut lists = self.lists.lock();
+        if self.limit > 0 {
+            lists.wait(&self.table, block.cell);
+        }
+        let Some(oldest) = oldest else { return };
+        let is_ready = lists.ready.len() < IDLE;
+        if is_ready {
+            lists.ready.push_front(&self.table, oldest);
+        }
+        let next = lists.next_oldest();
+        drop(lists);
+        if let Some(record) = self.table.get(next) {
+            prefetch(self.geometry.place(next, record.word().shape()).start);
+        }
+        if !is_ready && let Some(record) = self.table.get(oldest) {
+            let (cell, word) = (oldest, record.word());
+            let place = self.geometry.place(cell, word.shape());
+            self.revoke(&FoundBlock {
+                cell,
+                record,
+                word,
+                place,
+            });
+        }
     }
 
     /// Verifies a block that leaves quarantine, which is the caller's, and makes its page ready for another.
-    pub(super) fn expire(&self, cell: u32) -> Option<GuardFinding> {
-        let record = self.table.get(cell)?;
+    pub(super) fn expire(&self, cell: u32, found: &mut Findings<'_>) {
+        let Some(record) = self.table.get(cell) else {
+            return;
+        };
         let word = record.word();
         let shape = word.shape();
         let place = self.geometry.place(cell, shape);
-        let redzone = self.mended_redzone(place, shape).unwrap_or_default();
-        let written = if shape.size == 0 {
-            None
-        } else {
-            // SAFETY: a page of a freed block, provided, this thread's alone.
-            unsafe { redzone::poison_changed(place.start, shape.size, self.deep) }
-        };
+        // SAFETY: a page of a freed block, provided, this thread's alone.
+        let written = unsafe { redzone::poison_changed(place.start, shape.size, self.deep) };
         // SAFETY: as above.
-        unsafe {
-            self.pattern
-                .write(place.start, if shape.size == 0 { 0 } else { shape.size })
-        };
+        unsafe { self.pattern.write(place.start, shape.size) };
+        let redzone = self.mended_redzone(place, shape);
+        let changed =
+            written.or_else(|| redzone.and_then(|redzone| redzone.front.or(redzone.behind)));
+        if let Some(changed) = changed {
+            found(self.late(cell, record, changed));
+        }
         record.set(word.with(SlotKind::Ready));
-        let changed = written.or(redzone.front).or(redzone.behind)?;
-        Some(self.late(cell, record, changed))
     }
 
     /// The finding of a write to a page after its block was freed.

@@ -152,6 +152,11 @@ impl Lists {
         }
     }
 
+    /// The block that has waited longest.
+    pub(super) fn next_oldest(&self) -> u32 {
+        self.quarantine.first
+    }
+
     /// The block that has waited longest, which is the caller's then, if more than `limit` wait.
     pub(super) fn oldest(&mut self, table: &SideTable, limit: u32) -> Option<u32> {
         if self.quarantine.len() <= limit {

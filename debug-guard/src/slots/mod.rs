@@ -28,7 +28,6 @@ use core::sync::atomic::AtomicUsize;
 
 use alloc_core::{HostAllocator, Scope};
 
-use crate::block::GuardFinding;
 use crate::mode::{BackEnd, Mode};
 use crate::os::lock::ForkSafeMutex;
 use crate::os::{self, OsRefusal, PageCalls, Region};
@@ -81,9 +80,6 @@ pub(crate) enum SlotRefused {
     /// Addresses, pages or mappings are used up, or the layout is larger than slots permit: a cookie may do.
     Exhausted,
 }
-
-/// Receives findings. Called with no lock held and nothing half-done: it may unwind.
-pub(crate) type LateFinding<'a> = dyn FnMut(GuardFinding) + 'a;
 
 /// The scope of metadata: it lives as long as its guard.
 const SCOPE: Scope = Scope::Instance;

@@ -60,20 +60,25 @@ impl Slots {
 
     /// The bytes of the redzone that are not the pattern, which is written again; `None` if there are none. Only this thread may have the
     /// block, or the lists are locked.
+    #[inline]
     pub(super) fn mended_redzone(&self, place: BlockPlacement, shape: Shape) -> Option<Redzone> {
         let margins = self.margins(place, shape);
-        let [front, behind] = [
+        // SAFETY: pages of the block, provided, outside of its bytes: no thread may write there.
+        let front = unsafe { self.pattern.is_at(margins.front, margins.start) };
+        // SAFETY: as above.
+        let behind = unsafe { self.pattern.is_at(margins.end, margins.behind) };
+        (!front || !behind).then(|| self.mend(margins))
+    }
+
+    #[cold]
+    fn mend(&self, margins: Margins) -> Redzone {
+        let sides = [
             (margins.front, margins.start),
             (margins.end, margins.behind),
-        ]
-        .map(|(from, to)| {
-            // SAFETY: pages of the block, provided, outside of its bytes: no thread may write there.
-            let changed = unsafe { self.pattern.changed(from, to - from) }?;
-            // SAFETY: as above.
-            unsafe { self.pattern.write(changed.first, changed.span) };
-            Some(changed)
-        });
-        (front.is_some() || behind.is_some()).then_some(Redzone { front, behind })
+        ];
+        // SAFETY: as in `mended_redzone`.
+        let [front, behind] = sides.map(|(from, to)| unsafe { self.pattern.mend(from, to) });
+        Redzone { front, behind }
     }
 }
 
@@ -143,23 +148,35 @@ impl Pattern {
         }
     }
 
-    /// The bytes that are not the pattern.
+    /// True if the bytes from `at` to `end` are the pattern.
     ///
     /// # Safety
-    /// `len` bytes at `address` may be read, and no thread writes them.
-    pub(super) unsafe fn changed(&self, address: usize, len: usize) -> Option<Changed> {
-        let mut at = 0;
-        while at < len {
-            let part = self.partial(address + at, len - at);
-            // SAFETY: the caller's promise. The C library's comparison is faster than a loop.
-            if unsafe { bytes(address + at, part.len()) } != part {
-                let expected = |at| self.partial(address + at, 1).first().copied().unwrap_or(0);
-                // SAFETY: the caller's promise.
-                return unsafe { changes(address, len, expected) };
+    /// They may be read, and no thread writes them.
+    #[inline]
+    pub(super) unsafe fn is_at(&self, mut at: usize, end: usize) -> bool {
+        while at < end {
+            let part = self.partial(at, end - at);
+            // SAFETY: the caller's promise.
+            if unsafe { bytes(at, part.len()) } != part {
+                return false;
             }
             at += part.len();
         }
-        None
+        true
+    }
+
+    /// The bytes from `from` to `to` that are not the pattern, which is written again.
+    ///
+    /// # Safety
+    /// They may be read and written, and no other thread does.
+    #[cold]
+    pub(super) unsafe fn mend(&self, from: usize, to: usize) -> Option<Changed> {
+        let expected = |at| self.partial(from + at, 1).first().copied().unwrap_or(0);
+        // SAFETY: the caller's promise.
+        let changed = unsafe { changes(from, to - from, expected) }?;
+        // SAFETY: within these bytes.
+        unsafe { self.write(changed.first, changed.span) };
+        Some(changed)
     }
 }
 

@@ -84,10 +84,7 @@ fn a_block_that_does_not_wait_goes_when_nobody_looks_at_it_any_more() {
             &mut |_| {},
         )
     };
-    assert!(
-        given.freed.is_some() && given.finding.is_none(),
-        "{given:?}"
-    );
+    assert!(given.is_some());
     assert_eq!(
         waited.get(),
         Some(true),

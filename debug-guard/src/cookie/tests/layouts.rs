@@ -89,7 +89,7 @@ fn t28_t29_a_free_with_another_layout_or_scope_is_told_and_the_block_goes() {
         let (given, late) = keeper.give_as(at, layout, scope, None);
         assert_eq!(
             given.freed,
-            Some(crate::block::Freed {
+            Some(Freed {
                 size: 64,
                 mode: Mode::Cookie
             })

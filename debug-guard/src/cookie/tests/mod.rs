@@ -12,9 +12,7 @@ use std::vec::Vec;
 use alloc_core::{FromGlobalAlloc, Scope};
 
 use super::{CookieOptions, Cookies};
-use crate::block::{
-    BlockMark, BlockRequest, BlockState, FreeRecord, FreeRequest, GuardFinding, SiteId,
-};
+use crate::block::{BlockMark, BlockRequest, BlockState, FreeRequest, Freed, GuardFinding, SiteId};
 use crate::fault_injection::FailingAllocator;
 use crate::report_kind::ReportKind;
 use crate::{Fault as Plan, Mode, os};
@@ -30,6 +28,13 @@ fn allocated_with(cookies: &Cookies, address: usize) -> (Layout, Scope) {
         ),
         Err(_) => (Layout::new::<u8>(), Scope::Object),
     }
+}
+
+/// The result of a free, and the finding about the freed block.
+#[derive(Debug)]
+struct GivenBack {
+    freed: Option<Freed>,
+    finding: Option<GuardFinding>,
 }
 
 struct Keeper {
@@ -83,13 +88,13 @@ impl Keeper {
         layout: Option<Layout>,
         scope: Option<Scope>,
         moved: Option<usize>,
-    ) -> (FreeRecord, Vec<GuardFinding>) {
+    ) -> (GivenBack, Vec<GuardFinding>) {
         let mark = self.mark();
-        let mut late = Vec::new();
+        let mut findings = Vec::new();
         let known = allocated_with(&self.cookies, at);
         let (layout, scope) = (layout.unwrap_or(known.0), scope.unwrap_or(known.1));
         // SAFETY: the keeper's memory; no test uses what it gave back but to misuse it within quarantine.
-        let given = unsafe {
+        let freed = unsafe {
             self.cookies.free(
                 &self.memory,
                 at,
@@ -99,14 +104,15 @@ impl Keeper {
                     mark,
                     moved_to: moved,
                 },
-                &mut |finding| late.push(finding),
+                &mut |finding| findings.push(finding),
             )
         };
-        late.extend(given.also.into_iter().flatten());
-        (given, late)
+        let own = |finding: &GuardFinding| finding.kind != ReportKind::UseAfterFree;
+        let finding = findings.iter().position(own).map(|at| findings.remove(at));
+        (GivenBack { freed, finding }, findings)
     }
 
-    fn give(&mut self, at: NonNull<u8>) -> (FreeRecord, Vec<GuardFinding>) {
+    fn give(&mut self, at: NonNull<u8>) -> (GivenBack, Vec<GuardFinding>) {
         self.give_as(at.addr().get(), None, None, None)
     }
 

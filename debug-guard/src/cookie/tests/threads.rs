@@ -65,7 +65,7 @@ fn threads_that_ended_hold_no_bytes_beyond_the_limit() {
                     &mut |_| {},
                 )
             };
-            assert!(given.freed.is_some());
+            assert!(given.is_some());
             together.wait();
         };
         std::thread::scope(|scope| {
@@ -150,7 +150,7 @@ fn t31_every_refusal_is_survived() {
                     &mut |_| {},
                 )
             };
-            assert!(given.freed.is_some() && given.finding.is_none());
+            assert!(given.is_some());
         }
         // SAFETY: as above.
         unsafe { cookies.close(&memory, &mut |_| panic!("nothing was written to")) };
@@ -197,10 +197,7 @@ fn t45_threads_take_and_give_each_others_blocks_while_one_looks() {
                             &mut late,
                         )
                     };
-                    assert!(
-                        given.freed.is_some() && given.finding.is_none(),
-                        "{given:?}"
-                    );
+                    assert!(given.is_some());
                 };
                 for round in 0..rounds {
                     let layout = Layout::from_size_align(round * 7 % 300, 8).expect("a layout");
