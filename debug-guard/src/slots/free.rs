@@ -47,6 +47,10 @@ impl Slots {
             return None;
         };
         block.record.set_freed(request.mark, request.moved_to);
+        // First: meanwhile the lines of the freed block arrive.
+        if let Some(oldest) = oldest {
+            self.expire(oldest, found);
+        }
         self.close_sides(block.place);
         let (shape, scope) = (block.word.shape(), block.word.scope());
         let redzone = self.mended_redzone(block.place, shape);
@@ -75,13 +79,9 @@ impl Slots {
         }
         block.record.set(block.word.with(SlotKind::Leaving));
         let joins = self.kind == Kind::Fence && self.is_single(block.word.shape());
-        Some(if !joins {
-            None
-        } else if self.limit == 0 {
-            Some(block.cell)
-        } else {
-            lists.oldest(&self.table, self.limit - 1)
-        })
+        // The block joins later, as the last one.
+        let others = self.limit.checked_sub(1).filter(|_| joins);
+        Some(others.and_then(|others| lists.oldest(&self.table, others)))
     }
 
     #[cold]
@@ -115,18 +115,21 @@ impl Slots {
         redzone.findings(known).for_each(found);
     }
 
-    /// Fence: poisons the block and queues it. The block that leaves quarantine for it is verified, and its page is ready for another.
+    /// Fence: poisons the block and queues it. The page of the block that left quarantine for it is ready for another.
     fn keep(&self, block: &FoundBlock<'_>, oldest: Option<u32>, found: &mut Findings<'_>) {
         // SAFETY: the block is this thread's alone.
         unsafe { redzone::fill(block.place.start, block.word.shape().size, FREED) };
-        if let Some(oldest) = oldest {
-            self.expire(oldest, found);
+        let none_waits = self.limit == 0;
+        if none_waits {
+            self.expire(block.cell, found);
         }
         let mut lists = self.lists.lock();
-        if self.limit > 0 {
+        if !none_waits {
             lists.wait(&self.table, block.cell);
         }
-        let Some(oldest) = oldest else { return };
+        let Some(oldest) = oldest.or(none_waits.then_some(block.cell)) else {
+            return;
+        };
         let is_ready = lists.ready.len() < IDLE;
         if is_ready {
             lists.ready.push_front(&self.table, oldest);
