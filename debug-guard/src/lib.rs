@@ -74,6 +74,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # What holds what
+//!
+//! ```text
+//!   Guard<A>, GlobalGuard<A>          A, the allocator behind, and a pointer to
+//!     GuardState                      one block of A's: options, rules, counts; it never moves        src/guard
+//!       Slots: strict, fence, pool    pages of blocks between pages that cannot be touched            src/slots
+//!         Region                      addresses, by the system calls of a back end                    src/os
+//!         records, one a cell         state and layout of a block; who allocated and freed it; lists under one lock
+//!       Cookies                       blocks of A's with a header and a tail                          src/cookie
+//!         records, one a block        the same of a block; a copy of its header
+//!         shards, by thread           quarantine: lists through the records, a lock each
+//!       Sites                         context, command and stack, each once: a record has its number  src/call_sites
+//!   Report                            all that is known of a finding, borrowed for one call           src/report
+//! ```
+//!
+//! A request goes from the [`HostAllocator`](alloc_core::HostAllocator) (`guard/host.rs`) over the rules (`guard/allocate.rs`) to slots,
+//! cookies or A; a free by its address (`guard/free.rs`). Locks are held for loads and stores alone: never over a system call, the
+//! allocator behind, a function of the options or a report.
+//!
 //! # What it runs on
 //! Pages are made untouchable with what the kernel lends, the best that [`BackEnds`] finds by trying: userfaultfd, guard markers,
 //! `mprotect` as far as mappings last. Only on Linux; elsewhere blocks that were to be fenced get cookies, and each report says so.

@@ -12,7 +12,7 @@ use core::ptr::NonNull;
 
 use alloc_core::{AllocError, HostAllocator, Scope};
 
-use super::policy::PolicyChoice;
+use super::policy::{PolicyChoice, RuleQuery};
 use super::reporter::Operation;
 use super::reporter::{DeferredReports, RollbackGuard};
 use super::state::GuardState;
@@ -66,7 +66,11 @@ impl GuardState {
         is_sampled: bool,
         requester: &RequesterInfo<'_>,
     ) -> Result<NonNull<u8>, AllocError> {
-        let choice = self.choose(memory, request.layout.size(), requester);
+        let choice = self.options.apply_rules(&RuleQuery {
+            scope: requester.scope,
+            name: requester.name,
+            size: request.layout.size(),
+        });
         let mark = |stacks| self.mark(memory, requester, stacks);
         match choice.mode {
             Mode::Cookie => {

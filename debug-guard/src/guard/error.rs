@@ -28,18 +28,8 @@ pub enum GuardError {
         /// The rule.
         rule: usize,
     },
-    /// The range of call sites of the rule has no address in it.
-    EmptyCallWindow {
-        /// The rule.
-        rule: usize,
-    },
     /// The rule asks for a context without a name.
     EmptyName {
-        /// The rule.
-        rule: usize,
-    },
-    /// A rule needs call sites, and stacks are off.
-    CallSiteWithoutStacks {
         /// The rule.
         rule: usize,
     },
@@ -120,11 +110,7 @@ impl fmt::Display for GuardError {
                 write!(f, "rule {rule} never matches, since rule {covered_by} takes all of its blocks: put it first")
             }
             Self::EmptySizeWindow { rule } => write!(f, "rule {rule} takes no size: its smallest is above its largest"),
-            Self::EmptyCallWindow { rule } => write!(f, "rule {rule} takes no call site: its range must end above its start"),
             Self::EmptyName { rule } => write!(f, "rule {rule} asks for a context without a name: give it one, or `*` for all"),
-            Self::CallSiteWithoutStacks { rule } => {
-                write!(f, "rule {rule} goes by call site and stacks are off: turn on `Stacks::Fast` or `Stacks::Full`")
-            }
             Self::ListWithoutStacks => {
                 f.write_str("leaks are told by call site and stacks are off: turn on `Stacks::Fast` or `Stacks::Full`")
             }

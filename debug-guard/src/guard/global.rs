@@ -21,7 +21,7 @@ use crate::report::{self, BlockInfo, DetectedAt, Leak, OnReport};
 
 /// A guard for `#[global_allocator]`, made in a `static` and set up by its first allocation.
 ///
-/// All blocks have scope [`Object`](Scope::Object) and no context, so rules go by size and by call site. What is asked for while the
+/// All blocks have scope [`Object`](Scope::Object) and no context, so rules go by size. What is asked for while the
 /// guard itself asks the command of a thread or walks a stack is written down without a stack. It lives as long as the process:
 /// allocations before `main`, after it, and while a thread ends are guarded like all others. `A` must not ask for memory of the program
 /// while it serves the first request: on Linux the guard is refused then and everything passes, elsewhere it waits for itself.

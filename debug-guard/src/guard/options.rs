@@ -331,16 +331,8 @@ fn rules(options: &GuardOptions) -> Result<(), GuardError> {
         if rule.size.0 > rule.size.1 {
             return Err(GuardError::EmptySizeWindow { rule: number });
         }
-        if rule.called_from.is_some_and(|(start, end)| start >= end) {
-            return Err(GuardError::EmptyCallWindow { rule: number });
-        }
         if rule.name == Some("") {
             return Err(GuardError::EmptyName { rule: number });
-        }
-        if rule.called_from.is_some()
-            && (options.stacks == Stacks::Off || rule.stacks == Some(Stacks::Off))
-        {
-            return Err(GuardError::CallSiteWithoutStacks { rule: number });
         }
         if let Some(covered_by) = options
             .rules

@@ -9,11 +9,11 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
-use alloc_core::{HostAllocator, Scope};
+use alloc_core::Scope;
 
 use super::options::GuardOptions;
 use super::state::GuardState;
-use crate::call_sites::{self, RequesterInfo};
+use crate::call_sites;
 use crate::mode::{Mode, Placement, Stacks};
 
 /// The mode of blocks that meet all conditions of the rule. The first matching rule, in the order of the calls of
@@ -36,7 +36,6 @@ pub struct Rule {
     pub(crate) scope: Option<Scope>,
     pub(crate) name: Option<&'static str>,
     pub(crate) size: (usize, usize),
-    pub(crate) called_from: Option<(usize, usize)>,
     pub(crate) placement: Option<Placement>,
     pub(crate) stacks: Option<Stacks>,
 }
@@ -48,8 +47,6 @@ pub(crate) struct RuleQuery<'a> {
     /// Name of the requesting context; empty without one.
     pub(crate) name: &'a str,
     pub(crate) size: usize,
-    /// Return addresses, innermost first; empty where stacks are off.
-    pub(crate) frames: &'a [usize],
 }
 
 impl Rule {
@@ -60,7 +57,6 @@ impl Rule {
             scope: None,
             name: None,
             size: (0, usize::MAX),
-            called_from: None,
             placement: None,
             stacks: None,
         }
@@ -85,13 +81,6 @@ impl Rule {
         self
     }
 
-    /// Only blocks with a return address in `start..end` anywhere on the stack: a function, or a whole library. Needs stacks
-    /// ([`Stacks`]); callers beyond the end of the walk are not seen.
-    pub const fn called_from(mut self, start: usize, end: usize) -> Self {
-        self.called_from = Some((start, end));
-        self
-    }
-
     /// Replaces the guard's placement for blocks of this rule.
     pub const fn placement(mut self, placement: Placement) -> Self {
         self.placement = Some(placement);
@@ -112,12 +101,6 @@ impl Rule {
             && self
                 .name
                 .is_none_or(|pattern| name_matches(pattern, query.name))
-            && self.called_from.is_none_or(|(start, end)| {
-                query
-                    .frames
-                    .iter()
-                    .any(|frame| (start..end).contains(frame))
-            })
     }
 
     /// True when this rule matches every block that `other` matches.
@@ -128,11 +111,6 @@ impl Rule {
             && self
                 .name
                 .is_none_or(|pattern| pattern_covers(pattern, other.name.unwrap_or("*")))
-            && self.called_from.is_none_or(|(start, end)| {
-                other
-                    .called_from
-                    .is_some_and(|(s, e)| start <= s && e <= end)
-            })
     }
 }
 
@@ -172,32 +150,6 @@ impl Drop for PoolReservation<'_> {
 }
 
 impl GuardState {
-    /// The choice of the rules. If a rule needs the call site, the site is recorded first.
-    #[inline(always)]
-    pub(super) fn choose(
-        &self,
-        memory: &dyn HostAllocator,
-        size: usize,
-        requester: &RequesterInfo<'_>,
-    ) -> PolicyChoice {
-        let query = RuleQuery {
-            scope: requester.scope,
-            name: requester.name,
-            size,
-            frames: &[],
-        };
-        match &self.sites {
-            Some(sites) if self.options.need_call_site() => {
-                let site = sites.get(sites.note(memory, requester, self.options.stacks));
-                self.options.apply_rules(&RuleQuery {
-                    frames: site.map_or(&[], |site| site.frames),
-                    ..query
-                })
-            }
-            _ => self.options.apply_rules(&query),
-        }
-    }
-
     /// True when the sampler selects this request. The caller's stack identifies the call site, so this must be inlined.
     pub(super) fn is_sampled(&self, size: usize) -> bool {
         self.pool.is_some() && self.sampler.chooses(call_sites::call_site(size))
@@ -222,14 +174,9 @@ pub(super) struct PolicyChoice {
 }
 
 impl GuardOptions {
-    /// True when a rule needs the call site.
-    fn need_call_site(&self) -> bool {
-        self.rules.iter().any(|rule| rule.called_from.is_some())
-    }
-
     /// The choice of the first rule that matches, or the guard's own.
     #[inline(always)]
-    fn apply_rules(&self, query: &RuleQuery<'_>) -> PolicyChoice {
+    pub(super) fn apply_rules(&self, query: &RuleQuery<'_>) -> PolicyChoice {
         let own = PolicyChoice {
             mode: self.mode,
             placement: self.placement,
@@ -254,7 +201,6 @@ mod rule_tests {
         scope: Scope::Object,
         name: "VkBuffer",
         size: 64,
-        frames: &[0x2000, 0x1000],
     };
 
     #[test]
@@ -279,37 +225,20 @@ mod rule_tests {
                 && !any.size(65, 99).matches(&BLOCK)
                 && !any.size(0, 63).matches(&BLOCK)
         );
-        assert!(
-            any.called_from(0x1000, 0x1001).matches(&BLOCK),
-            "an outer frame"
-        );
-        assert!(
-            !any.called_from(0x1001, 0x2000).matches(&BLOCK),
-            "the end is not included"
-        );
     }
 
     #[test]
     fn a_rule_covers_what_it_matches_more_of() {
         let any = Rule::new(Mode::Off);
-        let narrow = any
-            .scope(Scope::Cache)
-            .name("VkPipeline*")
-            .size(16, 32)
-            .called_from(10, 20);
+        let narrow = any.scope(Scope::Cache).name("VkPipeline*").size(16, 32);
         assert!(any.covers(&narrow) && narrow.covers(&narrow) && !narrow.covers(&any));
-        for wide in [
-            narrow.size(0, 32),
-            narrow.name("Vk*"),
-            narrow.called_from(10, 21),
-        ] {
+        for wide in [narrow.size(0, 32), narrow.name("Vk*")] {
             assert!(wide.covers(&narrow) && !narrow.covers(&wide));
         }
         for other in [
             narrow.scope(Scope::Device),
             narrow.name("VkPipeline"),
             narrow.size(16, 31),
-            narrow.called_from(11, 20),
         ] {
             assert!(!other.covers(&narrow));
         }
@@ -340,36 +269,29 @@ mod tests {
             )
             .rule(
                 Rule::new(Mode::Strict)
-                    .called_from(100, 200)
+                    .scope(Scope::Cache)
                     .stacks(Stacks::Fast),
             );
-        let asked = |name, size, frames: &'static [usize]| {
-            options.apply_rules(&RuleQuery {
-                scope: Scope::Object,
-                name,
-                size,
-                frames,
-            })
-        };
+        let asked = |name, size, scope| options.apply_rules(&RuleQuery { scope, name, size });
         let choice = |mode, placement, stacks| PolicyChoice {
             mode,
             placement,
             stacks,
         };
         assert_eq!(
-            asked("VkImage", 16, &[150]),
+            asked("VkImage", 16, Scope::Cache),
             choice(Mode::Off, Placement::Alternate, Stacks::Full)
         );
         assert_eq!(
-            asked("VkImage", 17, &[150]),
+            asked("VkImage", 17, Scope::Cache),
             choice(Mode::Fence, Placement::Left, Stacks::Full)
         );
         assert_eq!(
-            asked("", 17, &[99, 150]),
+            asked("", 17, Scope::Cache),
             choice(Mode::Strict, Placement::Alternate, Stacks::Fast)
         );
         assert_eq!(
-            asked("", 17, &[99, 200]),
+            asked("", 17, Scope::Object),
             choice(Mode::Cookie, Placement::Alternate, Stacks::Full)
         );
     }

@@ -28,19 +28,7 @@ fn options_that_do_not_go_together_are_refused_with_the_reason() {
             any.rule(rule.size(2, 1)),
             GuardError::EmptySizeWindow { rule: 0 },
         ),
-        (
-            any.rule(rule.called_from(9, 9)),
-            GuardError::EmptyCallWindow { rule: 0 },
-        ),
         (any.rule(rule.name("")), GuardError::EmptyName { rule: 0 }),
-        (
-            any.stacks(Stacks::Off).rule(rule.called_from(1, 2)),
-            GuardError::CallSiteWithoutStacks { rule: 0 },
-        ),
-        (
-            any.rule(rule.called_from(1, 2).stacks(Stacks::Off)),
-            GuardError::CallSiteWithoutStacks { rule: 0 },
-        ),
         (
             any.stacks(Stacks::Off).exit_leaks(1),
             GuardError::ListWithoutStacks,

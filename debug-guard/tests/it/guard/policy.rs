@@ -41,24 +41,6 @@ fn the_first_rule_that_matches_decides() {
 }
 
 #[test]
-fn rules_by_call_site_look_at_every_frame() {
-    #[inline(never)]
-    fn inner(guard: &Under) -> NonNull<u8> {
-        std::hint::black_box(take(guard, 32))
-    }
-    let start = inner as fn(&Under) -> NonNull<u8> as usize;
-    let rule = Rule::new(Mode::Off).called_from(start, start + 4096);
-    let guard = guard(
-        GuardOptions::new(Mode::Cookie)
-            .stacks(Stacks::Full)
-            .rule(rule),
-    );
-    let block = inner(&guard);
-    assert_eq!((guard.stats().off, guard.stats().cookies), (1, 0));
-    give(&guard, block, 32);
-}
-
-#[test]
 fn sampled_fences_the_first_of_each_call_site_and_then_few() {
     let sampling = Sampling::one_in(1000).slots(16).first(4);
     let guard = guard(GuardOptions::new(Mode::Sampled).sampling(sampling));

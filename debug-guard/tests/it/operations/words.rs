@@ -33,7 +33,6 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                 "GuardOptions::rule",
                 "GuardOptions::sampling",
                 "GuardOptions::stacks",
-                "Rule::called_from",
                 "Rule::name",
                 "Rule::new",
                 "Rule::placement",
@@ -51,7 +50,6 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                     assert_eq!(GuardChoice::Strict.mode(), Mode::Strict);
                     assert_eq!(GuardChoice::Strict.options().check(), Ok(()));
                     let rule = Rule::new(mode)
-                        .called_from(1, 2)
                         .name("any*")
                         .placement(Placement::Left)
                         .scope(Scope::Cache)
