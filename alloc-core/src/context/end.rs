@@ -9,7 +9,7 @@ use super::{
     CLOSED, Context, ContextHandle, ContextNode, DRAINED, ORPHANED, OWNED_BY_PARENT, tree,
 };
 use crate::error::{ContextId, Misuse};
-use crate::owned::{Marker, PlacedMarker, bytes_freed_with, end_values};
+use crate::owned::{bytes_freed_with, destroy_values, end_values, next_value};
 use crate::sync::{Held, Ordering, Relaxed as _};
 
 /// Closes the subtree and destroys the values owned in it.
@@ -69,10 +69,9 @@ impl Context {
     /// Call it before [`close_root`](Context::close_root) or [`try_close`](Context::try_close) when values hold handles, blocks or
     /// contexts of the tree, which those functions count as outstanding.
     pub fn clear(&self) {
-        let marker = Marker::new();
         Clear {
             context: self,
-            values: marker.mark(self.node()),
+            values: next_value(self.node()),
             next_id: ContextNode::next_id(),
         }
         .run();
@@ -93,16 +92,17 @@ impl Context {
 
 struct Clear<'c> {
     context: &'c Context,
-    values: PlacedMarker<'c>,
+    /// Values with lower numbers are older than the call.
+    values: u64,
     next_id: ContextId,
 }
 
 impl Clear<'_> {
-    fn run(&self) {
+    fn run(&mut self) {
         while let Some(child) = self.context.claim_newest_before(self.next_id) {
             drop(child);
         }
-        self.values.destroy_older();
+        destroy_values(self.context.node(), &mut self.values);
     }
 }
 

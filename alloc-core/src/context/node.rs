@@ -17,7 +17,6 @@ use super::backing::{Abandoned, Backing, DynAllocator};
 use crate::account::{AccountRow, Counts, ScopeUsage, evict, read_row, slot, try_read_row};
 use crate::error::ContextId;
 use crate::foreign::ForeignCells;
-use crate::owned::ValueTable;
 use crate::requester::with_identity;
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Lock, Ordering, Relaxed as _};
@@ -72,7 +71,7 @@ pub(crate) struct ContextNode {
     pub(crate) tree_lock: Lock,
     pub(crate) budget_lock: Lock,
     /// The node's values; null until there is one. Has its own lock, see `owned::table`.
-    pub(crate) owned: AtomicPtr<ValueTable>,
+    pub(crate) owned: AtomicPtr<u8>,
 }
 
 // SAFETY: all mutation goes through atomics; tree links are written under the root's tree lock; the backing is `Sync`.

@@ -334,6 +334,29 @@ unsafe impl HostAllocator for Unwinding {
 }
 
 #[test]
+fn holes_are_used_again_before_the_table_grows() {
+    let witness = Witness::new();
+    let root = root(&witness);
+    let ids: Vec<_> = (0..8_u32).map(|n| root.own(n).unwrap()).collect();
+    for id in &ids[1..7] {
+        root.destroy(*id).unwrap();
+    }
+    let before = root.usage().total();
+    let more: Vec<_> = (8..14_u32).map(|n| root.own(n).unwrap()).collect();
+    let grown = root.usage().total();
+    assert_eq!(grown.live_bytes - before.live_bytes, 6 * 4, "values alone");
+    let all = [ids[0], ids[7]].into_iter().chain(more.clone());
+    let values: Vec<_> = all.map(|id| *root.get(id).unwrap()).collect();
+    assert_eq!(values, [0, 7, 8, 9, 10, 11, 12, 13]);
+    root.own(14_u32).unwrap();
+    assert!(root.usage().total().live_bytes > grown.live_bytes + 4);
+    assert_eq!(*root.get(more[5]).unwrap(), 13);
+    assert_eq!(root.remove(ids[1]), misuse(Misuse::NotOwned));
+    drop(root);
+    witness.assert_empty();
+}
+
+#[test]
 fn an_allocator_that_unwinds_leaves_nothing_behind() {
     let host = Unwinding(Witness::new(), AtomicUsize::new(usize::MAX));
     let dropped = Arc::new(AtomicUsize::new(0));
