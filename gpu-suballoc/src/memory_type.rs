@@ -245,42 +245,6 @@ mod tests {
     }
 
     #[test]
-    fn a_required_property_outweighs_any_number_of_preferred_ones() {
-        let types = types([
-            P::DEVICE_LOCAL | P::HOST_COHERENT | P::HOST_CACHED,
-            P::HOST_VISIBLE,
-        ]);
-        let preference = MemoryPreference::requiring(P::HOST_VISIBLE)
-            .preferring(P::DEVICE_LOCAL | P::HOST_COHERENT | P::HOST_CACHED);
-        assert_eq!(choose_memory_type(&types, !0, preference), Ok(1));
-    }
-
-    #[test]
-    fn an_avoided_property_is_taken_only_when_nothing_else_fits() {
-        let types = types([P::DEVICE_LOCAL | P::HOST_VISIBLE, P::DEVICE_LOCAL]);
-        let preference = MemoryPreference::requiring(P::DEVICE_LOCAL).avoiding(P::HOST_VISIBLE);
-        assert_eq!(choose_memory_type(&types, 0b11, preference), Ok(1));
-        assert_eq!(choose_memory_type(&types, 0b01, preference), Ok(0));
-    }
-
-    #[test]
-    fn the_first_of_equals_wins() {
-        let types = types([
-            P::HOST_VISIBLE,
-            P::HOST_VISIBLE,
-            P::HOST_VISIBLE | P::HOST_CACHED,
-        ]);
-        assert_eq!(
-            choose_memory_type(&types, 0b111, MemoryPreference::requiring(P::HOST_VISIBLE)),
-            Ok(0)
-        );
-        assert_eq!(
-            choose_memory_type(&types, 0b110, MemoryPreference::requiring(P::HOST_VISIBLE)),
-            Ok(1)
-        );
-    }
-
-    #[test]
     fn special_types_are_taken_only_on_request() {
         for special in [
             P::PROTECTED,
@@ -421,29 +385,6 @@ mod tests {
                 required: P::HOST_VISIBLE
             })
         );
-    }
-
-    #[test]
-    fn h108_the_next_type_in_order_of_preference_comes_when_the_best_has_no_room() {
-        let own = P::DEVICE_LOCAL;
-        let host = P::HOST_VISIBLE | P::HOST_COHERENT;
-        let types = types([
-            own,
-            host,
-            host | P::HOST_CACHED,
-            own | host,
-            own | P::PROTECTED,
-        ]);
-        let order = |memory_type_bits, preference| {
-            MemoryTypesByFit::new(&types, ordinary_types(&types), memory_type_bits, preference)
-        };
-        let upload = MemoryPreference::requiring(P::HOST_VISIBLE)
-            .preferring(own)
-            .avoiding(P::HOST_CACHED);
-        assert!(order(!0, upload).eq([3, 1, 2]));
-        assert!(order(0b0110, upload).eq([1, 2]));
-        assert!(order(!0, MemoryPreference::default().preferring(own)).eq([0, 3, 1, 2]));
-        assert!(order(0b1_0000, MemoryPreference::default()).eq([4]));
     }
 
     /// Every set of four types over two properties, every mask and preference, against a definition written the other way round.

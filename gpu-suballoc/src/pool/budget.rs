@@ -285,39 +285,6 @@ mod tests {
         ledger
     }
 
-    const fn hard(limit: Limit) -> Result<(), LimitShortage> {
-        Err(LimitShortage {
-            limit,
-            is_budget: false,
-        })
-    }
-
-    #[test]
-    fn h82_a_limit_holds_to_the_byte() {
-        let mut ledger = ledger();
-        let heap = |heap, short_by| hard(Limit::Heap { heap, short_by });
-        assert_eq!(ledger.reserve(1, 305, false), heap(1, 5));
-        assert_eq!(ledger.reserve(1, 300, false), Ok(()));
-        assert_eq!(ledger.remaining(0, false), 700, "of all bytes");
-        assert_eq!(
-            ledger.reserve(0, 703, false),
-            hard(Limit::Bytes { short_by: 3 })
-        );
-        assert_eq!(ledger.reserve(0, 700, false), Ok(()));
-        assert_eq!(
-            ledger.reserve(0, 1, false),
-            hard(Limit::Bytes { short_by: 1 })
-        );
-        assert_eq!(ledger.reserve(0, 0, false), Ok(()));
-        assert_eq!(
-            ledger.reserve(0, 0, false),
-            hard(Limit::Objects { limit: 3 })
-        );
-        ledger.release(0, 700);
-        assert_eq!(ledger.reserve(0, 700, false), Ok(()));
-        assert_eq!((ledger.objects, ledger.bytes), (3, 1000));
-    }
-
     #[test]
     fn a_budget_counts_what_changed_since_the_driver_spoke() {
         let mut ledger = ledger();
@@ -356,32 +323,6 @@ mod tests {
     }
 
     #[test]
-    fn di5_more_than_the_heap_has_is_counted_and_is_over_every_budget() {
-        let mut ledger = MemoryBudget::new(9, u64::MAX);
-        ledger.set_heap(0, 800, u64::MAX);
-        for _ in 0..3 {
-            ledger.reserve(0, 700, false).unwrap();
-        }
-        let heap = ledger.heap(0);
-        assert_eq!(
-            (heap.own_bytes, heap.usage(), heap.budget_left()),
-            (2100, 2100, 0)
-        );
-        assert!(heap.is_over_budget());
-        assert_eq!(ledger.remaining(0, true), 0);
-        assert_eq!(ledger.remaining(0, false), u64::MAX - 2100);
-        assert!(
-            ledger
-                .reserve(0, 1, true)
-                .is_err_and(|short| short.is_budget)
-        );
-        for _ in 0..4 {
-            ledger.release(0, 700);
-        }
-        assert_eq!((ledger.heap(0).usage(), ledger.objects), (0, 0));
-    }
-
-    #[test]
     fn without_std_a_query_within_a_query_is_not_made() {
         let mut ledger = ledger();
         ledger.max_queries = 1;
@@ -389,21 +330,5 @@ mod tests {
         assert!(!ledger.begin_query(Duration::ZERO), "by what it called");
         ledger.end_query(None);
         assert!(ledger.begin_query(Duration::ZERO));
-    }
-
-    #[test]
-    fn ge10_a_budget_of_0_is_a_budget() {
-        let mut ledger = ledger();
-        assert_eq!(ledger.heap(0).budget(), 800, "before a driver spoke");
-        ledger.set_driver_budgets(&[HeapBudget::default()]);
-        assert_eq!(ledger.heap(0).budget(), 0);
-        assert_eq!(ledger.remaining(0, true), 0);
-        assert_eq!(
-            ledger.remaining(0, false),
-            1000,
-            "all bytes: more than the heap has is the driver's to refuse"
-        );
-        assert_eq!(ledger.heap(1).budget(), 800, "nothing was said of it");
-        assert_eq!(ledger.heap(99), HeapUsage::default());
     }
 }

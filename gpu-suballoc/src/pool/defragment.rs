@@ -403,21 +403,6 @@ mod drain_plan_tests {
     }
 
     #[test]
-    fn df8_what_is_drained_fits_into_what_stays() {
-        // The one with most in it first.
-        let mut blocks = heap(&[(256, 10), (256, 200), (256, 30), (256, 180)]);
-        assert_eq!(drained(&mut blocks, usize::MAX), [2, 0]);
-        assert_eq!(drained(&mut blocks, 1), [0]);
-        blocks
-            .iter_mut()
-            .for_each(|block| block.is_pinned = block.block == 0);
-        assert_eq!(drained(&mut blocks, usize::MAX), [3, 2]);
-        assert_eq!(drained(&mut heap(&[(256, 10)]), usize::MAX), [0; 0]);
-        assert_eq!(drained(&mut heap(&[(256, 256); 4]), usize::MAX), [0; 0]);
-        assert_eq!(drained(&mut heap(&[(256, 0), (256, 1)]), usize::MAX), [0]);
-    }
-
-    #[test]
     fn a_large_block_with_more_in_it_may_free_more() {
         // By live bytes the small ones go first, and then there is no room for what lies in the large one.
         let mut blocks = heap(&[(100, 40), (100, 45), (1000, 50), (150, 20)]);

@@ -202,37 +202,6 @@ mod tests {
     }
 
     #[test]
-    fn blocks_begin_small_and_follow_what_is_reserved_to_a_limit() {
-        for (heap, first, max) in [
-            (16 * GIB, 8 * MIB, 256 * MIB),
-            (256 * MIB, 4 * MIB, 32 * MIB),
-            (2 * GIB, 8 * MIB, 256 * MIB),
-            (64 * MIB, MIB, 8 * MIB),
-        ] {
-            let mut growth = growth_of(heap, u64::MAX, &MemoryOptions::default());
-            assert_eq!(sizes(&growth, 1024, u64::MAX)[0], first);
-            let mut reserved = 0;
-            for _ in 0..160 {
-                let now = sizes(&growth, 1024, u64::MAX)[0];
-                let part = reserved / 32;
-                assert_eq!(now, (part - part % 256).clamp(first, max));
-                reserved += now;
-                growth.follow(reserved);
-            }
-            assert_eq!(sizes(&growth, 1024, u64::MAX)[0], max);
-            growth.follow(0);
-            assert_eq!(sizes(&growth, 1024, u64::MAX)[0], first);
-        }
-    }
-
-    #[test]
-    fn where_objects_are_few_each_block_has_as_much_as_all_before() {
-        let mut growth = growth_of(GIB, u64::MAX, &MemoryOptions::default()).with_objects(30);
-        growth.follow(24 * MIB);
-        assert_eq!(growth.preferred(), 24 * MIB);
-    }
-
-    #[test]
     fn ge16_blocks_of_host_memory_stay_small() {
         let host = |options| Growth::new(16 * GIB, PropertyFlags::HOST_VISIBLE, u64::MAX, &options);
         let mut growth = host(MemoryOptions::default());
@@ -243,39 +212,6 @@ mod tests {
             ..MemoryOptions::default()
         });
         assert_eq!(stated.max(), 100 * MIB, "what the options say counts");
-    }
-
-    #[test]
-    fn di6_host_visible_memory_has_sizes_of_its_own_if_the_options_say_so() {
-        let sizes = |properties, options: &MemoryOptions| {
-            let growth = Growth::new(16 * GIB, properties, GIB, options);
-            (growth.first(), growth.max())
-        };
-        let (local, host) = (PropertyFlags::DEVICE_LOCAL, PropertyFlags::HOST_VISIBLE);
-        let one = MemoryOptions {
-            first_block: Some(MIB),
-            max_block: Some(2 * GIB),
-            ..MemoryOptions::default()
-        };
-        let two = MemoryOptions {
-            first_host_block: Some(2 * MIB),
-            max_host_block: Some(4 * MIB),
-            ..one
-        };
-        for (options, local_sizes, host_sizes) in [
-            (
-                MemoryOptions::default(),
-                (8 * MIB, 256 * MIB),
-                (8 * MIB, 32 * MIB),
-            ),
-            (one, (MIB, 2 * GIB), (MIB, 2 * GIB)),
-            (two, (MIB, 2 * GIB), (2 * MIB, 4 * MIB)),
-        ] {
-            assert_eq!(sizes(local, &options), local_sizes);
-            assert_eq!(sizes(host, &options), host_sizes);
-            let both = sizes(local | host, &options);
-            assert!(both == host_sizes || options == MemoryOptions::default());
-        }
     }
 
     #[test]
@@ -346,18 +282,5 @@ mod tests {
             [],
             "refused up front"
         );
-    }
-
-    #[test]
-    fn odd_limits_leave_whole_granules() {
-        let options = MemoryOptions {
-            max_block: Some(1_000_001),
-            first_block: Some(99_999),
-            ..MemoryOptions::default()
-        };
-        let growth = growth_of(700_000, 600_000, &options);
-        assert_eq!(growth.max(), 700_000 - 700_000 % 256);
-        assert_eq!(growth.preferred() % 256, 0);
-        assert_eq!(growth_of(0, u64::MAX, &MemoryOptions::default()).max(), 256);
     }
 }

@@ -1,20 +1,13 @@
-//! A range allocator with memory from the system, for the tests of ids, which no user of a virtual block can make up, and of its reserve.
-
-mod nodes;
+//! What one allocation takes of the reserve of nodes, which no user of a virtual block can see.
 
 use std::alloc::Layout;
 use std::prelude::v1::*;
 use std::ptr::NonNull;
 
-use super::allocator::{
-    AllocatedRange, FreedRange, NODES_PER_ALLOCATION, NODES_PER_RANGE, RangeId,
-};
+use super::allocator::{AllocatedRange, NODES_PER_ALLOCATION, NODES_PER_RANGE};
 use super::node::CHUNK_NODES;
 use super::*;
 use crate::host_memory::{GrowableTable, HostBlock};
-
-/// Number of reuses of one node; small for miri, which is slow.
-const MANY: u32 = if cfg!(miri) { 40 } else { 1_000_000 };
 
 /// A range allocator and its store, with memory from the system. Checks that returned memory was added before, with the same layout.
 struct Core {
@@ -59,14 +52,6 @@ impl Core {
         }
     }
 
-    fn free(&mut self, id: RangeId) -> Result<FreedRange, RangeError> {
-        self.core.free(&self.store, &self.index, id, None)
-    }
-
-    fn get(&self, id: RangeId) -> Result<LiveRange, RangeError> {
-        self.core.get(&self.store, id)
-    }
-
     fn back(&mut self, memory: Option<HostBlock>) -> bool {
         let Some(memory) = memory else {
             return false;
@@ -105,12 +90,9 @@ impl Core {
         )
     }
 
-    fn allocate(&mut self, size: u64) -> AllocatedRange {
-        self.request(size, 1, Fit::Low).unwrap()
-    }
-
-    fn free_allocated(&mut self, taken: AllocatedRange) -> FreedRange {
-        self.free(taken.id).unwrap()
+    fn free_allocated(&mut self, taken: AllocatedRange) {
+        let freed = self.core.free(&self.store, &self.index, taken.id, None);
+        assert!(freed.is_ok());
     }
 
     fn dismantle(&mut self) {
@@ -146,9 +128,11 @@ fn the_reserve_is_what_one_allocation_needs_at_most() {
         fit: Fit::Low,
         is_optimal: false,
     };
-    (core.core)
+    let taken = (core.core)
         .allocate_at(&core.store, &core.index, 4096, &want)
         .unwrap();
+    let of_another_slot = (core.core).free(&core.store, &core.index, taken.id, Some(1));
+    assert_eq!(of_another_slot, Err(RangeError::OtherUserData));
     assert_eq!(before - core.store.spare_nodes(), NODES_PER_ALLOCATION);
     // From then on two at most, and all of them come back.
     for turn in 0..if cfg!(miri) { 40 } else { 2000 } {
@@ -170,61 +154,4 @@ fn the_reserve_is_what_one_allocation_needs_at_most() {
     }
     let refused = poor.core.allocate(&poor.store, &poor.index, &want);
     assert_eq!(refused, Err(RangeError::NoNodes));
-}
-
-/// H3: where the kinds meet, no page of four granules has both.
-#[test]
-fn h3_kinds_share_a_block_and_no_page() {
-    let mut core = Core::new(1 << 16, 256);
-    core.index = FreeIndex::new(4);
-    core.index.admit(256);
-    core.core = RangeAllocator::new(1 << 16, 256).unwrap().numbered(0);
-    core.ready(32);
-    let want = |is_optimal, fit| RangeRequest {
-        size: 256,
-        asked: 256,
-        alignment: 1,
-        user_data: 7,
-        fit,
-        is_optimal,
-    };
-    let place = |core: &mut Core, is_optimal, fit| {
-        let taken = (core.core).allocate(&core.store, &core.index, &want(is_optimal, fit));
-        let taken = taken.expect("room");
-        (taken.offset / 256, taken.id)
-    };
-    let (linear, optimal) = (false, true);
-    // The tail of a page is for its kind, which fills it before another page.
-    let expected = [
-        (linear, Fit::Low, 0),
-        (optimal, Fit::Low, 4),
-        (linear, Fit::Low, 1),
-        (optimal, Fit::Low, 5),
-        (optimal, Fit::High, 255),
-        (linear, Fit::High, 3),
-        (linear, Fit::Low, 2),
-        (linear, Fit::Low, 8),
-        (linear, Fit::High, 251),
-    ];
-    let mut ids = Vec::new();
-    for (is_optimal, fit, at) in expected {
-        let (offset, id) = place(&mut core, is_optimal, fit);
-        assert_eq!(offset, at, "{is_optimal} {fit:?}");
-        assert_eq!(core.get(id).unwrap().is_optimal, is_optimal);
-        ids.push(id);
-    }
-    let at = |core: &mut Core, is_optimal, granule: u64| {
-        let want = want(is_optimal, Fit::Low);
-        (core.core).allocate_at(&core.store, &core.index, granule * 256, &want)
-    };
-    assert_eq!(at(&mut core, linear, 6), Err(RangeError::Full));
-    assert_eq!(at(&mut core, optimal, 9), Err(RangeError::Full));
-    ids.push(at(&mut core, optimal, 6).unwrap().id);
-    // The smallest hole that serves comes first; a page that came free is anybody's.
-    for at in [0, 2, 5, 6] {
-        core.free(ids[at]).unwrap();
-    }
-    for (is_optimal, at) in [(optimal, 7), (optimal, 252), (linear, 0)] {
-        assert_eq!(place(&mut core, is_optimal, Fit::Low).0, at);
-    }
 }

@@ -217,35 +217,6 @@ impl fmt::Display for RegionLeak<'_> {
     }
 }
 
-#[cfg(test)]
-mod leaks_tests {
-    use std::string::ToString;
-    use std::vec::Vec;
-
-    use super::super::block_fixture::{id, shared_and_wrapped};
-
-    #[test]
-    fn each_live_thing_is_a_line_and_free_space_is_none() {
-        let named = |range: &mut crate::view::RangeView| {
-            (range.padding, range.tag, range.site) = (24, 0xabc, 41)
-        };
-        let picture = shared_and_wrapped(named);
-        let lines: Vec<_> = picture.leaks().map(|leak| leak.to_string()).collect();
-        assert_eq!(
-            lines,
-            [
-                "buffer 00000007/1#1 of 1000 bytes at offset 0x200 of memory 0x103, \"region 1\", tag 0xabc, allocated at site 41",
-                "wrapped buffer 00000007/6#1 of 64 bytes at offset 0x0, \"region 6\"",
-                "crop 00000007/90#1 of 100 bytes at offset 0xc of 00000007/1#1, \"a crop\"",
-            ]
-        );
-        assert_eq!(
-            picture.leaks().map(|leak| leak.id).collect::<Vec<_>>(),
-            [id(1), id(6), id(90)]
-        );
-    }
-}
-
 /// A headline for each block, then its ranges in order of offset, each region with its crops. Offsets are hexadecimal, in bytes from
 /// the start of the block, of a crop from the start of its region.
 impl fmt::Display for MemoryMap<'_> {
@@ -336,48 +307,5 @@ impl MemoryMap<'_> {
         }
         self.name(range)
             .map_or(Ok(()), |name| write!(f, " {name:?}"))
-    }
-}
-
-#[cfg(test)]
-mod map_table_tests {
-    use std::string::ToString as _;
-    use std::vec::Vec;
-
-    use super::super::block_fixture::{id, picture, shared_and_wrapped};
-    use crate::view::{RangeView, RegionResource};
-
-    #[test]
-    fn a_block_is_a_headline_and_each_range_a_line() {
-        let buffer = |range: &mut RangeView| {
-            (range.padding, range.resource, range.maps) = (24, RegionResource::Buffer, 1);
-        };
-        let text = shared_and_wrapped(buffer).to_string();
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!(
-            lines[..3],
-            [
-                "block 3 of pool 0, memory type 0, shared: 1.75 KiB, 1 region, 768 B in none",
-                "  0x00000000     512 B  free",
-                std::format!(
-                    "  0x00000200  1.00 KiB  buffer {} \"region 1\", 24 B of it padding, mapped",
-                    id(1)
-                )
-                .as_str(),
-            ],
-            "{text}"
-        );
-        assert_eq!(
-            lines[3],
-            std::format!("    +0x00000c     100 B  crop {} \"a crop\"", id(90))
-        );
-        assert_eq!(lines[4], "  0x00000600     256 B  spent");
-        assert!(lines[5].starts_with("wrapped: 64 B, 1 region"), "{text}");
-        assert_eq!(
-            lines.len(),
-            8,
-            "the fixture puts 0 free bytes before what is wrapped: {text}"
-        );
-        assert_eq!(picture([], []).to_string(), "no device memory\n");
     }
 }

@@ -20,6 +20,3 @@ pub use crate::region::RangePlacement;
 pub use crate::view::{BlockContent, BlockView, MemoryTotals, RangeUse, RangeView, RegionResource};
 pub use memory_map::MemoryMap;
 pub use totals::GpuStats;
-
-#[cfg(test)]
-mod block_fixture;

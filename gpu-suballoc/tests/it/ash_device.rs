@@ -167,7 +167,7 @@ fn the_callbacks_go_to_every_command_that_takes_them() {
 #[test]
 fn every_command_is_called_through_its_own_function() {
     set(Fake::NEW);
-    everything(&device(rich())).expect("the fake agrees");
+    everything(&device(rich())).unwrap();
     for command in COMMANDS {
         let old = [
             "vkGetBufferMemoryRequirements",
@@ -260,7 +260,7 @@ fn vulkan_1_0_with_extensions_uses_them() {
 fn a_name_that_the_version_does_not_have_is_not_used() {
     set(Fake::NEW);
     // The functions of 1.1 are there, but the application asked for 1.0.
-    everything(&device(AshOptions::new(vk::API_VERSION_1_0))).expect("the fake agrees");
+    everything(&device(AshOptions::new(vk::API_VERSION_1_0))).unwrap();
     assert_eq!(
         (
             fake().calls("vkGetBufferMemoryRequirements"),
@@ -316,7 +316,7 @@ fn a_chain_holds_what_was_asked_for_and_nothing_else() {
     let device = device(rich());
     // SAFETY: the fake looks at no handle.
     let allocate = |request: &MemoryRequest| unsafe { device.allocate(request) };
-    allocate(&MemoryRequest::new(4096, 1)).expect("the fake agrees");
+    allocate(&MemoryRequest::new(4096, 1)).unwrap();
     assert_eq!(
         (chain(), fake().seen.size, fake().seen.memory_type),
         (vec![], 4096, 1)
@@ -326,7 +326,7 @@ fn a_chain_holds_what_was_asked_for_and_nothing_else() {
     let first = NonNull::from(&mut own).cast();
     let all = MemoryRequest {
         dedicated: Some(ResourceHandle::Buffer(
-            BufferHandle::from_raw(0x77).expect("not null"),
+            BufferHandle::from_raw(0x77).unwrap(),
         )),
         priority: Some(0.25),
         export: ExternalHandleTypes::OPAQUE_FD,
@@ -335,7 +335,7 @@ fn a_chain_holds_what_was_asked_for_and_nothing_else() {
         next: Some(unsafe { NextChain::new(first) }),
         ..MemoryRequest::new(1, 0)
     };
-    allocate(&all).expect("the fake agrees");
+    allocate(&all).unwrap();
     let kinds = [
         StructureType::MEMORY_DEDICATED_ALLOCATE_INFO,
         StructureType::MEMORY_ALLOCATE_FLAGS_INFO,
@@ -356,8 +356,7 @@ fn resources_carry_families_and_external_types_where_there_are_some() {
     set(Fake::NEW);
     let device = device(rich());
     // SAFETY: the fake looks at no handle.
-    let create =
-        |info: &BufferInfo| unsafe { device.create_buffer(info) }.expect("the fake agrees");
+    let create = |info: &BufferInfo| unsafe { device.create_buffer(info) }.unwrap();
     create(&BUFFER);
     let seen = fake().seen;
     assert_eq!(
@@ -386,7 +385,7 @@ fn resources_carry_families_and_external_types_where_there_are_some() {
         "one family alone needs no sharing"
     );
     // SAFETY: as above.
-    unsafe { device.create_image(&IMAGE) }.expect("the fake agrees");
+    unsafe { device.create_image(&IMAGE) }.unwrap();
     assert_eq!(
         (fake().seen.extent, fake().seen.concurrent),
         ((7, 9, 1), false)
@@ -398,7 +397,7 @@ fn resources_carry_families_and_external_types_where_there_are_some() {
             ..IMAGE
         })
     }
-    .expect("the fake agrees");
+    .unwrap();
     assert_eq!((fake().seen.external, chain().len()), (1, 1));
 }
 
@@ -414,7 +413,7 @@ fn wishes_for_memory_of_their_own_are_heard() {
             ..Fake::NEW
         });
         let device = device(rich());
-        let buffer = BufferHandle::from_raw(1).expect("not null");
+        let buffer = BufferHandle::from_raw(1).unwrap();
         // SAFETY: the fake looks at no handle.
         let needs = unsafe { device.buffer_requirements(buffer) };
         assert_eq!((needs.prefers_dedicated, needs.requires_dedicated), heard);
@@ -434,7 +433,7 @@ fn forty_ranges_are_forty_ranges() {
     set(Fake::NEW);
     let device = device(rich());
     // SAFETY: the fake looks at no handle.
-    let memory = unsafe { device.allocate(&MemoryRequest::new(1, 0)) }.expect("the fake agrees");
+    let memory = unsafe { device.allocate(&MemoryRequest::new(1, 0)) }.unwrap();
     let ranges: Vec<MappedRange> = (0..40)
         .map(|at| MappedRange {
             memory,

@@ -5,14 +5,14 @@ use std::alloc::System;
 use std::ffi::c_void;
 
 use crate::fake_vulkan::{Fake, fake, set, vulkan};
+use crate::over;
 use alloc_core::FromGlobalAlloc;
 use ash::vk;
 use gpu_suballoc::ash::AshOptions;
 use gpu_suballoc::report::MemoryTotals;
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    AllocatorOptions, AshDevice, BufferInfo, BufferUsage, GpuAllocator, ImageInfo, ImageUsage,
-    RegionOptions, ResourceRequirements,
+    AshDevice, BufferInfo, BufferUsage, ImageInfo, ImageUsage, RegionOptions, ResourceRequirements,
 };
 use mock_device::{MockDevice, MockProfile};
 
@@ -57,33 +57,30 @@ const ASKED: [&str; 6] = [
 ];
 
 fn take_and_give(device: &AshDevice) {
-    // SAFETY: the fake looks at no handle.
-    let gpu =
-        unsafe { GpuAllocator::new(device, FromGlobalAlloc::SYSTEM, AllocatorOptions::default()) };
-    let gpu = gpu.map_err(|refused| refused.error).expect("sound options");
+    let gpu = over(device, FromGlobalAlloc::SYSTEM);
     let alone = RegionOptions::new().dedicated(DedicatedPolicy::Required);
     let region = gpu
         .allocate(&ResourceRequirements::new(4096, 256), &alone)
         .expect("the fake has memory");
-    gpu.free(region).expect("live");
+    gpu.free(region).unwrap();
     let buffer = gpu
         .create_buffer(
             &BufferInfo::new(100, BufferUsage::TRANSFER_SRC),
             &RegionOptions::new(),
         )
-        .expect("as above");
+        .unwrap();
     let image = gpu
         .create_image(
             &ImageInfo::new_2d(37, 7, 9, ImageUsage::SAMPLED),
             &RegionOptions::new(),
         )
-        .expect("as above");
-    gpu.free(buffer).expect("live");
-    gpu.free(image).expect("live");
+        .unwrap();
+    gpu.free(buffer).unwrap();
+    gpu.free(image).unwrap();
     gpu.close()
         .map(drop)
         .map_err(|refused| refused.error)
-        .expect("everything was given back");
+        .unwrap();
 }
 
 #[test]
@@ -125,17 +122,11 @@ fn h121_the_callbacks_are_copied() {
 fn h114_counters_go_up_and_come_down_by_type_and_by_heap() {
     let mock =
         MockDevice::<FromGlobalAlloc<System>>::new(MockProfile::Nvidia, FromGlobalAlloc::SYSTEM);
-    // SAFETY: what is asked here is valid.
-    let gpu =
-        unsafe { GpuAllocator::new(&mock, FromGlobalAlloc::SYSTEM, AllocatorOptions::default()) };
-    let gpu = gpu.map_err(|refused| refused.error).expect("sound options");
+    let gpu = over(&mock, FromGlobalAlloc::SYSTEM);
     let none = gpu.stats();
     assert_eq!(none.total, MemoryTotals::default());
     let ask = |bit: u32| ResourceRequirements::new(5120, 256).memory_types(1 << bit);
-    let regions = [1, 2, 2].map(|bit| {
-        gpu.allocate(&ask(bit), &RegionOptions::new())
-            .expect("there is room")
-    });
+    let regions = [1, 2, 2].map(|bit| gpu.allocate(&ask(bit), &RegionOptions::new()).unwrap());
     let some = gpu.stats();
     assert_eq!(
         (
@@ -162,7 +153,7 @@ fn h114_counters_go_up_and_come_down_by_type_and_by_heap() {
     assert!(some.host_bytes > none.host_bytes);
     regions
         .into_iter()
-        .for_each(|region| gpu.free(region).expect("live"));
+        .for_each(|region| gpu.free(region).unwrap());
     assert_eq!(
         (gpu.stats().total.regions, gpu.stats().total.region_bytes),
         (0, 0)

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use crate::over;
 use alloc_core::FromGlobalAlloc;
 use debug_guard::{FailingAllocator, Fault};
 use gpu_suballoc::virtual_block::{
     VirtualAllocationOptions, VirtualBlockError, VirtualPiece, VirtualRange,
 };
 use gpu_suballoc::{
-    AllocatorOptions, BlockAlgorithm, GpuAllocator, GpuMisuse, PoolOptions, Region, RegionOptions,
+    BlockAlgorithm, GpuAllocator, GpuMisuse, PoolOptions, Region, RegionOptions,
     ResourceRequirements, VirtualBlock,
 };
 use mock_device::{MockCall, MockDevice, MockProfile};
@@ -94,7 +95,7 @@ fn check<A: alloc_core::HostAllocator>(block: &VirtualBlock<A>, model: &Model) {
     );
     assert_eq!(block.is_empty(), all.is_empty());
     for (range, asked) in all {
-        let info = block.info(range.allocation).expect("it lives");
+        let info = block.info(range.allocation).unwrap();
         assert_eq!((info.offset, info.size), (range.offset, asked));
     }
 }
@@ -239,14 +240,15 @@ fn ge6_linear_blocks_survive_every_refusal() {
 }
 
 #[test]
-fn ge6_linear_blocks_refuse_what_makes_no_sense() {
-    for algorithm in LINEAR {
+fn h98_ge6_blocks_of_each_algorithm_refuse_what_makes_no_sense() {
+    for algorithm in LINEAR.into_iter().chain([BlockAlgorithm::General]) {
         let make = |size, granule| {
             VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, size, granule, algorithm)
                 .map(|_| ())
         };
         assert_eq!(make(1 << 16, 3), Err(VirtualBlockError::Granule));
         assert_eq!(make(255, 256), Err(VirtualBlockError::ZeroSize));
+        assert_eq!(make(1 << 40, 1), Err(VirtualBlockError::TooLarge));
         let [mut block, mut other] = [(); 2].map(|()| {
             VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, SIZE, 256, algorithm).unwrap()
         });
@@ -268,7 +270,10 @@ fn ge6_linear_blocks_refuse_what_makes_no_sense() {
             upper_address: true,
             ..VirtualAllocationOptions::new(256, 1)
         });
-        if algorithm == BlockAlgorithm::DoubleStack {
+        if matches!(
+            algorithm,
+            BlockAlgorithm::DoubleStack | BlockAlgorithm::General
+        ) {
             assert_eq!(upper.map(|range| range.offset), Ok(SIZE - 256));
         } else {
             assert_eq!(upper, Err(VirtualBlockError::NoUpperEnd));
@@ -280,6 +285,10 @@ fn ge6_linear_blocks_refuse_what_makes_no_sense() {
         );
         assert_eq!(
             other.info(range.allocation),
+            Err(VirtualBlockError::Foreign)
+        );
+        assert_eq!(
+            other.set_user_data(range.allocation, 1),
             Err(VirtualBlockError::Foreign)
         );
         assert_eq!(block.set_user_data(range.allocation, 9), Ok(()));
@@ -296,18 +305,18 @@ fn pools(
         let mock = MockDevice::new(profile, RecordingAllocator::system());
         let host = RecordingAllocator::system();
         // SAFETY: a mock, and nothing runs on it.
-        let gpu = unsafe { GpuAllocator::new(&mock, host.clone(), AllocatorOptions::default()) }
-            .expect("the options are sound");
+        let gpu = over(&mock, host.clone());
         let pool = gpu
             .create_pool(&PoolOptions {
                 algorithm,
                 block_size: Some(SIZE),
                 ..PoolOptions::new(0)
             })
-            .expect("memory");
+            .unwrap();
         body(&gpu, RegionOptions::new().pool(pool));
         gpu.destroy_pool(pool).expect("no region lives");
-        gpu.close().expect("everything was given back");
+        gpu.close().unwrap();
+        assert_eq!(mock.live_counts().memory, 0);
         host.assert_empty("by the allocator");
         assert!(mock.violations().is_empty(), "{}", mock.violations());
     }
@@ -320,7 +329,7 @@ fn ge6_a_pool_frees_in_its_order_and_says_so_otherwise() {
     for algorithm in LINEAR {
         pools(algorithm, |gpu, options| {
             let mut live: VecDeque<Region> = (0..4)
-                .map(|_| gpu.allocate(&QUARTER, &options).expect("room"))
+                .map(|_| gpu.allocate(&QUARTER, &options).unwrap())
                 .collect();
             assert!(
                 gpu.allocate(&ResourceRequirements::new(1, 1), &options)
@@ -332,7 +341,7 @@ fn ge6_a_pool_frees_in_its_order_and_says_so_otherwise() {
                 } else {
                     live.pop_back()
                 }
-                .expect("there are some")
+                .unwrap()
             };
             let wrong = live.remove(1).expect("in the middle");
             let id = wrong.id();
@@ -361,23 +370,31 @@ fn ge6_a_pool_frees_in_its_order_and_says_so_otherwise() {
             live.push_back(again);
             while !live.is_empty() {
                 let next = next_of(&mut live);
-                gpu.free(next).expect("in order");
+                gpu.free(next).unwrap();
             }
             let all = gpu
                 .allocate(&ResourceRequirements::new(SIZE, 1), &options)
                 .expect("all of it came back");
-            gpu.free(all).expect("in order");
+            gpu.free(all).unwrap();
         });
     }
+}
+
+#[test]
+fn ge6_a_linear_pool_that_placed_nothing_ends_with_all_its_memory() {
+    pools(BlockAlgorithm::Ring, |gpu, options| {
+        let larger = ResourceRequirements::new(2 * SIZE, 16);
+        assert!(gpu.allocate(&larger, &options).is_err());
+    });
 }
 
 #[test]
 fn ge6_a_pool_of_two_stacks_grows_from_both_ends() {
     pools(BlockAlgorithm::DoubleStack, |gpu, options| {
         let upper = options.upper_address();
-        let one = gpu.allocate(&QUARTER, &options).expect("room");
-        let two = gpu.allocate(&QUARTER, &upper).expect("room");
-        let three = gpu.allocate(&QUARTER, &upper).expect("room");
+        let one = gpu.allocate(&QUARTER, &options).unwrap();
+        let two = gpu.allocate(&QUARTER, &upper).unwrap();
+        let three = gpu.allocate(&QUARTER, &upper).unwrap();
         assert_eq!(
             [&one, &two, &three].map(Region::offset),
             [0, SIZE / 4 * 3, SIZE / 2]
@@ -406,7 +423,7 @@ fn ge6_a_pool_of_two_stacks_grows_from_both_ends() {
 fn ge6_a_batch_that_finds_no_room_leaves_a_linear_pool_as_it_was() {
     for algorithm in LINEAR {
         pools(algorithm, |gpu, options| {
-            let first = gpu.allocate(&QUARTER, &options).expect("room");
+            let first = gpu.allocate(&QUARTER, &options).unwrap();
             for named in [false, true] {
                 let options = if named { options.name("part") } else { options };
                 let mut batch = [const { None }; 6];
@@ -421,7 +438,7 @@ fn ge6_a_batch_that_finds_no_room_leaves_a_linear_pool_as_it_was() {
             if algorithm != BlockAlgorithm::Ring {
                 all.reverse();
             }
-            gpu.free_batch(&mut all).expect("in order");
+            gpu.free_batch(&mut all).unwrap();
         });
     }
 }
@@ -430,8 +447,8 @@ fn ge6_a_batch_that_finds_no_room_leaves_a_linear_pool_as_it_was() {
 fn ge6_more_ranges_than_there_can_be_are_not_reserved() {
     for algorithm in LINEAR {
         let block = VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, SIZE, 256, algorithm);
-        let mut block = block.expect("sound");
-        block.allocate(256, 1).expect("room");
+        let mut block = block.unwrap();
+        block.allocate(256, 1).unwrap();
         let before = block.memory_bytes();
         let reserved = block.reserve(u32::MAX);
         assert_eq!(reserved, Err(VirtualBlockError::TooManyRanges));
@@ -452,17 +469,14 @@ fn ge16_a_pool_in_the_place_of_another_allocates_as_its_own_algorithm_does() {
     {
         let mock = MockDevice::new(MockProfile::Nvidia, RecordingAllocator::system());
         let host = RecordingAllocator::system();
-        // SAFETY: a mock, on which nothing runs.
-        let gpu = unsafe { GpuAllocator::new(&mock, host.clone(), AllocatorOptions::default()) }
-            .map_err(|refused| refused.error)
-            .expect("sound");
+        let gpu = over(&mock, host.clone());
         let made = |algorithm| {
             let options = PoolOptions {
                 algorithm,
                 block_size: Some(SIZE),
                 ..PoolOptions::new(0)
             };
-            gpu.create_pool(&options).expect("sound")
+            gpu.create_pool(&options).unwrap()
         };
         let needs = ResourceRequirements::new(256, 16).memory_types(1);
         // Of a pool that was used, and of one that was not.
@@ -470,10 +484,9 @@ fn ge16_a_pool_in_the_place_of_another_allocates_as_its_own_algorithm_does() {
             let pool = made(before);
             if is_used {
                 let options = RegionOptions::new().pool(pool);
-                gpu.free(gpu.allocate(&needs, &options).expect("room"))
-                    .expect("live");
+                gpu.free(gpu.allocate(&needs, &options).unwrap()).unwrap();
             }
-            gpu.destroy_pool(pool).expect("empty");
+            gpu.destroy_pool(pool).unwrap();
             let pool = made(after);
             let lower = RegionOptions::new().pool(pool);
             let ends = if after == BlockAlgorithm::DoubleStack {
@@ -486,13 +499,13 @@ fn ge16_a_pool_in_the_place_of_another_allocates_as_its_own_algorithm_does() {
                 blocks.fetch_add(u32::from(call == MockCall::Allocate), Relaxed);
             }))));
             for options in ends {
-                let region = gpu.allocate(&needs, &options).expect("room");
-                gpu.free(region).expect("live");
+                let region = gpu.allocate(&needs, &options).unwrap();
+                gpu.free(region).unwrap();
             }
             mock.set_hook(None);
             let blocks = blocks.load(Relaxed);
             assert_eq!(blocks, 1, "{after:?} after {before:?}, used: {is_used}");
-            gpu.destroy_pool(pool).expect("empty");
+            gpu.destroy_pool(pool).unwrap();
         }
         assert!(gpu.close().is_ok());
         host.assert_empty("after the allocator was closed");

@@ -17,9 +17,6 @@ mod linear;
 mod mock_rules;
 mod operations;
 mod pairs;
-mod pool_ends;
-mod pools_of;
-mod profiles;
 mod racing;
 mod range_model;
 mod reentry;
@@ -32,3 +29,20 @@ mod sweep_reentry;
 mod topology_model;
 mod unwinding_host;
 mod virtual_block;
+
+use alloc_core::HostAllocator;
+use gpu_suballoc::{AllocatorOptions, DeviceMemory, GpuAllocator};
+
+fn over<D: DeviceMemory, A: HostAllocator>(device: D, host: A) -> GpuAllocator<D, A> {
+    over_with(device, host, AllocatorOptions::default())
+}
+
+fn over_with<D: DeviceMemory, A: HostAllocator>(
+    device: D,
+    host: A,
+    options: AllocatorOptions,
+) -> GpuAllocator<D, A> {
+    // SAFETY: a mock, which says what is wrong; infos are valid, and nothing runs on it when a region is freed.
+    let made = unsafe { GpuAllocator::new(device, host, options) };
+    made.map_err(|refused| refused.error).unwrap()
+}

@@ -5,6 +5,7 @@ use std::alloc::System;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use crate::over_with;
 use alloc_core::FromGlobalAlloc;
 use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
 use gpu_suballoc::region::Ownership;
@@ -56,7 +57,7 @@ impl RacingShared<'_> {
         };
         self.gpu
             .invalidate(&item.region, 0, item.region.size())
-            .expect("mapped");
+            .unwrap();
         let at = mapping.as_ptr().cast::<u64>();
         // SAFETY: regions of this test have 64 bytes at least, and this thread alone has this one.
         let found = unsafe { at.read_unaligned() };
@@ -67,17 +68,15 @@ impl RacingShared<'_> {
         );
         // SAFETY: as above.
         unsafe { at.write_unaligned(mark) };
-        self.gpu
-            .flush(&item.region, 0, item.region.size())
-            .expect("mapped");
+        self.gpu.flush(&item.region, 0, item.region.size()).unwrap();
         item.mark = Some(mark);
     }
 
     fn end(&self, item: Item) {
         if let Some(crop) = item.crop {
-            self.gpu.free(crop).expect("live");
+            self.gpu.free(crop).unwrap();
         }
-        self.gpu.free(item.region).expect("live");
+        self.gpu.free(item.region).unwrap();
     }
 
     fn turn(&self, rng: &mut Rng) {
@@ -91,10 +90,7 @@ impl RacingShared<'_> {
         let needs = ResourceRequirements::new(64 + rng.below(5000), 1 << rng.below(9));
         match rng.below(16) {
             0..7 => {
-                let region = self
-                    .gpu
-                    .allocate(&needs, &options(lifetime))
-                    .expect("there is room");
+                let region = self.gpu.allocate(&needs, &options(lifetime)).unwrap();
                 self.put(Item {
                     region,
                     crop: None,
@@ -103,10 +99,7 @@ impl RacingShared<'_> {
             }
             7 => {
                 let info = BufferInfo::new(needs.size, BufferUsage::TRANSFER_SRC);
-                let region = self
-                    .gpu
-                    .create_buffer(&info, &options(lifetime))
-                    .expect("there is room");
+                let region = self.gpu.create_buffer(&info, &options(lifetime)).unwrap();
                 self.put(Item {
                     region,
                     crop: None,
@@ -157,7 +150,7 @@ impl RacingShared<'_> {
         let mut starts = BTreeMap::new();
         for Item { region, .. } in pool.iter() {
             assert_eq!(region.ownership(), Ownership::Owned);
-            let memory = region.memory().expect("owned").as_raw();
+            let memory = region.memory().unwrap().as_raw();
             starts.insert((memory, region.offset()), region.offset() + region.size());
         }
         assert_eq!(starts.len(), pool.len(), "two begin at one place");
@@ -195,10 +188,7 @@ fn race(profile: MockProfile, maps: MapPolicy) {
         memory,
         ..AllocatorOptions::default()
     };
-    // SAFETY: what is asked here is valid.
-    let gpu = unsafe { GpuAllocator::new(&mock, witness.clone(), options) }
-        .map_err(|refused| refused.error)
-        .expect("sound");
+    let gpu = over_with(&mock, witness.clone(), options);
     let shared = RacingShared {
         gpu: &gpu,
         pool: Mutex::default(),
@@ -225,9 +215,7 @@ fn race(profile: MockProfile, maps: MapPolicy) {
         pool: Mutex::default(),
     };
     left.into_iter().for_each(|item| shared.end(item));
-    gpu.close()
-        .map_err(|refused| refused.error)
-        .expect("everything was given back");
+    gpu.close().map_err(|refused| refused.error).unwrap();
     assert!(
         mock.violations().is_empty() && mock.live_counts().memory == 0,
         "{}",

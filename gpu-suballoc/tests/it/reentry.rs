@@ -11,6 +11,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use crate::over_with;
 use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope};
 use gpu_suballoc::allocator::{Backing, WrapInfo};
 use gpu_suballoc::device::MemoryRequest;
@@ -79,10 +80,7 @@ impl Scene {
             gpu: OnceLock::new(),
             entered: AtomicU64::new(0),
         }));
-        // SAFETY: what is asked here is valid.
-        let gpu = unsafe { GpuAllocator::new(mock, ReentryHost(host), options) }
-            .map_err(|refused| refused.error)
-            .expect("sound");
+        let gpu = over_with(mock, ReentryHost(host), options);
         scene
             .gpu
             .set(gpu)
@@ -91,7 +89,7 @@ impl Scene {
     }
 
     fn gpu(&self) -> &Gpu {
-        self.gpu.get().expect("made")
+        self.gpu.get().unwrap()
     }
 
     /// `hook` runs at each such call of the device, but not within itself.
@@ -134,7 +132,7 @@ fn ends(run: impl FnOnce() + Send + 'static) {
     let (ended, end) = channel();
     std::thread::spawn(move || {
         run();
-        ended.send(()).expect("somebody listens");
+        ended.send(()).unwrap();
     });
     // A thread that finds that it waits for itself has yielded hundreds of times before: that takes seconds where all processors are busy.
     end.recv_timeout(Duration::from_secs(300))
@@ -168,12 +166,10 @@ fn a_device_that_reenters_while_a_block_is_made_gets_one_of_its_own() {
             let inner: &'static Mutex<Vec<Region>> = Box::leak(Box::default());
             let options = RegionOptions::new().lifetime(lifetime);
             scene.on(MockCall::Allocate, move |scene| {
-                inner.lock().unwrap().push(
-                    scene
-                        .gpu()
-                        .allocate(&needs(500), &options)
-                        .expect("there is room"),
-                );
+                inner
+                    .lock()
+                    .unwrap()
+                    .push(scene.gpu().allocate(&needs(500), &options).unwrap());
                 assert!(scene.gpu().memory_map().is_ok());
             });
             let outer = scene.gpu().allocate(&needs(500), &options).unwrap();
@@ -229,7 +225,7 @@ fn a_host_allocator_that_reenters_while_a_block_is_made_gets_one_of_its_own() {
                         let region = scene
                             .gpu()
                             .allocate(&needs(500), &RegionOptions::new())
-                            .expect("there is room");
+                            .unwrap();
                         inner.lock().unwrap().push(region);
                     }
                 });
@@ -287,7 +283,7 @@ fn a_device_that_reenters_from_two_threads_for_one_anothers_blocks_ends_both() {
                 let region = scene
                     .gpu()
                     .allocate(&needs(500), &RegionOptions::new().preference(wish))
-                    .expect("there is room");
+                    .unwrap();
                 scene.gpu().free(region).unwrap();
             }
         });
@@ -470,7 +466,7 @@ fn a_host_allocator_that_reenters_a_picture_with_more_to_see_does_not_keep_it_fo
                 let _kept = scene
                     .gpu()
                     .allocate(&needs(500), &RegionOptions::new())
-                    .expect("there is room");
+                    .unwrap();
             });
         };
         let scene = Scene::with(MockProfile::Nvidia, AllocatorOptions::default(), Some(hook));
@@ -577,12 +573,11 @@ fn h111_a_buffer_in_the_making_is_nobodys_to_collect() {
         let release = |gpu: &Gpu, region| {
             gpu.release(region)
                 .map_err(|refused| refused.error)
-                .expect("live")
+                .unwrap()
         };
         let make = |gpu: &Gpu, size| {
             let info = BufferInfo::new(size, BufferUsage::TRANSFER_SRC);
-            gpu.create_buffer(&info, &RegionOptions::new())
-                .expect("room")
+            gpu.create_buffer(&info, &RegionOptions::new()).unwrap()
         };
         // Collects everything, makes another one, gives it back, collects again.
         scene.on(call, move |scene| {
@@ -593,7 +588,7 @@ fn h111_a_buffer_in_the_making_is_nobodys_to_collect() {
         let regions: Vec<Region> = (1..20).map(|n| make(scene.gpu(), n * 1000)).collect();
         let bound = regions
             .iter()
-            .map(|region| scene.mock.buffer_bound(region.buffer().expect("made")));
+            .map(|region| scene.mock.buffer_bound(region.buffer().unwrap()));
         let bound: std::collections::HashSet<_> = bound.collect();
         assert!(
             bound.len() == 19 && !bound.contains(&None),
@@ -606,7 +601,7 @@ fn h111_a_buffer_in_the_making_is_nobodys_to_collect() {
                     .gpu()
                     .free(region)
                     .map_err(|refused| refused.error)
-                    .expect("live"),
+                    .unwrap(),
             }
         }
         // What was released is kept until then.

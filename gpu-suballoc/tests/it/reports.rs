@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::{over, over_with};
 use gpu_suballoc::allocator::WrapInfo;
 use gpu_suballoc::device::BufferHandle;
 use gpu_suballoc::pool::MemoryOptions;
@@ -37,9 +38,7 @@ fn on_every_profile(body: impl Fn(&Mock, &Gpu<'_>)) {
             memory,
             ..AllocatorOptions::default()
         };
-        // SAFETY: the mock says what is wrong; infos are valid, and nothing runs on the device when a region is given back.
-        let gpu = unsafe { GpuAllocator::new(&mock, host.clone(), options) }
-            .unwrap_or_else(|refused| panic!("{refused}"));
+        let gpu = over_with(&mock, host.clone(), options);
         body(&mock, &gpu);
         gpu.close()
             .unwrap_or_else(|refused| panic!("{profile:?}: {refused}"));
@@ -55,7 +54,7 @@ fn on_every_profile(body: impl Fn(&Mock, &Gpu<'_>)) {
 fn wrapped(mock: &Mock, size: u64) -> BufferHandle {
     use gpu_suballoc::DeviceMemory as _;
     // SAFETY: a mock; what is wrong it says.
-    unsafe { mock.create_buffer(&BufferInfo::new(size, COPIED)) }.expect("a buffer")
+    unsafe { mock.create_buffer(&BufferInfo::new(size, COPIED)) }.unwrap()
 }
 
 /// Something of everything, by name.
@@ -66,12 +65,12 @@ fn everything(mock: &Mock, gpu: &Gpu<'_>) -> (Vec<Region>, BufferHandle) {
             &BufferInfo::new(size, COPIED),
             &named(name).lifetime(lifetime),
         )
-        .expect("room")
+        .unwrap()
     };
     let general = buffer("general", 100_000, Lifetime::Unknown);
-    let inner = gpu.crop(&general, 1004, 50_000, 4).expect("within");
+    let inner = gpu.crop(&general, 1004, 50_000, 4).unwrap();
     let mut all = vec![
-        gpu.crop(&inner, 36, 1000, 4).expect("within"),
+        gpu.crop(&inner, 36, 1000, 4).unwrap(),
         inner,
         general,
         buffer("transient", 4097, Lifetime::Transient),
@@ -83,29 +82,25 @@ fn everything(mock: &Mock, gpu: &Gpu<'_>) -> (Vec<Region>, BufferHandle) {
                 ..named("large")
             },
         )
-        .expect("room"),
+        .unwrap(),
         gpu.allocate(&ResourceRequirements::new(777, 1), &RegionOptions::new())
-            .expect("room"),
+            .unwrap(),
         gpu.create_image(
             &ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED),
             &named("image"),
         )
-        .expect("room"),
+        .unwrap(),
     ];
     let kept = gpu
         .create_buffer(&BufferInfo::new(3000, COPIED), &named("kept"))
-        .expect("room");
+        .unwrap();
     gpu.release(kept).expect("it is nobody's");
     let own = wrapped(mock, 10_000);
     let info = WrapInfo {
         buffer_size: Some(10_000),
         ..WrapInfo::new(own, 5000)
     };
-    all.insert(
-        0,
-        gpu.wrap(&info.offset(12).name("wrapped"))
-            .expect("a buffer"),
-    );
+    all.insert(0, gpu.wrap(&info.offset(12).name("wrapped")).unwrap());
     (all, own)
 }
 
@@ -113,7 +108,7 @@ fn give_back(mock: &Mock, gpu: &Gpu<'_>, (regions, own): (Vec<Region>, BufferHan
     use gpu_suballoc::DeviceMemory as _;
     regions
         .into_iter()
-        .for_each(|region| gpu.free(region).expect("nobody uses it"));
+        .for_each(|region| gpu.free(region).unwrap());
     gpu.trim(u64::MAX);
     // SAFETY: the allocator has forgotten it.
     unsafe { mock.destroy_buffer(own) };
@@ -133,7 +128,7 @@ fn regions<'p>(picture: &'p MemoryMap<'_>) -> impl Iterator<Item = (&'p RangeVie
 fn a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
     on_every_profile(|mock, gpu| {
         let all = everything(mock, gpu);
-        let (stats, picture) = (gpu.stats(), gpu.memory_map().expect("memory"));
+        let (stats, picture) = (gpu.stats(), gpu.memory_map().unwrap());
         let mut tiled = 0;
         for (block, ranges) in picture.blocks_with_ranges() {
             let mut end = 0;
@@ -202,7 +197,7 @@ fn a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
         let by_name = |name| {
             regions(&picture)
                 .find(|(range, _)| picture.name(range) == Some(name))
-                .expect("named")
+                .unwrap()
         };
         let placement = |name| by_name(name).0.placement;
         assert_eq!(
@@ -260,7 +255,7 @@ fn a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
             gpu.stats().total,
             gpu_suballoc::report::MemoryTotals::default()
         );
-        assert!(gpu.memory_map().expect("memory").blocks().is_empty());
+        assert!(gpu.memory_map().unwrap().blocks().is_empty());
     });
 }
 
@@ -268,7 +263,7 @@ fn a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
 fn the_json_reads_and_tools_for_vmas_can_draw_it() {
     on_every_profile(|mock, gpu| {
         let all = everything(mock, gpu);
-        let picture = gpu.memory_map().expect("memory");
+        let picture = gpu.memory_map().unwrap();
         let mut text = String::new();
         gpu.write_json(&picture, &mut text)
             .expect("a String takes all");
@@ -327,24 +322,51 @@ fn the_json_reads_and_tools_for_vmas_can_draw_it() {
     });
 }
 
+/// Totals, the map with its crops, the leaks and VMA's JSON of one device read as in `reports.txt`.
+#[test]
+fn reports_read_as_they_did() {
+    let mock = Mock::new(MockProfile::IntelUma, RecordingAllocator::system());
+    let host = RecordingAllocator::system();
+    let gpu = over(&mock, host);
+    assert_eq!(gpu.memory_map().unwrap().to_string(), "no device memory\n");
+    let all = everything(&mock, &gpu);
+    let picture = gpu.memory_map().unwrap();
+    let mut json = String::new();
+    gpu.write_json(&picture, &mut json).unwrap();
+    let leaks: String = picture.leaks().map(|leak| format!("{leak}\n")).collect();
+    let text = format!("{}\n{picture}\n{leaks}\n{json}\n", gpu.stats());
+    // What differs from one process, or one build, to the next.
+    let tag = format!("{:08x}/", all.0[0].id().tag());
+    let is_host = |word: &str| word.contains("HostBytes") || word.starts_with("host memory");
+    let same = |line: &str| {
+        let parts = line.replace(&tag, "TAG/");
+        let parts = parts.split_inclusive([',', ';']);
+        parts
+            .filter(|part| !is_host(part.trim()))
+            .collect::<String>()
+            + "\n"
+    };
+    let mut text: String = text.lines().map(same).collect();
+    for (number, block) in picture.blocks().iter().enumerate() {
+        let handle = format!("memory {:#x}", block.memory);
+        text = text.replace(&handle, &format!("memory #{number}"));
+    }
+    drop(picture);
+    give_back(&mock, &gpu, all);
+    gpu.close().unwrap_or_else(|refused| panic!("{refused}"));
+    assert!(text == include_str!("reports.txt"), "{text}");
+}
+
 #[test]
 fn h97_what_keeps_an_allocator_from_closing_is_on_the_leak_list() {
     let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
-    // SAFETY: as above.
-    let gpu = unsafe {
-        GpuAllocator::new(
-            &mock,
-            RecordingAllocator::system(),
-            AllocatorOptions::default(),
-        )
-    }
-    .unwrap_or_else(|refused| panic!("{refused}"));
+    let gpu = over(&mock, RecordingAllocator::system());
     let all = everything(&mock, &gpu);
     let Err(refused) = gpu.close() else {
         panic!("there are regions")
     };
     let gpu = refused.value;
-    let picture = gpu.memory_map().expect("memory");
+    let picture = gpu.memory_map().unwrap();
     let mut ids: BTreeSet<_> = all.0.iter().map(Region::id).collect();
     for leak in picture.leaks() {
         assert!(ids.remove(&leak.id), "{leak}");
@@ -371,23 +393,15 @@ fn h97_what_keeps_an_allocator_from_closing_is_on_the_leak_list() {
 #[test]
 fn a_custom_pool_is_told_as_one() {
     let mock = Mock::new(MockProfile::Lavapipe, RecordingAllocator::system());
-    // SAFETY: as above.
-    let gpu = unsafe {
-        GpuAllocator::new(
-            &mock,
-            RecordingAllocator::system(),
-            AllocatorOptions::default(),
-        )
-    }
-    .unwrap_or_else(|refused| panic!("{refused}"));
+    let gpu = over(&mock, RecordingAllocator::system());
     let pool = gpu.create_pool(&PoolOptions::new(0)).expect("a pool");
     let region = gpu
         .allocate(
             &ResourceRequirements::new(1000, 16),
             &RegionOptions::new().pool(pool).name("mine"),
         )
-        .expect("room");
-    let picture = gpu.memory_map().expect("memory");
+        .unwrap();
+    let picture = gpu.memory_map().unwrap();
     assert!(picture.blocks().iter().all(|block| block.is_custom));
     let totals = gpu.pool_stats(pool).expect("it is there");
     assert_eq!(
@@ -410,8 +424,8 @@ fn a_custom_pool_is_told_as_one() {
         Some(0)
     );
     drop(picture);
-    gpu.free(region).expect("nobody uses it");
-    gpu.destroy_pool(pool).expect("it is empty");
+    gpu.free(region).unwrap();
+    gpu.destroy_pool(pool).unwrap();
     assert_eq!(
         gpu.pool_stats(pool),
         Err(gpu_suballoc::GpuMisuse::NoSuchPool.into())

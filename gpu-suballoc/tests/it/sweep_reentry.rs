@@ -12,6 +12,7 @@ use mock_device::{MockDevice, MockProfile};
 use testkit::{Counted, RecordingAllocator, Sweep};
 
 use crate::operations::asks::asks;
+use crate::over_with;
 use crate::region_model::program::again::{Again, How, TIMES};
 
 type Host = Counted<FailingAllocator<RecordingAllocator>>;
@@ -41,10 +42,7 @@ fn each_request_refused_alone_while_the_device_reenters() {
             let host: &'static Host = unsafe { NonNull::from(trial.host()).as_ref() };
             let mut options = AllocatorOptions::default();
             options.memory.map_policy = MapPolicy::Counted;
-            // SAFETY: what is asked here is valid.
-            let gpu = unsafe { GpuAllocator::new(mock, host, options) }
-                .map_err(|refused| refused.error)
-                .expect("sound");
+            let gpu = over_with(mock, host, options);
             let gpu = Box::new(gpu);
             // SAFETY: on the heap until it is closed, and the device calls back no more by then.
             let there: &'static Gpu = unsafe { NonNull::from(&*gpu).as_ref() };
@@ -64,10 +62,7 @@ fn each_request_refused_alone_while_the_device_reenters() {
                 .free_batch(&mut [buffer])
                 .expect("nothing holds it any more");
             mock.set_hook(None);
-            (*gpu)
-                .close()
-                .map_err(|refused| refused.error)
-                .expect("everything was given back");
+            (*gpu).close().map_err(|refused| refused.error).unwrap();
             assert!(
                 mock.violations().is_empty() && mock.live_counts().memory == 0,
                 "{}",

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
+use crate::{over, over_with};
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
 use gpu_suballoc::allocator::{DefragmentationOptions, MoveOutcome, MoveResult, WrapInfo};
 use gpu_suballoc::device::BufferHandle;
@@ -115,10 +116,7 @@ fn ge11_a_host_allocator_that_unwinds_loses_one_block_at_most_and_breaks_nothing
                 left: Rc::default(),
             };
             // SAFETY: a mock, on which nothing runs.
-            let gpu =
-                unsafe { GpuAllocator::new(&mock, host.clone(), AllocatorOptions::default()) }
-                    .map_err(|refused| refused.error)
-                    .expect("it does not unwind yet");
+            let gpu = over(&mock, host.clone());
             host.left.set(Some(nth));
             let first = catch_unwind(AssertUnwindSafe(|| make(&gpu, kind, foreign)));
             let came = host.left.take().is_none();
@@ -128,7 +126,7 @@ fn ge11_a_host_allocator_that_unwinds_loses_one_block_at_most_and_breaks_nothing
                 .map(|kind| make(&gpu, kind, foreign).expect("it does not unwind any more"))
                 .collect();
             for region in again.into_iter().chain(kept) {
-                gpu.free(region).expect("live");
+                gpu.free(region).unwrap();
             }
             let outstanding = gpu.close().map_err(|refused| refused.error).err();
             assert_eq!(
@@ -201,7 +199,7 @@ fn ge11_a_virtual_block_asks_for_no_more_after_a_reservation_that_unwound() {
         host.left.set(Some(0));
         let reserved = catch_unwind(AssertUnwindSafe(|| block.reserve(1 << 20)));
         assert!(reserved.is_err());
-        block.allocate(256, 1).expect("room");
+        block.allocate(256, 1).unwrap();
         let bytes = host.inner.total().live_bytes;
         assert!(bytes < 16 << 10, "{algorithm:?}: {bytes}");
     }
@@ -245,19 +243,16 @@ fn ge11_a_host_allocator_that_unwinds_in_a_defragmentation_leaves_every_region_w
             inner: RecordingAllocator::system(),
             left: Rc::default(),
         };
-        // SAFETY: a mock, on which nothing runs.
-        let gpu = unsafe { GpuAllocator::new(&mock, host.clone(), options) }
-            .map_err(|refused| refused.error)
-            .expect("it does not unwind yet");
+        let gpu = over_with(&mock, host.clone(), options);
         let all: Vec<_> = (0..48)
-            .map(|_| gpu.create_buffer(&info, &shared).expect("room"))
+            .map(|_| gpu.create_buffer(&info, &shared).unwrap())
             .collect();
         let mut left = Vec::new();
         for (number, region) in all.into_iter().enumerate() {
             if number % 4 == 0 {
                 left.push(region);
             } else {
-                gpu.free(region).expect("live");
+                gpu.free(region).unwrap();
             }
         }
         host.left.set(Some(nth));
@@ -266,9 +261,9 @@ fn ge11_a_host_allocator_that_unwinds_in_a_defragmentation_leaves_every_region_w
         assert_eq!(ran.is_err(), came);
         let lie_where_they_should = || {
             for region in &left {
-                let info = gpu.info(region.id()).expect("it lives");
+                let info = gpu.info(region.id()).unwrap();
                 let said = info.memory.map(|memory| (memory, info.offset));
-                assert_eq!(mock.buffer_bound(info.buffer.expect("its own")), said);
+                assert_eq!(mock.buffer_bound(info.buffer.unwrap()), said);
             }
         };
         lie_where_they_should();
@@ -278,7 +273,7 @@ fn ge11_a_host_allocator_that_unwinds_in_a_defragmentation_leaves_every_region_w
         lie_where_they_should();
         assert_eq!(gpu.stats().total.blocks, 1, "request {nth}");
         for region in left {
-            gpu.free(region).expect("live");
+            gpu.free(region).unwrap();
         }
         assert!(gpu.close().is_ok(), "request {nth}");
         assert!(host.inner.total().live_blocks <= u64::from(came));

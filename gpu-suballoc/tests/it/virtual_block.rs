@@ -11,28 +11,6 @@ fn block(size: u64) -> VirtualBlock<FromGlobalAlloc<std::alloc::System>> {
 }
 
 #[test]
-fn h98_the_ranges_of_another_block_are_refused() {
-    let (mut one, mut other) = (block(4096), block(4096));
-    let (mine, theirs) = (
-        one.allocate(64, 16).unwrap(),
-        other.allocate(64, 16).unwrap(),
-    );
-    // They differ in whose they are alone.
-    assert_eq!((mine.offset, mine.size), (theirs.offset, theirs.size));
-    assert_eq!(one.free(theirs.allocation), Err(VirtualBlockError::Foreign));
-    assert_eq!(
-        other.info(mine.allocation).unwrap_err(),
-        VirtualBlockError::Foreign
-    );
-    assert_eq!(
-        one.set_user_data(theirs.allocation, 1),
-        Err(VirtualBlockError::Foreign)
-    );
-    one.free(mine.allocation).unwrap();
-    other.free(theirs.allocation).unwrap();
-}
-
-#[test]
 fn what_is_kept_with_a_range_is_given_back() {
     let mut block = block(4096);
     let options = VirtualAllocationOptions {
@@ -56,36 +34,6 @@ fn what_is_kept_with_a_range_is_given_back() {
         ))
     });
     assert_eq!(pieces, [(0, 4032, None), (4032, 64, Some((true, 8)))]);
-}
-
-#[test]
-fn what_cannot_be_is_refused_with_the_remedy() {
-    let make = |size, granule| VirtualBlock::new(FromGlobalAlloc::SYSTEM, size, granule).map(drop);
-    assert_eq!(make(0, 16), Err(VirtualBlockError::ZeroSize));
-    assert_eq!(make(4096, 48), Err(VirtualBlockError::Granule));
-    assert_eq!(make(1 << 40, 1), Err(VirtualBlockError::TooLarge));
-    let mut block = block(4096);
-    let refused = [
-        (block.allocate(0, 1), VirtualBlockError::ZeroSize, "granule"),
-        (block.allocate(1, 0), VirtualBlockError::Alignment, "use 1"),
-        (
-            block.allocate(4097, 1),
-            VirtualBlockError::TooLarge,
-            "larger block",
-        ),
-        (
-            block.allocate(u64::MAX - 15, 16),
-            VirtualBlockError::TooLarge,
-            "split",
-        ),
-    ];
-    for (answer, expected, remedy) in refused {
-        let error = answer.unwrap_err();
-        assert_eq!(error, expected);
-        assert!(error.to_string().contains(remedy), "{error}");
-    }
-    block.allocate(4096, 1).unwrap();
-    assert_eq!(block.allocate(1, 1).unwrap_err(), VirtualBlockError::Full);
 }
 
 /// At 10 k live ranges and as many holes, what the block has from its allocator stays below 56 bytes a live range.

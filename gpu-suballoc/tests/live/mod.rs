@@ -269,20 +269,19 @@ impl Live {
     pub(crate) fn submit(&self, record: impl FnOnce(vk::CommandBuffer)) {
         let info = vk::CommandPoolCreateInfo::default().queue_family_index(self.family);
         // SAFETY: of the device, destroyed below.
-        let pool = unsafe { self.device.create_command_pool(&info, None) }.expect("a command pool");
+        let pool = unsafe { self.device.create_command_pool(&info, None) }.unwrap();
         let info = vk::CommandBufferAllocateInfo::default()
             .command_pool(pool)
             .command_buffer_count(1);
         // SAFETY: of the pool, and freed with it.
-        let commands =
-            unsafe { self.device.allocate_command_buffers(&info) }.expect("a command buffer")[0];
+        let commands = unsafe { self.device.allocate_command_buffers(&info) }.unwrap()[0];
         let once = vk::CommandBufferBeginInfo::default()
             .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: just made.
-        unsafe { self.device.begin_command_buffer(commands, &once) }.expect("recording begins");
+        unsafe { self.device.begin_command_buffer(commands, &once) }.unwrap();
         record(commands);
         // SAFETY: recording ends.
-        unsafe { self.device.end_command_buffer(commands) }.expect("recording ends");
+        unsafe { self.device.end_command_buffer(commands) }.unwrap();
         let all = [commands];
         let submit = [vk::SubmitInfo::default().command_buffers(&all)];
         // SAFETY: one thread uses the queue at a time: the tests run one after the other.
@@ -290,9 +289,9 @@ impl Live {
             self.device
                 .queue_submit(self.queue, &submit, vk::Fence::null())
         }
-        .expect("submitted");
+        .unwrap();
         // SAFETY: as above.
-        unsafe { self.device.queue_wait_idle(self.queue) }.expect("done");
+        unsafe { self.device.queue_wait_idle(self.queue) }.unwrap();
         // SAFETY: nothing of the pool is in use any more.
         unsafe { self.device.destroy_command_pool(pool, None) };
     }

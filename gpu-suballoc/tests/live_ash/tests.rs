@@ -21,8 +21,6 @@ pub(crate) const TESTS: &[Test] = &[
     ("what_the_device_says_is_what_vulkan_says", says),
     ("bytes_go_through_every_memory_type_and_back", bytes),
     ("vulkan_1_0_is_enough", old),
-    ("an_image_gets_memory", image),
-    ("dedicated_memory_serves_its_resource", dedicated),
     ("u101_u111_an_image_of_the_programs_own_is_named", own_image),
     ("callbacks_balance", callbacks),
     ("a_budget_is_told_where_it_is_enabled", budget),
@@ -50,8 +48,7 @@ impl<'d> Bound<'d> {
         kind: impl Fn(&ResourceRequirements) -> Option<u32>,
     ) -> Option<Self> {
         // SAFETY: see above.
-        let buffer =
-            unsafe { device.create_buffer(&BufferInfo::new(size, COPIED)) }.expect("a buffer");
+        let buffer = unsafe { device.create_buffer(&BufferInfo::new(size, COPIED)) }.unwrap();
         // SAFETY: see above.
         let needs = unsafe { device.buffer_requirements(buffer) };
         assert!(
@@ -67,9 +64,9 @@ impl<'d> Bound<'d> {
             .size
             .next_multiple_of(device.properties().limits.non_coherent_atom_size);
         // SAFETY: see above.
-        let memory = unsafe { device.allocate(&MemoryRequest::new(size, kind)) }.expect("memory");
+        let memory = unsafe { device.allocate(&MemoryRequest::new(size, kind)) }.unwrap();
         // SAFETY: see above.
-        unsafe { device.bind_buffer(buffer, memory, 0) }.expect("bound");
+        unsafe { device.bind_buffer(buffer, memory, 0) }.unwrap();
         Some(Self {
             device,
             buffer,
@@ -80,11 +77,11 @@ impl<'d> Bound<'d> {
 
     /// Maps, lets somebody touch the bytes, unmaps; flushed after and invalidated before, as non-coherent memory wants it.
     fn touch<R>(&self, touch: impl FnOnce(&mut [u8]) -> R) -> R {
-        let size = usize::try_from(self.size).expect("small");
+        let size = usize::try_from(self.size).unwrap();
         // SAFETY: see above.
-        let first = unsafe { self.device.map(self.memory, 0, self.size) }.expect("mapped");
-        let alignment = usize::try_from(self.device.properties().limits.min_memory_map_alignment)
-            .expect("small");
+        let first = unsafe { self.device.map(self.memory, 0, self.size) }.unwrap();
+        let alignment =
+            usize::try_from(self.device.properties().limits.min_memory_map_alignment).unwrap();
         assert!(first.as_ptr().addr().is_multiple_of(alignment));
         let whole = [MappedRange {
             memory: self.memory,
@@ -92,11 +89,11 @@ impl<'d> Bound<'d> {
             size: self.size,
         }];
         // SAFETY: see above.
-        unsafe { self.device.invalidate(&whole) }.expect("invalidated");
+        unsafe { self.device.invalidate(&whole) }.unwrap();
         // SAFETY: mapped, and the device is idle.
         let done = touch(unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), size) });
         // SAFETY: see above.
-        unsafe { self.device.flush(&whole) }.expect("flushed");
+        unsafe { self.device.flush(&whole) }.unwrap();
         // SAFETY: see above.
         unsafe { self.device.unmap(self.memory) };
         done
@@ -223,8 +220,7 @@ fn round(live: &Live, device: &AshDevice) {
         };
         let source = Bound::new(device, 5000, with(device, PropertyFlags::HOST_VISIBLE))
             .expect("every device has visible memory");
-        let target =
-            Bound::new(device, 5000, with(device, PropertyFlags::HOST_VISIBLE)).expect("as above");
+        let target = Bound::new(device, 5000, with(device, PropertyFlags::HOST_VISIBLE)).unwrap();
         source.touch(|bytes| {
             bytes
                 .iter_mut()
@@ -272,7 +268,7 @@ fn old(live: &Live) {
 }
 
 fn sampled() -> ImageInfo {
-    let format = u32::try_from(vk::Format::R8G8B8A8_UNORM.as_raw()).expect("positive");
+    let format = u32::try_from(vk::Format::R8G8B8A8_UNORM.as_raw()).unwrap();
     ImageInfo::new_2d(
         format,
         64,
@@ -283,7 +279,7 @@ fn sampled() -> ImageInfo {
 
 fn made(device: &AshDevice) -> (ImageHandle, ResourceRequirements) {
     // SAFETY: see `Bound`.
-    let image = unsafe { device.create_image(&sampled()) }.expect("an image");
+    let image = unsafe { device.create_image(&sampled()) }.unwrap();
     // SAFETY: see `Bound`.
     let needs = unsafe { device.image_requirements(image) };
     assert!(
@@ -291,49 +287,6 @@ fn made(device: &AshDevice) -> (ImageHandle, ResourceRequirements) {
         "{needs:?}"
     );
     (image, needs)
-}
-
-fn image(live: &Live) {
-    let device = live.ash(live.options);
-    let (image, needs) = made(&device);
-    // SAFETY: see `Bound`.
-    let memory = unsafe {
-        device.allocate(&MemoryRequest::new(
-            needs.size,
-            needs.memory_type_bits.trailing_zeros(),
-        ))
-    };
-    let memory = memory.expect("memory");
-    // SAFETY: see `Bound`.
-    unsafe { device.bind_image(image, memory, 0) }.expect("bound");
-    // SAFETY: see `Bound`.
-    unsafe { device.destroy_image(image) };
-    // SAFETY: see `Bound`.
-    unsafe { device.free(memory) };
-}
-
-fn dedicated(live: &Live) {
-    let device = live.ash(live.options);
-    if !device.properties().features.dedicated_allocation {
-        return testkit::skip(
-            "lavapipe",
-            "dedicated_memory_serves_its_resource",
-            "the device is of Vulkan 1.0",
-        );
-    }
-    let (image, needs) = made(&device);
-    let own = MemoryRequest {
-        dedicated: Some(ResourceHandle::Image(image)),
-        ..MemoryRequest::new(needs.size, needs.memory_type_bits.trailing_zeros())
-    };
-    // SAFETY: see `Bound`.
-    let memory = unsafe { device.allocate(&own) }.expect("memory");
-    // SAFETY: see `Bound`.
-    unsafe { device.bind_image(image, memory, 0) }.expect("bound");
-    // SAFETY: see `Bound`.
-    unsafe { device.destroy_image(image) };
-    // SAFETY: see `Bound`.
-    unsafe { device.free(memory) };
 }
 
 fn callbacks(live: &Live) {
@@ -392,7 +345,7 @@ fn own_image(live: &Live) {
             AllocatorOptions::default(),
         )
     };
-    let gpu = gpu.map_err(|refused| refused.error).expect("sound");
+    let gpu = gpu.map_err(|refused| refused.error).unwrap();
     let formats = [vk::Format::R8G8B8A8_UNORM, vk::Format::R8G8B8A8_SRGB];
     let mut list = vk::ImageFormatListCreateInfo::default().view_formats(&formats);
     let mut info = vk::ImageCreateInfo::default()
@@ -412,21 +365,21 @@ fn own_image(live: &Live) {
         info = info.push_next(&mut list);
     }
     // SAFETY: see `Bound`.
-    let image = unsafe { live.device.create_image(&info, None) }.expect("an image");
-    let ours = ImageHandle::try_from(image).expect("not null");
+    let image = unsafe { live.device.create_image(&info, None) }.unwrap();
+    let ours = ImageHandle::try_from(image).unwrap();
     // SAFETY: see `Bound`.
     let needs = unsafe { gpu.device().image_requirements(ours) };
     let named = RegionOptions::new().dedicated_for(ResourceHandle::Image(ours));
-    let region = gpu.allocate(&needs, &named).expect("room");
+    let region = gpu.allocate(&needs, &named).unwrap();
     assert_eq!((region.size(), region.offset()), (needs.size, 0));
-    let memory = region.memory().expect("owned");
+    let memory = region.memory().unwrap();
     // SAFETY: see `Bound`.
-    unsafe { gpu.device().bind_image(ours, memory, region.offset()) }.expect("bound");
+    unsafe { gpu.device().bind_image(ours, memory, region.offset()) }.unwrap();
     let mut buffers = Vec::new();
     for alignment in [1, 4096, 128, 65_536] {
         let options = RegionOptions::new().min_alignment(alignment);
         let buffer = gpu.create_buffer(&BufferInfo::new(100, COPIED), &options);
-        let buffer = buffer.expect("room");
+        let buffer = buffer.unwrap();
         assert!(buffer.offset().is_multiple_of(alignment));
         buffers.push(buffer);
     }
@@ -435,18 +388,18 @@ fn own_image(live: &Live) {
     let usage = ImageUsage::COLOR_ATTACHMENT | ImageUsage::TRANSIENT_ATTACHMENT;
     match gpu.create_image(&ImageInfo::new_2d(37, 512, 512, usage), &lazy) {
         Ok(image) => {
-            let backed = gpu.commitment(image.id()).expect("live");
+            let backed = gpu.commitment(image.id()).unwrap();
             assert!(backed.is_some_and(|bytes| bytes <= image.size()));
             buffers.push(image);
         }
         Err(error) => assert!(matches!(error, GpuError::MemoryType(_)), "{error}"),
     }
     for buffer in buffers {
-        gpu.free(buffer).expect("unused");
+        gpu.free(buffer).unwrap();
     }
     // SAFETY: see `Bound`.
     unsafe { live.device.destroy_image(image, None) };
-    gpu.free(region).expect("unused");
+    gpu.free(region).unwrap();
     assert!(gpu.close().is_ok());
 }
 
@@ -463,7 +416,7 @@ fn extras(live: &Live) {
             ..MemoryRequest::new(65_536, 0)
         };
         // SAFETY: see `Bound`.
-        let memory = unsafe { device.allocate(&request) }.expect("memory");
+        let memory = unsafe { device.allocate(&request) }.unwrap();
         // SAFETY: see `Bound`.
         unsafe { device.free(memory) };
     }
@@ -472,7 +425,7 @@ fn extras(live: &Live) {
         let buffer = unsafe {
             device.create_buffer(&BufferInfo::new(4096, BufferUsage::SHADER_DEVICE_ADDRESS))
         }
-        .expect("a buffer");
+        .unwrap();
         // SAFETY: see `Bound`.
         let needs = unsafe { device.buffer_requirements(buffer) };
         let request = MemoryRequest {
@@ -480,9 +433,9 @@ fn extras(live: &Live) {
             ..MemoryRequest::new(needs.size, needs.memory_type_bits.trailing_zeros())
         };
         // SAFETY: see `Bound`.
-        let memory = unsafe { device.allocate(&request) }.expect("memory");
+        let memory = unsafe { device.allocate(&request) }.unwrap();
         // SAFETY: see `Bound`.
-        unsafe { device.bind_buffer(buffer, memory, 0) }.expect("bound");
+        unsafe { device.bind_buffer(buffer, memory, 0) }.unwrap();
         // SAFETY: see `Bound`.
         let address = unsafe { device.buffer_address(buffer) }
             .expect("a bound buffer has an address")
@@ -518,7 +471,7 @@ fn fill(device: &AshDevice) -> (usize, u64, Option<DeviceError>) {
         .position(|kind| kind.heap_index as usize == index)
         .expect("a type of that heap");
     let largest = (heap.size / 16).min(told.limits.max_memory_allocation_size);
-    let whole = usize::try_from(heap.size / largest).expect("few");
+    let whole = usize::try_from(heap.size / largest).unwrap();
     let rest = heap.size % largest;
     let sizes = std::iter::repeat_n(largest, whole)
         .chain((rest > 0).then_some(rest))
@@ -526,9 +479,7 @@ fn fill(device: &AshDevice) -> (usize, u64, Option<DeviceError>) {
     let (mut held, mut bytes, mut refused) = (Vec::new(), 0, None);
     for size in sizes {
         // SAFETY: see `Bound`.
-        match unsafe {
-            device.allocate(&MemoryRequest::new(size, u32::try_from(kind).expect("few")))
-        } {
+        match unsafe { device.allocate(&MemoryRequest::new(size, u32::try_from(kind).unwrap())) } {
             Ok(memory) => {
                 assert!(!held.contains(&memory), "two live objects have two handles");
                 held.push(memory);

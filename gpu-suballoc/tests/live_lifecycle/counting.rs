@@ -12,11 +12,6 @@ use crate::live::in_command;
 static INSTANCE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 static DEVICE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 static MEMORY: LazyLock<Mutex<HashMap<u64, u64>>> = LazyLock::new(Mutex::default);
-/// Live objects of the kinds below.
-static HANDLES: Mutex<Vec<(&str, u64)>> = Mutex::new(Vec::new());
-/// A command that is said not to be there.
-static WITHOUT: Mutex<Option<&CStr>> = Mutex::new(None);
-
 /// Functions that were asked for.
 pub(crate) static LOADS: AtomicU64 = AtomicU64::new(0);
 
@@ -32,32 +27,6 @@ pub(crate) fn device_bytes() -> u64 {
     MEMORY.lock().unwrap().values().sum()
 }
 
-/// Live objects of a kind, oldest first.
-pub(crate) fn handles(kind: &str) -> Vec<u64> {
-    HANDLES
-        .lock()
-        .unwrap()
-        .iter()
-        .filter(|(of, _)| *of == kind)
-        .map(|(_, handle)| *handle)
-        .collect()
-}
-
-/// Lets a command be missing, until it is let be there again.
-pub(crate) fn without(name: Option<&'static CStr>) {
-    *WITHOUT.lock().unwrap() = name;
-}
-
-/// # Safety
-/// A C string.
-unsafe fn is_missing(name: *const c_char) -> bool {
-    // SAFETY: the caller's promise.
-    WITHOUT
-        .lock()
-        .unwrap()
-        .is_some_and(|missing| missing == unsafe { CStr::from_ptr(name) })
-}
-
 fn address(function: Function) -> *mut () {
     function.map_or(std::ptr::null_mut(), |function| function as *mut ())
 }
@@ -66,10 +35,6 @@ pub(crate) unsafe extern "system" fn get_instance_proc_addr(
     instance: vk::Instance,
     name: *const c_char,
 ) -> Function {
-    // SAFETY: a C string, as Vulkan demands.
-    if unsafe { is_missing(name) } {
-        return None;
-    }
     // SAFETY: set before any context was acquired, from a function of this type.
     let real = unsafe {
         std::mem::transmute::<*mut (), vk::PFN_vkGetInstanceProcAddr>(INSTANCE.load(SeqCst))
@@ -92,10 +57,6 @@ unsafe extern "system" fn get_device_proc_addr(
     name: *const c_char,
 ) -> Function {
     LOADS.fetch_add(1, SeqCst);
-    // SAFETY: a C string, as Vulkan demands.
-    if unsafe { is_missing(name) } {
-        return None;
-    }
     // SAFETY: set above, from a function of this type.
     let real =
         unsafe { std::mem::transmute::<*mut (), vk::PFN_vkGetDeviceProcAddr>(DEVICE.load(SeqCst)) };
@@ -123,8 +84,6 @@ macro_rules! objects {
                 let result = unsafe { real(device, info, with, made) };
                 if result == vk::Result::SUCCESS {
                     $live.fetch_add(1, SeqCst);
-                    // SAFETY: a handle was written.
-                    HANDLES.lock().unwrap().push(($kind, unsafe { made.read() }));
                 }
                 result
             }
@@ -132,11 +91,6 @@ macro_rules! objects {
             unsafe extern "system" fn $destroy(device: vk::Device, object: u64, with: *const c_void) {
                 type Destroy = unsafe extern "system" fn(vk::Device, u64, *const c_void);
                 $live.fetch_sub(i64::from(object != 0), SeqCst);
-                let mut handles = HANDLES.lock().unwrap();
-                if let Some(place) = handles.iter().position(|there| *there == ($kind, object)) {
-                    handles.remove(place);
-                }
-                drop(handles);
                 in_command($end);
                 // SAFETY: as above.
                 let real = unsafe { std::mem::transmute::<*mut (), Destroy>($gone.load(SeqCst)) };

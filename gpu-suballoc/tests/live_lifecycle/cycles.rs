@@ -131,11 +131,11 @@ pub(crate) fn filled(context: &AshContext, value: u8) -> Region {
         RegionOptions::new().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
     let region = gpu
         .create_buffer(&BufferInfo::new(4096, usage), &options)
-        .expect("a buffer");
-    let mapping = gpu.map(&region).expect("mapped");
+        .unwrap();
+    let mapping = gpu.map(&region).unwrap();
     // SAFETY: mapped, and nobody else is at it.
     unsafe { mapping.as_ptr().write_bytes(value, mapping.len()) };
-    gpu.flush(&region, 0, 4096).expect("flushed");
+    gpu.flush(&region, 0, 4096).unwrap();
     drop(mapping);
     region
 }
@@ -143,11 +143,10 @@ pub(crate) fn filled(context: &AshContext, value: u8) -> Region {
 /// Copies one over the other on the queue, and looks.
 pub(crate) fn copied(live: &Live, context: &AshContext, from: &Region, to: &Region, value: u8) {
     let gpu = context.allocator();
-    let [source, target]: [BufferHandle; 2] =
-        [from, to].map(|region| region.buffer().expect("it has one"));
+    let [source, target]: [BufferHandle; 2] = [from, to].map(|region| region.buffer().unwrap());
     live.copy(&[(source, 0, target, 0, 4096)]);
-    let mapping = gpu.map(to).expect("mapped");
-    gpu.invalidate(to, 0, 4096).expect("invalidated");
+    let mapping = gpu.map(to).unwrap();
+    gpu.invalidate(to, 0, 4096).unwrap();
     // SAFETY: mapped, and the queue is idle.
     let bytes = unsafe { std::slice::from_raw_parts(mapping.as_ptr(), 4096) };
     assert!(bytes.iter().all(|byte| *byte == value));
@@ -164,8 +163,8 @@ fn resident() -> u64 {
 
 fn cycle(live: &Live, home: &AshContexts, memory: &Context) {
     // SAFETY: all of one another, and alive while `live` is.
-    let context = unsafe { home.acquire_ash(info(live, memory, counting::get_instance_proc_addr)) }
-        .expect("acquired");
+    let context =
+        unsafe { home.acquire_ash(info(live, memory, counting::get_instance_proc_addr)) }.unwrap();
     (0..2).for_each(|number| drop(kernel(&context, number)));
     let [from, to] = [filled(&context, 7), filled(&context, 9)];
     copied(live, &context, &from, &to, 7);
@@ -192,8 +191,8 @@ fn cycle(live: &Live, home: &AshContexts, memory: &Context) {
     );
     [from, to]
         .into_iter()
-        .for_each(|region| context.allocator().free(region).expect("live"));
-    let released = context.release().expect("nothing is in the way");
+        .for_each(|region| context.allocator().free(region).unwrap());
+    let released = context.release().unwrap();
     assert_eq!((released.shaders, released.held), (2, 0));
 }
 
@@ -201,13 +200,12 @@ fn thousand(live: &Live) {
     counting::forward_to(live.entry.static_fn().get_instance_proc_addr);
     let witness = RecordingAllocator::system();
     // SAFETY: the witness outlives it.
-    let root =
-        unsafe { Context::root(&witness, ContextOptions::new("application")) }.expect("memory");
+    let root = unsafe { Context::root(&witness, ContextOptions::new("application")) }.unwrap();
     let (shared, memory) = (
-        root.child("shared").expect("memory"),
-        root.child("contexts").expect("memory"),
+        root.child("shared").unwrap(),
+        root.child("contexts").unwrap(),
     );
-    let home = AshContexts::new(shared.handle(), CacheLimits::NONE).expect("memory");
+    let home = AshContexts::new(shared.handle(), CacheLimits::NONE).unwrap();
     let (before, taken) = (live_blocks(), taken_blocks());
     cycle(live, &home, &memory);
     assert!(
@@ -247,18 +245,18 @@ fn thousand(live: &Live) {
     );
     assert!(grown < 2048, "{grown} KiB grew in 800 cycles");
     drop((home, shared, memory));
-    root.close_root().expect("nothing is left");
+    root.close_root().unwrap();
     witness.assert_empty("after a thousand cycles");
 }
 
 fn file(live: &Live) {
-    let root = Context::root_static(&testkit_system::SYSTEM, ContextOptions::new("application"))
-        .expect("memory");
-    let memory = root.child("contexts").expect("memory");
-    let home = AshContexts::new(memory.handle(), CacheLimits::NONE).expect("memory");
+    let root =
+        Context::root_static(&testkit_system::SYSTEM, ContextOptions::new("application")).unwrap();
+    let memory = root.child("contexts").unwrap();
+    let home = AshContexts::new(memory.handle(), CacheLimits::NONE).unwrap();
     let get = live.entry.static_fn().get_instance_proc_addr;
     // SAFETY: all of one another, and alive while `live` is.
-    let context = unsafe { home.acquire_ash(info(live, &memory, get)) }.expect("acquired");
+    let context = unsafe { home.acquire_ash(info(live, &memory, get)) }.unwrap();
     drop(kernel(&context, 1));
     // SAFETY: of the instance.
     let mine = unsafe {
@@ -271,14 +269,14 @@ fn file(live: &Live) {
         "the header of Vulkan's own"
     );
     let mut bytes = TryVec::new_in(memory.handle());
-    let mut writer = StoreWriter::new(&mut bytes, &mine).expect("memory");
+    let mut writer = StoreWriter::new(&mut bytes, &mine).unwrap();
     home.cache()
         .save(context.shaders().device(), &mut writer, |_, kernel| {
             kernel.code()
         })
-        .expect("memory");
-    writer.finish().expect("memory");
-    context.release().expect("nothing is in the way");
+        .unwrap();
+    writer.finish().unwrap();
+    context.release().unwrap();
     let other = gpu_suballoc::cache::StoreIdentity {
         driver_version: mine.driver_version ^ 1,
         ..mine
@@ -315,11 +313,11 @@ fn file(live: &Live) {
         // SAFETY: what was valid before, as the file's hash says.
         unsafe { context.compile(&info) }
     });
-    let restored = restored.expect("memory");
+    let restored = restored.unwrap();
     assert_eq!((restored.restored, restored.refused), (1, 0));
-    assert_eq!(context.release().expect("nothing is in the way").shaders, 1);
+    assert_eq!(context.release().unwrap().shaders, 1);
     drop((blob, bytes, home, memory));
-    root.close_root().expect("nothing is left");
+    root.close_root().unwrap();
 }
 
 mod testkit_system {

@@ -40,7 +40,7 @@ pub(crate) fn run() {
 }
 
 fn image_info() -> ImageInfo {
-    let format = u32::try_from(vk::Format::R8G8B8A8_UNORM.as_raw()).expect("positive");
+    let format = u32::try_from(vk::Format::R8G8B8A8_UNORM.as_raw()).unwrap();
     ImageInfo::new_2d(
         format,
         64,
@@ -61,7 +61,7 @@ fn df11_contents_are_equal_after_passes(
     // Not valid usage, on purpose: a flag that is reserved, and has no meaning to any driver.
     let reserved = vk::SemaphoreCreateInfo::default().flags(vk::SemaphoreCreateFlags::from_raw(1));
     // SAFETY: see above.
-    let semaphore = unsafe { live.device.create_semaphore(&reserved, None) }.expect("made");
+    let semaphore = unsafe { live.device.create_semaphore(&reserved, None) }.unwrap();
     // SAFETY: made above.
     unsafe { live.device.destroy_semaphore(semaphore, None) };
     assert!(!said().is_empty(), "the layer hears what is wrong");
@@ -78,12 +78,12 @@ fn df11_contents_are_equal_after_passes(
     // SAFETY: infos are valid, the device outlives the allocator, and nothing runs on it when something is freed.
     let gpu = unsafe { GpuAllocator::new(device, &SYSTEM, options) }
         .map_err(|refused| refused.error)
-        .expect("sound options");
+        .unwrap();
     let shared = RegionOptions::new().dedicated(DedicatedPolicy::Never);
     let visible = MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE);
     let staging = gpu
         .create_buffer(&BufferInfo::new(BYTES, COPIED), &shared.preference(visible))
-        .expect("room");
+        .unwrap();
 
     let mut all: Vec<(u8, Region)> = Vec::new();
     let lasting = shared.lifetime(Lifetime::Persistent);
@@ -93,7 +93,7 @@ fn df11_contents_are_equal_after_passes(
             _ if number % 2 == 0 => gpu.create_buffer(&BufferInfo::new(BYTES, COPIED), &shared),
             _ => gpu.create_image(&image_info(), &shared),
         };
-        let region = region.expect("room");
+        let region = region.unwrap();
         fill(&gpu, &staging, number);
         transfer(&live, &staging, &region, Direction::In);
         all.push((number, region));
@@ -104,15 +104,15 @@ fn df11_contents_are_equal_after_passes(
         if number % 8 < 4 {
             left.push((number, region));
         } else {
-            gpu.free(region).expect("nobody uses it");
+            gpu.free(region).unwrap();
         }
     }
     let before = gpu.stats().total.blocks;
     let limits = DefragmentationOptions::new().max_moves_per_pass(7);
     let mut small = 0;
-    let mut run = gpu.defragment(limits).expect("memory");
+    let mut run = gpu.defragment(limits).unwrap();
     loop {
-        let mut pass = run.next_pass().expect("memory");
+        let mut pass = run.next_pass().unwrap();
         if pass.is_empty() {
             break;
         }
@@ -151,7 +151,7 @@ fn df11_contents_are_equal_after_passes(
         "{totals:?} {small}"
     );
     for (number, mut region) in left {
-        gpu.refresh(&mut region).expect("it lives");
+        gpu.refresh(&mut region).unwrap();
         fill(&gpu, &staging, !number);
         transfer(&live, &staging, &region, Direction::Out);
         let length = if region.image().is_some() {
@@ -159,8 +159,8 @@ fn df11_contents_are_equal_after_passes(
         } else {
             region.size()
         };
-        let mapping = gpu.map(&staging).expect("visible");
-        gpu.invalidate(&staging, 0, BYTES).expect("mapped");
+        let mapping = gpu.map(&staging).unwrap();
+        gpu.invalidate(&staging, 0, BYTES).unwrap();
         // SAFETY: mapped, as long as that, and the device is idle.
         let bytes = unsafe { std::slice::from_raw_parts(mapping.as_ptr(), length as usize) };
         assert!(
@@ -171,9 +171,9 @@ fn df11_contents_are_equal_after_passes(
             "{number} on {driver}"
         );
         drop(mapping);
-        gpu.free(region).expect("nobody uses it");
+        gpu.free(region).unwrap();
     }
-    gpu.free(staging).expect("nobody uses it");
+    gpu.free(staging).unwrap();
     let _device = gpu
         .close()
         .map_err(|refused| refused.to_string())
@@ -190,13 +190,13 @@ fn pattern(number: u8, at: usize) -> u8 {
 }
 
 fn fill(gpu: &Gpu, staging: &Region, number: u8) {
-    let mapping = gpu.map(staging).expect("visible");
+    let mapping = gpu.map(staging).unwrap();
     // SAFETY: mapped, as long as that, and the device is idle.
     let bytes = unsafe { std::slice::from_raw_parts_mut(mapping.as_ptr(), BYTES as usize) };
     for (at, byte) in bytes.iter_mut().enumerate() {
         *byte = pattern(number, at);
     }
-    gpu.flush(staging, 0, BYTES).expect("mapped");
+    gpu.flush(staging, 0, BYTES).unwrap();
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -207,7 +207,7 @@ enum Direction {
 
 /// Copies between the staging buffer and a region's buffer or image. Images rest in `TRANSFER_SRC_OPTIMAL`.
 fn transfer(live: &Live, staging: &Region, region: &Region, direction: Direction) {
-    let staging = staging.buffer().expect("a buffer");
+    let staging = staging.buffer().unwrap();
     if let Some(buffer) = region.buffer() {
         let (from, to) = match direction {
             Direction::In => (staging, buffer),
@@ -215,7 +215,7 @@ fn transfer(live: &Live, staging: &Region, region: &Region, direction: Direction
         };
         return live.copy(&[(from, 0, to, 0, region.size().min(BYTES))]);
     }
-    let image = vk::Image::from_raw(region.image().expect("an image").as_raw());
+    let image = vk::Image::from_raw(region.image().unwrap().as_raw());
     let buffer = vk::Buffer::from_raw(staging.as_raw());
     let regions = [vk::BufferImageCopy::default()
         .image_subresource(layers())

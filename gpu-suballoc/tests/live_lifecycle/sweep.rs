@@ -29,8 +29,8 @@ pub(crate) fn is_child() -> bool {
 /// One case: what came of it, how many requests there were, how many blocks the driver kept when its device was gone.
 pub(crate) fn child() {
     let (driver, request) = (
-        std::env::var(DRIVER).expect("named"),
-        std::env::var(REQUEST).expect("named"),
+        std::env::var(DRIVER).unwrap(),
+        std::env::var(REQUEST).unwrap(),
     );
     // The device has them as well: what is shared by several objects is its.
     let live = match Live::made_with(Some(&CALLBACKS), |name| name == driver) {
@@ -114,7 +114,7 @@ fn run_child(driver: &str, request: Option<u64>) -> Result<SweepCase, String> {
                 case.refused = Some([command, scope, size].map(str::to_owned))
             }
             ["end", requests, leaked, outcome] => {
-                case.requests = requests.parse().expect("a number");
+                case.requests = requests.parse().unwrap();
                 let leak = if leaked == "0" {
                     String::new()
                 } else {

@@ -47,30 +47,11 @@ fn modules(context: &AshContext) -> Vec<String> {
     let table = context.device().commands();
     let all = [
         table.allocate_memory as *const c_void,
-        table.free_memory as *const c_void,
-        table.map_memory as *const c_void,
-        table.unmap_memory as *const c_void,
-        table.flush_mapped_memory_ranges as *const c_void,
-        table.invalidate_mapped_memory_ranges as *const c_void,
-        table.create_buffer as *const c_void,
-        table.destroy_buffer as *const c_void,
-        table.get_buffer_memory_requirements as *const c_void,
         table.bind_buffer_memory as *const c_void,
         table.create_image as *const c_void,
-        table.destroy_image as *const c_void,
-        table.get_image_memory_requirements as *const c_void,
-        table.bind_image_memory as *const c_void,
         table.create_shader_module as *const c_void,
-        table.destroy_shader_module as *const c_void,
-        table.create_descriptor_set_layout as *const c_void,
-        table.destroy_descriptor_set_layout as *const c_void,
-        table.create_pipeline_layout as *const c_void,
-        table.destroy_pipeline_layout as *const c_void,
         table.create_compute_pipelines as *const c_void,
-        table.destroy_pipeline as *const c_void,
-        table.create_pipeline_cache as *const c_void,
         table.destroy_pipeline_cache as *const c_void,
-        table.get_pipeline_cache_data as *const c_void,
     ];
     let mut modules: Vec<String> = all.into_iter().map(module).collect();
     modules.sort();
@@ -108,14 +89,13 @@ fn interleaved(drivers: &[Live; 2]) {
     );
     let (witness, before) = (RecordingAllocator::system(), live_blocks());
     // SAFETY: the witness outlives it.
-    let root =
-        unsafe { Context::root(&witness, ContextOptions::new("application")) }.expect("memory");
-    let memory = root.child("contexts").expect("memory");
-    let home = AshContexts::new(memory.handle(), CacheLimits::NONE).expect("memory");
+    let root = unsafe { Context::root(&witness, ContextOptions::new("application")) }.unwrap();
+    let memory = root.child("contexts").unwrap();
+    let home = AshContexts::new(memory.handle(), CacheLimits::NONE).unwrap();
     let acquire = |live: &Live| {
         let info = info(live, &memory, live.entry.static_fn().get_instance_proc_addr);
         // SAFETY: all of one another, and alive while `live` is.
-        unsafe { home.acquire_ash(info) }.expect("acquired")
+        unsafe { home.acquire_ash(info) }.unwrap()
     };
     for round in 0..10u8 {
         let contexts = drivers.each_ref().map(acquire);
@@ -150,13 +130,13 @@ fn interleaved(drivers: &[Live; 2]) {
                     &to,
                     value,
                 );
-                context.allocator().free(to).expect("live");
+                context.allocator().free(to).unwrap();
             }
         }
         for (context, regions) in contexts.iter().zip(regions) {
             regions
                 .into_iter()
-                .for_each(|region| context.allocator().free(region).expect("live"));
+                .for_each(|region| context.allocator().free(region).unwrap());
         }
         let [a, b] = contexts;
         // One goes, and the other one goes on: its functions are not lost with the first's.
@@ -165,18 +145,18 @@ fn interleaved(drivers: &[Live; 2]) {
         } else {
             (b, a, &drivers[0])
         };
-        assert_eq!(goes.release().expect("nothing is in the way").shaders, 7);
+        assert_eq!(goes.release().unwrap().shaders, 7);
         drop(kernel(&stays, 100));
         let [from, to] = [filled(&stays, 1), filled(&stays, 2)];
         copied(on, &stays, &from, &to, 1);
         [from, to]
             .into_iter()
-            .for_each(|region| stays.allocator().free(region).expect("live"));
-        assert_eq!(stays.release().expect("nothing is in the way").shaders, 8);
+            .for_each(|region| stays.allocator().free(region).unwrap());
+        assert_eq!(stays.release().unwrap().shaders, 8);
     }
     assert_eq!(live_blocks(), before, "the drivers hold host memory");
     drop((home, memory));
-    root.close_root().expect("nothing is left");
+    root.close_root().unwrap();
     witness.assert_empty("after both");
     println!("test {NAME} ... ok");
 }

@@ -35,13 +35,12 @@ pub(crate) fn run() {
 fn with_home<R>(run: impl FnOnce(&AshContexts, &Context) -> R) -> R {
     let (witness, before) = (RecordingAllocator::system(), live_blocks());
     // SAFETY: the witness outlives it.
-    let root =
-        unsafe { Context::root(&witness, ContextOptions::new("application")) }.expect("memory");
-    let memory = root.child("contexts").expect("memory");
-    let home = AshContexts::new(memory.handle(), CacheLimits::NONE).expect("memory");
+    let root = unsafe { Context::root(&witness, ContextOptions::new("application")) }.unwrap();
+    let memory = root.child("contexts").unwrap();
+    let home = AshContexts::new(memory.handle(), CacheLimits::NONE).unwrap();
     let answer = run(&home, &memory);
     drop((home, memory));
-    root.close_root().expect("nothing is left");
+    root.close_root().unwrap();
     witness.assert_empty("after all contexts");
     assert_eq!(
         live_blocks(),
@@ -54,7 +53,7 @@ fn with_home<R>(run: impl FnOnce(&AshContexts, &Context) -> R) -> R {
 fn acquire(live: &Live, home: &AshContexts, memory: &Context) -> AshContext {
     let info = info(live, memory, live.entry.static_fn().get_instance_proc_addr);
     // SAFETY: all of one another, and alive while `live` is.
-    unsafe { home.acquire_ash(info) }.expect("acquired")
+    unsafe { home.acquire_ash(info) }.unwrap()
 }
 
 /// A wrong info, and a buffer that is there when its device goes: both by the functions that the context loaded.
@@ -89,7 +88,7 @@ fn heard(driver: &'static str, which: fn(&str) -> bool) -> Result<usize, Missing
         let made = unsafe {
             (commands.create_buffer)(device, &raw const buffer, std::ptr::null(), &raw mut left)
         };
-        context.release().expect("nothing is in the way");
+        context.release().unwrap();
         (made, left)
     });
     assert!(left.0 == vk::Result::SUCCESS && left.1 != vk::Buffer::null());
@@ -155,10 +154,10 @@ fn cycle(live: &Live, home: &AshContexts, memory: &Context, number: u8) {
     let gpu = context.allocator();
     let [from, to] = [filled(&context, number), filled(&context, !number)];
     copied(live, &context, &from, &to, number);
-    let crop = gpu.crop(&to, 256, 1024, 4).expect("within");
-    let inner = gpu.crop(&crop, 64, 64, 4).expect("within");
+    let crop = gpu.crop(&to, 256, 1024, 4).unwrap();
+    let inner = gpu.crop(&crop, 64, 64, 4).unwrap();
     let kept = buffer(&context, Lifetime::Unknown);
-    gpu.release(kept).expect("live");
+    gpu.release(kept).unwrap();
     let image = ImageInfo::new_2d(
         R8G8B8A8,
         64,
@@ -171,7 +170,7 @@ fn cycle(live: &Live, home: &AshContexts, memory: &Context, number: u8) {
             &RegionOptions::new()
                 .preference(MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL)),
         )
-        .expect("one");
+        .unwrap();
     let few: Vec<_> = (0..20)
         .map(|_| buffer(&context, Lifetime::Transient))
         .collect();
@@ -180,9 +179,9 @@ fn cycle(live: &Live, home: &AshContexts, memory: &Context, number: u8) {
         .size(512)
         .usage(vk::BufferUsageFlags::STORAGE_BUFFER);
     // SAFETY: a valid info; destroyed below.
-    let own = unsafe { live.device.create_buffer(&raw, Some(&CALLBACKS)) }.expect("a buffer");
+    let own = unsafe { live.device.create_buffer(&raw, Some(&CALLBACKS)) }.unwrap();
     let handle = gpu_suballoc::device::BufferHandle::from_raw(vk::Handle::as_raw(own));
-    let wrapped = gpu.wrap(&WrapInfo::new(handle, 512)).expect("wrapped");
+    let wrapped = gpu.wrap(&WrapInfo::new(handle, 512)).unwrap();
     if number % 3 == 2 {
         let report = context.release_forced();
         assert!(
@@ -205,8 +204,8 @@ fn cycle(live: &Live, home: &AshContexts, memory: &Context, number: u8) {
         [inner, crop, wrapped, from, to, image]
             .into_iter()
             .chain(few)
-            .for_each(|region| gpu.free(region).expect("live"));
-        assert_eq!(context.release().expect("nothing is in the way").shaders, 2);
+            .for_each(|region| gpu.free(region).unwrap());
+        assert_eq!(context.release().unwrap().shaders, 2);
     }
     // SAFETY: made above, with these callbacks.
     unsafe { live.device.destroy_buffer(own, Some(&CALLBACKS)) };
@@ -219,7 +218,7 @@ fn buffer(context: &AshContext, lifetime: Lifetime) -> Region {
     context
         .allocator()
         .create_buffer(&info, &RegionOptions::new().lifetime(lifetime))
-        .expect("a buffer")
+        .unwrap()
 }
 
 /// Two contexts on one device, a thread each; one goes while the other compiles, and the other one goes on.
@@ -242,7 +241,7 @@ fn shared(live: &Live, home: &AshContexts, memory: &Context) {
                 .collect();
             regions
                 .into_iter()
-                .for_each(|region| context.allocator().free(region).expect("live"));
+                .for_each(|region| context.allocator().free(region).unwrap());
         };
         std::thread::scope(|threads| {
             threads.spawn(|| {
@@ -251,15 +250,9 @@ fn shared(live: &Live, home: &AshContexts, memory: &Context) {
                 (100..100 + KERNELS).for_each(|number| drop(kernel(&second, number)));
             });
             work(&first, 0);
-            assert_eq!(
-                first.release().expect("nothing is in the way").shaders,
-                KERNELS
-            );
+            assert_eq!(first.release().unwrap().shaders, KERNELS);
         });
         (0..2 * KERNELS).for_each(|number| drop(kernel(&second, number)));
-        assert_eq!(
-            second.release().expect("nothing is in the way").shaders,
-            3 * KERNELS
-        );
+        assert_eq!(second.release().unwrap().shaders, 3 * KERNELS);
     }
 }

@@ -11,7 +11,7 @@ use crate::rng::Rng;
 ///
 /// # Panics
 /// When a program panics, after printing which; when there is no seed; when fewer than half of the operations took effect.
-pub fn replay(target: &str, random: u64, program: impl Fn(&[u8]) -> Ran) -> Ran {
+pub fn replay(target: &str, random: u64, mut program: impl FnMut(&[u8]) -> Ran) -> Ran {
     replay_seeds(target, |bytes| {
         program(bytes);
     });
@@ -76,8 +76,8 @@ pub fn random(
     all
 }
 
-/// Runs `program` on random programs of each of `lens` bytes, `operations` of either length; with `STEWARD_LONG` (for release builds) a
-/// hundred times as many. Short programs meet what only beginnings have, long ones what is full.
+/// Runs `program` on random programs of each of `lens` bytes, `operations` of either length; with `STEWARD_LONG` (for release builds)
+/// 250 times as many. Short programs meet what only beginnings have, long ones what is full.
 ///
 /// What they met, and whether the run was long.
 ///
@@ -90,7 +90,7 @@ pub fn random_of_both(
     mut program: impl FnMut(&[u8]) -> (Ran, Tried),
 ) -> (Tried, bool) {
     let long = std::env::var_os("STEWARD_LONG").is_some();
-    let operations = if long { operations * 100 } else { operations };
+    let operations = if long { operations * 250 } else { operations };
     let mut tried = Tried::default();
     for len in lens {
         random(target, operations, len, |bytes| {

@@ -36,10 +36,7 @@ fn new<'s, S: Stage>(
 
 /// Everything back, and nothing wrong.
 fn end<S: Stage>(allocator: Over<'_, S>) {
-    let (mock, _) = allocator
-        .close()
-        .map_err(|refused| refused.error)
-        .expect("everything was given back");
+    let (mock, _) = allocator.close().map_err(|refused| refused.error).unwrap();
     assert!(
         mock.violations().is_empty() && mock.live_counts().memory == 0,
         "{}",
@@ -50,7 +47,7 @@ fn end<S: Stage>(allocator: Over<'_, S>) {
 /// Runs `run` with an allocator over a device, of which everything is given back.
 pub(super) fn over<S: Stage>(stage: &S, run: impl FnOnce(&Mock, &Over<'_, S>)) {
     let mock = mock();
-    let allocator = new(stage, &mock, AllocatorOptions::default()).expect("sound");
+    let allocator = new(stage, &mock, AllocatorOptions::default()).unwrap();
     run(&mock, &allocator);
     end::<S>(allocator);
 }
@@ -99,7 +96,7 @@ pub(super) fn allocator<S: Stage>(stage: &S, _: usize) {
     options.memory.margin = 16;
     let allocator = stage.attempt(|| mock.live_counts(), || new(stage, &mock, options));
     assert!(allocator.host_bytes() > 0 && allocator.device().live_counts().memory == 0);
-    let region = allocator.allocate(&needs(500), &visible()).expect("room");
+    let region = allocator.allocate(&needs(500), &visible()).unwrap();
     let checked = stage.attempt(
         || allocator.stats().total,
         || allocator.check_corruption(|_| ()),
@@ -108,7 +105,7 @@ pub(super) fn allocator<S: Stage>(stage: &S, _: usize) {
     allocator.free(region).expect("nobody wrote there");
     end::<S>(allocator);
     // Whatever lives.
-    let allocator = new(stage, &mock, options).expect("sound");
+    let allocator = new(stage, &mock, options).unwrap();
     let _left = allocator
         .allocate(&needs(256), &RegionOptions::new())
         .expect("refused nothing");
@@ -118,7 +115,7 @@ pub(super) fn allocator<S: Stage>(stage: &S, _: usize) {
     });
     assert_eq!(mock.live_counts().memory, 0, "all memory is freed");
     // A lost device is not called.
-    let allocator = new(stage, &mock, options).expect("sound");
+    let allocator = new(stage, &mock, options).unwrap();
     let _left = allocator
         .allocate(&needs(256), &RegionOptions::new())
         .expect("refused nothing");
@@ -178,15 +175,15 @@ pub(super) fn regions<S: Stage>(stage: &S, _: usize) {
         };
         let [bare, named] = [take(&any), take(&any.name("its name"))];
         let dedicated = take(&any.dedicated(DedicatedPolicy::Required));
-        let crop = gpu.crop_id(buffer.id(), 4, 16, 4).expect("room");
-        let deeper = gpu.crop_signed(&crop, 4, 8, 4).expect("room");
+        let crop = gpu.crop_id(buffer.id(), 4, 16, 4).unwrap();
+        let deeper = gpu.crop_signed(&crop, 4, 8, 4).unwrap();
         let pools = [(); 2].map(|()| {
             gpu.create_pool(&PoolOptions::new(1))
                 .expect("refused nothing")
         });
         let pooled = take(&any.pool(pools[0]));
-        let memory = buffer.memory().expect("owned");
-        let memory_size = mock.memory(memory).expect("live").request.size;
+        let memory = buffer.memory().unwrap();
+        let memory_size = mock.memory(memory).unwrap().request.size;
         let backing = Backing {
             memory,
             offset: buffer.offset(),
@@ -207,7 +204,7 @@ pub(super) fn regions<S: Stage>(stage: &S, _: usize) {
         stage.attempt_plainly(|| {
             for region in all.iter().flatten() {
                 let id = gpu.id_of_key(region.id().slot_key());
-                let info = gpu.info(id).expect("live");
+                let info = gpu.info(id).unwrap();
                 assert_eq!(info.mapped(), region.mapped());
                 let place = (
                     region.memory(),
@@ -224,8 +221,7 @@ pub(super) fn regions<S: Stage>(stage: &S, _: usize) {
                     (region.ownership(), 0, 0, 0)
                 );
             }
-            let [bare, named, .., buffer] =
-                all.each_ref().map(|region| region.as_ref().expect("there"));
+            let [bare, named, .., buffer] = all.each_ref().map(|region| region.as_ref().unwrap());
             assert_eq!(
                 gpu.info(named.id()).map(|info| info.name() == "its name"),
                 Ok(true)
@@ -250,10 +246,10 @@ pub(super) fn regions<S: Stage>(stage: &S, _: usize) {
             assert!(sink.bytes > 100);
             // The host's side.
             let id = buffer.id();
-            gpu.map_id(id).expect("visible");
-            gpu.flush_id(id, 0, 8).expect("mapped");
-            gpu.invalidate_id(id, 0, 8).expect("mapped");
-            gpu.unmap_id(id).expect("mapped");
+            gpu.map_id(id).unwrap();
+            gpu.flush_id(id, 0, 8).unwrap();
+            gpu.invalidate_id(id, 0, 8).unwrap();
+            gpu.unmap_id(id).unwrap();
             assert_eq!(
                 gpu.descriptor(buffer, 4, DescriptorUse::Storage)
                     .map(|found| found.index),
@@ -263,29 +259,29 @@ pub(super) fn regions<S: Stage>(stage: &S, _: usize) {
             assert!(gpu.heap_budget(0).is_some());
             assert_eq!(gpu.commitment(id), Ok(None));
             // Every end.
-            gpu.detach(wrapped.take().expect("once")).expect("wrapped");
+            gpu.detach(wrapped.take().expect("once")).unwrap();
             assert_eq!(gpu.destroy_pool(pools[0]), Err(GpuMisuse::PoolInUse.into()));
-            gpu.destroy_pool(pools[1]).expect("empty");
+            gpu.destroy_pool(pools[1]).unwrap();
             // A refused end of a pool lets go what is kept.
-            gpu.release(kept.take().expect("once")).expect("live");
+            gpu.release(kept.take().expect("once")).unwrap();
             let bare = bare.id();
-            gpu.free_id(bare).expect("live");
+            gpu.free_id(bare).unwrap();
             assert_eq!(gpu.free_id(bare), Err(GpuMisuse::Stale.into()));
             all[0] = None;
             let mut take = |index: usize| all[index].take().expect("once");
-            gpu.free(take(1)).expect("live");
+            gpu.free(take(1)).unwrap();
             gpu.free_when_unused(take(6)).expect("its crops keep it");
-            gpu.free_batch(&mut all).expect("live");
+            gpu.free_batch(&mut all).unwrap();
         });
         drop(picture);
         // The next buffer of that size is the one kept.
         let next = whole(gpu);
         assert_eq!(next.buffer(), handle);
-        gpu.release(next).expect("live");
+        gpu.release(next).unwrap();
         stage.attempt_plainly(|| {
             gpu.set_reuse(false);
             assert!(gpu.trim(u64::MAX) > 0);
         });
-        gpu.destroy_pool(pools[0]).expect("empty");
+        gpu.destroy_pool(pools[0]).unwrap();
     });
 }

@@ -46,7 +46,7 @@ impl Held {
 
     /// Frees them.
     pub(crate) fn free<D: DeviceMemory, A: HostAllocator>(mut self, gpu: &GpuAllocator<D, A>) {
-        gpu.free_batch(&mut self.0).expect("live");
+        gpu.free_batch(&mut self.0).unwrap();
     }
 }
 
@@ -70,8 +70,7 @@ pub(crate) fn info(size: u64) -> BufferInfo {
 
 /// A buffer that asks are about.
 pub(crate) fn whole<D: DeviceMemory, A: HostAllocator>(gpu: &GpuAllocator<D, A>) -> Region {
-    gpu.create_buffer(&info(WHOLE), &visible())
-        .expect("nothing is refused")
+    gpu.create_buffer(&info(WHOLE), &visible()).unwrap()
 }
 
 /// What a refusal must leave as it was. A block that was made for it may stay, empty and counted: the next try has it.
@@ -155,7 +154,7 @@ pub(crate) fn asks<D: DeviceMemory, A: HostAllocator>() -> [Ask<D, A>; 16] {
             "wrap",
             &["GpuAllocator::wrap", "WrapInfo::new"],
             |gpu, whole| {
-                let whole = whole.expect("one");
+                let whole = whole.unwrap();
                 one(gpu.wrap(
                     &WrapInfo::new(whole.buffer(), 64)
                         .offset(4)
@@ -165,13 +164,13 @@ pub(crate) fn asks<D: DeviceMemory, A: HostAllocator>() -> [Ask<D, A>; 16] {
         ),
         // Their slots need more memory than there is.
         ask("crops", &["GpuAllocator::crop"], |gpu, whole| {
-            let whole = whole.expect("one");
+            let whole = whole.unwrap();
             let mut crops = [const { None }; 300];
             let made = crops.iter_mut().try_for_each(|crop| {
                 *crop = Some(gpu.crop(whole, 8, 16, 4)?);
                 Ok(())
             });
-            gpu.free_batch(&mut crops).expect("live");
+            gpu.free_batch(&mut crops).unwrap();
             made.map(|()| Held::NONE)
         }),
         ask("ensure", &["GpuAllocator::ensure_buffer"], |gpu, _| {
@@ -191,7 +190,7 @@ pub(crate) fn asks<D: DeviceMemory, A: HostAllocator>() -> [Ask<D, A>; 16] {
                 "GpuAllocator::invalidate",
             ],
             |gpu, whole| {
-                let whole = whole.expect("one");
+                let whole = whole.unwrap();
                 let mapping = gpu.map(whole)?;
                 assert!(!mapping.as_ptr().is_null() && mapping.len() as u64 == WHOLE);
                 gpu.flush(whole, 0, 64)?;
@@ -219,8 +218,8 @@ pub(crate) fn asks<D: DeviceMemory, A: HostAllocator>() -> [Ask<D, A>; 16] {
                     Ok(Held::NONE)
                 };
                 let filled = fill();
-                gpu.free_batch(&mut both).expect("live");
-                gpu.destroy_pool(pool).expect("empty");
+                gpu.free_batch(&mut both).unwrap();
+                gpu.destroy_pool(pool).unwrap();
                 filled
             },
         ),
@@ -231,7 +230,7 @@ pub(crate) fn asks<D: DeviceMemory, A: HostAllocator>() -> [Ask<D, A>; 16] {
             gpu.memory_map().map(|_| Held::NONE)
         }),
         ask("name", &["GpuAllocator::set_name"], |gpu, whole| {
-            let whole = whole.expect("one");
+            let whole = whole.unwrap();
             let long = "a name that does not fit into a few bytes of a record, so that it needs a block of its own";
             gpu.set_name(whole, &ANY.name(long)).map(|()| Held::NONE)
         }),

@@ -14,9 +14,7 @@ pub(super) fn with_root<S: Stage>(stage: &S, run: impl FnOnce(&Context)) {
     let root = unsafe { Context::root(stage.host(), ContextOptions::new("root")) }
         .expect("refused nothing");
     run(&root);
-    root.close_root()
-        .map_err(|refused| refused.error)
-        .expect("everything was given back");
+    root.close_root().map_err(|refused| refused.error).unwrap();
 }
 
 /// A file in an array.
@@ -106,13 +104,13 @@ pub(super) fn cache<S: Stage>(stage: &S, _: usize) {
         stage.attempt_without_memory(|| {
             for is_saved in [true, false] {
                 file.length = 0;
-                let mut writer = StoreWriter::new(&mut file, &IDENTITY).expect("room");
+                let mut writer = StoreWriter::new(&mut file, &IDENTITY).unwrap();
                 if is_saved {
                     let saved = cache.save(devices[0], &mut writer, |_, _| Some(b"binary"));
-                    saved.expect("room");
+                    saved.unwrap();
                 } else {
                     let key = ShaderKey::content(devices[0], ContentHash::of(b"source"));
-                    writer.add(key, b"more").expect("room");
+                    writer.add(key, b"more").unwrap();
                 }
                 assert_eq!(writer.finish().map(|(count, _)| count), Ok(1));
             }

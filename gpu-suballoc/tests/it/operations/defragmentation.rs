@@ -22,7 +22,7 @@ fn sparse<S: Stage>(stage: &S, run: impl FnOnce(&Over<'_, S>, PoolId)) {
             block_size: Some(1 << 20),
             ..PoolOptions::new(0)
         };
-        let pool = gpu.create_pool(&options).expect("sound");
+        let pool = gpu.create_pool(&options).unwrap();
         let within = RegionOptions::new()
             .dedicated(DedicatedPolicy::Never)
             .pool(pool)
@@ -37,14 +37,14 @@ fn sparse<S: Stage>(stage: &S, run: impl FnOnce(&Over<'_, S>, PoolId)) {
             .enumerate()
             .filter(|(index, _)| index % 4 != 0)
         {
-            gpu.free(region.take().expect("room")).expect("live");
+            gpu.free(region.take().unwrap()).unwrap();
         }
         run(gpu, pool);
         for mut region in all.into_iter().flatten() {
-            gpu.refresh(&mut region).expect("live");
-            gpu.free(region).expect("live");
+            gpu.refresh(&mut region).unwrap();
+            gpu.free(region).unwrap();
         }
-        gpu.destroy_pool(pool).expect("empty");
+        gpu.destroy_pool(pool).unwrap();
     });
 }
 
@@ -104,7 +104,7 @@ pub(super) fn moves<S: Stage>(stage: &S, _: usize) {
                     } else {
                         pass.make_buffer(index).expect("the device refuses nothing");
                     }
-                    pass.set_outcome(index, MoveOutcome::Copied).expect("there");
+                    pass.set_outcome(index, MoveOutcome::Copied).unwrap();
                 }
                 pass.set_outcomes(MoveOutcome::Copied);
                 let mut moves = 0;

@@ -58,18 +58,18 @@ pub(super) fn ranges<S: Stage>(stage: &S, _: usize) {
     stage.attempt(|| (), || block.reserve(400));
     stage.attempt_without_memory(|| {
         let ranges = [(); 400].map(|()| block.allocate(256, 1).expect("reserved").allocation);
-        block.set_user_data(ranges[0], 7).expect("live");
+        block.set_user_data(ranges[0], 7).unwrap();
         assert_eq!(
             block
                 .info(ranges[0])
                 .map(|info| (info.offset, info.user_data)),
             Ok((0, 7))
         );
-        block.free(ranges[0]).expect("live");
+        block.free(ranges[0]).unwrap();
         assert_eq!(block.free(ranges[0]), Err(VirtualBlockError::Stale));
         ranges[1..300]
             .iter()
-            .for_each(|range| block.free(*range).expect("live"));
+            .for_each(|range| block.free(*range).unwrap());
         assert!(block.largest_free() == SIZE - 400 * 256 && block.memory_bytes() >= 4096);
         let mut pieces = 0;
         block.for_each(|_| pieces += 1);

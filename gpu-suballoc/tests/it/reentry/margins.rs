@@ -23,19 +23,19 @@ fn a_region_that_is_freed_while_its_margin_is_read_is_not_reported() {
     ends(|| {
         let scene = with_margins();
         let gpu = scene.gpu();
-        let region = gpu.allocate(&needs(SIZE), &visible()).expect("room");
+        let region = gpu.allocate(&needs(SIZE), &visible()).unwrap();
         let (id, offset) = (region.id(), region.offset());
         let later: &'static Mutex<Option<Region>> = Box::leak(Box::default());
         scene.on(MockCall::Invalidate, move |scene| {
             if scene.gpu().free_id(id).is_ok() {
                 let larger = scene.gpu().allocate(&needs(2 * SIZE), &visible());
-                let larger = larger.expect("room");
+                let larger = larger.unwrap();
                 assert_eq!(larger.offset(), offset, "where the other one was");
-                let mapping = scene.gpu().map(&larger).expect("visible");
+                let mapping = scene.gpu().map(&larger).unwrap();
                 // SAFETY: mapped, and as long as that.
                 unsafe { mapping.as_ptr().write_bytes(7, mapping.len()) };
                 // What is not flushed would be discarded now.
-                scene.gpu().flush(&larger, 0, 2 * SIZE).expect("mapped");
+                scene.gpu().flush(&larger, 0, 2 * SIZE).unwrap();
                 drop(mapping);
                 *later.lock().unwrap() = Some(larger);
             }
@@ -55,11 +55,11 @@ fn a_region_that_is_freed_while_its_margin_is_read_is_not_reported() {
 fn a_look_at_margins_from_within_an_allocation_reports_none_that_is_to_be_written() {
     const SIZE: u64 = 1 << 16;
     type Allocate = fn(&Gpu) -> Vec<Region>;
-    let one: Allocate = |gpu| vec![gpu.allocate(&needs(SIZE), &visible()).expect("room")];
+    let one: Allocate = |gpu| vec![gpu.allocate(&needs(SIZE), &visible()).unwrap()];
     let batch: Allocate = |gpu| {
         let mut regions = [const { None }; 4];
         gpu.allocate_batch(&needs(SIZE), &visible(), &mut regions)
-            .expect("room");
+            .unwrap();
         regions.into_iter().flatten().collect()
     };
     for (call, allocate) in [
@@ -72,8 +72,8 @@ fn a_look_at_margins_from_within_an_allocation_reports_none_that_is_to_be_writte
             let scene = with_margins();
             let gpu = scene.gpu();
             let mut regions = allocate(gpu);
-            let damaged = regions.first().expect("one");
-            let mapping = gpu.map(damaged).expect("visible");
+            let damaged = regions.first().unwrap();
+            let mapping = gpu.map(damaged).unwrap();
             let margin = mapping.as_ptr().wrapping_add(damaged.size() as usize);
             // SAFETY: the margin of 16 bytes lies behind the region, in memory that is mapped as a whole.
             unsafe { margin.write(7) };
@@ -117,7 +117,7 @@ fn what_is_placed_where_a_margin_is_being_asked_for_loses_nothing() {
     ends(|| {
         let scene = with_margins();
         let gpu = scene.gpu();
-        let region = gpu.allocate(&needs(SIZE), &visible()).expect("room");
+        let region = gpu.allocate(&needs(SIZE), &visible()).unwrap();
         let offset = region.offset();
         let phase: &'static AtomicU32 = Box::leak(Box::default());
         let step = move |from, to| phase.compare_exchange(from, to, SeqCst, SeqCst).is_ok();
@@ -135,9 +135,9 @@ fn what_is_placed_where_a_margin_is_being_asked_for_loses_nothing() {
         let other = std::thread::spawn(move || {
             wait(ASKED, Duration::from_secs(10));
             gpu.free(region).expect("nobody else has it");
-            let larger = gpu.allocate(&needs(2 * SIZE), &visible()).expect("room");
+            let larger = gpu.allocate(&needs(2 * SIZE), &visible()).unwrap();
             assert_eq!(larger.offset(), offset, "where the other one was");
-            let mapping = gpu.map(&larger).expect("visible");
+            let mapping = gpu.map(&larger).unwrap();
             // SAFETY: mapped, and as long as that.
             unsafe { mapping.as_ptr().write_bytes(7, mapping.len()) };
             step(ASKED, WRITTEN);

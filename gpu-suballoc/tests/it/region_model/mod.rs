@@ -51,9 +51,14 @@ fn run(shape: u8, bytes: &[u8]) -> (Ran, Tried) {
 
 #[test]
 fn the_seeds_on_every_device() {
+    /// Each program runs on a fifth of the shapes; a fifth has each device, and the next one has each other way.
+    const EVERY: u8 = 5;
+    let mut first = 0;
     replay("region_ops", 4, |bytes| {
         let mut all = Ran::default();
-        (0..SHAPES).for_each(|shape| all.add(run(shape, bytes).0));
+        first = (first + 1) % EVERY;
+        let shapes = (first..SHAPES).step_by(usize::from(EVERY));
+        shapes.for_each(|shape| all.add(run(shape, bytes).0));
         all
     });
 }
@@ -71,17 +76,17 @@ fn the_seeds_meet_everything() {
     tried.assert_at_least(1, 0..0, &MOVES);
 }
 
-/// 10^5 operations; with `STEWARD_LONG` (for release builds) 10^7, in which each class came up a thousand times.
+/// 4 * 10^4 operations; with `STEWARD_LONG` (for release builds) 10^7, in which each class came up a thousand times.
 #[test]
-fn h33_h35_h38_h39_h40_h41_h48_h50_h53_h55_h77_h90_h91_h92_h93_h113_regions_are_the_models() {
+fn h33_h35_h38_h39_h40_h41_h48_h50_h53_h55_h57_h77_h90_h91_h92_h93_h113_regions_are_the_models() {
     let mut shape = 0;
-    let (tried, long) = random_of_both("region_ops", [512, 16 << 10], 50_000, |bytes| {
+    let (tried, long) = random_of_both("region_ops", [512, 16 << 10], 20_000, |bytes| {
         shape = (shape + 1) % SHAPES;
         run(shape, bytes)
     });
     let called_back = TIMES.load(Relaxed);
     assert!(
-        called_back > 10_000,
+        called_back > 3_000,
         "a device called back {called_back} times"
     );
     let least = if long { 1000 } else { 10 };
@@ -164,7 +169,7 @@ fn sparse_program(seed: u64) -> Vec<u8> {
 fn df3_df6_regions_move_with_every_end() {
     let mut tried = Tried::default();
     let shapes = (0..SHAPES).filter(|shape| shape / 6 % 4 >= 2);
-    for (seed, shape) in (0..).zip(shapes.cycle().take(240)) {
+    for (seed, shape) in (0..).zip(shapes.cycle().take(96)) {
         tried.add(&run(shape, &sparse_program(seed)).1);
     }
     tried.assert_at_least(10, 0..0, &MOVES);

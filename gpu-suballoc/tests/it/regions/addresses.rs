@@ -1,14 +1,6 @@
 //! Device addresses: memory with the flag, or a typed error, on every profile and with every option.
 
-use gpu_suballoc::pool::MemoryOptions;
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{
-    BufferInfo, BufferUsage, DeviceMemory, GpuError, GpuMisuse, Lifetime, Region, RegionOptions,
-};
-use mock_device::MockProfile;
-use testkit::RecordingAllocator;
-
-use super::{COPIED, Mock, Scene, any, bytes, scene_on, with_memory};
+use super::*;
 
 const ADDRESSED: BufferUsage =
     BufferUsage::from_raw(COPIED.as_raw() | BufferUsage::SHADER_DEVICE_ADDRESS.as_raw());
@@ -33,8 +25,8 @@ fn everywhere(feature: bool, body: impl Fn(&Scene<'_>, bool)) {
 fn bind_to(scene: &Scene<'_>, region: &Region) {
     let info = BufferInfo::new(region.size(), ADDRESSED);
     // SAFETY: a mock, and a valid info.
-    let buffer = unsafe { scene.mock.create_buffer(&info) }.expect("room");
-    let memory = region.memory().expect("it is owned");
+    let buffer = unsafe { scene.mock.create_buffer(&info) }.unwrap();
+    let memory = region.memory().unwrap();
     // SAFETY: the region is as large and as aligned as the mock asks for.
     unsafe { scene.mock.bind_buffer(buffer, memory, region.offset()) }.expect("it may be bound");
     // SAFETY: live, bound, with the usage.
@@ -66,7 +58,7 @@ fn ge1_a_buffer_with_an_address_has_memory_with_the_flag() {
                 Err(GpuError::Misuse(GpuMisuse::WrongPool)) if options.pool.is_some() => continue,
                 Err(error) => panic!("{error} with {options:?}"),
             };
-            let buffer = region.buffer().expect("it is a buffer");
+            let buffer = region.buffer().unwrap();
             // SAFETY: live, bound, with the usage; the mock answers none where the memory lacks the flag.
             let address = unsafe { s.mock.buffer_address(buffer) };
             assert!(address.is_some(), "{options:?}");
@@ -79,7 +71,7 @@ fn ge1_a_buffer_with_an_address_has_memory_with_the_flag() {
             assert!(regions.iter().all(|one| one.memory() != plain[0].memory()));
         }
         regions.into_iter().chain(plain).for_each(|one| s.free(one));
-        s.gpu.destroy_pool(pool).expect("it is empty");
+        s.gpu.destroy_pool(pool).unwrap();
     });
 }
 
@@ -89,26 +81,24 @@ fn ge1_a_bare_region_can_ask_for_addresses() {
         let asked = any().device_address();
         let info = BufferInfo::new(4096, ADDRESSED);
         // SAFETY: a mock, and a valid info.
-        let probe = unsafe { s.mock.create_buffer(&info) }.expect("room");
+        let probe = unsafe { s.mock.create_buffer(&info) }.unwrap();
         // SAFETY: live.
         let needs = unsafe { s.mock.buffer_requirements(probe) };
         // SAFETY: nobody uses it.
         unsafe { s.mock.destroy_buffer(probe) };
-        let one = s.gpu.allocate(&needs, &asked).expect("room");
-        let two = s.gpu.allocate(&needs, &asked).expect("room");
+        let one = s.gpu.allocate(&needs, &asked).unwrap();
+        let two = s.gpu.allocate(&needs, &asked).unwrap();
         assert_eq!(
             one.memory() == two.memory(),
             in_blocks,
             "a block where blocks have them"
         );
         let mut batch = [None, None];
-        s.gpu
-            .allocate_batch(&needs, &asked, &mut batch)
-            .expect("room");
+        s.gpu.allocate_batch(&needs, &asked, &mut batch).unwrap();
         let brief = s
             .gpu
             .allocate(&needs, &asked.lifetime(Lifetime::Transient))
-            .expect("room");
+            .unwrap();
         let all = batch.into_iter().flatten().chain([one, two, brief]);
         for region in all {
             bind_to(s, &region);
@@ -135,13 +125,13 @@ fn ge1_without_the_feature_it_is_an_error_and_no_driver_call() {
 fn ge1_a_kept_buffer_is_no_fit_for_other_memory() {
     everywhere(true, |s, _| {
         let info = BufferInfo::new(4096, COPIED);
-        let plain = s.gpu.create_buffer(&info, &any()).expect("room");
+        let plain = s.gpu.create_buffer(&info, &any()).unwrap();
         let id = plain.id();
         s.gpu.release(plain).expect("it is kept");
         let addressed = s
             .gpu
             .create_buffer(&info, &RegionOptions::new().device_address())
-            .expect("room");
+            .unwrap();
         assert_ne!(addressed.id(), id);
         s.free(addressed);
     });

@@ -1,15 +1,6 @@
 //! What nobody should ask, asked of every call: a typed error, and an allocator that is as it was.
 
-use alloc_core::Rejected;
-use gpu_suballoc::allocator::{OutstandingRegions, WrapInfo};
-use gpu_suballoc::{
-    BufferInfo, GpuAllocator, GpuError, GpuMisuse, PoolId, PoolOptions, Region, RegionOptions,
-    ResourceRequirements,
-};
-use mock_device::MockProfile;
-use testkit::RecordingAllocator;
-
-use super::{AllocatorOptions, COPIED, Mock, any, bytes, nvidia, scene, visible};
+use super::*;
 
 #[test]
 fn sizes_and_alignments_that_are_none_are_refused() {
@@ -86,15 +77,7 @@ fn options_that_are_none_are_refused() {
             GpuError::MemoryType(_)
         ));
         let pool = s.pool(1);
-        // SAFETY: as in `scene`.
-        let other = unsafe {
-            GpuAllocator::new(
-                s.mock,
-                RecordingAllocator::system(),
-                AllocatorOptions::default(),
-            )
-        }
-        .unwrap();
+        let other = over(s.mock, RecordingAllocator::system());
         let theirs = other.create_pool(&PoolOptions::new(1)).unwrap();
         let in_pool = |pool: PoolId| any().pool(pool);
         assert_eq!(refused(&in_pool(theirs)), GpuMisuse::NoSuchPool.into());
@@ -172,46 +155,10 @@ fn a_batch_is_taken_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_lost_device_is_an_error_and_can_be_abandoned() {
-    let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
-    let host = RecordingAllocator::system();
-    // SAFETY: as in `scene`.
-    let gpu =
-        unsafe { GpuAllocator::new(&mock, host.clone(), AllocatorOptions::default()) }.unwrap();
-    let region = gpu
-        .create_buffer(
-            &BufferInfo::new(1000, COPIED),
-            &visible().name("kept to the end"),
-        )
-        .unwrap();
-    let crop = gpu.crop(&region, 0, 8, 8).unwrap();
-    mock.lose_device();
-    let lost = |error: GpuError| assert!(error.is_device_lost(), "{error}");
-    lost(
-        gpu.create_buffer(&BufferInfo::new(64, COPIED), &any())
-            .unwrap_err(),
-    );
-    lost(
-        gpu.allocate(&ResourceRequirements::new(900 << 20, 16), &any())
-            .unwrap_err(),
-    );
-    lost(gpu.map(&region).unwrap_err());
-    // Freeing is still allowed, and so is going without the driver.
-    gpu.free(crop).unwrap();
-    let calls = mock.all_calls();
-    let _ = gpu.abandon();
-    assert_eq!(mock.all_calls(), calls, "the driver is not called");
-    host.assert_empty("by an abandoned allocator");
-    drop(region);
-}
-
-#[test]
 fn closing_with_something_left_gives_the_allocator_back() {
     nvidia(|s| {
         let host = RecordingAllocator::system();
-        // SAFETY: as in `scene`.
-        let gpu = unsafe { GpuAllocator::new(s.mock, host.clone(), AllocatorOptions::default()) }
-            .unwrap();
+        let gpu = over(s.mock, host.clone());
         let region = gpu.allocate(&bytes(100), &any()).unwrap();
         let foreign = s.foreign(4096, 1);
         let wrapped = gpu.wrap(&WrapInfo::new(foreign.buffer, 64)).unwrap();
@@ -254,21 +201,5 @@ fn closing_with_something_left_gives_the_allocator_back() {
         gpu.release(kept).unwrap();
         gpu.close().expect("what is kept is in nobody's way");
         host.assert_empty("by a closed allocator");
-    });
-}
-
-#[test]
-fn a_dropped_allocator_gives_back_what_nobody_holds() {
-    nvidia(|s| {
-        let host = RecordingAllocator::system();
-        // SAFETY: as in `scene`.
-        let gpu = unsafe { GpuAllocator::new(s.mock, host.clone(), AllocatorOptions::default()) }
-            .unwrap();
-        gpu.free(gpu.allocate(&bytes(100), &any()).unwrap())
-            .unwrap();
-        assert_eq!(s.mock.live_counts().memory, 1);
-        drop(gpu);
-        assert_eq!(s.mock.live_counts().memory, 0);
-        host.assert_empty("by a dropped allocator");
     });
 }

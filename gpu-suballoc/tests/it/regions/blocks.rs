@@ -1,20 +1,6 @@
 //! Which block a region lies in, when there is another one, and what limits them: on every profile.
 
-use std::sync::Barrier;
-use std::thread;
-
-use gpu_suballoc::device::{DeviceError, ExternalHandleTypes, MemoryHandle};
-use gpu_suballoc::error::Limit;
-use gpu_suballoc::pool::MemoryOptions;
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{
-    DeviceMemory, GpuError, GpuMisuse, MemoryPreference, PoolOptions, PropertyFlags, Region,
-    RegionOptions, ResourceRequirements,
-};
-use mock_device::{MockCall, MockConfig, MockFault, MockProfile};
-use testkit::RecordingAllocator;
-
-use super::{Mock, Scene, any, bytes, scene_on, with_memory};
+use super::*;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -59,10 +45,6 @@ impl Scene<'_> {
         self.take(size, &shared())
     }
 
-    fn free_each(&self, regions: impl IntoIterator<Item = Region>) {
-        regions.into_iter().for_each(|region| self.free(region));
-    }
-
     /// Memory objects and their bytes.
     fn native(&self) -> (u64, u64) {
         let live = self.mock.live_counts();
@@ -74,8 +56,7 @@ impl Scene<'_> {
     }
 
     fn heap_of(&self, region: &Region) -> usize {
-        self.mock.properties().types[region.memory_type().expect("owned") as usize].heap_index
-            as usize
+        self.mock.properties().types[region.memory_type().unwrap() as usize].heap_index as usize
     }
 }
 
@@ -154,7 +135,7 @@ fn h79_a_region_lies_in_the_best_fit_of_all_blocks() {
         s.free(regions.remove(16));
         for expected in [second, third] {
             regions.push(s.place(64 * KIB));
-            assert_eq!(regions.last().expect("just placed").memory(), expected);
+            assert_eq!(regions.last().unwrap().memory(), expected);
         }
         s.free_each(regions);
     });
@@ -189,7 +170,7 @@ fn h79_blocks_that_a_turnover_did_not_need_drain_and_are_used_before_another_is_
         for index in 0..16 {
             left.push(s.place(64 * KIB));
             assert_ne!(
-                left.last().expect("just placed").memory(),
+                left.last().unwrap().memory(),
                 first,
                 "{index}: it is to drain"
             );
@@ -210,11 +191,11 @@ fn ge7_a_place_in_a_block_that_drains_is_had() {
         left.push(
             s.gpu
                 .allocate_at(0, offset, &bytes(64 * KIB), &options)
-                .expect("free"),
+                .unwrap(),
         );
-        assert_eq!(left.last().expect("just placed").memory(), first);
+        assert_eq!(left.last().unwrap().memory(), first);
         s.free_each(left);
-        s.gpu.destroy_pool(pool).expect("empty");
+        s.gpu.destroy_pool(pool).unwrap();
     });
 }
 
@@ -276,7 +257,7 @@ fn a_block_is_made_once_however_many_threads_need_it() {
             let regions: Vec<_> = thread::scope(|scope| {
                 let place = || {
                     barrier.wait();
-                    gpu.allocate(&bytes(KIB), &shared()).expect("room")
+                    gpu.allocate(&bytes(KIB), &shared()).unwrap()
                 };
                 let threads: Vec<_> = (0..4).map(|_| scope.spawn(place)).collect();
                 threads
@@ -377,7 +358,7 @@ fn h83_the_number_of_memory_objects_is_limited_by_device_and_user() {
             change,
             |s| {
                 let take = || s.gpu.allocate(&bytes(KIB), &alone());
-                let mut regions: Vec<_> = (0..limit).map(|_| take().expect("room")).collect();
+                let mut regions: Vec<_> = (0..limit).map(|_| take().unwrap()).collect();
                 let calls = s.made();
                 assert_eq!(
                     take().unwrap_err(),
@@ -418,14 +399,14 @@ fn h82_limits_hold_while_threads_make_blocks() {
                         let options = if turn % 3 == 0 { alone() } else { any() };
                         match gpu.allocate(&bytes(size), &options) {
                             Ok(region) => live.push(region),
-                            Err(GpuError::Limit(_)) => live
-                                .drain(..)
-                                .for_each(|region| gpu.free(region).expect("live")),
+                            Err(GpuError::Limit(_)) => {
+                                live.drain(..).for_each(|region| gpu.free(region).unwrap())
+                            }
                             Err(other) => panic!("{other:?}"),
                         }
                     }
                     live.into_iter()
-                        .for_each(|region| gpu.free(region).expect("live"));
+                        .for_each(|region| gpu.free(region).unwrap());
                 });
             }
         });
@@ -443,7 +424,7 @@ fn h82_a_pool_s_bytes_never_exceed_its_limit() {
                 max_bytes: 1_000_000,
                 ..PoolOptions::new(0)
             })
-            .expect("sound");
+            .unwrap();
         let take = || s.gpu.allocate(&bytes(30_000), &shared().pool(pool));
         let (mut regions, mut next) = (Vec::new(), take());
         while let Ok(region) = next {
@@ -457,7 +438,7 @@ fn h82_a_pool_s_bytes_never_exceed_its_limit() {
         );
         assert!(regions.len() >= 30, "{}", regions.len());
         s.free_each(regions);
-        s.gpu.destroy_pool(pool).expect("empty");
+        s.gpu.destroy_pool(pool).unwrap();
     });
 }
 
@@ -482,17 +463,13 @@ fn a_pools_options_reach_the_driver_and_what_contradicts_itself_is_no_pool() {
             min_alignment: 4096,
             ..good
         };
-        let pool = s.gpu.create_pool(&options).expect("sound");
+        let pool = s.gpu.create_pool(&options).unwrap();
         let regions = [(); 3].map(|()| s.take(100, &shared().pool(pool)));
         assert!(regions.iter().all(|region| region.offset() % 4096 == 0));
-        let request = s
-            .mock
-            .memory(regions[0].memory().expect("owned"))
-            .expect("live")
-            .request;
+        let request = s.mock.memory(regions[0].memory().unwrap()).unwrap().request;
         assert_eq!((request.priority, request.export), (priority, export));
         s.free_each(regions);
-        s.gpu.destroy_pool(pool).expect("empty");
+        s.gpu.destroy_pool(pool).unwrap();
         let before = (s.mock.all_calls(), s.gpu.stats());
         let refused = |options| s.gpu.create_pool(&options).unwrap_err();
         for bad in [
@@ -559,7 +536,7 @@ fn h108_the_next_type_in_order_is_taken_where_the_driver_has_none_left() {
         let options = shared()
             .preference(MemoryPreference::default().preferring(PropertyFlags::DEVICE_LOCAL));
         let first = s.take(MIB, &options);
-        let (heap, memory_type) = (s.heap_of(&first), first.memory_type().expect("owned"));
+        let (heap, memory_type) = (s.heap_of(&first), first.memory_type().unwrap());
         let heaps = s.mock.properties().heaps;
         s.free(first);
         s.gpu.trim(u64::MAX);
@@ -577,7 +554,7 @@ fn h108_the_next_type_in_order_is_taken_where_the_driver_has_none_left() {
         let must = bytes(MIB).memory_types(1 << memory_type);
         assert!(s.gpu.allocate(&must, &options).is_err());
         s.mock.use_elsewhere(heap, 0);
-        s.free(s.gpu.allocate(&must, &options).expect("room again"));
+        s.free(s.gpu.allocate(&must, &options).unwrap());
     });
 }
 
@@ -623,15 +600,12 @@ fn a_heap_within_its_budget_is_preferred_and_none_is_no_refusal() {
 fn h78_a_request_that_asks_for_nothing_poisons_nothing() {
     on_every(MemoryOptions::default(), |s| {
         let first = s.place(KIB);
-        let memory_type = first.memory_type().expect("owned");
+        let memory_type = first.memory_type().unwrap();
         // Exactly what that memory can do, asked for by name: the rest of the block is as good as it was.
         let wish =
             MemoryPreference::requiring(s.mock.properties().types[memory_type as usize].properties);
         let needs = bytes(KIB).memory_types(1 << memory_type);
-        let named = s
-            .gpu
-            .allocate(&needs, &shared().preference(wish))
-            .expect("room");
+        let named = s.gpu.allocate(&needs, &shared().preference(wish)).unwrap();
         assert_eq!((named.memory(), s.native().0), (first.memory(), 1));
         s.free_each([first, named]);
     });
@@ -653,11 +627,11 @@ fn what_the_driver_prefers_is_alone_unless_it_must_not_be() {
             (false, prefers, shared()),
             (false, bytes(5000), any()),
         ] {
-            let region = s.gpu.allocate(&needs, &options).expect("room");
+            let region = s.gpu.allocate(&needs, &options).unwrap();
             let object = s
                 .mock
-                .memory(region.memory().expect("owned"))
-                .expect("live")
+                .memory(region.memory().unwrap())
+                .unwrap()
                 .request
                 .size;
             assert_eq!(object == needs.size, is_alone, "{needs:?} {options:?}");
@@ -701,4 +675,40 @@ fn of_two_holes_of_a_size_the_one_in_the_older_block_is_used_first() {
             s.free_each(regions.into_iter().flatten().chain([next]));
         });
     }
+}
+
+#[test]
+fn bytes_that_no_request_can_have_are_spent() {
+    let memory = MemoryOptions {
+        first_block: Some(4096),
+        nearest_multiple: 1000,
+        ..MemoryOptions::default()
+    };
+    scene(MockProfile::Nvidia, with_memory(memory), |s| {
+        let ring = PoolOptions {
+            algorithm: BlockAlgorithm::Ring,
+            block_size: Some(1 << 16),
+            ..PoolOptions::new(0)
+        };
+        let ring = s.gpu.create_pool(&ring).unwrap();
+        let take = |options| s.gpu.allocate(&bytes(256), &options).unwrap();
+        let [oldest, next] = [(); 2].map(|()| take(any().pool(ring)));
+        s.free(oldest);
+        // In a block of 5000 bytes.
+        let shared = take(any());
+        let map = s.gpu.memory_map().unwrap();
+        let spent: Vec<_> = map
+            .blocks_with_ranges()
+            .flat_map(|(_, ranges)| ranges)
+            .filter(|range| range.range_use == RangeUse::Spent)
+            .map(|range| (range.offset, range.size, range.placement))
+            .collect();
+        let (general, linear) = (RangePlacement::General, RangePlacement::Linear);
+        let behind = (512, (1 << 16) - 512, linear);
+        assert_eq!(spent, [(4864, 136, general), (0, 256, linear), behind]);
+        drop(map);
+        s.free(shared);
+        s.free(next);
+        s.gpu.destroy_pool(ring).unwrap();
+    });
 }

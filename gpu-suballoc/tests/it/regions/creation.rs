@@ -1,16 +1,6 @@
 //! Make, ask, place, bind: and all of it undone when one of them is refused.
 
-use gpu_suballoc::device::DeviceError;
-use gpu_suballoc::error::Limit;
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{
-    BufferInfo, BufferUsage, DeviceMemory, GpuError, GpuMisuse, ImageInfo, ImageUsage,
-    MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions, ResourceRequirements,
-};
-use mock_device::{MockCall, MockFault, MockProfile};
-use testkit::RecordingAllocator;
-
-use super::{AllocatorOptions, COPIED, Mock, any, bytes, nvidia, scene, scene_on};
+use super::*;
 
 #[test]
 fn h84_a_refused_block_does_not_count_against_its_pools_limit() {
@@ -87,7 +77,7 @@ fn h112_a_buffer_gets_all_the_memory_it_asks_for() {
             sizes.all(|(size, asked)| size == asked),
             "what can be used is the buffer's own"
         );
-        regions.into_iter().for_each(|region| s.free(region));
+        s.free_each(regions);
     });
 }
 
@@ -95,75 +85,43 @@ fn h112_a_buffer_gets_all_the_memory_it_asks_for() {
 fn wrong_infos_never_reach_the_driver() {
     nvidia(|s| {
         let calls = s.mock.all_calls();
-        let refused = |info: BufferInfo| s.gpu.create_buffer(&info, &any()).unwrap_err();
-        assert_eq!(
-            refused(BufferInfo::new(0, COPIED)),
-            GpuMisuse::ZeroSize.into()
-        );
-        assert_eq!(
-            refused(BufferInfo::new(64, BufferUsage::default())),
-            GpuMisuse::NoUsage.into()
-        );
-        for bit in 0..3 {
-            assert_eq!(
-                refused(BufferInfo {
-                    flags: 1 << bit,
-                    ..BufferInfo::new(64, COPIED)
-                }),
-                GpuMisuse::Unbindable.into()
-            );
-        }
         let limit = s.mock.config().limits.max_buffer_size;
-        assert_eq!(
-            refused(BufferInfo::new(limit + 1, COPIED)),
-            GpuError::TooLarge {
-                bytes: limit + 1,
-                limit
-            }
-        );
-        assert_eq!(
-            refused(BufferInfo::new(u64::MAX - 15, COPIED)),
-            GpuError::TooLarge {
-                bytes: u64::MAX - 15,
-                limit
-            }
-        );
-        let image = ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED);
-        let refused = |info: ImageInfo| s.gpu.create_image(&info, &any()).unwrap_err();
-        assert_eq!(
-            refused(ImageInfo {
-                extent: [64, 0, 1],
-                ..image
-            }),
-            GpuMisuse::ZeroSize.into()
-        );
-        assert_eq!(
-            refused(ImageInfo {
-                mip_levels: 0,
-                ..image
-            }),
-            GpuMisuse::ZeroSize.into()
-        );
-        assert_eq!(
-            refused(ImageInfo {
-                usage: ImageUsage::default(),
-                ..image
-            }),
-            GpuMisuse::NoUsage.into()
-        );
-        assert_eq!(
-            refused(ImageInfo { flags: 1, ..image }),
-            GpuMisuse::Unbindable.into()
-        );
-        assert_eq!(
-            refused(ImageInfo {
-                flags: 0x200,
-                ..image
-            }),
-            GpuMisuse::Unbindable.into()
-        );
+        let buffer = |size, usage, flags| {
+            let info = BufferInfo::new(size, usage);
+            s.gpu.create_buffer(&BufferInfo { flags, ..info }, &any())
+        };
+        let picture = ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED);
+        let image = |change: fn(&mut ImageInfo)| {
+            let mut info = picture;
+            change(&mut info);
+            s.gpu.create_image(&info, &any())
+        };
+        let (none, unbindable) = (BufferUsage::default(), GpuMisuse::Unbindable);
+        let too_large = |bytes| GpuError::TooLarge { bytes, limit };
+        for (made, error) in [
+            (buffer(0, COPIED, 0), GpuMisuse::ZeroSize.into()),
+            (buffer(64, none, 0), GpuMisuse::NoUsage.into()),
+            (buffer(64, COPIED, 1), unbindable.into()),
+            (buffer(64, COPIED, 2), unbindable.into()),
+            (buffer(64, COPIED, 4), unbindable.into()),
+            (buffer(limit + 1, COPIED, 0), too_large(limit + 1)),
+            (buffer(u64::MAX - 15, COPIED, 0), too_large(u64::MAX - 15)),
+            (image(|info| info.extent[1] = 0), GpuMisuse::ZeroSize.into()),
+            (
+                image(|info| info.mip_levels = 0),
+                GpuMisuse::ZeroSize.into(),
+            ),
+            (
+                image(|info| info.usage = ImageUsage::default()),
+                GpuMisuse::NoUsage.into(),
+            ),
+            (image(|info| info.flags = 1), unbindable.into()),
+            (image(|info| info.flags = 0x200), unbindable.into()),
+        ] {
+            assert_eq!(made.unwrap_err(), error);
+        }
         assert_eq!(s.mock.all_calls(), calls);
-        s.free(s.gpu.create_image(&image, &any()).unwrap());
+        s.free(image(|_| ()).unwrap());
         assert_ne!(s.mock.all_calls(), calls);
     });
 }
@@ -230,29 +188,9 @@ fn ge16_room_is_reserved_ahead_and_the_longest_wait_is_told() {
             .map(|_| scene.gpu.allocate(&needs, &any()).unwrap())
             .collect();
         assert_eq!(scene.mock.calls(MockCall::Allocate), calls);
-        assert!(scene.gpu.stats().longest_wait > core::time::Duration::ZERO);
-        regions.into_iter().for_each(|region| scene.free(region));
+        assert!(scene.gpu.stats().longest_wait > Duration::ZERO);
+        scene.free_each(regions);
         scene.gpu.trim(u64::MAX);
         assert_eq!(scene.gpu.stats().total.blocks, 0);
-
-        let options = PoolOptions {
-            block_size: Some(1 << 20),
-            max_blocks: 3,
-            ..PoolOptions::new(0)
-        };
-        let pool = scene.gpu.create_pool(&options).unwrap();
-        let within = any().pool(pool);
-        scene.gpu.reserve(2 << 20, bits, &within).unwrap();
-        assert_eq!(scene.gpu.pool_stats(pool).unwrap().blocks, 2);
-        assert!(
-            scene.gpu.reserve(4 << 20, bits, &within).is_err(),
-            "three blocks at most"
-        );
-        assert_eq!(
-            scene.gpu.pool_stats(pool).unwrap().blocks,
-            2,
-            "none was made for it"
-        );
-        scene.gpu.destroy_pool(pool).unwrap();
     });
 }

@@ -1,10 +1,6 @@
 //! Parts of regions.
 
-use gpu_suballoc::allocator::WrapInfo;
-use gpu_suballoc::{BufferInfo, GpuMisuse, Region, RegionOptions};
-use mock_device::{MockCall, MockProfile};
-
-use super::{AllocatorOptions, COPIED, Scene, any, nvidia, scene};
+use super::*;
 
 #[test]
 fn h51_what_is_no_part_is_no_crop() {
@@ -90,7 +86,7 @@ fn a_root_with_crops_stays_or_goes_with_the_last() {
                 .iter()
                 .all(|other| (other.memory(), other.offset()) != place)
         );
-        others.into_iter().for_each(|other| s.free(other));
+        s.free_each(others);
         assert_eq!(destroyed(&s), 50);
         s.free(deeper);
         assert_eq!(destroyed(&s), 51, "and now it is gone");
@@ -141,32 +137,10 @@ fn h54_a_buffer_that_is_large_enough_is_used_again() {
 
         // A refusal by the device leaves the old one.
         let region = s.buffer(64);
-        s.mock
-            .plant(mock_device::MockFault::always().of(MockCall::CreateBuffer));
+        s.mock.plant(MockFault::always().of(MockCall::CreateBuffer));
         let refused = ensure(region, 128).unwrap_err();
         s.mock.clear_faults();
         assert_eq!(s.gpu.info(refused.value.id()).unwrap().size, 64);
         s.free(refused.value);
-    });
-}
-
-#[test]
-fn h57_nothing_is_known_of_what_was_freed() {
-    scene(MockProfile::IntelUma, AllocatorOptions::default(), |s| {
-        let region = s.buffer_with(64, &any().name("short-lived"));
-        let id = region.id();
-        let info = s.gpu.info(id).unwrap();
-        assert_eq!(info.name(), "short-lived");
-        s.free(region);
-        // What was told before is a copy: that its record has gone to another does not matter.
-        let other = s.buffer_with(65, &any().name("in its place"));
-        assert_eq!((info.name(), info.size), ("short-lived", 64));
-        s.free(other);
-        assert_eq!(s.gpu.info(id).unwrap_err(), GpuMisuse::Stale);
-        assert_eq!(
-            s.gpu.crop_id(id, 0, 1, 1).unwrap_err(),
-            GpuMisuse::Stale.into()
-        );
-        assert_eq!(s.gpu.map_id(id).unwrap_err(), GpuMisuse::Stale.into());
     });
 }

@@ -1,12 +1,6 @@
 //! Law 2: every call of the device may fail: an error or a way round it, everything as before, and the next try succeeds.
 
-use gpu_suballoc::device::DeviceError;
-use mock_device::{MockFault, MockProfile};
-
-use crate::operations::asks::{asks, seen};
-
-use super::{AllocatorOptions, Mock, scene};
-use testkit::RecordingAllocator;
+use super::*;
 
 /// Asks that call no driver.
 const QUIET: [&str; 4] = ["wrap", "crops", "picture", "name"];

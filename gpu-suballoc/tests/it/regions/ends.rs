@@ -1,16 +1,6 @@
 //! An allocator that ends while regions live: its resources and its memory objects are freed, those of the application are left alone.
 
-use debug_guard::{FailingAllocator, Fault};
-use gpu_suballoc::allocator::{Backing, WrapInfo};
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{
-    BlockAlgorithm, BufferInfo, DeviceMemory, GpuAllocator, ImageInfo, ImageUsage, Lifetime,
-    MemoryPreference, PoolOptions, PropertyFlags, RegionOptions,
-};
-use mock_device::{MockCall, MockProfile};
-
-use super::{AllocatorOptions, COPIED, Foreign, Mock, any, bytes};
-use testkit::RecordingAllocator;
+use super::*;
 
 type Host<'h> = &'h FailingAllocator<RecordingAllocator>;
 type Ending<'m, 'h> = GpuAllocator<&'m Mock, Host<'h>>;
@@ -18,31 +8,29 @@ type Ending<'m, 'h> = GpuAllocator<&'m Mock, Host<'h>>;
 /// Regions of every kind, in every state in which an allocator can be left with them.
 fn fill(gpu: &Ending<'_, '_>, foreign: &Foreign<'_>) {
     let info = BufferInfo::new(4096, COPIED);
-    let buffer = |options: RegionOptions<'_>| gpu.create_buffer(&info, &options).expect("room");
+    let buffer = |options: RegionOptions<'_>| gpu.create_buffer(&info, &options).unwrap();
     let image = ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED);
     let visible = any().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
     let dedicated = any().dedicated(DedicatedPolicy::Required);
-    let _ = gpu.allocate(&bytes(100), &any()).expect("room");
-    let _ = gpu.allocate(&bytes(100), &dedicated).expect("room");
-    let _ = gpu
-        .create_image(&image, &any().name("image"))
-        .expect("room");
+    let _ = gpu.allocate(&bytes(100), &any()).unwrap();
+    let _ = gpu.allocate(&bytes(100), &dedicated).unwrap();
+    let _ = gpu.create_image(&image, &any().name("image")).unwrap();
     let _ = buffer(dedicated);
     let transient = buffer(any().lifetime(Lifetime::Transient));
-    gpu.release(buffer(any())).expect("kept");
+    gpu.release(buffer(any())).unwrap();
 
     let ring = PoolOptions {
         algorithm: BlockAlgorithm::Ring,
         ..PoolOptions::new(transient.memory_type().expect("its own memory"))
     };
-    let ring = gpu.create_pool(&ring).expect("room");
+    let ring = gpu.create_pool(&ring).unwrap();
     let _ = buffer(any().pool(ring));
 
     let cropped = buffer(any());
-    let _ = gpu.crop(&cropped, 16, 16, 4).expect("inside");
+    let _ = gpu.crop(&cropped, 16, 16, 4).unwrap();
     gpu.free_when_unused(cropped).expect("waits");
-    gpu.map_id(buffer(visible).id()).expect("visible");
-    std::mem::forget(gpu.map(&buffer(visible)).expect("visible"));
+    gpu.map_id(buffer(visible).id()).unwrap();
+    std::mem::forget(gpu.map(&buffer(visible)).unwrap());
 
     let backing = Backing {
         memory: foreign.memory,
@@ -53,9 +41,9 @@ fn fill(gpu: &Ending<'_, '_>, foreign: &Foreign<'_>) {
     };
     let wrap = WrapInfo::new(foreign.buffer, 64).backing(backing);
     for _ in 0..2 {
-        let wrapped = gpu.wrap(&wrap.name("wrapped")).expect("valid");
-        let _ = gpu.crop(&wrapped, 0, 4, 4).expect("inside");
-        gpu.map_id(wrapped.id()).expect("visible");
+        let wrapped = gpu.wrap(&wrap.name("wrapped")).unwrap();
+        let _ = gpu.crop(&wrapped, 0, 4, 4).unwrap();
+        gpu.map_id(wrapped.id()).unwrap();
     }
 }
 
@@ -66,10 +54,7 @@ fn di4_an_allocator_that_ends_with_live_regions_frees_its_memory_and_allocates_n
             let mock = Mock::new(profile, RecordingAllocator::system());
             let host = FailingAllocator::new(RecordingAllocator::system(), Fault::Never);
             let foreign = Foreign::new(&mock, 4096, visible_type(&mock));
-            // SAFETY: infos are valid, the wrapped buffer lives, and nothing runs on the device.
-            let gpu = unsafe { GpuAllocator::new(&mock, &host, AllocatorOptions::default()) }
-                .map_err(|refused| refused.error)
-                .expect("the options are valid");
+            let gpu = over(&mock, &host);
             fill(&gpu, &foreign);
             host.arm(Fault::From(0));
             let requests = host.requests();
@@ -106,10 +91,7 @@ fn di4_an_abandoned_allocator_calls_no_driver() {
     let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
     let host = FailingAllocator::new(RecordingAllocator::system(), Fault::Never);
     let foreign = Foreign::new(&mock, 4096, visible_type(&mock));
-    // SAFETY: as above.
-    let gpu = unsafe { GpuAllocator::new(&mock, &host, AllocatorOptions::default()) }
-        .map_err(|refused| refused.error)
-        .expect("the options are valid");
+    let gpu = over(&mock, &host);
     fill(&gpu, &foreign);
     let calls = mock.all_calls();
     let _ = gpu.abandon();
@@ -121,11 +103,6 @@ fn di4_an_abandoned_allocator_calls_no_driver() {
 /// The first type that the host can map.
 fn visible_type(mock: &Mock) -> u32 {
     let types = mock.properties().types;
-    let visible = |of: &gpu_suballoc::memory_type::MemoryType| {
-        of.properties.contains(PropertyFlags::HOST_VISIBLE)
-    };
-    types
-        .iter()
-        .position(visible)
-        .expect("every device has one") as u32
+    let visible = |of: &MemoryType| of.properties.contains(PropertyFlags::HOST_VISIBLE);
+    types.iter().position(visible).unwrap() as u32
 }

@@ -1,13 +1,6 @@
 //! The scenarios of Halide's own tests of its block allocator and its allocation cache.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-
-use gpu_suballoc::{BufferInfo, Region, ResourceRequirements};
-use mock_device::{MockCall, MockProfile};
-use testkit::Rng;
-
-use super::{AllocatorOptions, COPIED, any, bytes, nvidia, scene};
+use super::*;
 
 /// One block of 1 MiB and no more.
 fn one_block() -> AllocatorOptions {
@@ -16,31 +9,6 @@ fn one_block() -> AllocatorOptions {
     options.memory.max_block = Some(1 << 20);
     options.memory.max_bytes = 1 << 20;
     options
-}
-
-#[test]
-fn h106_reserve_reclaim_reuse_collect() {
-    scene(MockProfile::Lavapipe, one_block(), |s| {
-        let first = s.gpu.allocate(&bytes(256 << 10), &any()).unwrap();
-        let second = s.gpu.allocate(&bytes(256 << 10), &any()).unwrap();
-        assert_eq!(
-            (s.mock.live_counts().memory, s.gpu.stats().total.regions),
-            (1, 2)
-        );
-        s.free(first);
-        s.free(second);
-        assert_eq!(s.gpu.stats().total.regions, 0);
-        // Kept, and reused with its buffer.
-        let buffer = s.buffer(100 << 10);
-        let handle = buffer.buffer();
-        s.gpu.release(buffer).unwrap();
-        let again = s.buffer(100 << 10);
-        assert_eq!(again.buffer(), handle);
-        s.free(again);
-        // Collecting gives the block back.
-        assert_eq!(s.gpu.trim(u64::MAX), 1 << 20);
-        assert_eq!(s.mock.live_counts().memory, 0);
-    });
 }
 
 #[test]
@@ -59,8 +27,8 @@ fn h106_released_ones_are_reserved_again() {
 #[test]
 fn h106_half_and_half_and_a_third_fails_then_the_whole() {
     scene(MockProfile::Lavapipe, one_block(), |s| {
-        let never = super::RegionOptions {
-            dedicated: gpu_suballoc::request::DedicatedPolicy::Never,
+        let never = RegionOptions {
+            dedicated: DedicatedPolicy::Never,
             ..any()
         };
         let half = || s.gpu.allocate(&bytes(512 << 10), &never);
@@ -74,26 +42,6 @@ fn h106_half_and_half_and_a_third_fails_then_the_whole() {
         assert_eq!((whole.offset(), whole.size()), (0, 1 << 20));
         assert!(s.gpu.allocate(&bytes(1), &never).is_err());
         s.free(whole);
-    });
-}
-
-#[test]
-fn h106_blocks_are_whole_multiples() {
-    let mut options = AllocatorOptions::default();
-    options.memory.first_block = Some(1000);
-    options.memory.nearest_multiple = 4096;
-    scene(MockProfile::Lavapipe, options, |s| {
-        let regions: Vec<Region> = [100, 5000, 70_000, 3_000_000]
-            .map(|size| s.take(size, &any()))
-            .into();
-        let mut sizes = Vec::new();
-        s.mock
-            .for_each_memory(&mut |_, memory| sizes.push(memory.request.size));
-        assert!(
-            !sizes.is_empty() && sizes.iter().all(|size| size % 4096 == 0),
-            "{sizes:?}"
-        );
-        regions.into_iter().for_each(|region| s.free(region));
     });
 }
 
@@ -127,8 +75,8 @@ fn h101_the_block_made_for_a_request_holds_its_region() {
                         s.mock.calls(MockCall::Allocate),
                         s.mock.live_counts().memory,
                     );
-                    let never = super::RegionOptions {
-                        dedicated: gpu_suballoc::request::DedicatedPolicy::Never,
+                    let never = RegionOptions {
+                        dedicated: DedicatedPolicy::Never,
                         ..any()
                     };
                     let region = s
@@ -163,8 +111,8 @@ fn h101_the_block_made_for_a_request_holds_its_region() {
 #[test]
 fn h119_a_cache_under_threads_that_switch_it() {
     let facts = MockProfile::MoltenVk.config().with_heap_size(0, 64 << 20);
-    let mock = super::Mock::with_config(facts, testkit::RecordingAllocator::system());
-    super::scene_on(&mock, AllocatorOptions::default(), |s| {
+    let mock = Mock::with_config(facts, RecordingAllocator::system());
+    scene_on(&mock, AllocatorOptions::default(), |s| {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             let workers: Vec<_> = (0..5u64)
@@ -203,7 +151,7 @@ fn h119_a_cache_under_threads_that_switch_it() {
                 })
                 .collect();
             scope.spawn(|| {
-                while !done.load(Ordering::Relaxed) {
+                while !done.load(Relaxed) {
                     s.gpu.set_reuse(false);
                     thread::yield_now();
                     s.gpu.set_reuse(true);
@@ -214,7 +162,7 @@ fn h119_a_cache_under_threads_that_switch_it() {
                 .into_iter()
                 .map(thread::ScopedJoinHandle::join)
                 .collect();
-            done.store(true, Ordering::Relaxed);
+            done.store(true, Relaxed);
             results
                 .into_iter()
                 .for_each(|result| result.expect("no worker failed"));

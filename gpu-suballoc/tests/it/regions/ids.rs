@@ -1,22 +1,12 @@
 //! Ids: stale, foreign, made up.
 
-use gpu_suballoc::allocator::WrapInfo;
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{
-    BlockAlgorithm, GpuAllocator, GpuMisuse, Lifetime, PoolOptions, Region, RegionId, RegionOptions,
-};
-use mock_device::MockProfile;
-use testkit::RecordingAllocator;
-
-use super::{AllocatorOptions, Mock, any, bytes, nvidia, visible};
+use super::*;
 
 #[test]
 fn h98_an_id_of_another_allocator_is_refused() {
     nvidia(|s| {
         // SAFETY: as in `scene`.
-        let other =
-            unsafe { GpuAllocator::new(s.mock, s.host.clone(), AllocatorOptions::default()) }
-                .unwrap();
+        let other = over(s.mock, s.host.clone());
         let (mine, mut theirs) = (
             s.take(512, &any()),
             other.allocate(&bytes(512), &any()).unwrap(),
@@ -81,7 +71,7 @@ fn h99_a_made_up_id_names_nothing() {
     nvidia(|s| {
         let region = s.take(512, &any());
         let [tag, slot, generation, rest] = region.id().as_raw();
-        let mut rng = testkit::Rng::new(99);
+        let mut rng = Rng::new(99);
         let mut ids = Vec::new();
         for slot in [0, 1, 2, 63, 64, 127, 128, 1 << 20, u32::MAX] {
             for generation in [0, 1, 2, 3, (1 << 24) - 1, u32::MAX] {
@@ -138,17 +128,9 @@ fn h105_a_place_used_again_a_million_times_never_answers_to_its_first_id() {
 #[test]
 fn ids_of_a_closed_allocator_are_not_the_next_ones() {
     let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     for _ in 0..50 {
-        // SAFETY: as in `scene`.
-        let gpu = unsafe {
-            GpuAllocator::new(
-                &mock,
-                RecordingAllocator::system(),
-                AllocatorOptions::default(),
-            )
-        }
-        .unwrap();
+        let gpu = over(&mock, RecordingAllocator::system());
         let region = gpu.allocate(&bytes(64), &visible()).unwrap();
         assert!(seen.insert(region.id()));
         gpu.free(region).unwrap();
@@ -218,9 +200,7 @@ fn ge8_every_bit_of_an_id_is_compared() {
 fn di12_a_key_of_one_number_leads_back_to_the_id() {
     nvidia(|s| {
         // SAFETY: as in `scene`.
-        let other =
-            unsafe { GpuAllocator::new(s.mock, s.host.clone(), AllocatorOptions::default()) }
-                .unwrap();
+        let other = over(s.mock, s.host.clone());
         let one = other.allocate(&bytes(64), &any()).unwrap();
         let their_tag = one.id().tag();
         other.free(one).unwrap();

@@ -1,13 +1,6 @@
 //! Sizes and counts at their limits.
 
-use gpu_suballoc::error::Limit;
-use gpu_suballoc::pool::MemoryOptions;
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{AllocatorOptions, DeviceMemory, GpuAllocator, GpuMisuse, PoolOptions};
-use mock_device::{MockDevice, MockProfile};
-use testkit::RecordingAllocator;
-
-use super::{Mock, any, bytes, scene_on, visible, with_memory};
+use super::*;
 
 #[test]
 fn ge2_a_largest_block_below_the_granule_is_refused_with_the_reason() {
@@ -51,7 +44,7 @@ fn ge2_no_shared_block_is_larger_than_an_odd_largest_block() {
                     .map(|size| s.take(size, &options))
                     .into();
                 mock.for_each_memory(&mut |_, object| assert!(object.request.size <= most));
-                regions.into_iter().for_each(|region| s.free(region));
+                s.free_each(regions);
             }
             assert!(s.gpu.allocate(&bytes(most + 1), &never).is_err());
             s.free(s.take(most + 1, &any()));
@@ -81,7 +74,7 @@ fn ge2_a_pool_of_blocks_below_the_granule_is_refused() {
             let pool = s.pool_of(granule, 0);
             let region = s.take(granule, &any().pool(pool));
             s.free(region);
-            s.gpu.destroy_pool(pool).expect("empty");
+            s.gpu.destroy_pool(pool).unwrap();
         });
     }
 }
@@ -123,27 +116,27 @@ fn ge3_preferred_is_dedicated_below_three_quarters_of_the_objects() {
 
 #[test]
 fn ge10_384_pools_live_at_once_and_the_next_is_an_error() {
-    super::nvidia(|s| {
+    nvidia(|s| {
         let pools: Vec<_> = (0..384).map(|_| s.pool(0)).collect();
         let refused = s.gpu.create_pool(&PoolOptions::new(0));
         assert_eq!(refused.unwrap_err(), Limit::Pools.into());
-        s.gpu.destroy_pool(pools[17]).expect("empty");
+        s.gpu.destroy_pool(pools[17]).unwrap();
         let again = s.pool(0);
         assert_ne!(again, pools[17], "another generation");
         for (number, pool) in pools.into_iter().enumerate() {
             if number != 17 {
-                s.gpu.destroy_pool(pool).expect("empty");
+                s.gpu.destroy_pool(pool).unwrap();
             }
         }
-        s.gpu.destroy_pool(again).expect("empty");
+        s.gpu.destroy_pool(again).unwrap();
     });
 }
 
 #[test]
 fn ge10_65535_mappings_of_a_region_and_the_next_is_an_error() {
-    super::nvidia(|s| {
+    nvidia(|s| {
         let region = s.visible_buffer(256);
-        let first = s.gpu.map_id(region.id()).expect("visible");
+        let first = s.gpu.map_id(region.id()).unwrap();
         for _ in 1..65_535 {
             assert_eq!(s.gpu.map_id(region.id()), Ok(first));
         }
@@ -174,10 +167,7 @@ fn ge10_a_heap_budget_of_0_is_a_budget() {
             assert!(s.gpu.set_frame(1));
             let refused = s.gpu.allocate(&bytes(4096), &any().within_budget());
             assert!(
-                matches!(
-                    refused,
-                    Err(gpu_suballoc::GpuError::Limit(Limit::Heap { .. }))
-                ),
+                matches!(refused, Err(GpuError::Limit(Limit::Heap { .. }))),
                 "{refused:?}"
             );
             // Who does not insist is served: the driver is asked all the same.

@@ -1,12 +1,6 @@
 //! Regions in the host's address space.
 
-use gpu_suballoc::error::MapRefusal;
-use gpu_suballoc::{GpuError, GpuMisuse, MemoryPreference, PropertyFlags, RegionOptions};
-use mock_device::{MockCall, MockProfile};
-
-use gpu_suballoc::request::DedicatedPolicy;
-
-use super::{AllocatorOptions, Scene, any, nvidia, scene};
+use super::*;
 
 fn visible_only() -> RegionOptions<'static> {
     any().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE))
@@ -118,28 +112,10 @@ fn a_region_goes_with_its_last_mapping() {
 }
 
 #[test]
-fn what_the_host_cannot_see_is_not_mapped() {
-    nvidia(|s| {
-        let own = MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL)
-            .avoiding(PropertyFlags::HOST_VISIBLE);
-        let region = s.buffer_with(64, &any().preference(own));
-        let crop = s.gpu.crop(&region, 0, 4, 4).unwrap();
-        let refused = GpuError::MapUnsupported {
-            reason: MapRefusal::NotHostVisible,
-        };
-        assert_eq!(s.gpu.map(&region).unwrap_err(), refused);
-        assert_eq!(s.gpu.map_id(crop.id()).unwrap_err(), refused);
-        s.free(crop);
-        s.free(region);
-    });
-}
-
-#[test]
 fn a_refused_map_is_not_counted() {
     nvidia(|s| {
         let region = s.visible_buffer(64);
-        s.mock
-            .plant(mock_device::MockFault::nth(1).of(MockCall::Map));
+        s.mock.plant(MockFault::nth(1).of(MockCall::Map));
         assert!(s.gpu.map(&region).is_err());
         assert_eq!(s.gpu.info(region.id()).unwrap().maps(), 0);
         let mapping = s.gpu.map(&region).unwrap();
@@ -149,14 +125,16 @@ fn a_refused_map_is_not_counted() {
     });
 }
 
-/// What was mapped and unmapped fills no 32-bit address space; with 64 bits it saves calls of the driver.
 #[test]
-fn blocks_are_unmapped_by_default_where_addresses_are_few() {
+fn h109_coherent_memory_needs_no_flush() {
     nvidia(|s| {
         let region = s.visible_buffer(64);
-        drop(s.gpu.map(&region).unwrap());
-        let unmapped = s.mock.calls(MockCall::Unmap);
-        assert_eq!(unmapped, u64::from(usize::BITS == 32));
+        let mapping = s.gpu.map(&region).unwrap();
+        s.gpu.flush(&region, 0, 64).unwrap();
+        s.gpu.invalidate(&region, 0, 64).unwrap();
+        let calls = [MockCall::Flush, MockCall::Invalidate].map(|call| s.mock.calls(call));
+        assert_eq!(calls, [0, 0]);
+        drop(mapping);
         s.free(region);
     });
 }

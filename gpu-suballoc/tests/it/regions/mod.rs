@@ -71,7 +71,6 @@ mod options;
 mod own_resources;
 mod placed;
 mod pools_that_go;
-mod refusal_order;
 mod reserving;
 mod stale;
 mod steady;
@@ -79,13 +78,44 @@ mod threads;
 mod users_meet;
 mod wrapping;
 
-use gpu_suballoc::device::BufferHandle;
-use gpu_suballoc::{
-    AllocatorOptions, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, MemoryPreference,
-    PoolId, PoolOptions, PropertyFlags, Region, RegionOptions, ResourceRequirements,
+use crate::operations::asks::{asks, seen};
+use crate::{over, over_with};
+use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Rejected, Scope};
+use core::num::NonZeroU64;
+use debug_guard::{FailingAllocator, Fault};
+use gpu_suballoc::allocator::{
+    Backing, Defragmentation, DefragmentationOptions, DefragmentationPass, DefragmentationTotals,
+    DescriptorUse, Mapping, MoveOutcome, MoveResult, OptionField, OptionsParseError,
+    OutstandingRegions, SkippedRegions, WrapInfo,
 };
-use mock_device::{MockDevice, MockProfile};
-use testkit::RecordingAllocator;
+use gpu_suballoc::device::{
+    BufferHandle, DeviceError, ExternalHandleTypes, HeapFlags, MemoryHandle, MemoryHeap, NextChain,
+    ResourceHandle,
+};
+use gpu_suballoc::error::{Limit, MapRefusal};
+use gpu_suballoc::memory_type::{MemoryType, MemoryTypeError};
+use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
+use gpu_suballoc::region::Ownership;
+use gpu_suballoc::report::{CorruptedMargin, MemoryTotals, RangePlacement, RangeUse, RangeView};
+use gpu_suballoc::request::DedicatedPolicy;
+use gpu_suballoc::{
+    AllocatorOptions, BlockAlgorithm, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator,
+    GpuError, GpuMisuse, ImageInfo, ImageUsage, Lifetime, MemoryPreference, PoolId, PoolOptions,
+    PropertyFlags, Region, RegionId, RegionOptions, ResourceKind, ResourceRequirements,
+};
+use mock_device::{MockCall, MockConfig, MockDevice, MockFault, MockProfile};
+use std::alloc::Layout;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier, Mutex, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+use testkit::{RecordingAllocator, Rng};
 
 type Mock = MockDevice<RecordingAllocator>;
 type Gpu<'m> = GpuAllocator<&'m Mock, RecordingAllocator>;
@@ -114,9 +144,7 @@ fn scene(profile: MockProfile, options: AllocatorOptions, body: impl FnOnce(Scen
 
 fn scene_on(mock: &Mock, options: AllocatorOptions, body: impl FnOnce(Scene<'_>)) {
     let host = RecordingAllocator::system();
-    // SAFETY: the mock says what is wrong; infos are valid, and nothing runs on the device when a region is given back.
-    let gpu =
-        unsafe { GpuAllocator::new(mock, host.clone(), options) }.expect("the options are sound");
+    let gpu = over_with(mock, host.clone(), options);
     body(Scene {
         mock,
         gpu: &gpu,
@@ -127,13 +155,13 @@ fn scene_on(mock: &Mock, options: AllocatorOptions, body: impl FnOnce(Scene<'_>)
         gpu.host_bytes(),
         "the allocator's own count"
     );
-    gpu.close().expect("everything was given back");
+    gpu.close().unwrap();
     host.assert_empty("by the allocator");
     assert!(mock.violations().is_empty(), "{}", mock.violations());
     assert_eq!(mock.live_counts().memory, 0);
 }
 
-fn with_memory(memory: gpu_suballoc::pool::MemoryOptions) -> AllocatorOptions {
+fn with_memory(memory: MemoryOptions) -> AllocatorOptions {
     AllocatorOptions {
         memory,
         ..AllocatorOptions::default()
@@ -159,16 +187,12 @@ fn visible() -> RegionOptions<'static> {
 
 impl Scene<'_> {
     fn take(&self, size: u64, options: &RegionOptions<'_>) -> Region {
-        self.gpu
-            .allocate(&bytes(size), options)
-            .expect("there is room")
+        self.gpu.allocate(&bytes(size), options).unwrap()
     }
 
     fn buffer_with(&self, size: u64, options: &RegionOptions<'_>) -> Region {
         let info = BufferInfo::new(size, COPIED);
-        self.gpu
-            .create_buffer(&info, options)
-            .expect("there is room")
+        self.gpu.create_buffer(&info, options).unwrap()
     }
 
     fn buffer(&self, size: u64) -> Region {
@@ -182,7 +206,7 @@ impl Scene<'_> {
     fn pool(&self, memory_type: u32) -> PoolId {
         self.gpu
             .create_pool(&PoolOptions::new(memory_type))
-            .expect("there is room")
+            .unwrap()
     }
 
     /// A pool of blocks of so many bytes.
@@ -191,7 +215,7 @@ impl Scene<'_> {
             block_size: Some(block),
             ..PoolOptions::new(memory_type)
         };
-        self.gpu.create_pool(&options).expect("there is room")
+        self.gpu.create_pool(&options).unwrap()
     }
 
     /// A buffer of the application's, bound to memory of its own, with that memory's handle.
@@ -200,7 +224,13 @@ impl Scene<'_> {
     }
 
     fn free(&self, region: Region) {
-        self.gpu.free(region).expect("nothing is in the way");
+        self.gpu.free(region).unwrap();
+    }
+
+    fn free_each(&self, regions: impl IntoIterator<Item = Region>) {
+        for region in regions {
+            self.free(region);
+        }
     }
 
     /// `size` bytes of a region, as the device sees them.
@@ -215,7 +245,7 @@ impl Scene<'_> {
 
     /// Writes through a mapping.
     fn write(&self, region: &Region, bytes: &[u8]) {
-        let mapping = self.gpu.map(region).expect("visible");
+        let mapping = self.gpu.map(region).unwrap();
         assert!(bytes.len() <= mapping.len());
         // SAFETY: mapped, as long as that, and nobody else uses it now.
         unsafe {
@@ -223,9 +253,7 @@ impl Scene<'_> {
                 .as_ptr()
                 .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
         };
-        self.gpu
-            .flush(region, 0, bytes.len() as u64)
-            .expect("mapped");
+        self.gpu.flush(region, 0, bytes.len() as u64).unwrap();
     }
 }
 
@@ -233,7 +261,7 @@ impl Scene<'_> {
 struct Foreign<'m> {
     mock: &'m Mock,
     buffer: BufferHandle,
-    memory: gpu_suballoc::device::MemoryHandle,
+    memory: MemoryHandle,
     size: u64,
 }
 

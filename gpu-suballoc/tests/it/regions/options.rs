@@ -1,7 +1,6 @@
 //! Options as text, and where defaults come from.
 
-use gpu_suballoc::AllocatorOptions;
-use gpu_suballoc::allocator::{OptionField, OptionsParseError};
+use super::*;
 
 fn parse(text: &str) -> Result<AllocatorOptions, OptionsParseError> {
     text.parse()
@@ -109,30 +108,21 @@ fn h116_what_is_not_said_is_the_default() {
     let mut one = default;
     one.memory.max_bytes = 7 << 20;
     assert_eq!(parse("7"), Ok(one));
-    assert_eq!(
-        default.memory,
-        gpu_suballoc::pool::MemoryOptions::default(),
-        "one source"
-    );
+    assert_eq!(default.memory, MemoryOptions::default(), "one source");
 }
 
 #[test]
 fn options_out_of_range_give_device_and_memory_back() {
-    let mock = super::Mock::new(
-        mock_device::MockProfile::Nvidia,
-        testkit::RecordingAllocator::system(),
-    );
+    let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
     let mut bad = [AllocatorOptions::default(); 3];
     bad[0].max_reusable_buffers = 1025;
     bad[1].memory.granule = 100;
     bad[2].memory.first_block = Some(0);
     for options in bad {
         // SAFETY: as in `scene`.
-        let refused = unsafe {
-            gpu_suballoc::GpuAllocator::new(&mock, testkit::RecordingAllocator::system(), options)
-        }
-        .unwrap_err();
-        assert_eq!(refused.error, gpu_suballoc::GpuMisuse::BadOptions.into());
+        let refused =
+            unsafe { GpuAllocator::new(&mock, RecordingAllocator::system(), options) }.unwrap_err();
+        assert_eq!(refused.error, GpuMisuse::BadOptions.into());
         let (device, memory) = refused.into_value();
         memory.assert_empty("by a refused allocator");
         assert_eq!(device.all_calls(), 0);

@@ -1,16 +1,5 @@
 //! What a request says of a resource that the program made, of an import, of its alignment and of its priority is kept, or refused.
 
-use std::ptr::NonNull;
-use std::sync::OnceLock;
-
-use gpu_suballoc::device::{
-    DeviceError, ExternalHandleTypes, ImageInfo, ImageUsage, NextChain, ResourceHandle,
-};
-use gpu_suballoc::memory_type::MemoryTypeError;
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{GpuError, GpuMisuse, ResourceKind};
-use mock_device::{MockCall, MockFault};
-
 use super::*;
 
 fn on_every(body: impl Fn(Scene<'_>)) {
@@ -32,8 +21,8 @@ fn import() -> NextChain {
 
 impl Scene<'_> {
     fn request_of(&self, region: &Region) -> gpu_suballoc::device::MemoryRequest {
-        let memory = region.memory().expect("owned");
-        self.mock.memory(memory).expect("live").request
+        let memory = region.memory().unwrap();
+        self.mock.memory(memory).unwrap().request
     }
 }
 
@@ -46,9 +35,9 @@ fn u101_the_programs_own_resource_is_named_and_stays_the_programs() {
         let mut of_buffer = BufferInfo::new(5000, COPIED);
         (of_image.external, of_buffer.external) = (external, external);
         // SAFETY: a mock, here and below.
-        let picture = unsafe { s.mock.create_image(&of_image) }.expect("valid");
+        let picture = unsafe { s.mock.create_image(&of_image) }.unwrap();
         // SAFETY: as above.
-        let numbers = unsafe { s.mock.create_buffer(&of_buffer) }.expect("valid");
+        let numbers = unsafe { s.mock.create_buffer(&of_buffer) }.unwrap();
         // SAFETY: as above.
         let of_picture = unsafe { s.mock.image_requirements(picture) };
         // SAFETY: as above.
@@ -67,14 +56,14 @@ fn u101_the_programs_own_resource_is_named_and_stays_the_programs() {
             );
             assert_eq!(s.mock.all_calls(), calls, "no object that nothing binds to");
             let options = options.dedicated_for(name);
-            let unused = s.gpu.allocate(&needs, &options).expect("room");
+            let unused = s.gpu.allocate(&needs, &options).unwrap();
             s.free(unused);
-            let region = s.gpu.allocate(&needs, &options).expect("room");
+            let region = s.gpu.allocate(&needs, &options).unwrap();
             let request = s.request_of(&region);
             let expected = (Some(name), needs.size, needs.size);
             assert_eq!((request.dedicated, request.size, region.size()), expected);
             assert_eq!((region.buffer(), region.image()), (None, None));
-            let memory = region.memory().expect("owned");
+            let memory = region.memory().unwrap();
             let bound = match name {
                 // SAFETY: as above.
                 ResourceHandle::Image(image) => unsafe { s.mock.bind_image(image, memory, 0) },
@@ -128,9 +117,7 @@ fn u106_an_import_goes_to_a_type_that_its_handle_allows() {
                     Err(error) => assert_eq!(error, GpuMisuse::WrongPool.into()),
                 }
             }
-            s.gpu
-                .destroy_pool(pool.pool.expect("named"))
-                .expect("empty");
+            s.gpu.destroy_pool(pool.pool.unwrap()).unwrap();
         }
         let none = any().next(import()).memory_type_bits(0);
         let refused = s.gpu.create_buffer(&BufferInfo::new(64, COPIED), &none);
@@ -150,12 +137,12 @@ fn u106_the_mask_counts_without_an_import_too_and_for_kept_buffers() {
                 preference: MemoryPreference::ANY,
                 ..any().memory_type_bits(1 << memory_type)
             };
-            s.gpu.reserve(4096, u32::MAX, &options).expect("room");
+            s.gpu.reserve(4096, u32::MAX, &options).unwrap();
             let blocks = s.mock.live_counts().memory;
             let region = s.buffer_with(4096, &options);
             assert_eq!(region.memory_type(), Some(memory_type));
             assert_eq!(s.mock.live_counts().memory, blocks, "it was reserved there");
-            s.gpu.release(region).expect("unused");
+            s.gpu.release(region).unwrap();
         }
         s.gpu.set_reuse(false);
     });
@@ -218,10 +205,8 @@ fn u107_a_pool_stays_while_the_driver_allocates_an_object_in_it() {
             AllocatorOptions::default(),
         )
     };
-    let gpu: &'static Gpu<'_> = Box::leak(Box::new(
-        gpu.map_err(|refused| refused.error).expect("sound"),
-    ));
-    let pool = gpu.create_pool(&PoolOptions::new(1)).expect("room");
+    let gpu: &'static Gpu<'_> = Box::leak(Box::new(gpu.map_err(|refused| refused.error).unwrap()));
+    let pool = gpu.create_pool(&PoolOptions::new(1)).unwrap();
     let refused: &'static OnceLock<_> = Box::leak(Box::default());
     mock.set_hook(Some(Box::leak(Box::new(move |call| {
         if call == MockCall::Allocate {
@@ -229,11 +214,11 @@ fn u107_a_pool_stays_while_the_driver_allocates_an_object_in_it() {
         }
     }))));
     let options = any().pool(pool).next(import());
-    let region = gpu.allocate(&bytes(64), &options).expect("room");
+    let region = gpu.allocate(&bytes(64), &options).unwrap();
     mock.set_hook(None);
     assert_eq!(refused.get(), Some(&Err(GpuMisuse::PoolInUse.into())));
-    gpu.free(region).expect("unused");
-    gpu.destroy_pool(pool).expect("empty");
+    gpu.free(region).unwrap();
+    gpu.destroy_pool(pool).unwrap();
 }
 
 #[test]
@@ -253,11 +238,8 @@ fn u105_lazily_allocated_memory_has_an_object_a_resource_and_says_what_is_backed
                     wanted.dedicated(DedicatedPolicy::Never),
                     wanted.pool(pool),
                 ] {
-                    let pair = [(); 2].map(|()| {
-                        s.gpu
-                            .create_image(&image(format, usage), &options)
-                            .expect("room")
-                    });
+                    let pair = [(); 2]
+                        .map(|()| s.gpu.create_image(&image(format, usage), &options).unwrap());
                     assert_ne!(pair[0].memory(), pair[1].memory());
                     for region in pair {
                         let request = s.request_of(&region);
@@ -269,7 +251,7 @@ fn u105_lazily_allocated_memory_has_an_object_a_resource_and_says_what_is_backed
                     }
                 }
             }
-            s.gpu.destroy_pool(pool).expect("empty");
+            s.gpu.destroy_pool(pool).unwrap();
             let buffer = s.buffer(64);
             assert_eq!(
                 s.gpu.commitment(buffer.id()),
@@ -293,7 +275,7 @@ fn u105_lazily_allocated_memory_has_an_object_a_resource_and_says_what_is_backed
 #[test]
 fn u111_a_region_is_aligned_as_the_request_says_or_as_the_resource_does() {
     for profile in MockProfile::ALL {
-        let fine = with_memory(gpu_suballoc::pool::MemoryOptions {
+        let fine = with_memory(MemoryOptions {
             granule: 16,
             ..Default::default()
         });
@@ -311,13 +293,13 @@ fn u111_a_region_is_aligned_as_the_request_says_or_as_the_resource_does() {
                     let least = if region.size() < 100 { 16 } else { alignment };
                     assert!(region.offset().is_multiple_of(least.max(16)));
                     if region.buffer().is_some() {
-                        s.gpu.release(region).expect("unused");
+                        s.gpu.release(region).unwrap();
                     } else {
                         regions.push(region);
                     }
                 }
             }
-            regions.into_iter().for_each(|region| s.free(region));
+            s.free_each(regions);
             s.gpu.set_reuse(false);
             for wrong in [0, 3, 24, u64::MAX] {
                 let options = any().min_alignment(wrong);
@@ -345,11 +327,11 @@ fn u117_a_priority_reaches_the_driver_or_is_refused() {
         let pool = s.gpu.create_pool(&with_priority);
         if s.mock.properties().features.memory_priority {
             for region in made {
-                let region = region.expect("room");
+                let region = region.unwrap();
                 assert_eq!(s.request_of(&region).priority, Some(1.0));
                 s.free(region);
             }
-            s.gpu.destroy_pool(pool.expect("room")).expect("empty");
+            s.gpu.destroy_pool(pool.unwrap()).unwrap();
         } else {
             for refused in made {
                 assert_eq!(refused.err(), Some(GpuMisuse::NotEnabled.into()));
@@ -373,7 +355,7 @@ fn u107_an_import_is_consumed_once_though_kept_buffers_could_make_room() {
             visible().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
         // Refused at once, or consumed by the second try alone.
         for second in [false, true] {
-            s.gpu.release(s.buffer_with(5000, &any())).expect("kept");
+            s.gpu.release(s.buffer_with(5000, &any())).unwrap();
             let before = s.mock.calls(MockCall::Free);
             if second {
                 assert!(s.mock.plant(shortage(MockCall::Allocate).times(1)));
@@ -396,14 +378,20 @@ fn u107_an_import_is_consumed_once_though_kept_buffers_could_make_room() {
 fn u106_an_import_names_its_resource_only_where_it_must() {
     on_every(|s| {
         let info = BufferInfo::new(5000, COPIED);
+        let own = s.buffer_with(5000, &any().dedicated(DedicatedPolicy::Required));
+        let features = s.mock.properties().features;
+        let name = own.buffer().map(ResourceHandle::Buffer);
+        let name = name.filter(|_| features.dedicated_allocation);
+        assert_eq!(s.request_of(&own).dedicated, name);
+        s.free(own);
         let ordinary = s.gpu.create_buffer(&info, &any().next(import()));
-        let ordinary = ordinary.expect("room");
+        let ordinary = ordinary.unwrap();
         assert_eq!(s.request_of(&ordinary).dedicated, None);
         let mut external = info;
         external.external = ExternalHandleTypes::DMA_BUF;
         let options = any().next(import());
-        let whole = s.gpu.create_buffer(&external, &options).expect("room");
-        let handle = whole.buffer().expect("it has one");
+        let whole = s.gpu.create_buffer(&external, &options).unwrap();
+        let handle = whole.buffer().unwrap();
         // SAFETY: a mock, and the buffer is live.
         let needs = unsafe { s.mock.buffer_requirements(handle) };
         let named = s.request_of(&whole).dedicated;
@@ -411,7 +399,7 @@ fn u106_an_import_names_its_resource_only_where_it_must() {
             .requires_dedicated
             .then_some(ResourceHandle::Buffer(handle));
         assert_eq!(named, expected);
-        s.gpu.free(ordinary).expect("unused");
-        s.gpu.free(whole).expect("unused");
+        s.gpu.free(ordinary).unwrap();
+        s.gpu.free(whole).unwrap();
     });
 }

@@ -1,11 +1,5 @@
 //! Regions at places that a capture or a plan gives.
 
-use gpu_suballoc::allocator::DefragmentationOptions;
-use gpu_suballoc::pool::MemoryOptions;
-use gpu_suballoc::report::{RangeUse, RangeView};
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{BlockAlgorithm, GpuMisuse, Lifetime, PoolId, PoolOptions};
-
 use super::*;
 
 const KIB: u64 = 1 << 10;
@@ -16,20 +10,20 @@ fn pool(scene: &Scene<'_>, algorithm: BlockAlgorithm) -> (PoolId, ResourceRequir
         .zip(scene.mock.properties().types)
         .find(|(_, kind)| kind.properties.contains(PropertyFlags::HOST_VISIBLE))
         .map(|(number, _)| number)
-        .expect("each device has visible memory");
+        .unwrap();
     let options = PoolOptions {
         block_size: Some(BLOCK),
         algorithm,
         ..PoolOptions::new(memory_type)
     };
-    let pool = scene.gpu.create_pool(&options).expect("a sound pool");
+    let pool = scene.gpu.create_pool(&options).unwrap();
     let needs = ResourceRequirements::new(1, 1).memory_types(1 << memory_type);
     (pool, needs)
 }
 
 /// The pool's regions, each with its block.
 fn captured(scene: &Scene<'_>) -> Vec<(u32, RangeView, String)> {
-    let map = scene.gpu.memory_map().expect("host memory");
+    let map = scene.gpu.memory_map().unwrap();
     map.blocks_with_ranges()
         .filter(|(block, _)| block.is_custom)
         .flat_map(|(block, ranges)| ranges.iter().map(|range| (block.block, *range)))
@@ -83,7 +77,7 @@ fn ge7_a_capture_of_a_pool_is_restored_piece_by_piece() {
                     } else {
                         options
                     };
-                    live.push(scene.gpu.allocate(&needs, &options).expect("room"));
+                    live.push(scene.gpu.allocate(&needs, &options).unwrap());
                 } else {
                     let nth = below(live.len() as u64) as usize;
                     scene.free(live.swap_remove(nth));
@@ -91,8 +85,8 @@ fn ge7_a_capture_of_a_pool_is_restored_piece_by_piece() {
             }
             capture = captured(&scene);
             assert_eq!(capture.len(), live.len());
-            live.into_iter().for_each(|region| scene.free(region));
-            scene.gpu.destroy_pool(pool).expect("empty");
+            scene.free_each(live);
+            scene.gpu.destroy_pool(pool).unwrap();
         });
         let blocks = capture
             .iter()
@@ -106,7 +100,7 @@ fn ge7_a_capture_of_a_pool_is_restored_piece_by_piece() {
             let options = RegionOptions::new().pool(pool);
             let types = needs.memory_type_bits;
             let bytes = u64::from(blocks + 1) * BLOCK;
-            scene.gpu.reserve(bytes, types, &options).expect("room");
+            scene.gpu.reserve(bytes, types, &options).unwrap();
             let calls = scene.gpu.stats().total.blocks;
             let mut live = Vec::new();
             // Every third piece, again and again.
@@ -139,7 +133,7 @@ fn ge7_a_capture_of_a_pool_is_restored_piece_by_piece() {
                 "no block was made for it"
             );
             // It is a pool as any other from here on.
-            live.into_iter().for_each(|region| scene.free(region));
+            scene.free_each(live);
             let needs = ResourceRequirements {
                 size: BLOCK,
                 ..needs
@@ -148,7 +142,7 @@ fn ge7_a_capture_of_a_pool_is_restored_piece_by_piece() {
                 .gpu
                 .allocate(&needs, &options.dedicated(DedicatedPolicy::Never));
             scene.free(whole.expect("each block is whole again"));
-            scene.gpu.destroy_pool(pool).expect("empty");
+            scene.gpu.destroy_pool(pool).unwrap();
         });
     }
 }
@@ -178,7 +172,7 @@ fn ge7_a_place_that_is_none_is_refused_and_nothing_changes() {
             scene
                 .gpu
                 .reserve(BLOCK, needs.memory_type_bits, &options)
-                .expect("room");
+                .unwrap();
             let seen = || {
                 let total = scene.gpu.stats().total;
                 (
@@ -235,7 +229,7 @@ fn ge7_a_place_that_is_none_is_refused_and_nothing_changes() {
             let there = scene
                 .gpu
                 .allocate_at(0, 16384, &sized(8192, 4096), &options)
-                .expect("free");
+                .unwrap();
             for (offset, size) in [(16384, 1), (12288, 4097), (20480, 1), (0, 65536)] {
                 refuses(0, offset, sized(size, 1), GpuMisuse::PlaceTaken);
             }
@@ -249,7 +243,7 @@ fn ge7_a_place_that_is_none_is_refused_and_nothing_changes() {
                 .into_iter()
                 .chain([there])
                 .for_each(|region| scene.free(region));
-            scene.gpu.destroy_pool(pool).expect("empty");
+            scene.gpu.destroy_pool(pool).unwrap();
             assert_eq!(with(options), Some(GpuMisuse::NoSuchPool.into()));
         });
     }
@@ -266,7 +260,7 @@ fn ge7_stacks_and_rings_place_their_regions_themselves() {
             scene(profile, AllocatorOptions::default(), |scene| {
                 let (pool, needs) = pool(&scene, algorithm);
                 let options = RegionOptions::new().pool(pool);
-                let first = scene.gpu.allocate(&needs, &options).expect("room");
+                let first = scene.gpu.allocate(&needs, &options).unwrap();
                 let placed = scene.gpu.allocate_at(0, 4096, &needs, &options);
                 assert_eq!(placed.err(), Some(GpuMisuse::PlacesItself.into()));
                 scene.free(first);
@@ -288,7 +282,7 @@ fn ge7_a_block_that_is_being_emptied_has_no_places() {
             ..needs
         };
         let mut left: Vec<_> = (0..32)
-            .map(|_| scene.gpu.allocate(&needs, &options).expect("room"))
+            .map(|_| scene.gpu.allocate(&needs, &options).unwrap())
             .collect();
         for nth in (0..32).rev().filter(|nth| nth % 8 != 0) {
             scene.free(left.swap_remove(nth));
@@ -307,7 +301,7 @@ fn ge7_a_block_that_is_being_emptied_has_no_places() {
         assert_eq!(refused, [&GpuMisuse::Defragmenting.into()]);
         drop(run);
         left.extend(placed.into_iter().flatten());
-        left.into_iter().for_each(|region| scene.free(region));
+        scene.free_each(left);
     });
 }
 
@@ -324,14 +318,14 @@ fn ge7_an_unused_block_has_places_whatever_its_pool_has_in_reserve() {
             let reserved = scene
                 .gpu
                 .reserve(2 * BLOCK, needs.memory_type_bits, &options);
-            reserved.expect("room");
+            reserved.unwrap();
             let mut left: Vec<_> = (0..count)
-                .map(|_| scene.gpu.allocate(&needs, &options).expect("room"))
+                .map(|_| scene.gpu.allocate(&needs, &options).unwrap())
                 .collect();
             let placed = scene.gpu.allocate_at(1, 4096, &needs, &options);
             left.push(placed.unwrap_or_else(|refused| panic!("behind {count}: {refused}")));
-            left.into_iter().for_each(|region| scene.free(region));
-            scene.gpu.destroy_pool(pool).expect("empty");
+            scene.free_each(left);
+            scene.gpu.destroy_pool(pool).unwrap();
         }
     });
 }
@@ -350,20 +344,17 @@ fn ge7_a_margin_is_kept_behind_a_region_at_a_place() {
             scene
                 .gpu
                 .reserve(BLOCK, needs.memory_type_bits, &options)
-                .expect("room");
+                .unwrap();
             let needs = ResourceRequirements {
                 size: 4096,
                 ..needs
             };
-            let region = scene
-                .gpu
-                .allocate_at(0, 8192, &needs, &options)
-                .expect("free");
+            let region = scene.gpu.allocate_at(0, 8192, &needs, &options).unwrap();
             assert!(region.offset() == 8192 && region.size() >= 4096);
             // The margin is part of the place.
             let behind = scene.gpu.allocate_at(0, 12288, &needs, &options);
             assert_eq!(behind.err(), Some(GpuMisuse::PlaceTaken.into()));
-            let mapping = scene.gpu.map(&region).expect("visible");
+            let mapping = scene.gpu.map(&region).unwrap();
             let behind = mapping.as_ptr().wrapping_add(region.size() as usize);
             // SAFETY: the block is mapped as a whole, and has 64 bytes behind the region that nobody else uses.
             unsafe { behind.write(1) };

@@ -1,17 +1,7 @@
 //! A pool is destroyed while memory for a call about it is asked for, and another one gets its place: the call is refused, and that one is
 //! left alone.
 
-use std::alloc::Layout;
-use std::cell::RefCell;
-use std::ptr::NonNull;
-use std::sync::OnceLock;
-
-use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
-use gpu_suballoc::PoolId;
-use gpu_suballoc::allocator::DefragmentationOptions;
-
 use super::*;
-use gpu_suballoc::{GpuMisuse, PoolOptions};
 
 thread_local! {
     /// Called once, before the next request.
@@ -46,10 +36,7 @@ fn staying() -> (&'static Mock, &'static CalledGpu) {
     let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
     let mock: &'static Mock = Box::leak(Box::new(mock));
     let host = Calling(RecordingAllocator::system());
-    // SAFETY: a mock, on which no resource is made.
-    let gpu = unsafe { GpuAllocator::new(mock, host, AllocatorOptions::default()) }
-        .map_err(|refused| refused.error)
-        .expect("the options are sound");
+    let gpu = over(mock, host);
     (mock, Box::leak(Box::new(gpu)))
 }
 
@@ -61,8 +48,8 @@ fn exchange_pools(
 ) -> &'static OnceLock<PoolId> {
     let second: &'static OnceLock<PoolId> = Box::leak(Box::default());
     let hook = move || {
-        gpu.destroy_pool(first).expect("it is empty");
-        let made = gpu.create_pool(&other).expect("room");
+        gpu.destroy_pool(first).unwrap();
+        let made = gpu.create_pool(&other).unwrap();
         assert!(second.set(made).is_ok());
     };
     HOOK.with(|there| *there.borrow_mut() = Some(Box::new(hook)));
@@ -72,7 +59,7 @@ fn exchange_pools(
 #[test]
 fn ge16_room_is_not_reserved_in_a_pool_that_has_the_place_of_a_destroyed_one() {
     let (mock, gpu) = staying();
-    let first = gpu.create_pool(&PoolOptions::new(0)).expect("room");
+    let first = gpu.create_pool(&PoolOptions::new(0)).unwrap();
     let second = exchange_pools(gpu, first, PoolOptions::new(1));
     let reserved = gpu.reserve(1 << 20, u32::MAX, &any().pool(first));
     assert!(second.get().is_some(), "called");
@@ -87,7 +74,7 @@ fn df4_a_pool_stays_while_its_defragmentation_asks_for_memory() {
         min_blocks: 2,
         ..PoolOptions::new(0)
     };
-    let pool = gpu.create_pool(&two).expect("room");
+    let pool = gpu.create_pool(&two).unwrap();
     let refused: &'static OnceLock<_> = Box::leak(Box::default());
     let hook = move || assert!(refused.set(gpu.destroy_pool(pool)).is_ok());
     HOOK.with(|there| *there.borrow_mut() = Some(Box::new(hook)));

@@ -1,12 +1,5 @@
 //! Room that is made ahead is room that the next regions get.
 
-use gpu_suballoc::allocator::DefragmentationOptions;
-use gpu_suballoc::error::Limit;
-use gpu_suballoc::pool::MemoryOptions;
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{BlockAlgorithm, GpuError, PoolOptions};
-use mock_device::MockCall;
-
 use super::*;
 
 const KIB: u64 = 1 << 10;
@@ -33,7 +26,7 @@ fn ge16_a_reserve_within_the_budget_stays_within_it() {
     small(|scene| {
         let within = shared().within_budget();
         let probe = scene.take(64, &within);
-        let memory_type = probe.memory_type().expect("owned");
+        let memory_type = probe.memory_type().unwrap();
         let heap = scene.mock.properties().types[memory_type as usize].heap_index;
         scene.free(probe);
         scene.mock.set_budget(heap as usize, Some(2 * MIB));
@@ -52,7 +45,7 @@ fn ge16_a_reserve_within_the_budget_stays_within_it() {
 fn ge16_room_in_a_block_that_is_being_emptied_is_none() {
     small(|scene| {
         let needs = ResourceRequirements::new(PIECE, 256);
-        let bare = || scene.gpu.allocate(&needs, &shared()).expect("room");
+        let bare = || scene.gpu.allocate(&needs, &shared()).unwrap();
         let all: Vec<_> = (0..32).map(|_| bare()).collect();
         let mut left = Vec::new();
         for (number, region) in all.into_iter().enumerate() {
@@ -72,7 +65,7 @@ fn ge16_room_in_a_block_that_is_being_emptied_is_none() {
         left.extend((0..24).map(|_| bare()));
         assert_eq!(scene.mock.calls(MockCall::Allocate), calls, "reserved");
         drop(run);
-        left.into_iter().for_each(|region| scene.free(region));
+        scene.free_each(left);
     });
 }
 
@@ -90,12 +83,12 @@ fn ge16_what_is_free_in_a_linear_pool_is_known() {
                 algorithm,
                 ..PoolOptions::new(0)
             };
-            let pool = scene.gpu.create_pool(&options).expect("room");
+            let pool = scene.gpu.create_pool(&options).unwrap();
             let within = shared().pool(pool);
             let reserve = |bytes| scene.gpu.reserve(bytes, u32::MAX, &within);
             let piece = || {
                 let needs = ResourceRequirements::new(PIECE, 256);
-                scene.gpu.allocate(&needs, &within).expect("room")
+                scene.gpu.allocate(&needs, &within).unwrap()
             };
             let one_block = Err(GpuError::Limit(Limit::Blocks { limit: 1 }));
             assert_eq!(reserve(MIB), Ok(()));
@@ -115,9 +108,9 @@ fn ge16_what_is_free_in_a_linear_pool_is_known() {
             } else {
                 live.reverse();
             }
-            live.into_iter().for_each(|region| scene.free(region));
+            scene.free_each(live);
             assert_eq!(reserve(MIB), Ok(()));
-            scene.gpu.destroy_pool(pool).expect("empty");
+            scene.gpu.destroy_pool(pool).unwrap();
         });
     }
 }
@@ -130,10 +123,10 @@ fn df9_room_for_pinned_regions_is_made_in_their_pool() {
         assert_eq!(scene.gpu.reserve(MIB, u32::MAX, &pinned), Ok(()));
         let calls = scene.mock.calls(MockCall::Allocate);
         let all: Vec<_> = (0..16)
-            .map(|_| scene.gpu.allocate(&needs, &pinned).expect("room"))
+            .map(|_| scene.gpu.allocate(&needs, &pinned).unwrap())
             .collect();
         assert_eq!(scene.mock.calls(MockCall::Allocate), calls);
-        all.into_iter().for_each(|region| scene.free(region));
+        scene.free_each(all);
     });
 }
 
@@ -142,31 +135,31 @@ fn df9_room_for_pinned_regions_is_made_in_their_pool() {
 fn ge16_what_is_reserved_outlives_frees_and_goes_with_a_trim() {
     for custom in [false, true] {
         small(|scene| {
-            let pool = custom.then(|| scene.gpu.create_pool(&PoolOptions::new(0)).expect("room"));
+            let pool = custom.then(|| scene.gpu.create_pool(&PoolOptions::new(0)).unwrap());
             let options = pool.map_or(shared(), |pool| shared().pool(pool));
             let needs = ResourceRequirements::new(PIECE, 256);
-            let piece = || scene.gpu.allocate(&needs, &options).expect("room");
+            let piece = || scene.gpu.allocate(&needs, &options).unwrap();
             let live = [piece(), piece()];
             assert_eq!(scene.gpu.reserve(8 * MIB, u32::MAX, &options), Ok(()));
-            live.into_iter().for_each(|region| scene.free(region));
+            scene.free_each(live);
             let calls = scene.mock.calls(MockCall::Allocate);
             let all: Vec<_> = (0..128).map(|_| piece()).collect();
             assert_eq!(scene.mock.calls(MockCall::Allocate), calls, "it is there");
-            all.into_iter().for_each(|region| scene.free(region));
+            scene.free_each(all);
             if let Some(pool) = pool {
                 let at = |block| scene.gpu.allocate_at(block, 0, &needs, &options);
                 scene.free(at(0).expect("nobody trimmed"));
                 scene.free(at(5).expect("nobody trimmed"));
                 assert!(scene.gpu.trim(u64::MAX) >= 8 * MIB);
                 scene.free(piece());
-                scene.gpu.destroy_pool(pool).expect("empty");
+                scene.gpu.destroy_pool(pool).unwrap();
             }
             // From here on the pool keeps no more than without a reserve.
             scene.gpu.trim(u64::MAX);
             let all: Vec<_> = (0..128)
-                .map(|_| scene.gpu.allocate(&needs, &shared()).expect("room"))
+                .map(|_| scene.gpu.allocate(&needs, &shared()).unwrap())
                 .collect();
-            all.into_iter().for_each(|region| scene.free(region));
+            scene.free_each(all);
             assert!(scene.gpu.stats().total.empty_bytes <= MIB);
         });
     }
@@ -196,13 +189,13 @@ fn h83_a_reserve_beyond_a_limit_of_its_pool_creates_nothing() {
             ..MemoryOptions::default()
         };
         scene(MockProfile::Nvidia, with_memory(memory), |scene| {
-            let pool = scene.gpu.create_pool(&pool).expect("room");
+            let pool = scene.gpu.create_pool(&pool).unwrap();
             let within = shared().pool(pool);
             let reserve = |bytes| scene.gpu.reserve(bytes, u32::MAX, &within);
             assert_eq!(reserve(4 * MIB), Err(error.into()));
             assert_eq!(scene.mock.calls(MockCall::Allocate), 0);
             assert_eq!(reserve(3 * MIB), Ok(()), "to the byte");
-            scene.gpu.destroy_pool(pool).expect("empty");
+            scene.gpu.destroy_pool(pool).unwrap();
         });
     }
 }

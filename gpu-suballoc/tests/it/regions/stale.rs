@@ -1,20 +1,11 @@
 //! What was true a moment ago: regions that went meanwhile, by their ids or on other threads.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
-use std::thread;
-
-use gpu_suballoc::allocator::{Backing, WrapInfo};
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{GpuError, GpuMisuse, MemoryPreference, PropertyFlags, Region, RegionOptions};
-use mock_device::MockProfile;
-
-use super::{AllocatorOptions, Foreign, Scene, any, bytes, nvidia, scene};
+use super::*;
 
 /// The tiler's memory that the host sees and has to flush.
 const NON_COHERENT: u32 = 1;
 
-fn told(foreign: &Foreign<'_>, mapped: Option<std::ptr::NonNull<u8>>) -> Backing {
+fn told(foreign: &Foreign<'_>, mapped: Option<NonNull<u8>>) -> Backing {
     let memory_size = foreign.size.next_multiple_of(4096);
     Backing {
         memory: foreign.memory,
@@ -38,7 +29,7 @@ fn a_wrapped_buffer_that_was_forgotten_is_not_flushed_as_the_next_one() {
         );
         let start = |of: &Foreign<'_>, size| {
             // SAFETY: a mock; live, visible, not mapped.
-            unsafe { gpu_suballoc::DeviceMemory::map(s.mock, of.memory, 0, size) }.unwrap()
+            unsafe { DeviceMemory::map(s.mock, of.memory, 0, size) }.unwrap()
         };
         let (of_large, of_small) = (start(&large, 1 << 20), start(&small, 4096));
         let first = s
@@ -72,7 +63,7 @@ fn a_wrapped_buffer_that_was_forgotten_is_not_flushed_as_the_next_one() {
         s.free(second);
         for foreign in [&large, &small] {
             // SAFETY: mapped above.
-            unsafe { gpu_suballoc::DeviceMemory::unmap(s.mock, foreign.memory) };
+            unsafe { DeviceMemory::unmap(s.mock, foreign.memory) };
         }
     });
 }
@@ -207,7 +198,7 @@ fn what_waits_for_a_mapping_by_id_goes_when_that_is_undone() {
     nvidia(|s| {
         let root = s.visible_buffer(4096);
         let crop = s.gpu.crop(&root, 0, 64, 4).unwrap();
-        let bare = s.take(4096, &super::visible());
+        let bare = s.take(4096, &visible());
         let ids = [crop.id(), root.id(), bare.id()];
         for id in ids {
             s.gpu.map_id(id).unwrap();

@@ -1,21 +1,16 @@
 //! What a call costs does not follow what lives. The benches `gpu_region` and `gpu_range` measure the slowest calls, and compare with VMA.
 
-use gpu_suballoc::pool::MemoryOptions;
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{AllocatorOptions, ResourceRequirements};
-
-use super::{any, scene};
-use mock_device::MockProfile;
+use super::*;
 
 #[test]
 fn ge15_regions_are_freed_in_any_order_in_linear_time() {
     scene(MockProfile::Nvidia, AllocatorOptions::default(), |scene| {
         testkit::assert_linear("regions that are freed in any order", 4_000, |count| {
-            let mut rng = testkit::Rng::new(count as u64);
+            let mut rng = Rng::new(count as u64);
             let mut live: Vec<_> = (0..count)
                 .map(|_| {
                     let needs = ResourceRequirements::new(1 + rng.next() % 65_536, 256);
-                    scene.gpu.allocate(&needs, &any()).expect("room")
+                    scene.gpu.allocate(&needs, &any()).unwrap()
                 })
                 .collect();
             while !live.is_empty() {
@@ -27,20 +22,21 @@ fn ge15_regions_are_freed_in_any_order_in_linear_time() {
     });
 }
 
-/// A slot of 48 bytes and a node of 32, whether it is bare, has a buffer, or is one of many in a block.
+/// A slot of 48 bytes and a node of 32, whether it is mapped for its life or not.
 #[test]
-fn a_region_costs_80_bytes_of_host_memory() {
+fn di1_a_region_costs_80_bytes_of_host_memory() {
     scene(MockProfile::Nvidia, AllocatorOptions::default(), |scene| {
-        let one = |_| {
+        let one = |number: usize| {
             let needs = ResourceRequirements::new(256, 256);
-            scene.gpu.allocate(&needs, &any()).expect("room")
+            let options = [any(), visible().mapped()][number % 2];
+            scene.gpu.allocate(&needs, &options).unwrap()
         };
         let mut live: Vec<_> = (0..1 << 12).map(one).collect();
         let before = scene.gpu.host_bytes();
         live.extend((0..1 << 16).map(one));
         let each = (scene.gpu.host_bytes() - before) as f64 / f64::from(1 << 16);
         assert!((79.0..=82.0).contains(&each), "{each}");
-        live.into_iter().for_each(|region| scene.free(region));
+        scene.free_each(live);
     });
 }
 
@@ -58,7 +54,7 @@ fn refused_blocks_leave_no_slots_behind() {
     };
     scene(MockProfile::Nvidia, options, |scene| {
         let needs = |bytes| ResourceRequirements::new(bytes, 256);
-        let region = scene.gpu.allocate(&needs(256), &any()).expect("room");
+        let region = scene.gpu.allocate(&needs(256), &any()).unwrap();
         let mut after = Vec::new();
         for _ in 0..100 {
             for policy in [DedicatedPolicy::Never, DedicatedPolicy::Required] {
@@ -81,7 +77,7 @@ fn a_pool_without_regions_frees_the_memory_of_its_nodes() {
         let needs = ResourceRequirements::new(256, 256);
         let some = |count| -> Vec<_> {
             (0..count)
-                .map(|_| scene.gpu.allocate(&needs, &any()).expect("room"))
+                .map(|_| scene.gpu.allocate(&needs, &any()).unwrap())
                 .collect()
         };
         let few = || {
@@ -95,7 +91,7 @@ fn a_pool_without_regions_frees_the_memory_of_its_nodes() {
             let mut many = some(2000);
             assert!(scene.gpu.host_bytes() > before + 1800 * 32);
             let last = many.pop().expect("there are many");
-            many.into_iter().for_each(|region| scene.free(region));
+            scene.free_each(many);
             assert!(scene.gpu.info(last.id()).is_ok());
             let blocks = scene.gpu.stats().total.blocks;
             scene.free(last);

@@ -1,27 +1,16 @@
 //! What users meet: refusals that were dropped, statements of the documentation.
 
-use alloc_core::FromGlobalAlloc;
-use gpu_suballoc::device::DeviceError;
-use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
-use gpu_suballoc::{
-    AllocatorOptions, DeviceMemory, GpuAllocator, GpuMisuse, MemoryPreference, PropertyFlags,
-    RegionOptions, ResourceRequirements,
-};
-use mock_device::MockProfile;
-use std::sync::Arc;
-use testkit::RecordingAllocator;
-
-use super::{Mock, any, bytes, nvidia, scene, visible, with_memory};
+use super::*;
 
 #[test]
 fn ge13_a_dropped_refusal_loses_the_value_and_not_the_region() {
     nvidia(|s| {
         let region = s.visible_buffer(4096);
-        let (id, mapping) = (region.id(), s.gpu.map(&region).expect("visible"));
+        let (id, mapping) = (region.id(), s.gpu.map(&region).unwrap());
         drop(s.gpu.free(region));
         drop(mapping);
         assert_eq!(s.gpu.stats().total.regions, 1, "it lives");
-        let map = s.gpu.memory_map().expect("memory");
+        let map = s.gpu.memory_map().unwrap();
         assert_eq!(map.leaks().count(), 1, "and is listed");
         drop(map);
         s.gpu.free_id(id).expect("by its id");
@@ -32,7 +21,7 @@ fn ge13_a_dropped_refusal_loses_the_value_and_not_the_region() {
 fn ge13_infos_of_one_region_are_equal() {
     nvidia(|s| {
         let (one, two) = (s.buffer(64), s.buffer(64));
-        let info = |region: &gpu_suballoc::Region| s.gpu.info(region.id()).expect("live");
+        let info = |region: &Region| s.gpu.info(region.id()).unwrap();
         assert_eq!(info(&one), info(&one));
         assert_ne!(info(&one), info(&two));
         s.free(one);
@@ -65,15 +54,10 @@ fn ge13_a_device_of_memory_alone_writes_seven_methods_and_is_kept_by_an_arc() {
         } else {
             Box::new(Box::new(Arc::clone(&device)))
         };
-        // SAFETY: a mock, which says what is wrong.
-        let gpu = unsafe {
-            GpuAllocator::new(shared, FromGlobalAlloc::SYSTEM, AllocatorOptions::default())
-        }
-        .map_err(|refused| refused.error)
-        .expect("the options are sound");
-        let region = gpu.allocate(&bytes(4096), &visible()).expect("room");
-        drop(gpu.map(&region).expect("visible"));
-        let info = gpu_suballoc::BufferInfo::new(64, super::COPIED);
+        let gpu = over(shared, FromGlobalAlloc::SYSTEM);
+        let region = gpu.allocate(&bytes(4096), &visible()).unwrap();
+        drop(gpu.map(&region).unwrap());
+        let info = BufferInfo::new(64, COPIED);
         let refused = gpu
             .create_buffer(&info, &any())
             .expect_err("it has no buffers");
@@ -83,8 +67,8 @@ fn ge13_a_device_of_memory_alone_writes_seven_methods_and_is_kept_by_an_arc() {
             "VK_ERROR_FEATURE_NOT_PRESENT"
         );
         assert!(!gpu.set_frame(1), "no budget");
-        gpu.free(region).expect("live");
-        gpu.close().map_err(|refused| refused.error).expect("empty");
+        gpu.free(region).unwrap();
+        gpu.close().map_err(|refused| refused.error).unwrap();
     }
     assert!(
         device.mock.violations().is_empty(),
@@ -106,7 +90,7 @@ fn ge14_flush_needs_a_mapped_memory_object_and_not_a_mapped_region() {
                 let [one, two] = [(); 2].map(|()| s.take(4096, &host()));
                 assert_eq!(one.memory(), two.memory(), "one block");
                 assert_eq!(s.gpu.flush(&one, 0, 64), Err(GpuMisuse::NotMapped.into()));
-                let mapping = s.gpu.map(&two).expect("visible");
+                let mapping = s.gpu.map(&two).unwrap();
                 assert_eq!(
                     s.gpu.flush(&one, 0, 64),
                     Ok(()),
@@ -127,13 +111,13 @@ fn ge14_region_bytes_are_granules_in_blocks_and_exact_in_objects_of_their_own() 
         let shared = s
             .gpu
             .allocate(&ResourceRequirements::new(1000, 1), &any())
-            .expect("room");
+            .unwrap();
         assert_eq!(s.gpu.stats().total.region_bytes, 1024, "granules of 256");
-        let dedicated = any().dedicated(gpu_suballoc::request::DedicatedPolicy::Required);
+        let dedicated = any().dedicated(DedicatedPolicy::Required);
         let own = s
             .gpu
             .allocate(&ResourceRequirements::new(1001, 1), &dedicated)
-            .expect("room");
+            .unwrap();
         assert_eq!(s.gpu.stats().total.region_bytes, 1024 + 1001);
         s.free(shared);
         s.free(own);

@@ -2,17 +2,7 @@
 
 mod mapped;
 
-use gpu_suballoc::allocator::{Backing, DescriptorUse, WrapInfo};
-use gpu_suballoc::device::BufferHandle;
-use gpu_suballoc::error::{Limit, MapRefusal};
-use gpu_suballoc::region::Ownership;
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{
-    BufferInfo, DeviceMemory, GpuError, GpuMisuse, Lifetime, PropertyFlags, RegionOptions,
-};
-use mock_device::{MockCall, MockProfile};
-
-use super::{AllocatorOptions, COPIED, Scene, VISIBLE, nvidia, scene, visible};
+use super::*;
 
 #[test]
 fn h32_h42_each_region_says_whose_it_is_and_knows_the_buffer_of_its_root() {
@@ -47,7 +37,7 @@ fn h32_h42_each_region_says_whose_it_is_and_knows_the_buffer_of_its_root() {
         assert_eq!(of_root, [Some(foreign.buffer); 3]);
         assert_eq!(crops[0].buffer(), owned.buffer());
         assert_ne!(owned.buffer(), None);
-        crops.into_iter().for_each(|crop| s.free(crop));
+        s.free_each(crops);
         s.free(wrapped);
         s.free(owned);
     });
@@ -123,9 +113,7 @@ fn h43_offsets_are_64_bits_and_add_up() {
         assert_eq!(crop.copy_offset(), (1 << 33) + 2_400_000_000);
         let deeper = s.gpu.crop_id(crop.id(), 4, 4, 4).unwrap();
         assert_eq!(deeper.copy_offset(), (1 << 33) + 2_400_000_004);
-        for region in [deeper, crop, root] {
-            s.free(region);
-        }
+        s.free_each([deeper, crop, root]);
     });
 }
 
@@ -213,9 +201,7 @@ fn h45_h52_h56_copies_begin_where_wrap_and_crops_say() {
         assert_eq!(around[..19], [0; 19], "nothing before");
         assert_eq!(around[19..319], data[13..313]);
         assert_eq!(around[319..], [0; 81], "nothing behind");
-        for region in [to.0, to.1, from, wrapped, owned] {
-            s.free(region);
-        }
+        s.free_each([to.0, to.1, from, wrapped, owned]);
     });
 }
 
@@ -305,7 +291,7 @@ fn a_wrap_that_names_the_allocators_own_memory_is_refused_with_the_remedy() {
             unsafe { s.mock.bind_buffer(buffer, memory, region.offset()) }.unwrap();
             let memory_size = s.mock.memory(memory).unwrap().request.size;
             let mapping = s.gpu.map(&region).unwrap();
-            for mapped in [None, std::ptr::NonNull::new(mapping.as_ptr())] {
+            for mapped in [None, NonNull::new(mapping.as_ptr())] {
                 let backing = Backing {
                     memory,
                     offset: region.offset(),

@@ -81,7 +81,7 @@ impl RegionProgram<'_> {
         // SAFETY: `size` bytes from `at` are mapped.
         let ends: [NonNull<u64>; 2] = [at.cast(), unsafe { at.add(last) }.cast()];
         let gpu = side.subject.allocator();
-        gpu.invalidate(region, 0, size).expect("mapped");
+        gpu.invalidate(region, 0, size).unwrap();
         for end in ends {
             // SAFETY: within the region, which is mapped.
             let found = unsafe { end.read_unaligned() };
@@ -95,7 +95,7 @@ impl RegionProgram<'_> {
             // SAFETY: within the region, which is mapped.
             unsafe { end.write_unaligned(new) };
         }
-        gpu.flush(region, 0, size).expect("mapped");
+        gpu.flush(region, 0, size).unwrap();
         *mark = Some(new);
     }
 

@@ -236,10 +236,7 @@ impl RegionModel {
                 }
                 entry.facts.memory = to.memory.as_raw();
                 entry.facts.offset = to.offset + (entry.facts.offset - old.offset);
-                subject
-                    .allocator()
-                    .refresh(&mut entry.region)
-                    .expect("it lives");
+                subject.allocator().refresh(&mut entry.region).unwrap();
                 assert_eq!(subject.facts(&entry.region), entry.facts, "after a move");
                 assert_eq!(
                     subject.facts_by_id(entry.id),

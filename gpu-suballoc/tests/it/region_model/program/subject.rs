@@ -265,9 +265,7 @@ impl RegionSubject {
         };
         // SAFETY: the program keeps the rules; what it breaks on purpose is refused before it reaches the device.
         let allocator = unsafe { GpuAllocator::new(device_ref, host_ref, options) };
-        let allocator = allocator
-            .map_err(|refused| refused.error)
-            .expect("sound options");
+        let allocator = allocator.map_err(|refused| refused.error).unwrap();
         let (backing, buffers) = application(device_ref);
         let allocator = Box::new(allocator);
         // SAFETY: on the heap until it is closed; before that the device is told to call back no more.
@@ -340,16 +338,14 @@ fn application(device: &Device) -> (MemoryHandle, [BufferHandle; 2]) {
         .find(visible)
         .expect("every profile has host-visible memory");
     // SAFETY: within the device's limits.
-    let memory = unsafe { device.allocate(&MemoryRequest::new(BACKING, index as u32)) }
-        .expect("there is room");
+    let memory = unsafe { device.allocate(&MemoryRequest::new(BACKING, index as u32)) }.unwrap();
     let buffers = [0, 1].map(|number| {
         // SAFETY: a plain buffer.
         let buffer =
             unsafe { device.create_buffer(&BufferInfo::new(WRAPPED, BufferUsage::TRANSFER_SRC)) }
-                .expect("there is room");
+                .unwrap();
         // SAFETY: both are live, the buffer is new, and offsets are aligned to everything a profile asks for.
-        unsafe { device.bind_buffer(buffer, memory, number * (BACKING / 2)) }
-            .expect("there is room");
+        unsafe { device.bind_buffer(buffer, memory, number * (BACKING / 2)) }.unwrap();
         buffer
     });
     (memory, buffers)
@@ -440,7 +436,7 @@ impl RegionSubject {
 
     pub(super) fn facts(&self, region: &Region) -> RegionFacts {
         RegionFacts {
-            class: class(&self.allocator().info(region.id()).expect("live")),
+            class: class(&self.allocator().info(region.id()).unwrap()),
             memory: region.memory().map_or(0, MemoryHandle::as_raw),
             offset: region.offset(),
             base: region.copy_offset(),
@@ -570,7 +566,7 @@ impl RegionSubject {
         // Kept buffers lie in regions that are nobody's.
         let mut kept = 0;
         if self.reuse {
-            let picture = self.allocator().memory_map().expect("nothing is refused");
+            let picture = self.allocator().memory_map().unwrap();
             kept = picture
                 .blocks_with_ranges()
                 .flat_map(|(_, ranges)| ranges)
@@ -587,7 +583,7 @@ impl RegionSubject {
     }
 
     pub(super) fn walk(&self, each: &mut dyn FnMut(Piece)) {
-        let picture = self.allocator().memory_map().expect("nothing is refused");
+        let picture = self.allocator().memory_map().unwrap();
         for (block, ranges) in picture
             .blocks_with_ranges()
             .filter(|(block, _)| block.content != BlockContent::Wrapped)
@@ -643,10 +639,7 @@ impl RegionSubject {
             self.mock().set_hook(None);
         }
         let allocator = *self.allocator.take().expect("not closed");
-        let (device, host) = allocator
-            .close()
-            .map_err(|refused| refused.error)
-            .expect("everything was given back");
+        let (device, host) = allocator.close().map_err(|refused| refused.error).unwrap();
         for buffer in self.buffers {
             assert!(
                 device.buffer(buffer).is_some(),

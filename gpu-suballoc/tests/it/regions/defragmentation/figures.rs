@@ -1,7 +1,6 @@
 //! What statistics and reports say before, during and after.
 
 use super::*;
-use gpu_suballoc::report::{MemoryTotals, RangeUse};
 
 /// The same figures, from a walk over every range: free bytes beside regions, bytes of empty blocks, the largest hole, bytes moving.
 fn walked(scene: &Scene<'_>) -> [u64; 4] {

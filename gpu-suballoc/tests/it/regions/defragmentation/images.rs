@@ -1,7 +1,6 @@
 //! Images that move.
 
 use super::*;
-use gpu_suballoc::{GpuMisuse, ImageInfo, ImageUsage};
 
 #[test]
 fn df5_images_move_with_an_image_of_the_same_info() {
@@ -24,7 +23,7 @@ fn df5_images_move_with_an_image_of_the_same_info() {
             }
             .push(image);
         }
-        freed.into_iter().for_each(|image| scene.free(image));
+        scene.free_each(freed);
         let mut run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
         let mut pass = run.next_pass().unwrap();
         assert!(!pass.is_empty());

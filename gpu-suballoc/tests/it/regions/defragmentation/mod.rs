@@ -6,7 +6,6 @@ mod images;
 mod meanwhile;
 mod passes;
 mod pays;
-mod pieces;
 mod pinned;
 mod programs;
 mod reasons;
@@ -14,18 +13,7 @@ mod refusals;
 mod unwinding;
 mod values;
 
-use gpu_suballoc::allocator::{
-    DefragmentationOptions, DefragmentationPass, DefragmentationTotals, MoveOutcome, MoveResult,
-};
-use gpu_suballoc::pool::MemoryOptions;
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{
-    AllocatorOptions, BufferInfo, DeviceMemory, GpuAllocator, Region, RegionOptions,
-};
-use mock_device::MockProfile;
-
-use super::{COPIED, Mock, Scene, any, scene, visible, with_memory};
-use testkit::RecordingAllocator;
+use super::*;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -57,8 +45,8 @@ impl Scene<'_> {
     /// A buffer of one piece, in which each byte is `byte`.
     fn piece(&self, byte: u8, options: &RegionOptions<'_>) -> Region {
         let info = BufferInfo::new(PIECE, COPIED);
-        let region = self.gpu.create_buffer(&info, options).expect("room");
-        let buffer = region.buffer().expect("it has one");
+        let region = self.gpu.create_buffer(&info, options).unwrap();
+        let buffer = region.buffer().unwrap();
         assert!(self.mock.fill_buffer(buffer, 0, PIECE, byte));
         region
     }
@@ -93,7 +81,7 @@ impl Scene<'_> {
     fn check(&self, regions: &mut [(u8, Region)]) {
         for (number, region) in regions {
             let id = region.id();
-            self.gpu.refresh(region).expect("it lives");
+            self.gpu.refresh(region).unwrap();
             assert_eq!(region.id(), id, "the name stays");
             assert_eq!(
                 self.read(region, PIECE as usize),
@@ -115,14 +103,14 @@ impl Scene<'_> {
 }
 
 /// Makes the second buffers and copies, as a user's commands would.
-fn copy<D: DeviceMemory, A: alloc_core::HostAllocator>(
+fn copy<D: DeviceMemory, A: HostAllocator>(
     mock: &Mock,
     pass: &mut DefragmentationPass<'_, '_, D, A>,
 ) {
     for index in 0..pass.moves().len() {
-        let new = pass.make_buffer(index).expect("nothing is refused");
+        let new = pass.make_buffer(index).unwrap();
         let one = &pass.moves()[index];
-        let old = one.old_buffer().expect("a buffer");
+        let old = one.old_buffer().unwrap();
         assert_eq!(one.new_buffer(), Some(new));
         assert!(mock.copy_buffer(old, 0, new, 0, one.size()));
         assert!(pass.set_outcome(index, MoveOutcome::Copied).is_ok());
@@ -137,7 +125,7 @@ fn defragment(
     let mut run = scene.gpu.defragment(options).expect("nobody is at it");
     let mut passes = Vec::new();
     loop {
-        let mut pass = run.next_pass().expect("nothing is refused");
+        let mut pass = run.next_pass().unwrap();
         if pass.is_empty() {
             break;
         }

@@ -1,8 +1,6 @@
 //! What is planned, how it is cut into passes, and that it ends.
 
 use super::*;
-use gpu_suballoc::report::RangeUse;
-use gpu_suballoc::{GpuMisuse, PoolOptions};
 
 #[test]
 fn df13_four_blocks_with_a_buffer_at_offset_0_each_become_one() {
@@ -175,7 +173,7 @@ fn df2_a_reserved_place_is_counted_and_in_nobodys_way() {
         drop(pass);
         assert_eq!(scene.gpu.stats().total.moving, 0);
         drop(run);
-        more.into_iter().for_each(|region| scene.free(region));
+        scene.free_each(more);
         scene.check(&mut left);
         scene.free_all(left);
     });

@@ -1,7 +1,5 @@
 //! What a defragmentation leaves and moves, over what lives. The bench `gpu_defragment` has the traces, and compares with VMA.
 
-use gpu_suballoc::ResourceRequirements;
-
 use super::*;
 
 const REGIONS: usize = 3_000;
@@ -11,23 +9,23 @@ const SEEDS: u64 = 8;
 fn left_and_moved(seed: u64, freed: u64) -> [u64; 2] {
     let mut parts = [0; 2];
     scene(MockProfile::Nvidia, AllocatorOptions::default(), |scene| {
-        let mut rng = testkit::Rng::new(seed);
+        let mut rng = Rng::new(seed);
         let all: Vec<_> = (0..REGIONS)
             .map(|_| {
                 // From 1 KiB to 1 MiB, as many of each power of two.
                 let power = KIB << (rng.next() % 10);
                 let size = power + rng.next() % power;
                 let needs = ResourceRequirements::new(size, 256);
-                scene.gpu.allocate(&needs, &shared()).expect("room")
+                scene.gpu.allocate(&needs, &shared()).unwrap()
             })
             .collect();
         let (gone, live): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|_| rng.next() % 100 < freed);
-        gone.into_iter().for_each(|region| scene.free(region));
+        scene.free_each(gone);
         let options = DefragmentationOptions::new().move_bare_regions();
-        let mut run = scene.gpu.defragment(options).expect("memory");
+        let mut run = scene.gpu.defragment(options).unwrap();
         loop {
-            let mut pass = run.next_pass().expect("memory");
+            let mut pass = run.next_pass().unwrap();
             if pass.is_empty() {
                 break;
             }
@@ -39,7 +37,7 @@ fn left_and_moved(seed: u64, freed: u64) -> [u64; 2] {
         let total = scene.gpu.stats().total;
         parts = [total.block_bytes, moved].map(|bytes| bytes * 100 / total.region_bytes);
         for mut region in live {
-            scene.gpu.refresh(&mut region).expect("it lives");
+            scene.gpu.refresh(&mut region).unwrap();
             scene.free(region);
         }
     });

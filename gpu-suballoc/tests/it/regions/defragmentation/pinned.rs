@@ -1,9 +1,6 @@
 //! What never moves lies in blocks of its own; what moves keeps everything that a device asks for.
 
 use super::*;
-use gpu_suballoc::device::MemoryHandle;
-use gpu_suballoc::{GpuMisuse, ImageInfo, ImageUsage, Lifetime, PoolOptions, ResourceRequirements};
-use std::collections::HashSet;
 
 #[test]
 fn df9_what_never_moves_has_blocks_of_its_own_on_every_device() {
@@ -70,7 +67,7 @@ fn df9_what_never_moves_has_blocks_of_its_own_on_every_device() {
                 assert_eq!((region.memory(), region.offset()), place);
             }
             scene.free_all(left);
-            pinned.into_iter().for_each(|region| scene.free(region));
+            scene.free_each(pinned);
         });
     }
 }

@@ -9,13 +9,13 @@ fn df8_df9_df11_random_heaps_end_with_every_byte_where_its_region_is() {
     for seed in 0..60 {
         let profile = MockProfile::ALL[seed as usize % MockProfile::ALL.len()];
         scene(profile, small_blocks(), |scene| {
-            let mut rng = testkit::Rng::new(seed);
+            let mut rng = Rng::new(seed);
             let mut live = Vec::new();
             for number in 0..150u32 {
                 let (lifetime, most) = if number % 3 == 0 {
-                    (gpu_suballoc::Lifetime::Persistent, 2 * KIB)
+                    (Lifetime::Persistent, 2 * KIB)
                 } else {
-                    (gpu_suballoc::Lifetime::Unknown, 200 * KIB)
+                    (Lifetime::Unknown, 200 * KIB)
                 };
                 let size = 1 + u64::from(rng.next() as u32) % most;
                 let info = BufferInfo::new(size, COPIED);
@@ -45,7 +45,7 @@ fn df8_df9_df11_random_heaps_end_with_every_byte_where_its_region_is() {
                 .max_bytes_per_pass(MIB / 2)
                 .max_moves_per_pass(7);
             let mut run = scene.gpu.defragment(options).unwrap();
-            let mut seen = std::collections::HashSet::new();
+            let mut seen = HashSet::new();
             loop {
                 let mut pass = run.next_pass().unwrap();
                 if pass.is_empty() {

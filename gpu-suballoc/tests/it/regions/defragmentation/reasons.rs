@@ -1,10 +1,6 @@
 //! What keeps a block as it is, reason by reason.
 
 use super::*;
-use gpu_suballoc::allocator::{SkippedRegions, WrapInfo};
-use gpu_suballoc::device::ExternalHandleTypes;
-use gpu_suballoc::{BlockAlgorithm, BufferUsage, Lifetime, PoolOptions, ResourceRequirements};
-use mock_device::MockDevice;
 
 /// Two blocks; what `put` adds lies in the one with less in it, so that this one would be emptied.
 fn pinned(
@@ -103,19 +99,29 @@ fn df5_each_reason_keeps_its_block_and_is_counted() {
 }
 
 #[test]
-fn df5_a_mapped_region_keeps_its_block() {
-    scene(MockProfile::IntelUma, small_blocks(), |scene| {
-        let mut left = scene.sparse_with(2, 4, &mappable());
-        let mapping = scene.gpu.map(&left[0].1).unwrap();
-        let run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
-        assert_eq!((run.skipped().mapped, run.totals().planned_blocks), (1, 1));
-        drop(run);
-        let (_, totals) = defragment(&scene, DefragmentationOptions::new());
-        assert_eq!(totals.moves, 4, "the other block's");
-        drop(mapping);
-        scene.check(&mut left);
-        scene.free_all(left);
-    });
+fn df5_di1_a_mapped_region_keeps_its_block() {
+    for for_life in [false, true] {
+        scene(MockProfile::IntelUma, small_blocks(), |scene| {
+            let mut left = scene.sparse_with(2, 4, &mappable());
+            let mapping = (!for_life).then(|| scene.gpu.map(&left[0].1).unwrap());
+            let mapped = for_life.then(|| scene.piece(9, &mappable().mapped()));
+            let first = mapped.as_ref().and_then(Region::mapped);
+            let run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
+            assert_eq!((run.skipped().mapped, run.totals().planned_blocks), (1, 1));
+            drop(run);
+            let (_, totals) = defragment(&scene, DefragmentationOptions::new());
+            assert_eq!(totals.moves, 4, "the other block's");
+            drop(mapping);
+            scene.check(&mut left);
+            scene.free_all(left);
+            if let Some(mapped) = mapped {
+                assert_eq!(scene.gpu.info(mapped.id()).unwrap().mapped(), first);
+                let mut kept = vec![(9, mapped)];
+                scene.check(&mut kept);
+                scene.free_all(kept);
+            }
+        });
+    }
 }
 
 /// What a plan skips of a heap that `put` made; everything is freed afterwards.
@@ -124,7 +130,7 @@ fn skipped_of(scene: &Scene<'_>, put: impl FnOnce(&Scene<'_>) -> Vec<Region>) ->
     let run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
     let skipped = run.skipped();
     drop(run);
-    added.into_iter().for_each(|region| scene.free(region));
+    scene.free_each(added);
     skipped
 }
 
@@ -160,7 +166,7 @@ fn df5_a_buffer_that_others_may_share_keeps_its_block() {
     let mut config = MockProfile::Nvidia.config();
     config.rules.external_requires_dedicated = false;
     let mock = MockDevice::with_config(config, RecordingAllocator::system());
-    super::super::scene_on(&mock, small_blocks(), |scene| {
+    scene_on(&mock, small_blocks(), |scene| {
         let mut left = scene.sparse(2, 4);
         let info = BufferInfo {
             external: ExternalHandleTypes::from_raw(1),

@@ -1,10 +1,6 @@
 //! Each request of host memory and each command of the device is refused once.
 
 use super::*;
-use alloc_core::HostAllocator;
-use debug_guard::{FailingAllocator, Fault as HostFault};
-use gpu_suballoc::{GpuMisuse, PoolOptions};
-use mock_device::{MockCall, MockFault};
 
 type Failing = FailingAllocator<RecordingAllocator>;
 
@@ -54,11 +50,10 @@ fn refused(
     device: Option<MockFault>,
 ) -> (u32, DefragmentationTotals, bool) {
     let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
-    let host = Failing::new(RecordingAllocator::system(), HostFault::Never);
+    let host = Failing::new(RecordingAllocator::system(), Fault::Never);
     let result = {
-        // SAFETY: as in `scene`.
-        let gpu = unsafe { GpuAllocator::new(&mock, &host, small_blocks()) }.unwrap();
-        let needs = gpu_suballoc::ResourceRequirements::new(PIECE, 256);
+        let gpu = over_with(&mock, &host, small_blocks());
+        let needs = ResourceRequirements::new(PIECE, 256);
         let info = BufferInfo::new(PIECE, COPIED);
         let all: Vec<Region> = (0..64)
             .map(|index| {
@@ -76,13 +71,13 @@ fn refused(
         freed
             .into_iter()
             .for_each(|(_, region)| gpu.free(region).unwrap());
-        host.arm(host_request.map_or(HostFault::Never, HostFault::Nth));
+        host.arm(host_request.map_or(Fault::Never, Fault::Nth));
         if let Some(fault) = device {
             assert!(mock.plant(fault));
         }
         let (errors, totals) = persevere(&gpu, &mock);
         let was_met = host_request.is_none_or(|_| host.refused() > 0);
-        host.arm(HostFault::Never);
+        host.arm(Fault::Never);
         mock.clear_faults();
         assert_eq!(gpu.stats().total.regions, 16);
         assert_eq!(gpu.stats().total.moving, 0);
@@ -145,19 +140,19 @@ fn df4_a_defragmentation_that_is_refused_gives_nothing_up() {
     };
     scene(MockProfile::Nvidia, options, |scene| {
         let gone = scene.pool(0);
-        scene.gpu.destroy_pool(gone).expect("empty");
+        scene.gpu.destroy_pool(gone).unwrap();
         let two = PoolOptions {
             min_blocks: 2,
             block_size: Some(MIB),
             ..PoolOptions::new(0)
         };
-        let busy = scene.gpu.create_pool(&two).expect("room");
+        let busy = scene.gpu.create_pool(&two).unwrap();
         let run = scene
             .gpu
             .defragment(DefragmentationOptions::new().pool(busy));
         let run = run.expect("nobody is at it");
         let region = scene.piece(1, &shared());
-        scene.gpu.release(region).expect("kept");
+        scene.gpu.release(region).unwrap();
         assert_eq!(scene.mock.live_counts().buffers, 1);
         let every = DefragmentationOptions::new();
         for (options, rule) in [
@@ -172,6 +167,6 @@ fn df4_a_defragmentation_that_is_refused_gives_nothing_up() {
         drop(run);
         scene.gpu.defragment(every).map(drop).expect("nobody is");
         assert_eq!(scene.mock.live_counts().buffers, 0, "in the way");
-        scene.gpu.destroy_pool(busy).expect("empty");
+        scene.gpu.destroy_pool(busy).unwrap();
     });
 }

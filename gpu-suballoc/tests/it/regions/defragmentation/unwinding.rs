@@ -1,8 +1,5 @@
 //! Filters and reports that unwind: every region lies where its record says, with its contents, and what was reserved is free again.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
 use super::*;
 
 /// Unwinds at the call `at` of all that share `calls`.
@@ -17,11 +14,11 @@ fn step(calls: &AtomicU32, at: u32) {
 /// Every buffer is bound where the allocator says that its region lies, in memory that is live.
 fn all_lie_where_they_are_said_to(scene: &Scene<'_>, left: &[(u8, Region)]) {
     for (_, region) in left {
-        let info = scene.gpu.info(region.id()).expect("it lives");
+        let info = scene.gpu.info(region.id()).unwrap();
         let said = info.memory.map(|memory| (memory, info.offset));
-        let bound = scene.mock.buffer_bound(info.buffer.expect("a buffer"));
+        let bound = scene.mock.buffer_bound(info.buffer.unwrap());
         assert_eq!(bound, said);
-        assert!(scene.mock.memory(info.memory.expect("owned")).is_some());
+        assert!(scene.mock.memory(info.memory.unwrap()).is_some());
     }
 }
 
@@ -38,13 +35,13 @@ fn persevere(scene: &Scene<'_>, filter_at: Option<u32>, report_at: Option<u32>) 
     let mut unwound = 0;
     let mut run = loop {
         match catch_unwind(AssertUnwindSafe(|| scene.gpu.defragment(options))) {
-            Ok(run) => break run.expect("memory"),
+            Ok(run) => break run.unwrap(),
             Err(_) => unwound += 1,
         }
     };
     loop {
         let pass = catch_unwind(AssertUnwindSafe(|| {
-            let mut pass = run.next_pass().expect("memory");
+            let mut pass = run.next_pass().unwrap();
             if pass.is_empty() {
                 return false;
             }

@@ -1,8 +1,6 @@
 //! Names stay, values are refreshed, crops follow.
 
 use super::*;
-use gpu_suballoc::GpuMisuse;
-use gpu_suballoc::allocator::DescriptorUse;
 
 #[test]
 fn df4_a_crop_of_a_crop_follows_through_three_moves() {
@@ -136,7 +134,7 @@ fn df4_ensure_buffer_answers_no_buffer_that_is_destroyed() {
                     assert_eq!(refused.error, GpuMisuse::Moved.into());
                     moved += 1;
                     let mut region = refused.value;
-                    scene.gpu.refresh(&mut region).expect("it lives");
+                    scene.gpu.refresh(&mut region).unwrap();
                     let ensured = scene.gpu.ensure_buffer(region, &info, &shared());
                     ensured.expect("refreshed, and large enough")
                 }

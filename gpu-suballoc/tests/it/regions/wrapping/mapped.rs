@@ -2,11 +2,7 @@
 
 use super::*;
 
-fn backing(
-    s: &Scene<'_>,
-    foreign: &super::super::Foreign<'_>,
-    properties: PropertyFlags,
-) -> Backing {
+fn backing(s: &Scene<'_>, foreign: &Foreign<'_>, properties: PropertyFlags) -> Backing {
     let memory_size = s.mock.memory(foreign.memory).unwrap().request.size;
     Backing {
         memory: foreign.memory,
@@ -79,9 +75,7 @@ fn h46_a_wrapped_buffer_is_mapped_only_where_its_memory_is_known() {
         assert_eq!(maps(), (before.0 + 1, before.1), "mapped once, and still");
         drop(three);
         assert_eq!(maps(), (before.0 + 1, before.1 + 1));
-        for region in [crop, part, whole] {
-            s.free(region);
-        }
+        s.free_each([crop, part, whole]);
     });
 }
 
