@@ -133,6 +133,8 @@ typedef struct steward_region {
   uint64_t memory_bytes;  /* of the whole VkDeviceMemory, as importers name it; 0 where it is not known */
   uint32_t properties;    /* VkMemoryPropertyFlags of its type; 0 where they are not known */
   uint32_t is_dedicated;  /* 1 for a memory object of its own */
+  uint64_t reserved;      /* bytes that it, or the region that a crop was cut from, takes of its memory: whole granules, and its margin */
+  uint64_t slot_key;      /* the id as one number, never 0: no other region of this allocator ever has it. steward_region_of_key has the id */
 } steward_region;
 
 typedef struct steward_gpu_stats {
@@ -192,6 +194,9 @@ int32_t steward_region_crop(const steward_gpu *gpu, steward_region_id of, uint64
 /* Refused while the region has crops or is mapped by steward_region_map. */
 int32_t steward_region_free(const steward_gpu *gpu, steward_region_id of);
 int32_t steward_region_info(const steward_gpu *gpu, steward_region_id of, steward_region *out);
+/* The id of a slot_key of this allocator, for tables with room for one number. Of any other number, and of a region that was freed, it is an id
+ * that every call refuses. */
+steward_region_id steward_region_of_key(const steward_gpu *gpu, uint64_t slot_key);
 /* Maps of one region are counted: unmap as often. On failure *out is NULL. */
 int32_t steward_region_map(const steward_gpu *gpu, steward_region_id of, void **out);
 int32_t steward_region_unmap(const steward_gpu *gpu, steward_region_id of);

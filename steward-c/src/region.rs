@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::mem::offset_of;
+use std::num::NonZeroU64;
 use std::ptr::NonNull;
 
 use gpu_suballoc::allocator::RegionInfo;
@@ -51,6 +52,8 @@ pub struct StewardRegion {
     pub memory_bytes: u64,
     pub properties: u32,
     pub is_dedicated: u32,
+    pub reserved: u64,
+    pub slot_key: u64,
 }
 
 // SAFETY: numbers and an address or NULL, the first of them the size.
@@ -82,6 +85,8 @@ impl StewardRegion {
             memory_bytes: info.memory_size.unwrap_or(0),
             properties: info.memory_properties.map_or(0, PropertyFlags::as_raw),
             is_dedicated: u32::from(info.placement == RangePlacement::Dedicated),
+            reserved: info.reserved,
+            slot_key: id.slot_key().get(),
         }
     }
 }
@@ -293,5 +298,18 @@ pub unsafe extern "C" fn steward_region_info(
         } else {
             misused(NO_REGION)
         }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_region_of_key(
+    raw: *const StewardGpu,
+    slot_key: u64,
+) -> StewardRegionId {
+    enter("steward_region_of_key", || {
+        // SAFETY: NULL or a live allocator.
+        let gpu = unsafe { gpu(raw) };
+        let id = NonZeroU64::new(slot_key).and_then(|key| Some(gpu?.id_of_key(key)));
+        id.map_or(StewardRegionId::default(), id_of)
     })
 }

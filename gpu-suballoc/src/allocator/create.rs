@@ -2,8 +2,8 @@
 
 use super::GpuAllocator;
 use crate::device::{
-    BufferInfo, BufferUsage, DeviceError, DeviceMemory, ImageInfo, ImageTiling, MemoryHandle,
-    ResourceHandle, ResourceRequirements,
+    BufferInfo, BufferUsage, DeviceError, DeviceMemory, ExternalHandleTypes, ImageInfo,
+    ImageTiling, MemoryHandle, ResourceHandle, ResourceRequirements,
 };
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::RegionId;
@@ -26,7 +26,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse buffers, [`GpuMisuse::NotEnabled`] for a
-    /// device address without `bufferDeviceAddress`, [`GpuError::TooLarge`] above `maxBufferSize`;
+    /// device address without `bufferDeviceAddress` and for [`external`](BufferInfo::external) types without external memory, [`GpuError::TooLarge`] above `maxBufferSize`;
     /// [`GpuMisuse::BadOptions`] if options name [another resource](RegionOptions::dedicated_for), [`GpuError::AfterAllocation`] for a
     /// refused bind;
     /// otherwise as [`allocate`](GpuAllocator::allocate), and refusals of the driver. No buffer remains then.
@@ -37,6 +37,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         options: &RegionOptions<'_>,
     ) -> Result<Region, GpuError> {
         self.check_buffer(info)?;
+        self.check_external(info.external)?;
         let options = &RegionOptions {
             device_address: options.device_address
                 || info.usage.contains(BufferUsage::SHADER_DEVICE_ADDRESS),
@@ -79,6 +80,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if info.flags & SPARSE_OR_DISJOINT_IMAGE != 0 {
             return Err(GpuMisuse::Unbindable.into());
         }
+        self.check_external(info.external)?;
         self.check_creation(options)?;
         let resource = match info.tiling {
             ImageTiling::Optimal => ResourceKind::Optimal,
@@ -100,6 +102,14 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             return Err(GpuMisuse::BadOptions);
         }
         self.check_options(options)
+    }
+
+    fn check_external(&self, types: ExternalHandleTypes) -> Result<(), GpuMisuse> {
+        if types.is_empty() || self.pools.has_external_memory() {
+            Ok(())
+        } else {
+            Err(GpuMisuse::NotEnabled)
+        }
     }
 
     fn check_buffer(&self, info: &BufferInfo) -> Result<(), GpuError> {

@@ -251,7 +251,7 @@ impl DevicePools<'_> {
         let mut tries = 0u32;
         loop {
             self.refresh_budgets();
-            let (missing, max, seen) = {
+            let (missing, max) = {
                 let mut state = pool.lock();
                 if !state.is_named(generation) {
                     return Err(GpuMisuse::NoSuchPool.into());
@@ -282,16 +282,22 @@ impl DevicePools<'_> {
                 if let Some(short) = short {
                     return Err(short.into());
                 }
-                (missing, max, state.blocks_created)
+                (missing, max)
             };
-            let plan = BlockPlan {
-                generation,
-                need: missing.min(max),
-                exact: false,
-                within_budget,
-                seen: Some(seen),
-            };
-            self.grow(pool, plan, &mut tries)?;
+            // The blocks are looked through once for all that are missing, not for each.
+            let mut left = missing;
+            while left > 0 {
+                let need = left.min(max);
+                let plan = BlockPlan {
+                    generation,
+                    need,
+                    exact: false,
+                    within_budget,
+                    seen: None,
+                };
+                self.grow(pool, plan, &mut tries)?;
+                left -= need;
+            }
         }
     }
 

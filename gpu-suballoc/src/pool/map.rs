@@ -157,9 +157,16 @@ impl DevicePools<'_> {
                 pool.lock().object_mut(place)?.map.left();
             }
         }
-        let leftover = pool.lock().detach_leftover(place);
+        // What became empty meanwhile could not be freed then.
+        let (leftover, excess) = {
+            let mut state = pool.lock();
+            (state.detach_leftover(place), state.excess_block())
+        };
         if let Some(object) = leftover {
             self.free_object(pool, &object);
+        }
+        if let Some(block) = excess {
+            self.trim_excess(pool, block);
         }
         Ok(())
     }

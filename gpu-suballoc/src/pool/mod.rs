@@ -169,6 +169,11 @@ impl Pools {
         self.device_info.features.buffer_device_address
     }
 
+    /// Whether memory can be shared with other APIs.
+    pub(crate) fn has_external_memory(&self) -> bool {
+        self.device_info.features.external_memory
+    }
+
     #[inline]
     fn pool(&self, index: u16) -> Option<&Pool> {
         // Acquire: the pool was written before its address.

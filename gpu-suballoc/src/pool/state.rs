@@ -184,6 +184,12 @@ impl PoolState {
             && self.blocks.empty_bytes > self.kept_bytes()
     }
 
+    /// An empty block, if there are more of them than the pool keeps.
+    pub(super) fn excess_block(&mut self) -> Option<u32> {
+        let is_excess = self.blocks.empty_bytes > 0 && self.blocks.empty_bytes > self.kept_bytes();
+        is_excess.then(|| self.blocks.removable()).flatten()
+    }
+
     /// Bytes of regions in shared blocks, at most: those of dedicated regions are left out as far as they exceed the blocks.
     fn shared_bytes(&self) -> u64 {
         self.used_bytes.min(self.blocks.bytes)

@@ -17,6 +17,8 @@ use super::blocks::{BlockListing, Blocks};
 
 /// A turnover has at least so many allocations.
 const MIN_ALLOCATIONS: u32 = 16;
+/// The blocks that one turnover closes at most: their search is one pass. What is left over the next one closes.
+const MAX_CLOSED: usize = 32;
 /// Open blocks keep at least this part of their used bytes free.
 const SPARE_PART: u64 = 4;
 
@@ -91,7 +93,7 @@ impl Blocks {
     /// Closes the blocks that the last turnover would not have needed.
     #[cold]
     pub(super) fn end_turnover(&mut self) {
-        while let Some((block, free, used)) = self.emptiest_open() {
+        for (block, free, used) in self.emptiest_open().into_iter().flatten() {
             if !self.turnover.is_dispensable(free, used)
                 || !self.list_as(block, BlockListing::Closed)
             {
@@ -102,16 +104,26 @@ impl Blocks {
         self.turnover.lowest = self.turnover.free;
     }
 
-    /// The open block with the fewest used bytes, with its free and used bytes, if there are at least two.
-    fn emptiest_open(&self) -> Option<(u32, u64, u64)> {
-        let mut open = self
-            .slots
-            .each()
-            .filter(|(_, live)| live.listing == BlockListing::Open && !live.core.is_blank())
-            .map(|(block, live)| (block, live.core.free_bytes(), live.core.used_bytes()));
-        let first = open.next()?;
-        let second = open.next()?;
-        open.chain([first, second]).min_by_key(|(_, _, used)| *used)
+    /// The open blocks with the fewest used bytes, without the last one: each with its free and used bytes, the emptiest first.
+    fn emptiest_open(&self) -> [Option<(u32, u64, u64)>; MAX_CLOSED] {
+        let mut emptiest = [None; MAX_CLOSED];
+        let mut open = 0usize;
+        for (block, live) in self.slots.each() {
+            if live.listing != BlockListing::Open || live.core.is_blank() {
+                continue;
+            }
+            open = open.saturating_add(1);
+            let mut next = Some((block, live.core.free_bytes(), live.core.used_bytes()));
+            let used = |of: &Option<(u32, u64, u64)>| of.map_or(u64::MAX, |(_, _, used)| used);
+            let at = emptiest.partition_point(|one| used(one) <= used(&next));
+            for place in emptiest.iter_mut().skip(at) {
+                core::mem::swap(place, &mut next);
+            }
+        }
+        if let Some(last) = emptiest.get_mut(open.wrapping_sub(1)) {
+            *last = None;
+        }
+        emptiest
     }
 
     /// Moves a block's free ranges to another list. Returns whether they are in it now. Visits each of its nodes.

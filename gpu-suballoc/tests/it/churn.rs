@@ -88,10 +88,10 @@ fn near_the_peak_of_a_churn_hardly_anything_is_refused() {
     assert!(at(90) > 1000.0);
 }
 
-/// H6: 2000 pieces of 64 bytes to 4 MiB, most of them replaced eight times. With blocks of an eighth of what is reserved the peak was up to
+/// DI13: 2000 pieces of 64 bytes to 4 MiB, most of them replaced eight times. With blocks of an eighth of what is reserved the peak was up to
 /// 121 % of what lived at its peak; the floor, with blocks of 8 MiB for ever, is 109 to 115 %.
 #[test]
-fn h6_a_churn_of_mixed_sizes_reserves_little_more_than_its_peak() {
+fn di13_a_churn_of_mixed_sizes_reserves_little_more_than_its_peak() {
     for seed in 1..=4 {
         let mock = MockDevice::new(MockProfile::Nvidia, FromGlobalAlloc::<System>::SYSTEM);
         let gpu = over(&mock, FromGlobalAlloc::SYSTEM);

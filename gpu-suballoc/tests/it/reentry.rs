@@ -209,6 +209,29 @@ fn vma204_a_device_that_reenters_from_budget_is_not_asked_by_what_it_calls() {
     });
 }
 
+/// A block that became empty while a flush held it goes with the flush.
+#[test]
+fn di7_a_block_that_empties_during_a_flush_is_not_kept() {
+    for map_policy in [MapPolicy::Persistent, MapPolicy::Counted] {
+        ends(move || {
+            let mut options = AllocatorOptions::default();
+            options.memory.map_policy = map_policy;
+            options.memory.keep_empty = Some(0);
+            let scene = Scene::with(MockProfile::Tiler, options, None);
+            let region = scene.gpu().allocate(&needs(500), &visible()).unwrap();
+            let id = region.id();
+            scene.gpu().map_id(id).unwrap();
+            scene.on(MockCall::Flush, move |scene| {
+                scene.gpu().unmap_id(id).unwrap();
+                scene.gpu().free_id(id).unwrap();
+            });
+            assert_eq!(scene.gpu().flush_id(id, 0, 500), Ok(()));
+            assert_eq!(scene.gpu().stats().total.blocks, 0, "{map_policy:?}");
+            scene.end();
+        });
+    }
+}
+
 #[test]
 fn a_host_allocator_that_reenters_while_a_block_is_made_gets_one_of_its_own() {
     ends(|| {

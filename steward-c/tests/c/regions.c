@@ -156,12 +156,18 @@ static void many(const steward_context *owner)
    CHECK(all.block_bytes == local.block_bytes + other.block_bytes && all.host_bytes > 0);
    CHECK(steward_gpu_usage(gpu, 16, &all) == -13 && steward_gpu_usage(gpu, -2, &all) == -13);
    steward_region_id first = regions[0].id;
+   uint64_t key = regions[0].slot_key;
    CHECK(steward_region_free(gpu, first) == 0);
    CHECK(steward_region_free(gpu, first) == -13 && because("no such region"));
    steward_region_request wanted = bytes(1000);
    wanted.align = 64;
    CHECK(steward_region_alloc(gpu, &wanted, &regions[0]) == 0 && memcmp(&regions[0].id, &first, sizeof first) != 0);
    CHECK(steward_region_info(gpu, first, &regions[0]) == -13);
+   /* One number names a region as its id does, and no freed one. */
+   steward_region_id same = steward_region_of_key(gpu, regions[0].slot_key), old = steward_region_of_key(gpu, key);
+   CHECK(key != 0 && regions[0].slot_key != 0 && regions[0].slot_key != key && memcmp(&same, &regions[0].id, sizeof same) == 0);
+   CHECK(memcmp(&old, &first, sizeof old) == 0 && steward_region_free(gpu, old) == -13);
+   CHECK(steward_region_free(gpu, steward_region_of_key(gpu, 0)) == -13 && steward_region_of_key(NULL, key).words[0] == 0);
    CHECK(steward_gpu_close(gpu) == VK_NOT_READY);
    for (int i = 0; i < COUNT; i++)
       CHECK(steward_region_free(gpu, regions[i].id) == 0);
@@ -181,6 +187,7 @@ static void mapped(const steward_context *owner)
       const struct fake_memory *memory = (const struct fake_memory *)region.memory;
       CHECK(region.mapped == memory->bytes + region.offset && region.memory_bytes == memory->size);
       CHECK(region.properties == VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT && region.is_dedicated == (dedicated == STEWARD_DEDICATED_REQUIRED));
+      CHECK(region.reserved == (region.is_dedicated ? 1000 : 1024));
       memset(region.mapped, 7, 1000);
       CHECK(steward_region_flush(gpu, region.id, 0, 1000) == 0 && steward_region_free(gpu, region.id) == 0);
       wanted.required = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
@@ -368,7 +375,22 @@ static void imports(const steward_context *owner)
       CHECK(steward_region_free(gpu, region.id) == -13 && !steward_gpu_driver_owns_import());
    }
    CHECK(steward_region_create_buffer(gpu, &wanted, &region) == 0 && region.memory_type == 1 && fake.imports == 3);
+   CHECK(fake.dedicated.buffer == 0 && fake.dedicated.image == 0);
    CHECK(steward_region_free(gpu, region.id) == 0 && fake.memories == 0 && fake.images == 0 && steward_gpu_close(gpu) == 0);
+}
+
+/* What may be bound to external memory is refused on a device without. */
+static void no_external_memory(const steward_context *owner)
+{
+   steward_gpu *gpu = gpu_over(owner, NULL);
+   VkImageCreateInfo info = picture();
+   steward_region_request wanted = bytes(4096);
+   steward_region region = {.size = sizeof region};
+   wanted.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT, wanted.external_types = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+   int calls = fake.calls;
+   CHECK(steward_region_create_buffer(gpu, &wanted, &region) == -13 && because("not enabled"));
+   CHECK(steward_region_create_image(gpu, &info, &wanted, &region) == -13 && because("not enabled"));
+   CHECK(fake.calls == calls && steward_gpu_close(gpu) == 0);
 }
 
 /* The budget is the device's of now, once a frame says so. */
@@ -452,6 +474,7 @@ int main(void)
    images(owner);
    own_resources(owner);
    imports(owner);
+   no_external_memory(owner);
    budgets(owner);
    steward_usage_info left = {.size = sizeof left};
    steward_usage(owner, &left);

@@ -255,7 +255,9 @@ fn assertions() -> String {
             mapped,
             memory_bytes,
             properties,
-            is_dedicated
+            is_dedicated,
+            reserved,
+            slot_key
         },
     );
     for function in functions() {

@@ -44,6 +44,31 @@ fn targets<'a>(manifest: &'a Table, kind: &str) -> Vec<&'a Table> {
         .collect()
 }
 
+/// Who only allocates compiles no hash: with the cache it is there, so it would be seen.
+#[test]
+fn di11_the_allocator_alone_is_few_packages() {
+    let packages = |features: &[&str]| -> BTreeSet<String> {
+        let listed = std::process::Command::new(env!("CARGO"))
+            .args(["tree", "--offline", "--package=gpu-suballoc"])
+            .args(["--edges=normal,build", "--prefix=none", "--format={p}"])
+            .arg("--no-default-features")
+            .args(features)
+            .current_dir(root())
+            .output()
+            .expect("cargo runs");
+        assert!(listed.status.success(), "{listed:?}");
+        let lines = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let name = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+        lines.lines().map(name).collect()
+    };
+    let alone = packages(&[]);
+    assert!(
+        alone.contains("gpu-suballoc") && alone.len() <= 8,
+        "{alone:?}"
+    );
+    assert!(packages(&["--features=cache"]).contains("blake3"));
+}
+
 #[test]
 fn fuzz_targets_are_run_by_cargo_fuzz_alone() {
     let metadata = metadata();

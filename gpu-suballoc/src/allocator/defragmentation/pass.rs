@@ -17,7 +17,9 @@ use core::fmt;
 type MoveSink<'s> = &'s mut dyn FnMut(&RegionMove, MoveResult);
 
 /// Regions to copy; after the copies, call [`finish`](Self::finish). Dropping the pass instead leaves every region at its place, destroys
-/// the second resources and frees the reserved places: before that, too, the device must have finished with them.
+/// the second resources and frees the reserved places: before that, too, the device must have finished with them. After
+/// `core::mem::forget` of it the next pass, or the end of the [`Defragmentation`], does so; if that is forgotten too, nobody destroys the
+/// second resources but the device's owner, who knows them from [`moves`](Self::moves).
 #[doc(alias("VmaDefragmentationPassMoveInfo"))]
 #[must_use = "dropping it leaves every region where it is"]
 pub struct DefragmentationPass<'p, 'a, D: DeviceMemory, A: HostAllocator> {

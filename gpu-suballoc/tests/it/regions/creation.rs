@@ -126,6 +126,44 @@ fn wrong_infos_never_reach_the_driver() {
     });
 }
 
+/// A type that a resource may share needs the extension, of which `vkCreate*` would be told.
+#[test]
+fn external_types_are_refused_where_external_memory_is_not_enabled() {
+    use gpu_suballoc::device::ExternalHandleTypes;
+    for enabled in [true, false] {
+        let mut config = MockProfile::Nvidia.config();
+        config.features.external_memory = enabled;
+        let mock = Mock::with_config(config, RecordingAllocator::system());
+        scene_on(&mock, AllocatorOptions::default(), |s| {
+            let external = ExternalHandleTypes::from_raw(1);
+            let buffer = BufferInfo {
+                external,
+                ..BufferInfo::new(64, COPIED)
+            };
+            let image = ImageInfo {
+                external,
+                ..ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED)
+            };
+            let calls = s.mock.all_calls();
+            for made in [
+                s.gpu.create_buffer(&buffer, &any()),
+                s.gpu.create_image(&image, &any()),
+            ] {
+                match made {
+                    Ok(region) => {
+                        assert!(enabled);
+                        s.free(region);
+                    }
+                    Err(error) => assert_eq!(
+                        (error, enabled, s.mock.all_calls()),
+                        (GpuMisuse::NotEnabled.into(), false, calls)
+                    ),
+                }
+            }
+        });
+    }
+}
+
 /// Where the first type that fits is the host's memory, as with NVIDIA, nothing special must not mean slow.
 #[test]
 fn what_says_nothing_lies_near_the_device_and_what_asks_for_the_host_is_taken_at_its_word() {

@@ -165,6 +165,53 @@ fn freeing(count: u64) -> [Duration; 2] {
     best
 }
 
+/// The shortest of three times of reserving `count` blocks, and of the allocations after which most of as many blocks drain.
+fn reserving_and_draining(count: u64) -> [Duration; 2] {
+    const PIECES: u64 = 16;
+    let mut best = [Duration::MAX; 2];
+    for _ in 0..3 {
+        scene(MockProfile::Nvidia, AllocatorOptions::default(), |s| {
+            let pool = PoolOptions {
+                block_size: Some(4 * KIB),
+                ..PoolOptions::new(1)
+            };
+            let pool = s.gpu.create_pool(&pool).expect("room");
+            let options = any().pool(pool);
+            let begin = Instant::now();
+            let reserved = s.gpu.reserve(count * 4 * KIB, u32::MAX, &options);
+            best[0] = begin.elapsed().min(best[0]);
+            assert_eq!(reserved, Ok(()));
+            assert_eq!(s.mock.live_counts().memory, count);
+            let piece = 4 * KIB / PIECES;
+            let mut regions: Vec<_> = (0..count * PIECES)
+                .map(|_| Some(s.take(piece, &options)))
+                .collect();
+            for (index, region) in regions.iter_mut().enumerate() {
+                if index as u64 % PIECES != 0 {
+                    region.take().into_iter().for_each(|region| s.free(region));
+                }
+            }
+            let begin = Instant::now();
+            for _ in 0..2 * count {
+                s.free(s.take(piece, &options));
+            }
+            best[1] = begin.elapsed().min(best[1]);
+            (regions.into_iter().flatten()).for_each(|region| s.free(region));
+            s.gpu.trim(u64::MAX);
+            s.gpu.destroy_pool(pool).expect("empty");
+        });
+    }
+    best
+}
+
+#[test]
+fn di7_reserving_blocks_and_ends_of_turnovers_are_linear() {
+    let (few, many) = (reserving_and_draining(2_000), reserving_and_draining(8_000));
+    for (few, many) in few.into_iter().zip(many) {
+        assert!(many < few * 9, "{few:?} for 2000, {many:?} for 8000");
+    }
+}
+
 /// Four times the blocks: 4 times the time where it is linear, 16 where it is quadratic.
 #[test]
 fn di7_freeing_empty_blocks_is_linear() {

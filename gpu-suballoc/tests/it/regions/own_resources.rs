@@ -28,7 +28,7 @@ impl Scene<'_> {
 
 /// VUID-vkBindImageMemory-image-01445, which the mock checks.
 #[test]
-fn u101_the_programs_own_resource_is_named_and_stays_the_programs() {
+fn di2_u101_the_programs_own_resource_is_named_and_stays_the_programs() {
     on_every(|s| {
         let external = ExternalHandleTypes::DMA_BUF;
         let mut of_image = image(44, ImageUsage::COLOR_ATTACHMENT);
