@@ -64,7 +64,7 @@ impl<C: ContextRef> Foreign<C> {
     /// # Errors
     /// [`HostError::TooLarge`] above `isize::MAX` bytes, or if all declarations together exceed 2^64; nothing is counted.
     pub fn declare(context: C, kind: ForeignKind, bytes: usize) -> Result<Self, HostError> {
-        let node = context.sealed_node().0;
+        let node = context.context_handle().node();
         node.declare_foreign(kind, bytes)?;
         let declared = Self {
             context,
@@ -72,11 +72,11 @@ impl<C: ContextRef> Foreign<C> {
             bytes,
         };
         // Counted and guarded first: if the allocator unwinds, the declaration is withdrawn.
-        declared
-            .context
-            .sealed_node()
-            .0
-            .notify_declared(NoticeEvent::Allocated, kind, bytes);
+        declared.context.context_handle().node().notify_declared(
+            NoticeEvent::Allocated,
+            kind,
+            bytes,
+        );
         Ok(declared)
     }
 
@@ -85,7 +85,7 @@ impl<C: ContextRef> Foreign<C> {
     /// # Errors
     /// As [`declare`](Foreign::declare); the declaration is unchanged.
     pub fn set_bytes(&mut self, bytes: usize) -> Result<(), HostError> {
-        let node = self.context.sealed_node().0;
+        let node = self.context.context_handle().node();
         node.change_foreign(self.kind, self.bytes, bytes)?;
         let old = core::mem::replace(&mut self.bytes, bytes);
         if old != bytes {
@@ -116,7 +116,7 @@ impl<C: ContextRef> Foreign<C> {
 
 impl<C: ContextRef> Drop for Foreign<C> {
     fn drop(&mut self) {
-        let node = self.context.sealed_node().0;
+        let node = self.context.context_handle().node();
         // False if `subtract_foreign` has withdrawn these bytes: then there is nothing to notify either.
         if node.foreign.subtract(self.kind, self.bytes as u64) {
             node.notify_declared(NoticeEvent::Freed, self.kind, self.bytes);
@@ -126,7 +126,7 @@ impl<C: ContextRef> Drop for Foreign<C> {
 
 impl<C: ContextRef> fmt::Debug for Foreign<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let context = self.context.sealed_node().0.id();
+        let context = self.context.context_handle().node().id();
         f.debug_struct("Foreign")
             .field("context", &context)
             .field("kind", &self.kind)

@@ -20,7 +20,7 @@ mod values;
 
 /// Linear memory over a context (or any [`HostSource`]): allocating moves a pointer, and everything is freed at once.
 ///
-/// Blocks lie newest first, aligned to at least 8, in chunks that double from 1 KiB to 64 KiB; a request of 16 KiB or more gets a chunk of
+/// Blocks lie newest first, aligned to at least 8, in chunks that grow fourfold from 1 KiB to 64 KiB; a request of 16 KiB or more gets a chunk of
 /// its own. When a chunk is refused, smaller ones are tried, down to the size of the request, so that a budget can be used up. The base
 /// allocator accounts per chunk; [`bytes_used`](Arena::bytes_used) returns the bytes in use within them.
 ///
@@ -102,17 +102,6 @@ impl<A: HostSource> Arena<A> {
         let block = top.with_addr(start);
         self.top.set(block);
         NonNull::new(block)
-    }
-
-    /// A block that ends when this is dropped, unless the arena was used since.
-    #[inline]
-    fn place(&self, layout: Layout) -> Result<UnwrittenPlace<'_, A>, HostError> {
-        let before = self.mark();
-        Ok(UnwrittenPlace {
-            arena: self,
-            block: self.try_alloc_layout(layout)?,
-            before,
-        })
     }
 
     /// Allocates a chunk for the block. A failure leaves the arena unchanged.
@@ -345,52 +334,6 @@ impl<A: HostSource> Arena<A> {
     }
 }
 
-/// A block whose value is not there yet: its initialiser may fail or unwind.
-struct UnwrittenPlace<'a, A: HostSource> {
-    arena: &'a Arena<A>,
-    block: NonNull<u8>,
-    before: Mark,
-}
-
-impl<A: HostSource> UnwrittenPlace<'_, A> {
-    /// The block, which stays.
-    #[inline]
-    fn keep(self) -> NonNull<u8> {
-        ManuallyDrop::new(self).block
-    }
-}
-
-impl<A: HostSource> Drop for UnwrittenPlace<'_, A> {
-    #[cold]
-    fn drop(&mut self) {
-        let (arena, before) = (self.arena, &self.before);
-        let (own, chunk, at) = (arena.own.get(), arena.chunk.get(), self.block.as_ptr());
-        // A block lies behind its chunk's header: without size it may be at the end of another chunk, where this one begins.
-        let unused = if own.addr() < at.addr() && at.addr() < own.end().addr() {
-            arena.own.set(before.own);
-            own
-        } else if at.addr() == arena.top.get().addr() {
-            arena.top.set(before.top);
-            if chunk == before.chunk {
-                return;
-            }
-            arena.chunk.set(before.chunk);
-            let spare = arena.spare.get();
-            if chunk.size() > spare.size() {
-                chunk.put_on(ArenaChunk::NONE);
-                arena.spare.set(chunk);
-                spare
-            } else {
-                chunk
-            }
-        } else {
-            return;
-        };
-        // SAFETY: empty, or with this block alone, which was never written; the arena has forgotten it.
-        unsafe { unused.free(&arena.base) };
-    }
-}
-
 /// A state of an arena, for `rewind`.
 struct Mark {
     top: *mut u8,
@@ -488,7 +431,10 @@ impl<A: ContextRef> Arena<A> {
     /// allocators, [`Misuse::OtherScope`](crate::Misuse::OtherScope) when they have different scopes, [`HostError::Closed`] when `other` is
     /// closed, [`HostError::OverBudget`] when a budget above `other` and not above this context has no room for the arena.
     pub fn move_to<B: ContextRef>(self, other: B) -> Result<Arena<B>, (Self, HostError)> {
-        let (from, to) = (self.base.sealed_node().0, other.sealed_node().0);
+        let (from, to) = (
+            self.base.context_handle().node(),
+            other.context_handle().node(),
+        );
         let (mut blocks, mut bytes) = (0_u64, 0_u64);
         for chunk in self.chunks() {
             blocks = blocks.saturating_add(1);

@@ -22,7 +22,7 @@ pub(super) const BLOCK_ALIGN: usize = 8;
 pub(super) const SLACK: usize = 32;
 /// The first chunk.
 pub(super) const FIRST: usize = 1024 - SLACK;
-/// Chunks double up to here and stay there: doubling for ever would waste up to a half of a budget.
+/// Chunks grow by a factor of four up to here and stay there: growing for ever would waste most of a budget.
 pub(super) const MAX_SHARED: usize = 65536 - SLACK;
 /// Under pressure chunks are halved down to here before a block gets one of its own.
 pub(super) const MIN_SHARED: usize = 512 - SLACK;
@@ -83,7 +83,7 @@ pub(super) fn shared(current: usize, exact: usize) -> Option<usize> {
     // Sizes plus slack are powers of two, whatever came before.
     let grown = current
         .saturating_add(SLACK)
-        .saturating_mul(2)
+        .saturating_mul(4)
         .clamp(FIRST + SLACK, MAX_SHARED + SLACK);
     let needed = exact.saturating_add(SLACK);
     Some(
@@ -184,17 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn chunks_double_to_64_kib_and_stay_there() {
-        let mut sizes = [0; 9];
+    fn chunks_grow_to_64_kib_and_stay_there() {
+        let mut sizes = [0; 6];
         let mut current = 0;
         for size in &mut sizes {
             current = shared(current, 64).unwrap();
             *size = current + SLACK;
         }
-        assert_eq!(
-            sizes,
-            [1024, 2048, 4096, 8192, 16384, 32768, 65536, 65536, 65536]
-        );
+        assert_eq!(sizes, [1024, 4096, 16384, 65536, 65536, 65536]);
         assert_eq!(shared(0, 5000), Some(8192 - SLACK));
         assert_eq!(shared(MAX_SHARED, OWN), None);
         // After a tiny chunk taken under pressure growth starts again.

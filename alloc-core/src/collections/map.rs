@@ -82,11 +82,6 @@ impl<K, V, A: HostSource, S> TryMap<K, V, A, S> {
         self.table.iter().map(|(key, value)| (key, value))
     }
 
-    /// All keys.
-    pub fn keys(&self) -> impl ExactSizeIterator<Item = &K> + Clone {
-        self.table.iter().map(|(key, _)| key)
-    }
-
     /// All values.
     pub fn values(&self) -> impl ExactSizeIterator<Item = &V> + Clone {
         self.table.iter().map(|(_, value)| value)

@@ -5,7 +5,7 @@
 )]
 
 use core::alloc::Layout;
-use core::ops::{Bound, Deref, DerefMut, RangeBounds};
+use core::ops::{Deref, DerefMut};
 use core::ptr::{self, NonNull};
 use core::{fmt, slice};
 
@@ -13,7 +13,7 @@ use allocator_api2::collections::{TryReserveError, TryReserveErrorKind};
 use allocator_api2::vec::Vec;
 
 use crate::adapters::HostSource;
-use crate::error::{HostError, Misuse};
+use crate::error::HostError;
 use crate::rejected::Rejected;
 
 /// A growing array in host memory of `A`, whose every growth can be refused.
@@ -102,29 +102,6 @@ impl<T, A: HostSource> TryVec<T, A> {
         self.inner.pop()
     }
 
-    /// Inserts `value` before the element at `index`, or at the end where `index` is the length. Moves the rest: O(n).
-    ///
-    /// # Errors
-    /// As [`try_push`](TryVec::try_push); [`Misuse::OutOfRange`] where `index` exceeds the length.
-    pub fn try_insert(&mut self, index: usize, value: T) -> Result<(), Rejected<T, HostError>> {
-        if index > self.len() {
-            return Err(Rejected {
-                value,
-                error: HostError::Misuse(Misuse::OutOfRange),
-            });
-        }
-        self.try_push(value)?;
-        if let Some(tail) = self.inner.get_mut(index..) {
-            tail.rotate_right(1);
-        }
-        Ok(())
-    }
-
-    /// Takes the element at `index` out and closes the gap: O(n). `None` past the end.
-    pub fn remove(&mut self, index: usize) -> Option<T> {
-        (index < self.len()).then(|| self.inner.remove(index))
-    }
-
     /// Takes the element at `index` out and puts the last one in its place. `None` past the end.
     pub fn swap_remove(&mut self, index: usize) -> Option<T> {
         (index < self.len()).then(|| self.inner.swap_remove(index))
@@ -143,25 +120,6 @@ impl<T, A: HostSource> TryVec<T, A> {
     /// Keeps those elements of which `keep` says true, in their order.
     pub fn retain(&mut self, keep: impl FnMut(&mut T) -> bool) {
         self.inner.retain_mut(keep);
-    }
-
-    /// Takes the elements of `range` out, in order; those not asked for are dropped with the iterator. `None` when the range
-    /// lies beyond the end or is turned round.
-    pub fn drain(
-        &mut self,
-        range: impl RangeBounds<usize>,
-    ) -> Option<impl DoubleEndedIterator<Item = T> + ExactSizeIterator> {
-        let start = match range.start_bound() {
-            Bound::Included(&n) => n,
-            Bound::Excluded(&n) => n.checked_add(1)?,
-            Bound::Unbounded => 0,
-        };
-        let end = match range.end_bound() {
-            Bound::Included(&n) => n.checked_add(1)?,
-            Bound::Excluded(&n) => n,
-            Bound::Unbounded => self.len(),
-        };
-        (start <= end && end <= self.len()).then(|| self.inner.drain(start..end))
     }
 
     /// Room for `additional` elements beyond the length, growing to at least the double.
@@ -340,15 +298,6 @@ impl<T, A: HostSource> TryVec<T, A> {
     #[must_use]
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         self.inner.as_mut_slice()
-    }
-
-    /// Declares the first `len` elements valid, without dropping any.
-    ///
-    /// # Safety
-    /// `len` is at most the capacity, and the elements up to there are written.
-    pub unsafe fn set_len(&mut self, len: usize) {
-        // SAFETY: this function's contract.
-        unsafe { self.inner.set_len(len) }
     }
 
     /// Gives the block away: first element, length, capacity in elements, allocator. Nothing is freed.

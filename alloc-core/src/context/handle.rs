@@ -157,12 +157,6 @@ impl ContextHandle {
         self.node().set_limit(bytes)
     }
 
-    /// Resets `high` of the budget set on this context itself to the bytes charged now. Returns the budget as it was before, so that a
-    /// program can measure the peak of each phase.
-    pub fn restart_high_water(&self) -> Option<BudgetUsage> {
-        self.node().restart_high_water()
-    }
-
     /// Converts the reference into an address, for C. [`from_raw`](Self::from_raw) converts it back.
     #[must_use]
     pub fn into_raw(self) -> NonNull<c_void> {

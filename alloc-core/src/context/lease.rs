@@ -174,13 +174,6 @@ impl ContextNode {
         self.budget.read()
     }
 
-    pub(crate) fn restart_high_water(&self) -> Option<BudgetUsage> {
-        let _held = self.root().budget_lock.lock();
-        let before = self.budget.read()?;
-        self.budget.high.set(before.charged);
-        Some(before)
-    }
-
     pub(crate) fn set_limit(&self, bytes: u64) -> Result<(), HostError> {
         let bytes = bytes.min(u64::MAX - 1);
         if self.try_set_limit(bytes)?.is_some() {

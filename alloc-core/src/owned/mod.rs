@@ -295,8 +295,8 @@ impl ContextHandle {
                 return adopt_all(from, self, values, theirs.zip(ours));
             }
             drop((theirs, ours));
-            ContextMove::of_children(from, self, values, |context_move, held, above| {
-                context_move.check(held, above)
+            ContextMove::of_children(from, self, values, |context_move, _, above| {
+                context_move.check(above)
             })?;
             check_room(
                 source,

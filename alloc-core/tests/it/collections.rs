@@ -286,14 +286,11 @@ fn zeroed_and_scoped_requests_go_where_they_should() {
 #[derive(Clone, Debug)]
 enum VecOp {
     Push(u16),
-    Insert(usize, u16),
-    Remove(usize),
     SwapRemove(usize),
     Pop,
     Extend(Vec<u16>),
     Resize(usize),
     Truncate(usize),
-    Drain(usize, usize),
     Retain(u16),
     Shrink,
     MapInsert(u16, u16),
@@ -306,14 +303,11 @@ fn op() -> impl Strategy<Value = VecOp> {
     let key = || 0..60_u16;
     prop_oneof![
         4 => any::<u16>().prop_map(VecOp::Push),
-        2 => (at(), any::<u16>()).prop_map(|(i, n)| VecOp::Insert(i, n)),
-        1 => at().prop_map(VecOp::Remove),
         1 => at().prop_map(VecOp::SwapRemove),
         1 => Just(VecOp::Pop),
         2 => prop::collection::vec(any::<u16>(), 0..20).prop_map(VecOp::Extend),
         1 => at().prop_map(VecOp::Resize),
         1 => at().prop_map(VecOp::Truncate),
-        1 => (at(), at()).prop_map(|(a, b)| VecOp::Drain(a, b)),
         1 => (2..5_u16).prop_map(VecOp::Retain),
         1 => Just(VecOp::Shrink),
         6 => (key(), any::<u16>()).prop_map(|(k, v)| VecOp::MapInsert(k, v)),
@@ -334,17 +328,11 @@ proptest! {
         for op in program {
             match op {
                 VecOp::Push(n) => if vec.try_push(n).is_ok() { model.push(n) },
-                VecOp::Insert(i, n) => if vec.try_insert(i, n).is_ok() { model.insert(i, n) },
-                VecOp::Remove(i) => prop_assert_eq!(vec.remove(i), (i < model.len()).then(|| model.remove(i))),
                 VecOp::SwapRemove(i) => prop_assert_eq!(vec.swap_remove(i), (i < model.len()).then(|| model.swap_remove(i))),
                 VecOp::Pop => prop_assert_eq!(vec.pop(), model.pop()),
                 VecOp::Extend(more) => if vec.try_extend_from_slice(&more).is_ok() { model.extend(more) },
                 VecOp::Resize(len) => if vec.try_resize(len, 5).is_ok() { model.resize(len, 5) },
                 VecOp::Truncate(len) => { vec.truncate(len); model.truncate(len) }
-                VecOp::Drain(a, b) => match vec.drain(a..b) {
-                    Some(out) => prop_assert!(out.eq(model.drain(a..b))),
-                    None => prop_assert!(a > b || b > model.len()),
-                },
                 VecOp::Retain(n) => { vec.retain(|e| *e % n != 0); model.retain(|e| e % n != 0) }
                 VecOp::Shrink => if vec.try_shrink_to_fit().is_ok() { prop_assert_eq!(vec.capacity(), vec.len()) },
                 VecOp::MapInsert(k, v) => if let Ok(old) = map.try_insert(k, v) {

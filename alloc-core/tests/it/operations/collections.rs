@@ -28,9 +28,8 @@ fn see(array: &Array) -> (u64, usize, usize) {
 }
 
 pub(super) fn arrays<S: Stage>(g: &Ground<'_, S>) {
-    let changes: [Change<Array>; 7] = [
+    let changes: [Change<Array>; 6] = [
         |array| Ok(array.try_push(1)?),
-        |array| Ok(array.try_insert(1, 9)?),
         |array| array.try_reserve(1),
         |array| array.try_reserve_exact(3),
         |array| array.try_extend_from_slice(&[1; 9]),
@@ -53,18 +52,10 @@ pub(super) fn arrays<S: Stage>(g: &Ground<'_, S>) {
     g.without_memory(|| {
         array.try_extend(0..10).expect("there is room");
         array.retain(|n| *n != 0);
-        let out = (
-            array.pop(),
-            array.remove(0),
-            array.swap_remove(0),
-            array.remove(99),
-        );
-        assert_eq!(out, (Some(9), Some(1), Some(2), None));
-        array.drain(1..3).expect("in the range").for_each(drop);
-        array.truncate(4);
+        let out = (array.pop(), array.swap_remove(0), array.swap_remove(99));
+        assert_eq!(out, (Some(9), Some(1), None));
+        array.truncate(3);
         array.as_mut_slice().reverse();
-        // SAFETY: four elements are written.
-        unsafe { array.set_len(3) };
         let seen = (
             array.as_slice().len(),
             array.capacity(),
@@ -150,10 +141,7 @@ pub(super) fn maps<S: Stage>(g: &Ground<'_, S>) {
             (Some(&6), true, g.context().id())
         );
         map.get_mut(&3).into_iter().for_each(|value| *value += 1);
-        assert_eq!(
-            (map.iter().count(), map.keys().count(), map.values().count()),
-            (len, len, len)
-        );
+        assert_eq!(map.iter().count(), len);
         assert_eq!((map.remove(&3), map.remove(&3)), (Some(7), None));
         map.retain(|key, _| key % 2 == 0);
         assert!(Sink::debug(&map) > 0);

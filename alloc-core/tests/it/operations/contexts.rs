@@ -213,7 +213,6 @@ pub(super) fn questions<S: Stage>(g: &Ground<'_, S>) {
         assert_eq!(asked.usage(), asked.subtree_usage());
         // Another thread may be reading at this moment.
         assert!(asked.try_usage().is_none_or(|usage| usage == asked.usage()));
-        assert_eq!(asked.budget(), asked.restart_high_water());
         asked.set_limit(1 << 15).expect("nothing is charged");
         assert_eq!(asked.budget().map(|budget| budget.limit), Some(1 << 15));
         let handles = [asked.handle(), ContextHandle::from(&asked)];
