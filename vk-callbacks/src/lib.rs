@@ -14,7 +14,7 @@
 //! - **Driver.** [`CallbackAllocator`] copies and checks the application's callbacks. A [`FallbackChain`] chooses the most specific
 //!   of object, device, instance and the driver's own, and frees each block at its own level.
 //! - **Both.** A [`Command`] brackets a call, so that each callback has a command. A host trace records all callbacks of a program
-//!   ([`Recorder`]), is read ([`TraceReader`]) and replayed into any allocator ([`Replay`]).
+//!   ([`Recorder`]) and is read ([`TraceReader`]).
 //! - **Neither.** A [`Checker`] between the two, or a [`Judge`] of a trace, reports broken rules and who broke them; a table has what
 //!   each command may do with host memory ([`CommandRow`]).
 //!
@@ -75,7 +75,6 @@ mod pinned;
 pub mod raw;
 mod realloc_rules;
 pub mod recorder;
-pub mod replay;
 mod sink;
 mod sync;
 pub mod trace;
@@ -91,7 +90,6 @@ pub use error::{
 pub use live::{Live, LiveScope};
 pub use raw::AllocationCallbacks;
 pub use recorder::Recorder;
-pub use replay::Replay;
 pub use sink::CallbackSink;
 pub use trace::{TraceEvent, TraceReader};
 

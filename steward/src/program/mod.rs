@@ -20,10 +20,7 @@ mod symbols;
 mod terminal;
 mod top;
 
-use std::alloc::System;
 use std::io::{self, Write};
-
-use alloc_core::FromGlobalAlloc;
 
 use crate::cli::{Cli, Command, DiffArgs, Drive, Output};
 use crate::diff::{self, Diff, DiffFilter};
@@ -38,9 +35,6 @@ use terminal::Terminal;
 use vk_callbacks::check::Opened;
 use vk_report::guard_run::{Guarding, GuardingError};
 use vk_report::report::Report;
-
-/// The backing of all accounts.
-static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 /// How the program ended without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -468,7 +462,7 @@ unsafe fn drive_first(
 
 /// Replays a trace that holds a call: in others nothing can be found.
 fn replayed(trace: &TraceFile, output: &Output) -> Result<Driven, ProgramError> {
-    let (report, events) = replay::replay_into(&SYSTEM, trace, outputs::recorder(output))?;
+    let (report, events) = replay::replay_into(trace, outputs::recorder(output))?;
     let mut phases = report.phases.iter();
     let has_calls = phases.any(|phase| phase.blocks > 0 || phase.freed > 0 || phase.commands > 0);
     if has_calls || !report.findings.is_empty() || report.unjudged.is_some() {

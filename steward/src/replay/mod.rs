@@ -1,28 +1,25 @@
-//! A trace in place of a driver: the same accounts, the same report.
+//! A trace in place of a driver: the same report.
 
+mod accounts;
 pub mod bundled;
 mod limits;
-mod owners;
-mod sink;
 mod sites;
 
+use std::alloc::System;
 use std::io::Read as _;
 
-use alloc_core::{Context, ContextOptions, HostAllocator, HostError, Scope};
-use vk_callbacks::{
-    CallbackError, CheckFinding, CheckOptions, Judge, Replay, TraceEvent, TraceReader,
-};
+use alloc_core::{FromGlobalAlloc, HostError, Scope, Scoped};
+use vk_callbacks::{CallbackError, CheckFinding, CheckOptions, Judge, TraceEvent, TraceReader};
 
 use crate::input;
 use bundled::BundledTrace;
 use limits::TraceLimits;
-use owners::OwnerContexts;
 use sites::TraceSites;
 use vk_report::report::origins::{EventLog, SiteRecorder};
 use vk_report::report::{FindingRow, Report, Source, Unjudged};
 
-/// The phase of requests before a trace's first phase.
-const UNNAMED_PHASE: &str = "(no phase)";
+/// The memory of the judge.
+static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 /// Why a trace could not be replayed. Each message says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +87,7 @@ pub enum ReplayError {
         /// The requested name.
         file: String,
     },
-    /// No memory for the accounts.
+    /// No memory for the judge.
     #[error(transparent)]
     Host(#[from] HostError),
 }
@@ -135,23 +132,19 @@ impl TraceFile {
     }
 }
 
-/// Replays a trace into contexts over `backing` and reports as a live run does.
+/// Reports on a trace as on a live run.
 ///
 /// # Errors
 /// [`ReplayError::Malformed`] names the line.
-pub fn replay<A: HostAllocator + Sync>(
-    backing: &A,
-    trace: &TraceFile,
-) -> Result<Report, ReplayError> {
-    replay_into(backing, trace, SiteRecorder::default()).map(|(report, _)| report)
+pub fn replay(trace: &TraceFile) -> Result<Report, ReplayError> {
+    replay_into(trace, SiteRecorder::default()).map(|(report, _)| report)
 }
 
 /// As [`replay`], with a recorder of call sites. Also returns the recorder's events in the order of lines, a microsecond each.
 ///
 /// # Errors
 /// As [`replay`].
-pub fn replay_into<A: HostAllocator + Sync>(
-    backing: &A,
+pub fn replay_into(
     trace: &TraceFile,
     recorder: SiteRecorder,
 ) -> Result<(Report, EventLog), ReplayError> {
@@ -161,23 +154,10 @@ pub fn replay_into<A: HostAllocator + Sync>(
     };
     let reader = TraceReader::from_bytes(&trace.bytes).map_err(|error| malformed(error.into()))?;
     let driver = reader.driver().to_owned();
-
-    // SAFETY: the backing is borrowed until this function returns. The tree is gone by then, even after an error or a panic: contexts,
-    // handles, blocks and snapshots are in the locals below, which are dropped before `root`; the report holds numbers and names.
-    let root = unsafe {
-        Context::root(
-            backing,
-            ContextOptions::new("steward").scope(Scope::Instance),
-        )
-    }?;
-    let records = root.child("records of the replay")?;
-    let replayed = root.child("trace")?;
-    let mut owners = OwnerContexts::new(replayed)?;
-    let mut replay = Replay::new(&records);
     // A trace does not say whether it has all commands.
-    let mut judge = Judge::new(&records, CheckOptions::default());
+    let mut judge = Judge::new(&SYSTEM, CheckOptions::default());
     let mut sites = TraceSites::new(recorder);
-    let (mut phased, mut lost, mut lines) = (false, 0_u64, 0_u64);
+    let (mut lost, mut lines) = (0_u64, 0_u64);
     let mut limits = TraceLimits::default();
     for item in reader {
         let (line, event) = item.map_err(|error| malformed(error.into()))?;
@@ -189,36 +169,14 @@ pub fn replay_into<A: HostAllocator + Sync>(
                 what,
                 most,
             })?;
-        // Reports include what precedes the first phase.
-        if !phased && !matches!(event, TraceEvent::Owner { .. }) {
-            phased = true;
-            if !matches!(event, TraceEvent::Phase { .. }) {
-                replay.step(
-                    line,
-                    TraceEvent::Phase {
-                        name: UNNAMED_PHASE,
-                    },
-                    &mut owners,
-                )?;
-            }
-        }
         if let TraceEvent::Lost { events } = event {
             lost = lost.saturating_add(events);
         }
         judge.step(line, event)?;
         sites.step(line, &event);
-        let before = owners.ended_phases();
-        replay.step(line, event, &mut owners)?;
-        sites.end_phase(line, before, owners.ended_phases());
         lines = line;
-        if phased {
-            owners.look(line, replay.totals());
-        }
     }
-    let before = owners.ended_phases();
-    let totals = replay.finish(&mut owners)?;
-    sites.end_phase(lines.saturating_add(1), before, owners.ended_phases());
-    drop(replay);
+    sites.end_phase(lines.saturating_add(1));
     judge.finish();
 
     let source = Source::Trace {
@@ -227,14 +185,18 @@ pub fn replay_into<A: HostAllocator + Sync>(
         no_driver: None,
         lines: count_lines(&trace.bytes),
     };
-    let mut report = Report::of_trace(source, owners.phases(), totals.all().peak_bytes);
-    (report.contexts, report.fullest_phase) = owners.rows(&records, report.peak_bytes)?;
-    report.timeline = owners.timeline();
-    report.leftovers = owners.leftovers();
+    let accounts = &mut sites.accounts;
+    let phases = std::mem::take(&mut accounts.phases);
+    let mut report = Report::of_trace(source, phases, accounts.peak_bytes());
+    (report.contexts, report.fullest_phase) = accounts.rows();
+    report.timeline = accounts.timeline();
+    report.leftovers = accounts.leftovers();
     report.leaks = Some(sites.leaks(&report.phases));
     report.call_sites = Some(sites.recorder.sites());
-    report.findings = judge.findings(&records)?.iter().map(judged).collect();
-    report.findings.extend(owners.findings());
+    let memory = Scoped::new(&SYSTEM, Scope::Command);
+    report.findings = judge.findings(memory)?.iter().map(judged).collect();
+    let events = sites.recorder.drain_events();
+    report.findings.extend(sites.accounts.finding());
     if let Some(leaks) = &mut report.leaks {
         leaks.name_rules(&report.findings);
     }
@@ -243,7 +205,7 @@ pub fn replay_into<A: HostAllocator + Sync>(
         .limits()
         .map(|limit| format!("the trace: {limit}"))
         .collect();
-    Ok((report, sites.recorder.drain_events()))
+    Ok((report, events))
 }
 
 /// The judge's findings with the trace's line.

@@ -1,4 +1,4 @@
-//! The call sites of a trace, which has commands but no stacks.
+//! The blocks of a trace, each with its owner's account and its call site. A trace has commands but no stacks.
 
 #![forbid(unsafe_code)]
 
@@ -10,25 +10,30 @@ use vk_callbacks::trace::{Caller, Pointer, Request};
 use vk_report::report::origins::{BlockOrigin, LiveBlock, Moment, SiteRecorder};
 use vk_report::report::{Leaks, Phase};
 
+use super::accounts::{Held, TraceAccounts};
+
 /// Nanoseconds of a line, since traces have no time.
 const LINE_NS: u64 = 1000;
 
 /// The origin of each block of a trace.
 pub(super) struct TraceSites {
     pub(super) recorder: SiteRecorder,
-    /// The kinds of owners.
-    owners: HashMap<u64, String>,
+    pub(super) accounts: TraceAccounts,
     /// The running commands of each thread, the innermost last.
     commands: HashMap<u64, Vec<String>>,
     /// The block that each thread is resizing.
-    resized: HashMap<u64, LiveBlock>,
+    resized: HashMap<u64, Resized>,
 }
+
+/// A block that is being resized: at its site, and in its account.
+#[derive(Clone, Copy)]
+struct Resized(LiveBlock, Held);
 
 impl TraceSites {
     pub(super) fn new(recorder: SiteRecorder) -> Self {
         Self {
             recorder,
-            owners: HashMap::new(),
+            accounts: TraceAccounts::default(),
             commands: HashMap::new(),
             resized: HashMap::new(),
         }
@@ -40,12 +45,16 @@ impl TraceSites {
             thread: by.thread,
         };
         match event {
-            TraceEvent::Owner { owner, kind, .. } => {
-                self.owners
-                    .entry(*owner)
-                    .or_insert_with(|| (*kind).to_owned());
+            TraceEvent::Owner { owner, kind, .. } => self.accounts.declare(*owner, kind),
+            TraceEvent::Phase { name } => {
+                self.end_phase(line);
+                self.accounts.begin_phase(name);
             }
+            _ => self.accounts.begin_line(line),
+        }
+        match event {
             TraceEvent::Enter { by, command } => {
+                self.accounts.begin_command();
                 let commands = self.commands.entry(by.thread).or_default();
                 commands.push((*command).to_owned());
                 self.recorder.begin_command(command, at(by));
@@ -66,11 +75,11 @@ impl TraceSites {
                 by,
                 old: Pointer::Block(old),
             } => {
-                if let Some(live) = self.recorder.begin_resize(*old, at(by))
-                    && let Some(unfinished) = self.resized.insert(by.thread, live)
+                if let Some(resized) = self.begin_resize(*old, at(by))
+                    && let Some(unfinished) = self.resized.insert(by.thread, resized)
                 {
                     // A thread resizes one block at a time, so the trace lacks this resize's end.
-                    self.recorder.end_free(unfinished);
+                    self.end_free(unfinished);
                 }
             }
             TraceEvent::Reallocate {
@@ -85,10 +94,13 @@ impl TraceSites {
                 by,
                 block: Pointer::Block(block),
             } => {
-                self.recorder.free(*block, at(by));
+                if let Some(freed) = self.begin_resize(*block, at(by)) {
+                    self.end_free(freed);
+                }
             }
             _ => {}
         }
+        self.accounts.end_line(line);
     }
 
     /// Blocks that were never freed, with the lines of their allocation.
@@ -97,20 +109,32 @@ impl TraceSites {
         self.recorder.leaks_named(phases, &line)
     }
 
-    /// The numbers of ended phases and of maxima, before and after a line.
-    pub(super) fn end_phase(&mut self, line: u64, before: (usize, u64), now: (usize, u64)) {
-        if now.0 != before.0 {
+    /// The running phase ends before this line.
+    pub(super) fn end_phase(&mut self, line: u64) {
+        if let Some(is_fullest) = self.accounts.end_phase() {
             let at = line.saturating_mul(LINE_NS);
-            self.recorder.end_phase(now.1 != before.1, at);
+            self.recorder.end_phase(is_fullest, at);
         }
+    }
+
+    fn begin_resize(&mut self, block: u64, moment: Moment) -> Option<Resized> {
+        let site = self.recorder.begin_resize(block, moment)?;
+        Some(Resized(site, self.accounts.remove(block)?))
+    }
+
+    fn end_resize(&mut self, Resized(site, held): Resized, block: u64, bytes: u64, moment: Moment) {
+        self.recorder.end_resize(site, block, bytes, moment);
+        self.accounts.resize(block, held, bytes);
+    }
+
+    fn end_free(&mut self, Resized(site, held): Resized) {
+        self.recorder.end_free(site);
+        self.accounts.free(held);
     }
 
     fn allocate(&mut self, block: u64, by: &Caller, requested: &Request, moment: Moment) {
         let origin = BlockOrigin {
-            context: self
-                .owners
-                .get(&by.owner)
-                .map_or("requests without an owner", String::as_str),
+            context: self.accounts.name(by.owner),
             command: self
                 .commands
                 .get(&by.thread)
@@ -121,8 +145,11 @@ impl TraceSites {
                 .and_then(Scope::from_raw),
             stack: None,
         };
+        let scope = origin.scope;
         self.recorder
             .allocate(block, origin, requested.size, moment);
+        self.accounts
+            .allocate(block, by.owner, scope, requested.size);
     }
 
     fn reallocate(
@@ -133,20 +160,20 @@ impl TraceSites {
         moment: Moment,
     ) {
         let begun = self.resized.remove(&by.thread);
-        // Format 1 has one line for a resize.
-        let live = match (begun, old) {
-            (None, Pointer::Block(old)) => self.recorder.begin_resize(old, moment),
+        // The line of the beginning may be lost.
+        let resized = match (begun, old) {
+            (None, Pointer::Block(old)) => self.begin_resize(old, moment),
             (begun, _) => begun,
         };
-        match (live, old, new) {
-            (Some(live), _, Pointer::Block(new)) => {
-                self.recorder.end_resize(live, new, requested.size, moment);
+        match (resized, old, new) {
+            (Some(resized), _, Pointer::Block(new)) => {
+                self.end_resize(resized, new, requested.size, moment);
             }
             // Another block may have taken the old number since the begin.
-            (Some(live), Pointer::Block(old), _) if requested.size != 0 => {
-                self.recorder.end_resize(live, old, live.bytes, moment);
+            (Some(resized), Pointer::Block(old), _) if requested.size != 0 => {
+                self.end_resize(resized, old, resized.0.bytes, moment);
             }
-            (Some(live), ..) => self.recorder.end_free(live),
+            (Some(resized), ..) => self.end_free(resized),
             (None, _, Pointer::Block(new)) => self.allocate(new, by, requested, moment),
             (None, ..) => {}
         }

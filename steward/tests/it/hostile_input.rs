@@ -6,7 +6,6 @@ use std::io::Write as _;
 use std::process::Command;
 
 use crate::support::full_report::full;
-use alloc_core::FromGlobalAlloc;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::json;
@@ -22,19 +21,11 @@ use vk_steward::symbols::Symbols;
 const STEWARD: &str = env!("CARGO_BIN_EXE_steward");
 const MIB: usize = 1 << 20;
 
-static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
-
 fn replay(lines: &str) -> Report {
     let count = lines.lines().count() + 2;
     let bytes = format!("# steward host trace 2\n# driver: d\n{lines}z,{count}\n").into_bytes();
-    replay::replay(
-        &SYSTEM,
-        &TraceFile {
-            name: "hostile".into(),
-            bytes,
-        },
-    )
-    .expect("a whole trace")
+    let name = "hostile".into();
+    replay::replay(&TraceFile { name, bytes }).expect("a whole trace")
 }
 
 fn parse(text: &str) -> Vec<ReportOrList> {
@@ -320,7 +311,7 @@ fn owners_phases_and_threads_are_bounded() {
             name: "hostile".into(),
             bytes: text.into_bytes(),
         };
-        replay::replay(&SYSTEM, &trace)
+        replay::replay(&trace)
     };
     for (what, most, line) in [
         (

@@ -191,7 +191,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
             ],
             &["command", "realloc_rules", "sink", "trace"],
             &["error", "keyed_hash"],
-            &["ash", "bridge", "check", "driver", "recorder", "replay"],
+            &["ash", "bridge", "check", "driver", "recorder"],
         ],
     ),
     (

@@ -10,7 +10,7 @@ use super::fields::{Lines, MAX_NAME, TraceLine};
 
 /// Reads a trace: an iterator of events, each with the number of its line (from 1).
 ///
-/// Only the form is checked, not the meaning: [`Replay`](crate::Replay) finds a second free. After an error the iterator ends. No
+/// Only the form is checked, not the meaning: [`Judge`](crate::Judge) finds a second free. After an error the iterator ends. No
 /// input makes it panic.
 ///
 /// ```

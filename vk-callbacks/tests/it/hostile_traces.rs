@@ -3,15 +3,13 @@
 
 use std::alloc::System;
 use std::fmt::Write as _;
-use std::hash::BuildHasher as _;
 
-use alloc_core::{FoldState, FromGlobalAlloc, Scope, Scoped};
+use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use testkit::assert_linear;
 use vk_callbacks::check::Opened;
 use vk_callbacks::command::BracketCoverage;
-use vk_callbacks::replay::OneSink;
-use vk_callbacks::trace::{Pointer, TraceError, TraceFault};
-use vk_callbacks::{CheckOptions, Judge, Replay, TraceReader};
+use vk_callbacks::trace::{TraceError, TraceFault};
+use vk_callbacks::{CheckOptions, Judge, TraceReader};
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 const COMPLETE: CheckOptions = CheckOptions {
@@ -75,30 +73,6 @@ fn handles_that_an_unkeyed_hash_sends_to_one_place_are_judged_in_linear_time() {
     // The kind's length is part of the key.
     assert_judged_in_linear_time("handles of one slot", 1000, |text, nth, _| {
         writeln!(text, "c,1,0,{},VkBuffer", colliding(nth) ^ 8 << 57).expect("a String takes all");
-    });
-}
-
-#[test]
-fn ids_that_an_unkeyed_hash_sends_to_one_place_are_replayed_in_linear_time() {
-    // The buckets of a table are the low bits of the hash.
-    let collides = |id: &u64| FoldState.hash_one(Pointer::Block(*id)).trailing_zeros() >= 12;
-    let ids: Vec<u64> = (1..).filter(collides).take(8 * 250).collect();
-    assert_linear("ids of one bucket", 250, |count| {
-        let text = trace(|text| {
-            for _ in 0..8 {
-                for id in ids.iter().take(count) {
-                    writeln!(text, "a,1,0,{id},0,1,1").expect("a String takes all");
-                }
-            }
-        });
-        let mut replay = Replay::new(Scoped::new(&SYSTEM, Scope::Object));
-        let totals = replay
-            .run(
-                TraceReader::new(&text).expect("a header"),
-                &mut OneSink(&SYSTEM),
-            )
-            .expect("memory");
-        assert_eq!(totals.all().live_blocks, count as u64);
     });
 }
 

@@ -22,7 +22,6 @@ mod operations;
 mod recorder;
 mod recorder_stream;
 mod reentry;
-mod replay;
 mod sweep;
 mod trace_programs;
 mod trace_reader;

@@ -82,12 +82,6 @@ impl Counts {
         *self = self.combined(more, u64::saturating_add);
     }
 
-    /// A sum of which one part was `before` and is `now`.
-    pub fn changed(&self, before: &Self, now: &Self) -> Self {
-        self.combined(before, u64::saturating_sub)
-            .combined(now, u64::saturating_add)
-    }
-
     fn combined(&self, other: &Self, combine: fn(u64, u64) -> u64) -> Self {
         Self {
             blocks: self.blocks.combined(&other.blocks, combine),

@@ -2,7 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use alloc_core::Usage;
 use serde::{Deserialize, Serialize};
 
 use super::ByScope;
@@ -50,22 +49,6 @@ pub struct Leftover {
 }
 
 impl ContextRow {
-    /// A row from the account at the end, and what was live at the fullest moment.
-    pub fn new(name: &str, depth: usize, end: &Usage, live_by_scope: ByScope) -> Self {
-        let total = end.total();
-        Self {
-            name: name.to_owned(),
-            depth,
-            group: false,
-            live_bytes: live_by_scope.sum(),
-            live_by_scope,
-            peak_bytes: total.peak_bytes,
-            peak_slack: total.peak_slack,
-            total_blocks: total.total_blocks,
-            total_bytes: total.total_bytes,
-        }
-    }
-
     /// How many steps it is set in where rows are shown: a file may say any depth.
     pub fn steps(&self) -> usize {
         self.depth.min(MAX_STEPS)
@@ -86,12 +69,6 @@ impl ContextRow {
         if let Some(bytes) = exact {
             (self.peak_bytes, self.peak_slack) = (bytes, 0);
         }
-        self
-    }
-
-    /// With blocks that the account does not know.
-    pub fn with_blocks(mut self, more: u64) -> Self {
-        self.total_blocks = self.total_blocks.saturating_add(more);
         self
     }
 

@@ -168,7 +168,7 @@ fn a_trace_that_lacks_events_does_not_pass_and_says_why() {
         );
         assert!(
             done.stdout.contains("\nresult: not as expected: ")
-                && done.stdout.ends_with(", 1 difference\n"),
+                && done.stdout.ends_with(" 1 difference\n"),
             "{done}"
         );
         let data = read(&json);

@@ -67,25 +67,6 @@ fn malformed_lines_are_named() {
     refused(&not_text, 3);
 }
 
-/// `replay` only borrows the backing: nothing of the tree may be left in it, with blocks live and a line refused in their midst.
-#[test]
-fn a_refused_trace_leaves_nothing_in_the_backing() {
-    let live = "o,1,0,VkDevice\np,one\na,1,1,1,100,8,1\na,1,0,2,5000,64,2\na,1,0,3,0,8,1\np,two\na,1,0,4,8,8,1\n";
-    for (lines, good) in [(live.to_owned(), true), (format!("{live}q,1\n"), false)] {
-        let backing = RecordingAllocator::system();
-        let file = TraceFile {
-            name: "made up".into(),
-            bytes: trace(&lines).into_bytes(),
-        };
-        match replay::replay(&backing, &file) {
-            Ok(report) => assert_eq!((good, report.leftovers.len()), (true, 2), "{report}"),
-            Err(error) => assert!(!good, "{error}"),
-        }
-        assert!(backing.total().allocations > 4, "the blocks came from it");
-        backing.assert_empty("after a replay");
-    }
-}
-
 #[test]
 fn compressed_traces_are_read_and_a_cut_one_names_the_line() {
     let text = trace(&"p,one\na,1,0,1,100,8,1\nf,1,0,1\n".repeat(400));
@@ -145,23 +126,5 @@ fn a_missing_file_names_the_bundled_ones() {
         for trace in TRACES {
             assert!(done.stderr.contains(trace.name), "{done}");
         }
-    }
-}
-
-#[test]
-fn a_replay_gives_everything_back_also_where_it_stops() {
-    let lines = "p,one\na,1,0,1,100,8,1\na,1,0,2,100,64,3\n";
-    for (bytes, good) in [
-        (trace(lines), true),
-        (trace(lines).replace("z,5", "z,9"), false),
-    ] {
-        let witness = RecordingAllocator::system();
-        let file = TraceFile {
-            name: "a trace".into(),
-            bytes: bytes.into_bytes(),
-        };
-        assert_eq!(replay::replay(&witness, &file).is_ok(), good);
-        assert!(witness.total().allocations > 2);
-        witness.assert_empty("after the replay");
     }
 }

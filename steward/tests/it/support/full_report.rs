@@ -1,6 +1,5 @@
 //! A report in which nothing is empty, and one in which everything is.
 
-use alloc_core::FromGlobalAlloc;
 use vk_report::report::{
     ActiveLayer, ByScope, CallSite, CallSites, CheckLimits, Coverage, CoverageRun, Defragmentation,
     DeviceAccounts, DeviceMemory, DiskCache, DriverMemory, FailRun, FindingRow, GuardReport,
@@ -11,12 +10,10 @@ use vk_report::report::{
 use vk_steward::replay::bundled::BundledTrace;
 use vk_steward::replay::{self, TraceFile};
 
-static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
-
 /// The report of a replay.
 pub(crate) fn of_trace(trace: &BundledTrace) -> Report {
     let file = TraceFile::open(trace.name).expect("a whole trace");
-    replay::replay(&SYSTEM, &file).expect("a whole trace")
+    replay::replay(&file).expect("a whole trace")
 }
 
 /// The report of a trace without a request.
@@ -25,7 +22,7 @@ pub(crate) fn empty() -> Report {
         name: "empty".into(),
         bytes: b"# steward host trace 2\n# driver: nobody\nz,2\n".to_vec(),
     };
-    replay::replay(&SYSTEM, &file).expect("a whole trace")
+    replay::replay(&file).expect("a whole trace")
 }
 
 /// As of a driver, with findings of all levels, callback coverage and leftovers.

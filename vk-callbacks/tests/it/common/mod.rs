@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use alloc_core::Scope;
 use vk_callbacks::raw::{RawCallbacks, RawScope};
+use vk_callbacks::trace::Pointer;
+use vk_callbacks::{TraceEvent, TraceReader};
 
 /// Calls callbacks as a driver does. The tests pass only pointers whose 16 bytes in front can be read.
 #[derive(Clone, Copy, Debug)]
@@ -295,4 +297,73 @@ unsafe extern "system" fn internal_free(ud: *mut c_void, size: usize, kind: i32,
         kind,
         scope,
     });
+}
+
+/// What the calls of a trace add up to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TraceSums {
+    /// Allocations and reallocations, and the sum of their sizes.
+    pub calls: (u64, u64),
+    pub frees: u64,
+    pub reallocations: u64,
+    /// Reallocations that began and did not return.
+    pub running: i64,
+    /// Blocks that came of them, each resized one again.
+    pub blocks: u64,
+    pub not_live: u64,
+    pub other_thread_frees: u64,
+    pub lost: u64,
+    /// Size and thread of each live block.
+    pub live: BTreeMap<u64, (u64, u64)>,
+}
+
+/// Adds up a trace of the recorder's.
+pub fn sums(text: &str) -> TraceSums {
+    let mut sums = TraceSums::default();
+    for line in TraceReader::new(text).expect("own header") {
+        let (by, old, new, size) = match line.expect("own line").1 {
+            TraceEvent::Allocate { by, block, asked } => {
+                (by, Pointer::Null, block, Some(asked.size))
+            }
+            TraceEvent::ReallocateBegin { .. } => {
+                sums.running += 1;
+                continue;
+            }
+            TraceEvent::Reallocate {
+                by,
+                old,
+                new,
+                asked,
+            } => {
+                sums.reallocations += 1;
+                sums.running -= 1;
+                let stays = new == Pointer::Null && asked.size != 0;
+                let old = if stays { Pointer::Null } else { old };
+                (by, old, new, Some(asked.size))
+            }
+            TraceEvent::Free { by, block } => (by, block, Pointer::Null, None),
+            TraceEvent::Lost { events } => {
+                sums.lost += events;
+                continue;
+            }
+            _ => continue,
+        };
+        match size {
+            Some(size) => sums.calls = (sums.calls.0 + 1, sums.calls.1.saturating_add(size)),
+            None => sums.frees += 1,
+        }
+        let freed = match old {
+            Pointer::Null => None,
+            Pointer::Block(old) => sums.live.remove(&old),
+            _ => None,
+        };
+        sums.not_live += u64::from(old != Pointer::Null && freed.is_none());
+        sums.other_thread_frees +=
+            u64::from(new == Pointer::Null && freed.is_some_and(|(_, thread)| thread != by.thread));
+        if let Pointer::Block(new) = new {
+            sums.blocks += 1;
+            sums.live.insert(new, (size.unwrap_or(0), by.thread));
+        }
+    }
+    sums
 }

@@ -11,7 +11,6 @@ mod entries;
 mod judges;
 mod objects;
 mod recorders;
-mod replays;
 mod traces;
 
 use std::alloc::System;
@@ -137,7 +136,6 @@ pub(crate) fn table<S: Stage>() -> Vec<Operation<S>> {
     all.extend(judges::operations());
     all.extend(objects::operations());
     all.extend(recorders::operations());
-    all.extend(replays::operations());
     all.extend(traces::operations());
     all.extend(brackets::operations());
     all.extend(commands::operations());

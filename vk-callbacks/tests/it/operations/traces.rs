@@ -4,8 +4,10 @@ use testkit::{Sink, Stage};
 use vk_callbacks::trace::TraceWriter;
 use vk_callbacks::{CallbackError, Function, TraceReader};
 
-use super::replays::TEXT;
 use super::{Ground, Operation, nothing};
+
+const TEXT: &str =
+    "# steward host trace 2\n# driver: example\na,1,0,1,100,8,1\na,1,0,2,200,8,1\nf,1,0,1\nz,5\n";
 
 pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
     vec![

@@ -15,16 +15,16 @@ use std::ptr::{self, NonNull};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope, Scoped};
+use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope};
 use proptest::prelude::*;
 use testkit::RecordingAllocator;
 use vk_callbacks::command::current_thread;
 use vk_callbacks::raw::RawCallbacks;
 use vk_callbacks::recorder::{Tap, Written};
-use vk_callbacks::replay::{ReplayFinding, ReplayTarget, Totals};
 use vk_callbacks::trace::{Caller, Pointer, Request};
-use vk_callbacks::{CallbackError, Recorder, Replay, TraceEvent, TraceReader};
+use vk_callbacks::{CallbackError, Recorder, TraceEvent, TraceReader};
 
+use crate::common::sums;
 use malloc::{Malloc, churn, drain};
 use model::{ModelDriver, RecorderModel};
 
@@ -57,27 +57,4 @@ fn lines(recorder: &Recorder<'_>) -> Vec<String> {
         .skip(2)
         .map(str::to_owned)
         .collect()
-}
-
-/// Collects findings; blocks come from a witness.
-struct FindingTarget(RecordingAllocator, Vec<ReplayFinding>);
-
-impl ReplayTarget for FindingTarget {
-    type Sink = RecordingAllocator;
-    fn sink(&mut self, _: u64) -> RecordingAllocator {
-        self.0.clone()
-    }
-    fn finding(&mut self, _: u64, finding: ReplayFinding) {
-        self.1.push(finding);
-    }
-}
-
-fn replays(text: &str) -> (Totals, Vec<ReplayFinding>) {
-    let mut ears = FindingTarget(RecordingAllocator::system(), Vec::new());
-    let mut replay = Replay::new(Scoped::new(system(), Scope::Object));
-    let totals = replay
-        .run(TraceReader::new(text).expect("own header"), &mut ears)
-        .expect("own lines");
-    ears.0.assert_empty("after the replay");
-    (totals, ears.1)
 }

@@ -219,7 +219,7 @@ fn run(ops: &[RecorderOp]) {
         .collect();
     assert_eq!(read, expected.events);
     assert_eq!(written.events, read.len() as u64);
-    replays(&text);
+    sums(&text);
     // SAFETY: the program is over.
     unsafe { recorder.close_anyway() };
     memory.assert_empty("after the recorder");

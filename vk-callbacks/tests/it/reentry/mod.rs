@@ -15,17 +15,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::common::{Driver, assert_filled, fill};
+use crate::common::{Driver, assert_filled, fill, sums};
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope, Scoped};
 use testkit::{Call, HookedAllocator, Moment, Request, run_hook, with_hook};
 use vk_callbacks::bridge::{BareBridge, leaked_bridges};
 use vk_callbacks::check::{Checked, CheckedOwner, FindingKind, Opened};
 use vk_callbacks::command::{BracketCoverage, current_command};
 use vk_callbacks::raw::{RawCallbacks, RawScope};
-use vk_callbacks::replay::OneSink;
 use vk_callbacks::{
     Bridge, CallbackAllocator, CheckOptions, Checker, Command, FallbackChain, Judge, MultiAlloc,
-    Object, OwnerId, Owners, Recorder, Replay, TraceReader,
+    Object, OwnerId, Owners, Recorder, TraceReader,
 };
 
 type Hooked = HookedAllocator<FromGlobalAlloc<System>>;

@@ -1,9 +1,9 @@
-//! Judges and replays whose memory calls others.
+//! Judges whose memory calls others.
 
 use super::*;
 
 #[test]
-fn a_judge_and_a_replay_whose_memory_reenters_others_say_the_same() {
+fn a_judge_whose_memory_reenters_others_says_the_same() {
     let mut text = "# steward host trace 2\no,1,0,VkBuffer\ne,1,1,vkCreateBuffer\n".to_owned();
     (1..=200).for_each(|id| text += &format!("a,1,1,{id},{id},8,1\n"));
     (1..=100).for_each(|id| text += &format!("f,1,1,{id}\n"));
@@ -16,21 +16,10 @@ fn a_judge_and_a_replay_whose_memory_reenters_others_say_the_same() {
         let found = judge
             .findings(Scoped::new(&HOST, Scope::Object))
             .expect("memory");
-        let found: Vec<_> = found.iter().map(ToString::to_string).collect();
-        let mut replay = Replay::new(Scoped::new(&HOST, Scope::Object));
-        let totals = replay
-            .run(
-                TraceReader::new(&text).expect("a header"),
-                &mut OneSink(&HOST),
-            )
-            .expect("memory");
-        (found, totals)
+        found.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let expected = run();
-    assert!(
-        expected.0.len() >= 2 && expected.1.all().live_blocks == 99,
-        "{expected:?}"
-    );
+    assert!(expected.len() >= 2, "{expected:?}");
     let times = Cell::new(0_usize);
     let hook = |_| {
         times.set(times.get() + 1);
@@ -39,5 +28,5 @@ fn a_judge_and_a_replay_whose_memory_reenters_others_say_the_same() {
         }
     };
     assert!(with_hook(1, &hook, run) == expected);
-    assert!(times.get() > 500, "{times:?}");
+    assert!(times.get() > 100, "{times:?}");
 }
