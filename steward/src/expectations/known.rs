@@ -63,17 +63,25 @@ impl KnownOfDrivers {
         }
     }
 
+    /// Notes in the report which of its findings are known, with their causes.
+    pub(crate) fn name(&self, report: &mut Report) {
+        report.known_findings = Some(self.count(&report.findings));
+        let places = ByPlace::new(&self.expectations.findings);
+        for row in &mut report.findings {
+            let expected = places.find(row).filter(|_| row.level != FindingRow::NOTE);
+            row.known = expected.map(|expected| expected.cause.clone());
+        }
+    }
+
     /// The expectation of a finding.
     pub(crate) fn expected(&self, row: &FindingRow) -> Option<&Expected> {
         ByPlace::new(&self.expectations.findings).find(row)
     }
 }
 
-/// Counts in the report how many of its findings are known of its driver. Does nothing where no bundled file is about the
-/// driver.
+/// Notes in the report which of its findings are known of its driver. Does nothing where no bundled file is about the driver.
 pub fn name_known(report: &mut Report) {
-    let Some(known) = KnownOfDrivers::of_source(&report.source) else {
-        return;
-    };
-    report.known_findings = Some(known.count(&report.findings));
+    if let Some(known) = KnownOfDrivers::of_source(&report.source) {
+        known.name(report);
+    }
 }

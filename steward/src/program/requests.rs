@@ -96,6 +96,7 @@ pub enum RequestError {
 
 /// The report that a process has written on request.
 pub(super) struct Answer {
+    /// Where its settings name no file for JSON.
     pub(super) text: Option<String>,
     pub(super) json: Option<String>,
 }
@@ -139,7 +140,7 @@ pub(super) fn report(process: u32) -> Result<Answer, RequestError> {
     });
     let names = |number| {
         if is_of_run {
-            return ["txt", "json"].map(beside);
+            return [None, beside("json")];
         }
         ["TEXT", "JSON"].map(|name| named_file(process, name, number))
     };

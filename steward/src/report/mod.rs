@@ -6,5 +6,5 @@ mod page;
 mod read;
 
 pub(crate) use page::grouped;
-pub use page::{html, html_knowing, html_of_checks};
+pub use page::{html, html_of_checks};
 pub use read::{CheckedDriver, Failed, ReadError, ReportOrList};

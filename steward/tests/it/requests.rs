@@ -128,7 +128,7 @@ fn ly73_a_running_program_is_asked_for_its_report() {
     let text = steward(&["report", &program.name()]).run();
     text.assert_code(0);
     assert!(
-        text.stdout.contains("\nFindings: ") && text.stdout.contains("use_buffers"),
+        text.stdout.contains("\nfindings: ") && text.stdout.contains("use_buffers"),
         "{text}"
     );
     let marked = steward(&["mark", &program.name()]).run();

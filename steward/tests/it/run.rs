@@ -215,7 +215,7 @@ fn ly42_ly45_vulkaninfo_prints_the_same_and_each_process_has_a_report() {
             "LY50: not asked for"
         );
     }
-    assert_eq!(two.stderr.matches("Callbacks were not checked").count(), 2);
+    assert_eq!(two.stderr.matches("callbacks were not judged").count(), 2);
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn ly69_each_signal_to_group_or_steward_ends_with_a_report() {
         if how == "handle" {
             assert_eq!(count, "1", "{case}: it came once");
             assert_eq!(status.code(), Some(0), "{case}: {errors}");
-            assert!(errors.contains("\nFindings: "), "{case}: {errors}");
+            assert!(errors.contains("\nfindings: "), "{case}: {errors}");
             assert!(!errors.contains("its state after"), "{case}: {errors}");
         } else {
             assert_eq!(status.code(), Some(128 + signal), "{case}: {errors}");
@@ -290,7 +290,7 @@ fn ly69_ctrl_c_on_a_terminal_reaches_the_program_once() {
             if how == "handle" {
                 assert_eq!(count, "1");
                 assert!(
-                    errors.contains("\nFindings: ") && errors.ends_with("ended 0\n"),
+                    errors.contains("\nfindings: ") && errors.ends_with("ended 0\n"),
                     "{errors}"
                 );
             } else {
@@ -725,7 +725,7 @@ fn ly71_a_process_that_outlives_its_program_is_named() {
     let Some(client) = client(test) else { return };
     let client = client.to_str().expect("a name");
     for (mode, report) in [
-        ("serve", "\nFindings: "),
+        ("serve", "\nfindings: "),
         ("idle", " still runs; its state after command 7"),
     ] {
         let script = format!(

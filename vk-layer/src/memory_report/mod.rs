@@ -89,12 +89,6 @@ impl MemoryReports {
         rows.map(move |(place, count)| (name(place), count))
     }
 
-    /// Whether something counts as live though the driver has never reported an end: it may be gone.
-    pub(crate) fn may_be_stale(&self) -> bool {
-        let is_any = |count: &MemoryCount| count.live_blocks.load(Ordering::Relaxed) != 0;
-        self.free_events.load(Ordering::Relaxed) == 0 && self.counts.iter().any(is_any)
-    }
-
     fn note(&self, event: &ReportEvent) {
         let place = usize::try_from(event.object_type).unwrap_or(OTHER);
         let place = place.min(OTHER);
@@ -224,17 +218,16 @@ mod tests {
     fn ly53_of_a_driver_that_reports_no_free_a_bounded_number_is_kept_and_that_is_known() {
         let reports = MemoryReports::new();
         let lost = || reports.lost_events.load(Ordering::Relaxed);
-        assert!(!reports.may_be_stale(), "nothing is live");
         for id in 0..MAX_BLOCKS + 10 {
             reports.note(&event(ALLOCATE, (id + 1, 8), 9));
         }
-        assert_eq!((lost(), reports.may_be_stale()), (10, true));
+        assert_eq!(lost(), 10);
         let count = &reports.counts[9];
         assert_eq!(count.live_blocks.load(Ordering::Relaxed), MAX_BLOCKS);
         // A free after all makes room again.
         reports.note(&event(FREE, (1, 0), 0));
         reports.note(&event(ALLOCATE, (1, 8), 9));
-        assert_eq!((lost(), reports.may_be_stale()), (10, false));
+        assert_eq!(lost(), 10);
     }
 
     #[test]

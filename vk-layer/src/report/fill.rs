@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::atomic::Ordering;
+
 use alloc_core::{HostError, TryString, TryVec};
 use vk_report::report::{
     CheckLimits, DeviceAccounts, DriverMemory, FindingRow, InstanceAccounts, KindAccounts,
@@ -11,6 +13,7 @@ use vk_report::report::{
 use vk_report::state_file::EscapedName;
 use vk_report::state_file::stacks::{MARKS, PEAK_NAMES};
 
+use super::HAS_ENDED;
 use super::process::{arguments, command_line};
 use super::rows::{Findings, KindRow, memory_row, memory_rows};
 use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS, all_accounts, all_usage};
@@ -19,6 +22,7 @@ use crate::count::get;
 use crate::coverage;
 use crate::description::surroundings;
 use crate::device_memory::MEMORY_STATES;
+use crate::growth;
 use crate::guarding;
 use crate::hooks::{passed_kinds, unknown_names};
 use crate::leaks::{self, LiveCount, StackFrame};
@@ -74,6 +78,8 @@ pub(super) fn report(commands: u64) -> Result<Report, HostError> {
         check,
         settings: settings().complaints.iter().map(owned).collect(),
         lost_phases,
+        has_ended: HAS_ENDED.load(Ordering::Relaxed),
+        unseen_growth: growth::unseen_bytes(),
     };
     let source = Source::Program {
         executable: executable_name(),

@@ -14,7 +14,6 @@ mod interval;
 mod process;
 mod request;
 mod rows;
-mod text;
 
 use std::io;
 use std::path::Path;
@@ -128,10 +127,7 @@ fn write_on(occasion: Occasion) -> bool {
     if reported == commands && occasion == Occasion::Routine {
         return true;
     }
-    for (target, render) in [
-        (&settings().text, text::render as Render),
-        (&settings().json, json),
-    ] {
+    for (target, render) in [(&settings().text, text as Render), (&settings().json, json)] {
         if let Some(target) = target {
             write_to(target, commands_called(), render);
         }
@@ -164,6 +160,12 @@ fn writing_turn(
 }
 
 type Render = fn(u64, &mut TryString<Own>) -> Result<(), HostError>;
+
+/// The report for people.
+fn text(commands: u64, text: &mut TryString<Own>) -> Result<(), HostError> {
+    let report = fill::report(commands)?;
+    text.try_write_fmt(format_args!("{}", report.text(true)))
+}
 
 /// The report for programs: the format of the program's own.
 fn json(commands: u64, text: &mut TryString<Own>) -> Result<(), HostError> {

@@ -4,22 +4,9 @@
 
 use std::fs::File;
 
-use alloc_core::{HostError, TryString, TryVec};
+use alloc_core::{HostError, TryVec};
 
 use crate::record::{Own, own, read_to_end};
-use crate::settings::settings;
-
-/// Appends a line of text where arguments are wanted.
-pub(super) fn render_text(text: &mut TryString<Own>) -> Result<(), HostError> {
-    if !settings().arguments {
-        return Ok(());
-    }
-    text.try_push_str("arguments:")?;
-    for argument in arguments(&command_line()?) {
-        text.try_write_fmt(format_args!(" {argument}"))?;
-    }
-    text.try_push('\n')
-}
 
 /// The arguments; one that is not UTF-8 is cut off where it is not.
 pub(super) fn arguments(command_line: &[u8]) -> impl Iterator<Item = &str> {

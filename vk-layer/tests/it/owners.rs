@@ -105,7 +105,10 @@ fn ly60_instances_and_devices_are_numbered_in_the_order_in_which_they_were_creat
         .collect();
     assert_eq!(buffers, [vec![11], vec![21, 22], vec![31, 32, 33]]);
     let text = fs::read_to_string(&file).expect("a report");
-    let heads = |line: &&str| line.starts_with("instance ") || line.starts_with("  device ");
+    let heads = |line: &&str| {
+        let line = line.trim_start();
+        line.starts_with("instance ") || line.starts_with("device ") && line.contains(':')
+    };
     let alive = |line: &str| line.trim_start().starts_with("VkBuffer");
     let of_buffers: Vec<_> = text
         .lines()

@@ -188,7 +188,7 @@ fn ly64_every_number_of_a_programs_report_is_the_truth() {
     let finding = json!({
         "rule": "V9", "kind": "OutOfMemoryWithoutNull", "level": "note", "owner": "", "command": "vkAllocateMemory", "scope": "",
         "count": 1, "bytes": 0, "first_serial": 10,
-        "thread": null, "sentence": "the implementation answered VK_ERROR_OUT_OF_HOST_MEMORY, in vkAllocateMemory, though no request on its thread \
+        "thread": null, "known": null, "sentence": "the implementation answered VK_ERROR_OUT_OF_HOST_MEMORY, in vkAllocateMemory, though no request on its thread \
             had been refused",
     });
     assert_eq!(report["findings"], json!([finding]));
@@ -265,6 +265,7 @@ fn ly64_every_number_of_a_programs_report_is_the_truth() {
     let program = json!({
         "library": here, "instances": [{ "in_use": true, "kinds": of_instance, "devices": [device] }],
         "all": { "live_bytes": live, "peak_bytes": 5 * CHARGED + 32 }, "passed_through": [], "settings": [], "lost_phases": 0,
+        "has_ended": true, "unseen_growth": null,
         "check": { "between_commands": 0, "lost": 0, "unchecked_kinds": 0, "without_brackets": [] },
     });
     assert_eq!(report["program"], program, "{report:#}");

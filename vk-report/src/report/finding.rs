@@ -32,6 +32,9 @@ pub struct FindingRow {
     /// The number of the thread it was seen on, where it matters and was one alone: the program counts its threads from 1.
     #[serde(default)]
     pub thread: Option<u64>,
+    /// Where it is known of the driver: its cause, which may be empty.
+    #[serde(default)]
+    pub known: Option<String>,
 }
 
 impl From<&CheckFinding<'_>> for FindingRow {
@@ -62,6 +65,7 @@ impl From<&CheckFinding<'_>> for FindingRow {
             bytes: found.bytes,
             first_serial: found.first_serial,
             thread: found.on_thread,
+            known: None,
         }
     }
 }

@@ -26,6 +26,12 @@ pub struct ProgramAccounts {
     pub settings: Vec<String>,
     /// Phases that had no room.
     pub lost_phases: u64,
+    /// Whether the process is at its end.
+    #[serde(default)]
+    pub has_ended: bool,
+    /// Bytes by which the process grew since its first instance, and which neither callbacks nor device memory account for, if they are many.
+    #[serde(default)]
+    pub unseen_growth: Option<u64>,
 }
 
 /// Charged bytes.
@@ -155,7 +161,14 @@ impl ProgramAccounts {
                         check.unchecked_kinds
                     )
                 });
-                between.into_iter().chain(unchecked).collect()
+                let without_brackets = (!check.without_brackets.is_empty()).then(|| {
+                    format!(
+                        "commands without brackets, since nothing is known of them: {}",
+                        check.without_brackets.join(", ")
+                    )
+                });
+                let all = between.into_iter().chain(unchecked);
+                all.chain(without_brackets).collect()
             }
         };
         let lost_phases = (self.lost_phases > 0).then(|| {

@@ -31,7 +31,6 @@ pub(super) fn set(command: &mut Command, folder: &Path, no_check: bool) {
     layers.push(LAYER.as_bytes());
     command.env("VK_INSTANCE_LAYERS", OsString::from_vec(layers.join(&b':')));
     let reports = folder.join(REPORTS);
-    command.env("VK_STEWARD_MEMORY_TEXT", reports.join("%p.txt"));
     command.env("VK_STEWARD_MEMORY_JSON", reports.join("%p.json"));
     command.env("VK_STEWARD_MEMORY_STATE", reports.join("%p.state"));
     if no_check {

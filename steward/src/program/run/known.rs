@@ -9,10 +9,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde::Deserialize;
-use vk_report::report::{FindingRow, Source};
+use vk_report::report::Source;
 
 use super::reports::{ProcessData, Reports};
-use crate::expectations::KnownOfDrivers;
 use crate::signals::{HeldSignals, end_with_parent, unnamed_file, wait_briefly};
 
 /// How long the drivers may take to describe themselves.
@@ -95,118 +94,9 @@ fn list(select: Option<&OsStr>, signals: Option<&HeldSignals>) -> Vec<Listed> {
     listed().unwrap_or_default()
 }
 
-/// Shortens the findings in a report's text to those that are neither notes nor known of the driver, and says how many others there are. With
-/// `all` the others are listed, too, and known ones with their cause.
-pub(super) fn shorten(
-    text: &mut String,
-    rows: &[FindingRow],
-    known: Option<&KnownOfDrivers>,
-    all: bool,
-) {
-    let (mut of_driver, mut notes) = (0_usize, 0_usize);
-    for row in rows {
-        // As the layer writes it.
-        let said = if row.rule.is_empty() {
-            row.sentence.clone()
-        } else {
-            format!("{}: {}", row.rule, row.sentence)
-        };
-        let line = format!("  {}: {said}\n", row.level);
-        let expected = known.and_then(|known| known.expected(row));
-        let shown = match expected {
-            _ if row.level == FindingRow::NOTE => {
-                notes += 1;
-                line.clone()
-            }
-            Some(expected) => {
-                of_driver += 1;
-                let cause = match expected.cause.as_str() {
-                    "" => String::new(),
-                    cause => format!("    cause: {cause}\n"),
-                };
-                format!("  known: {said}\n{cause}")
-            }
-            None => continue,
-        };
-        *text = text.replacen(&line, if all { &shown } else { "" }, 1);
-    }
-    let mut parts = Vec::new();
-    let others = rows.len().saturating_sub(of_driver + notes);
-    if others > 0 {
-        parts.push(others.to_string());
-    }
-    if let Some(known) = known.filter(|_| of_driver > 0) {
-        let whose = if others == 0 {
-            ", the driver's and not your program's"
-        } else {
-            ""
-        };
-        let driver = known.name.replace('-', " ");
-        parts.push(format!("{of_driver} known of {driver}{whose}"));
-    }
-    if notes > 0 {
-        let s = if notes == 1 { "" } else { "s" };
-        parts.push(format!("{notes} note{s}, legal"));
-    }
-    if of_driver + notes == 0 {
-        return;
-    }
-    let hint = if all { "" } else { " (--findings lists them)" };
-    let head = format!("\nFindings: {}{hint}\n", parts.join("; "));
-    *text = text.replacen(&format!("\nFindings: {}\n", rows.len()), &head, 1);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_what_is_not_known_is_listed() {
-        let known = KnownOfDrivers::of_drivers(&["llvmpipe Mesa 22.3.6 (LLVM 15.0.6)".to_owned()]);
-        let known = known.expect("the bundled file");
-        let row = |rule: &str, level: &str, sentence: &str| FindingRow {
-            rule: rule.to_owned(),
-            kind: "CacheAsObject".to_owned(),
-            level: level.to_owned(),
-            sentence: sentence.to_owned(),
-            owner: "VkPipelineCache".to_owned(),
-            command: "vkCreatePipelineCache".to_owned(),
-            scope: "object".to_owned(),
-            count: 3,
-            ..FindingRow::default()
-        };
-        let text_of = |rows: &[FindingRow], all| {
-            let lines = rows
-                .iter()
-                .map(|row| format!("  {}: {}: {}\n", row.level, row.rule, row.sentence));
-            let lines: String = lines.collect();
-            let mut text = format!("table\n\nFindings: {}\n{lines}  2 callbacks\n", rows.len());
-            shorten(&mut text, rows, Some(&known), all);
-            text
-        };
-        let (old, new, note) = (
-            row("V29", "violation", "old"),
-            row("V30", "violation", "new"),
-            row("V7", "note", "note"),
-        );
-        assert_eq!(
-            text_of(std::slice::from_ref(&old), false),
-            "table\n\nFindings: 1 known of lavapipe 22.3, the driver's and not your program's (--findings lists them)\n  2 callbacks\n"
-        );
-        assert_eq!(
-            text_of(&[old.clone(), new.clone(), note], false),
-            "table\n\nFindings: 1; 1 known of lavapipe 22.3; 1 note, legal (--findings lists them)\n  violation: V30: new\n  2 callbacks\n"
-        );
-        let all = text_of(std::slice::from_ref(&old), true);
-        assert!(
-            all.contains("\n  known: V29: old\n    cause: lvp_"),
-            "{all}"
-        );
-        assert_eq!(
-            text_of(std::slice::from_ref(&new), false),
-            "table\n\nFindings: 1\n  violation: V30: new\n  2 callbacks\n"
-        );
-    }
 
     #[test]
     fn a_driver_is_found_by_the_description_of_its_device() {

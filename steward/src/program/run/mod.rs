@@ -304,7 +304,7 @@ fn with_layer(
         let known = reports.known().map(|known| known.expectations);
         wrong.extend(exit_code::unexpected(&known.unwrap_or_default(), &reports));
     }
-    reports.compare_findings(output.findings);
+    reports.compare_findings();
     if let Some(layer) = library() {
         other_libraries(&reports, &layer)
             .iter()
@@ -347,9 +347,11 @@ fn with_layer(
     if !has_report {
         complain(&no_room.unwrap_or_else(|| no_report(&program, status)));
     } else if let Some(file) = wanted.text {
-        files::write_and_say(file, reports.text().as_bytes())?;
+        let text = reports.text(output.findings, usize::MAX);
+        files::write_and_say(file, text.as_bytes())?;
     } else if !outputs::is_for_programs(output) {
-        let text = Terminal::of_standard_error(output).rendered(&reports.text());
+        let terminal = Terminal::of_standard_error(output);
+        let text = terminal.rendered(&reports.text(output.findings, terminal.columns()));
         lost = io::stderr().write_all(text.as_bytes()).err();
         // Its reader has read enough; the exit status remains the program's.
         lost = lost.filter(|error| error.kind() != io::ErrorKind::BrokenPipe);

@@ -2,7 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
@@ -19,7 +18,7 @@ use crate::cli::Output;
 use crate::expectations::{self, KnownOfDrivers};
 use crate::program::requests::Answer;
 use crate::program::{ProgramError, outputs};
-use crate::report::{ReportOrList, html_knowing};
+use crate::report::{ReportOrList, html};
 use crate::symbols::Symbols;
 
 /// The reports of a run's processes, in the order of the files' names.
@@ -39,11 +38,14 @@ pub(super) struct Reports {
     pub(super) symbols: Symbols,
 }
 
-/// The report of one process. Each part is empty if the process did not write it.
+/// The report of one process.
 #[derive(Default)]
 pub(super) struct ProcessReport {
+    /// Without data, or of a state: what the process wrote, or what there is to say.
     pub(super) text: String,
     pub(super) data: Option<ProcessData>,
+    /// The data for a text, where that differs.
+    pub(super) shown: Option<Box<Report>>,
 }
 
 /// The report for programs.
@@ -66,11 +68,13 @@ impl Reports {
                 .collect(),
             ..Self::default()
         };
-        for Written { text, json } in of_processes(folder) {
-            reports.add(Answer {
-                text: Some(text),
-                json,
-            });
+        for path in paths_with_extension(folder, "json") {
+            if let Ok(json) = fs::read_to_string(path) {
+                reports.add(Answer {
+                    text: None,
+                    json: Some(json),
+                });
+            }
         }
         reports
     }
@@ -96,10 +100,17 @@ impl Reports {
         self.processes.iter().any(|process| process.data.is_some())
     }
 
-    /// All texts, one below the other.
-    pub(super) fn text(&self) -> String {
-        let texts = self.processes.iter().map(|process| &*process.text);
-        texts.collect::<Vec<_>>().join("\n")
+    /// All texts, one below the other: with each finding, or without notes and what is known of the drivers, for a terminal of `columns` columns.
+    pub(super) fn text(&self, all_findings: bool, columns: usize) -> String {
+        let text = |process: &ProcessReport| {
+            let report = process.shown.as_deref().or_else(|| process.report());
+            report.map_or_else(
+                || process.text.clone(),
+                |report| report.text(all_findings).width(columns).to_string(),
+            )
+        };
+        let texts: Vec<_> = self.processes.iter().map(text).collect();
+        texts.join("\n")
     }
 
     /// Whether a report has a violation or suspect.
@@ -126,41 +137,45 @@ impl Reports {
             .or_else(|| KnownOfDrivers::of_drivers(&self.drivers()))
     }
 
-    /// Compares the findings of each report with what is known, and shortens them in its text: see [`known::shorten`](super::known::shorten).
-    pub(super) fn compare_findings(&mut self, all: bool) {
-        let known = self.known();
+    /// Compares the findings of each report with what is known.
+    pub(super) fn compare_findings(&mut self) {
         for process in &mut self.processes {
-            let ProcessReport { text, data } = process;
-            let Some(ProcessData::Layer(report)) = data else {
+            let Some(ProcessData::Layer(report)) = &mut process.data else {
                 continue;
             };
-            super::known::shorten(text, &report.findings, known.as_ref(), all);
             match &self.known {
-                Some(known) => report.known_findings = Some(known.count(&report.findings)),
+                Some(known) => known.name(report),
                 None => expectations::name_known(report),
             }
         }
     }
 
-    /// Appends the list of live objects and blocks, with names of functions, to each text, and adds the names to the report.
+    /// Adds names of functions to the lists of live objects and blocks; the text leaves out the frames of languages' runtimes.
     pub(super) fn name_functions(&mut self) {
-        for ProcessReport { text, data } in &mut self.processes {
-            if let Some(ProcessData::Layer(report)) = data
+        for process in &mut self.processes {
+            if let Some(ProcessData::Layer(report)) = &mut process.data
                 && let Some(leaks) = &mut report.leaks
             {
                 leaks.merge();
-                text.push_str(&self.symbols.name_leaks(leaks).to_string());
+                let shown = self.symbols.name_leaks(leaks);
+                process.shown = Some(Box::new(Report {
+                    leaks: Some(shown),
+                    ..(**report).clone()
+                }));
             }
         }
     }
 
     /// Adds the report that a process has written on request.
     pub(super) fn add(&mut self, answer: Answer) {
-        let process = ProcessReport {
-            text: answer.text.unwrap_or_default(),
-            data: answer.json.and_then(|json| self.parse(&json)),
-        };
-        self.processes.push(process.with_text());
+        let data = answer.json.and_then(|json| self.parse(&json));
+        if data.is_some() || answer.text.is_some() {
+            self.processes.push(ProcessReport {
+                text: answer.text.unwrap_or_default(),
+                data,
+                shown: None,
+            });
+        }
     }
 
     /// What the layer wrote. A report of another version is noted, and left out.
@@ -191,7 +206,7 @@ impl Reports {
     ) -> Result<(), ProgramError> {
         if let Some(file) = output.html.as_ref().filter(|_| self.has_data()) {
             let entries: Vec<_> = self.data().map(ProcessData::entry).collect();
-            outputs::put(file, html_knowing(&entries, self.known.as_ref())?, out)?;
+            outputs::put(file, html(&entries)?, out)?;
         }
         if output.profile.is_some() && self.has_data() {
             let all = self.of_layer().chain(&self.of_states);
@@ -242,16 +257,6 @@ impl ProcessReport {
             _ => None,
         }
     }
-
-    /// With a text made of the data where the process wrote none.
-    fn with_text(mut self) -> Self {
-        if self.text.is_empty()
-            && let Some(report) = self.report()
-        {
-            self.text = report.text(false).to_string();
-        }
-        self
-    }
 }
 
 impl ProcessData {
@@ -262,32 +267,6 @@ impl ProcessData {
             Self::State(state) => ReportOrList::Failed(state.failed.clone()),
         }
     }
-}
-
-/// The contents of the files of one process.
-#[derive(Default)]
-struct Written {
-    text: String,
-    json: Option<String>,
-}
-
-/// Text and JSON of one process are those with its number: one of them may be missing.
-fn of_processes(folder: &Path) -> impl Iterator<Item = Written> {
-    let mut processes = BTreeMap::<_, Written>::new();
-    for extension in ["txt", "json"] {
-        for path in paths_with_extension(folder, extension) {
-            let (Some(name), Ok(read)) = (path.file_stem(), fs::read_to_string(&path)) else {
-                continue;
-            };
-            let process = processes.entry(name.to_owned()).or_default();
-            if extension == "txt" {
-                process.text = read;
-            } else {
-                process.json = Some(read);
-            }
-        }
-    }
-    processes.into_values()
 }
 
 /// The files of the run's reports with this extension, in the order of their names.
@@ -309,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ly43_text_and_json_of_a_process_belong_together_where_one_of_them_is_missing() {
+    fn ly43_a_report_of_another_version_is_said_and_left_out() {
         let folder = tempfile::tempdir().expect("a folder");
         let reports = folder.path().join(REPORTS);
         fs::create_dir(&reports).expect("a folder");
@@ -326,11 +305,7 @@ mod tests {
             };
             report::json(&report).expect("JSON")
         };
-        let text = |number: u32| format!("{number}\n\nFindings: 1\n  note: V29: {number}\n");
-        // The first wrote no JSON, the last one no text: a full disk, or a signal between the two.
         for (file, content) in [
-            ("10.txt", text(10)),
-            ("11.txt", text(11)),
             ("11.json", json(11)),
             ("12.json", json(12)),
             ("13.json", "{\"layer_format\":1}".to_owned()),
@@ -338,17 +313,11 @@ mod tests {
             fs::write(reports.join(file), content).expect("a file");
         }
         let mut read = Reports::read(folder.path());
-        let count = |read: &Reports| (read.processes.len(), read.of_layer().count());
-        assert_eq!(count(&read), (4, 2));
+        assert_eq!((read.processes.len(), read.of_layer().count()), (2, 2));
         assert_eq!(read.unreadable.len(), 1, "of another version");
-        read.compare_findings(false);
-        let [first, both, last, unreadable] = &*read.processes else {
-            panic!("four processes");
-        };
-        assert!(unreadable.text.is_empty() && unreadable.data.is_none());
-        assert_eq!(first.text, text(10));
-        let shortened = "11\n\nFindings: 1 note, legal (--findings lists them)\n";
-        assert_eq!(both.text, shortened);
-        assert!(last.text.contains("process 12"), "{}", last.text);
+        read.compare_findings();
+        let text = read.text(false, usize::MAX);
+        assert_eq!(text.matches("notes: 1, legal (--findings").count(), 2);
+        assert!(text.contains("process 12"), "{text}");
     }
 }

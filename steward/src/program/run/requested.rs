@@ -43,12 +43,13 @@ pub(in crate::program) fn report(
     if reports.has_findings() {
         known::name_drivers(&mut reports, None, None);
     }
-    reports.compare_findings(output.findings);
+    reports.compare_findings();
     reports.name_functions();
     let printed = if outputs::is_for_programs(output) {
         Ok(())
     } else {
-        let text = Terminal::of_standard_output(output).rendered(&reports.text());
+        let terminal = Terminal::of_standard_output(output);
+        let text = terminal.rendered(&reports.text(output.findings, terminal.columns()));
         out.write_all(text.as_bytes()).and_then(|()| out.flush())
     };
     reports.write_files(output, out)?;

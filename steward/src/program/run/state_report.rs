@@ -173,6 +173,7 @@ fn report(
         written: ProcessReport {
             text,
             data: Some(ProcessData::State(Box::new(entry))),
+            shown: None,
         },
         report,
     }
@@ -283,7 +284,7 @@ mod tests {
         let ended = ended(Some(ExitStatus::from_raw(9)));
         let report = report(&state, &ended, missing, None);
         let lost = "\nMissing: findings, call stacks. A process writes them";
-        let ProcessReport { text, data } = report.written;
+        let ProcessReport { text, data, .. } = report.written;
         let json = serde_json::to_string(&data).expect("JSON");
         assert!(text.contains(lost), "{text}");
         let entries = ReportOrList::parse("a file", json.as_bytes()).expect("JSON of the program");

@@ -4,7 +4,6 @@
 
 mod fold;
 mod paint;
-mod squeeze;
 
 use std::env;
 use std::io::{self, IsTerminal};
@@ -58,9 +57,7 @@ impl Terminal {
 
     /// The text in this form.
     pub(super) fn rendered(self, text: &str) -> String {
-        let folded = self
-            .width
-            .map(|width| fold::folded(&squeeze::squeezed(text, width), width));
+        let folded = self.width.map(|width| fold::folded(text, width));
         let text = folded.as_deref().unwrap_or(text);
         match self.colours {
             true => paint::painted(text),

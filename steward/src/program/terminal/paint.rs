@@ -11,15 +11,13 @@ const GREEN: Style = AnsiColor::Green.on_default();
 const CYAN: Style = AnsiColor::Cyan.on_default();
 
 /// The beginnings of lines that get one style, by the first match.
-const LINES: [(&str, Style); 14] = [
+const LINES: [(&str, Style); 12] = [
     ("leftovers: none", GREEN),
     ("leftovers", RED),
     ("never freed:", RED),
     ("alive at the end: nothing", GREEN),
     ("alive at the end:", YELLOW),
     ("findings: none", GREEN),
-    ("Findings: 0", GREEN),
-    ("Findings: ", RED),
     ("result: as expected", GREEN),
     ("result: not as expected", RED),
     ("not as expected:", RED),
@@ -47,15 +45,6 @@ pub(super) fn painted(text: &str) -> String {
 }
 
 fn paint(line: &str, out: &mut String) {
-    if let Some(rest) = line.strip_prefix("Findings: ") {
-        let behind = rest.trim_start_matches(|letter: char| letter.is_ascii_digit());
-        let is_harmless = [" known of ", " note"]
-            .iter()
-            .any(|word| behind.starts_with(word));
-        if is_harmless {
-            return styled(YELLOW, line, out);
-        }
-    }
     let whole = LINES.iter().find(|(begin, _)| line.starts_with(begin));
     if let Some((_, style)) = whole {
         return styled(*style, line, out);
@@ -124,8 +113,7 @@ mod tests {
         let text = "driver: llvmpipe\n\n  context  live\n  VkDevice 7\nleftovers: none, every block was freed\n\
             findings: 9 violations, all known of x 1 (--findings lists them)\n  violation V23 words\n  note      V7 words\n\
             findings: 2 violations\nresult: not as expected: 1 difference\n\
-            \n            live        peak\nFindings: 0\nFindings: 2\n  violation: V23: words\n\
-            Findings: 3 known of x 1, the driver's\nFindings: 4 notes, legal\nFindings: 5; 3 known of x 1\n";
+            \n            live        peak\n";
         let done = painted(text);
         assert_eq!(plain(&done), text);
         let has = |part: &str| assert!(done.contains(part), "{part:?}\n{done:?}");
@@ -138,11 +126,5 @@ mod tests {
         has("\n  VkDevice 7\n");
         has("  \u{1b}[36mnote\u{1b}[0m      V7");
         has("\n\u{1b}[1m            live        peak");
-        has("\u{1b}[32mFindings: 0");
-        has("\u{1b}[1m\u{1b}[31mFindings: 2");
-        has("\u{1b}[33mFindings: 3 known");
-        has("\u{1b}[33mFindings: 4 notes");
-        has("\u{1b}[1m\u{1b}[31mFindings: 5; 3 known");
-        has("  \u{1b}[1m\u{1b}[31mviolation\u{1b}[0m: V23");
     }
 }

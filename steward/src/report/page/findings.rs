@@ -5,7 +5,6 @@
 use vk_callbacks::Rule;
 
 use super::label::cell;
-use crate::expectations::KnownOfDrivers;
 use vk_report::report::{FindingRow, Report, one_line};
 
 /// A finding.
@@ -29,13 +28,11 @@ pub(super) struct FindingLine {
 }
 
 /// Findings by level and rule, the worst first, and a sentence about how many are known, if any.
-pub(super) fn findings(
-    report: &Report,
-    known: Option<&KnownOfDrivers>,
-) -> (Vec<FindingLine>, String) {
+pub(super) fn findings(report: &Report) -> (Vec<FindingLine>, String) {
+    let known = report.known_findings.as_ref();
     let mut rows: Vec<&FindingRow> = report.findings.iter().collect();
     rows.sort_by_key(|row| row.rank());
-    let lines: Vec<_> = rows.iter().map(|row| line(row, known)).collect();
+    let lines: Vec<_> = rows.iter().map(|row| line(row, known.is_some())).collect();
     let serious = |line: &&FindingLine| line.class != FindingRow::NOTE;
     let (all, unknown) = (
         lines.iter().filter(serious).count(),
@@ -47,19 +44,19 @@ pub(super) fn findings(
     );
     let about = match known {
         Some(_) if all == 0 => String::new(),
-        Some(known) if unknown == 0 => format!("All are known of {}.", one_line(&known.name)),
+        Some(known) if unknown == 0 => {
+            format!("All are known of {}.", one_line(&known.expectations))
+        }
         Some(known) => format!(
             "{unknown} of {all} are not known of {}.",
-            one_line(&known.name)
+            one_line(&known.expectations)
         ),
         None => String::new(),
     };
     (lines, about)
 }
 
-fn line(row: &FindingRow, known: Option<&KnownOfDrivers>) -> FindingLine {
-    let expected = known.and_then(|known| known.expected(row));
-    let expected = expected.map(|expected| expected.cause.clone());
+fn line(row: &FindingRow, is_compared: bool) -> FindingLine {
     let class = FindingRow::LEVELS
         .get(row.rank())
         .copied()
@@ -87,8 +84,8 @@ fn line(row: &FindingRow, known: Option<&KnownOfDrivers>) -> FindingLine {
         count: cell(row.count),
         bytes: cell(row.bytes),
         duties: duties(&row.rule),
-        unknown: known.is_some() && expected.is_none(),
-        cause: expected.map(|cause| one_line(&cause)).unwrap_or_default(),
+        unknown: is_compared && row.known.is_none(),
+        cause: row.known.as_deref().map(one_line).unwrap_or_default(),
     }
 }
 

@@ -29,7 +29,6 @@ use askama::Template;
 pub(crate) use label::grouped;
 
 use super::{CheckedDriver, ReportOrList};
-use crate::expectations::KnownOfDrivers;
 use matrix::Matrix;
 use section::Section;
 
@@ -49,19 +48,8 @@ struct ReportPage {
 /// # Errors
 /// Never: it writes into memory.
 pub fn html(entries: &[ReportOrList]) -> Result<String, askama::Error> {
-    html_knowing(entries, None)
-}
-
-/// As [`html`], with what is known of the drivers; `None`: the bundled expectations about them.
-///
-/// # Errors
-/// As [`html`].
-pub fn html_knowing(
-    entries: &[ReportOrList],
-    known: Option<&KnownOfDrivers>,
-) -> Result<String, askama::Error> {
     let sections = entries.iter().enumerate();
-    let sections = sections.map(|(index, entry)| Section::new(index, entry, known));
+    let sections = sections.map(|(index, entry)| Section::new(index, entry));
     page(sections.collect(), matrix::matrix(entries, &[]))
 }
 
@@ -71,7 +59,7 @@ pub fn html_knowing(
 /// As [`html`].
 pub fn html_of_checks(drivers: &[CheckedDriver]) -> Result<String, askama::Error> {
     let sections = drivers.iter().enumerate().map(|(index, driver)| {
-        let section = Section::new(index, &driver.report, None);
+        let section = Section::new(index, &driver.report);
         match &driver.check {
             Some(check) => section.checked(check.clone()),
             None => section,

@@ -14,7 +14,7 @@ use super::tables::{self, Bar, FigureTable};
 use super::timeline_chart::{Course, course};
 use super::vulkan::vulkan_memory;
 use crate::expectations::CheckSummary;
-use crate::expectations::KnownOfDrivers;
+use crate::expectations::name_known;
 use crate::report::ReportOrList;
 use vk_report::report::title_of;
 use vk_report::report::{
@@ -86,8 +86,7 @@ pub(super) struct Figure {
 }
 
 impl Section {
-    /// `known` is what may be found; `None`: what is known of the driver.
-    pub(super) fn new(index: usize, entry: &ReportOrList, known: Option<&KnownOfDrivers>) -> Self {
+    pub(super) fn new(index: usize, entry: &ReportOrList) -> Self {
         let prefix = if index == 0 {
             String::new()
         } else {
@@ -96,7 +95,7 @@ impl Section {
         match entry {
             ReportOrList::Report(report) => Self {
                 prefix,
-                ..Self::of(report, known)
+                ..Self::of(report)
             },
             ReportOrList::Failed(failed) => {
                 let (leaks, leaks_more) = leaks(failed.leaks.as_ref());
@@ -131,13 +130,15 @@ impl Section {
         }
     }
 
-    fn of(report: &Report, known: Option<&KnownOfDrivers>) -> Self {
-        let known = known.cloned();
-        let known = known.or_else(|| KnownOfDrivers::of_source(&report.source));
+    fn of(report: &Report) -> Self {
+        let mut compared = report.clone();
+        if compared.known_findings.is_none() {
+            name_known(&mut compared);
+        }
         let (contexts, unused) = tables::contexts(report);
         let coverage = report.callback_coverage.clone().unwrap_or_default();
         let live = !matches!(report.source, Source::Trace { .. });
-        let (findings, known) = findings(report, known.as_ref());
+        let (findings, known) = findings(&compared);
         let (leaks, leaks_more) = leaks(report.leaks.as_ref());
         let rounds = folded(&report.phases);
         let samples = rounds.samples(&report.timeline);

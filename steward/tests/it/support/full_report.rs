@@ -50,6 +50,7 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
         bytes: count * 100,
         first_serial: 3,
         thread: Some(2),
+        known: None,
     };
     report.findings = vec![
         finding("V30", FindingRow::NOTE, 2),
@@ -288,6 +289,8 @@ pub(crate) fn of_program() -> Report {
         }),
         settings: vec!["a line".into()],
         lost_phases: 1,
+        has_ended: true,
+        unseen_growth: Some(9 << 20),
     });
     report
 }

@@ -29,17 +29,17 @@ pub(super) fn write<T>(
 ) -> fmt::Result {
     let is_empty = |column: &Column<T>| rows.iter().all(|(_, row)| (column.cell)(row) == EMPTY);
     let (shown, left_out) = fitting(columns, &is_empty, width.saturating_sub(names + 2));
-    write!(f, "  {head:<names$}")?;
+    let mut line = format!("  {head:<names$}");
     for column in &shown {
-        write!(f, "{:>w$}", column.title, w = column.width)?;
+        line += &format!("{:>w$}", column.title, w = column.width);
     }
-    writeln!(f)?;
+    writeln!(f, "{}", line.trim_end())?;
     for (name, row) in rows {
-        write!(f, "  {name:<names$}")?;
+        let mut line = format!("  {name:<names$}");
         for column in &shown {
-            write!(f, " {:>w$}", (column.cell)(row), w = column.width - 1)?;
+            line += &format!(" {:>w$}", (column.cell)(row), w = column.width - 1);
         }
-        writeln!(f)?;
+        writeln!(f, "{}", line.trim_end())?;
     }
     if left_out.is_empty() {
         return Ok(());

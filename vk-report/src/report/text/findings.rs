@@ -13,12 +13,21 @@ const WIDEST_RULE: usize = 24;
 /// The least characters of a line for a sentence, however narrow the terminal is.
 const MIN_SENTENCE: usize = 24;
 
-/// The number of findings at each level, how many of them are known, and with `all` each of them. Notes, which are legal, are listed apart.
+/// Which findings are listed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Listed {
+    All,
+    /// Those that are neither legal nor known of the driver.
+    Unknown,
+    None,
+}
+
+/// The number of findings at each level, how many of them are known, and those that are `listed`. Notes, which are legal, are listed apart.
 pub(super) fn findings(
     f: &mut fmt::Formatter<'_>,
     rows: &[FindingRow],
     known: Option<&KnownFindings>,
-    (all, width): (bool, usize),
+    (listed, width): (Listed, usize),
 ) -> fmt::Result {
     let (notes, broken): (Vec<_>, Vec<_>) =
         rows.iter().partition(|row| row.level == FindingRow::NOTE);
@@ -27,32 +36,57 @@ pub(super) fn findings(
     } else {
         let words = known.map(KnownFindings::words).unwrap_or_default();
         let comma = if words.is_empty() { "" } else { ", " };
-        let hint = match (all, words.is_empty()) {
-            (true, _) => "",
-            (false, true) => " (--findings lists them, `steward check` says which are known)",
-            (false, false) => " (--findings lists them, `steward check` says why)",
+        let is_hidden = broken.iter().any(|row| !listed.has(row));
+        let hint = match (listed, words.is_empty()) {
+            _ if !is_hidden => "",
+            (Listed::None, true) => {
+                " (--findings lists them, `steward check` says which are known)"
+            }
+            (Listed::None, false) => " (--findings lists them, `steward check` says why)",
+            _ => " (--findings lists them)",
         };
-        writeln!(f, "findings: {}{comma}{words}{hint}", by_level(&broken))?;
-        list(f, &broken, (all, width))?;
+        // A reader takes them for mistakes of the program.
+        let whose = match known {
+            Some(known) if listed == Listed::Unknown && known.unknown == 0 => {
+                ", the driver's and not your program's"
+            }
+            _ => "",
+        };
+        writeln!(
+            f,
+            "findings: {}{comma}{words}{whose}{hint}",
+            by_level(&broken)
+        )?;
+        list(f, &broken, (listed, width))?;
     }
     if notes.is_empty() {
         return Ok(());
     }
-    let hint = if all { "" } else { " (--findings lists them)" };
+    let hint = match listed {
+        Listed::All => "",
+        _ => " (--findings lists them)",
+    };
     writeln!(f, "notes: {}, legal{hint}", notes.len())?;
-    list(f, &notes, (all, width))
+    list(f, &notes, (listed, width))
 }
 
-/// Each row, the worst first, where `all` are wanted.
+impl Listed {
+    fn has(self, row: &FindingRow) -> bool {
+        match self {
+            Self::All => true,
+            Self::Unknown => row.known.is_none() && row.level != FindingRow::NOTE,
+            Self::None => false,
+        }
+    }
+}
+
+/// Each row that is listed, the worst first; with its cause if it is known of the driver.
 fn list(
     f: &mut fmt::Formatter<'_>,
     rows: &[&FindingRow],
-    (all, line_width): (bool, usize),
+    (listed, line_width): (Listed, usize),
 ) -> fmt::Result {
-    if !all {
-        return Ok(());
-    }
-    let mut sorted = rows.to_vec();
+    let mut sorted: Vec<_> = rows.iter().filter(|row| listed.has(row)).collect();
     sorted.sort_by_key(|row| row.rank());
     let width = sorted
         .iter()
@@ -71,7 +105,12 @@ fn list(
         } else {
             String::new()
         };
-        for (nth, line) in [sentence, place]
+        let known = match row.known.as_deref() {
+            None => String::new(),
+            Some("") => "known of the driver".to_owned(),
+            Some(cause) => format!("known of the driver: {}", one_line(cause)),
+        };
+        for (nth, line) in [sentence, place, known]
             .iter()
             .flat_map(|text| wrapped(text, line_width.saturating_sub(indent).max(MIN_SENTENCE)))
             .enumerate()

@@ -9,15 +9,17 @@ mod findings;
 mod folded;
 mod guard;
 mod leaks;
+mod program;
 
 use std::fmt;
 
 use alloc_core::Scope;
 
 use super::phase::title_of;
-use super::{ByScope, ContextRow, Phase, Report, RunEnvironment, Source};
+use super::{ByScope, ContextRow, FailRun, Phase, Report, RunEnvironment, Source};
 use crate::units::bytes;
 use columns::Column;
+use findings::Listed;
 use folded::folded;
 
 /// The widest line of lists and sentences.
@@ -71,6 +73,15 @@ impl Text<'_> {
         self
     }
 
+    /// Of a program what is not known of the driver is always listed.
+    fn listed(&self) -> Listed {
+        match (self.all_findings, &self.report.program) {
+            (true, _) => Listed::All,
+            (false, Some(_)) => Listed::Unknown,
+            (false, None) => Listed::None,
+        }
+    }
+
     /// Where sentences break.
     fn sentence_width(&self) -> usize {
         self.width.min(WIDTH)
@@ -92,9 +103,10 @@ impl fmt::Display for Text<'_> {
             .into_iter()
             .try_for_each(|sites| call_sites::write(f, sites, self.depth))?;
         let report = self.report;
+        let is_program = report.program.is_some();
         let leaks = report.leaks.iter();
         leaks
-            .filter(|leaks| !leaks.stacks.is_empty())
+            .filter(|leaks| is_program || !leaks.stacks.is_empty())
             .try_for_each(|leaks| leaks.fmt(f))?;
         part(f, &report.device_memory)?;
         part(f, &report.defragmentation)?;
@@ -102,9 +114,14 @@ impl fmt::Display for Text<'_> {
             f,
             &report.findings,
             report.known_findings.as_ref(),
-            (self.all_findings, self.sentence_width()),
+            (self.listed(), self.sentence_width()),
         )?;
         part(f, &report.guard)?;
+        if is_program {
+            // How it ended after a refusal says nothing of its driver.
+            part(f, &report.fail.as_ref().map(FailRun::refusals))?;
+            return part(f, &report.callback_coverage);
+        }
         part(f, &report.fail)?;
         part(f, &report.callback_coverage)?;
         let faults = report.faults();
@@ -134,6 +151,9 @@ impl Text<'_> {
                 .iter()
                 .zip(["note: "].into_iter().chain(std::iter::repeat("      ")))
                 .try_for_each(|(line, head)| writeln!(f, "{head}{line}"))?;
+        }
+        if let Some(program) = &report.program {
+            return self.program(f, program);
         }
         if report.phases.is_empty() && report.peak_bytes == 0 {
             writeln!(f, "\nno requests at all")?;
@@ -235,22 +255,7 @@ impl fmt::Display for Source {
                 };
                 writeln!(f, "recorded on: {driver}; {lines} lines")
             }
-            Self::Program {
-                executable,
-                process,
-                commands,
-                devices,
-                ..
-            } => {
-                writeln!(
-                    f,
-                    "program: {}, process {process}, {commands} commands",
-                    one_line(executable)
-                )?;
-                devices
-                    .iter()
-                    .try_for_each(|device| writeln!(f, "device: {}", one_line(device)))
-            }
+            Self::Program { .. } => program::source(f, self),
         }
     }
 }

@@ -1,0 +1,222 @@
+//! What the layer knows of a process, for a terminal.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::iter;
+
+use super::columns::{self, Column};
+use super::{Text, cell, column, count, name_width, one_line, plural};
+use crate::report::{KindAccounts, ProgramAccounts, Source, VulkanMemory, VulkanMemoryRow};
+use crate::units::bytes;
+
+/// A line of the table: a kind of object, or device memory.
+#[derive(Default)]
+struct Row {
+    /// Live, peak and total.
+    bytes: [u64; 3],
+    /// Blocks, objects and those alive.
+    counts: [u64; 3],
+    /// A heading has no numbers.
+    is_heading: bool,
+    remark: String,
+}
+
+impl Text<'_> {
+    /// The table of a process: the kinds of objects of each instance and device, and device memory.
+    pub(super) fn program(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        program: &ProgramAccounts,
+    ) -> fmt::Result {
+        let rows = rows(
+            program,
+            self.report.vulkan_memory.as_deref().unwrap_or_default(),
+        );
+        let rows: Vec<_> = rows.iter().map(|(name, row)| (name.clone(), row)).collect();
+        let of_bytes = |place: usize, name, rank| Column::<Row> {
+            title: name,
+            width: 10,
+            rank,
+            cell: Box::new(move |row| match row {
+                Row {
+                    is_heading: true, ..
+                } => String::new(),
+                row => cell(row.bytes.get(place).copied().unwrap_or_default()),
+            }),
+        };
+        let of_counts = |place: usize, name, rank| Column::<Row> {
+            title: name,
+            width: 9,
+            rank,
+            cell: Box::new(move |row| match row {
+                Row {
+                    is_heading: true, ..
+                } => String::new(),
+                row => count(row.counts.get(place).copied().unwrap_or_default()),
+            }),
+        };
+        let columns = [
+            of_bytes(0, "live", 0),
+            of_bytes(1, "peak", 0),
+            of_bytes(2, "taken", 1),
+            of_counts(0, "blocks", 2),
+            of_counts(1, "objects", 3),
+            of_counts(2, "alive", 2),
+            column(("", 1, 0), |row: &Row| row.remark.clone()),
+        ];
+        writeln!(f)?;
+        // A heading has the columns of numbers for itself.
+        let named: Vec<_> = rows
+            .iter()
+            .filter(|(_, row)| !row.is_heading)
+            .cloned()
+            .collect();
+        let names = name_width(&named, "context".len());
+        columns::write(f, ("context", names), &rows, &columns, self.width)?;
+        if let Some(all) = program.all {
+            let [live, peak] = [all.live_bytes, all.peak_bytes].map(bytes);
+            writeln!(f, "\nLive: {live}. Peak: {peak}.")?;
+        }
+        let alive = |kind: &str| {
+            let of_kind = program.kinds().filter(|row| row.kind == kind);
+            of_kind.map(|row| row.objects_alive).sum::<u64>()
+        };
+        let [instances, devices] = ["VkInstance", "VkDevice"].map(alive);
+        if program.has_ended && instances + devices > 0 {
+            writeln!(
+                f,
+                "The program never destroyed {instances} instance{} and {devices} device{}, so what belongs to them was not freed either.",
+                plural(instances),
+                plural(devices)
+            )?;
+        }
+        match program.unseen_growth {
+            Some(unseen) => writeln!(
+                f,
+                "The process grew by {} since its first instance that Vulkan's callbacks did not see: memory of `malloc`, which heaptrack shows.",
+                bytes(unseen)
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+fn rows(program: &ProgramAccounts, memory: &[VulkanMemory]) -> Vec<(String, Row)> {
+    let mut rows = Vec::new();
+    let mut memory = memory.iter();
+    for (number, instance) in (1..).zip(&program.instances) {
+        rows.push(heading(format!("instance {number}")));
+        rows.extend(instance.kinds.iter().map(|kind| of_kind(2, kind)));
+        for (number, device) in (1..).zip(&instance.devices) {
+            let described = device.description.as_deref().map(one_line);
+            let described = described.map_or_else(String::new, |of| format!(": {of}"));
+            rows.push(heading(format!("  device {number}{described}")));
+            rows.extend(device.kinds.iter().map(|kind| of_kind(4, kind)));
+            rows.extend(memory.next().into_iter().flat_map(of_device));
+        }
+    }
+    rows
+}
+
+fn heading(name: String) -> (String, Row) {
+    let is_heading = true;
+    (
+        name,
+        Row {
+            is_heading,
+            ..Row::default()
+        },
+    )
+}
+
+fn of_kind(indent: usize, kind: &KindAccounts) -> (String, Row) {
+    let remark = match kind.foreign_commands {
+        0 => String::new(),
+        commands => format!(
+            " ({commands} command{} with callbacks of the program)",
+            plural(commands)
+        ),
+    };
+    let row = Row {
+        bytes: [kind.live_bytes, kind.peak_bytes, kind.total_bytes],
+        counts: [kind.total_blocks, kind.objects_created, kind.objects_alive],
+        is_heading: false,
+        remark,
+    };
+    (format!("{:indent$}{}", "", one_line(&kind.kind)), row)
+}
+
+/// The rows of a device's memory.
+fn of_device(memory: &VulkanMemory) -> Vec<(String, Row)> {
+    let row = |name: String, memory: &VulkanMemoryRow| {
+        let remark = match memory.refusals {
+            0 => String::new(),
+            refusals => format!(" ({refusals} refused)"),
+        };
+        let row = Row {
+            bytes: [memory.live_bytes, memory.peak_bytes, memory.total_bytes],
+            counts: [memory.total_blocks, memory.total_blocks, memory.live_blocks],
+            is_heading: false,
+            remark,
+        };
+        (format!("    {name}"), row)
+    };
+    let numbered = [("heap", &memory.heaps), ("type", &memory.types)];
+    let numbered = numbered.into_iter().flat_map(|(what, rows)| {
+        let name = move |of: &VulkanMemoryRow| format!("device memory, {what} {}", of.index);
+        rows.iter().map(move |of| row(name(of), of))
+    });
+    let driver = memory.driver.iter().flat_map(|driver| {
+        let kinds = driver.kinds.iter();
+        let kinds =
+            kinds.map(|(kind, of)| row(format!("the driver's, for {}", one_line(kind)), of));
+        let is_stale =
+            driver.free_events == 0 && driver.kinds.iter().any(|(_, of)| of.live_blocks > 0);
+        let stale =
+            "    the driver has reported no end of its own memory: what is live may be gone";
+        kinds.chain(is_stale.then(|| heading(stale.to_owned())))
+    });
+    let uses = memory.uses.iter();
+    let uses = uses.map(|(name, of)| row(format!("of it {}", one_line(name)), of));
+    let lost = (memory.lost_blocks > 0).then(|| {
+        heading(format!(
+            "    {} blocks of device memory are not counted: no memory for their records",
+            memory.lost_blocks
+        ))
+    });
+    numbered.chain(driver).chain(uses).chain(lost).collect()
+}
+
+/// The lines in front of the table.
+pub(super) fn source(f: &mut fmt::Formatter<'_>, source: &Source) -> fmt::Result {
+    let Source::Program {
+        arguments,
+        process,
+        commands,
+        layers_below,
+        ..
+    } = source
+    else {
+        return Ok(());
+    };
+    writeln!(
+        f,
+        "Host memory that Vulkan allocated through callbacks: process {process}, {commands} commands\n\
+         (with the 16 bytes in front of each block)"
+    )?;
+    if let Some(arguments) = arguments {
+        let words = arguments.iter().map(|word| one_line(word));
+        let words: Vec<_> = iter::once("arguments:".to_owned()).chain(words).collect();
+        writeln!(f, "{}", words.join(" "))?;
+    }
+    if layers_below.is_empty() {
+        return Ok(());
+    }
+    let below: Vec<_> = layers_below.iter().map(|layer| one_line(layer)).collect();
+    writeln!(
+        f,
+        "layers below, whose own objects count and are judged as the driver's: {}",
+        below.join(", ")
+    )
+}
