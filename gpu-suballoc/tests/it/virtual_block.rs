@@ -65,50 +65,6 @@ fn metadata_is_below_56_bytes_a_live_range() {
     assert!(each <= 56.0, "{each}");
 }
 
-/// The contract's churn: 10 k live, log-uniform sizes from 256 B to 4 MiB, 200 k times free one and allocate one. Peak live bytes, the
-/// high-water mark, refusals.
-fn churn(capacity: u64) -> (u64, u64, u32) {
-    let mut block = VirtualBlock::new(FromGlobalAlloc::SYSTEM, capacity, 256).unwrap();
-    let mut rng = testkit::Rng::new(42);
-    let (mut now, mut most, mut high, mut refused) = (0, 0, 0, 0);
-    let mut live = vec![(None, 0); 10_000];
-    for step in 0..210_000 {
-        let at = if step < live.len() {
-            step
-        } else {
-            (rng.next() % live.len() as u64) as usize
-        };
-        let (old, old_size) = live[at];
-        if let Some(old) = old {
-            block.free(old).unwrap();
-        }
-        let unit = (rng.next() >> 11) as f64 / (1_u64 << 53) as f64;
-        let size = (256.0 * 16384_f64.powf(unit)) as u64;
-        let range = block.allocate(size, 256).ok();
-        live[at] = (range.map(|range| range.allocation), size);
-        refused += u32::from(range.is_none());
-        now = now + size - old_size;
-        most = most.max(now);
-        high = range.map_or(high, |range| high.max(range.offset + range.size));
-    }
-    (most, high, refused)
-}
-
-#[test]
-fn churn_wastes_less_than_seven_percent_and_hardly_refuses_at_five() {
-    let (most, high, refused) = churn(1 << 36);
-    let waste = high as f64 / most as f64;
-    let (_, _, refused_at_105) = churn(most / 100 * 105);
-    println!(
-        "high water over peak live {waste:.4}; {refused_at_105} of 210000 refused at 105 % of peak live"
-    );
-    assert_eq!(refused, 0);
-    assert!(waste <= 1.07, "{waste}");
-    assert!(refused_at_105 <= 50, "{refused_at_105}");
-    // That something is refused when there is too little would be seen.
-    assert!(churn(most / 100 * 90).2 > 1000);
-}
-
 #[test]
 fn ge7_what_is_not_free_or_not_there_is_refused() {
     let mut block = VirtualBlock::new(FromGlobalAlloc::SYSTEM, 1 << 16, 256).unwrap();

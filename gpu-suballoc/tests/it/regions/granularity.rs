@@ -73,7 +73,7 @@ fn di8_wgpus_textures_take_no_more_blocks_than_their_bytes_fill() {
     config.limits.buffer_image_granularity = 4096;
     config.rules.optimal_alignment = 256;
     let mock = Mock::with_config(config, RecordingAllocator::system());
-    let memory = gpu_suballoc::pool::MemoryOptions {
+    let memory = MemoryOptions {
         first_block: Some(BLOCK),
         max_block: Some(BLOCK),
         ..Default::default()
