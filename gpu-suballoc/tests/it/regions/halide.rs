@@ -24,6 +24,20 @@ fn h106_released_ones_are_reserved_again() {
     });
 }
 
+/// A freed region of a few bytes leaves nothing in the way, whatever its lifetime.
+#[test]
+fn h106_after_a_small_one_that_is_gone_two_halves_fit() {
+    for lifetime in [Lifetime::Unknown, Lifetime::Transient, Lifetime::Persistent] {
+        let options: AllocatorOptions = "4:4:4:1".parse().expect("sound");
+        scene(MockProfile::Lavapipe, options, |s| {
+            s.free(s.take(4, &any().lifetime(lifetime)));
+            let halves = [0, 1].map(|_| s.take(2 << 20, &any().lifetime(lifetime)));
+            assert_eq!(s.mock.live_counts().memory, 1);
+            halves.into_iter().for_each(|half| s.free(half));
+        });
+    }
+}
+
 #[test]
 fn h106_half_and_half_and_a_third_fails_then_the_whole() {
     scene(MockProfile::Lavapipe, one_block(), |s| {
