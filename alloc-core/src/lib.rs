@@ -90,7 +90,7 @@ mod sync;
 pub mod tagged;
 mod threads;
 
-pub use account::{ScopeUsage, Usage};
+pub use account::{ForeignKind, ForeignUsage, ScopeUsage, Usage};
 pub use adapters::{FromAllocator, FromGlobalAlloc, HostSource, Scoped};
 pub use allocator_api2::alloc::{AllocError, Allocator};
 pub use arena::{Arena, ArenaScope};
@@ -99,7 +99,7 @@ pub use byte_count::ByteCount;
 pub use collections::{FoldHasher, FoldState, TryBox, TryMap, TryString, TryVec};
 pub use context::{CloseError, Context, ContextHandle, ContextOptions, ContextRef, Outstanding};
 pub use error::{ContextId, HostError, Misuse};
-pub use foreign::{Foreign, ForeignKind, ForeignUsage};
+pub use foreign::Foreign;
 pub use host::{
     AllocatorTraits, HostAllocator, Notice, NoticeEvent, NoticeKind, PointerStatus, dangling,
     move_block,

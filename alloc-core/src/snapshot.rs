@@ -4,14 +4,13 @@
 
 use core::fmt::{self, Write};
 
-use crate::account::Usage;
+use crate::account::{ForeignKind, Usage};
 use crate::adapters::HostSource;
 use crate::budget::BudgetUsage;
 use crate::byte_count::ByteCount;
 use crate::collections::TryVec;
 use crate::context::{CLOSED, Context, ContextNode, tree};
 use crate::error::{ContextId, HostError};
-use crate::foreign::ForeignKind;
 use crate::json::Json;
 use crate::scope::Scope;
 

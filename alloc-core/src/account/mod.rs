@@ -5,12 +5,15 @@
 //! soon as the threads pause, and no thread has to flush.
 
 mod entry;
+mod foreign;
 mod registry;
 mod row;
 mod table;
 mod usage;
 
 pub(crate) use entry::{AccountEntry, Counts};
+pub(crate) use foreign::ForeignCells;
+pub use foreign::{ForeignKind, ForeignUsage};
 #[cfg(feature = "std")]
 pub(crate) use registry::is_a_lock_held;
 pub(crate) use registry::{evict, inherit, read_row, try_read_row};

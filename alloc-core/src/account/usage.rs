@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::foreign::{ForeignKind, ForeignUsage};
+use super::foreign::{ForeignKind, ForeignUsage};
 use crate::scope::Scope;
 
 /// The account of one context, or of a subtree, scope by scope.

@@ -4,7 +4,7 @@
 //!   0  read by every operation: backing {allocator, its functions, its type}, tag base, flags, scopes, root; which parts are in use
 //!  48  rarely written: name, label, tree links, budget {limit, charged, high, slice, kind}
 //! 160  references; sums of ended children
-//! 328  foreign memory, by kind (see `foreign::cells`)
+//! 328  foreign memory, by kind (see `account::foreign`)
 //! 448  five rows of 64 bytes: the account of one scope (see `account::row`); the locks of a root's tree; owned values
 //! ```
 //! Aligned to 16 only: the system's allocators are slower above that, and the counters that threads write all the time lie in their own
@@ -14,9 +14,10 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::backing::{Abandoned, Backing, DynAllocator};
-use crate::account::{AccountRow, Counts, ScopeUsage, evict, read_row, slot, try_read_row};
+use crate::account::{
+    AccountRow, Counts, ForeignCells, ScopeUsage, evict, read_row, slot, try_read_row,
+};
 use crate::error::ContextId;
-use crate::foreign::ForeignCells;
 use crate::requester::with_identity;
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Lock, Ordering, Relaxed as _};
