@@ -22,7 +22,7 @@ pub(super) struct TraceAccounts {
     accounts: Vec<Account>,
     /// The place of each owner's account.
     places: HashMap<u64, usize>,
-    blocks: HashMap<u64, Held>,
+    blocks: HashMap<u64, CountedBlock>,
     all: Counts,
     peak_bytes: u64,
     phase_peak: u64,
@@ -52,7 +52,7 @@ struct Account {
 
 /// A live block.
 #[derive(Clone, Copy)]
-pub(super) struct Held {
+pub(super) struct CountedBlock {
     account: usize,
     scope: Option<Scope>,
     requested: u64,
@@ -156,7 +156,7 @@ impl TraceAccounts {
         if let Some(former) = self.blocks.remove(&block) {
             self.free(former);
         }
-        let held = Held {
+        let held = CountedBlock {
             account: self.place(owner),
             scope,
             requested: size,
@@ -172,11 +172,11 @@ impl TraceAccounts {
     }
 
     /// The block loses its number, and is counted until [`free`](Self::free) or [`resize`](Self::resize).
-    pub(super) fn remove(&mut self, block: u64) -> Option<Held> {
+    pub(super) fn remove(&mut self, block: u64) -> Option<CountedBlock> {
         self.blocks.remove(&block)
     }
 
-    pub(super) fn free(&mut self, held: Held) {
+    pub(super) fn free(&mut self, held: CountedBlock) {
         self.change(held, |counts, scope| {
             counts.live_blocks = minus(counts.live_blocks, scope, 1);
             counts.live_bytes = minus(counts.live_bytes, scope, held.bytes);
@@ -184,7 +184,7 @@ impl TraceAccounts {
     }
 
     /// The block has this number and size now. A block that grows adds the difference.
-    pub(super) fn resize(&mut self, block: u64, held: Held, size: u64) {
+    pub(super) fn resize(&mut self, block: u64, held: CountedBlock, size: u64) {
         if let Some(former) = self.blocks.remove(&block) {
             self.free(former);
         }
@@ -195,7 +195,7 @@ impl TraceAccounts {
             counts.live_bytes = minus(counts.live_bytes, scope, held.bytes);
             counts.live_bytes = plus(counts.live_bytes, scope, bytes);
         });
-        let resized = Held {
+        let resized = CountedBlock {
             requested: size,
             bytes,
             ..held
@@ -289,7 +289,7 @@ impl TraceAccounts {
     }
 
     /// Changes the block's account and the sum of all. A block of no scope is in neither.
-    fn change(&mut self, held: Held, change: impl Fn(&mut Counts, Scope)) {
+    fn change(&mut self, held: CountedBlock, change: impl Fn(&mut Counts, Scope)) {
         let (Some(account), Some(scope)) = (self.accounts.get_mut(held.account), held.scope) else {
             return;
         };

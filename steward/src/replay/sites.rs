@@ -10,7 +10,7 @@ use vk_callbacks::trace::{Caller, Pointer, Request};
 use vk_report::report::origins::{BlockOrigin, LiveBlock, Moment, SiteRecorder};
 use vk_report::report::{Leaks, Phase};
 
-use super::accounts::{Held, TraceAccounts};
+use super::accounts::{CountedBlock, TraceAccounts};
 
 /// Nanoseconds of a line, since traces have no time.
 const LINE_NS: u64 = 1000;
@@ -27,7 +27,7 @@ pub(super) struct TraceSites {
 
 /// A block that is being resized: at its site, and in its account.
 #[derive(Clone, Copy)]
-struct Resized(LiveBlock, Held);
+struct Resized(LiveBlock, CountedBlock);
 
 impl TraceSites {
     pub(super) fn new(recorder: SiteRecorder) -> Self {

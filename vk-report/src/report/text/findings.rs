@@ -15,7 +15,7 @@ const MIN_SENTENCE: usize = 24;
 
 /// Which findings are listed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Listed {
+pub(super) enum ListedFindings {
     All,
     /// Those that are neither legal nor known of the driver.
     Unknown,
@@ -27,7 +27,7 @@ pub(super) fn findings(
     f: &mut fmt::Formatter<'_>,
     rows: &[FindingRow],
     known: Option<&KnownFindings>,
-    (listed, width): (Listed, usize),
+    (listed, width): (ListedFindings, usize),
 ) -> fmt::Result {
     let (notes, broken): (Vec<_>, Vec<_>) =
         rows.iter().partition(|row| row.level == FindingRow::NOTE);
@@ -39,15 +39,15 @@ pub(super) fn findings(
         let is_hidden = broken.iter().any(|row| !listed.has(row));
         let hint = match (listed, words.is_empty()) {
             _ if !is_hidden => "",
-            (Listed::None, true) => {
+            (ListedFindings::None, true) => {
                 " (--findings lists them, `steward check` says which are known)"
             }
-            (Listed::None, false) => " (--findings lists them, `steward check` says why)",
+            (ListedFindings::None, false) => " (--findings lists them, `steward check` says why)",
             _ => " (--findings lists them)",
         };
         // A reader takes them for mistakes of the program.
         let whose = match known {
-            Some(known) if listed == Listed::Unknown && known.unknown == 0 => {
+            Some(known) if listed == ListedFindings::Unknown && known.unknown == 0 => {
                 ", the driver's and not your program's"
             }
             _ => "",
@@ -63,14 +63,14 @@ pub(super) fn findings(
         return Ok(());
     }
     let hint = match listed {
-        Listed::All => "",
+        ListedFindings::All => "",
         _ => " (--findings lists them)",
     };
     writeln!(f, "notes: {}, legal{hint}", notes.len())?;
     list(f, &notes, (listed, width))
 }
 
-impl Listed {
+impl ListedFindings {
     fn has(self, row: &FindingRow) -> bool {
         match self {
             Self::All => true,
@@ -84,7 +84,7 @@ impl Listed {
 fn list(
     f: &mut fmt::Formatter<'_>,
     rows: &[&FindingRow],
-    (listed, line_width): (Listed, usize),
+    (listed, line_width): (ListedFindings, usize),
 ) -> fmt::Result {
     let mut sorted: Vec<_> = rows.iter().filter(|row| listed.has(row)).collect();
     sorted.sort_by_key(|row| row.rank());

@@ -19,7 +19,7 @@ use super::phase::title_of;
 use super::{ByScope, ContextRow, FailRun, Phase, Report, RunEnvironment, Source};
 use crate::units::bytes;
 use columns::Column;
-use findings::Listed;
+use findings::ListedFindings;
 use folded::folded;
 
 /// The widest line of lists and sentences.
@@ -74,11 +74,11 @@ impl Text<'_> {
     }
 
     /// Of a program what is not known of the driver is always listed.
-    fn listed(&self) -> Listed {
+    fn listed(&self) -> ListedFindings {
         match (self.all_findings, &self.report.program) {
-            (true, _) => Listed::All,
-            (false, Some(_)) => Listed::Unknown,
-            (false, None) => Listed::None,
+            (true, _) => ListedFindings::All,
+            (false, Some(_)) => ListedFindings::Unknown,
+            (false, None) => ListedFindings::None,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::units::bytes;
 
 /// A line of the table: a kind of object, or device memory.
 #[derive(Default)]
-struct Row {
+struct ProgramRow {
     /// Live, peak and total.
     bytes: [u64; 3],
     /// Blocks, objects and those alive.
@@ -34,23 +34,23 @@ impl Text<'_> {
             self.report.vulkan_memory.as_deref().unwrap_or_default(),
         );
         let rows: Vec<_> = rows.iter().map(|(name, row)| (name.clone(), row)).collect();
-        let of_bytes = |place: usize, name, rank| Column::<Row> {
+        let of_bytes = |place: usize, name, rank| Column::<ProgramRow> {
             title: name,
             width: 10,
             rank,
             cell: Box::new(move |row| match row {
-                Row {
+                ProgramRow {
                     is_heading: true, ..
                 } => String::new(),
                 row => cell(row.bytes.get(place).copied().unwrap_or_default()),
             }),
         };
-        let of_counts = |place: usize, name, rank| Column::<Row> {
+        let of_counts = |place: usize, name, rank| Column::<ProgramRow> {
             title: name,
             width: 9,
             rank,
             cell: Box::new(move |row| match row {
-                Row {
+                ProgramRow {
                     is_heading: true, ..
                 } => String::new(),
                 row => count(row.counts.get(place).copied().unwrap_or_default()),
@@ -63,7 +63,7 @@ impl Text<'_> {
             of_counts(0, "blocks", 2),
             of_counts(1, "objects", 3),
             of_counts(2, "alive", 2),
-            column(("", 1, 0), |row: &Row| row.remark.clone()),
+            column(("", 1, 0), |row: &ProgramRow| row.remark.clone()),
         ];
         writeln!(f)?;
         // A heading has the columns of numbers for itself.
@@ -102,7 +102,7 @@ impl Text<'_> {
     }
 }
 
-fn rows(program: &ProgramAccounts, memory: &[VulkanMemory]) -> Vec<(String, Row)> {
+fn rows(program: &ProgramAccounts, memory: &[VulkanMemory]) -> Vec<(String, ProgramRow)> {
     let mut rows = Vec::new();
     let mut memory = memory.iter();
     for (number, instance) in (1..).zip(&program.instances) {
@@ -119,18 +119,18 @@ fn rows(program: &ProgramAccounts, memory: &[VulkanMemory]) -> Vec<(String, Row)
     rows
 }
 
-fn heading(name: String) -> (String, Row) {
+fn heading(name: String) -> (String, ProgramRow) {
     let is_heading = true;
     (
         name,
-        Row {
+        ProgramRow {
             is_heading,
-            ..Row::default()
+            ..ProgramRow::default()
         },
     )
 }
 
-fn of_kind(indent: usize, kind: &KindAccounts) -> (String, Row) {
+fn of_kind(indent: usize, kind: &KindAccounts) -> (String, ProgramRow) {
     let remark = match kind.foreign_commands {
         0 => String::new(),
         commands => format!(
@@ -138,7 +138,7 @@ fn of_kind(indent: usize, kind: &KindAccounts) -> (String, Row) {
             plural(commands)
         ),
     };
-    let row = Row {
+    let row = ProgramRow {
         bytes: [kind.live_bytes, kind.peak_bytes, kind.total_bytes],
         counts: [kind.total_blocks, kind.objects_created, kind.objects_alive],
         is_heading: false,
@@ -148,13 +148,13 @@ fn of_kind(indent: usize, kind: &KindAccounts) -> (String, Row) {
 }
 
 /// The rows of a device's memory.
-fn of_device(memory: &VulkanMemory) -> Vec<(String, Row)> {
+fn of_device(memory: &VulkanMemory) -> Vec<(String, ProgramRow)> {
     let row = |name: String, memory: &VulkanMemoryRow| {
         let remark = match memory.refusals {
             0 => String::new(),
             refusals => format!(" ({refusals} refused)"),
         };
-        let row = Row {
+        let row = ProgramRow {
             bytes: [memory.live_bytes, memory.peak_bytes, memory.total_bytes],
             counts: [memory.total_blocks, memory.total_blocks, memory.live_blocks],
             is_heading: false,
