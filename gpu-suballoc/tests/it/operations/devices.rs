@@ -20,6 +20,7 @@ pub(super) const CALLS: &[&str] = &[
     "DeviceMemory::budget",
     "DeviceMemory::buffer_address",
     "DeviceMemory::buffer_requirements",
+    "DeviceMemory::clock",
     "DeviceMemory::commitment",
     "DeviceMemory::create_buffer",
     "DeviceMemory::create_image",
@@ -72,6 +73,7 @@ pub(super) fn devices<S: Stage>(stage: &S, _: usize) {
 fn everything(device: &impl DeviceMemory) -> Result<(), DeviceError> {
     assert!(!device.properties().types.is_empty());
     device.budget(&mut [HeapBudget::default(); 2]);
+    device.clock();
     // SAFETY: a plain buffer.
     let buffer = unsafe { device.create_buffer(&BufferInfo::new(100, BufferUsage::TRANSFER_SRC)) }?;
     // SAFETY: a plain image.
