@@ -1,32 +1,30 @@
 //! All devices that the loader shows, as one group: how each can use memory and semaphores of each other one.
 //!
-//! Vulkan does not say how devices are linked, nor near which processors they are: the program refines what it knows, as here by Linux.
+//! Vulkan does not say how devices are linked: a program that knows more refines the edges.
 //!
 //! `cargo run -p gpu-suballoc --example device_group`; prints `SKIPPED` where there is no driver.
 
 use std::convert::Infallible;
 use std::error::Error;
 use std::ffi::CStr;
-use std::fs;
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped, TryVec};
 use ash::vk;
 use gpu_suballoc::DeviceGroup;
 use gpu_suballoc::ash::physical_device_capabilities;
-use gpu_suballoc::group::{DeviceCapabilities, Edge, GroupDevice, LinkClass, MembershipCell};
+use gpu_suballoc::group::{DeviceCapabilities, GroupDevice, MembershipCell};
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 
 const VERSION: u32 = vk::API_VERSION_1_1;
 
 /// Extensions by which devices share memory and semaphores, or say what they are.
-const EXTENSIONS: [&CStr; 6] = [
+const EXTENSIONS: [&CStr; 5] = [
     vk::KHR_EXTERNAL_MEMORY_FD_NAME,
     vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME,
     vk::EXT_EXTERNAL_MEMORY_HOST_NAME,
     vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME,
     vk::KHR_DRIVER_PROPERTIES_NAME,
-    vk::EXT_PCI_BUS_INFO_NAME,
 ];
 
 /// A program would have its `VkDevice` here.
@@ -45,17 +43,6 @@ impl GroupDevice for Hardware {
 
     fn capabilities(&self) -> Result<DeviceCapabilities, Infallible> {
         Ok(self.capabilities)
-    }
-
-    /// Of devices of one driver: two that are near different processors reach each other between those.
-    fn refine(&self, other: &Self, edge: &mut Edge) -> Result<(), Infallible> {
-        let nodes = (self.capabilities.numa_node, other.capabilities.numa_node);
-        if let (Some(one), Some(two), LinkClass::Unknown) = (nodes.0, nodes.1, edge.link)
-            && one != two
-        {
-            edge.link = LinkClass::PcieCrossRoot;
-        }
-        Ok(())
     }
 }
 
@@ -115,7 +102,7 @@ fn show(instance: &ash::Instance) -> Result<(), Box<dyn Error>> {
         for to in (0..devices.len()).filter(|to| *to != from) {
             match group.edge_between(from, to) {
                 Some(edge) => println!(
-                    "{from} uses memory of {to}: {}; waits for its semaphores: {}; link: {}",
+                    "{from} uses memory of {to}: {:?}; waits for its semaphores: {:?}; link: {:?}",
                     edge.read, edge.wait, edge.link
                 ),
                 None => println!("{from} reaches nothing of {to}"),
@@ -140,12 +127,8 @@ fn listed(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Hardware {
     let extensions: Vec<_> = EXTENSIONS.into_iter().filter(is_there).collect();
     let version = VERSION.min(properties.api_version);
     // SAFETY: the version is the lesser of both, and the device has the extensions.
-    let mut capabilities =
+    let capabilities =
         unsafe { physical_device_capabilities(instance, physical, version, &extensions) };
-    capabilities.numa_node = capabilities.pci.and_then(|address| {
-        let node = fs::read_to_string(format!("/sys/bus/pci/devices/{address}/numa_node"));
-        node.ok()?.trim().parse().ok()
-    });
     let name = properties.device_name_as_c_str().unwrap_or_default();
     Hardware {
         name: name.to_string_lossy().into_owned(),

@@ -19,7 +19,6 @@ use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
 use ash::vk;
 use gpu_suballoc::ash::{AshContext, AshContexts, KernelInfo, KernelPipeline};
 use gpu_suballoc::cache::{CacheLimits, ShaderKey};
-use gpu_suballoc::context::ContextError;
 use gpu_suballoc::{BufferInfo, BufferUsage, RegionOptions};
 use support::{Failure, Gpu};
 
@@ -61,9 +60,7 @@ fn two_contexts(gpu: &Gpu) -> Result<(), Failure> {
     println!("{}", root.snapshot()?);
 
     let before = one.usage().total().live_bytes;
-    let released = first
-        .release()
-        .map_err(|refused| ContextError::Outstanding(refused.error))?;
+    let released = first.release().map_err(|refused| refused.error)?;
     let left = one.usage().total().live_bytes;
     println!(
         "first released: {} kernels, {} memory objects of {} KiB, {} of {before} bytes of host memory",
@@ -79,9 +76,7 @@ fn two_contexts(gpu: &Gpu) -> Result<(), Failure> {
     if (released.shaders, left, anew) != (u64::from(OWN), 0, u64::from(OWN)) {
         return Err("exactly what was first's was to go".into());
     }
-    second
-        .release()
-        .map_err(|refused| ContextError::Outstanding(refused.error))?;
+    second.release().map_err(|refused| refused.error)?;
     drop((contexts, cache, one, other));
     root.close_root()?;
     println!("nothing is left");

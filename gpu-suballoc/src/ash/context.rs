@@ -12,17 +12,13 @@ use super::{AshDevice, AshOptions};
 use crate::allocator::AllocatorOptions;
 use crate::cache::{CompiledShader, StoreIdentity};
 use crate::context::{
-    CommandSource, ContextError, ContextTable, DeviceContext, DeviceContexts, DeviceState,
-    VulkanHandles,
+    CommandSource, ContextError, DeviceContext, DeviceContexts, DeviceState, VulkanHandles,
 };
 
 /// Contexts on Vulkan devices, with kernels in their cache.
 pub type AshContexts = DeviceContexts<CompiledKernel, KernelError>;
 /// A context on a Vulkan device.
 pub type AshContext = DeviceContext<LoadedDevice, CompiledKernel, KernelError>;
-/// Contexts on Vulkan devices, by number.
-pub type AshContextTable = ContextTable<LoadedDevice, CompiledKernel, KernelError>;
-
 /// The parameters of a context. Handles, callbacks and data stay the application's.
 pub struct AshContextInfo<'a> {
     /// The loader's, or a driver's.

@@ -3,7 +3,7 @@
 use super::commands::DeviceCommands;
 use super::layout::{heap_of, type_of};
 use crate::device::{DeviceFeatures, DeviceLimits, DeviceProperties, MAX_MEMORY_HEAPS, MemoryHeap};
-use crate::group::{CapabilityFlags, DeviceCapabilities, HandleTypes, PciAddress};
+use crate::group::{CapabilityFlags, DeviceCapabilities, HandleTypes};
 use crate::memory_type::{MAX_MEMORY_TYPES, MemoryType};
 use ash::vk;
 use core::ffi::CStr;
@@ -100,11 +100,11 @@ unsafe fn limits(
 
 /// The capabilities that Vulkan reports for a device created with these extensions.
 ///
-/// Vulkan reports no links, costs or NUMA nodes. Unified memory is never reported, since no object of one `VkDevice` is usable on another.
+/// Vulkan reports no links. Unified memory is never reported, since no object of one `VkDevice` is usable on another.
 /// Below Vulkan 1.1 there are no UUIDs and no external handles: the result has no capabilities.
 ///
-/// Vulkan specification, *Physical Device Properties* (`VkPhysicalDeviceIDProperties`, `VkPhysicalDeviceDriverProperties`,
-/// `VkPhysicalDevicePCIBusInfoPropertiesEXT`), *Additional Buffer Capabilities* and *Additional Semaphore Capabilities*.
+/// Vulkan specification, *Physical Device Properties* (`VkPhysicalDeviceIDProperties`, `VkPhysicalDeviceDriverProperties`),
+/// *Additional Buffer Capabilities* and *Additional Semaphore Capabilities*.
 ///
 /// # Safety
 /// `physical` is of `instance`, both live; `api_version` is the lesser of what the application named and what the device supports;
@@ -122,17 +122,10 @@ pub unsafe fn physical_device_capabilities(
     let has = |name: &CStr| extensions.contains(&name);
     let mut id = vk::PhysicalDeviceIDProperties::default();
     let mut driver = vk::PhysicalDeviceDriverProperties::default();
-    let mut bus = vk::PhysicalDevicePCIBusInfoPropertiesEXT::default();
-    let (knows_driver, knows_bus) = (
-        api_version >= vk::API_VERSION_1_2 || has(vk::KHR_DRIVER_PROPERTIES_NAME),
-        has(vk::EXT_PCI_BUS_INFO_NAME),
-    );
+    let knows_driver = api_version >= vk::API_VERSION_1_2 || has(vk::KHR_DRIVER_PROPERTIES_NAME);
     let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut id);
     if knows_driver {
         properties = properties.push_next(&mut driver);
-    }
-    if knows_bus {
-        properties = properties.push_next(&mut bus);
     }
     // SAFETY: the caller's promise; 1.1 has the command, and the chain holds what version and extensions know.
     unsafe { (instance.fp_v1_1().get_physical_device_properties2)(physical, &raw mut properties) };
@@ -146,20 +139,12 @@ pub unsafe fn physical_device_capabilities(
             .then_some(driver.driver_id.as_raw() as u32),
         device_uuid: Some(id.device_uuid),
         driver_uuid: Some(id.driver_uuid),
-        device_luid: (id.device_luid_valid != vk::FALSE).then_some(id.device_luid),
         // SAFETY: as above.
         flags: unsafe { flags(instance, physical, api_version) },
         semaphore_import,
         semaphore_export,
         buffer_import,
         buffer_export,
-        numa_node: None,
-        pci: knows_bus.then_some(PciAddress {
-            domain: bus.pci_domain,
-            bus: bus.pci_bus as u8,
-            device: bus.pci_device as u8,
-            function: bus.pci_function as u8,
-        }),
     }
 }
 

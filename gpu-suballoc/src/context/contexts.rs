@@ -1,7 +1,6 @@
 //! The contexts of devices: their shared cache, and the devices.
 
-use super::device_context::{DeviceContext, DeviceContextId};
-use super::dispatch_lock::DispatchLock;
+use super::device_context::DeviceContext;
 use super::error::{ContextError, VulkanHandles};
 use crate::allocator::{AllocatorOptions, GpuAllocator};
 use crate::cache::{CacheDevice, CacheLimits, ShaderCache};
@@ -138,9 +137,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> DeviceContexts<P, E> {
             owner,
             gpu,
             device_share: share,
-            lock: DispatchLock::new(),
             handles,
-            id: DeviceContextId::new_unique(),
         })
     }
 

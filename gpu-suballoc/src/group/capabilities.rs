@@ -1,7 +1,5 @@
 //! Capabilities of one device.
 
-use core::fmt;
-
 use crate::flags::flags;
 
 /// Capabilities of one device. Two `VkDevice`s on one GPU are two devices, with equal UUIDs.
@@ -15,8 +13,6 @@ pub struct DeviceCapabilities {
     pub device_uuid: Option<[u8; 16]>,
     /// `VkPhysicalDeviceIDProperties::driverUUID`: equal for driver builds with compatible opaque handles.
     pub driver_uuid: Option<[u8; 16]>,
-    /// `VkPhysicalDeviceIDProperties::deviceLUID`, if valid.
-    pub device_luid: Option<[u8; 8]>,
     /// Flags.
     pub flags: CapabilityFlags,
     /// Handle types of semaphores that it can import.
@@ -27,10 +23,6 @@ pub struct DeviceCapabilities {
     pub buffer_import: HandleTypes,
     /// Handle types of memory that it can export.
     pub buffer_export: HandleTypes,
-    /// The nearest NUMA node. Node 0 is a node like others.
-    pub numa_node: Option<u16>,
-    /// Its PCI address (`VK_EXT_pci_bus_info`).
-    pub pci: Option<PciAddress>,
 }
 
 impl DeviceCapabilities {
@@ -50,29 +42,6 @@ impl DeviceCapabilities {
         self.is_same_hardware(other)
             && self.driver_uuid.is_some()
             && self.driver_uuid == other.driver_uuid
-    }
-}
-
-/// `VkPhysicalDevicePCIBusInfoPropertiesEXT`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PciAddress {
-    /// Segment.
-    pub domain: u32,
-    /// Bus.
-    pub bus: u8,
-    /// Slot on the bus, 0 to 31.
-    pub device: u8,
-    /// Function of the slot, 0 to 7.
-    pub function: u8,
-}
-
-impl fmt::Display for PciAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:04x}:{:02x}:{:02x}.{:x}",
-            self.domain, self.bus, self.device, self.function
-        )
     }
 }
 

@@ -10,8 +10,8 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// A device that can be in a [`DeviceGroup`](super::DeviceGroup): a `VkDevice` with its runtime.
 ///
-/// The thread that builds or ends the group makes the calls, one after the other, without a lock. If one unwinds, the group
-/// is not built, or ends: devices that had joined leave, and all are in no group.
+/// The thread that builds the group makes the calls, one after the other, without a lock. If one unwinds, the group is not built, and
+/// its devices are in no group.
 pub trait GroupDevice {
     /// The device's error.
     type Error;
@@ -25,7 +25,7 @@ pub trait GroupDevice {
     /// The device's own. No group is built.
     fn capabilities(&self) -> Result<DeviceCapabilities, Self::Error>;
 
-    /// Refines the edge to `other`, which has the same driver: the link, costs, better modes.
+    /// Refines the edge to `other`, which has the same driver: the link, better modes.
     ///
     /// Called once for every ordered pair of different devices of one driver. The default changes nothing.
     ///
@@ -34,20 +34,6 @@ pub trait GroupDevice {
     fn refine(&self, other: &Self, edge: &mut Edge) -> Result<(), Self::Error> {
         let _ = (other, edge);
         Ok(())
-    }
-
-    /// Joins the group: the last call that can be refused.
-    ///
-    /// # Errors
-    /// The device's own; it must be unchanged then. Devices that had joined leave, the last one first, and no group is built.
-    fn join(&self, membership: Membership) -> Result<(), Self::Error> {
-        let _ = membership;
-        Ok(())
-    }
-
-    /// Leaves the group. Called once for each [`join`](Self::join) that succeeded.
-    fn leave(&self, membership: Membership) {
-        let _ = membership;
     }
 
     /// The tag of the regions on it ([`RegionId::tag`](crate::RegionId::tag)).
@@ -71,12 +57,6 @@ where
     fn refine(&self, other: &Self, edge: &mut Edge) -> Result<(), Self::Error> {
         (**self).refine(other, edge)
     }
-    fn join(&self, membership: Membership) -> Result<(), Self::Error> {
-        (**self).join(membership)
-    }
-    fn leave(&self, membership: Membership) {
-        (**self).leave(membership);
-    }
     fn region_tag(&self) -> Option<u32> {
         (**self).region_tag()
     }
@@ -93,12 +73,6 @@ impl GroupId {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         // It cannot overflow: 2^56 groups take longer than any process lives.
         Self(NonZeroU64::new(NEXT.fetch_add(1, Relaxed)).unwrap_or(NonZeroU64::MAX))
-    }
-
-    /// The number.
-    #[must_use]
-    pub const fn get(self) -> u64 {
-        self.0.get()
     }
 }
 
@@ -148,7 +122,7 @@ impl MembershipCell {
 
     /// Reserves it for a group that is being built. An error is the group that has it.
     pub(super) fn reserve(&self, group: GroupId) -> Result<(), GroupId> {
-        match (self.word).compare_exchange(0, group.get() << 8, AcqRel, Acquire) {
+        match (self.word).compare_exchange(0, group.0.get() << 8, AcqRel, Acquire) {
             Ok(_) => Ok(()),
             Err(other) => Err(NonZeroU64::new(other >> 8).map_or(group, GroupId)),
         }
@@ -157,38 +131,11 @@ impl MembershipCell {
     /// Sets the device's number in the group that reserved the cell.
     pub(super) fn set_index(&self, group: GroupId, index: usize) {
         let number = (index as u64).saturating_add(1);
-        self.word.store(group.get() << 8 | number, Release);
+        self.word.store(group.0.get() << 8 | number, Release);
     }
 
     pub(super) fn clear(&self) {
         self.word.store(0, Release);
-    }
-}
-
-/// Devices that joined. Dropping it lets them leave, the last one first.
-pub(super) struct JoinedDevices<'d, T: GroupDevice> {
-    pub(super) devices: &'d [T],
-    pub(super) group: GroupId,
-    /// The first `count` devices have joined.
-    pub(super) count: usize,
-}
-
-impl<T: GroupDevice> Drop for JoinedDevices<'_, T> {
-    fn drop(&mut self) {
-        let Some((device, before)) = self.devices.get(..self.count).and_then(<[T]>::split_last)
-        else {
-            return;
-        };
-        // The others leave even if this one unwinds.
-        let _before = JoinedDevices {
-            devices: before,
-            group: self.group,
-            count: before.len(),
-        };
-        device.leave(Membership {
-            group: self.group,
-            index: before.len(),
-        });
     }
 }
 

@@ -1,8 +1,8 @@
 //! A group of devices, the owner of the devices and of the edges between them.
 //!
 //! ```text
-//!   new: reserve memberships   capabilities 0..n -> edges, refined, checked -> join 0..n
-//!        any refusal: leave k-1..0, clear all memberships, return all devices
+//!   new: reserve memberships   capabilities 0..n -> edges, refined, checked -> numbers 0..n
+//!        any refusal: clear all memberships, return all devices
 //!
 //!             to 0     1        2
 //!   from 0 | itself | edge   | none (isolated) |
@@ -11,8 +11,8 @@
 //! ```
 
 use super::capabilities::DeviceCapabilities;
-use super::device::{GroupDevice, GroupId, JoinedDevices, Membership, ReservedMemberships};
-use super::edge::{Contradiction, Edge, UseMode};
+use super::device::{GroupDevice, GroupId, Membership, ReservedMemberships};
+use super::edge::Edge;
 use crate::id::RegionId;
 use alloc_core::{HostError, HostSource, Rejected, TryVec};
 use core::{fmt, mem};
@@ -64,14 +64,12 @@ pub struct DeviceGroup<T: GroupDevice, A: HostSource> {
     /// Rows by the using device, columns by the owner. `None`: one of the two is isolated.
     edges: TryVec<Option<Edge>, A>,
     id: GroupId,
-    /// All devices have left.
-    is_ended: bool,
 }
 
 impl<T: GroupDevice, A: HostSource + Clone> DeviceGroup<T, A> {
     /// Builds a group of `devices`, numbered by their order from 0. All memory of the group is that of the list's allocator.
     ///
-    /// All devices report their capabilities, all pairs of one driver are refined, then all devices join.
+    /// All devices report their capabilities, then all pairs of one driver are refined.
     ///
     /// # Errors
     /// All devices, as they were before: [`GroupError::Empty`] and [`GroupError::TooMany`]; [`GroupError::Duplicate`] and
@@ -83,12 +81,7 @@ impl<T: GroupDevice, A: HostSource + Clone> DeviceGroup<T, A> {
     ) -> Result<Self, Rejected<TryVec<T, A>, GroupError<T::Error>>> {
         let id = GroupId::new_unique();
         match join_all(&devices, id, devices.allocator().clone()) {
-            Ok(edges) => Ok(Self {
-                devices,
-                edges,
-                id,
-                is_ended: false,
-            }),
+            Ok(edges) => Ok(Self { devices, edges, id }),
             Err(error) => Err(Rejected::new(devices, error)),
         }
     }
@@ -96,19 +89,13 @@ impl<T: GroupDevice, A: HostSource + Clone> DeviceGroup<T, A> {
     /// Ends the group and returns the devices, in no group.
     #[must_use]
     pub fn dissolve(mut self) -> TryVec<T, A> {
-        self.end();
+        drop(ReservedMemberships(&self.devices));
         let none = TryVec::new_in(self.devices.allocator().clone());
         mem::replace(&mut self.devices, none)
     }
 }
 
 impl<T: GroupDevice, A: HostSource> DeviceGroup<T, A> {
-    /// The group's unique number.
-    #[must_use]
-    pub const fn id(&self) -> GroupId {
-        self.id
-    }
-
     /// The devices, 1 to 64, by number.
     #[must_use]
     pub fn devices(&self) -> &[T] {
@@ -145,21 +132,9 @@ impl<T: GroupDevice, A: HostSource> DeviceGroup<T, A> {
             .iter()
             .position(|device| device.region_tag() == Some(region.tag()))
     }
-
-    /// Lets every device leave, the last one first, and clears the memberships.
-    fn end(&mut self) {
-        self.is_ended = true;
-        let devices: &[T] = &self.devices;
-        let _memberships = ReservedMemberships(devices);
-        drop(JoinedDevices {
-            devices,
-            group: self.id,
-            count: devices.len(),
-        });
-    }
 }
 
-/// Computes the edges and lets all devices join. A refusal or an unwind clears all memberships.
+/// Computes the edges and numbers the devices. If it is refused or unwinds, all devices are as before.
 fn join_all<T: GroupDevice, A: HostSource + Clone>(
     devices: &[T],
     group: GroupId,
@@ -185,19 +160,10 @@ fn join_all<T: GroupDevice, A: HostSource + Clone>(
         reserved.0 = devices.get(..=index).unwrap_or(devices);
     }
     let edges = edges_of(devices, memory)?;
-    let mut joined = JoinedDevices {
-        devices,
-        group,
-        count: 0,
-    };
     for (index, device) in devices.iter().enumerate() {
         device.membership_cell().set_index(group, index);
-        device
-            .join(Membership { group, index })
-            .map_err(|error| refused(index, GroupStep::Join, error))?;
-        joined.count = index.saturating_add(1);
     }
-    mem::forget((joined, reserved));
+    mem::forget(reserved);
     Ok(edges)
 }
 
@@ -211,7 +177,7 @@ fn edges_of<T: GroupDevice, A: HostSource + Clone>(
     for (index, device) in devices.iter().enumerate() {
         let capabilities = device
             .capabilities()
-            .map_err(|error| refused(index, GroupStep::Capabilities, error))?;
+            .map_err(|error| GroupError::Device { index, error })?;
         reported.try_push(capabilities).map_err(|full| full.error)?;
     }
     let reported: &[DeviceCapabilities] = &reported;
@@ -228,16 +194,12 @@ fn edges_of<T: GroupDevice, A: HostSource + Clone>(
                 {
                     device
                         .refine(other, edge)
-                        .map_err(|error| refused(from, GroupStep::Refine { other: to }, error))?;
+                        .map_err(|error| GroupError::Device { index: from, error })?;
                 }
                 edge
             };
-            if let Some(contradiction) = edge.and_then(|edge| edge.contradiction()) {
-                return Err(GroupError::Contradiction {
-                    from,
-                    to,
-                    contradiction,
-                });
+            if edge.is_some_and(|edge| !edge.is_consistent()) {
+                return Err(GroupError::Contradiction { from, to });
             }
             edges.try_push(edge).map_err(|full| full.error)?;
         }
@@ -253,16 +215,9 @@ fn edges_of<T: GroupDevice, A: HostSource + Clone>(
     Ok(edges)
 }
 
-const fn refused<E>(index: usize, step: GroupStep, error: E) -> GroupError<E> {
-    GroupError::Device { index, step, error }
-}
-
-/// The devices leave in reverse order, and are dropped in order.
 impl<T: GroupDevice, A: HostSource> Drop for DeviceGroup<T, A> {
     fn drop(&mut self) {
-        if !self.is_ended {
-            self.end();
-        }
+        drop(ReservedMemberships(&self.devices));
     }
 }
 
@@ -276,23 +231,6 @@ impl<T: GroupDevice, A: HostSource> fmt::Debug for DeviceGroup<T, A> {
 }
 
 /// The matrix: a letter for how each device reads the memory of each, `N`ative, `I`mport, `C`opy, or `-` without an edge.
-impl<T: GroupDevice, A: HostSource> fmt::Display for DeviceGroup<T, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for from in 0..self.devices.len() {
-            for to in 0..self.devices.len() {
-                f.write_str(match self.edge_between(from, to).map(|edge| edge.read) {
-                    Some(UseMode::Native) => " N",
-                    Some(UseMode::Import) => " I",
-                    Some(UseMode::Copy) => " C",
-                    Some(UseMode::None) | None => " -",
-                })?;
-            }
-            f.write_str("\n")?;
-        }
-        f.write_str("N native, I import, C copy through the host, - none\n")
-    }
-}
-
 /// Why no group was built. Devices are named by their place in the list that was passed, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -317,8 +255,6 @@ pub enum GroupError<E> {
     Device {
         /// Its place.
         index: usize,
-        /// The refused call.
-        step: GroupStep,
         /// The device's error.
         error: E,
     },
@@ -328,8 +264,6 @@ pub enum GroupError<E> {
         from: usize,
         /// The owner.
         to: usize,
-        /// The contradiction.
-        contradiction: Contradiction,
     },
     /// The two directions of a pair were refined to different links.
     Asymmetric {
@@ -340,20 +274,6 @@ pub enum GroupError<E> {
     },
     /// The host allocator had no memory. Nobody's fault.
     Host(HostError),
-}
-
-/// A call that a device refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GroupStep {
-    /// [`GroupDevice::capabilities`].
-    Capabilities,
-    /// [`GroupDevice::refine`].
-    Refine {
-        /// The other device of the pair.
-        other: usize,
-    },
-    /// [`GroupDevice::join`].
-    Join,
 }
 
 impl<E> From<HostError> for GroupError<E> {
@@ -377,25 +297,13 @@ impl<E: fmt::Display> fmt::Display for GroupError<E> {
             Self::InGroup { index, group } => {
                 write!(f, "device {index} is in {group}: end that one first")
             }
-            Self::Device { index, step, error } => {
-                write!(f, "device {index} ")?;
-                match step {
-                    GroupStep::Capabilities => f.write_str("does not say what it can do"),
-                    GroupStep::Refine { other } => {
-                        write!(f, "does not say how it uses device {other}")
-                    }
-                    GroupStep::Join => f.write_str("did not join"),
-                }?;
-                write!(f, ": {error}")
+            Self::Device { index, error } => write!(f, "device {index} refused: {error}"),
+            Self::Contradiction { from, to } => {
+                write!(
+                    f,
+                    "the edge from device {from} to {to} contradicts itself: refine both"
+                )
             }
-            Self::Contradiction {
-                from,
-                to,
-                contradiction,
-            } => write!(
-                f,
-                "the edge from device {from} to {to} contradicts itself, {contradiction}: refine both"
-            ),
             Self::Asymmetric { from, to } => write!(
                 f,
                 "devices {from} and {to} are joined by one link: refine both directions to the same class"

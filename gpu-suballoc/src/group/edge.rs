@@ -4,11 +4,8 @@
 //! through handles that `to` exports and `from` imports. The opposite direction is another edge.
 
 use super::capabilities::{CapabilityFlags, DeviceCapabilities, HandleTypes};
-use core::fmt;
 
 /// One direction between two devices, or a device and itself.
-///
-/// Costs have no unit: 0 is free, and of two ways the smaller is the better. They predict no time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
     /// Waiting on a semaphore.
@@ -19,10 +16,6 @@ pub struct Edge {
     pub read: UseMode,
     /// Writing the device's memory.
     pub write: UseMode,
-    /// Reading memory that is coherent for both.
-    pub coherent_read: UseMode,
-    /// Writing such memory.
-    pub coherent_write: UseMode,
     /// Flags of both.
     pub flags: CapabilityFlags,
     /// Handles through which `from` gets semaphores of `to`.
@@ -31,16 +24,6 @@ pub struct Edge {
     pub buffers: HandleTypes,
     /// Their link.
     pub link: LinkClass,
-    /// The cost of a wait.
-    pub wait_cost: u8,
-    /// The cost of a signal.
-    pub signal_cost: u8,
-    /// The cost of a copy, if it is known.
-    pub copy_cost: Option<u8>,
-    /// The latency of the first byte, if it is known.
-    pub latency: Option<u8>,
-    /// The distance of their nearest NUMA nodes, if it is known.
-    pub numa_distance: Option<u8>,
 }
 
 impl Edge {
@@ -52,8 +35,6 @@ impl Edge {
             signal: UseMode::Native,
             read: UseMode::Native,
             write: UseMode::Native,
-            coherent_read: UseMode::Native,
-            coherent_write: UseMode::Native,
             flags: device
                 .flags
                 .without(CapabilityFlags::ISOLATED)
@@ -61,11 +42,6 @@ impl Edge {
             semaphores: HandleTypes::NATIVE,
             buffers: HandleTypes::NATIVE,
             link: LinkClass::SameDevice,
-            wait_cost: 0,
-            signal_cost: 0,
-            copy_cost: Some(0),
-            latency: Some(0),
-            numa_distance: Some(0),
         }
     }
 
@@ -99,19 +75,11 @@ impl Edge {
         } else {
             reached(buffers)
         };
-        let coherent = if both.contains(CapabilityFlags::UNIFIED_MEMORY) {
-            UseMode::Native
-        } else {
-            memory
-        };
-        let direct = memory.is_direct() || same_driver && both.contains(CapabilityFlags::PEER_COPY);
         Some(Self {
             wait: sync,
             signal: sync,
             read: memory,
             write: memory,
-            coherent_read: coherent,
-            coherent_write: coherent,
             flags: CapabilityFlags::of_pair(both, same_driver),
             semaphores,
             buffers,
@@ -120,15 +88,6 @@ impl Edge {
             } else {
                 LinkClass::Unknown
             },
-            wait_cost: sync_cost(sync, 0),
-            signal_cost: sync_cost(sync, 1),
-            // Free if the bytes need not move: one piece of hardware, and a handle or a native access.
-            copy_cost: (same_hardware && direct).then_some(0),
-            latency: same_hardware.then_some(0),
-            numa_distance: from
-                .numa_node
-                .filter(|_| from.numa_node == to.numa_node)
-                .map(|_| 0),
         })
     }
 
@@ -141,50 +100,17 @@ impl Edge {
             && (by_copy || matches!(self.read, UseMode::Native))
     }
 
-    /// A contradiction between fields, if there is one.
+    /// Whether its fields can all be true: what is imported has a handle, and nothing is native over a link that only the host bridges.
     #[must_use]
-    pub fn contradiction(&self) -> Option<Contradiction> {
-        let named = |mode: UseMode, handles: HandleTypes| {
+    pub fn is_consistent(&self) -> bool {
+        let is_named = |mode: UseMode, handles: HandleTypes| {
             mode != UseMode::Import || !handles.without(HandleTypes::NATIVE).is_empty()
         };
-        if !named(self.wait, self.semaphores) || !named(self.signal, self.semaphores) {
-            Some(Contradiction::SemaphoreImportWithoutHandle)
-        } else if ![self.read, self.write]
-            .iter()
-            .all(|mode| named(*mode, self.buffers))
-        {
-            Some(Contradiction::BufferImportWithoutHandle)
-        } else if self.copy_cost == Some(0) && !self.read.is_direct() && !self.is_peer_to_peer() {
-            Some(Contradiction::FreeCopyThroughHost)
-        } else if self.link == LinkClass::HostStaged && self.read == UseMode::Native {
-            Some(Contradiction::NativeThroughHost)
-        } else {
-            None
-        }
-    }
-}
-
-/// Two fields of an edge that cannot both be true.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Contradiction {
-    /// Semaphores are imported, and there is no handle for it.
-    SemaphoreImportWithoutHandle,
-    /// Memory is imported, and there is no handle for it.
-    BufferImportWithoutHandle,
-    /// A copy costs nothing and goes through the host.
-    FreeCopyThroughHost,
-    /// Memory is reached as it is, over a link that only the host bridges.
-    NativeThroughHost,
-}
-
-impl fmt::Display for Contradiction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::SemaphoreImportWithoutHandle => "semaphores are imported through no handle",
-            Self::BufferImportWithoutHandle => "memory is imported through no handle",
-            Self::FreeCopyThroughHost => "a copy through the host costs nothing",
-            Self::NativeThroughHost => "memory behind the host is reached as it is",
-        })
+        is_named(self.wait, self.semaphores)
+            && is_named(self.signal, self.semaphores)
+            && is_named(self.read, self.buffers)
+            && is_named(self.write, self.buffers)
+            && (self.link != LinkClass::HostStaged || self.read != UseMode::Native)
     }
 }
 
@@ -196,15 +122,6 @@ const fn reached(handles: HandleTypes) -> UseMode {
         UseMode::Copy
     } else {
         UseMode::Import
-    }
-}
-
-/// Waiting and signalling by a thread of the host costs much more than a handle.
-const fn sync_cost(mode: UseMode, native: u8) -> u8 {
-    match mode {
-        UseMode::Native => native,
-        UseMode::Import => 3,
-        UseMode::Copy | UseMode::None => 10,
     }
 }
 
@@ -233,14 +150,6 @@ pub enum UseMode {
     None,
 }
 
-impl UseMode {
-    /// True if the object itself is used, not a copy of it.
-    #[must_use]
-    pub const fn is_direct(self) -> bool {
-        matches!(self, Self::Native | Self::Import)
-    }
-}
-
 /// The link between two devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LinkClass {
@@ -261,30 +170,4 @@ pub enum LinkClass {
     /// Not known: Vulkan does not report links, and none is guessed.
     #[default]
     Unknown,
-}
-
-impl fmt::Display for UseMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Native => "native",
-            Self::Import => "import",
-            Self::Copy => "copy",
-            Self::None => "none",
-        })
-    }
-}
-
-impl fmt::Display for LinkClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::SameDevice => "same device",
-            Self::PeerLink => "peer link",
-            Self::PcieSameRoot => "PCIe, same root",
-            Self::PcieCrossRoot => "PCIe, across roots",
-            Self::HostStaged => "host-staged",
-            Self::Fabric => "fabric",
-            Self::Other => "other",
-            Self::Unknown => "unknown",
-        })
-    }
 }

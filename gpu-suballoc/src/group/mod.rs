@@ -15,9 +15,9 @@ mod device_group;
 mod edge;
 
 pub use self::device::{GroupId, Membership, MembershipCell};
-pub use self::device_group::{GroupError, GroupStep};
+pub use self::device_group::GroupError;
 pub use self::edge::{LinkClass, UseMode};
-pub use capabilities::{CapabilityFlags, DeviceCapabilities, HandleTypes, PciAddress};
+pub use capabilities::{CapabilityFlags, DeviceCapabilities, HandleTypes};
 pub use device::GroupDevice;
 pub use device_group::{DeviceGroup, MAX_DEVICES};
-pub use edge::{Contradiction, Edge};
+pub use edge::Edge;

@@ -26,7 +26,6 @@ mod account;
 mod context;
 mod defragmentation;
 mod layer;
-mod lifecycle;
 #[path = "../../../alloc-core/src/scope.rs"]
 mod scope;
 mod sync;

@@ -7,7 +7,7 @@ use std::fmt;
 use alloc_core::{FromGlobalAlloc, Rejected, Scope, Scoped, TryVec};
 use gpu_suballoc::DeviceGroup;
 use gpu_suballoc::group::{
-    DeviceCapabilities, Edge, GroupDevice, GroupError, LinkClass, Membership, MembershipCell,
+    DeviceCapabilities, Edge, GroupDevice, GroupError, LinkClass, MembershipCell,
 };
 
 pub(crate) static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
@@ -26,7 +26,6 @@ pub(crate) enum Refuses {
     Nothing,
     Capabilities,
     Refine,
-    Join,
     /// All, by unwinding: the question's word.
     Unwinding(&'static str),
 }
@@ -127,29 +126,6 @@ impl GroupDevice for Card<'_> {
         }
         edge.link = self.link.unwrap_or(edge.link);
         Ok(())
-    }
-
-    fn join(&self, membership: Membership) -> Result<(), No> {
-        self.note("join");
-        assert_eq!(
-            self.seat.membership(),
-            Some(membership),
-            "a device that joins knows where"
-        );
-        if self.refuses == Refuses::Join {
-            Err(No(self.name))
-        } else {
-            Ok(())
-        }
-    }
-
-    fn leave(&self, membership: Membership) {
-        self.note("leave");
-        assert_eq!(
-            self.seat.membership(),
-            Some(membership),
-            "a device that leaves is still in"
-        );
     }
 
     fn region_tag(&self) -> Option<u32> {

@@ -11,7 +11,6 @@ macro_rules! application {
 }
 
 mod acquire;
-mod dispatch;
 mod fake;
 mod kernels;
 mod meanwhile;

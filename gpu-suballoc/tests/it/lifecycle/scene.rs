@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostAllocator};
 use ash::vk;
 use gpu_suballoc::ash::{
-    AshContext, AshContextInfo, AshContextTable, AshContexts, AshOptions, CompiledKernel,
-    KernelError, KernelInfo, KernelPipeline,
+    AshContext, AshContextInfo, AshContexts, AshOptions, CompiledKernel, KernelError, KernelInfo,
+    KernelPipeline,
 };
 use gpu_suballoc::cache::{CacheError, CacheLimits, ShaderKey, ShaderRef};
-use gpu_suballoc::context::{ContextError, VulkanHandles};
+use gpu_suballoc::context::ContextError;
 use gpu_suballoc::{AllocatorOptions, BufferInfo, BufferUsage, Region, RegionOptions};
 
 use super::fake::{LifecycleDriver, get_instance_proc_addr};
@@ -98,21 +98,9 @@ impl SceneMemory {
         AshContexts::new(self.shared.handle(), CacheLimits::NONE).unwrap()
     }
 
-    pub(crate) fn table(&self) -> AshContextTable {
-        AshContextTable::new(self.shared.handle())
-    }
-
     /// Live bytes: shared, of contexts.
     pub(crate) fn bytes(&self) -> [u64; 2] {
         [&self.shared, &self.own].map(|context| context.usage().total().live_bytes)
-    }
-
-    /// Requests so far of both.
-    pub(crate) fn requests(&self) -> u64 {
-        [&self.shared, &self.own]
-            .iter()
-            .map(|context| context.usage().total().total_blocks)
-            .sum()
     }
 
     pub(crate) fn end(mut self) {
@@ -120,15 +108,6 @@ impl SceneMemory {
         let root = self.root.take().unwrap();
         drop((self.shared, self.own));
         root.close_root().unwrap();
-    }
-}
-
-pub(crate) fn handles(driver: &LifecycleDriver) -> VulkanHandles {
-    use ash::vk::Handle;
-    VulkanHandles {
-        instance: driver.instance().as_raw(),
-        physical_device: driver.physical_device().as_raw(),
-        device: driver.device().as_raw(),
     }
 }
 

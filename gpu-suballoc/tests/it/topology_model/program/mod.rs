@@ -16,7 +16,6 @@ const DEVICES: usize = 80;
 const GROUPS: usize = 4;
 
 const SAME_DRIVER: u16 = 1;
-const UNIFIED_MEMORY: u16 = 1 << 1;
 const PEER_COHERENT: u16 = 1 << 2;
 const PEER_COPY: u16 = 1 << 4;
 /// Remote, one address space, needs a grant, isolated: nothing of it is derived.
@@ -42,8 +41,6 @@ pub(crate) struct DeviceSpec {
     pub(crate) flags: u16,
     /// Bits of handle types: semaphores in and out, memory in and out.
     pub(crate) handles: [u8; 4],
-    /// The node it is nearest to.
-    pub(crate) numa: Option<u16>,
     /// What it says of links to others of its driver when it is asked: the sum of both, modulo 8.
     pub(crate) link: u8,
 }
@@ -55,8 +52,6 @@ pub(crate) enum Question {
     Capabilities,
     /// What it knows of another.
     Refine,
-    /// To join.
-    Join,
 }
 
 /// What came of making a group.
@@ -79,8 +74,8 @@ pub(crate) enum GroupOutcome {
 /// What an edge says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EdgeSeen {
-    /// Wait, signal, read, write, coherent read, coherent write.
-    pub(crate) modes: [u8; 6],
+    /// Wait, signal, read, write.
+    pub(crate) modes: [u8; 4],
     /// Flags.
     pub(crate) flags: u16,
     /// Handles of semaphores and of memory.
@@ -89,8 +84,6 @@ pub(crate) struct EdgeSeen {
     pub(crate) link: u8,
     /// Whether a copy avoids the host.
     pub(crate) peer_to_peer: bool,
-    /// Of a wait, a signal, a copy, the first byte, the way between nodes.
-    pub(crate) costs: [Option<u8>; 5],
 }
 
 /// What two different devices make of each other; `None` where one is isolated.
@@ -131,45 +124,34 @@ fn between(from: &DeviceSpec, to: &DeviceSpec) -> Option<EdgeSeen> {
     } else {
         way(buffers)
     };
-    let coherent = if both & UNIFIED_MEMORY != 0 { 0 } else { read };
     let mut flags = both & !REFINED & !SAME_DRIVER;
     if same_driver {
         flags |= SAME_DRIVER;
     } else {
         flags &= !PEER_COHERENT;
     }
-    let free = same_hardware && (read < 2 || same_driver && both & PEER_COPY != 0);
     let link = match same_driver {
         true => (from.link + to.link) % 8,
         false if same_hardware => SAME_DEVICE,
         false => UNKNOWN,
     };
-    let cost = |native: u8| Some([native, 3, 10][usize::from(sync)]);
     Some(EdgeSeen {
-        modes: [sync, sync, read, read, coherent, coherent],
+        modes: [sync, sync, read, read],
         flags,
         handles: [semaphores, buffers],
         link,
         peer_to_peer: peer_to_peer(link, flags, read),
-        costs: [
-            cost(0),
-            cost(1),
-            free.then_some(0),
-            same_hardware.then_some(0),
-            from.numa.filter(|node| to.numa == Some(*node)).map(|_| 0),
-        ],
     })
 }
 
 const fn itself(says: &DeviceSpec) -> EdgeSeen {
     let flags = says.flags & !ISOLATED | SAME_DRIVER;
     EdgeSeen {
-        modes: [0; 6],
+        modes: [0; 4],
         flags,
         handles: [NATIVE; 2],
         link: SAME_DEVICE,
         peer_to_peer: true,
-        costs: [Some(0); 5],
     }
 }
 
@@ -178,9 +160,7 @@ const fn peer_to_peer(link: u8, flags: u16, read: u8) -> bool {
 }
 
 fn contradicts(edge: &EdgeSeen) -> bool {
-    let read = edge.modes[2];
-    edge.link == HOST_STAGED && read == 0
-        || edge.costs[2] == Some(0) && read > 1 && !edge.peer_to_peer
+    edge.link == HOST_STAGED && edge.modes[2] == 0
 }
 
 struct TopologyModel {
@@ -238,9 +218,7 @@ impl TopologyModel {
                 }
             }
         }
-        refused(Question::Join).map_or(GroupOutcome::Group, |index| {
-            GroupOutcome::Refused(index, Question::Join)
-        })
+        GroupOutcome::Group
     }
 }
 
@@ -314,7 +292,7 @@ fn step(
             let devices: Vec<usize> = (0..count)
                 .map(|at| (first + at * stride) % DEVICES)
                 .collect();
-            let question = [Question::Capabilities, Question::Refine, Question::Join]
+            let question = [Question::Capabilities, Question::Refine]
                 .get(bytes.below(8)?)
                 .copied();
             let refuses = question.and_then(|question| {
@@ -343,7 +321,6 @@ fn step(
                 GroupOutcome::Empty => "no device",
                 GroupOutcome::Refused(_, Question::Capabilities) => "capabilities refused",
                 GroupOutcome::Refused(_, Question::Refine) => "refining refused",
-                GroupOutcome::Refused(_, Question::Join) => "joining refused",
                 GroupOutcome::Contradiction => "a contradiction",
                 GroupOutcome::Host => "no host memory",
             });
@@ -399,7 +376,7 @@ fn step(
 /// Few different ones, so that many are equal; a mask of zeros now and then.
 fn says(bytes: &mut Bytes<'_>) -> Option<DeviceSpec> {
     let mut some = |among: u8| bytes.next().map(|byte| (byte % among).checked_sub(1));
-    let (driver, uuid, driver_uuid, numa) = (some(3)?, some(4)?, some(3)?, some(3)?);
+    let (driver, uuid, driver_uuid, _) = (some(3)?, some(4)?, some(3)?, some(3)?);
     let flags = u16::from(bytes.next()?) | u16::from(bytes.next()?) << 8;
     let isolated = if flags & 0xC000 == 0 { ISOLATED } else { 0 };
     let mut handles = [0; 4];
@@ -412,7 +389,6 @@ fn says(bytes: &mut Bytes<'_>) -> Option<DeviceSpec> {
         driver_uuid,
         flags: flags & 0x1FFF | isolated,
         handles,
-        numa: numa.map(u16::from),
         link: bytes.next()? % 8,
     })
 }

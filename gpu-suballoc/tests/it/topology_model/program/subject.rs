@@ -10,8 +10,8 @@ use alloc_core::{FromGlobalAlloc, Scope, Scoped, TryVec};
 use debug_guard::{FailingAllocator, Fault};
 use gpu_suballoc::DeviceGroup;
 use gpu_suballoc::group::{
-    CapabilityFlags, DeviceCapabilities, Edge, GroupDevice, GroupError, GroupStep, HandleTypes,
-    LinkClass, Membership, MembershipCell,
+    CapabilityFlags, DeviceCapabilities, Edge, GroupDevice, GroupError, HandleTypes, LinkClass,
+    MembershipCell,
 };
 
 type Failing = FailingAllocator<FromGlobalAlloc<System>>;
@@ -26,8 +26,6 @@ struct SubjectCard {
     seat: MembershipCell,
     says: Cell<DeviceSpec>,
     refuses: Cell<Option<Question>>,
-    /// Joined, and not left.
-    joined: Cell<bool>,
 }
 
 impl SubjectCard {
@@ -69,8 +67,6 @@ impl GroupDevice for SharedTopology {
             semaphore_export,
             buffer_import,
             buffer_export,
-            numa_node: says.numa,
-            ..DeviceCapabilities::default()
         })
     }
 
@@ -79,18 +75,6 @@ impl GroupDevice for SharedTopology {
         let link = (self.0.says.get().link + other.0.says.get().link) % 8;
         edge.link = LINKS[usize::from(link)];
         Ok(())
-    }
-
-    fn join(&self, membership: Membership) -> Result<(), Question> {
-        self.0.answers(Question::Join)?;
-        assert_eq!(self.0.seat.membership(), Some(membership));
-        assert!(!self.0.joined.replace(true), "a device joins once");
-        Ok(())
-    }
-
-    fn leave(&self, membership: Membership) {
-        assert_eq!(self.0.seat.membership(), Some(membership));
-        assert!(self.0.joined.replace(false), "a device leaves once");
     }
 }
 
@@ -222,15 +206,7 @@ impl TopologySubject {
             GroupError::TooMany | GroupError::Duplicate { .. } | GroupError::InGroup { .. } => {
                 GroupOutcome::InGroup
             }
-            GroupError::Device { index, step, error } => {
-                let asked = match step {
-                    GroupStep::Capabilities => Question::Capabilities,
-                    GroupStep::Refine { .. } => Question::Refine,
-                    _ => Question::Join,
-                };
-                assert_eq!(asked, error);
-                GroupOutcome::Refused(index, asked)
-            }
+            GroupError::Device { index, error } => GroupOutcome::Refused(index, error),
             GroupError::Contradiction { .. } => GroupOutcome::Contradiction,
             GroupError::Host(_) => GroupOutcome::Host,
             other => panic!("{other:?}"),
@@ -244,45 +220,28 @@ impl TopologySubject {
         if dissolve {
             let count = ending.devices().len();
             let devices = ending.dissolve();
-            assert!(devices.len() == count && devices.iter().all(|card| !card.0.joined.get()));
+            assert!(devices.len() == count);
         }
     }
 
     pub(super) fn index(&self, device: usize) -> Option<usize> {
-        let index = self.cards[device]
+        self.cards[device]
             .0
             .seat
             .membership()
-            .map(|membership| membership.index);
-        assert_eq!(self.cards[device].0.joined.get(), index.is_some());
-        index
+            .map(|membership| membership.index)
     }
 
     pub(super) fn edge(&self, group: usize, from: usize, to: usize) -> Option<EdgeSeen> {
         let seat = |device: usize| self.cards[device].0.seat.membership();
         let edge = self.groups[group].as_ref()?.edge(seat(from)?, seat(to)?)?;
         Some(EdgeSeen {
-            modes: [
-                edge.wait,
-                edge.signal,
-                edge.read,
-                edge.write,
-                edge.coherent_read,
-                edge.coherent_write,
-            ]
-            .map(|mode| mode as u8),
+            modes: [edge.wait, edge.signal, edge.read, edge.write].map(|mode| mode as u8),
             flags: bits(&FLAGS, |flag| edge.flags.contains(flag)),
             handles: [edge.semaphores, edge.buffers]
                 .map(|set| bits(&HANDLES, |handle| set.contains(handle)) as u8),
             link: edge.link as u8,
             peer_to_peer: edge.is_peer_to_peer(),
-            costs: [
-                Some(edge.wait_cost),
-                Some(edge.signal_cost),
-                edge.copy_cost,
-                edge.latency,
-                edge.numa_distance,
-            ],
         })
     }
 }
