@@ -393,7 +393,7 @@ impl GroupDevice for Card {
         &self.seat
     }
     fn capabilities(&self) -> Result<DeviceCapabilities, Self::Error> {
-        let flags = CapabilityFlags::PEER_COPY | CapabilityFlags::TIMELINE_SEMAPHORE;
+        let flags = CapabilityFlags::PEER_COPY | CapabilityFlags::PEER_COHERENT;
         Ok(DeviceCapabilities {
             driver: Some(1),
             device_uuid: Some(self.uuid),

@@ -93,9 +93,9 @@ fn work(context: &AshContext, own: Range<u32>, meet: &Barrier) -> Result<u64, St
     let info = BufferInfo::new(4096, BufferUsage::STORAGE_BUFFER);
     let memory = context.allocator();
     let region = memory.create_buffer(&info, &RegionOptions::new());
-    // The allocator keeps the buffer for the next request, and destroys it with the context.
-    let kept = region.and_then(|region| Ok(memory.release(region)?));
-    kept.map_err(|error| error.to_string())?;
+    // Its block stays for the next request, and is freed with the context.
+    let freed = region.and_then(|region| Ok(memory.free(region)?));
+    freed.map_err(|error| error.to_string())?;
     Ok(context.shaders().stats().compiled)
 }
 

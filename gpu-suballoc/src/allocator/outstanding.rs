@@ -7,9 +7,8 @@ use alloc_core::HostAllocator;
 use core::fmt;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Counts what prevents closing, after freeing the kept buffers.
+    /// Counts what prevents closing.
     pub(crate) fn outstanding(&self) -> OutstandingRegions {
-        self.evict_reusable(0, 0);
         let counts = self.records.counts();
         OutstandingRegions {
             regions: self.pools.live_regions(),

@@ -7,18 +7,19 @@ use ash::vk::{self, Handle as _};
 
 use super::commands::{CommandTables, PhysicalDevice2};
 use super::kernel::LoadedDevice;
-use super::kernel::{CompiledKernel, KernelError, KernelInfo};
+use super::kernel::{CompiledKernel, KernelInfo};
 use super::{AshDevice, AshOptions};
 use crate::allocator::AllocatorOptions;
 use crate::cache::{CompiledShader, StoreIdentity};
 use crate::context::{
     CommandSource, ContextError, DeviceContext, DeviceContexts, DeviceState, VulkanHandles,
 };
+use crate::error::GpuError;
 
 /// Contexts on Vulkan devices, with kernels in their cache.
-pub type AshContexts = DeviceContexts<CompiledKernel, KernelError>;
+pub type AshContexts = DeviceContexts<CompiledKernel, GpuError>;
 /// A context on a Vulkan device.
-pub type AshContext = DeviceContext<LoadedDevice, CompiledKernel, KernelError>;
+pub type AshContext = DeviceContext<LoadedDevice, CompiledKernel, GpuError>;
 /// The parameters of a context. Handles, callbacks and data stay the application's.
 pub struct AshContextInfo<'a> {
     /// The loader's, or a driver's.
@@ -183,7 +184,7 @@ impl AshContext {
     pub unsafe fn compile(
         &self,
         info: &KernelInfo<'_>,
-    ) -> Result<CompiledShader<CompiledKernel>, KernelError> {
+    ) -> Result<CompiledShader<CompiledKernel>, GpuError> {
         // SAFETY: the caller's promise.
         let value = unsafe { CompiledKernel::compile(self.device(), info) }?;
         Ok(CompiledShader {
@@ -199,7 +200,7 @@ impl AshContext {
     pub fn pipeline_cache_data(
         &self,
         data: &mut TryVec<u8, ContextHandle>,
-    ) -> Result<(), KernelError> {
+    ) -> Result<(), GpuError> {
         self.device().cache_data(data)
     }
 }

@@ -54,7 +54,7 @@ impl CompiledKernel {
     pub(super) unsafe fn compile(
         device: &LoadedDevice,
         info: &KernelInfo<'_>,
-    ) -> Result<Self, KernelError> {
+    ) -> Result<Self, GpuError> {
         let memory = device.host_memory();
         let mut kernel = Self {
             pipelines: TryVec::new_in(memory.clone()),
@@ -64,66 +64,43 @@ impl CompiledKernel {
             code: TryVec::new_in(memory.clone()),
             device: device.share(),
         };
-        let short = |error| KernelError {
-            step: KernelStep::Memory,
-            error,
-        };
-        kernel.reserve(info).map_err(short)?;
-        let module = vk::ShaderModuleCreateInfo::default().code(info.code);
-        let step = KernelStep::ShaderModule;
-        // SAFETY: the caller's promise.
-        kernel.module = unsafe { device.create(step, |of| of.create_shader_module, &module) }?;
-        for set in info.set_layouts {
-            let step = KernelStep::DescriptorSetLayout;
-            // SAFETY: the caller's promise.
-            let set = unsafe { device.create(step, |of| of.create_descriptor_set_layout, set) }?;
-            if let Err(refused) = kernel.set_layouts.try_push(set) {
-                device.destroy(set, |of| of.destroy_descriptor_set_layout);
-                return Err(short(refused.error.into()));
+        // All host memory, before the first call of the driver.
+        (kernel.pipelines).try_resize(info.pipelines.len(), vk::Pipeline::null())?;
+        (kernel.set_layouts).try_resize(info.set_layouts.len(), vk::DescriptorSetLayout::null())?;
+        if info.keep_code {
+            kernel.code.try_reserve(info.code.len().saturating_mul(4))?;
+            for word in info.code {
+                kernel.code.try_extend_from_slice(&word.to_le_bytes())?;
             }
+        }
+        let commands = device.commands();
+        let module = vk::ShaderModuleCreateInfo::default().code(info.code);
+        // SAFETY: the caller's promise.
+        kernel.module = unsafe { device.create(commands.create_shader_module, &module) }?;
+        for (set, info) in kernel.set_layouts.iter_mut().zip(info.set_layouts) {
+            // SAFETY: the caller's promise.
+            *set = unsafe { device.create(commands.create_descriptor_set_layout, info) }?;
         }
         let layout = vk::PipelineLayoutCreateInfo::default()
             .set_layouts(&kernel.set_layouts)
             .push_constant_ranges(info.push_constant_ranges);
-        let step = KernelStep::PipelineLayout;
         // SAFETY: the caller's promise; the set layouts were created above.
-        kernel.layout = unsafe { device.create(step, |of| of.create_pipeline_layout, &layout) }?;
-        for KernelPipeline {
-            name,
-            specialization,
-        } in info.pipelines
-        {
+        kernel.layout = unsafe { device.create(commands.create_pipeline_layout, &layout) }?;
+        for (pipeline, info) in kernel.pipelines.iter_mut().zip(info.pipelines) {
             let mut stage = vk::PipelineShaderStageCreateInfo::default()
                 .stage(vk::ShaderStageFlags::COMPUTE)
                 .module(kernel.module)
-                .name(name);
-            stage.p_specialization_info = specialization
+                .name(info.name);
+            stage.p_specialization_info = (info.specialization)
                 .map_or(core::ptr::null(), core::ptr::from_ref)
                 .cast();
-            let pipeline = vk::ComputePipelineCreateInfo::default()
+            let info = vk::ComputePipelineCreateInfo::default()
                 .stage(stage)
                 .layout(kernel.layout);
             // SAFETY: the caller's promise; module and layout were created above.
-            let pipeline = unsafe { device.pipeline(&pipeline) }?;
-            if let Err(refused) = kernel.pipelines.try_push(pipeline) {
-                device.destroy(pipeline, |of| of.destroy_pipeline);
-                return Err(short(refused.error.into()));
-            }
+            *pipeline = unsafe { device.pipeline(&info) }?;
         }
         Ok(kernel)
-    }
-
-    /// Allocates all host memory, before the first call of the driver.
-    fn reserve(&mut self, info: &KernelInfo<'_>) -> Result<(), GpuError> {
-        self.pipelines.try_reserve(info.pipelines.len())?;
-        self.set_layouts.try_reserve(info.set_layouts.len())?;
-        if info.keep_code {
-            self.code.try_reserve(info.code.len().saturating_mul(4))?;
-            for word in info.code {
-                self.code.try_extend_from_slice(&word.to_le_bytes())?;
-            }
-        }
-        Ok(())
     }
 
     /// The pipelines, in the order of the info.
@@ -159,17 +136,15 @@ impl CompiledKernel {
 
 impl Drop for CompiledKernel {
     fn drop(&mut self) {
+        let (device, commands) = (&self.device.inner, self.device.commands());
         for pipeline in &*self.pipelines {
-            self.device.destroy(*pipeline, |of| of.destroy_pipeline);
+            device.destroy(*pipeline, commands.destroy_pipeline);
         }
-        self.device
-            .destroy(self.layout, |of| of.destroy_pipeline_layout);
+        device.destroy(self.layout, commands.destroy_pipeline_layout);
         for set in &*self.set_layouts {
-            self.device
-                .destroy(*set, |of| of.destroy_descriptor_set_layout);
+            device.destroy(*set, commands.destroy_descriptor_set_layout);
         }
-        self.device
-            .destroy(self.module, |of| of.destroy_shader_module);
+        device.destroy(self.module, commands.destroy_shader_module);
     }
 }
 
@@ -182,49 +157,6 @@ impl fmt::Debug for CompiledKernel {
             .finish_non_exhaustive()
     }
 }
-
-/// Why a kernel was not compiled. Nothing of it remains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KernelError {
-    /// The step that failed.
-    pub step: KernelStep,
-    /// Why.
-    pub error: GpuError,
-}
-
-/// A step of compiling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum KernelStep {
-    /// Host memory for the lists.
-    Memory,
-    /// `vkCreateShaderModule`.
-    ShaderModule,
-    /// `vkCreateDescriptorSetLayout`.
-    DescriptorSetLayout,
-    /// `vkCreatePipelineLayout`.
-    PipelineLayout,
-    /// `vkCreatePipelineCache`, `vkGetPipelineCacheData`.
-    PipelineCache,
-    /// `vkCreateComputePipelines`.
-    Pipeline,
-}
-
-impl fmt::Display for KernelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let step = match self.step {
-            KernelStep::Memory => "host memory",
-            KernelStep::ShaderModule => "the shader module",
-            KernelStep::DescriptorSetLayout => "a descriptor set layout",
-            KernelStep::PipelineLayout => "the pipeline layout",
-            KernelStep::PipelineCache => "the pipeline cache",
-            KernelStep::Pipeline => "a pipeline",
-        };
-        write!(f, "{step} of a kernel was refused: {}", self.error)
-    }
-}
-
-impl core::error::Error for KernelError {}
 
 // The device of a context: its memory, and what creates and destroys its kernels; shared with each kernel.
 
@@ -250,11 +182,6 @@ type Create<I, V> = unsafe extern "system" fn(
 ) -> vk::Result;
 /// `vkDestroy*` of an object `V`.
 type Destroy<V> = unsafe extern "system" fn(vk::Device, V, *const vk::AllocationCallbacks<'_>);
-
-fn refused(step: KernelStep, error: impl Into<GpuError>) -> KernelError {
-    let error = error.into();
-    KernelError { step, error }
-}
 
 fn not_null<V: vk::Handle>(raw: u64) -> Option<V> {
     (raw != 0).then(|| V::from_raw(raw))
@@ -311,34 +238,32 @@ impl LoadedDevice {
         &self.inner.memory
     }
 
-    fn live(&self, step: KernelStep) -> Result<&AshDevice, KernelError> {
+    fn live(&self) -> Result<&AshDevice, DeviceError> {
         if self.inner.state.is_lost() {
-            return Err(refused(step, DeviceError::DeviceLost));
+            return Err(DeviceError::DeviceLost);
         }
         Ok(&self.inner.ash)
     }
 
     /// # Safety
     /// The info is valid for the device.
-    pub(super) unsafe fn create<I, V: vk::Handle + Default>(
+    unsafe fn create<I, V: vk::Handle + Default>(
         &self,
-        step: KernelStep,
-        command: impl FnOnce(&ash::DeviceFnV1_0) -> Create<I, V>,
+        command: Create<I, V>,
         info: &I,
-    ) -> Result<V, KernelError> {
-        let ash = self.live(step)?;
+    ) -> Result<V, DeviceError> {
+        let ash = self.live()?;
         // SAFETY: the caller's promise; the device is live, by the promise of `new`.
-        let created = unsafe { ash.create(command(ash.core()), info, not_null) };
-        created.map_err(|error| refused(step, error))
+        unsafe { ash.create(command, info, not_null) }
     }
 
     /// # Safety
     /// The info is valid for the device.
-    pub(super) unsafe fn pipeline(
+    unsafe fn pipeline(
         &self,
         info: &vk::ComputePipelineCreateInfo<'_>,
-    ) -> Result<vk::Pipeline, KernelError> {
-        let ash = self.live(KernelStep::Pipeline)?;
+    ) -> Result<vk::Pipeline, DeviceError> {
+        let ash = self.live()?;
         let mut pipeline = vk::Pipeline::null();
         let create = ash.core().create_compute_pipelines;
         let (cache, callbacks) = (self.inner.cache, ash.callbacks());
@@ -347,37 +272,22 @@ impl LoadedDevice {
         let answer = new_handle(result, pipeline, not_null);
         if answer.is_err() {
             // The command may have created it and failed.
-            self.destroy(pipeline, |commands| commands.destroy_pipeline);
+            (self.inner).destroy(pipeline, ash.core().destroy_pipeline);
         }
-        answer.map_err(|error| refused(KernelStep::Pipeline, error))
-    }
-
-    /// Destroys an object that the caller alone owns. Does nothing for a null handle, and after the loss of the device.
-    pub(super) fn destroy<V: vk::Handle + Copy>(
-        &self,
-        handle: V,
-        command: impl FnOnce(&ash::DeviceFnV1_0) -> Destroy<V>,
-    ) {
-        self.inner.destroy(handle, command);
+        answer
     }
 
     /// Appends the data of the pipeline cache.
-    pub(super) fn cache_data(
-        &self,
-        data: &mut TryVec<u8, ContextHandle>,
-    ) -> Result<(), KernelError> {
-        let step = KernelStep::PipelineCache;
-        let ash = self.live(step)?;
+    pub(super) fn cache_data(&self, data: &mut TryVec<u8, ContextHandle>) -> Result<(), GpuError> {
+        let ash = self.live()?;
         let get = ash.core().get_pipeline_cache_data;
         loop {
             let mut size = 0;
             let (device, cache, none) = (ash.device, self.inner.cache, core::ptr::null_mut());
             // SAFETY: device and cache are live; without memory the command writes the size alone.
-            check(unsafe { get(device, cache, &raw mut size, none) })
-                .map_err(|error| refused(step, error))?;
+            check(unsafe { get(device, cache, &raw mut size, none) })?;
             let before = data.len();
-            data.try_resize(before.saturating_add(size), 0)
-                .map_err(|error| refused(step, error))?;
+            data.try_resize(before.saturating_add(size), 0)?;
             let room = data.get_mut(before..).unwrap_or_default();
             // SAFETY: `room` has `size` bytes.
             let result = unsafe { get(device, cache, &raw mut size, room.as_mut_ptr().cast()) };
@@ -388,28 +298,24 @@ impl LoadedDevice {
             data.truncate(before);
             // After `INCOMPLETE` another thread compiled meanwhile: what was written is a cache, but not all of it.
             if result != vk::Result::INCOMPLETE {
-                return Err(refused(step, DeviceError::from_raw(result.as_raw())));
+                return Err(DeviceError::from_raw(result.as_raw()).into());
             }
         }
     }
 }
 
 impl LoadedInner {
-    fn destroy<V: vk::Handle + Copy>(
-        &self,
-        handle: V,
-        command: impl FnOnce(&ash::DeviceFnV1_0) -> Destroy<V>,
-    ) {
+    /// Destroys an object that the caller alone owns. Does nothing for a null handle, and after the loss of the device.
+    fn destroy<V: vk::Handle + Copy>(&self, handle: V, command: Destroy<V>) {
         if handle.as_raw() != 0 && !self.state.is_lost() {
-            let destroy = command(self.ash.core());
             // SAFETY: created by this device with these callbacks, destroyed once, by its only owner; the user is done with it.
-            unsafe { destroy(self.ash.device, handle, self.ash.callbacks()) }
+            unsafe { command(self.ash.device, handle, self.ash.callbacks()) }
         }
     }
 }
 
 impl Drop for LoadedInner {
     fn drop(&mut self) {
-        self.destroy(self.cache, |commands| commands.destroy_pipeline_cache);
+        self.destroy(self.cache, self.ash.core().destroy_pipeline_cache);
     }
 }

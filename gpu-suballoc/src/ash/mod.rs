@@ -32,9 +32,7 @@ use commands::{CommandTables, DeviceCommands, PhysicalDevice2};
 #[cfg(feature = "cache")]
 pub use context::{AshContext, AshContextInfo, AshContexts, physical_device_identity};
 #[cfg(feature = "cache")]
-pub use kernel::{
-    CompiledKernel, KernelError, KernelInfo, KernelPipeline, KernelStep, LoadedDevice,
-};
+pub use kernel::{CompiledKernel, KernelInfo, KernelPipeline, LoadedDevice};
 use layout::{check, families, new_handle, pointer_to};
 use physical_device::PhysicalDeviceInfo;
 

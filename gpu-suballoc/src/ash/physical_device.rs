@@ -139,47 +139,12 @@ pub unsafe fn physical_device_capabilities(
             .then_some(driver.driver_id.as_raw() as u32),
         device_uuid: Some(id.device_uuid),
         driver_uuid: Some(id.driver_uuid),
-        // SAFETY: as above.
-        flags: unsafe { flags(instance, physical, api_version) },
+        flags: CapabilityFlags::NONE,
         semaphore_import,
         semaphore_export,
         buffer_import,
         buffer_export,
     }
-}
-
-/// # Safety
-/// As [`physical_device_capabilities`]; the version is 1.1 at least.
-unsafe fn flags(
-    instance: &ash::Instance,
-    physical: vk::PhysicalDevice,
-    api_version: u32,
-) -> CapabilityFlags {
-    let mut memory = vk::PhysicalDeviceMemoryProperties::default();
-    // SAFETY: the caller's promise.
-    unsafe {
-        (instance.fp_v1_0().get_physical_device_memory_properties)(physical, &raw mut memory)
-    };
-    let shared = vk::MemoryPropertyFlags::DEVICE_LOCAL | vk::MemoryPropertyFlags::HOST_COHERENT;
-    let coherent = memory
-        .memory_types_as_slice()
-        .iter()
-        .any(|kind| kind.property_flags.contains(shared));
-    let mut timeline = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
-    let mut features = vk::PhysicalDeviceFeatures2::default();
-    if api_version >= vk::API_VERSION_1_2 {
-        features = features.push_next(&mut timeline);
-    }
-    // SAFETY: as above; the chain holds what the version knows.
-    unsafe { (instance.fp_v1_1().get_physical_device_features2)(physical, &raw mut features) };
-    let mut flags = CapabilityFlags::DEVICE_ATOMICS;
-    if coherent {
-        flags = flags | CapabilityFlags::HOST_COHERENT;
-    }
-    if timeline.timeline_semaphore != vk::FALSE {
-        flags = flags | CapabilityFlags::TIMELINE_SEMAPHORE;
-    }
-    flags
 }
 
 /// The handle types that can be imported, and those that can be exported. `features` asks for one, if the device has its extension.
@@ -204,7 +169,7 @@ fn handle_types<T, const N: usize>(
 /// Handle types of buffers that are copied from and to.
 ///
 /// # Safety
-/// As [`flags`].
+/// As [`physical_device_capabilities`]; the version is 1.1 at least.
 unsafe fn buffer_handles(
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,
@@ -259,7 +224,7 @@ unsafe fn buffer_handles(
 /// Handle types of binary semaphores.
 ///
 /// # Safety
-/// As [`flags`].
+/// As [`physical_device_capabilities`]; the version is 1.1 at least.
 unsafe fn semaphore_handles(
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,

@@ -131,11 +131,6 @@ impl DevicePools<'_> {
 }
 
 impl Pools {
-    /// Bytes of all memory objects.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.budget.lock().bytes
-    }
-
     /// The time by the device's clock, or std's.
     fn now(&self, device: &dyn DeviceMemory) -> Duration {
         (device.clock()).unwrap_or_else(|| Duration::from_nanos(self.created.nanoseconds()))

@@ -65,7 +65,7 @@ pub struct VirtualRange {
     pub allocation: VirtualAllocation,
     /// Its offset, a multiple of the requested alignment.
     pub offset: u64,
-    /// The requested size, rounded up to the granule, or to the alignment if it is at least four alignments long and there is room.
+    /// The requested size, rounded up to the granule.
     pub size: u64,
 }
 
@@ -129,8 +129,7 @@ pub struct VirtualBlockStatistics {
     pub allocation_bytes: u64,
     /// Number of holes.
     pub unused_range_count: u32,
-    /// An upper bound of the size of a hole. Exact below 64 granules, otherwise up to 1/32 too high; [`VirtualBlock::largest_free`] is
-    /// exact.
+    /// An upper bound of the size of a hole. Exact below 64 granules, otherwise up to 1/32 too high.
     pub largest_free_bound: u64,
 }
 
@@ -172,7 +171,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     ///
     /// Ranges of a stack or a ring must be freed in order, by [`free`](Self::free); otherwise the error
     /// is [`VirtualBlockError::OutOfOrder`]. All methods take constant time (amortized), except [`statistics`](Self::statistics),
-    /// [`largest_free`](Self::largest_free) and [`for_each`](Self::for_each), which examine each range.
+    /// [`for_each`](Self::for_each), which examines each range.
     ///
     /// ```
     /// use alloc_core::FromGlobalAlloc;
@@ -497,15 +496,6 @@ impl<A: HostAllocator> VirtualBlock<A> {
             });
         }
         sums
-    }
-
-    /// The size of the largest hole. Examines each hole of about this size.
-    #[must_use]
-    pub fn largest_free(&self) -> u64 {
-        if self.linear.is_some() {
-            return self.statistics().largest_free_bound;
-        }
-        self.core.largest_free(&self.store, &self.index)
     }
 
     /// Bytes of host memory that the block has allocated.

@@ -5,37 +5,40 @@
 use super::MetadataState;
 use super::record::{CropRecord, RegionRecord};
 use super::root_state::RemovalTime;
-use super::{Leftovers, RecordView, RegionMetadata, ReservedSlot};
+use super::{Leftovers, RecordView, RegionMetadata};
 use crate::error::{GpuError, GpuMisuse, Limit};
+use crate::host_memory::lock_filled;
 use crate::id::{RegionKey, RegionPlace};
+use alloc_core::HostAllocator;
 
 impl RegionMetadata {
-    /// Counts a crop of `size` bytes from `offset` of a region, at its root, and fills the slot in one step. Returns its name. A root that is
-    /// freed with its last crop can be cropped through another crop only, since its own id is stale.
+    /// Inserts a crop of `size` bytes from `offset` of a region, counted at its root. Returns its name. A root that is freed with its last
+    /// crop can be cropped through another crop only, since its own id is stale.
     pub(crate) fn insert_crop(
         &self,
-        slot: ReservedSlot,
+        memory: &dyn HostAllocator,
         of: RegionKey,
         (offset, size): (u64, u64),
     ) -> Result<RegionKey, GpuError> {
-        let mut state = self.state.lock();
+        let mut state = lock_filled(&self.state, memory)?;
         let (root, base) = match state.table.named(of)? {
             RegionRecord::Crop(crop) if crop.header.state.is_live() => (crop.root(), crop.offset),
             RegionRecord::Crop(_) => return Err(GpuMisuse::Stale.into()),
             _ => (of.slot, 0),
         };
-        let header = state
-            .table
-            .get_mut(root)
-            .and_then(RegionRecord::header_mut)
-            .ok_or(GpuMisuse::Stale)?;
-        if !(header.state.is_live() || root != of.slot && header.state.is_pending_free()) {
+        let record = state.table.get(root).ok_or(GpuMisuse::Stale)?;
+        let root_state = record.header().ok_or(GpuMisuse::Stale)?.state;
+        if !(root_state.is_live() || root != of.slot && root_state.is_pending_free()) {
             return Err(GpuMisuse::Stale.into());
         }
-        header.state.note_use();
-        header.crops = header.crops.checked_add(1).ok_or(Limit::Aliases)?;
+        let crops = record.crops().checked_add(1).ok_or(Limit::Aliases)?;
+        let slot = state.table.reserve().ok_or(Limit::Records)?;
+        if let Some(header) = state.table.get_mut(root).and_then(RegionRecord::header_mut) {
+            header.state.note_use();
+            header.crops = crops;
+        }
         state.counts.crops += 1;
-        let filled = state.table.fill(slot.number, |header| {
+        let filled = state.table.fill(slot, |header| {
             RegionRecord::Crop(CropRecord::new(root, (base + offset, size), header))
         });
         filled.ok_or_else(|| GpuMisuse::Stale.into())
@@ -57,11 +60,6 @@ impl RegionMetadata {
             root.header.state.note_use();
         }
         Ok(())
-    }
-
-    /// Whether a mapping is counted.
-    pub(crate) fn is_mapped(&self, key: RegionKey) -> Result<bool, GpuMisuse> {
-        Ok(self.state.lock().table.named_mut(key)?.maps > 0)
     }
 
     /// The place of the own root of a region whose mapping was counted: it does not move any more.

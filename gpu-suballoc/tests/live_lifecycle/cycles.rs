@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use alloc_core::{Context, ContextOptions, TryVec};
 use ash::vk;
 use gpu_suballoc::ash::{
-    AshContext, AshContextInfo, AshContexts, AshOptions, CompiledKernel, KernelError, KernelInfo,
+    AshContext, AshContextInfo, AshContexts, AshOptions, CompiledKernel, KernelInfo,
     KernelPipeline, physical_device_identity,
 };
 use gpu_suballoc::cache::{
@@ -13,7 +13,7 @@ use gpu_suballoc::cache::{
 };
 use gpu_suballoc::device::BufferHandle;
 use gpu_suballoc::{
-    AllocatorOptions, BufferInfo, BufferUsage, MemoryPreference, PropertyFlags, Region,
+    AllocatorOptions, BufferInfo, BufferUsage, GpuError, MemoryPreference, PropertyFlags, Region,
     RegionOptions,
 };
 use testkit::RecordingAllocator;
@@ -88,17 +88,14 @@ pub(crate) fn info<'a>(
     }
 }
 
-pub(crate) fn kernel(
-    context: &AshContext,
-    number: u64,
-) -> ShaderRef<'_, CompiledKernel, KernelError> {
+pub(crate) fn kernel(context: &AshContext, number: u64) -> ShaderRef<'_, CompiledKernel, GpuError> {
     try_kernel(context, number).expect("it compiles")
 }
 
 pub(crate) fn try_kernel(
     context: &AshContext,
     number: u64,
-) -> Result<ShaderRef<'_, CompiledKernel, KernelError>, CacheError<KernelError>> {
+) -> Result<ShaderRef<'_, CompiledKernel, GpuError>, CacheError<GpuError>> {
     let bindings = [vk::DescriptorSetLayoutBinding::default()
         .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
         .descriptor_count(1)

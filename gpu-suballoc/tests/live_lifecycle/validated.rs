@@ -5,11 +5,11 @@ use std::sync::{Barrier, Mutex};
 use alloc_core::{Context, ContextOptions};
 use ash::vk;
 use gpu_suballoc::allocator::WrapInfo;
-use gpu_suballoc::ash::{AshContext, AshContexts, CompiledKernel, KernelError};
+use gpu_suballoc::ash::{AshContext, AshContexts, CompiledKernel};
 use gpu_suballoc::cache::{CacheLimits, WorkRef};
 use gpu_suballoc::{
-    BufferInfo, BufferUsage, ImageInfo, ImageUsage, Lifetime, MemoryPreference, PropertyFlags,
-    Region, RegionOptions,
+    BufferInfo, BufferUsage, GpuError, ImageInfo, ImageUsage, Lifetime, MemoryPreference,
+    PropertyFlags, Region, RegionOptions,
 };
 use testkit::RecordingAllocator;
 
@@ -132,7 +132,7 @@ fn silent(driver: &'static str, which: fn(&str) -> bool) -> Result<String, Missi
 }
 
 /// Runs a held kernel once.
-fn dispatched(live: &Live, held: &WorkRef<CompiledKernel, KernelError>) {
+fn dispatched(live: &Live, held: &WorkRef<CompiledKernel, GpuError>) {
     live.submit(|commands| {
         let compute = vk::PipelineBindPoint::COMPUTE;
         // SAFETY: recording; the pipeline is held until the queue is idle.
@@ -157,7 +157,7 @@ fn cycle(live: &Live, home: &AshContexts, memory: &Context, number: u8) {
     let crop = gpu.crop(&to, 256, 1024, 4).unwrap();
     let inner = gpu.crop(&crop, 64, 64, 4).unwrap();
     let kept = buffer(&context, Lifetime::Unknown);
-    gpu.release(kept).unwrap();
+    gpu.free(kept).unwrap();
     let image = ImageInfo::new_2d(
         R8G8B8A8,
         64,

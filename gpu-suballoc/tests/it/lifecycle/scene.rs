@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostAllocator};
 use ash::vk;
 use gpu_suballoc::ash::{
-    AshContext, AshContextInfo, AshContexts, AshOptions, CompiledKernel, KernelError, KernelInfo,
-    KernelPipeline,
+    AshContext, AshContextInfo, AshContexts, AshOptions, CompiledKernel, KernelInfo, KernelPipeline,
 };
 use gpu_suballoc::cache::{CacheError, CacheLimits, ShaderKey, ShaderRef};
 use gpu_suballoc::context::ContextError;
-use gpu_suballoc::{AllocatorOptions, BufferInfo, BufferUsage, Region, RegionOptions};
+use gpu_suballoc::{AllocatorOptions, BufferInfo, BufferUsage, GpuError, Region, RegionOptions};
 
 use super::fake::{LifecycleDriver, get_instance_proc_addr};
 
@@ -153,7 +152,7 @@ pub(crate) const CODE: &[u32] = &[0x0723_0203, 1, 2, 3];
 pub(crate) fn try_kernel(
     context: &AshContext,
     number: u64,
-) -> Result<ShaderRef<'_, CompiledKernel, KernelError>, CacheError<KernelError>> {
+) -> Result<ShaderRef<'_, CompiledKernel, GpuError>, CacheError<GpuError>> {
     let sets = [vk::DescriptorSetLayoutCreateInfo::default(); 2];
     let main = KernelPipeline {
         name: c"main",
@@ -173,14 +172,11 @@ pub(crate) fn try_kernel(
     })
 }
 
-pub(crate) fn kernel(
-    context: &AshContext,
-    number: u64,
-) -> ShaderRef<'_, CompiledKernel, KernelError> {
+pub(crate) fn kernel(context: &AshContext, number: u64) -> ShaderRef<'_, CompiledKernel, GpuError> {
     try_kernel(context, number).expect("it compiles")
 }
 
-pub(crate) fn try_buffer(context: &AshContext) -> Result<Region, gpu_suballoc::GpuError> {
+pub(crate) fn try_buffer(context: &AshContext) -> Result<Region, GpuError> {
     let info = BufferInfo::new(4000, BufferUsage::STORAGE_BUFFER);
     context
         .allocator()

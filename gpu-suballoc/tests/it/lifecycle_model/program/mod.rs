@@ -180,8 +180,8 @@ fn step(
             });
             true
         }
-        2..16 => return use_pieces(bytes, subject, model, kind, context),
-        16..20 => {
+        2..20 => return use_pieces(bytes, subject, model, kind, context),
+        20..26 => {
             let (key, hold) = (bytes.below(KEYS)? as u64, bytes.below(HOLDS * 2)?);
             let hold = model
                 .holds
@@ -228,7 +228,7 @@ fn step(
             }
             true
         }
-        20 | 21 => {
+        26 | 27 => {
             let hold = bytes.below(HOLDS)?;
             let held = model.holds[hold].is_some();
             if held {
@@ -237,7 +237,7 @@ fn step(
             }
             held
         }
-        22..24 => {
+        28 | 29 => {
             let left = model.remains(life);
             let in_the_way = left != ContextRemains::default() && !model.devices[life.device].lost;
             let expected = if in_the_way {
@@ -260,7 +260,7 @@ fn step(
             });
             true
         }
-        24 if kind < 96 => {
+        30 if kind < 96 => {
             let before = model.devices[life.device].lost;
             lose(subject, model, context, life);
             model.tried.note(if before { "lost twice" } else { "lost" });

@@ -17,11 +17,11 @@ const GROUPS: usize = 4;
 
 const SAME_DRIVER: u16 = 1;
 const PEER_COHERENT: u16 = 1 << 2;
-const PEER_COPY: u16 = 1 << 4;
+const PEER_COPY: u16 = 1 << 3;
 /// Remote, one address space, needs a grant, isolated: nothing of it is derived.
-const REFINED: u16 = 0b1_0110_0000_0000 | ISOLATED;
-const PEER_ADDRESSABLE: u16 = 1 << 11;
-const ISOLATED: u16 = 1 << 13;
+const REFINED: u16 = 0b1011_0000 | ISOLATED;
+const PEER_ADDRESSABLE: u16 = 1 << 6;
+const ISOLATED: u16 = 1 << 8;
 const NATIVE: u8 = 1;
 const OPAQUE: u8 = 0b110;
 const SAME_DEVICE: u8 = 0;
@@ -284,10 +284,10 @@ fn step(
                 return Some(true);
             }
             let (first, stride) = (bytes.below(DEVICES)?, 1 + bytes.below(3)?);
-            let count = if kind >= 224 {
-                bytes.below(70)?
-            } else {
-                bytes.below(7)?
+            let count = match kind {
+                0..224 => bytes.below(7)?,
+                224..240 => bytes.below(70)?,
+                _ => 60 + bytes.below(10)?,
             };
             let devices: Vec<usize> = (0..count)
                 .map(|at| (first + at * stride) % DEVICES)
@@ -376,7 +376,7 @@ fn step(
 /// Few different ones, so that many are equal; a mask of zeros now and then.
 fn says(bytes: &mut Bytes<'_>) -> Option<DeviceSpec> {
     let mut some = |among: u8| bytes.next().map(|byte| (byte % among).checked_sub(1));
-    let (driver, uuid, driver_uuid, _) = (some(3)?, some(4)?, some(3)?, some(3)?);
+    let (driver, uuid, driver_uuid) = (some(3)?, some(4)?, some(3)?);
     let flags = u16::from(bytes.next()?) | u16::from(bytes.next()?) << 8;
     let isolated = if flags & 0xC000 == 0 { ISOLATED } else { 0 };
     let mut handles = [0; 4];
@@ -387,7 +387,7 @@ fn says(bytes: &mut Bytes<'_>) -> Option<DeviceSpec> {
         driver: driver.map(u32::from),
         uuid,
         driver_uuid,
-        flags: flags & 0x1FFF | isolated,
+        flags: flags & 0xFF | isolated,
         handles,
         link: bytes.next()? % 8,
     })

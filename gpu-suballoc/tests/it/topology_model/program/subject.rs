@@ -79,16 +79,11 @@ impl GroupDevice for SharedTopology {
 }
 
 /// By number.
-const FLAGS: [CapabilityFlags; 14] = [
+const FLAGS: [CapabilityFlags; 9] = [
     CapabilityFlags::SAME_DRIVER,
     CapabilityFlags::UNIFIED_MEMORY,
     CapabilityFlags::PEER_COHERENT,
-    CapabilityFlags::HOST_COHERENT,
     CapabilityFlags::PEER_COPY,
-    CapabilityFlags::CONCURRENT,
-    CapabilityFlags::DEVICE_ATOMICS,
-    CapabilityFlags::SYSTEM_ATOMICS,
-    CapabilityFlags::TIMELINE_SEMAPHORE,
     CapabilityFlags::REMOTE_DMA,
     CapabilityFlags::SHARED_VIRTUAL_ADDRESS,
     CapabilityFlags::PEER_ADDRESSABLE,
