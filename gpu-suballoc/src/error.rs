@@ -122,8 +122,6 @@ pub enum GpuMisuse {
     Held,
     /// An offset and size past the end of the region.
     Outside,
-    /// A negative offset.
-    Negative,
     /// An offset or size that is no multiple of the element.
     Misaligned,
     /// Elements of 0 bytes.
@@ -352,7 +350,6 @@ impl fmt::Display for GpuMisuse {
             Self::NestedMap => "the device that calls back from vkMapMemory or vkUnmapMemory maps the same memory object: map it when that call is over",
             Self::Held => "the region is held by something that was made from it: free that first",
             Self::Outside => "offset and size reach past the end of the region: stay within",
-            Self::Negative => "the offset is negative: a crop starts at 0 or later",
             Self::Misaligned => "offset or size is no multiple of the element: pass whole elements",
             Self::ZeroElement => "an element has 0 bytes: pass its size, or 1",
             Self::NullHandle => "the handle is VK_NULL_HANDLE: pass a live one",

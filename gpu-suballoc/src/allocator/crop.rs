@@ -28,41 +28,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.check_place(of)?;
         let crop = (offset, size);
         let key = (self.records).insert_crop(self.host(), of.id.key(), crop)?;
-        Ok(Region {
-            id: RegionId::new(self.tag, key),
-            memory: of.memory,
-            offset: if of.memory.is_some() {
-                of.offset + offset
-            } else {
-                0
-            },
-            size,
-            resource: of.resource,
-            buffer_offset: of.buffer_offset + offset,
-            memory_type: of.memory_type,
-            is_dedicated: of.is_dedicated,
-            properties: of.properties,
-            mapped: of.mapped.map(|first| first.offset(offset)),
-            content: of.content,
-            ownership: Ownership::CropAlias,
-        })
-    }
-
-    /// As [`crop`](GpuAllocator::crop), for callers with signed offsets (`HalideBuffer`, C).
-    ///
-    /// # Errors
-    /// [`GpuMisuse::Negative`]; otherwise as [`crop`](GpuAllocator::crop).
-    pub fn crop_signed(
-        &self,
-        of: &Region,
-        offset: i64,
-        size: i64,
-        element_bytes: u64,
-    ) -> Result<Region, GpuError> {
-        match (u64::try_from(offset), u64::try_from(size)) {
-            (Ok(offset), Ok(size)) => self.crop(of, offset, size, element_bytes),
-            _ => Err(GpuMisuse::Negative.into()),
-        }
+        Ok(of.part(RegionId::new(self.tag, key), offset, size))
     }
 
     /// As [`crop`](GpuAllocator::crop), by id.
@@ -77,6 +43,21 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         element_bytes: u64,
     ) -> Result<Region, GpuError> {
         self.at_its_place(of, |region| self.crop(region, offset, size, element_bytes))
+    }
+}
+
+impl Region {
+    /// The value of a crop of this region.
+    pub(super) fn part(&self, id: RegionId, offset: u64, size: u64) -> Self {
+        Self {
+            id,
+            offset: self.memory.map_or(0, |_| self.offset + offset),
+            size,
+            buffer_offset: self.buffer_offset + offset,
+            mapped: self.mapped.map(|first| first.offset(offset)),
+            ownership: Ownership::CropAlias,
+            ..*self
+        }
     }
 }
 

@@ -202,19 +202,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         };
         let region = match crop {
             None => root,
-            Some((offset, size)) => Region {
-                id,
-                offset: if root.memory.is_some() {
-                    root.offset + offset
-                } else {
-                    0
-                },
-                size,
-                buffer_offset: root.buffer_offset + offset,
-                mapped: root.mapped.map(|first| first.offset(offset)),
-                ownership: Ownership::CropAlias,
-                ..root
-            },
+            Some((offset, size)) => root.part(id, offset, size),
         };
         Ok((region, found, placed))
     }

@@ -19,8 +19,6 @@ mod outstanding;
 mod wrap;
 
 pub use self::crop::{Descriptor, DescriptorUse};
-#[cfg(feature = "cache")]
-pub(crate) use self::outstanding::write_in_use;
 pub use self::outstanding::{BatchError, OutstandingRegions};
 pub use crate::region_metadata::Backing;
 pub use defragmentation::{

@@ -9,7 +9,6 @@ use crate::error::GpuMisuse;
 use crate::memory_type::{MAX_MEMORY_TYPES, MemoryType, PropertyFlags};
 use ash::vk;
 use ash::vk::Handle;
-use core::ffi::c_void;
 use core::mem::{align_of, offset_of, size_of};
 use core::ptr;
 
@@ -227,24 +226,24 @@ pub(super) fn with_allocate_info<R>(
     request: &MemoryRequest,
     call: impl FnOnce(*const vk::MemoryAllocateInfo<'_>) -> R,
 ) -> R {
-    let mut next: *const c_void = request.next.map_or(ptr::null(), |chain| chain.as_ptr());
+    let mut info = vk::MemoryAllocateInfo::default()
+        .allocation_size(request.size)
+        .memory_type_index(request.memory_type);
+    info.p_next = request.next.map_or(ptr::null(), |chain| chain.as_ptr());
     let mut priority = vk::MemoryPriorityAllocateInfoEXT::default();
     if let Some(requested) = request.priority {
         priority.priority = requested;
-        priority.p_next = next;
-        next = (&raw const priority).cast();
+        info = info.push_next(&mut priority);
     }
     let mut export = vk::ExportMemoryAllocateInfo::default();
     if !request.export.is_empty() {
         export.handle_types = request.export.into();
-        export.p_next = next;
-        next = (&raw const export).cast();
+        info = info.push_next(&mut export);
     }
     let mut flags = vk::MemoryAllocateFlagsInfo::default();
     if request.device_address {
         flags.flags = vk::MemoryAllocateFlags::DEVICE_ADDRESS;
-        flags.p_next = next;
-        next = (&raw const flags).cast();
+        info = info.push_next(&mut flags);
     }
     let mut dedicated = vk::MemoryDedicatedAllocateInfo::default();
     if let Some(resource) = request.dedicated {
@@ -252,13 +251,8 @@ pub(super) fn with_allocate_info<R>(
             ResourceHandle::Buffer(buffer) => dedicated.buffer = buffer.into(),
             ResourceHandle::Image(image) => dedicated.image = image.into(),
         }
-        dedicated.p_next = next;
-        next = (&raw const dedicated).cast();
+        info = info.push_next(&mut dedicated);
     }
-    let mut info = vk::MemoryAllocateInfo::default()
-        .allocation_size(request.size)
-        .memory_type_index(request.memory_type);
-    info.p_next = next;
     call(&raw const info)
 }
 

@@ -3,7 +3,7 @@
 use super::contexts::{ContextDevice, LossAwareDevice};
 use super::contexts::{DeviceShare, DeviceState};
 use super::error::{ContextError, VulkanHandles};
-use crate::allocator::{GpuAllocator, write_in_use};
+use crate::allocator::GpuAllocator;
 use crate::cache::{CacheOwner, RemovalCounts, ShaderKey};
 use crate::id::RegionId;
 use crate::region::Ownership;
@@ -225,19 +225,11 @@ const BATCH: usize = 16;
 
 impl fmt::Display for ContextOutstanding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            regions,
-            wrapped,
-            crops,
-            shaders,
-        } = self;
-        let what = [
-            (*regions, "region"),
-            (*wrapped, "wrapped buffer"),
-            (*crops, "crop"),
-            (*shaders, "shader"),
-        ];
-        write_in_use(f, &what, "the context", "release the context by force")
+        write!(
+            f,
+            "in use are {} regions, {} wrapped buffers, {} crops and {} shaders: free them, or release the context by force",
+            self.regions, self.wrapped, self.crops, self.shaders
+        )
     }
 }
 

@@ -4,7 +4,7 @@
 //! have: `HostBytes`, and for defragmentation `EmptyBytes`, `LargestFreeBytes`, `MovingBytes`, `PeakBlockBytes`. Crops, wrapped buffers,
 //! padding and call sites are in the map, its text and its leaks.
 
-use core::fmt::{self, Display, Write};
+use core::fmt::{self, Write};
 
 use alloc_core::HostAllocator;
 use alloc_core::support::Json;
@@ -186,7 +186,7 @@ impl MemoryMap<'_> {
         json.plain("Size", range.size)?;
         json.plain("Usage", range.usage)?;
         if range.tag != 0 {
-            json.string("CustomData", Pointer(range.tag))?;
+            json.string("CustomData", format_args!("{:#018x}", range.tag))?;
         }
         self.name(range)
             .map_or(Ok(()), |name| json.string("Name", name))
@@ -330,14 +330,5 @@ const fn resource_name(resource: RegionResource) -> &'static str {
         RegionResource::Buffer => "BUFFER",
         RegionResource::ImageLinear => "IMAGE_LINEAR",
         RegionResource::ImageOptimal => "IMAGE_OPTIMAL",
-    }
-}
-
-/// A number in the form in which VMA writes pointers.
-struct Pointer(u64);
-
-impl Display for Pointer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#018x}", self.0)
     }
 }

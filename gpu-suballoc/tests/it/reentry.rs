@@ -508,11 +508,8 @@ fn h111_a_buffer_in_the_making_is_nobodys_to_collect() {
     ];
     for call in calls {
         let scene = Scene::new(MockProfile::Nvidia);
-        let release = |gpu: &Gpu, region| {
-            gpu.free(region)
-                .map_err(|refused| refused.error)
-                .unwrap()
-        };
+        let release =
+            |gpu: &Gpu, region| gpu.free(region).map_err(|refused| refused.error).unwrap();
         let make = |gpu: &Gpu, size| {
             let info = BufferInfo::new(size, BufferUsage::TRANSFER_SRC);
             gpu.create_buffer(&info, &RegionOptions::new()).unwrap()

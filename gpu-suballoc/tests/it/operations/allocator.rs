@@ -131,7 +131,6 @@ pub(super) fn allocator<S: Stage>(stage: &S, _: usize) {
 pub(super) const REGION_CALLS: &[&str] = &[
     "GpuAllocator::commitment",
     "GpuAllocator::crop_id",
-    "GpuAllocator::crop_signed",
     "GpuAllocator::descriptor",
     "GpuAllocator::detach",
     "GpuAllocator::flush_id",
@@ -174,7 +173,7 @@ pub(super) fn regions<S: Stage>(stage: &S, _: usize) {
         let [bare, named] = [take(&any), take(&any.name("its name"))];
         let dedicated = take(&any.dedicated(DedicatedPolicy::Required));
         let crop = gpu.crop_id(buffer.id(), 4, 16, 4).unwrap();
-        let deeper = gpu.crop_signed(&crop, 4, 8, 4).unwrap();
+        let deeper = gpu.crop(&crop, 4, 8, 4).unwrap();
         let pools = [(); 2].map(|()| {
             gpu.create_pool(&PoolOptions::new(1))
                 .expect("refused nothing")

@@ -180,7 +180,7 @@ fn closing_with_something_left_gives_the_allocator_back() {
         let refused = gpu.close().err().unwrap();
         assert_eq!(
             refused.to_string(),
-            "1 region of the allocator is in use: free it, or call free_all"
+            "in use are 1 regions, 0 wrapped buffers and 0 crops: free them, or call free_all"
         );
         let Rejected {
             value: gpu,

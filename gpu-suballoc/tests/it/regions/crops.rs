@@ -33,17 +33,11 @@ fn h51_what_is_no_part_is_no_crop() {
         assert_eq!(refused(&root, 4, 6, 4), GpuMisuse::Misaligned.into());
         assert_eq!(refused(&root, 0, 0, 4), GpuMisuse::ZeroSize.into());
         assert_eq!(refused(&root, 0, 4, 0), GpuMisuse::ZeroElement.into());
-        let signed = |offset, size| s.gpu.crop_signed(&root, offset, size, 4).unwrap_err();
-        assert_eq!(signed(-4, 4), GpuMisuse::Negative.into());
-        assert_eq!(signed(0, -4), GpuMisuse::Negative.into());
-        assert_eq!(signed(i64::MIN, i64::MIN), GpuMisuse::Negative.into());
-        assert_eq!(signed(i64::MAX - 3, 4), GpuMisuse::Outside.into());
         assert_eq!(
             s.gpu.info(root.id()).unwrap().crops(),
             1,
             "none of them counts"
         );
-        s.free(s.gpu.crop_signed(&root, 4, 4, 4).unwrap());
         s.free(crop);
         s.free(root);
     });
@@ -90,4 +84,3 @@ fn a_root_with_crops_stays_or_goes_with_the_last() {
         assert_eq!(destroyed(&s), 51, "and now it is gone");
     });
 }
-

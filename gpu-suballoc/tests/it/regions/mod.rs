@@ -84,8 +84,7 @@ use core::num::NonZeroU64;
 use debug_guard::{FailingAllocator, Fault};
 use gpu_suballoc::allocator::{
     Backing, Defragmentation, DefragmentationOptions, DefragmentationPass, DefragmentationTotals,
-    DescriptorUse, Mapping, MoveOutcome, MoveResult, OptionField, OptionsParseError,
-    OutstandingRegions, SkippedRegions, WrapInfo,
+    DescriptorUse, Mapping, MoveOutcome, MoveResult, OutstandingRegions, SkippedRegions, WrapInfo,
 };
 use gpu_suballoc::device::{
     BufferHandle, DeviceError, ExternalHandleTypes, HeapFlags, MemoryHandle, MemoryHeap, NextChain,
@@ -109,7 +108,7 @@ use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::thread;
@@ -287,7 +286,7 @@ impl<'m> Foreign<'m> {
     }
 
     /// Maps it, as the application does: until it is freed.
-    fn map(&self) -> std::ptr::NonNull<u8> {
+    fn map(&self) -> NonNull<u8> {
         let whole = self.size.next_multiple_of(4096);
         // SAFETY: a mock; live, visible, not mapped.
         unsafe { DeviceMemory::map(self.mock, self.memory, 0, whole) }.unwrap()

@@ -253,9 +253,7 @@ impl RegionSubject {
         let options = AllocatorOptions { memory };
         // SAFETY: the program keeps the rules; what it breaks on purpose is refused before it reaches the device.
         let allocator = unsafe { GpuAllocator::new(device_ref, host_ref, options) };
-        let allocator = allocator
-            .map_err(|refused| refused.error)
-            .unwrap();
+        let allocator = allocator.map_err(|refused| refused.error).unwrap();
         let (backing, mapped, buffers) = application(device_ref);
         let allocator = Box::new(allocator);
         // SAFETY: on the heap until it is closed; before that the device is told to call back no more.
@@ -328,8 +326,7 @@ fn application(device: &Device) -> (MemoryHandle, NonNull<u8>, [BufferHandle; 2]
         .find(visible)
         .expect("every profile has host-visible memory");
     // SAFETY: within the device's limits.
-    let memory = unsafe { device.allocate(&MemoryRequest::new(BACKING, index as u32)) }
-        .unwrap();
+    let memory = unsafe { device.allocate(&MemoryRequest::new(BACKING, index as u32)) }.unwrap();
     // SAFETY: live, host-visible, not mapped; unmapped when it is freed.
     let mapped = unsafe { device.map(memory, 0, BACKING) }.unwrap();
     let buffers = [0, 1].map(|number| {
