@@ -205,7 +205,7 @@ fn reserving_and_draining(count: u64) -> [Duration; 2] {
 }
 
 #[test]
-fn di7_reserving_blocks_and_ends_of_turnovers_are_linear() {
+fn di7_reserving_and_draining_blocks_is_linear() {
     let (few, many) = (reserving_and_draining(2_000), reserving_and_draining(8_000));
     for (few, many) in few.into_iter().zip(many) {
         assert!(many < few * 9, "{few:?} for 2000, {many:?} for 8000");
