@@ -160,7 +160,7 @@ pub(super) fn setting(process: u32, name: &str) -> Option<String> {
 
 /// The file that a setting of the process names; `number` is that of the report.
 pub(super) fn named_file(process: u32, name: &str, number: u64) -> Option<PathBuf> {
-    let pattern = setting(process, name).filter(|pattern| pattern != "-")?;
+    let pattern = setting(process, name).filter(|pattern| pattern != "-" && pattern != "none")?;
     let mut file = String::new();
     let mut rest = pattern.as_str();
     while let Some((before, escape)) = rest.split_once('%') {

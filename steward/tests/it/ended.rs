@@ -32,6 +32,71 @@ pub(crate) fn client(test: &str) -> Option<PathBuf> {
     Some(client)
 }
 
+/// A shell, which makes the file of its report one that cannot be written, and runs `program` in its place.
+fn unwritten(options: &[&str], make: &str, program: &[&str]) -> Child {
+    let script = format!("report=${{VK_STEWARD_MEMORY_JSON%/*}}/$$.json; {make}; exec \"$@\"");
+    let options = [&["run", "--driver", "lvp*"], options, &["--", "sh", "-c"]].concat();
+    steward().args([&options[..], &[&script, "sh"], program].concat())
+}
+
+#[test]
+fn ly44_a_report_that_cannot_be_written_leaves_the_state() {
+    let test = "ly44_a_report_that_cannot_be_written_leaves_the_state";
+    let Some(client) = client(test) else { return };
+    let client = client.to_str().expect("a name");
+    let ran = unwritten(&["--exit-code"], "mkdir \"$report\"", &[client, "plain"]).run();
+    ran.assert_code(1);
+    for said in [
+        "cannot be written (",
+        "ended with status 0 without a report (it ran no exit handlers, or could not write it); its state after command ",
+        "  VkBuffer ",
+        "steward: --exit-code: process ",
+    ] {
+        assert!(ran.stderr.contains(said), "{said}: {ran}");
+    }
+    assert!(!ran.stderr.contains("created no instance"), "{ran}");
+}
+
+#[test]
+fn ly43_a_report_of_another_version_is_no_sign_of_no_instance() {
+    let test = "ly43_a_report_of_another_version_is_no_sign_of_no_instance";
+    let ran = unwritten(&[], "echo {} >\"$report\"", &["true"]).run();
+    ran.assert_code(0);
+    assert!(
+        ran.stderr.contains("a report cannot be read ("),
+        "{test}: {ran}"
+    );
+    assert!(!ran.stderr.contains("no report"), "{test}: {ran}");
+}
+
+#[test]
+fn ly50_a_run_has_its_text_whatever_the_settings_say() {
+    let test = "ly50_a_run_has_its_text_whatever_the_settings_say";
+    let Some(client) = client(test) else { return };
+    let client = client.to_str().expect("a name");
+    let folder = tempfile::tempdir().expect("a folder");
+    let [text, settings] = ["text", "settings.txt"].map(|name| folder.path().join(name));
+    let run = || steward().args(["run", "--driver", "lvp*", "--", client, "plain"]);
+    fs::write(
+        &settings,
+        format!("steward_memory.text = {}\n", text.display()),
+    )
+    .expect("a file");
+    for (variable, value) in [
+        ("VK_STEWARD_MEMORY_TEXT", Path::new("-")),
+        ("VK_STEWARD_MEMORY_TEXT", &text),
+        ("VK_LAYER_SETTINGS_PATH", &settings),
+    ] {
+        let ran = run().env(variable, value).run();
+        ran.assert_code(0);
+        let texts = ran
+            .stderr
+            .matches("Host memory that Vulkan allocated")
+            .count();
+        assert!(texts == 1 && !text.exists(), "{variable}: {ran}");
+    }
+}
+
 #[test]
 fn ly44_a_program_without_a_report_has_its_state_or_a_reason() {
     let test = "ly44_a_program_without_a_report_has_its_state_or_a_reason";
@@ -49,7 +114,7 @@ fn ly44_a_program_without_a_report_has_its_state_or_a_reason() {
         (
             "_exit",
             3,
-            "ended with status 3 without running its exit handlers",
+            "ended with status 3 without a report (it ran no exit handlers, or could not write it)",
         ),
     ] {
         let ran = run(&[client, mode]);

@@ -127,14 +127,18 @@ fn write_on(occasion: Occasion) -> bool {
     if reported == commands && occasion == Occasion::Routine {
         return true;
     }
+    let mut is_written = true;
     for (target, render) in [(&settings().text, text as Render), (&settings().json, json)] {
         if let Some(target) = target {
-            write_to(target, commands_called(), render);
+            is_written &= write_to(target, commands_called(), render);
         }
     }
     tape::write();
     let number = WRITTEN.fetch_add(1, Ordering::Relaxed) + 1;
-    state::reported(commands, number);
+    // Otherwise the state is all that a reader has of these commands.
+    if is_written {
+        state::reported(commands, number);
+    }
     true
 }
 
@@ -203,21 +207,27 @@ impl io::Write for JsonText<'_> {
     }
 }
 
-fn write_to(target: &Target, commands: u64, render: Render) {
+/// Whether the report is where it should be. What the error output refuses is not known.
+fn write_to(target: &Target, commands: u64, render: Render) -> bool {
+    let pattern = match target {
+        Target::Nowhere => return true,
+        Target::ErrorOutput => None,
+        Target::File(pattern) => Some(pattern),
+    };
     let mut report = TryString::new_in(own());
     if let Err(error) = render(commands, &mut report) {
         complain(format_args!("no report: {error}"));
-        return;
+        return false;
     }
-    match target {
-        Target::ErrorOutput => error_output::write(report.as_bytes()),
-        Target::File(pattern) => {
-            write_named("report", pattern, |name| {
-                file_limit::admit(report.len())?;
-                files::write(Path::new(name), report.as_bytes(), PRIVATE)
-            });
-        }
-    }
+    let Some(pattern) = pattern else {
+        error_output::write(report.as_bytes());
+        return true;
+    };
+    let write = |name: &str| {
+        file_limit::admit(report.len())?;
+        files::write(Path::new(name), report.as_bytes(), PRIVATE)
+    };
+    write_named("report", pattern, write).is_some()
 }
 
 #[cfg(test)]

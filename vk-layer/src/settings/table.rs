@@ -36,14 +36,14 @@ pub(crate) struct InvalidValue;
 pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "text",
-        values: "a file, or `-` for the error output",
+        values: "a file, `-` for the error output, or `none`",
         default: "`-` where `json` is not set",
         about: "Where the report goes; in the name of a file `%p` is the number of the process, `%e` the name of its executable, `%n` the report's number, from 1.",
         set: |settings, value| store(&mut settings.text, Target::new(value).map(Some)),
     },
     Setting {
         name: "json",
-        values: "a file, or `-` for the error output",
+        values: "a file, `-` for the error output, or `none`",
         default: "none",
         about: "Where the same goes as JSON.",
         set: |settings, value| store(&mut settings.json, Target::new(value).map(Some)),
@@ -135,7 +135,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "stacks",
         values: "true or false",
         default: "false",
-        about: "Whether what is alive has the program's call stack, in the JSON.",
+        about: "Whether what is alive has the program's call stack.",
         set: |settings, value| store(&mut settings.stacks, value.parse()),
     },
     Setting {

@@ -11,16 +11,18 @@ use crate::record::Own;
 /// Where a report goes.
 pub(crate) enum Target {
     ErrorOutput,
+    Nowhere,
     /// A pattern for [`file_name::expand`].
     File(TryString<Own>),
 }
 
 impl Target {
-    /// Parses a target; `-` is the error output.
+    /// Parses a target; `-` is the error output, and `none` overrides what a later source says.
     pub(crate) fn new(name: &str) -> Result<Self, InvalidValue> {
-        if name == "-" {
-            return Ok(Self::ErrorOutput);
+        match name {
+            "-" => Ok(Self::ErrorOutput),
+            "none" => Ok(Self::Nowhere),
+            _ => file_name::pattern(name).map(Self::File),
         }
-        file_name::pattern(name).map(Self::File)
     }
 }

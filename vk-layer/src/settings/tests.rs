@@ -180,6 +180,7 @@ fn file(target: Option<&Target>) -> String {
     match target {
         Some(Target::File(file)) => file.as_str().to_owned(),
         Some(Target::ErrorOutput) => "-".to_owned(),
+        Some(Target::Nowhere) => "none".to_owned(),
         None => String::new(),
     }
 }
@@ -278,6 +279,16 @@ fn ly39_the_create_info_holds_before_the_environment_and_that_before_the_file() 
     SOURCES[0].1(&mut entries, "interval", "");
     SOURCES[2].1(&mut entries, "interval", "9");
     assert_eq!(settings_of(&entries).interval, 9);
+}
+
+#[test]
+fn ly39_no_text_holds_before_the_text_of_a_later_source() {
+    let mut entries = TryVec::new_in(own());
+    for ((_, put), value) in SOURCES.iter().skip(1).zip(["none", "a"]) {
+        put(&mut entries, "text", value);
+    }
+    // Nor does the error output take its place, though no source names JSON.
+    assert_eq!(file(settings_of(&entries).text.as_ref()), "none");
 }
 
 #[test]

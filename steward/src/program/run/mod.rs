@@ -345,7 +345,10 @@ fn with_layer(
     let mut lost = None;
     let has_report = !reports.processes.is_empty();
     if !has_report {
-        complain(&no_room.unwrap_or_else(|| no_report(&program, status)));
+        // A report that cannot be read was there.
+        if reports.unreadable.is_empty() {
+            complain(&no_room.unwrap_or_else(|| no_report(&program, status)));
+        }
     } else if let Some(file) = wanted.text {
         let text = reports.text(output.findings, usize::MAX);
         files::write_and_say(file, text.as_bytes())?;

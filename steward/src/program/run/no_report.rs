@@ -21,7 +21,7 @@ pub(super) fn no_report(program: &Path, status: ExitStatus) -> String {
             signal_name(signal)
         ),
         None => format!(
-            "no report: {program} created no instance through the Vulkan loader, or ended without running its exit handlers; a program may \
+            "no report: {program} created no instance through the Vulkan loader, ended without running its exit handlers, or could write no file, as the layer has said then; a program may \
              also open drivers itself, clear its environment, have raised privileges, become another user (sudo, su, setpriv) or have another \
              folder for temporary files (a sandbox), in which it does not find the layer: then call `steward run` as that user, behind what \
              changes it; or be left out by the setting `match`{}",

@@ -70,7 +70,9 @@ pub(super) fn last_reports(processes: &[u32]) -> Vec<OsString> {
         let rest = LAST_PATIENCE.saturating_sub(began.elapsed());
         let file = state_of(*process)?;
         requests::request_by_state(*process, &file, rest).ok()?;
-        file.file_name().map(OsStr::to_owned)
+        // Of one that could not write it the state says more.
+        let is_written = file.with_extension("json").exists();
+        file.file_name().filter(|_| is_written).map(OsStr::to_owned)
     };
     processes.iter().filter_map(answered).collect()
 }

@@ -107,7 +107,9 @@ fn ended(status: Option<ExitStatus>) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) => format!("ended by {}", signal_name(signal)),
         (None, Some(code)) => {
-            format!("ended with status {code} without running its exit handlers")
+            format!(
+                "ended with status {code} without a report (it ran no exit handlers, or could not write it)"
+            )
         }
         (None, None) => "ended".to_owned(),
     }
