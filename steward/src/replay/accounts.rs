@@ -37,6 +37,8 @@ pub(super) struct TraceAccounts {
     fullest_number: u64,
     /// Blocks with more bytes than can be had, and the line of the first.
     impossible: (u64, u64),
+    /// Declarations of an owner as another kind than before, and the line of the first.
+    redeclared: (u64, u64),
 }
 
 /// One owner's account.
@@ -81,14 +83,18 @@ impl Default for TraceAccounts {
             fullest: None,
             fullest_number: 0,
             impossible: (0, 0),
+            redeclared: (0, 0),
         }
     }
 }
 
 impl TraceAccounts {
-    pub(super) fn declare(&mut self, owner: u64, kind: &str) {
-        // An owner that is declared again stays with its account.
+    /// An owner that is declared again stays with its account.
+    pub(super) fn declare(&mut self, owner: u64, kind: &str, line: u64) {
         if self.places.contains_key(&owner) {
+            if self.name(owner) != kind {
+                count(&mut self.redeclared, line);
+            }
             return;
         }
         self.places.insert(owner, self.accounts.len());
@@ -176,6 +182,17 @@ impl TraceAccounts {
         self.blocks.remove(&block)
     }
 
+    pub(super) fn has(&self, block: u64) -> bool {
+        self.blocks.contains_key(&block)
+    }
+
+    /// The block has its number again, which another one may have had meanwhile.
+    pub(super) fn put_back(&mut self, block: u64, held: CountedBlock) {
+        if let Some(former) = self.blocks.insert(block, held) {
+            self.free(former);
+        }
+    }
+
     pub(super) fn free(&mut self, held: CountedBlock) {
         self.change(held, |counts, scope| {
             counts.live_blocks = minus(counts.live_blocks, scope, 1);
@@ -185,9 +202,6 @@ impl TraceAccounts {
 
     /// The block has this number and size now. A block that grows adds the difference.
     pub(super) fn resize(&mut self, block: u64, held: CountedBlock, size: u64) {
-        if let Some(former) = self.blocks.remove(&block) {
-            self.free(former);
-        }
         let bytes = self.countable(size);
         self.change(held, |counts, scope| {
             let grown = bytes.saturating_sub(held.bytes);
@@ -200,7 +214,7 @@ impl TraceAccounts {
             bytes,
             ..held
         };
-        self.blocks.insert(block, resized);
+        self.put_back(block, resized);
     }
 
     /// The contexts, and the phase of their maximum.
@@ -260,13 +274,21 @@ impl TraceAccounts {
     }
 
     /// What breaks no rule.
-    pub(super) fn finding(&self) -> Option<FindingRow> {
-        let (count, line) = self.impossible;
-        (count > 0).then(|| FindingRow {
-            level: FindingRow::NOTE.to_owned(),
-            sentence: format!(
-                "{count} of the sizes are more than can be had, and count as 0 bytes; first in line {line}"
+    pub(super) fn findings(&self) -> impl Iterator<Item = FindingRow> {
+        let odd = [
+            (
+                self.impossible,
+                "sizes are more than can be had, and count as 0 bytes",
             ),
+            (
+                self.redeclared,
+                "owners are declared again as another kind, and stay with their first account",
+            ),
+        ];
+        let odd = odd.into_iter().filter(|((count, _), _)| *count > 0);
+        odd.map(|((count, line), what)| FindingRow {
+            level: FindingRow::NOTE.to_owned(),
+            sentence: format!("{count} of the {what}; first in line {line}"),
             count,
             first_serial: line,
             ..FindingRow::default()
@@ -283,8 +305,7 @@ impl TraceAccounts {
         if isize::try_from(size).is_ok() && live.checked_add(size).is_some() {
             return size;
         }
-        let (count, first) = self.impossible;
-        self.impossible = (count + 1, if count == 0 { self.line } else { first });
+        count(&mut self.impossible, self.line);
         0
     }
 
@@ -321,6 +342,14 @@ impl Account {
             self.counts.live_bytes
         }
     }
+}
+
+/// Counts what is odd in this line; the first line is kept.
+fn count((number, first): &mut (u64, u64), line: u64) {
+    if *number == 0 {
+        *first = line;
+    }
+    *number = number.saturating_add(1);
 }
 
 fn plus(sum: ByScope, scope: Scope, more: u64) -> ByScope {

@@ -176,7 +176,7 @@ pub fn replay_into(
         sites.step(line, &event);
         lines = line;
     }
-    sites.end_phase(lines.saturating_add(1));
+    sites.end(lines.saturating_add(1));
     judge.finish();
 
     let source = Source::Trace {
@@ -196,7 +196,7 @@ pub fn replay_into(
     let memory = Scoped::new(&SYSTEM, Scope::Command);
     report.findings = judge.findings(memory)?.iter().map(judged).collect();
     let events = sites.recorder.drain_events();
-    report.findings.extend(sites.accounts.finding());
+    report.findings.extend(sites.accounts.findings());
     if let Some(leaks) = &mut report.leaks {
         leaks.name_rules(&report.findings);
     }

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use alloc_core::Scope;
 use vk_callbacks::TraceEvent;
@@ -22,12 +22,12 @@ pub(super) struct TraceSites {
     /// The running commands of each thread, the innermost last.
     commands: HashMap<u64, Vec<String>>,
     /// The block that each thread is resizing.
-    resized: HashMap<u64, Resized>,
+    resized: BTreeMap<u64, Resized>,
 }
 
-/// A block that is being resized: at its site, and in its account.
+/// A block that is being resized: its number, and what it is at its site and in its account.
 #[derive(Clone, Copy)]
-struct Resized(LiveBlock, CountedBlock);
+struct Resized(u64, LiveBlock, CountedBlock);
 
 impl TraceSites {
     pub(super) fn new(recorder: SiteRecorder) -> Self {
@@ -35,7 +35,7 @@ impl TraceSites {
             recorder,
             accounts: TraceAccounts::default(),
             commands: HashMap::new(),
-            resized: HashMap::new(),
+            resized: BTreeMap::new(),
         }
     }
 
@@ -45,7 +45,7 @@ impl TraceSites {
             thread: by.thread,
         };
         match event {
-            TraceEvent::Owner { owner, kind, .. } => self.accounts.declare(*owner, kind),
+            TraceEvent::Owner { owner, kind, .. } => self.accounts.declare(*owner, kind, line),
             TraceEvent::Phase { name } => {
                 self.end_phase(line);
                 self.accounts.begin_phase(name);
@@ -79,7 +79,7 @@ impl TraceSites {
                     && let Some(unfinished) = self.resized.insert(by.thread, resized)
                 {
                     // A thread resizes one block at a time, so the trace lacks this resize's end.
-                    self.end_free(unfinished);
+                    self.end_unfinished(unfinished, at(by));
                 }
             }
             TraceEvent::Reallocate {
@@ -103,6 +103,15 @@ impl TraceSites {
         self.accounts.end_line(line);
     }
 
+    /// The trace has ended before this line.
+    pub(super) fn end(&mut self, line: u64) {
+        self.end_phase(line);
+        for (thread, unfinished) in std::mem::take(&mut self.resized) {
+            let at = line.saturating_mul(LINE_NS);
+            self.end_unfinished(unfinished, Moment { at, thread });
+        }
+    }
+
     /// Blocks that were never freed, with the lines of their allocation.
     pub(super) fn leaks(&self, phases: &[Phase]) -> Leaks {
         let line = |at: u64| format!("line {}", at / LINE_NS);
@@ -110,7 +119,7 @@ impl TraceSites {
     }
 
     /// The running phase ends before this line.
-    pub(super) fn end_phase(&mut self, line: u64) {
+    fn end_phase(&mut self, line: u64) {
         if let Some(is_fullest) = self.accounts.end_phase() {
             let at = line.saturating_mul(LINE_NS);
             self.recorder.end_phase(is_fullest, at);
@@ -119,15 +128,36 @@ impl TraceSites {
 
     fn begin_resize(&mut self, block: u64, moment: Moment) -> Option<Resized> {
         let site = self.recorder.begin_resize(block, moment)?;
-        Some(Resized(site, self.accounts.remove(block)?))
+        Some(Resized(block, site, self.accounts.remove(block)?))
     }
 
-    fn end_resize(&mut self, Resized(site, held): Resized, block: u64, bytes: u64, moment: Moment) {
+    fn end_resize(
+        &mut self,
+        Resized(_, site, held): Resized,
+        block: u64,
+        bytes: u64,
+        moment: Moment,
+    ) {
         self.recorder.end_resize(site, block, bytes, moment);
         self.accounts.resize(block, held, bytes);
     }
 
-    fn end_free(&mut self, Resized(site, held): Resized) {
+    /// The block is as it was before.
+    fn keep(&mut self, Resized(block, site, held): Resized, moment: Moment) {
+        self.recorder.end_resize(site, block, site.bytes, moment);
+        self.accounts.put_back(block, held);
+    }
+
+    /// The trace does not say how the resize ended: the block is as live as before, unless another one has its number.
+    fn end_unfinished(&mut self, unfinished: Resized, moment: Moment) {
+        if self.accounts.has(unfinished.0) {
+            self.end_free(unfinished);
+        } else {
+            self.keep(unfinished, moment);
+        }
+    }
+
+    fn end_free(&mut self, Resized(_, site, held): Resized) {
         self.recorder.end_free(site);
         self.accounts.free(held);
     }
@@ -169,9 +199,8 @@ impl TraceSites {
             (Some(resized), _, Pointer::Block(new)) => {
                 self.end_resize(resized, new, requested.size, moment);
             }
-            // Another block may have taken the old number since the begin.
-            (Some(resized), Pointer::Block(old), _) if requested.size != 0 => {
-                self.end_resize(resized, old, resized.0.bytes, moment);
+            (Some(resized), Pointer::Block(_), _) if requested.size != 0 => {
+                self.keep(resized, moment);
             }
             (Some(resized), ..) => self.end_free(resized),
             (None, _, Pointer::Block(new)) => self.allocate(new, by, requested, moment),

@@ -40,6 +40,57 @@ fn wrong_frees_and_live_ends_are_findings() {
     assert_eq!(report["phases"][0]["live_bytes"], 108);
 }
 
+/// The reallocation's end is not in the trace, so the block is as live as before it.
+#[test]
+fn v15_a_block_whose_reallocation_did_not_return_is_left_over() {
+    let left = |lines: &str| {
+        let (done, report) = replay_text(trace(lines));
+        done.assert_code(0);
+        let leaks = report["leaks"]["stacks"].as_array().expect("a list").iter();
+        let blocks = leaks.map(|stack| stack["blocks"]["live"].as_u64().expect("a number"));
+        let found = report["leftovers"].as_array().expect("a list").iter();
+        let found = found.map(|left| (left["blocks"].clone(), left["bytes"].clone()));
+        (found.collect::<Vec<_>>(), blocks.sum::<u64>(), done.stdout)
+    };
+    let lines = "o,1,0,VkBuffer\na,1,1,1,100,8,1\nb,1,1,1\n";
+    let (found, blocks, text) = left(lines);
+    assert_eq!((found, blocks), (vec![(1.into(), 100.into())], 1), "{text}");
+    assert!(
+        text.contains("VkBuffer: 1 block, 100 requested bytes"),
+        "{text}"
+    );
+    // The thread begins another one: the first block is as live, until it is freed.
+    let second = "o,1,0,VkBuffer\na,1,1,1,100,8,1\na,1,1,2,30,8,1\nb,1,1,1\nb,1,1,2\n";
+    let (found, blocks, text) = left(second);
+    assert_eq!((found, blocks), (vec![(2.into(), 130.into())], 2), "{text}");
+    let (found, blocks, text) = left(&format!("{second}f,1,1,1\nf,1,1,2\n"));
+    assert_eq!((found, blocks), (vec![(1.into(), 30.into())], 1), "{text}");
+    // Another block has the number: the first one ended.
+    let (found, blocks, text) = left(&format!("{second}a,1,1,1,7,8,1\nr,1,1,2,2,0,8,1\n"));
+    assert_eq!((found, blocks), (vec![(1.into(), 7.into())], 1), "{text}");
+}
+
+#[test]
+fn what_is_odd_in_a_trace_is_noted_once() {
+    let notes = |lines: &str| {
+        let (done, report) = replay_text(trace(lines));
+        done.assert_code(0);
+        let rows = report["findings"].as_array().expect("a list").iter();
+        let notes = rows.filter(|row| row["rule"] == "" && row["level"] == "note");
+        let notes = notes.map(|row| row["sentence"].as_str().expect("text").to_owned());
+        notes.collect::<Vec<_>>()
+    };
+    let again =
+        "o,1,0,VkBuffer\no,1,0,VkBuffer\no,1,0,VkImage\na,1,1,1,100,8,1\no,1,0,VkFence\nf,1,1,1\n";
+    let said = "2 of the owners are declared again as another kind, and stay with their first account; first in line 5";
+    assert_eq!(notes(again), [said]);
+    // A resize that fails says nothing new of the block's size.
+    let huge = u64::MAX;
+    let failed = format!("a,1,0,1,{huge},8,1\nb,1,0,1\nr,1,0,1,0,16,8,1\nf,1,0,1\n");
+    let said = "1 of the sizes are more than can be had, and count as 0 bytes; first in line 3";
+    assert_eq!(notes(&failed), [said]);
+}
+
 #[test]
 fn huge_numbers_are_findings_and_no_overflow() {
     let huge = u64::MAX;
