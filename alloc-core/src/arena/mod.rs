@@ -104,6 +104,17 @@ impl<A: HostSource> Arena<A> {
         NonNull::new(block)
     }
 
+    /// A block that ends when this is dropped, unless the arena was used since.
+    #[inline]
+    fn place(&self, layout: Layout) -> Result<UnwrittenPlace<'_, A>, HostError> {
+        let before = self.mark();
+        Ok(UnwrittenPlace {
+            arena: self,
+            block: self.try_alloc_layout(layout)?,
+            before,
+        })
+    }
+
     /// Allocates a chunk for the block. A failure leaves the arena unchanged.
     #[cold]
     #[inline(never)]
@@ -331,6 +342,52 @@ impl<A: HostSource> Arena<A> {
         // SAFETY: `old` is never used or dropped again; only its base is still to be dropped.
         drop(unsafe { ptr::read(&raw const old.base) });
         new
+    }
+}
+
+/// A block whose value is not there yet: its initialiser may fail or unwind.
+struct UnwrittenPlace<'a, A: HostSource> {
+    arena: &'a Arena<A>,
+    block: NonNull<u8>,
+    before: Mark,
+}
+
+impl<A: HostSource> UnwrittenPlace<'_, A> {
+    /// The block, which stays.
+    #[inline]
+    fn keep(self) -> NonNull<u8> {
+        ManuallyDrop::new(self).block
+    }
+}
+
+impl<A: HostSource> Drop for UnwrittenPlace<'_, A> {
+    #[cold]
+    fn drop(&mut self) {
+        let (arena, before) = (self.arena, &self.before);
+        let (own, chunk, at) = (arena.own.get(), arena.chunk.get(), self.block.as_ptr());
+        // A block lies behind its chunk's header: without size it may be at the end of another chunk, where this one begins.
+        let unused = if own.addr() < at.addr() && at.addr() < own.end().addr() {
+            arena.own.set(before.own);
+            own
+        } else if at.addr() == arena.top.get().addr() {
+            arena.top.set(before.top);
+            if chunk == before.chunk {
+                return;
+            }
+            arena.chunk.set(before.chunk);
+            let spare = arena.spare.get();
+            if chunk.size() > spare.size() {
+                chunk.put_on(ArenaChunk::NONE);
+                arena.spare.set(chunk);
+                spare
+            } else {
+                chunk
+            }
+        } else {
+            return;
+        };
+        // SAFETY: empty, or with this block alone, which was never written; the arena has forgotten it.
+        unsafe { unused.free(&arena.base) };
     }
 }
 

@@ -32,7 +32,7 @@ struct NoDestructor<T>(T);
 impl<T> NoDestructor<T> {
     const CHECK: () = assert!(
         !mem::needs_drop::<T>(),
-        "only try_own keeps values with a destructor"
+        "only try_own and try_own_with keep values with a destructor"
     );
 }
 
@@ -56,6 +56,43 @@ impl<A: HostSource> Arena<A> {
         }
     }
 
+    /// As [`try_alloc`](Arena::try_alloc), with the value that `make` gives once there is room. It may allocate too. If it unwinds, the room is
+    /// free again, unless it has allocated in this arena.
+    ///
+    /// # Errors
+    /// As [`try_alloc_layout`](Arena::try_alloc_layout); `make` is not called then.
+    #[inline]
+    pub fn try_alloc_with<T>(&self, make: impl FnOnce() -> T) -> Result<&mut T, HostError> {
+        self.try_alloc_try_with(|| Ok(make()))
+    }
+
+    /// As [`try_alloc_with`](Arena::try_alloc_with), with a `make` that may fail. Then, too, the room is free again, unless `make` has allocated
+    /// in this arena.
+    ///
+    /// ```
+    /// use alloc_core::{Arena, FromGlobalAlloc, HostError, Scope, Scoped};
+    /// let arena = Arena::new_in(Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Command));
+    /// let refused = arena.try_alloc_try_with(|| Err::<[u8; 100], _>(HostError::TooLarge));
+    /// assert_eq!((refused, arena.bytes_used()), (Err(HostError::TooLarge), 0));
+    /// ```
+    ///
+    /// # Errors
+    /// That of `make`. As [`try_alloc_layout`](Arena::try_alloc_layout); `make` is not called then.
+    #[inline]
+    pub fn try_alloc_try_with<T, E: From<HostError>>(
+        &self,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<&mut T, E> {
+        const { NoDestructor::<T>::CHECK };
+        let place = self.place(Layout::new::<T>())?;
+        let value = make()?;
+        let mut block = place.keep().cast::<T>();
+        // SAFETY: a new block of this size and alignment.
+        unsafe { block.write(value) };
+        // SAFETY: just written; new, so nobody else refers to it; it stays until `&mut` or the end of the arena.
+        Ok(unsafe { block.as_mut() })
+    }
+
     /// A copy of a slice.
     ///
     /// # Errors
@@ -74,7 +111,7 @@ impl<A: HostSource> Arena<A> {
     ///
     /// # Errors
     /// [`HostError::TooLarge`] when `len` elements exceed `isize::MAX` bytes; as [`try_alloc_layout`](Arena::try_alloc_layout).
-    /// `make` is not called then. If it unwinds, the room is free when the arena is reset.
+    /// `make` is not called then. If it unwinds, the room is free again as with [`try_alloc_with`](Arena::try_alloc_with).
     pub fn try_alloc_slice_fill_with<T>(
         &self,
         len: usize,
@@ -82,13 +119,15 @@ impl<A: HostSource> Arena<A> {
     ) -> Result<&mut [T], HostError> {
         const { NoDestructor::<T>::CHECK };
         let layout = Layout::array::<T>(len).map_err(|_| HostError::TooLarge)?;
-        let first = self.try_alloc_layout(layout)?.cast::<T>();
+        let place = self.place(layout)?;
+        let first = place.block.cast::<T>();
         for index in 0..len {
             // SAFETY: within the new block's `len` elements.
             let slot = unsafe { first.add(index) };
             // SAFETY: one of the new block's elements, where no value was yet.
             unsafe { slot.write(make(index)) };
         }
+        let _kept = place.keep();
         // SAFETY: all elements were written; the block is new, and stays until `&mut` or the end of the arena.
         Ok(unsafe { slice::from_raw_parts_mut(first.as_ptr(), len) })
     }
@@ -205,6 +244,34 @@ impl<A: HostSource> Arena<A> {
             Ok(block) => Ok(unsafe { self.put(block, value) }),
             Err(error) => Err(Rejected { value, error }),
         }
+    }
+
+    /// As [`try_own`](Arena::try_own), with the value that `make` gives once there is room. It may use the arena too: what it
+    /// puts there is older, and dropped later, than the value. If it unwinds, the room is free again, unless it has used the arena.
+    ///
+    /// # Errors
+    /// As [`try_alloc_layout`](Arena::try_alloc_layout); `make` is not called then.
+    #[inline]
+    pub fn try_own_with<T: Send + 'static>(
+        &self,
+        make: impl FnOnce() -> T,
+    ) -> Result<&mut T, HostError> {
+        self.try_own_try_with(|| Ok(make()))
+    }
+
+    /// As [`try_own_with`](Arena::try_own_with), with a `make` that may fail. Then, too, the room is free again, unless `make` has used the arena.
+    ///
+    /// # Errors
+    /// That of `make`. As [`try_alloc_layout`](Arena::try_alloc_layout); `make` is not called then.
+    #[inline]
+    pub fn try_own_try_with<T: Send + 'static, E: From<HostError>>(
+        &self,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<&mut T, E> {
+        let place = self.place(Dropped::<T>::LAYOUT)?;
+        let value = make()?;
+        // SAFETY: a new block of this layout.
+        Ok(unsafe { self.put(place.keep(), value) })
     }
 
     /// # Safety

@@ -5,13 +5,15 @@ mod model;
 mod refusals;
 mod scopes;
 
-use std::alloc::Layout;
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::UnsafeCell;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::witness::Witness;
 use alloc_core::{
-    AllocError, Allocator, Arena, ArenaScope, Budget, Context, ContextOptions, HostAllocator,
-    HostError, HostSource, Misuse, Rejected, Scope, Scoped, TryString, TryVec,
+    AllocError, Allocator, Arena, ArenaScope, Budget, Context, ContextOptions, FromGlobalAlloc,
+    HostAllocator, HostError, HostSource, Misuse, Rejected, Scope, Scoped, TryString, TryVec,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;

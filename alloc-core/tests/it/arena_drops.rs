@@ -139,6 +139,10 @@ fn m15_types_without_a_destructor_get_no_header() {
     }
     let header = 2 * size_of::<usize>();
     assert_eq!(used(&|| drop(arena.try_own(Word(1)).map(drop))), header + 8);
+    assert_eq!(
+        used(&|| arena.try_own_with(|| Word(1)).map(drop).expect("memory")),
+        header + 8
+    );
 }
 
 #[test]
@@ -248,6 +252,8 @@ fn a_refused_value_is_given_back_and_not_dropped() {
         .expect_err("no memory");
     assert!(refused.error.is_out_of_host_memory());
     assert_eq!((refused.value.number, log.taken()), (1, vec![]));
+    let made = arena.try_own_with(|| -> Logged { unreachable!("there is no room for it") });
+    assert!(made.is_err());
     w.set_limit(None);
     arena
         .try_own(refused.value)
@@ -255,6 +261,28 @@ fn a_refused_value_is_given_back_and_not_dropped() {
         .expect("memory again");
     drop(arena);
     assert_eq!(log.taken(), [1]);
+    w.assert_empty();
+}
+
+#[test]
+fn a_value_that_was_never_finished_is_not_dropped() {
+    let (w, log) = (Witness::new(), DropLog::default());
+    let arena = Arena::new_in(w.source());
+    let made = catch_unwind(AssertUnwindSafe(|| {
+        let _: Result<&mut Logged, HostError> = arena.try_own_with(|| {
+            // What is made on the way is older.
+            arena.try_own(log.value(1)).map(drop).expect("memory");
+            panic!("no value")
+        });
+    }));
+    assert!(made.is_err());
+    let outer = arena.try_own_with(|| {
+        arena.try_own(log.value(2)).map(drop).expect("memory");
+        log.value(3)
+    });
+    assert_eq!(outer.expect("memory").number, 3);
+    drop(arena);
+    assert_eq!(log.taken(), [3, 2, 1]);
     w.assert_empty();
 }
 

@@ -34,6 +34,14 @@ fn m11_linear_blocks_lie_together_and_go_together() {
     );
     assert_eq!(
         arena
+            .try_alloc_with(|| arena.try_alloc(7_u8).map(|n| *n))
+            .unwrap()
+            .as_ref()
+            .unwrap(),
+        &7
+    );
+    assert_eq!(
+        arena
             .try_alloc_fmt(format_args!("{}-{:03}", "x", 5))
             .unwrap(),
         "x-005"

@@ -10,8 +10,9 @@ fn look(arena: &WitnessArena<'_>) -> (usize, usize, usize) {
 #[test]
 fn every_refused_chunk_leaves_the_arena_as_it_was() {
     type Step = fn(&WitnessArena<'_>) -> Result<(), HostError>;
-    let steps: [(&str, Step); 7] = [
+    let steps: [(&str, Step); 8] = [
         ("alloc", |a| Ok(a.try_alloc([1_u64; 8]).map(drop)?)),
+        ("alloc_with", |a| a.try_alloc_with(|| [1_u64; 8]).map(drop)),
         ("layout", |a| a.try_alloc_layout(layout(100, 64)).map(drop)),
         ("own chunk", |a| {
             a.try_alloc_layout(layout(40_000, 8)).map(drop)
@@ -117,8 +118,101 @@ fn a_refused_value_comes_back() {
     // `make` is not called when there is no room for what it makes.
     assert!(
         arena
+            .try_alloc_with(|| -> [u8; 200] { unreachable!() })
+            .is_err()
+    );
+    assert!(
+        arena
             .try_alloc_slice_fill_with(200, |_| -> u8 { unreachable!() })
             .is_err()
     );
     arena.try_alloc([7_u8; 64]).unwrap();
+}
+
+/// By an error and by a panic; of small blocks, of such that need a new chunk, and of such that get a chunk of their own.
+#[test]
+fn m11_an_initialiser_that_fails_gives_its_place_back() {
+    testkit::silence_panics("an initialiser");
+    let w = Witness::new();
+    let arena = Arena::new_in(w.source());
+    arena.try_alloc(1_u8).unwrap();
+    fn fails<T>(arena: &Arena<impl HostSource>, make: impl Fn() -> T + Copy) {
+        let used = arena.bytes_used();
+        for _ in 0..100 {
+            let refused = arena.try_alloc_try_with(|| {
+                let _ = make();
+                Err::<[T; 2], _>(HostError::TooLarge)
+            });
+            assert_eq!(refused.err(), Some(HostError::TooLarge));
+            let unwound = |call: &dyn Fn()| {
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_err();
+            };
+            unwound(&|| _ = arena.try_alloc_with(|| -> T { panic!("an initialiser") }));
+            unwound(&|| {
+                _ = arena.try_alloc_slice_fill_with(9, |_| -> T { panic!("an initialiser") })
+            });
+            unwound(&|| _ = arena.try_own_with(|| -> String { panic!("an initialiser") }));
+            let refused = arena.try_own_try_with(|| Err::<String, _>(HostError::TooLarge));
+            assert_eq!(refused, Err(HostError::TooLarge));
+        }
+        assert_eq!(arena.bytes_used(), used);
+    }
+    fails(&arena, || [0_u8; 100]);
+    fails(&arena, || [0_u8; 700]);
+    fails(&arena, || [0_u8; 20_000]);
+    assert_eq!(arena.chunks_held(), 2, "and a spare one");
+    assert_eq!(*arena.try_alloc(3_u8).unwrap(), 3);
+    // What it allocated itself stays, and so does its place.
+    let used = arena.bytes_used();
+    let refused = arena.try_alloc_try_with(|| {
+        arena.try_alloc(7_u64)?;
+        Err::<u64, HostError>(HostError::TooLarge)
+    });
+    assert!(refused.is_err() && arena.bytes_used() > used);
+    assert_eq!(
+        *arena.try_alloc_try_with(|| Ok::<_, HostError>(5)).unwrap(),
+        5
+    );
+}
+
+/// Chunks that lie one behind the other, the first full up to its end.
+#[test]
+fn a_value_without_size_that_fails_ends_no_neighbouring_chunk() {
+    struct Adjacent;
+
+    const ROOM: usize = 1 << 16;
+    #[repr(align(16))]
+    struct Room(UnsafeCell<[u8; ROOM]>);
+    // SAFETY: each part is given out once.
+    unsafe impl Sync for Room {}
+    static MEMORY: Room = Room(UnsafeCell::new([0; ROOM]));
+    static GIVEN: AtomicUsize = AtomicUsize::new(0);
+    static FREED: AtomicUsize = AtomicUsize::new(0);
+
+    // SAFETY: each block is a part of its own, aligned because all sizes are multiples of 16.
+    unsafe impl GlobalAlloc for Adjacent {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            assert!(layout.align() <= 16);
+            let at = GIVEN.fetch_add(layout.size().next_multiple_of(16), Ordering::Relaxed);
+            assert!(at + layout.size() <= ROOM);
+            MEMORY.0.get().cast::<u8>().wrapping_add(at)
+        }
+
+        unsafe fn dealloc(&self, _: *mut u8, _: Layout) {
+            FREED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    // SAFETY: it has no state of its own.
+    let base = unsafe { FromGlobalAlloc::new(Adjacent) };
+    let mut arena = Arena::new_in(Scoped::new(base, Scope::Command));
+    arena.try_alloc(1_u64).expect("room");
+    // The chunk stays, and is empty.
+    arena.reset();
+    let large = arena.try_alloc_slice_fill_with(20_000, |_| 7_u8);
+    let large = large.expect("room in a chunk of its own");
+    let refused = arena.try_alloc_try_with(|| Err::<(), _>(HostError::TooLarge));
+    assert_eq!(refused, Err(HostError::TooLarge));
+    assert_eq!(FREED.load(Ordering::Relaxed), 0, "what is in use stays");
+    assert!(large.iter().all(|byte| *byte == 7));
 }
