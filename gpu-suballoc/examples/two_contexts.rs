@@ -19,6 +19,7 @@ use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
 use ash::vk;
 use gpu_suballoc::ash::{AshContext, AshContexts, KernelInfo, KernelPipeline};
 use gpu_suballoc::cache::{CacheLimits, ShaderKey};
+use gpu_suballoc::context::ContextError;
 use gpu_suballoc::{BufferInfo, BufferUsage, RegionOptions};
 use support::{Failure, Gpu};
 
@@ -60,7 +61,9 @@ fn two_contexts(gpu: &Gpu) -> Result<(), Failure> {
     println!("{}", root.snapshot()?);
 
     let before = one.usage().total().live_bytes;
-    let released = first.release().map_err(|refused| refused.error)?;
+    let released = first
+        .release()
+        .map_err(|refused| ContextError::Outstanding(refused.error))?;
     let left = one.usage().total().live_bytes;
     println!(
         "first released: {} kernels, {} memory objects of {} KiB, {} of {before} bytes of host memory",
@@ -76,7 +79,9 @@ fn two_contexts(gpu: &Gpu) -> Result<(), Failure> {
     if (released.shaders, left, anew) != (u64::from(OWN), 0, u64::from(OWN)) {
         return Err("exactly what was first's was to go".into());
     }
-    second.release().map_err(|refused| refused.error)?;
+    second
+        .release()
+        .map_err(|refused| ContextError::Outstanding(refused.error))?;
     drop((contexts, cache, one, other));
     root.close_root()?;
     println!("nothing is left");
@@ -93,9 +98,9 @@ fn work(context: &AshContext, own: Range<u32>, meet: &Barrier) -> Result<u64, St
     let info = BufferInfo::new(4096, BufferUsage::STORAGE_BUFFER);
     let memory = context.allocator();
     let region = memory.create_buffer(&info, &RegionOptions::new());
-    // Its block stays for the next request, and is freed with the context.
-    let freed = region.and_then(|region| Ok(memory.free(region)?));
-    freed.map_err(|error| error.to_string())?;
+    // The allocator keeps the buffer for the next request, and destroys it with the context.
+    let kept = region.and_then(|region| Ok(memory.release(region)?));
+    kept.map_err(|error| error.to_string())?;
     Ok(context.shaders().stats().compiled)
 }
 

@@ -11,8 +11,6 @@
 
 mod support;
 
-use std::ptr::NonNull;
-
 use alloc_core::FromGlobalAlloc;
 use ash::vk;
 use gpu_suballoc::allocator::{Backing, WrapInfo};
@@ -35,7 +33,6 @@ struct Library<'g> {
     memory: vk::DeviceMemory,
     memory_size: u64,
     properties: vk::MemoryPropertyFlags,
-    mapped: NonNull<u8>,
 }
 
 fn main() -> Result<(), Failure> {
@@ -60,7 +57,7 @@ fn wrap_and_crop(gpu: &Gpu) -> Result<(), Failure> {
         offset: 0,
         memory_size: library.memory_size,
         properties: PropertyFlags::from_raw(library.properties.as_raw()),
-        mapped: Some(library.mapped),
+        mapped: None,
     };
     let rows = memory.wrap(
         &WrapInfo::new(handle, ROW * ROWS)
@@ -69,7 +66,7 @@ fn wrap_and_crop(gpu: &Gpu) -> Result<(), Failure> {
             .backing(backing)
             .name("the library's rows"),
     )?;
-    // The host writes each row's number into it, where the library has mapped it.
+    // The host writes each row's number into it, through a mapping of memory that the library allocated.
     let mapping = memory.map(&rows)?;
     for byte in 0..mapping.len() {
         // SAFETY: within the mapping, and the device does not use it yet.
@@ -157,11 +154,7 @@ impl<'g> Library<'g> {
         let memory = unsafe { gpu.device.allocate_memory(&info, None) }?;
         // SAFETY: both live, the memory is as large as the buffer wants it.
         unsafe { gpu.device.bind_buffer_memory(buffer, memory, 0) }?;
-        let (whole, flags) = (vk::WHOLE_SIZE, vk::MemoryMapFlags::empty());
-        // SAFETY: host-visible, not mapped; unmapped when it is freed.
-        let mapped = unsafe { gpu.device.map_memory(memory, 0, whole, flags) }?;
         Ok(Self {
-            mapped: NonNull::new(mapped.cast()).ok_or("an address")?,
             gpu,
             buffer,
             memory,

@@ -90,8 +90,6 @@ pub enum MapRefusal {
     BackingUnknown,
     /// A wrapped buffer whose backing is not `HOST_VISIBLE`.
     BackingNotHostVisible,
-    /// The application has not mapped the memory of a wrapped buffer.
-    BackingNotMapped,
     /// The region, or the block that must be mapped for it, has more bytes than this process can address.
     AddressSpace,
 }
@@ -124,12 +122,18 @@ pub enum GpuMisuse {
     Outside,
     /// An offset or size that is no multiple of the element.
     Misaligned,
+    /// The backing of a wrapped buffer is the allocator's own memory.
+    OwnMemory,
     /// Elements of 0 bytes.
     ZeroElement,
     /// `VK_NULL_HANDLE`.
     NullHandle,
     /// Only a wrapped buffer can be detached.
     NotWrapped,
+    /// A wrapped buffer cannot be made larger or kept for reuse.
+    IsWrapped,
+    /// Not for a crop: call it for the root.
+    IsCrop,
     /// The region has no buffer.
     NoBuffer,
     /// No descriptor offset fits both the device's alignment and the element.
@@ -329,7 +333,6 @@ impl fmt::Display for MapRefusal {
             Self::BackingUnknown => {
                 "of a wrapped buffer only the VkBuffer is known, not its memory: pass WrapInfo::backing, or copy through a staging buffer"
             }
-            Self::BackingNotMapped => "the wrapped buffer's memory is the application's to map: pass Backing::mapped",
             Self::BackingNotHostVisible => "the wrapped buffer's memory was said not to be HOST_VISIBLE: copy through a staging buffer",
             Self::AddressSpace => "the region or its block is larger than this process can address: allocate less, or set MemoryOptions::max_block",
         })
@@ -353,7 +356,12 @@ impl fmt::Display for GpuMisuse {
             Self::Misaligned => "offset or size is no multiple of the element: pass whole elements",
             Self::ZeroElement => "an element has 0 bytes: pass its size, or 1",
             Self::NullHandle => "the handle is VK_NULL_HANDLE: pass a live one",
+            Self::OwnMemory => {
+                "the memory behind the buffer is the allocator's own, which it maps itself: wrap without a backing, and map the region"
+            }
             Self::NotWrapped => "the region is not a wrapped one: free it instead of detaching it",
+            Self::IsWrapped => "the buffer is the application's: it cannot be made larger or kept for reuse",
+            Self::IsCrop => "the region is a crop: call this for its root",
             Self::NoBuffer => "the region has no buffer: make it with create_buffer or wrap; images cannot be cropped",
             Self::NoDescriptorOffset => {
                 "no descriptor offset fits both the device's alignment and the element: copy the data to the start of a buffer"

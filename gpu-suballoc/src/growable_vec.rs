@@ -104,6 +104,16 @@ impl<T, const FIRST: u32> GrowableVec<T, FIRST> {
         self.length = self.length.min(length);
     }
 
+    /// Removes an entry; the last one takes its place.
+    pub(crate) fn swap_remove(&mut self, index: usize) -> Option<T> {
+        let last = self.as_slice().len().checked_sub(1)?;
+        if index > last {
+            return None;
+        }
+        self.as_mut_slice().swap(index, last);
+        self.pop()
+    }
+
     #[inline]
     pub(crate) const fn as_slice(&self) -> &[T] {
         // SAFETY: the first `length` places hold entries; dangling only where there are none.

@@ -25,9 +25,10 @@
 //!   [`create_image`](GpuAllocator::create_image) create the resource too.
 //! - Buffers of the application can be [wrapped](GpuAllocator::wrap), parts of regions are [crops](GpuAllocator::crop); a root
 //!   lives at least as long as its crops. [`map`](GpuAllocator::map) and [`descriptor`](GpuAllocator::descriptor) work on all of them.
+//! - Released buffers are [kept](GpuAllocator::release) for the next exact fit.
 //! - [`stats`](GpuAllocator::stats) are running counts; a [`MemoryMap`](report::MemoryMap) shows every byte, and leaks.
 //! - [`VirtualBlock`] (ranges in any order, stacks and rings) is the structure alone, for any memory.
-//! - [`DeviceGroup`] knows which device can use memory of which other, and at what cost.
+//! - [`DeviceGroup`] knows which device can use memory of which other, and how.
 //! - `ShaderCache` (feature `cache`) shares compiled shaders between the contexts of a device, and frees those of an owner with the owner.
 //! - `DeviceContexts` (feature `cache`) acquires contexts on devices, with an allocator each. Those of Vulkan
 //!   (`AshContexts`, with feature `ash` too) also compile kernels.

@@ -2,8 +2,9 @@
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
+use core::mem::{self, ManuallyDrop};
 use core::ops::Deref;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use alloc_core::{ContextHandle, HostAllocator, HostError, Scope};
@@ -43,6 +44,22 @@ impl<T> SharedBox<T> {
             block,
             owns: PhantomData,
         })
+    }
+
+    /// Whether this is the only reference. What users of dropped ones did happened before.
+    pub(crate) fn is_only(&self) -> bool {
+        self.block().references.load(Ordering::Acquire) == 1
+    }
+
+    /// Moves the value out of the only reference. Returns the reference if there are others.
+    pub(crate) fn into_parts(self) -> Result<(T, EmptyBox<T>), Self> {
+        if !self.is_only() {
+            return Err(self);
+        }
+        // SAFETY: no other reference exists, and this one is forgotten.
+        let parts = unsafe { Self::empty(self.block) };
+        mem::forget(self);
+        Ok(parts)
     }
 
     /// # Safety
@@ -92,6 +109,28 @@ impl<T> Drop for SharedBox<T> {
 pub(crate) struct EmptyBox<T> {
     block: NonNull<SharedBlock<T>>,
     memory: ContextHandle,
+}
+
+impl<T> EmptyBox<T> {
+    /// Moves a value in. Allocates nothing.
+    pub(crate) fn fill(self, value: T) -> SharedBox<T> {
+        let this = ManuallyDrop::new(self);
+        let block = this.block;
+        // SAFETY: moved out of what is not dropped.
+        let memory = unsafe { ptr::read(&this.memory) };
+        // SAFETY: the block is empty, and of this layout.
+        unsafe {
+            block.write(SharedBlock {
+                value,
+                references: AtomicU64::new(1),
+                memory,
+            })
+        };
+        SharedBox {
+            block,
+            owns: PhantomData,
+        }
+    }
 }
 
 impl<T> Drop for EmptyBox<T> {
@@ -145,6 +184,24 @@ mod tests {
         assert!(bytes() > before && ends.load(Ordering::Relaxed) == 0);
         assert!(catch_unwind(AssertUnwindSafe(|| drop(one))).is_err());
         assert_eq!((ends.load(Ordering::Relaxed), bytes()), (1, before));
+        root.close_root().expect("everything was given back");
+    }
+
+    #[test]
+    fn the_only_reference_moves_its_value_out_and_back() {
+        let root = Context::root_static(&SYSTEM, ContextOptions::new("shared")).expect("memory");
+        let live = || root.usage().total().live_blocks;
+        let before = live();
+        let one = SharedBox::new(Box::new(1), root.handle()).expect("memory");
+        let other = one.clone();
+        let one = one.into_parts().map(|_| ()).expect_err("there are two");
+        drop(other);
+        let (value, place) = one.into_parts().map_err(|_| ()).expect("it is alone");
+        assert_eq!((*value, live()), (1, before + 1));
+        let one = place.fill(Box::new(*value + 1));
+        assert_eq!(**one, 2);
+        drop(one.into_parts().map_err(|_| ()).expect("it is alone"));
+        assert_eq!(live(), before);
         root.close_root().expect("everything was given back");
     }
 }

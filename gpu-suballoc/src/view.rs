@@ -54,6 +54,8 @@ pub enum RangeUse {
     Free,
     /// Free, but not for any request: in the range of a linear pool, or less than a granule at a block's end.
     Spent,
+    /// In the reuse cache, with its buffer.
+    Reusable,
     /// A region, a wrapped buffer or a crop.
     Region,
 }
@@ -161,7 +163,7 @@ pub struct MemoryTotals {
     pub largest_free_bound: u64,
     /// Of the blocks, those for one region (`VK_KHR_dedicated_allocation`, or a large one).
     pub dedicated: u64,
-    /// Owned regions.
+    /// Owned regions, [kept](crate::GpuAllocator::release) buffers included.
     pub regions: u64,
     /// Bytes that they occupy: in shared blocks the requested bytes, rounded up to whole granules; of a dedicated region the requested bytes.
     /// A [`MemoryMap`](crate::report::MemoryMap) has the padding.

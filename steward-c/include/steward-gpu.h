@@ -107,7 +107,7 @@ typedef struct steward_wrap_request {
   uint64_t memory_offset; /* where the buffer begins in it */
   uint64_t memory_bytes;
   uint64_t properties; /* VkMemoryPropertyFlags of its type */
-  void *mapped; /* where the application has mapped the memory from its start, as long as it is wrapped; NULL where it has not: the region cannot be mapped */
+  void *mapped; /* where the application has mapped the memory from its start, as long as it is wrapped; NULL where it has not, nor will */
   uint64_t tag;
   const char *name;
 } steward_wrap_request;

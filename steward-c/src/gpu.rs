@@ -14,7 +14,6 @@ use crate::account::{Sink, StewardWriterFn};
 use crate::ash::{StewardGetInstanceProcAddrFn, load};
 use crate::edge::{StewardContext, context, enter};
 use crate::gpu_refusal::{GpuRefusal, misused, refused, refused_because};
-use crate::options_text;
 use crate::refusal::{SUCCESS, UNKNOWN};
 use crate::sized::{self, SizedStruct};
 
@@ -143,7 +142,7 @@ unsafe fn options_of(text: *const c_char) -> Result<AllocatorOptions, GpuRefusal
     let text = unsafe { CStr::from_ptr(text) };
     match text.to_str() {
         Ok("") => Ok(AllocatorOptions::default()),
-        Ok(text) => options_text::parse(text).map_err(GpuRefusal::Options),
+        Ok(text) => text.parse().map_err(GpuRefusal::Options),
         Err(_) => Err(GpuRefusal::Mistake(
             "the options are no UTF-8: write up to five decimal numbers with colons between them",
         )),

@@ -5,12 +5,11 @@ use std::ffi::{CStr, c_void};
 use std::fmt::{self, Write};
 
 use gpu_suballoc::GpuError;
-use gpu_suballoc::allocator::OutstandingRegions;
+use gpu_suballoc::allocator::{OptionsParseError, OutstandingRegions};
 
 use crate::account::{Sink, StewardWriterFn};
 use crate::ash::INITIALIZATION_FAILED;
 use crate::edge::enter;
-use crate::options_text::OptionsParseError;
 use crate::refusal::{self, NOT_READY, note};
 
 /// The last refusal.

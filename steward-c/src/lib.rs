@@ -33,7 +33,6 @@ pub mod gpu;
 pub mod gpu_refusal;
 pub mod host;
 pub mod linear;
-mod options_text;
 pub mod ralloc;
 pub mod refusal;
 pub mod region;

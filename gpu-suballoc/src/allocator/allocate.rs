@@ -29,7 +29,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ) -> Result<Region, GpuError> {
         self.check_options(options)?;
         let request = self.allocation_request(requirements, options);
-        self.allocate_by(request, options, |request| self.pools().place(request))
+        self.allocate_by(request, options, |request| self.place_or_evict(request))
     }
 
     /// Allocates a region at a place of the options' custom pool, to replay a captured run for instance. Block and
@@ -64,7 +64,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         place: impl FnOnce(&AllocationRequest) -> Result<Suballocation, GpuError>,
     ) -> Result<Region, GpuError> {
         let new = self.records.prepare_root(self.host(), None, options)?;
-        request.slot = new.slot;
+        request.slot = new.number();
         match self.with_margin(|| place(&request)) {
             Ok(placed) => {
                 let view = RootView {

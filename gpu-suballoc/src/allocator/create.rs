@@ -6,11 +6,13 @@ use crate::device::{
     ImageTiling, MemoryHandle, ResourceHandle, ResourceRequirements,
 };
 use crate::error::{GpuError, GpuMisuse};
+use crate::id::RegionId;
 use crate::pool::{AllocationRequest, Suballocation};
 use crate::region::Region;
 use crate::region_metadata::{NewRoot, ResourceDescription, RootView};
 use crate::request::{RegionOptions, ResourceKind};
 use alloc_core::HostAllocator;
+use core::sync::atomic::Ordering;
 
 /// `VK_BUFFER_CREATE_SPARSE_*`: such a buffer is not bound to one memory object.
 const SPARSE_BUFFER: u32 = 0b111;
@@ -18,7 +20,7 @@ const SPARSE_BUFFER: u32 = 0b111;
 const SPARSE_OR_DISJOINT_IMAGE: u32 = 0b111 | 0x200;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Creates a buffer and binds it to a new region.
+    /// Creates a buffer and binds it to a new region, or reuses a [kept](GpuAllocator::release) buffer that fits exactly.
     ///
     /// `options.kind` is not read: a buffer is [`Linear`](ResourceKind::Linear).
     ///
@@ -42,16 +44,21 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             ..*options
         };
         self.check_creation(options)?;
-        let description = ResourceDescription::of_buffer(info, options);
+        let kind = ResourceDescription::of_buffer(info, options);
+        if self.reuse.load(Ordering::Relaxed)
+            && let Some(key) = self.records.reuse(self.host(), &kind, info.size, options)?
+        {
+            return Ok(self.region_of(RegionId::new(self.tag, key))?);
+        }
         let new = self
             .records
-            .prepare_root(self.host(), Some(&description), options)?;
+            .prepare_root(self.host(), Some(&kind), options)?;
         // SAFETY: the info is valid, by the promise of `new`.
         let create = || unsafe { self.device.create_buffer(info) }.map(ResourceHandle::Buffer);
         self.create(new, create, info.size, ResourceKind::Linear, options)
     }
 
-    /// Creates an image and binds it to a new region.
+    /// Creates an image and binds it to a new region. Images are not kept for reuse.
     ///
     /// `options.kind` is not read: the tiling determines it.
     ///
@@ -128,17 +135,17 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     fn create(
         &self,
         new: NewRoot,
-        create: impl FnOnce() -> Result<ResourceHandle, DeviceError>,
+        create: impl Fn() -> Result<ResourceHandle, DeviceError>,
         asked: u64,
         kind: ResourceKind,
         options: &RegionOptions<'_>,
     ) -> Result<Region, GpuError> {
-        let number = new.slot;
-        let resource = match create() {
+        let number = new.number();
+        let resource = match self.retry_after_evicting(|| create().map_err(GpuError::Device)) {
             Ok(resource) => resource,
             Err(error) => {
                 self.records.cancel_root(self.host(), new);
-                return Err(error.into());
+                return Err(error);
             }
         };
         match self.bind_new(resource, number, asked, kind, options) {

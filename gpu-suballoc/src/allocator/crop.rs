@@ -26,8 +26,14 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.check_tag(of.id)?;
         check(of, offset, size, element_bytes)?;
         self.check_place(of)?;
-        let crop = (offset, size);
-        let key = (self.records).insert_crop(self.host(), of.id.key(), crop)?;
+        let slot = self.records.prepare_crop(self.host())?;
+        let key = match self.records.insert_crop(slot, of.id.key(), (offset, size)) {
+            Ok(key) => key,
+            Err(error) => {
+                self.records.unreserve(slot);
+                return Err(error);
+            }
+        };
         Ok(of.part(RegionId::new(self.tag, key), offset, size))
     }
 

@@ -78,11 +78,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let key = region.id.key();
         let (root, offset, properties) = self.root_of(key)?;
         let start = match root {
-            RecordView::Wrapped(wrap) => {
-                let (backing, first) = mapped_backing(&wrap)?;
-                let offset = backing.offset + wrap.offset + offset;
-                self.map_counted(key, || Ok(Address(first).offset(offset).0))?
-            }
+            RecordView::Wrapped(wrap) => self.map_wrapped(key, &wrap, offset)?,
             RecordView::Root(..) if properties.contains(PropertyFlags::HOST_VISIBLE) => self
                 .map_counted(key, || {
                     // The region stays where it is now.
@@ -126,9 +122,16 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     fn unmap(&self, key: RegionKey, by_id: bool) -> Result<(), GpuMisuse> {
         let (root, seen, rest) = self.records.begin_unmap(key, by_id)?;
         self.free_leftovers(rest);
-        if let RecordView::Root(_, place) = seen {
-            let unmapped = self.pools().unmap(place);
-            debug_assert!(unmapped.is_ok(), "mapped when it was counted: {unmapped:?}");
+        match seen {
+            RecordView::Wrapped(wrap) => {
+                if let Some(foreign) = wrap.foreign() {
+                    foreign.unmap(&*self.device);
+                }
+            }
+            RecordView::Root(_, place) => {
+                let unmapped = self.pools().unmap(place);
+                debug_assert!(unmapped.is_ok(), "mapped when it was counted: {unmapped:?}");
+            }
         }
         self.free_leftovers(self.records.end_unmap(root));
         Ok(())
@@ -163,12 +166,35 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         started
     }
 
+    fn map_wrapped(
+        &self,
+        key: RegionKey,
+        wrap: &WrappedBuffer,
+        offset: u64,
+    ) -> Result<NonNull<u8>, GpuError> {
+        let backing = visible(wrap)?;
+        // The mapping is counted at the region whose id was looked up: while it lives, so do the wrapped buffer and its memory.
+        self.map_counted(key, || {
+            let start = match (backing.mapped, wrap.foreign()) {
+                (Some(start), _) => start,
+                (None, Some(foreign)) => foreign.map(&*self.device)?,
+                (None, None) => {
+                    return Err(GpuError::MapUnsupported {
+                        reason: MapRefusal::BackingUnknown,
+                    });
+                }
+            };
+            let offset = backing.offset + wrap.offset + offset;
+            Ok(Address(start).offset(offset).0)
+        })
+    }
+
     /// Makes the host's writes to `size` bytes from `offset` of a mapped region visible to the device; `u64::MAX` bytes (`VK_WHOLE_SIZE`) reach
     /// to the end of the region, and 0 bytes need nothing mapped. For coherent memory the driver is not called. For an owned region no other region's bytes are affected; for a wrapped one the range grows to multiples of
     /// `nonCoherentAtomSize` of the application's memory.
     ///
     /// Of an owned region the memory object must be mapped: by a mapping of this region, or of another one of its block.
-    /// A wrapped region needs the pointer of its [`Backing`].
+    /// A wrapped region must be mapped itself, unless its [`Backing`] has a pointer.
     ///
     /// # Errors
     /// [`GpuMisuse::Outside`]; [`GpuMisuse::NotMapped`] if by these rules nothing is mapped; otherwise as [`map`](GpuAllocator::map).
@@ -223,7 +249,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
         match root {
             RecordView::Wrapped(wrap) => {
-                let (backing, _) = mapped_backing(&wrap)?;
+                let backing = visible(&wrap)?;
+                if backing.mapped.is_none() && !self.records.is_mapped(key)? {
+                    return Err(GpuMisuse::NotMapped.into());
+                }
+                // Keeps the wrapped buffer and its mapping during the call.
+                let _mapped = self.map(region)?;
                 let range = MappedRange {
                     memory: backing.memory,
                     offset: backing.offset + wrap.offset + base + offset,
@@ -262,17 +293,14 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 }
 
-/// The memory behind a wrapped buffer, and where the application has mapped it.
-fn mapped_backing(wrap: &WrappedBuffer) -> Result<(Backing, NonNull<u8>), GpuError> {
+/// The memory of a wrapped buffer, if it can be mapped.
+fn visible(wrap: &WrappedBuffer) -> Result<Backing, GpuError> {
     let refused = |reason| Err(GpuError::MapUnsupported { reason });
     match wrap.backing {
         None => refused(MapRefusal::BackingUnknown),
         Some(backing) if !backing.properties.contains(PropertyFlags::HOST_VISIBLE) => {
             refused(MapRefusal::BackingNotHostVisible)
         }
-        Some(backing) => match backing.mapped {
-            Some(first) => Ok((backing, first)),
-            None => refused(MapRefusal::BackingNotMapped),
-        },
+        Some(backing) => Ok(backing),
     }
 }

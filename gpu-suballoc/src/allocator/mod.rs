@@ -16,9 +16,11 @@ mod map;
 mod margin;
 mod options;
 mod outstanding;
+mod reuse;
 mod wrap;
 
 pub use self::crop::{Descriptor, DescriptorUse};
+pub(crate) use self::outstanding::write_in_use;
 pub use self::outstanding::{BatchError, OutstandingRegions};
 pub use crate::region_metadata::Backing;
 pub use defragmentation::{
@@ -27,7 +29,7 @@ pub use defragmentation::{
 };
 pub use info::RegionInfo;
 pub use map::Mapping;
-pub use options::AllocatorOptions;
+pub use options::{AllocatorOptions, OptionField, OptionsParseError};
 pub use wrap::{DetachedBuffer, WrapInfo};
 
 use core::fmt;
@@ -60,12 +62,15 @@ pub struct GpuAllocator<D: DeviceMemory, A: HostAllocator> {
     /// The tag of all its ids.
     pub(crate) tag: u32,
     pub(crate) limits: DeviceLimits,
+    reuse: AtomicBool,
     /// A region was moved: values of regions may have an old place.
     has_moved: AtomicBool,
     /// Calls that have placed regions and have not written their margins yet.
     arming: AtomicU32,
     /// Calls that ask the device what it wrote to a margin, which discards what the host wrote there.
     asking: AtomicU32,
+    max_reusable_buffers: u32,
+    max_reusable_bytes: u64,
     device: ManuallyDrop<D>,
     memory: ManuallyDrop<CountingAllocator<A>>,
 }
@@ -91,9 +96,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         memory: A,
         options: AllocatorOptions,
     ) -> Result<Self, Rejected<(D, A), GpuError>> {
+        if options.max_reusable_buffers > AllocatorOptions::MAX_REUSABLE_BUFFERS {
+            return Err(Rejected::new((device, memory), GpuMisuse::BadOptions));
+        }
         let memory = CountingAllocator::new(memory);
         let (pools, records) = match Pools::new(&device, &options.memory).and_then(|pools| {
-            let records = RegionMetadata::new(&memory)?;
+            let records = RegionMetadata::new(&memory, options.max_reusable_buffers)?;
             Ok((pools, records))
         }) {
             Ok(parts) => parts,
@@ -105,9 +113,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             records,
             tag: next_tag(),
             limits,
+            reuse: AtomicBool::new(options.reuse),
             has_moved: AtomicBool::new(false),
             arming: AtomicU32::new(0),
             asking: AtomicU32::new(0),
+            max_reusable_buffers: options.max_reusable_buffers,
+            max_reusable_bytes: options.max_reusable_bytes,
             device: ManuallyDrop::new(device),
             memory: ManuallyDrop::new(memory),
         })
@@ -135,7 +146,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// pool is created then.
     #[doc(alias("vmaCreatePool", "VmaPool"))]
     pub fn create_pool(&self, options: &PoolOptions) -> Result<PoolId, GpuError> {
-        let (index, generation) = self.pools().create_pool(options)?;
+        let (index, generation) =
+            self.retry_after_evicting(|| self.pools().create_pool(options))?;
         Ok(PoolId {
             tag: self.tag,
             generation,
@@ -151,12 +163,26 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     #[doc(alias("vmaDestroyPool"))]
     pub fn destroy_pool(&self, pool: PoolId) -> Result<(), GpuError> {
         self.check_pool(Some(pool))?;
+        self.evict_reusable(0, 0);
         Ok(self.pools().destroy_pool(pool.index, pool.generation)?)
     }
 
-    /// Frees empty blocks, until at least `bytes` were freed or none is left; `u64::MAX` frees all. Returns the freed bytes of memory objects.
+    /// Frees empty blocks and kept buffers in this order, until at least `bytes` were
+    /// freed or none is left; `u64::MAX` frees all. Returns the freed bytes of memory objects.
     pub fn trim(&self, bytes: u64) -> u64 {
-        self.pools().trim(bytes)
+        let mut given = self.pools().trim(bytes);
+        for _ in 0..self.records.counts().reusable {
+            let before = self.pools.bytes();
+            if given >= bytes || !self.evict_one(0, 0) {
+                break;
+            }
+            // What has a memory object of its own, or was the last of a block, is freed with it.
+            given = given.saturating_add(before.saturating_sub(self.pools.bytes()));
+            if given < bytes {
+                given = given.saturating_add(self.pools().trim(bytes - given));
+            }
+        }
+        given
     }
 
     /// Allocates blocks until the pool of `options` has at least `bytes` free bytes, in one or several ranges: ahead of a frame that must not
@@ -254,7 +280,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
         let device: Option<&dyn DeviceMemory> = if driver { Some(&*self.device) } else { None };
         self.pools.free_all(device, &*self.memory);
-        self.records.free_all(&*self.memory);
+        self.records.free_all(device, &*self.memory);
     }
 
     fn into_parts(self) -> (D, A) {
@@ -355,9 +381,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
+    /// Places a region. If device memory is short, frees kept buffers and tries again.
     #[inline(always)]
     fn place(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
-        self.with_margin(|| self.pools().place(request))
+        self.with_margin(|| self.place_or_evict(request))
     }
 
     /// Calls `place`, and writes the margin if the allocator has margins.
@@ -371,6 +398,39 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
         let _arming = self.begin_arming();
         self.arm_margin(place()?)
+    }
+
+    #[inline(always)]
+    fn place_or_evict(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
+        self.retry_after_evicting(|| self.pools().place(request))
+    }
+
+    /// Frees kept buffers. Whether there were any.
+    #[cold]
+    fn evict_everything(&self) -> bool {
+        self.evict_reusable(0, 0) > 0
+    }
+
+    /// If device memory is short, frees kept buffers and tries again.
+    #[inline(always)]
+    fn retry_after_evicting<T>(
+        &self,
+        mut attempt: impl FnMut() -> Result<T, GpuError>,
+    ) -> Result<T, GpuError> {
+        match attempt() {
+            // What the driver has imported is not imported again.
+            Err(error)
+                if error.is_out_of_device_memory()
+                    && !error.driver_owns_import()
+                    && self.evict_everything() =>
+            {
+                attempt().map_err(|again| match again {
+                    again if again.is_device_lost() || again.driver_owns_import() => again,
+                    _ => error,
+                })
+            }
+            result => result,
+        }
     }
 
     /// The value of a root with this resource at this place.
@@ -439,6 +499,7 @@ impl<D: DeviceMemory, A: HostAllocator> fmt::Debug for GpuAllocator<D, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GpuAllocator")
             .field("tag", &format_args!("{:08x}", self.tag))
+            .field("reuse", &self.reuse.load(Ordering::Relaxed))
             .field("host_bytes", &self.host_bytes())
             .finish_non_exhaustive()
     }

@@ -7,8 +7,9 @@ use alloc_core::HostAllocator;
 use core::fmt;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Counts what prevents closing.
+    /// Counts what prevents closing, after freeing the kept buffers.
     pub(crate) fn outstanding(&self) -> OutstandingRegions {
+        self.evict_reusable(0, 0);
         let counts = self.records.counts();
         OutstandingRegions {
             regions: self.pools.live_regions(),
@@ -40,11 +41,44 @@ pub struct BatchError {
 
 impl fmt::Display for OutstandingRegions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "in use are {} regions, {} wrapped buffers and {} crops: free them, or call free_all",
-            self.regions, self.wrapped, self.crops
-        )
+        let Self {
+            regions,
+            wrapped,
+            crops,
+        } = *self;
+        let what = [
+            (regions, "region"),
+            (wrapped, "wrapped buffer"),
+            (crops, "crop"),
+        ];
+        write_in_use(f, &what, "the allocator", "call free_all")
+    }
+}
+
+/// "2 regions and 1 crop of the context are in use: free them, or .."
+pub(crate) fn write_in_use(
+    f: &mut fmt::Formatter<'_>,
+    what: &[(u64, &str)],
+    of: &str,
+    or: &str,
+) -> fmt::Result {
+    let there = || what.iter().filter(|(count, _)| *count > 0);
+    let kinds = there().count();
+    for (nth, (count, name)) in there().enumerate() {
+        f.write_str(match nth {
+            0 => "",
+            _ if nth + 1 == kinds => " and ",
+            _ => ", ",
+        })?;
+        write!(f, "{count} {name}{}", if *count == 1 { "" } else { "s" })?;
+    }
+    match there()
+        .map(|(count, _)| *count)
+        .fold(0, u64::saturating_add)
+    {
+        0 => write!(f, "nothing of {of} is in use"),
+        1 => write!(f, " of {of} is in use: free it, or {or}"),
+        _ => write!(f, " of {of} are in use: free them, or {or}"),
     }
 }
 

@@ -104,22 +104,26 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// planes of an image, for instance).
     ///
     /// # Errors
-    /// [`GpuMisuse::NullHandle`], [`GpuMisuse::ZeroSize`], [`GpuMisuse::Outside`] past the known end of buffer or memory;
-    /// [`Limit::WrappedBytes`](crate::error::Limit::WrappedBytes); a refusal of the host allocator.
+    /// [`GpuMisuse::NullHandle`], [`GpuMisuse::ZeroSize`], [`GpuMisuse::Outside`] past the known end of buffer or memory; [`GpuMisuse::OwnMemory`] if
+    /// the backing is a memory object of this allocator and `HOST_VISIBLE`; [`Limit::WrappedBytes`](crate::error::Limit::WrappedBytes); a refusal of the host
+    /// allocator.
     pub fn wrap(&self, info: &WrapInfo<'_>) -> Result<Region, GpuError> {
         let (buffer, size) = info.check()?;
-        let wrap = WrappedBuffer {
-            buffer,
-            offset: info.offset,
-            size,
-            backing: info.backing,
-        };
+        // The allocator maps its own memory objects as a whole, so a wrapped buffer would map one twice.
+        let visible = info
+            .backing
+            .filter(|backing| backing.properties.contains(PropertyFlags::HOST_VISIBLE));
+        if visible.is_some_and(|backing| self.pools().owns(backing.memory)) {
+            return Err(GpuMisuse::OwnMemory.into());
+        }
+        let wrap = WrappedBuffer::new(buffer, info.offset, size, info.backing);
         let options = RegionOptions {
             name: info.name,
             tag: info.tag,
             ..RegionOptions::new()
         };
-        let key = self.records.insert_wrap(self.host(), wrap, &options)?;
+        let new = self.records.prepare_wrap(self.host(), wrap, &options)?;
+        let key = self.records.insert_wrap(self.host(), new)?;
         Ok(wrap.region(key, self.tag))
     }
 

@@ -12,7 +12,8 @@ use super::{AshDevice, AshOptions};
 use crate::allocator::AllocatorOptions;
 use crate::cache::{CompiledShader, StoreIdentity};
 use crate::context::{
-    CommandSource, ContextError, DeviceContext, DeviceContexts, DeviceState, VulkanHandles,
+    CommandSource, ContextError, ContextTable, DeviceContext, DeviceContexts, DeviceState,
+    VulkanHandles,
 };
 use crate::error::GpuError;
 
@@ -20,6 +21,9 @@ use crate::error::GpuError;
 pub type AshContexts = DeviceContexts<CompiledKernel, GpuError>;
 /// A context on a Vulkan device.
 pub type AshContext = DeviceContext<LoadedDevice, CompiledKernel, GpuError>;
+/// Contexts on Vulkan devices, by number.
+pub type AshContextTable = ContextTable<LoadedDevice, CompiledKernel, GpuError>;
+
 /// The parameters of a context. Handles, callbacks and data stay the application's.
 pub struct AshContextInfo<'a> {
     /// The loader's, or a driver's.

@@ -30,7 +30,9 @@ use crate::device::{
 };
 use commands::{CommandTables, DeviceCommands, PhysicalDevice2};
 #[cfg(feature = "cache")]
-pub use context::{AshContext, AshContextInfo, AshContexts, physical_device_identity};
+pub use context::{
+    AshContext, AshContextInfo, AshContextTable, AshContexts, physical_device_identity,
+};
 #[cfg(feature = "cache")]
 pub use kernel::{CompiledKernel, KernelInfo, KernelPipeline, LoadedDevice};
 use layout::{check, families, new_handle, pointer_to};

@@ -1,6 +1,7 @@
 //! The contexts of devices: their shared cache, and the devices.
 
-use super::device_context::DeviceContext;
+use super::device_context::{DeviceContext, DeviceContextId};
+use super::dispatch_lock::DispatchLock;
 use super::error::{ContextError, VulkanHandles};
 use crate::allocator::{AllocatorOptions, GpuAllocator};
 use crate::cache::{CacheDevice, CacheLimits, ShaderCache};
@@ -137,7 +138,9 @@ impl<P: Send + Sync, E: Copy + Send + Sync> DeviceContexts<P, E> {
             owner,
             gpu,
             device_share: share,
+            lock: DispatchLock::new(),
             handles,
+            id: DeviceContextId::new_unique(),
         })
     }
 

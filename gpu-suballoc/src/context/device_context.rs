@@ -2,16 +2,43 @@
 
 use super::contexts::{ContextDevice, LossAwareDevice};
 use super::contexts::{DeviceShare, DeviceState};
+use super::dispatch_lock::DispatchLock;
 use super::error::{ContextError, VulkanHandles};
-use crate::allocator::GpuAllocator;
+use crate::allocator::{GpuAllocator, write_in_use};
 use crate::cache::{CacheOwner, RemovalCounts, ShaderKey};
 use crate::id::RegionId;
 use crate::region::Ownership;
+use crate::waiting;
 use alloc_core::{ContextHandle, Rejected};
 use core::fmt;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// The allocator of a context.
 pub type ContextAllocator<D> = GpuAllocator<LossAwareDevice<D>, ContextHandle>;
+
+/// The number of a context, unique in the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DeviceContextId(u64);
+
+impl DeviceContextId {
+    pub(super) fn new_unique() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, Relaxed))
+    }
+
+    /// The number, never 0: for C.
+    #[must_use]
+    pub const fn as_raw(self) -> u64 {
+        self.0
+    }
+
+    /// From C; any number. The table knows whether the context exists.
+    #[must_use]
+    pub const fn from_raw(raw: u64) -> Self {
+        Self(raw)
+    }
+}
 
 /// An allocator and a share of the shader cache, on a device that the application owns.
 ///
@@ -23,7 +50,9 @@ pub struct DeviceContext<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync
     pub(super) owner: CacheOwner<P, E>,
     pub(super) gpu: ContextAllocator<D>,
     pub(super) device_share: DeviceShare<P, E>,
+    pub(super) lock: DispatchLock,
     pub(super) handles: VulkanHandles,
+    pub(super) id: DeviceContextId,
 }
 
 impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P, E> {
@@ -33,6 +62,12 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
     /// [`ContextError::NullHandle`], [`ContextError::OtherHandle`]; the context is unchanged.
     pub fn acquire_again(&self, handles: VulkanHandles) -> Result<(), ContextError> {
         self.handles.check_same(handles)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn id(&self) -> DeviceContextId {
+        self.id
     }
 
     /// Its allocator.
@@ -57,6 +92,21 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
     #[must_use]
     pub const fn device_state(&self) -> &DeviceState {
         &self.device_share.state
+    }
+
+    /// Runs one dispatch at a time, under a lock that is released when `run` returns or unwinds.
+    ///
+    /// Threads that dispatch on several contexts must do so in one order, as with any locks.
+    ///
+    /// # Errors
+    /// [`ContextError::NestedDispatch`] within a dispatch of this context on the same thread; `run` is not
+    /// called then. Without feature `std` this is not detected, and the thread waits for itself.
+    pub fn dispatch<R>(&self, run: impl FnOnce(&Self) -> R) -> Result<R, ContextError> {
+        let _turn = self
+            .lock
+            .enter(waiting::number())
+            .ok_or(ContextError::NestedDispatch)?;
+        Ok(run(self))
     }
 
     /// Reports that the device is lost (`VK_ERROR_DEVICE_LOST`), or that the application is about to destroy it. Calls of its contexts that
@@ -151,7 +201,8 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> fmt::Debug
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut all = f.debug_struct("DeviceContext");
-        all.field("handles", &self.handles)
+        all.field("id", &self.id.0)
+            .field("handles", &self.handles)
             .field("device", &self.device_share.state)
             .finish_non_exhaustive()
     }
@@ -225,11 +276,19 @@ const BATCH: usize = 16;
 
 impl fmt::Display for ContextOutstanding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "in use are {} regions, {} wrapped buffers, {} crops and {} shaders: free them, or release the context by force",
-            self.regions, self.wrapped, self.crops, self.shaders
-        )
+        let Self {
+            regions,
+            wrapped,
+            crops,
+            shaders,
+        } = self;
+        let what = [
+            (*regions, "region"),
+            (*wrapped, "wrapped buffer"),
+            (*crops, "crop"),
+            (*shaders, "shader"),
+        ];
+        write_in_use(f, &what, "the context", "release the context by force")
     }
 }
 

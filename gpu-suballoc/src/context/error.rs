@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::device_context::ContextOutstanding;
 use crate::error::GpuError;
 use alloc_core::HostError;
 use core::ffi::CStr;
@@ -26,8 +27,22 @@ pub enum ContextError {
     Host(HostError),
     /// The allocator, or the driver, refused.
     Gpu(GpuError),
+    /// There is no such context: it was released, or is in another table. The caller's fault.
+    Released,
+    /// The context is in use.
+    InUse,
+    /// The context has regions, crops or referenced shaders.
+    Outstanding(ContextOutstanding),
     /// 64 devices have contexts.
     TooManyDevices,
+    /// The table has 64 contexts.
+    TooManyContexts,
+    /// Neither a default context nor handlers are set.
+    NoContext,
+    /// A dispatch within a dispatch of the same context, on the same thread. The caller's fault.
+    NestedDispatch,
+    /// Handlers cannot be changed between an acquire and its release.
+    HandlersInUse,
 }
 
 /// The source of a command's function.
@@ -56,30 +71,28 @@ impl From<GpuError> for ContextError {
 impl fmt::Display for ContextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NullHandle(which) => {
-                write!(f, "the {which} is VK_NULL_HANDLE: pass the application's")
-            }
-            Self::OtherHandle(which) => write!(
-                f,
-                "the {which} is not the context's: pass the one it was acquired with"
-            ),
+            Self::NullHandle(which) => write!(f, "the {which} is VK_NULL_HANDLE: pass the application's"),
+            Self::OtherHandle(which) => write!(f, "the {which} is not the context's: pass the one it was acquired with"),
             Self::MissingCommand { level, name } => {
                 let source = match level {
                     CommandSource::Loader => "the loader",
                     CommandSource::Instance => "the instance",
                     CommandSource::Device => "the device",
                 };
-                write!(
-                    f,
-                    "{source} does not have {}: pass handles of a whole Vulkan driver",
-                    name.to_str().unwrap_or("a command")
-                )
+                write!(f, "{source} does not have {}: pass handles of a whole Vulkan driver", name.to_str().unwrap_or("a command"))
             }
             Self::Host(error) => error.fmt(f),
             Self::Gpu(error) => error.fmt(f),
-            Self::TooManyDevices => {
-                f.write_str("64 devices have contexts already: release those of one")
+            Self::Released => f.write_str("there is no such context: it was released already, or is another table's"),
+            Self::InUse => f.write_str("the context is being used: release it when the dispatch is over"),
+            Self::Outstanding(left) => left.fmt(f),
+            Self::TooManyDevices => f.write_str("64 devices have contexts already: release those of one"),
+            Self::TooManyContexts => f.write_str("the table has 64 contexts already: release one, or use another table"),
+            Self::NoContext => f.write_str("there is no default context: acquire one and set it, or set handlers"),
+            Self::NestedDispatch => {
+                f.write_str("this thread is in a dispatch of the context: use the context that the dispatch passed")
             }
+            Self::HandlersInUse => f.write_str("a context is acquired through the handlers: change them when it is released"),
         }
     }
 }

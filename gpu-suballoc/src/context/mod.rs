@@ -6,16 +6,22 @@
 //!      v
 //!   DeviceContext = CacheOwner | GpuAllocator over LossAwareDevice<device> | DeviceShare       dropped in this order
 //!      | release, release_forced -> ReleaseReport | Rejected: the context, and what is outstanding
+//!      |
+//!   ContextTable: contexts by number, for C, and the handlers that choose one for a dispatch
 //! ```
 //! The crate neither destroys nor waits for the application's handles. It has no globals. After the loss of a device it calls no driver.
 
 mod contexts;
 mod device_context;
+mod dispatch_lock;
 mod error;
+mod register;
+mod table;
 
 pub use self::contexts::{ContextDevice, LossAwareDevice};
 pub use self::device_context::{ContextOutstanding, ForcedRelease, ReleaseBlocker, ReleaseReport};
 pub use self::error::{VulkanHandleKind, VulkanHandles};
 pub use contexts::{DeviceContexts, DeviceState};
-pub use device_context::{ContextAllocator, DeviceContext};
+pub use device_context::{ContextAllocator, DeviceContext, DeviceContextId};
 pub use error::{CommandSource, ContextError};
+pub use table::{AcquireContext, ContextHandlers, ContextTable, ReleaseContext};

@@ -225,7 +225,7 @@ pub unsafe trait DeviceMemory: Send + Sync {
     }
 
     /// The time since some fixed moment, by which budgets grow old. `None` is std's clock, or without feature `std` no clock: then
-    /// budgets are asked again by count alone.
+    /// budgets are asked again by count alone. It must not call the allocator.
     fn clock(&self) -> Option<Duration> {
         None
     }

@@ -230,7 +230,6 @@ impl<T: GroupDevice, A: HostSource> fmt::Debug for DeviceGroup<T, A> {
     }
 }
 
-/// The matrix: a letter for how each device reads the memory of each, `N`ative, `I`mport, `C`opy, or `-` without an edge.
 /// Why no group was built. Devices are named by their place in the list that was passed, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::turnover::Turnover;
 use crate::device::MemoryHandle;
 use crate::error::GpuMisuse;
 use crate::growable_vec::Slots;
@@ -18,6 +19,8 @@ pub(super) struct Blocks {
     pub(super) slots: Slots<LiveBlock>,
     /// The free ranges of all open blocks: a request gets the best fit of all of them.
     pub(super) open: FreeIndex,
+    /// Those of closed blocks, which drain: nothing is allocated there while open blocks have room.
+    pub(super) closed: FreeIndex,
     /// Those of blocks that a defragmentation empties: nothing is allocated there, so this has no memory and keeps no list.
     pub(super) draining: FreeIndex,
     /// Nodes of all cores: blocks fill and drain, a pool's population is steady.
@@ -28,6 +31,7 @@ pub(super) struct Blocks {
     first_blank: u32,
     /// Where the next search for an empty block begins: none searches what the one before it has searched.
     cursor: u32,
+    pub(super) turnover: Turnover,
     granule_log2: u32,
     /// Bytes of blocks, and of those without a region.
     pub(super) bytes: u64,
@@ -38,8 +42,15 @@ pub(super) struct Blocks {
 pub(super) struct LiveBlock {
     pub(super) object: Object,
     pub(super) core: RangeAllocator,
-    /// A defragmentation empties it: nothing is allocated in it.
-    pub(super) is_draining: bool,
+    pub(super) listing: BlockListing,
+}
+
+/// Where a block's free ranges are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BlockListing {
+    Open,
+    Closed,
+    Draining,
 }
 
 impl LiveBlock {
@@ -47,13 +58,22 @@ impl LiveBlock {
         Self {
             object,
             core,
-            is_draining: false,
+            listing: BlockListing::Open,
         }
     }
 
     /// Whether it is empty, not mapped, and not being drained.
     fn is_removable(&self) -> bool {
-        self.core.is_empty() && self.object.map.is_idle() && !self.is_draining
+        self.core.is_empty() && self.object.map.is_idle() && self.listing != BlockListing::Draining
+    }
+
+    /// Bytes of it that are free and listed.
+    pub(super) fn listed_bytes(&self) -> u64 {
+        if self.core.is_blank() {
+            0
+        } else {
+            self.core.free_bytes()
+        }
     }
 }
 
@@ -83,11 +103,13 @@ impl Blocks {
         Self {
             slots: Slots::new(),
             open: FreeIndex::new(page),
+            closed: FreeIndex::new(page),
             draining: FreeIndex::new(page),
             store: NodeStore::new(),
             blank: 0,
             first_blank: 0,
             cursor: 0,
+            turnover: Turnover::new(),
             granule_log2,
             bytes: 0,
             empty_bytes: 0,
@@ -96,12 +118,16 @@ impl Blocks {
 
     /// An upper bound of the listed free ranges, those of draining blocks left out, in bytes.
     pub(super) fn largest_free_bound(&self) -> u64 {
-        u64::from(self.open.largest_bound()) << self.granule_log2
+        let granules = self.open.largest_bound().max(self.closed.largest_bound());
+        u64::from(granules) << self.granule_log2
     }
 
     /// Permits a block of `granules`, once the indices have their reserve for it. A pool with one block closes none.
     pub(super) fn admit(&mut self, granules: u32) {
         self.open.admit(granules);
+        if self.len() > 0 {
+            self.closed.admit(self.open.largest_block());
+        }
     }
 
     /// Allocates a range: the best fit of all blocks. Returns whether a block has the room.
@@ -134,6 +160,9 @@ impl Blocks {
         space.offset = range.offset;
         space.size = range.size;
         space.asked = want.asked;
+        if self.turnover.note_allocation(range.size) {
+            self.end_turnover();
+        }
         true
     }
 
@@ -143,6 +172,7 @@ impl Blocks {
         let Ok(granules) = GranuleRequest::new(want, largest, self.granule_log2) else {
             return false;
         };
+        let granules = granules.exact();
         let found = (self.open.find(&self.store, &granules))
             .or_else(|| self.open.find_full(&self.store, &granules));
         found.is_some_and(|found| self.carve(&found, want, space))
@@ -160,8 +190,12 @@ impl Blocks {
         if end.is_none_or(|end| end > live.core.size()) {
             return Err(GpuMisuse::NoSuchPlace);
         }
-        if live.is_draining {
+        if live.listing == BlockListing::Draining {
             return Err(GpuMisuse::Defragmenting);
+        }
+        // An allocation opens a closed block: its free bytes count from now on.
+        if live.listing == BlockListing::Closed && !self.list_as(block, BlockListing::Open) {
+            return Err(GpuMisuse::NoSuchPlace);
         }
         self.begin_blank(block);
         let LiveBlock { object, core, .. } =
@@ -185,14 +219,25 @@ impl Blocks {
             size: range.size,
             asked: want.asked,
         };
+        if self.turnover.note_allocation(range.size) {
+            self.end_turnover();
+        }
         Ok(())
     }
 
-    /// Searches after the quick search failed: every range that might fit, then
-    /// blocks that are not listed yet.
+    /// Searches after the quick search failed: every range that might fit, then closed blocks, of which one with room is opened,
+    /// then blocks that are not listed yet.
     #[cold]
     fn find_slowly(&mut self, want: &GranuleRequest) -> Option<FreeRange> {
         if let Some(found) = self.open.find_full(&self.store, want) {
+            return Some(found);
+        }
+        let closed = self
+            .closed
+            .find(&self.store, want)
+            .or_else(|| self.closed.find_full(&self.store, want));
+        if let Some(found) = closed {
+            self.list_as(found.block, BlockListing::Open);
             return Some(found);
         }
         if self.blank == 0 {
@@ -220,6 +265,7 @@ impl Blocks {
             return;
         };
         if live.core.begin(&self.store, &self.open).is_ok() {
+            self.turnover.note_opened(live.listed_bytes(), 0);
             self.blank = self.blank.saturating_sub(1);
         }
     }
@@ -228,16 +274,18 @@ impl Blocks {
     #[inline]
     pub(super) fn free(&mut self, at: RegionPlace) -> Result<(u64, bool), GpuMisuse> {
         let live = self.slots.get_mut(at.block()).ok_or(GpuMisuse::Stale)?;
-        let index = if live.is_draining {
-            &self.draining
-        } else {
-            &self.open
+        let index = match live.listing {
+            BlockListing::Open => &self.open,
+            BlockListing::Closed => &self.closed,
+            BlockListing::Draining => &self.draining,
         };
         let id = live.core.id_in_pool(at.node);
         let freed = live
             .core
             .free(&self.store, index, id, Some(at.slot))
             .map_err(|_| GpuMisuse::Stale)?;
+        let is_open = live.listing == BlockListing::Open;
+        self.turnover.note_freed(1, freed.size, is_open);
         if freed.is_empty {
             self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
         }
@@ -305,14 +353,21 @@ impl Blocks {
         if live.core.is_blank() {
             return;
         }
-        live.core.clear(&self.store, &self.open);
+        if live.listing == BlockListing::Open {
+            self.turnover.note_closed(live.listed_bytes(), 0);
+            live.core.clear(&self.store, &self.open);
+        } else {
+            live.core.clear(&self.store, &self.closed);
+        }
+        live.listing = BlockListing::Open;
         self.blank = self.blank.saturating_add(1);
         self.first_blank = self.first_blank.min(block);
     }
 
     /// Without any range: detaches the nodes, if they have much memory, for the caller to free without the lock.
     pub(super) fn detach_idle_nodes(&mut self) -> Option<NodeStore> {
-        let is_idle = |live: &LiveBlock| live.core.is_empty() && !live.is_draining;
+        let is_idle =
+            |live: &LiveBlock| live.core.is_empty() && live.listing != BlockListing::Draining;
         if !self.store.is_large()
             || self.empty_bytes < self.bytes
             || !self.slots.each().all(|(_, live)| is_idle(live))
@@ -342,7 +397,7 @@ impl Blocks {
     pub(super) fn available_bytes(&self) -> u64 {
         self.slots
             .each()
-            .filter(|(_, live)| !live.is_draining)
+            .filter(|(_, live)| live.listing != BlockListing::Draining)
             .fold(0, |sum, (_, live)| {
                 sum.saturating_add(live.core.free_bytes())
             })
@@ -359,31 +414,10 @@ impl Blocks {
         self.slots.filled()
     }
 
-    /// Begins or ends to empty a block. False if there is no such block, or it is blank.
-    pub(super) fn set_draining(&mut self, block: u32, is_draining: bool) -> bool {
-        let Some(live) = self.slots.get_mut(block) else {
-            return false;
-        };
-        if live.is_draining == is_draining {
-            return true;
-        }
-        if live.core.is_blank() {
-            return false;
-        }
-        let (open, draining) = (&self.open, &self.draining);
-        let (from, to) = if is_draining {
-            (open, draining)
-        } else {
-            (draining, open)
-        };
-        live.core.relist(&self.store, from, to);
-        live.is_draining = is_draining;
-        true
-    }
-
     pub(super) fn visit_tables(&mut self, visit: &mut dyn FnMut(&mut dyn GrowableTable)) {
         visit(&mut self.store);
         visit(&mut self.open);
+        visit(&mut self.closed);
         visit(&mut self.slots);
     }
 }

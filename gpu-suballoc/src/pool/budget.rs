@@ -218,9 +218,10 @@ impl MemoryBudget {
         self.operations = self.operations.saturating_add(1);
     }
 
-    /// Whether the driver's report is old at the time `now`.
-    pub(crate) fn is_old(&self, now: Duration) -> bool {
-        self.operations >= MAX_OPERATIONS || now.saturating_sub(self.asked_at) >= MAX_AGE
+    /// Begins a query if the driver's report is old at the time `now`. While one is made, none is made by age.
+    pub(crate) fn begin_refresh(&mut self, now: Duration) -> bool {
+        let is_aged = self.queries == 0 && now.saturating_sub(self.asked_at) >= MAX_AGE;
+        (is_aged || self.operations >= MAX_OPERATIONS) && self.begin_query(now)
     }
 
     /// Whether the driver may be asked; if so, the last report is not old until then.
@@ -234,15 +235,12 @@ impl MemoryBudget {
         is_allowed
     }
 
-    /// The end of a query, with the report for each heap, if the driver has one.
-    pub(crate) fn end_query(&mut self, report: Option<&[HeapBudget]>) {
+    pub(crate) fn end_query(&mut self) {
         self.queries = self.queries.saturating_sub(1);
-        if let Some(budgets) = report {
-            self.set_driver_budgets(budgets);
-        }
     }
 
-    fn set_driver_budgets(&mut self, budgets: &[HeapBudget]) {
+    /// Stores the driver's report for each heap.
+    pub(crate) fn set_driver_budgets(&mut self, budgets: &[HeapBudget]) {
         for (heap, budget) in self.heaps.iter_mut().zip(budgets) {
             heap.driver_budget = *budget;
             heap.own_bytes_then = heap.own_bytes;
@@ -328,7 +326,7 @@ mod tests {
         ledger.max_queries = 1;
         assert!(ledger.begin_query(Duration::ZERO));
         assert!(!ledger.begin_query(Duration::ZERO), "by what it called");
-        ledger.end_query(None);
+        ledger.end_query();
         assert!(ledger.begin_query(Duration::ZERO));
     }
 }

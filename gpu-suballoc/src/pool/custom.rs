@@ -251,7 +251,7 @@ impl DevicePools<'_> {
         let mut tries = 0u32;
         loop {
             self.refresh_budgets();
-            let (missing, max) = {
+            let (missing, max, mut seen) = {
                 let mut state = pool.lock();
                 if !state.is_named(generation) {
                     return Err(GpuMisuse::NoSuchPool.into());
@@ -282,20 +282,21 @@ impl DevicePools<'_> {
                 if let Some(short) = short {
                     return Err(short.into());
                 }
-                (missing, max)
+                (missing, max, state.blocks_created)
             };
-            // The blocks are looked through once for all that are missing, not for each.
+            // The blocks are looked through once for all that are missing, not for each; and again if another thread has created some.
             let mut left = missing;
-            while left > 0 {
+            while left > 0 && pool.lock().blocks_created == seen {
                 let need = left.min(max);
                 let plan = BlockPlan {
                     generation,
                     need,
                     exact: false,
                     within_budget,
-                    seen: None,
+                    seen: Some(seen),
                 };
                 self.grow(pool, plan, &mut tries)?;
+                seen = seen.wrapping_add(1);
                 left -= need;
             }
         }

@@ -3,7 +3,7 @@
 //! Nothing here knows passes or resources: see `allocator/defragmentation`.
 
 use super::DevicePools;
-use super::blocks::{BlockSpace, LiveBlock};
+use super::blocks::{BlockListing, BlockSpace, LiveBlock};
 use super::request::{LINEAR_RANGE, MOVE_TARGET, Suballocation};
 use super::state::PoolState;
 use crate::error::{GpuError, GpuMisuse};
@@ -131,7 +131,7 @@ impl DevicePools<'_> {
         self.pool(index).is_some_and(|pool| {
             let state = pool.lock();
             let live = state.blocks.block(block);
-            live.is_ok_and(|live| live.is_draining)
+            live.is_ok_and(|live| live.listing == BlockListing::Draining)
         })
     }
 
@@ -142,7 +142,7 @@ impl DevicePools<'_> {
         };
         let (begun, deferred) = {
             let mut state = pool.lock();
-            let begun = state.blocks.set_draining(block, true);
+            let begun = state.blocks.list_as(block, BlockListing::Draining);
             (begun, state.deferred_free())
         };
         self.finish_free(pool, deferred);
@@ -156,11 +156,14 @@ impl DevicePools<'_> {
         };
         let (removed, deferred) = {
             let mut state = pool.lock();
-            let is_drained = state.blocks.block(block).is_ok_and(|live| live.is_draining);
+            let is_drained = state
+                .blocks
+                .block(block)
+                .is_ok_and(|live| live.listing == BlockListing::Draining);
             if !is_drained {
                 return 0;
             }
-            state.blocks.set_draining(block, false);
+            state.blocks.list_as(block, BlockListing::Open);
             let removed = state.remove_empty_block(Some(block), true);
             (removed, state.deferred_free())
         };
@@ -169,6 +172,21 @@ impl DevicePools<'_> {
             self.free_object(pool, &object);
             object.size
         })
+    }
+
+    /// Opens closed blocks again, as targets of moves.
+    pub(crate) fn open_closed_blocks(&self, index: u16) {
+        let Some(pool) = self.pool(index) else { return };
+        let mut state = pool.lock();
+        for block in 0..state.blocks.slots.len() {
+            let is_closed = state
+                .blocks
+                .block(block)
+                .is_ok_and(|live| live.listing == BlockListing::Closed);
+            if is_closed {
+                state.blocks.list_as(block, BlockListing::Open);
+            }
+        }
     }
 
     /// Ends a defragmentation: another one may begin.
@@ -245,7 +263,7 @@ impl PoolState {
     fn free_target(&mut self, target: RegionPlace) -> Result<(), GpuMisuse> {
         let (size, empty) = self.blocks.free(target)?;
         // `end_drain` frees a draining block.
-        let is_draining = |live: &LiveBlock| live.is_draining;
+        let is_draining = |live: &LiveBlock| live.listing == BlockListing::Draining;
         if empty && !self.blocks.block(target.block()).is_ok_and(is_draining) {
             self.emptied_block = Some(target.block());
         }

@@ -6,6 +6,7 @@
 //!     +-- Pool: a memory type; or a custom pool                        one lock each; no callback runs while it is held
 //!           +-- Blocks: slots                       RangeAllocator: the ranges of one block
 //!           |           FreeIndex, NodeStore: the free ranges and the nodes of all blocks
+//!           |           Turnover: which blocks are closed, so that they drain
 //!           +-- DedicatedBlocks: memory objects with one region
 //! ```
 //!
@@ -28,6 +29,7 @@ mod place;
 mod request;
 mod state;
 mod trim;
+mod turnover;
 mod walk;
 
 pub(crate) use self::defragment::plan_drain;

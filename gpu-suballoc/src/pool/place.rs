@@ -8,6 +8,7 @@ use super::linear::NoRoom;
 use super::request::{AllocationRequest, Suballocation};
 use super::state::DeferredFree;
 use super::{DevicePools, Pool};
+use crate::device::MemoryHandle;
 use crate::error::{GpuError, GpuMisuse};
 use crate::host_memory;
 use crate::host_memory::{GrowableTable, lock_filled};
@@ -409,5 +410,17 @@ impl DevicePools<'_> {
     pub(crate) fn find(&self, at: RegionPlace) -> Result<Suballocation, GpuMisuse> {
         let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
         pool.lock().locate(at)
+    }
+
+    /// Whether a memory object belongs to one of these pools.
+    pub(crate) fn owns(&self, memory: MemoryHandle) -> bool {
+        self.all().any(|pool| {
+            let state = pool.lock();
+            let blocks = state.blocks.slots.each().map(|(_, live)| &live.object);
+            let dedicated = state.dedicated.each().map(|(_, region)| &region.object);
+            blocks
+                .chain(dedicated)
+                .any(|object| object.memory == memory)
+        })
     }
 }

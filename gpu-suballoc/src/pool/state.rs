@@ -186,7 +186,10 @@ impl PoolState {
 
     /// An empty block, if there are more of them than the pool keeps.
     pub(super) fn excess_block(&mut self) -> Option<u32> {
-        let is_excess = self.blocks.empty_bytes > 0 && self.blocks.empty_bytes > self.kept_bytes();
+        let is_excess = self.blocks.empty_bytes > 0
+            && !self.is_defragmenting
+            && self.blocks.len() > self.config.min_blocks
+            && self.blocks.empty_bytes > self.kept_bytes();
         is_excess.then(|| self.blocks.removable()).flatten()
     }
 

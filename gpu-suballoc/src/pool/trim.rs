@@ -1,5 +1,6 @@
 //! Frees empty blocks, and queries budgets.
 
+use super::budget::MemoryBudget;
 use super::create_block::GrowthError;
 use super::state::PoolState;
 use super::{DevicePools, POOLS, Pool, Pools};
@@ -99,8 +100,8 @@ impl DevicePools<'_> {
     /// Asks for budgets if the last report is old: before memory is allocated from the driver. Whether it did.
     pub(super) fn refresh_budgets(&self) -> bool {
         let now = self.now(self.device);
-        let is_old = self.budget.lock().is_old(now);
-        is_old && self.update_budgets(self.device)
+        let begun = self.budget.lock().begin_refresh(now);
+        begun && self.query_budgets(self.device)
     }
 
     /// As [`refresh_budgets`](Self::refresh_budgets), and frees empty blocks of heaps that turn out to be over their budgets.
@@ -131,6 +132,11 @@ impl DevicePools<'_> {
 }
 
 impl Pools {
+    /// Bytes of all memory objects.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.budget.lock().bytes
+    }
+
     /// The time by the device's clock, or std's.
     fn now(&self, device: &dyn DeviceMemory) -> Duration {
         (device.clock()).unwrap_or_else(|| Duration::from_nanos(self.created.nanoseconds()))
@@ -139,16 +145,30 @@ impl Pools {
     /// Asks the device for the budgets of its heaps. Returns whether it has some.
     pub(super) fn update_budgets(&self, device: &dyn DeviceMemory) -> bool {
         let now = self.now(device);
-        // Before the call, so that what it calls back does not ask again.
-        if !self.budget.lock().begin_query(now) {
-            return false;
-        }
+        let begun = self.budget.lock().begin_query(now);
+        begun && self.query_budgets(device)
+    }
+
+    /// Makes the query that has begun.
+    fn query_budgets(&self, device: &dyn DeviceMemory) -> bool {
+        let _ends = BudgetQuery(&self.budget);
         let _in_call = crate::threads::enter_call();
         let mut budgets = [HeapBudget::default(); MAX_MEMORY_HEAPS];
         let heaps = budgets.get_mut(..self.device_info.heap_count());
         let report = heaps.and_then(|heaps| device.budget(heaps).then_some(&*heaps));
-        self.budget.lock().end_query(report);
+        if let Some(budgets) = report {
+            self.budget.lock().set_driver_budgets(budgets);
+        }
         report.is_some()
+    }
+}
+
+/// A query of budgets, which ends when this is dropped: also if the device unwinds.
+struct BudgetQuery<'a>(&'a StateMutex<MemoryBudget>);
+
+impl Drop for BudgetQuery<'_> {
+    fn drop(&mut self) {
+        self.0.lock().end_query();
     }
 }
 

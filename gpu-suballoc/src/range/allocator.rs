@@ -479,6 +479,15 @@ impl RangeAllocator {
         })
     }
 
+    /// Bytes of the largest hole, for an index of only this block. Examines each hole of the last bin.
+    pub(crate) fn largest_free(&self, store: &NodeStore, index: &FreeIndex) -> u64 {
+        self.bytes(if self.is_blank() {
+            self.count
+        } else {
+            index.largest(store)
+        })
+    }
+
     /// Visits the live ranges in order of offset: node and user data.
     #[inline]
     pub(crate) fn each_live(&self, store: &NodeStore, mut see: impl FnMut(u32, u32)) {
@@ -605,7 +614,7 @@ pub(crate) struct AllocatedRange {
     pub(crate) id: RangeId,
     /// Bytes, a multiple of the requested alignment.
     pub(crate) offset: u64,
-    /// Bytes: the requested size, rounded up to granules.
+    /// Bytes: the requested size, rounded up to granules, and to alignments if that adds at most a quarter.
     pub(crate) size: u64,
 }
 

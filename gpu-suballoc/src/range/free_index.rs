@@ -97,6 +97,22 @@ impl FreeIndex {
         largest_of(bin).min(known)
     }
 
+    /// Granules of the largest listed range. Examines each range of the last bin.
+    pub(crate) fn largest(&self, store: &NodeStore) -> u32 {
+        let mut largest = 0;
+        let mut hole = self
+            .bins
+            .last()
+            .and_then(|bin| self.head(bin))
+            .map_or(NIL, Cell::get);
+        while hole != NIL {
+            let node = store.at(hole);
+            largest = largest.max(node.count.get());
+            hole = node.link.get();
+        }
+        largest
+    }
+
     /// Notes that a free range of `granules` was created or grew: resets `failed_fit` if it may no longer hold.
     #[inline]
     pub(super) fn note_growth(&self, granules: u32) {
@@ -383,11 +399,19 @@ mod bins_tests {
 
 // Finds a free range for a request: the best fit in constant time, or by a full search.
 
+/// A size of at least so many alignments is rounded up to whole alignments if there is room. This costs at most a quarter of the smallest
+/// such range, and leaves no sliver that other requests of this alignment could not use.
+const ALIGNMENTS_TO_ROUND: u64 = 4;
+/// Bytes. With a larger alignment, the unrequested rest could exceed the bits that a node has for it.
+const MAX_ROUNDED_ALIGNMENT: u64 = 1 << 24;
+
 /// A request in granules.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GranuleRequest {
     pub(crate) count: u32,
     pub(crate) alignment: u32,
+    /// The count that is tried first: rounded up to whole alignments if that adds little.
+    pub(crate) rounded: u32,
     pub(crate) fit: Fit,
     pub(crate) is_optimal: bool,
 }
@@ -476,12 +500,29 @@ impl GranuleRequest {
         }
         // Only offset 0 is a multiple of an alignment above the block's size; memory objects guarantee every alignment at offset 0.
         let alignment = alignment.min(u64::from(largest).next_power_of_two());
+        let is_long = alignment > 1
+            && count / ALIGNMENTS_TO_ROUND >= alignment
+            && alignment << granule_log2 <= MAX_ROUNDED_ALIGNMENT;
+        let whole = if is_long {
+            count.next_multiple_of(alignment)
+        } else {
+            count
+        };
         Ok(Self {
             count: count as u32,
             alignment: alignment as u32,
+            rounded: u32::try_from(whole).unwrap_or(count as u32),
             fit: want.fit,
             is_optimal: want.is_optimal,
         })
+    }
+
+    /// The same request without rounding up to whole alignments.
+    pub(crate) const fn exact(self) -> Self {
+        Self {
+            rounded: self.count,
+            ..self
+        }
     }
 
     /// The first granule of the request in a free range, if it fits.
@@ -538,6 +579,19 @@ impl FreeIndex {
 
     #[inline(never)]
     fn find_aligned(&self, store: &NodeStore, want: &GranuleRequest) -> Option<FreeRange> {
+        if want.rounded != want.count {
+            let rounded = GranuleRequest {
+                count: want.rounded,
+                ..*want
+            };
+            if let Some(found) = self.find_best_aligned(store, &rounded) {
+                return Some(found);
+            }
+        }
+        self.find_best_aligned(store, want)
+    }
+
+    fn find_best_aligned(&self, store: &NodeStore, want: &GranuleRequest) -> Option<FreeRange> {
         let front = |bin| self.fit(store, self.head(bin)?.get(), want);
         let sure = bin_of(self.sure_count(want)) + 1;
         // Where kinds matter, many holes are of no use: each bin is tried, or the large holes would be cut up.

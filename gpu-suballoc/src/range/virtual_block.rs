@@ -65,7 +65,7 @@ pub struct VirtualRange {
     pub allocation: VirtualAllocation,
     /// Its offset, a multiple of the requested alignment.
     pub offset: u64,
-    /// The requested size, rounded up to the granule.
+    /// The requested size, rounded up to the granule, or to the alignment if it is at least four alignments long and there is room.
     pub size: u64,
 }
 
@@ -129,7 +129,8 @@ pub struct VirtualBlockStatistics {
     pub allocation_bytes: u64,
     /// Number of holes.
     pub unused_range_count: u32,
-    /// An upper bound of the size of a hole. Exact below 64 granules, otherwise up to 1/32 too high.
+    /// An upper bound of the size of a hole. Exact below 64 granules, otherwise up to 1/32 too high; [`VirtualBlock::largest_free`] is
+    /// exact.
     pub largest_free_bound: u64,
 }
 
@@ -171,7 +172,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     ///
     /// Ranges of a stack or a ring must be freed in order, by [`free`](Self::free); otherwise the error
     /// is [`VirtualBlockError::OutOfOrder`]. All methods take constant time (amortized), except [`statistics`](Self::statistics),
-    /// [`for_each`](Self::for_each), which examines each range.
+    /// [`largest_free`](Self::largest_free) and [`for_each`](Self::for_each), which examine each range.
     ///
     /// ```
     /// use alloc_core::FromGlobalAlloc;
@@ -496,6 +497,15 @@ impl<A: HostAllocator> VirtualBlock<A> {
             });
         }
         sums
+    }
+
+    /// The size of the largest hole. Examines each hole of about this size.
+    #[must_use]
+    pub fn largest_free(&self) -> u64 {
+        if self.linear.is_some() {
+            return self.statistics().largest_free_bound;
+        }
+        self.core.largest_free(&self.store, &self.index)
     }
 
     /// Bytes of host memory that the block has allocated.

@@ -5,40 +5,37 @@
 use super::MetadataState;
 use super::record::{CropRecord, RegionRecord};
 use super::root_state::RemovalTime;
-use super::{Leftovers, RecordView, RegionMetadata};
+use super::{Leftovers, RecordView, RegionMetadata, ReservedSlot};
 use crate::error::{GpuError, GpuMisuse, Limit};
-use crate::host_memory::lock_filled;
 use crate::id::{RegionKey, RegionPlace};
-use alloc_core::HostAllocator;
 
 impl RegionMetadata {
-    /// Inserts a crop of `size` bytes from `offset` of a region, counted at its root. Returns its name. A root that is freed with its last
-    /// crop can be cropped through another crop only, since its own id is stale.
+    /// Counts a crop of `size` bytes from `offset` of a region, at its root, and fills the slot in one step. Returns its name. A root that is
+    /// freed with its last crop can be cropped through another crop only, since its own id is stale.
     pub(crate) fn insert_crop(
         &self,
-        memory: &dyn HostAllocator,
+        slot: ReservedSlot,
         of: RegionKey,
         (offset, size): (u64, u64),
     ) -> Result<RegionKey, GpuError> {
-        let mut state = lock_filled(&self.state, memory)?;
+        let mut state = self.state.lock();
         let (root, base) = match state.table.named(of)? {
             RegionRecord::Crop(crop) if crop.header.state.is_live() => (crop.root(), crop.offset),
             RegionRecord::Crop(_) => return Err(GpuMisuse::Stale.into()),
             _ => (of.slot, 0),
         };
-        let record = state.table.get(root).ok_or(GpuMisuse::Stale)?;
-        let root_state = record.header().ok_or(GpuMisuse::Stale)?.state;
-        if !(root_state.is_live() || root != of.slot && root_state.is_pending_free()) {
+        let header = state
+            .table
+            .get_mut(root)
+            .and_then(RegionRecord::header_mut)
+            .ok_or(GpuMisuse::Stale)?;
+        if !(header.state.is_live() || root != of.slot && header.state.is_pending_free()) {
             return Err(GpuMisuse::Stale.into());
         }
-        let crops = record.crops().checked_add(1).ok_or(Limit::Aliases)?;
-        let slot = state.table.reserve().ok_or(Limit::Records)?;
-        if let Some(header) = state.table.get_mut(root).and_then(RegionRecord::header_mut) {
-            header.state.note_use();
-            header.crops = crops;
-        }
+        header.state.note_use();
+        header.crops = header.crops.checked_add(1).ok_or(Limit::Aliases)?;
         state.counts.crops += 1;
-        let filled = state.table.fill(slot, |header| {
+        let filled = state.table.fill(slot.number, |header| {
             RegionRecord::Crop(CropRecord::new(root, (base + offset, size), header))
         });
         filled.ok_or_else(|| GpuMisuse::Stale.into())
@@ -60,6 +57,11 @@ impl RegionMetadata {
             root.header.state.note_use();
         }
         Ok(())
+    }
+
+    /// Whether a mapping is counted.
+    pub(crate) fn is_mapped(&self, key: RegionKey) -> Result<bool, GpuMisuse> {
+        Ok(self.state.lock().table.named_mut(key)?.maps > 0)
     }
 
     /// The place of the own root of a region whose mapping was counted: it does not move any more.

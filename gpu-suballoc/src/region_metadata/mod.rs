@@ -14,8 +14,11 @@
 use self::detail::RegionDetail;
 use self::record::RecordTable;
 use self::resource_description::ResourceDescriptions;
-use crate::error::{GpuError, GpuMisuse};
-use crate::host_memory::{GrowableTable, Tables, fill, free_table};
+use self::reuse_cache::ReuseCache;
+use self::wrapped_buffers::ForeignMemory;
+use crate::device::DeviceMemory;
+use crate::error::{GpuError, GpuMisuse, Limit};
+use crate::host_memory::{GrowableTable, Tables, fill, free_table, lock_filled};
 use crate::id::RegionKey;
 use crate::request::RegionOptions;
 use crate::sync::StateMutex;
@@ -29,16 +32,17 @@ mod owned_regions;
 mod record;
 mod report;
 mod resource_description;
+mod reuse_cache;
 mod root_state;
 mod wrapped_buffers;
 
-pub(crate) use moves::MovingRoot;
+pub(crate) use moves::{MoveEnd, MovingRoot};
 pub(crate) use owned_regions::{FoundRegion, NewRoot, RemovedRoot};
 pub use record::Backing;
 pub(crate) use record::{RecordView, RootView, WrappedBuffer};
 pub(crate) use report::{AliasInfo, RecordInfo};
 pub(crate) use resource_description::ResourceDescription;
-pub(crate) use root_state::{EndedMove, MoveEnding};
+pub(crate) use root_state::MoveEnding;
 
 /// All regions of one allocator.
 pub(crate) struct RegionMetadata {
@@ -53,6 +57,7 @@ pub(crate) struct Leftovers {
     pub(crate) root: Option<RemovedRoot>,
     details: [Option<RegionDetail>; 2],
     wrap: Option<NonNull<WrappedBuffer>>,
+    foreign: Option<NonNull<ForeignMemory>>,
 }
 
 impl Leftovers {
@@ -62,25 +67,70 @@ impl Leftovers {
             RegionDetail::free(detail, memory);
         }
         if let Some(wrap) = self.wrap {
-            // SAFETY: allocated with this layout and scope in `insert_wrap`; its record is gone.
+            // SAFETY: allocated with this layout and scope in `prepare_wrap`; its record is gone.
             unsafe { memory.deallocate(wrap.cast(), wrapped_buffers::WRAP, Scope::Object) };
+        }
+        if let Some(foreign) = self.foreign {
+            // SAFETY: allocated with this layout and scope in `prepare_wrap`; its last user is gone.
+            unsafe { memory.deallocate(foreign.cast(), wrapped_buffers::FOREIGN, Scope::Object) };
         }
         self.root
     }
 }
 
 impl RegionMetadata {
-    /// With capacity for the first descriptions of buffers.
-    pub(crate) fn new(memory: &dyn HostAllocator) -> Result<Self, GpuError> {
-        let mut state = MetadataState::new();
-        fill(&mut state.kinds, memory)?;
-        Ok(Self {
+    /// With capacity for the first descriptions of buffers, and for `keep` buffers in the reuse cache.
+    pub(crate) fn new(memory: &dyn HostAllocator, keep: u32) -> Result<Self, GpuError> {
+        let mut state = MetadataState::new(keep);
+        let filled =
+            fill(&mut state.kinds, memory).and_then(|()| fill(&mut state.reuse_cache, memory));
+        let mut new = Self {
             state: StateMutex::new(state),
-        })
+        };
+        match filled {
+            Ok(()) => Ok(new),
+            Err(error) => {
+                new.free_all(None, memory);
+                Err(error.into())
+            }
+        }
     }
 
     pub(crate) fn counts(&self) -> MetadataCounts {
-        self.state.lock().counts
+        let state = self.state.lock();
+        MetadataCounts {
+            reusable: u64::from(state.reuse_cache.entries.len()),
+            reusable_bytes: state.reuse_cache.bytes,
+            ..state.counts
+        }
+    }
+
+    /// Reserves a slot for the caller to fill or [unreserve](Self::unreserve), and notes the description of its resource: all or nothing.
+    fn reserve(
+        &self,
+        memory: &dyn HostAllocator,
+        kind: Option<&ResourceDescription>,
+    ) -> Result<ReservedSlot, GpuError> {
+        let mut state = lock_filled(&self.state, memory)?;
+        let number = state.table.reserve().ok_or(Limit::Records)?;
+        let kind = kind.map(|kind| state.kinds.insert(*kind));
+        Ok(ReservedSlot {
+            number,
+            kind: kind.unwrap_or(ResourceDescriptions::NONE),
+        })
+    }
+
+    /// Releases a slot that was not filled.
+    pub(crate) fn unreserve(&self, slot: ReservedSlot) {
+        self.state.lock().table.release(slot.number, false);
+    }
+
+    /// Reserves a slot for a crop.
+    pub(crate) fn prepare_crop(
+        &self,
+        memory: &dyn HostAllocator,
+    ) -> Result<ReservedSlot, GpuError> {
+        self.reserve(memory, None)
     }
 
     /// Replaces the name of a live region.
@@ -102,11 +152,24 @@ impl RegionMetadata {
         result
     }
 
-    /// Frees all memory, that of names and wrapped buffers included.
-    pub(crate) fn free_all(&mut self, memory: &dyn HostAllocator) {
-        self.free_all_wraps(memory);
+    /// Frees all memory, that of names and wrapped buffers included. With a `device`, unmaps the memory of wrapped buffers.
+    pub(crate) fn free_all(
+        &mut self,
+        device: Option<&dyn DeviceMemory>,
+        memory: &dyn HostAllocator,
+    ) {
+        self.free_all_wraps(device, memory);
         (self.state.get_mut()).visit_tables(&mut |table| free_table(table, memory));
     }
+}
+
+/// A slot that a call reserved.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "fill or unreserve it"]
+pub(crate) struct ReservedSlot {
+    pub(crate) number: u32,
+    /// Of its resource's description.
+    kind: u16,
 }
 
 // The state behind the records' lock.
@@ -114,11 +177,14 @@ impl RegionMetadata {
 struct MetadataState {
     table: RecordTable,
     kinds: ResourceDescriptions,
+    reuse_cache: ReuseCache,
     /// The application's memory objects of wrapped buffers.
+    foreign: Option<NonNull<ForeignMemory>>,
     counts: MetadataCounts,
 }
 
-// SAFETY: the records alone refer to the blocks behind the pointers, and follow them under their lock.
+// SAFETY: the records alone refer to the blocks behind the pointers, and follow them under their lock. A `ForeignMemory` that a mapping
+// counts is also used without it; its own fields are behind its gate.
 unsafe impl Send for MetadataState {}
 
 /// Exact counts of the records.
@@ -130,18 +196,26 @@ pub(crate) struct MetadataCounts {
     pub(crate) crops: u64,
     /// Regions that are freed with their last crop or mapping.
     pub(crate) pending_free: u64,
+    /// Buffers kept for reuse, and their bytes.
+    pub(crate) reusable: u64,
+    pub(crate) reusable_bytes: u64,
 }
 
 impl MetadataState {
-    const fn new() -> Self {
+    /// With capacity for `keep` buffers in the reuse cache.
+    const fn new(keep: u32) -> Self {
         Self {
             table: RecordTable::new(),
             kinds: ResourceDescriptions::new(),
+            reuse_cache: ReuseCache::new(keep),
+            foreign: None,
             counts: MetadataCounts {
                 wrapped: 0,
                 wrapped_bytes: 0,
                 crops: 0,
                 pending_free: 0,
+                reusable: 0,
+                reusable_bytes: 0,
             },
         }
     }
@@ -151,6 +225,7 @@ impl Tables for MetadataState {
     fn visit_tables(&mut self, visit: &mut dyn FnMut(&mut dyn GrowableTable)) {
         visit(&mut self.table);
         visit(&mut self.kinds);
+        visit(&mut self.reuse_cache);
     }
 
     #[inline]

@@ -24,6 +24,17 @@ pub(crate) struct MovingRoot {
     pub(crate) description: Option<ResourceDescription>,
 }
 
+/// The end of a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MoveEnd {
+    /// It is at the new place; the former resource.
+    Moved { old_resource: u64 },
+    /// It is where it was.
+    Stayed,
+    /// It was freed, now or meanwhile: resource and place are the caller's to free, see [`removed_by_move`](RegionMetadata::removed_by_move).
+    Removed { meanwhile: bool },
+}
+
 impl RegionMetadata {
     /// The root at a place and the number of its mappings, if it is live and not moving.
     pub(crate) fn movable(&self, at: RegionPlace) -> Option<(MovingRoot, u32)> {
@@ -61,20 +72,25 @@ impl RegionMetadata {
         ending: MoveEnding,
         to: RegionPlace,
         exchange: impl Fn() -> bool,
-    ) -> EndedMove {
+    ) -> MoveEnd {
         let mut state = self.state.lock();
         let Some(root) = state.table.root_mut(key) else {
-            return EndedMove::Stayed;
+            return MoveEnd::Stayed;
         };
         let is_used = root.header.is_used();
-        let ended = (root.header.state).end_move(ending, is_used, &mut || exchange());
-        match ended.unwrap_or(EndedMove::Stayed) {
-            EndedMove::Moved { resource } => {
+        match root
+            .header
+            .state
+            .end_move(ending, is_used, &mut || exchange())
+        {
+            Some(EndedMove::Moved { resource }) => {
                 (root.block, root.node) = (to.block, to.node);
-                let resource = core::mem::replace(&mut root.resource, resource);
-                EndedMove::Moved { resource }
+                MoveEnd::Moved {
+                    old_resource: core::mem::replace(&mut root.resource, resource),
+                }
             }
-            other => other,
+            Some(EndedMove::Removed { meanwhile }) => MoveEnd::Removed { meanwhile },
+            Some(EndedMove::Stayed) | None => MoveEnd::Stayed,
         }
     }
 

@@ -5,11 +5,10 @@
 use super::MetadataState;
 use super::detail::RegionDetail;
 use super::record::{RecordHeader, RecordView, RegionRecord, RootRecord, RootView};
-use super::resource_description::{ResourceDescription, ResourceDescriptions};
+use super::resource_description::ResourceDescription;
 use super::root_state::{RemovalTime, RootState};
-use super::{Leftovers, RegionMetadata};
-use crate::error::{GpuError, GpuMisuse, Limit};
-use crate::host_memory::lock_filled;
+use super::{Leftovers, RegionMetadata, ReservedSlot};
+use crate::error::{GpuError, GpuMisuse};
 use crate::id::{RegionKey, RegionPlace};
 #[cfg(feature = "cache")]
 use crate::region::Ownership;
@@ -20,10 +19,15 @@ use alloc_core::HostAllocator;
 /// A reserved slot with everything that can fail.
 #[must_use = "it holds a slot: insert or cancel it"]
 pub(crate) struct NewRoot {
-    pub(crate) slot: u32,
-    /// Of its resource's description.
-    kind: u16,
+    slot: ReservedSlot,
     detail: Option<RegionDetail>,
+}
+
+impl NewRoot {
+    /// The slot's number.
+    pub(crate) const fn number(&self) -> u32 {
+        self.slot.number
+    }
 }
 
 /// A root whose resource and memory the caller frees; then it calls [`RegionMetadata::finish_removal`].
@@ -32,6 +36,7 @@ pub(crate) struct NewRoot {
 pub(crate) struct RemovedRoot {
     pub(crate) place: RegionPlace,
     pub(crate) view: RootView,
+    pub(super) kind: u16,
 }
 
 /// A region, as its slot says: the root, and which part of it the region is.
@@ -52,14 +57,8 @@ impl RegionMetadata {
         options: &RegionOptions<'_>,
     ) -> Result<NewRoot, GpuError> {
         let detail = RegionDetail::new(memory, options)?;
-        let reserved = lock_filled(&self.state, memory).map_err(GpuError::from);
-        let reserved = reserved.and_then(|mut state| {
-            let slot = state.table.reserve().ok_or(Limit::Records)?;
-            let kind = kind.map(|kind| state.kinds.insert(*kind));
-            Ok((slot, kind.unwrap_or(ResourceDescriptions::NONE)))
-        });
-        match reserved {
-            Ok((slot, kind)) => Ok(NewRoot { slot, kind, detail }),
+        match self.reserve(memory, kind) {
+            Ok(slot) => Ok(NewRoot { slot, detail }),
             Err(error) => {
                 RegionDetail::free(detail, memory);
                 Err(error)
@@ -69,13 +68,13 @@ impl RegionMetadata {
 
     /// Undoes [`prepare_root`](RegionMetadata::prepare_root).
     pub(crate) fn cancel_root(&self, memory: &dyn HostAllocator, new: NewRoot) {
-        self.state.lock().table.release(new.slot, false);
+        self.unreserve(new.slot);
         RegionDetail::free(new.detail, memory);
     }
 
     /// Fills the slot of a region that is placed, and whose resource is bound. Returns its name.
     pub(crate) fn insert_root(&self, new: NewRoot, at: RegionPlace, view: RootView) -> RegionKey {
-        let NewRoot { slot, kind, detail } = new;
+        let NewRoot { slot, detail } = new;
         let fill = |header| {
             RegionRecord::Root(RootRecord {
                 resource: view.resource,
@@ -84,15 +83,15 @@ impl RegionMetadata {
                 node: at.node,
                 header: RecordHeader {
                     detail,
-                    kind,
+                    kind: slot.kind,
                     content: view.content,
                     ..header
                 },
             })
         };
-        let filled = self.state.lock().table.fill(slot, fill);
+        let filled = self.state.lock().table.fill(slot.number, fill);
         filled.unwrap_or(RegionKey {
-            slot,
+            slot: slot.number,
             generation: 0,
         })
     }
@@ -222,6 +221,7 @@ impl RootRecord {
         RemovedRoot {
             place: self.place(slot),
             view: self.view(),
+            kind: self.header.kind,
         }
     }
 }

@@ -5,6 +5,7 @@
 use super::detail::RegionDetail;
 use super::resource_description::ResourceDescriptions;
 use super::root_state::{RemovalTime, RootState};
+use super::wrapped_buffers::ForeignMemory;
 use crate::device::{BufferHandle, MemoryHandle};
 use crate::error::GpuMisuse;
 use crate::growable_vec::Chunked;
@@ -248,11 +249,33 @@ pub(crate) struct WrappedBuffer {
     pub(crate) offset: u64,
     pub(crate) size: u64,
     pub(crate) backing: Option<Backing>,
+    /// The mapping of its memory, if the allocator maps it.
+    pub(super) foreign: Option<NonNull<ForeignMemory>>,
+}
+
+impl WrappedBuffer {
+    pub(crate) const fn new(
+        buffer: BufferHandle,
+        offset: u64,
+        size: u64,
+        backing: Option<Backing>,
+    ) -> Self {
+        Self {
+            buffer,
+            offset,
+            size,
+            backing,
+            foreign: None,
+        }
+    }
 }
 
 /// The memory behind a wrapped buffer.
 ///
-/// The memory stays the application's, which alone maps it: no memory object may be mapped twice (VUID-vkMapMemory-memory-00678).
+/// The memory stays the application's. With `mapped` the allocator uses that pointer and never maps or unmaps the memory. Without
+/// it the allocator maps the whole object when the first wrapped region of it is mapped, and unmaps it with the last: the
+/// application must not map it meanwhile, as no memory object may be mapped twice (VUID-vkMapMemory-memory-00678). For the same reason
+/// it must not be memory of the allocator's own: map a region of that instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backing {
     /// The memory object that the buffer is bound to.
@@ -263,8 +286,7 @@ pub struct Backing {
     pub memory_size: u64,
     /// The properties of its memory type.
     pub properties: PropertyFlags,
-    /// Where the application has mapped the start of the memory object, for as long as the buffer is wrapped. Without it the region cannot be
-    /// mapped.
+    /// Where the application has mapped the start of the memory object, for as long as the buffer is wrapped.
     pub mapped: Option<NonNull<u8>>,
 }
 

@@ -8,6 +8,7 @@ use super::MetadataState;
 use super::RegionMetadata;
 use super::detail::{MAX_NAME, RegionDetail};
 use super::record::RegionRecord;
+use super::root_state::RootState;
 use crate::id::{RegionKey, RegionPlace};
 use crate::region::RegionContent;
 use crate::request::ResourceKind;
@@ -26,6 +27,8 @@ pub(crate) struct RecordInfo {
     pub(crate) resource: ResourceKind,
     pub(crate) crops: u32,
     pub(crate) maps: u16,
+    /// In the reuse cache.
+    pub(crate) is_reusable: bool,
     name: RecordName,
 }
 
@@ -142,6 +145,7 @@ impl MetadataState {
             resource: kind.map_or(ResourceKind::Linear, |kind| kind.resource),
             crops: record.crops(),
             maps: header.maps,
+            is_reusable: header.state == RootState::Reusable,
             name: RecordName::new(detail.map_or(&[], RegionDetail::name)),
         })
     }

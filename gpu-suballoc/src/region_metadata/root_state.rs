@@ -19,6 +19,8 @@ pub(crate) enum RootState {
     Live,
     /// Given back while in use: goes with the last crop or mapping.
     PendingFree,
+    /// Nobody's, kept with its buffer for the next exact fit.
+    Reusable,
     /// Being taken apart by one call.
     BeingRemoved,
     /// Somebody's, and being copied to another place.

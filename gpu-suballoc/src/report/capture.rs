@@ -109,6 +109,9 @@ fn add_record(range: &mut RangeView, record: &RecordInfo) {
     if range.at.take().is_some() {
         range.padding = range.size.saturating_sub(record.asked);
     }
+    if record.is_reusable {
+        range.range_use = RangeUse::Reusable;
+    }
     range.resource = match (record.content, record.resource) {
         (RegionContent::Bare, _) => RegionResource::Unknown,
         (RegionContent::Buffer, _) => RegionResource::Buffer,
@@ -159,7 +162,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let are_written = self.margins_are_written();
         let mut checked = 0;
         for range in map.blocks_with_ranges().flat_map(|(_, ranges)| ranges) {
-            let is_region = range.range_use == RangeUse::Region;
+            let is_region = matches!(range.range_use, RangeUse::Region | RangeUse::Reusable);
             let Some(id) = range.id.filter(|_| is_region) else {
                 continue;
             };

@@ -268,6 +268,7 @@ impl MemoryMap<'_> {
         let what = match (range.range_use, range.resource) {
             (RangeUse::Free, _) => "free",
             (RangeUse::Spent, _) => "spent",
+            (RangeUse::Reusable, _) => "kept for reuse",
             (RangeUse::Region, RegionResource::Unknown) => "region",
             (RangeUse::Region, RegionResource::Buffer) => "buffer",
             (RangeUse::Region, RegionResource::ImageLinear) => "linear image",

@@ -89,7 +89,10 @@ fn check<A: alloc_core::HostAllocator>(block: &VirtualBlock<A>, model: &Model) {
             holes
         )
     );
-    assert_eq!(sums.largest_free_bound, largest);
+    assert_eq!(
+        (block.largest_free(), sums.largest_free_bound),
+        (largest, largest)
+    );
     assert_eq!(block.is_empty(), all.is_empty());
     for (range, asked) in all {
         let info = block.info(range.allocation).unwrap();

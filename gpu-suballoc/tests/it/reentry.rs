@@ -13,12 +13,15 @@ use std::time::{Duration, Instant};
 
 use crate::over_with;
 use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope};
+use gpu_suballoc::allocator::{Backing, WrapInfo};
+use gpu_suballoc::device::MemoryRequest;
 use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
 use gpu_suballoc::report::{CorruptedMargin, RangeUse};
 use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
-    AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, GpuError, GpuMisuse, Lifetime,
-    MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions, ResourceRequirements,
+    AllocatorOptions, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError, GpuMisuse,
+    Lifetime, MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions,
+    ResourceRequirements,
 };
 use mock_device::{MockCall, MockDevice, MockProfile};
 
@@ -206,6 +209,31 @@ fn vma204_a_device_that_reenters_from_budget_is_not_asked_by_what_it_calls() {
     });
 }
 
+/// A slow driver: half a second passes with each query.
+#[test]
+fn vma204_a_budget_does_not_grow_old_while_it_is_asked() {
+    ends(|| {
+        let scene = Scene::new(MockProfile::IntelUma);
+        let later = || {
+            let turns = scene.entered.fetch_add(1, SeqCst);
+            scene.mock.set_clock(Some(Duration::from_secs(turns + 1)));
+            turns
+        };
+        later();
+        scene.mock.set_hook(Some(Box::leak(Box::new(move |called| {
+            if called == MockCall::Budget {
+                assert_eq!(later(), 1, "asked from within");
+                let region = scene.gpu().allocate(&needs(500), &RegionOptions::new());
+                scene.gpu().free(region.unwrap()).unwrap();
+            }
+        }))));
+        let region = scene.gpu().allocate(&needs(500), &RegionOptions::new());
+        assert_eq!(scene.entered.load(SeqCst), 2, "asked once");
+        scene.gpu().free(region.unwrap()).unwrap();
+        scene.end();
+    });
+}
+
 /// A block that became empty while a flush held it goes with the flush.
 #[test]
 fn di7_a_block_that_empties_during_a_flush_is_not_kept() {
@@ -365,6 +393,59 @@ fn a_device_that_reenters_from_map_or_unmap_is_refused_the_same_memory_and_has_a
     }
 }
 
+#[test]
+fn a_device_that_reenters_from_map_of_wrapped_memory_is_refused_the_same_memory() {
+    for call in [MockCall::Map, MockCall::Unmap] {
+        ends(move || {
+            let scene = Scene::new(MockProfile::Nvidia);
+            let types = scene.mock.properties().types;
+            let index = types
+                .iter()
+                .position(|one| one.properties.contains(PropertyFlags::HOST_VISIBLE))
+                .unwrap();
+            let info = BufferInfo::new(4096, BufferUsage::TRANSFER_SRC);
+            // SAFETY: a mock; the request is valid.
+            let memory =
+                unsafe { scene.mock.allocate(&MemoryRequest::new(4096, index as u32)) }.unwrap();
+            // SAFETY: a mock; the info is valid.
+            let buffer = unsafe { scene.mock.create_buffer(&info) }.unwrap();
+            let backing = Backing {
+                memory,
+                offset: 0,
+                memory_size: 4096,
+                properties: types[index].properties,
+                mapped: None,
+            };
+            let wrap = || {
+                scene
+                    .gpu()
+                    .wrap(&WrapInfo::new(buffer, 4096).backing(backing))
+                    .unwrap()
+            };
+            let region: &'static Region = Box::leak(Box::new(wrap()));
+            let same: &'static Region = Box::leak(Box::new(wrap()));
+            scene.on(call, move |scene| {
+                assert_eq!(scene.gpu().map(same).map(drop), Err(NESTED));
+                assert_eq!(scene.gpu().map(region).map(drop), Err(NESTED));
+                scene
+                    .gpu()
+                    .free(scene.gpu().crop(same, 0, 16, 1).unwrap())
+                    .unwrap();
+            });
+            drop(scene.gpu().map(region).unwrap());
+            let both = (
+                scene.gpu().map(region).unwrap(),
+                scene.gpu().map(same).unwrap(),
+            );
+            assert_eq!(both.0.as_ptr(), both.1.as_ptr());
+            drop(both);
+            scene.gpu().free_id(region.id()).unwrap();
+            scene.gpu().free_id(same.id()).unwrap();
+            scene.end();
+        });
+    }
+}
+
 /// What is flushed is mapped by that too: memory of its own goes when the flush is over, and nobody waits.
 #[test]
 fn a_device_that_reenters_from_flush_may_free_what_is_flushed() {
@@ -469,34 +550,63 @@ fn a_host_allocator_that_reenters_a_picture_with_more_to_see_does_not_keep_it_fo
 
 /// Whatever it frees, the device that calls back leaves as much behind: what was there in the beginning goes, and that is all.
 #[test]
-fn a_device_that_reenters_from_free_with_more_to_free_does_not_keep_a_trim_for_ever() {
-    ends(move || {
-        let scene = Scene::new(MockProfile::Nvidia);
-        let come_and_go = |scene: &Scene| {
-            let region = scene
-                .gpu()
-                .allocate(&needs(500), &RegionOptions::new())
-                .unwrap();
-            scene.gpu().free(region).unwrap();
-        };
-        come_and_go(scene);
-        scene.on(MockCall::Free, move |scene| come_and_go(scene));
-        scene.gpu().trim(u64::MAX);
-        let pool = scene.gpu().create_pool(&PoolOptions::new(1)).unwrap();
-        scene.gpu().destroy_pool(pool).unwrap();
-        assert!(
-            scene.entered.load(SeqCst) < 20,
-            "{}",
-            scene.entered.load(SeqCst)
-        );
-        scene.mock.set_hook(None);
-        scene.gpu().trim(u64::MAX);
-        assert_eq!(
-            scene.mock.live_counts(),
-            mock_device::MockLiveCounts::default()
-        );
-        scene.end();
-    });
+fn a_device_that_reenters_from_free_or_destroy_with_more_to_free_does_not_keep_a_trim_for_ever() {
+    for call in [MockCall::Free, MockCall::DestroyBuffer] {
+        ends(move || {
+            let scene = Scene::with(
+                MockProfile::Nvidia,
+                AllocatorOptions {
+                    reuse: true,
+                    ..AllocatorOptions::default()
+                },
+                None,
+            );
+            let info = BufferInfo::new(5000, BufferUsage::TRANSFER_SRC);
+            let kept = || {
+                let region = scene
+                    .gpu()
+                    .create_buffer(&info, &RegionOptions::new())
+                    .unwrap();
+                scene.gpu().release(region).unwrap();
+            };
+            kept();
+            scene.on(call, move |scene| {
+                let info =
+                    BufferInfo::new(5000 + scene.entered.load(SeqCst), BufferUsage::TRANSFER_SRC);
+                let region = scene
+                    .gpu()
+                    .create_buffer(&info, &RegionOptions::new())
+                    .unwrap();
+                scene.gpu().release(region).unwrap();
+                let region = scene
+                    .gpu()
+                    .allocate(
+                        &needs(500),
+                        &RegionOptions::new().lifetime(Lifetime::Transient),
+                    )
+                    .unwrap();
+                scene.gpu().free(region).unwrap();
+            });
+            scene.gpu().trim(u64::MAX);
+            kept();
+            let pool = scene.gpu().create_pool(&PoolOptions::new(1)).unwrap();
+            scene.gpu().destroy_pool(pool).unwrap();
+            kept();
+            scene.gpu().set_reuse(false);
+            assert!(
+                scene.entered.load(SeqCst) < 20,
+                "{}",
+                scene.entered.load(SeqCst)
+            );
+            scene.mock.set_hook(None);
+            scene.gpu().trim(u64::MAX);
+            assert_eq!(
+                scene.mock.live_counts(),
+                mock_device::MockLiveCounts::default()
+            );
+            scene.end();
+        });
+    }
 }
 
 #[test]
@@ -508,8 +618,11 @@ fn h111_a_buffer_in_the_making_is_nobodys_to_collect() {
     ];
     for call in calls {
         let scene = Scene::new(MockProfile::Nvidia);
-        let release =
-            |gpu: &Gpu, region| gpu.free(region).map_err(|refused| refused.error).unwrap();
+        let release = |gpu: &Gpu, region| {
+            gpu.release(region)
+                .map_err(|refused| refused.error)
+                .unwrap()
+        };
         let make = |gpu: &Gpu, size| {
             let info = BufferInfo::new(size, BufferUsage::TRANSFER_SRC);
             gpu.create_buffer(&info, &RegionOptions::new()).unwrap()
@@ -529,9 +642,17 @@ fn h111_a_buffer_in_the_making_is_nobodys_to_collect() {
             bound.len() == 19 && !bound.contains(&None),
             "each has a place of its own"
         );
-        for region in regions {
-            release(scene.gpu(), region);
+        for (number, region) in regions.into_iter().enumerate() {
+            match number % 2 {
+                0 => release(scene.gpu(), region),
+                _ => scene
+                    .gpu()
+                    .free(region)
+                    .map_err(|refused| refused.error)
+                    .unwrap(),
+            }
         }
+        // What was released is kept until then.
         scene.gpu().trim(u64::MAX);
         scene.end();
         assert_eq!(

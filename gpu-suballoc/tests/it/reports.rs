@@ -91,6 +91,10 @@ fn everything(mock: &Mock, gpu: &Gpu<'_>) -> (Vec<Region>, BufferHandle) {
         )
         .unwrap(),
     ];
+    let kept = gpu
+        .create_buffer(&BufferInfo::new(3000, COPIED), &named("kept"))
+        .unwrap();
+    gpu.release(kept).expect("it is nobody's");
     let own = wrapped(mock, 10_000);
     let info = WrapInfo {
         buffer_size: Some(10_000),
@@ -234,6 +238,15 @@ fn a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
                 stats.total.crops
             ),
             (1, 5000, 2)
+        );
+        let kept = picture
+            .blocks_with_ranges()
+            .flat_map(|(_, ranges)| ranges)
+            .filter(|range| range.range_use == RangeUse::Reusable);
+        assert_eq!(
+            kept.map(|range| range.size - range.padding)
+                .collect::<Vec<_>>(),
+            [3000]
         );
         drop(picture);
         assert_eq!(gpu.host_bytes(), stats.host_bytes);

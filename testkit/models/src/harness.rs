@@ -21,6 +21,10 @@ pub(crate) enum Mutant {
     TornExchanges,
     /// What is sequentially consistent acquires and releases, and no more.
     NoFences,
+    /// Who uses something is not counted meanwhile.
+    Uncounted,
+    /// A context's number is the value of its device's handle.
+    ByHandle,
     /// Place and resource of a region are read one after the other.
     ReadsApart,
     /// Two locks are taken in one order here, and in the other one there.
@@ -65,10 +69,12 @@ pub(crate) fn mutant() -> Mutant {
         3 => Mutant::RelaxedExchanges,
         4 => Mutant::TornExchanges,
         5 => Mutant::NoFences,
-        6 => Mutant::ReadsApart,
-        7 => Mutant::LocksCrosswise,
-        8 => Mutant::FreesAtOnce,
-        9 => Mutant::UnnotedUse,
+        6 => Mutant::Uncounted,
+        7 => Mutant::ByHandle,
+        8 => Mutant::ReadsApart,
+        9 => Mutant::LocksCrosswise,
+        10 => Mutant::FreesAtOnce,
+        11 => Mutant::UnnotedUse,
         _ => Mutant::None,
     }
 }

@@ -26,6 +26,7 @@ mod account;
 mod context;
 mod defragmentation;
 mod layer;
+mod lifecycle;
 #[path = "../../../alloc-core/src/scope.rs"]
 mod scope;
 mod sync;

@@ -76,7 +76,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// [`GpuMisuse::Defragmenting`] if one of the pools is being defragmented already; [`GpuMisuse::NoSuchPool`]; the host allocator's
-    /// error. An error changes nothing.
+    /// error, after which buffers kept for reuse may be destroyed. Otherwise an error changes nothing.
     #[doc(alias("vmaBeginDefragmentation"))]
     pub fn defragment<'a>(
         &'a self,
@@ -108,6 +108,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 }
             }
         }
+        // Buffers kept for reuse would be obstacles.
+        self.evict_reusable(0, 0);
         match options.pool {
             Some(pool) => run.plan_pool(pool.index)?,
             None => {

@@ -9,7 +9,7 @@ use crate::error::{GpuError, GpuMisuse};
 use crate::id::RegionPlace;
 use crate::pool::MOVE_TARGET;
 use crate::region::RegionContent;
-use crate::region_metadata::{EndedMove, MoveEnding};
+use crate::region_metadata::{MoveEnd, MoveEnding};
 use alloc_core::HostAllocator;
 use core::fmt;
 
@@ -141,8 +141,8 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
             allocator.pools().move_region(from, to)
         });
         match end {
-            EndedMove::Moved { resource } => {
-                allocator.destroy_resource(content, resource);
+            MoveEnd::Moved { old_resource } => {
+                allocator.destroy_resource(content, old_resource);
                 self.totals.moves = self.totals.moves.saturating_add(1);
                 self.totals.moved_bytes = self.totals.moved_bytes.saturating_add(one.from.reserved);
                 // The place that it has left is reserved now.
@@ -152,8 +152,8 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
                 });
                 return MoveResult::Moved;
             }
-            EndedMove::Stayed => allocator.destroy_resource(content, one.new_resource),
-            EndedMove::Removed { .. } => {
+            MoveEnd::Stayed => allocator.destroy_resource(content, one.new_resource),
+            MoveEnd::Removed { .. } => {
                 allocator.destroy_resource(content, one.new_resource);
                 if let Some(root) = allocator.records.removed_by_move(key) {
                     allocator.destroy_removed_root(root);
@@ -162,8 +162,8 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         }
         self.free_target(to);
         match end {
-            EndedMove::Removed { meanwhile: true } => MoveResult::Freed,
-            EndedMove::Removed { meanwhile: false } => MoveResult::Destroyed,
+            MoveEnd::Removed { meanwhile: true } => MoveResult::Freed,
+            MoveEnd::Removed { meanwhile: false } => MoveResult::Destroyed,
             _ => MoveResult::Stayed,
         }
     }

@@ -78,6 +78,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
                 break;
             }
         }
+        allocator.pools().open_closed_blocks(index);
         let drained = || sums.as_slice().iter().filter(|sum| sum.is_drained);
         self.blocks.try_reserve(drained().count())?;
         for sum in drained() {
@@ -250,7 +251,7 @@ fn check_resource(
     description: Option<&ResourceDescription>,
 ) -> Result<(), SkipReason> {
     let description = description.ok_or(BUSY)?;
-    if description.leaves_device {
+    if description.leaves_device() {
         return Err(|to| &mut to.external);
     }
     if description.usage & TRANSFER != TRANSFER {

@@ -3,7 +3,7 @@
 use gpu_suballoc::context::{CommandSource, ContextError};
 
 use super::fake::LifecycleDriver;
-use super::scene::{SceneHost, SceneMemory, acquire, buffer, info, kernel, try_acquire};
+use super::scene::{SceneHost, SceneMemory, acquire, buffer, handles, info, kernel, try_acquire};
 
 #[test]
 fn h5_h7_h13_commands_are_loaded_once_a_context_and_every_one_must_be_there() {
@@ -34,9 +34,10 @@ fn h5_h7_h13_commands_are_loaded_once_a_context_and_every_one_must_be_there() {
     let first = acquire(&home, &memory, &driver);
     let once = driver.loads() - before;
     assert!(once > 0);
-    // Use loads nothing; a second context, by the same way, loads as much again: its table is its own.
+    // Neither use nor dispatch loads anything; a second context, by the same way, loads as much again: its table is its own.
     drop(kernel(&first, 1));
     first.allocator().free(buffer(&first)).unwrap();
+    first.dispatch(|_| ()).unwrap();
     assert_eq!(driver.loads() - before, once);
     let second = acquire(&home, &memory, &driver);
     assert_eq!(driver.loads() - before, 2 * once);
@@ -86,5 +87,30 @@ fn ge10_64_devices_have_contexts_at_once_and_the_next_is_an_error() {
         .into_iter()
         .for_each(|one| one.release().map(drop).unwrap());
     drop(home);
+    memory.end();
+}
+
+#[test]
+fn ge10_64_contexts_are_in_a_table_and_the_next_is_an_error() {
+    let (memory, driver) = (SceneMemory::new(), LifecycleDriver::new());
+    let (home, table) = (memory.home(), memory.table());
+    let put = || {
+        table.acquire(None, handles(&driver), || {
+            Ok(acquire(&home, &memory, &driver))
+        })
+    };
+    let ids: Vec<_> = (0..64).map(|_| put().unwrap()).collect();
+    let live = driver.live();
+    assert_eq!(put(), Err(ContextError::TooManyContexts));
+    assert_eq!(
+        driver.live(),
+        live,
+        "the context that found no place was released"
+    );
+    table.release(Some(ids[3]), handles(&driver)).unwrap();
+    put().unwrap();
+    drop(table);
+    drop(home);
+    assert_eq!(driver.live(), 0);
     memory.end();
 }

@@ -1,12 +1,16 @@
 //! What other threads, and functions of the user's, do while a context is released.
 
 use std::alloc::System;
+use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use alloc_core::FromGlobalAlloc;
 use gpu_suballoc::cache::{CacheLimits, CompiledShader, ShaderKey};
-use gpu_suballoc::context::VulkanHandles;
+use gpu_suballoc::context::{
+    ContextError, ContextHandlers, ContextTable, DeviceContext, DeviceContextId, VulkanHandles,
+};
 use gpu_suballoc::{AllocatorOptions, DeviceContexts};
 use mock_device::{MockDevice, MockProfile};
 
@@ -99,33 +103,132 @@ impl Drop for Wild {
 }
 
 type Mock = MockDevice<FromGlobalAlloc<System>>;
+type Table<'m> = ContextTable<&'m Mock, Wild, ()>;
+
 const HANDLES: VulkanHandles = VulkanHandles {
     instance: 1,
     physical_device: 2,
     device: 3,
 };
 
-#[test]
-fn h16_a_shader_that_unwinds_in_a_release_takes_its_context_along_and_no_other() {
+fn with_table(run: impl FnOnce(&Table<'_>, &dyn Fn(bool) -> DeviceContextId)) {
     let (memory, mock) = (SceneMemory::new(), Mock::new(MockProfile::IntelUma, SYSTEM));
     let home = DeviceContexts::<Wild, ()>::new(memory.shared.handle(), CacheLimits::NONE).unwrap();
-    let make = |key: u64, unwinds| {
-        let (own, options) = (memory.own.handle(), AllocatorOptions::default());
-        // SAFETY: the mock outlives it; nothing runs on it.
-        let context = unsafe { home.acquire(HANDLES, own, options, |_| Ok(&mock)) }.unwrap();
-        let shaders = context.shaders();
-        let compiled = shaders.get_or_compile(ShaderKey::kernel(shaders.device(), key), || {
-            let value = Wild(unwinds);
-            Ok(CompiledShader { value, bytes: 1 })
+    let table = Table::new(memory.shared.handle());
+    let make = |unwinds| {
+        let context = || -> Result<DeviceContext<&Mock, Wild, ()>, ContextError> {
+            // SAFETY: the mock outlives it; nothing runs on it.
+            unsafe {
+                home.acquire(
+                    HANDLES,
+                    memory.own.handle(),
+                    AllocatorOptions::default(),
+                    |_| Ok(&mock),
+                )
+            }
+        };
+        let id = table.acquire(None, HANDLES, context).unwrap();
+        let compiled = table.with(id, |context| {
+            let shaders = context.shaders();
+            let key = ShaderKey::kernel(shaders.device(), id.as_raw());
+            shaders
+                .get_or_compile(key, || {
+                    Ok(CompiledShader {
+                        value: Wild(unwinds),
+                        bytes: 1,
+                    })
+                })
+                .map(drop)
         });
-        drop(compiled.unwrap());
-        context
+        compiled.unwrap().unwrap();
+        id
     };
-    let (wild, tame) = (make(1, true), make(2, false));
-    assert!(catch_unwind(AssertUnwindSafe(|| wild.release())).is_err());
-    assert_eq!(tame.shaders().stats().entries, 1);
-    assert_eq!(tame.release().unwrap().shaders, 1);
-    drop(home);
+    run(&table, &make);
+    drop((table, home));
     memory.end();
     assert!(mock.live_counts().memory == 0 && mock.violations().is_empty());
+}
+
+fn unwinds<R>(work: impl FnOnce() -> R) -> bool {
+    catch_unwind(AssertUnwindSafe(work)).is_err()
+}
+
+#[test]
+fn h16_a_shader_that_unwinds_in_a_release_takes_its_context_along_and_no_other() {
+    with_table(|table, make| {
+        let (wild, tame) = (make(true), make(false));
+        table.set_default(Some(wild)).unwrap();
+        assert!(unwinds(|| table.release(Some(wild), HANDLES)));
+        assert_eq!(
+            table.release(Some(wild), HANDLES),
+            Err(ContextError::Released),
+            "it went all the same"
+        );
+        assert_eq!(
+            table.dispatch(ptr::null_mut(), true, |_| ()),
+            Err(ContextError::NoContext),
+            "and is no default"
+        );
+        assert_eq!(table.with(tame, DeviceContext::id), Ok(tame));
+        // Its room is another one's: there are 64 in all.
+        let more: Vec<_> = (1..64).map(|_| make(false)).collect();
+        for id in more.into_iter().chain([tame]) {
+            assert_eq!(
+                table.release(Some(id), HANDLES).unwrap().unwrap().shaders,
+                1
+            );
+        }
+    });
+}
+
+static RELEASES: AtomicU64 = AtomicU64::new(0);
+
+fn answer(user: *mut c_void, _: bool) -> Result<Option<DeviceContextId>, ContextError> {
+    if user.is_null() {
+        resume_unwind(Box::new("planted"));
+    }
+    Ok(Some(DeviceContextId::from_raw(user.addr() as u64)))
+}
+
+fn unwind(_: *mut c_void, _: Option<DeviceContextId>) {
+    RELEASES.fetch_add(1, SeqCst);
+    resume_unwind(Box::new("planted"));
+}
+
+#[test]
+fn h18_h22_handlers_that_unwind_leave_no_dispatch_behind() {
+    with_table(|table, make| {
+        let id = make(false);
+        table
+            .set_context_handlers(Some(ContextHandlers {
+                acquire_context: answer,
+                release_context: unwind,
+            }))
+            .unwrap();
+        let user = ptr::without_provenance_mut(usize::try_from(id.as_raw()).unwrap());
+        assert!(unwinds(|| table.dispatch(
+            ptr::null_mut(),
+            true,
+            |_| panic!("nothing runs")
+        )));
+        assert_eq!(
+            RELEASES.load(SeqCst),
+            0,
+            "what was not acquired is not released"
+        );
+        let mut ran = false;
+        assert!(unwinds(
+            || table.dispatch(user, true, |context| ran = context.is_some())
+        ));
+        assert_eq!((ran, RELEASES.load(SeqCst)), (true, 1));
+        // Nobody is said to have one: handlers may be changed, the context dispatched and released.
+        assert!(table.set_context_handlers(None).unwrap().is_some());
+        table.set_default(Some(id)).unwrap();
+        assert_eq!(
+            table.dispatch(ptr::null_mut(), true, |context| context
+                .map(|context| context.id())),
+            Ok(Some(id))
+        );
+        table.release(Some(id), HANDLES).unwrap();
+    });
 }

@@ -11,6 +11,7 @@ macro_rules! application {
 }
 
 mod acquire;
+mod dispatch;
 mod fake;
 mod kernels;
 mod meanwhile;

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostAllocator};
 use ash::vk;
 use gpu_suballoc::ash::{
-    AshContext, AshContextInfo, AshContexts, AshOptions, CompiledKernel, KernelInfo, KernelPipeline,
+    AshContext, AshContextInfo, AshContextTable, AshContexts, AshOptions, CompiledKernel,
+    KernelInfo, KernelPipeline,
 };
 use gpu_suballoc::cache::{CacheError, CacheLimits, ShaderKey, ShaderRef};
-use gpu_suballoc::context::ContextError;
-use gpu_suballoc::{AllocatorOptions, BufferInfo, BufferUsage, GpuError, Region, RegionOptions};
+use gpu_suballoc::context::{ContextError, VulkanHandles};
+use gpu_suballoc::{AllocatorOptions, BufferInfo, BufferUsage, Region, RegionOptions};
 
 use super::fake::{LifecycleDriver, get_instance_proc_addr};
 
@@ -97,9 +98,21 @@ impl SceneMemory {
         AshContexts::new(self.shared.handle(), CacheLimits::NONE).unwrap()
     }
 
+    pub(crate) fn table(&self) -> AshContextTable {
+        AshContextTable::new(self.shared.handle())
+    }
+
     /// Live bytes: shared, of contexts.
     pub(crate) fn bytes(&self) -> [u64; 2] {
         [&self.shared, &self.own].map(|context| context.usage().total().live_bytes)
+    }
+
+    /// Requests so far of both.
+    pub(crate) fn requests(&self) -> u64 {
+        [&self.shared, &self.own]
+            .iter()
+            .map(|context| context.usage().total().total_blocks)
+            .sum()
     }
 
     pub(crate) fn end(mut self) {
@@ -107,6 +120,15 @@ impl SceneMemory {
         let root = self.root.take().unwrap();
         drop((self.shared, self.own));
         root.close_root().unwrap();
+    }
+}
+
+pub(crate) fn handles(driver: &LifecycleDriver) -> VulkanHandles {
+    use ash::vk::Handle;
+    VulkanHandles {
+        instance: driver.instance().as_raw(),
+        physical_device: driver.physical_device().as_raw(),
+        device: driver.device().as_raw(),
     }
 }
 
@@ -152,7 +174,8 @@ pub(crate) const CODE: &[u32] = &[0x0723_0203, 1, 2, 3];
 pub(crate) fn try_kernel(
     context: &AshContext,
     number: u64,
-) -> Result<ShaderRef<'_, CompiledKernel, GpuError>, CacheError<GpuError>> {
+) -> Result<ShaderRef<'_, CompiledKernel, gpu_suballoc::GpuError>, CacheError<gpu_suballoc::GpuError>>
+{
     let sets = [vk::DescriptorSetLayoutCreateInfo::default(); 2];
     let main = KernelPipeline {
         name: c"main",
@@ -172,11 +195,14 @@ pub(crate) fn try_kernel(
     })
 }
 
-pub(crate) fn kernel(context: &AshContext, number: u64) -> ShaderRef<'_, CompiledKernel, GpuError> {
+pub(crate) fn kernel(
+    context: &AshContext,
+    number: u64,
+) -> ShaderRef<'_, CompiledKernel, gpu_suballoc::GpuError> {
     try_kernel(context, number).expect("it compiles")
 }
 
-pub(crate) fn try_buffer(context: &AshContext) -> Result<Region, GpuError> {
+pub(crate) fn try_buffer(context: &AshContext) -> Result<Region, gpu_suballoc::GpuError> {
     let info = BufferInfo::new(4000, BufferUsage::STORAGE_BUFFER);
     context
         .allocator()

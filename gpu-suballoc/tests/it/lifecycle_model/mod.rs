@@ -10,7 +10,7 @@ use program::subject::LifecycleSubject;
 use testkit::programs::{Ran, Tried, random_of_both, replay, seeds_met};
 
 /// What a program can meet.
-const EVENTS: [&str; 44] = [
+const EVENTS: [&str; 55] = [
     "again",
     "again with a null handle",
     "again with another handle",
@@ -23,6 +23,7 @@ const EVENTS: [&str; 44] = [
     "release refused for shaders",
     "release refused for crops",
     "release refused for regions",
+    "release refused for its handles",
     "lost twice",
     "lost",
     "dropped",
@@ -55,9 +56,19 @@ const EVENTS: [&str; 44] = [
     "given to another context",
     "given back while mapped",
     "given back under its crops",
+    "handlers set",
+    "the default set",
+    "no number was released yet",
+    "a number that was released",
+    "a dispatch on the handler's context",
+    "a dispatch on the default",
+    "a dispatch without a context",
+    "a dispatch that needs a context",
+    "a dispatch that the handler refuses",
+    "a dispatch on a number that was released",
 ];
 
-/// Twice: the second time devices and destructors call back.
+/// Twice: the second time devices, handlers and destructors call back.
 fn run(bytes: &[u8]) -> (Ran, Tried) {
     let ran = lifecycle_ops(bytes, LifecycleSubject::new);
     lifecycle_ops(bytes, LifecycleSubject::calling_back);
@@ -71,13 +82,13 @@ fn the_seeds_meet_everything() {
 
 /// 8000 operations; with `STEWARD_LONG` (for release builds) 2 * 10^6.
 #[test]
-fn h2_h3_h4_h16_h28_h30_h65_contexts_are_the_lists() {
+fn h2_h3_h4_h11_h12_h16_h19_h20_h21_h22_h23_h24_h28_h30_h65_contexts_are_the_lists() {
     replay("lifecycle_ops", 20, |bytes| run(bytes).0);
     let (tried, long) = random_of_both("lifecycle_ops", [512, 4 << 10], 4_000, run);
     tried.assert_at_least(if long { 100 } else { 1 }, 0..0, &EVENTS);
     let times = TIMES.load(Relaxed);
     assert!(
         times > 1000,
-        "devices and destructors called back {times} times"
+        "devices, handlers and destructors called back {times} times"
     );
 }

@@ -143,7 +143,9 @@ pub(super) const REGION_CALLS: &[&str] = &[
     "GpuAllocator::invalidate_id",
     "GpuAllocator::map_id",
     "GpuAllocator::pool_stats",
+    "GpuAllocator::release",
     "GpuAllocator::set_frame",
+    "GpuAllocator::set_reuse",
     "GpuAllocator::stats",
     "GpuAllocator::trim",
     "GpuAllocator::unmap_id",
@@ -194,6 +196,7 @@ pub(super) fn regions<S: Stage>(stage: &S, _: usize) {
             .tag(1);
         let wrapped = gpu.wrap(&wrap).expect("refused nothing");
         let picture = gpu.memory_map().expect("refused nothing");
+        let handle = kept.buffer();
         // Each goes once.
         let mut all = [bare, named, dedicated, deeper, crop, pooled, buffer].map(Some);
         let (mut kept, mut wrapped) = (Some(kept), Some(wrapped));
@@ -258,7 +261,8 @@ pub(super) fn regions<S: Stage>(stage: &S, _: usize) {
             gpu.detach(wrapped.take().expect("once")).unwrap();
             assert_eq!(gpu.destroy_pool(pools[0]), Err(GpuMisuse::PoolInUse.into()));
             gpu.destroy_pool(pools[1]).unwrap();
-            gpu.free(kept.take().unwrap()).unwrap();
+            // A refused end of a pool lets go what is kept.
+            gpu.release(kept.take().expect("once")).unwrap();
             let bare = bare.id();
             gpu.free_id(bare).unwrap();
             assert_eq!(gpu.free_id(bare), Err(GpuMisuse::Stale.into()));
@@ -269,7 +273,12 @@ pub(super) fn regions<S: Stage>(stage: &S, _: usize) {
             gpu.free_batch(&mut all).unwrap();
         });
         drop(picture);
+        // The next buffer of that size is the one kept.
+        let next = whole(gpu);
+        assert_eq!(next.buffer(), handle);
+        gpu.release(next).unwrap();
         stage.attempt_plainly(|| {
+            gpu.set_reuse(false);
             assert!(gpu.trim(u64::MAX) > 0);
         });
         gpu.destroy_pool(pools[0]).unwrap();

@@ -116,7 +116,7 @@ const fn ask<D: DeviceMemory, A: HostAllocator>(
 }
 
 /// All of them.
-pub(crate) fn asks<D: DeviceMemory, A: HostAllocator>() -> [Ask<D, A>; 15] {
+pub(crate) fn asks<D: DeviceMemory, A: HostAllocator>() -> [Ask<D, A>; 16] {
     const ANY: RegionOptions<'static> = RegionOptions::new();
     [
         ask("general", &["GpuAllocator::allocate"], |gpu, _| {
@@ -172,6 +172,15 @@ pub(crate) fn asks<D: DeviceMemory, A: HostAllocator>() -> [Ask<D, A>; 15] {
             });
             gpu.free_batch(&mut crops).unwrap();
             made.map(|()| Held::NONE)
+        }),
+        ask("ensure", &["GpuAllocator::ensure_buffer"], |gpu, _| {
+            let small = gpu.create_buffer(&info(64), &visible())?;
+            one(gpu
+                .ensure_buffer(small, &info(16 << 20), &visible())
+                .map_err(|refused| {
+                    gpu.free(refused.value).expect("it comes back");
+                    refused.error
+                }))
         }),
         ask(
             "map",

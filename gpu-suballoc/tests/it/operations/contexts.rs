@@ -4,7 +4,9 @@ use alloc_core::{ContextHandle, TryVec};
 use ash::vk;
 use gpu_suballoc::ash::{AshContextInfo, AshContexts, AshOptions, KernelInfo, KernelPipeline};
 use gpu_suballoc::cache::{CacheLimits, CompiledShader, ShaderKey};
-use gpu_suballoc::context::{ContextDevice, ContextError, DeviceContext, VulkanHandles};
+use gpu_suballoc::context::{
+    ContextDevice, ContextError, ContextTable, DeviceContext, VulkanHandles,
+};
 use gpu_suballoc::{AllocatorOptions, DeviceContexts, RegionOptions};
 use testkit::Stage;
 
@@ -36,9 +38,17 @@ fn acquire<'m>(
 
 pub(super) const CALLS: &[&str] = &[
     "ContextDevice::memory",
+    "ContextTable::acquire",
+    "ContextTable::dispatch",
+    "ContextTable::new",
+    "ContextTable::release",
+    "ContextTable::set_context_handlers",
+    "ContextTable::set_default",
+    "ContextTable::with",
     "DeviceContext::acquire_again",
     "DeviceContext::device",
     "DeviceContext::device_lost",
+    "DeviceContext::dispatch",
     "DeviceContext::release",
     "DeviceContext::release_blockers",
     "DeviceContext::release_forced",
@@ -79,6 +89,7 @@ pub(super) fn contexts<S: Stage>(stage: &S, _: usize) {
             assert!(refused.error.is_any() && refused.value.release_blockers().count() == 3);
             let there = refused.value;
             assert_eq!(there.acquire_again(HANDLES), Ok(()));
+            assert_eq!(there.dispatch(|running| running.id()), Ok(there.id()));
             there
                 .allocator()
                 .free(region.take().expect("once"))
@@ -95,7 +106,34 @@ pub(super) fn contexts<S: Stage>(stage: &S, _: usize) {
             assert!(state.is_lost() && state.cache_device() == there.shaders().device());
             assert!(there.release().unwrap().device_lost);
         });
-        drop(home);
+        // With a number.
+        let table = ContextTable::new(memory.clone());
+        let id = stage.attempt(live, || {
+            table.acquire(None, HANDLES, || acquire(&home, &memory, &mock))
+        });
+        stage.attempt_without_memory(|| {
+            assert_eq!(
+                table.acquire(Some(id), HANDLES, || Err(ContextError::InUse)),
+                Ok(id)
+            );
+            assert_eq!(table.with(id, DeviceContext::id), Ok(id));
+            assert_eq!(table.set_default(Some(id)), Ok(None));
+            assert!(
+                table
+                    .set_context_handlers(None)
+                    .is_ok_and(|before| before.is_none())
+            );
+            assert_eq!(
+                table.dispatch(core::ptr::null_mut(), true, |context| context.is_some()),
+                Ok(true)
+            );
+            assert!(
+                table
+                    .release(Some(id), HANDLES)
+                    .is_ok_and(|released| released.is_some())
+            );
+        });
+        drop((table, home));
         assert!(
             mock.violations().is_empty() && mock.live_counts().memory == 0,
             "{}",

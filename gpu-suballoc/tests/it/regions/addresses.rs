@@ -120,3 +120,19 @@ fn ge1_without_the_feature_it_is_an_error_and_no_driver_call() {
         s.free(s.buffer(64));
     });
 }
+
+#[test]
+fn ge1_a_kept_buffer_is_no_fit_for_other_memory() {
+    everywhere(true, |s, _| {
+        let info = BufferInfo::new(4096, COPIED);
+        let plain = s.gpu.create_buffer(&info, &any()).unwrap();
+        let id = plain.id();
+        s.gpu.release(plain).expect("it is kept");
+        let addressed = s
+            .gpu
+            .create_buffer(&info, &RegionOptions::new().device_address())
+            .unwrap();
+        assert_ne!(addressed.id(), id);
+        s.free(addressed);
+    });
+}

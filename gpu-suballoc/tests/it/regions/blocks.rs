@@ -141,6 +141,64 @@ fn h79_a_region_lies_in_the_best_fit_of_all_blocks() {
     });
 }
 
+/// Four blocks of 16 regions each. The first keeps two, with the hole between them that fits one more best; in the others half are left. And
+/// so many regions came and went since that the first was not needed.
+fn with_a_closed_block(
+    s: &Scene<'_>,
+    options: &RegionOptions<'_>,
+) -> (Vec<Region>, Option<MemoryHandle>) {
+    let place = || s.take(64 * KIB, options);
+    let mut left: Vec<_> = (0..64).map(|_| place()).collect();
+    let first = left[0].memory();
+    let goes = |at: &usize| match *at {
+        at @ 0..16 => ![5, 7].contains(&at),
+        at => [1, 2].contains(&(at % 4)),
+    };
+    (0..64)
+        .rev()
+        .filter(goes)
+        .for_each(|at| s.free(left.remove(at)));
+    (0..64).for_each(|_| s.free(place()));
+    (left, first)
+}
+
+#[test]
+fn h79_blocks_that_a_turnover_did_not_need_drain_and_are_used_before_another_is_made() {
+    on_every(blocks_of(MIB), |s| {
+        let (mut left, first) = with_a_closed_block(s, &shared());
+        // One of the others was not needed either.
+        for index in 0..16 {
+            left.push(s.place(64 * KIB));
+            assert_ne!(
+                left.last().unwrap().memory(),
+                first,
+                "{index}: it is to drain"
+            );
+        }
+        left.extend((0..22).map(|_| s.place(64 * KIB)));
+        assert_eq!((left.len(), s.native().0), (64, 4), "all four are full");
+        s.free_each(left);
+    });
+}
+
+#[test]
+fn ge7_a_place_in_a_block_that_drains_is_had() {
+    on_every(MemoryOptions::default(), |s| {
+        let pool = s.pool_of(MIB, 0);
+        let options = shared().pool(pool);
+        let (mut left, first) = with_a_closed_block(s, &options);
+        let offset = if left[0].offset() == 0 { MIB / 2 } else { 0 };
+        left.push(
+            s.gpu
+                .allocate_at(0, offset, &bytes(64 * KIB), &options)
+                .unwrap(),
+        );
+        assert_eq!(left.last().unwrap().memory(), first);
+        s.free_each(left);
+        s.gpu.destroy_pool(pool).unwrap();
+    });
+}
+
 #[test]
 fn h94_neighbours_are_one_hole_as_soon_as_they_are_free() {
     on_every(

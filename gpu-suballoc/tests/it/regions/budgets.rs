@@ -154,26 +154,28 @@ fn vma204_a_budget_is_asked_again_when_it_is_old() {
         mock.set_clock((!is_std).then_some(Duration::from_secs(7)));
         scene_on(&mock, AllocatorOptions::default(), |s| {
             let first = s.take(MIB, &within());
-            s.budgets(MIB);
+            s.budgets(MIB + 4096);
+            let is_known = || {
+                let mut json = String::new();
+                let map = s.gpu.memory_map().expect("host memory");
+                s.gpu.write_json(&map, &mut json).expect("a string");
+                json.contains("\"BudgetBytes\":1052672")
+            };
             let large = bytes(16 * MIB);
             let before = s.queries();
             let mut others: Vec<_> = (0..4).map(|_| s.gpu.allocate(&large, &any())).collect();
-            assert_eq!(s.queries(), before, "it is not old");
+            // By std's clock it may be old already, on a busy machine.
             if is_std {
                 thread::sleep(Duration::from_millis(600));
             } else {
                 s.mock.set_clock(Some(Duration::from_millis(7499)));
                 others.push(s.gpu.allocate(&large, &any()));
-                assert_eq!(s.queries(), before, "it is not old");
+                assert_eq!((s.queries(), is_known()), (before, false), "it is not old");
                 s.mock.set_clock(Some(Duration::from_millis(7500)));
             }
             others.push(s.gpu.allocate(&large, &any()));
-            assert_eq!(s.queries(), before + 1);
-            let mut json = String::new();
-            let map = s.gpu.memory_map().expect("host memory");
-            s.gpu.write_json(&map, &mut json).expect("a string");
-            drop(map);
-            assert!(json.contains("1048576"), "what was asked last: {json}");
+            assert!(is_std || s.queries() == before + 1, "once");
+            assert!(is_known());
             assert!(s.gpu.allocate(&large, &within()).is_err());
             s.free(first);
             for other in others {

@@ -1,4 +1,4 @@
-//! The scenarios of Halide's own tests of its block allocator.
+//! The scenarios of Halide's own tests of its block allocator and its allocation cache.
 
 use super::*;
 
@@ -11,14 +11,24 @@ fn one_block() -> AllocatorOptions {
     options
 }
 
+#[test]
+fn h106_released_ones_are_reserved_again() {
+    nvidia(|s| {
+        let mut rng = Rng::new(1061);
+        for _ in 0..1000 {
+            let region = s.buffer(4 * (1 + rng.below(31)));
+            s.gpu.release(region).unwrap();
+        }
+        let made = s.mock.calls(MockCall::CreateBuffer);
+        assert!(made <= 31, "{made} buffers were made for 31 sizes");
+    });
+}
+
 /// A freed region of a few bytes leaves nothing in the way, whatever its lifetime.
 #[test]
 fn h106_after_a_small_one_that_is_gone_two_halves_fit() {
     for lifetime in [Lifetime::Unknown, Lifetime::Transient, Lifetime::Persistent] {
-        let mut options = AllocatorOptions::default();
-        options.memory.max_bytes = 4 << 20;
-        (options.memory.first_block, options.memory.max_block) = (Some(4 << 20), Some(4 << 20));
-        options.memory.max_allocations = 1;
+        let options: AllocatorOptions = "4:4:4:1".parse().expect("sound");
         scene(MockProfile::Lavapipe, options, |s| {
             s.free(s.take(4, &any().lifetime(lifetime)));
             let halves = [0, 1].map(|_| s.take(2 << 20, &any().lifetime(lifetime)));
@@ -109,4 +119,67 @@ fn h101_the_block_made_for_a_request_holds_its_region() {
             });
         }
     }
+}
+
+/// Sizes that shrink, grow, or stay, with keeping switched on and off by another thread: exact results, never out of memory.
+#[test]
+fn h119_a_cache_under_threads_that_switch_it() {
+    let facts = MockProfile::MoltenVk.config().with_heap_size(0, 64 << 20);
+    let mock = Mock::with_config(facts, RecordingAllocator::system());
+    scene_on(&mock, AllocatorOptions::default(), |s| {
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..5u64)
+                .map(|worker| {
+                    let gpu = s.gpu;
+                    let mock = s.mock;
+                    scope.spawn(move || {
+                        for turn in 0..300u64 {
+                            let step = match worker % 3 {
+                                0 => 150,
+                                1 => turn,
+                                _ => 300 - turn,
+                            };
+                            let info = BufferInfo::new(4096 + step * 64, COPIED);
+                            let region = gpu
+                                .create_buffer(&info, &any())
+                                .expect("there is room for five");
+                            let byte = (worker * 37 + turn) as u8;
+                            assert!(mock.fill_buffer(
+                                region.buffer().unwrap(),
+                                0,
+                                region.size(),
+                                byte
+                            ));
+                            thread::yield_now();
+                            let mut seen = [0; 64];
+                            assert!(mock.read_buffer(
+                                region.buffer().unwrap(),
+                                region.size() - 64,
+                                &mut seen
+                            ));
+                            assert_eq!(seen, [byte; 64], "nobody else writes there");
+                            gpu.release(region).unwrap();
+                        }
+                    })
+                })
+                .collect();
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    s.gpu.set_reuse(false);
+                    thread::yield_now();
+                    s.gpu.set_reuse(true);
+                    thread::yield_now();
+                }
+            });
+            let results: Vec<_> = workers
+                .into_iter()
+                .map(thread::ScopedJoinHandle::join)
+                .collect();
+            done.store(true, Relaxed);
+            results
+                .into_iter()
+                .for_each(|result| result.expect("no worker failed"));
+        });
+    });
 }

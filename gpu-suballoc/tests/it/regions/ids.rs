@@ -57,6 +57,7 @@ fn h98_an_id_of_another_allocator_is_refused() {
         );
         let theirs = s.gpu.free(theirs).unwrap_err();
         assert_eq!(theirs.error, GpuMisuse::OtherAllocator.into());
+        let theirs = s.gpu.release(theirs.value).unwrap_err();
         let theirs = s.gpu.detach(theirs.value).unwrap_err();
         let theirs = s.gpu.free_when_unused(theirs.value).unwrap_err();
         other.free(theirs.value).unwrap();

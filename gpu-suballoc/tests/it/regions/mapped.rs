@@ -184,6 +184,30 @@ fn di1_a_map_that_is_refused_is_tried_with_an_object_of_its_own() {
     }
 }
 
+/// A kept buffer is reused for a request that maps as it did.
+#[test]
+fn di1_a_kept_buffer_stays_mapped() {
+    for policy in [MapPolicy::Persistent, MapPolicy::Counted] {
+        scene(MockProfile::Nvidia, with_policy(policy), |s| {
+            let kept = s.buffer_with(1000, &visible().mapped());
+            let (first, buffer) = (kept.mapped(), kept.buffer());
+            s.gpu.release(kept).unwrap();
+            let other = s.buffer_with(1000, &visible());
+            assert_eq!(other.mapped(), None);
+            assert_ne!(other.buffer(), buffer, "that one is mapped");
+            let again = s.buffer_with(1000, &visible().mapped());
+            assert_eq!((again.mapped(), again.buffer()), (first, buffer));
+            s.gpu.release(again).unwrap();
+            s.gpu.set_reuse(false);
+            assert_eq!(
+                s.mock.calls(MockCall::Unmap),
+                u64::from(policy == MapPolicy::Counted)
+            );
+            s.free(other);
+        });
+    }
+}
+
 #[test]
 fn di1_four_threads_map_and_free_in_the_same_blocks() {
     for policy in [MapPolicy::Persistent, MapPolicy::Counted] {

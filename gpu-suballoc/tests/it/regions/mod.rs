@@ -62,6 +62,7 @@ mod ends;
 mod granularity;
 mod halide;
 mod ids;
+mod keeping;
 mod limits;
 mod mapped;
 mod mapping;
@@ -283,13 +284,6 @@ impl<'m> Foreign<'m> {
             memory,
             size,
         }
-    }
-
-    /// Maps it, as the application does: until it is freed.
-    fn map(&self) -> NonNull<u8> {
-        let whole = self.size.next_multiple_of(4096);
-        // SAFETY: a mock; live, visible, not mapped.
-        unsafe { DeviceMemory::map(self.mock, self.memory, 0, whole) }.unwrap()
     }
 }
 

@@ -129,8 +129,9 @@ fn u106_an_import_goes_to_a_type_that_its_handle_allows() {
 }
 
 #[test]
-fn u106_the_mask_counts_without_an_import_too() {
+fn u106_the_mask_counts_without_an_import_too_and_for_kept_buffers() {
     nvidia(|s| {
+        s.gpu.set_reuse(true);
         for memory_type in [0, 1, 2, 0, 1, 2] {
             let options = RegionOptions {
                 preference: MemoryPreference::ANY,
@@ -141,8 +142,9 @@ fn u106_the_mask_counts_without_an_import_too() {
             let region = s.buffer_with(4096, &options);
             assert_eq!(region.memory_type(), Some(memory_type));
             assert_eq!(s.mock.live_counts().memory, blocks, "it was reserved there");
-            s.free(region);
+            s.gpu.release(region).unwrap();
         }
+        s.gpu.set_reuse(false);
     });
 }
 
@@ -278,6 +280,7 @@ fn u111_a_region_is_aligned_as_the_request_says_or_as_the_resource_does() {
             ..Default::default()
         });
         scene(profile, fine, |s| {
+            s.gpu.set_reuse(true);
             // Each of them leaves the next place misaligned.
             let mut regions = Vec::new();
             for alignment in [1, 64, 128, 4096, 64, 65_536, 4096] {
@@ -290,13 +293,14 @@ fn u111_a_region_is_aligned_as_the_request_says_or_as_the_resource_does() {
                     let least = if region.size() < 100 { 16 } else { alignment };
                     assert!(region.offset().is_multiple_of(least.max(16)));
                     if region.buffer().is_some() {
-                        s.free(region);
+                        s.gpu.release(region).unwrap();
                     } else {
                         regions.push(region);
                     }
                 }
             }
-            regions.into_iter().for_each(|region| s.free(region));
+            s.free_each(regions);
+            s.gpu.set_reuse(false);
             for wrong in [0, 3, 24, u64::MAX] {
                 let options = any().min_alignment(wrong);
                 let refused = Some(GpuMisuse::BadAlignment.into());
@@ -351,7 +355,7 @@ fn u107_an_import_is_consumed_once_though_kept_buffers_could_make_room() {
             visible().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
         // Refused at once, or consumed by the second try alone.
         for second in [false, true] {
-            s.free(s.buffer_with(5000, &any()));
+            s.gpu.release(s.buffer_with(5000, &any())).unwrap();
             let before = s.mock.calls(MockCall::Free);
             if second {
                 assert!(s.mock.plant(shortage(MockCall::Allocate).times(1)));

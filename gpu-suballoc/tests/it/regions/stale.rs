@@ -1,5 +1,7 @@
 //! What was true a moment ago: regions that went meanwhile, by their ids or on other threads.
 
+use std::sync::atomic::Ordering;
+
 use super::*;
 
 /// The tiler's memory that the host sees and has to flush.
@@ -27,7 +29,11 @@ fn a_wrapped_buffer_that_was_forgotten_is_not_flushed_as_the_next_one() {
             s.foreign(1 << 20, NON_COHERENT),
             s.foreign(64, NON_COHERENT),
         );
-        let (of_large, of_small) = (large.map(), small.map());
+        let start = |of: &Foreign<'_>, size| {
+            // SAFETY: a mock; live, visible, not mapped.
+            unsafe { DeviceMemory::map(s.mock, of.memory, 0, size) }.unwrap()
+        };
+        let (of_large, of_small) = (start(&large, 1 << 20), start(&small, 4096));
         let first = s
             .gpu
             .wrap(&WrapInfo::new(large.buffer, 1 << 20).backing(told(&large, Some(of_large))))
@@ -57,6 +63,51 @@ fn a_wrapped_buffer_that_was_forgotten_is_not_flushed_as_the_next_one() {
         );
         assert_eq!(s.mock.all_calls(), calls);
         s.free(second);
+        for foreign in [&large, &small] {
+            // SAFETY: mapped above.
+            unsafe { DeviceMemory::unmap(s.mock, foreign.memory) };
+        }
+    });
+}
+
+#[test]
+fn a_wrapped_buffer_stays_mapped_while_it_is_flushed() {
+    tiler(|s| {
+        let foreign = s.foreign(1 << 16, NON_COHERENT);
+        let region = s
+            .gpu
+            .wrap(&WrapInfo::new(foreign.buffer, 1 << 16).backing(told(&foreign, None)))
+            .unwrap();
+        let (crop, over) = (
+            s.gpu.crop(&region, 4096, 8192, 4).unwrap(),
+            AtomicBool::new(false),
+        );
+        let (mut answers, mut flushed) = (Vec::new(), 0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Acquire) {
+                    drop((s.gpu.map(&region).unwrap(), s.gpu.map(&crop).unwrap()));
+                }
+            });
+            while flushed < 20_000 && answers.len() < 1_000_000 {
+                let [of_region, of_crop] =
+                    [&region, &crop].map(|region| s.gpu.flush(region, 0, 8192));
+                flushed += u32::from(of_region.is_ok()) + u32::from(of_crop.is_ok());
+                answers.extend([of_region, of_crop]);
+            }
+            over.store(true, Ordering::Release);
+        });
+        let answered = |answer: &Result<(), GpuError>| {
+            answer.map_or_else(|error| error == GpuMisuse::NotMapped.into(), |()| true)
+        };
+        assert!(
+            answers.iter().all(answered),
+            "a flush of what is not mapped reached the device"
+        );
+        assert!(flushed > 0, "none was mapped when it was flushed");
+        // That no flush was of unmapped memory the scene sees at its end.
+        s.free(crop);
+        s.free(region);
     });
 }
 
@@ -110,7 +161,7 @@ fn a_mapping_is_not_undone_by_id() {
         let properties = PropertyFlags::HOST_VISIBLE | PropertyFlags::HOST_COHERENT;
         let backing = Backing {
             properties,
-            ..told(&foreign[0], Some(foreign[0].map()))
+            ..told(&foreign[0], None)
         };
         regions.push(
             s.gpu

@@ -205,6 +205,17 @@ fn h45_h52_h56_copies_begin_where_wrap_and_crops_say() {
     });
 }
 
+#[test]
+fn h47_a_wrapped_buffer_is_not_kept_for_reuse() {
+    nvidia(|s| {
+        let foreign = s.foreign(4096, 1);
+        let region = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 4096)).unwrap();
+        let refused = s.gpu.release(region).unwrap_err();
+        assert_eq!(refused.error, GpuMisuse::IsWrapped.into());
+        s.free(refused.value);
+    });
+}
+
 /// The sizes are the application's word: they may be anything, and their sum is kept in 64 bits.
 #[test]
 fn wrapped_bytes_overflow_is_refused_and_nothing_is_left() {
@@ -256,5 +267,85 @@ fn wrapped_bytes_overflow_is_refused_and_nothing_is_left() {
             ),
             (0, 0)
         );
+    });
+}
+
+/// No memory object may be mapped twice (VUID-vkMapMemory-memory-00678), and of its own the allocator knows.
+#[test]
+fn a_wrap_that_names_the_allocators_own_memory_is_refused_with_the_remedy() {
+    nvidia(|s| {
+        let dedicated = RegionOptions {
+            dedicated: DedicatedPolicy::Required,
+            ..visible()
+        };
+        for options in [
+            visible(),
+            visible().lifetime(Lifetime::Transient),
+            dedicated,
+        ] {
+            let region = s.take(4096, &options);
+            // SAFETY: a mock; the info is valid.
+            let buffer = unsafe { s.mock.create_buffer(&BufferInfo::new(4096, COPIED)) }.unwrap();
+            let memory = region.memory().unwrap();
+            // SAFETY: the region is for it.
+            unsafe { s.mock.bind_buffer(buffer, memory, region.offset()) }.unwrap();
+            let memory_size = s.mock.memory(memory).unwrap().request.size;
+            let mapping = s.gpu.map(&region).unwrap();
+            for mapped in [None, NonNull::new(mapping.as_ptr())] {
+                let backing = Backing {
+                    memory,
+                    offset: region.offset(),
+                    memory_size,
+                    properties: VISIBLE,
+                    mapped,
+                };
+                let wrapped = s
+                    .gpu
+                    .wrap(&WrapInfo::new(buffer, 4096).backing(backing))
+                    .map(|wrapped| {
+                        // What it led to.
+                        drop(s.gpu.map(&wrapped));
+                        s.free(wrapped);
+                    });
+                assert_eq!(wrapped.unwrap_err(), GpuMisuse::OwnMemory.into());
+            }
+            // Said not to be visible it is never mapped, and so not twice.
+            let backing = Backing {
+                memory,
+                offset: region.offset(),
+                memory_size,
+                properties: PropertyFlags::NONE,
+                mapped: None,
+            };
+            let wrapped = s
+                .gpu
+                .wrap(&WrapInfo::new(buffer, 4096).backing(backing))
+                .unwrap();
+            assert!(s.gpu.map(&wrapped).is_err());
+            s.free(wrapped);
+            drop(mapping);
+            // As the error says: without it, and the region is what is mapped.
+            let wrapped = s.gpu.wrap(&WrapInfo::new(buffer, 4096)).unwrap();
+            drop(s.gpu.map(&region).unwrap());
+            s.free(wrapped);
+            // SAFETY: made above, and used by nobody.
+            unsafe { s.mock.destroy_buffer(buffer) };
+            s.free(region);
+        }
+        // Another allocator's memory is the application's here.
+        let foreign = s.foreign(4096, 2);
+        let backing = Backing {
+            memory: foreign.memory,
+            offset: 0,
+            memory_size: 4096,
+            properties: VISIBLE,
+            mapped: None,
+        };
+        let wrapped = s
+            .gpu
+            .wrap(&WrapInfo::new(foreign.buffer, 4096).backing(backing))
+            .unwrap();
+        drop(s.gpu.map(&wrapped).unwrap());
+        s.free(wrapped);
     });
 }

@@ -26,8 +26,18 @@ pub(super) enum Denied {
     Device,
     /// The device is lost.
     Lost,
+    /// There is no such context any more.
+    Released,
+    /// The context is being used.
+    InUse,
     /// This is left.
     Outstanding(ContextRemains),
+    /// No context for a dispatch.
+    NoContext,
+    /// Between an acquire and its release.
+    HandlersInUse,
+    /// What the handler answered.
+    Handler,
     /// The region is another context's.
     Foreign,
     /// The region has crops.
@@ -82,6 +92,28 @@ pub(super) enum CallRefusal {
     Load,
 }
 
+/// What the handler answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SubjectAnswer {
+    /// This context, which has a number.
+    Context(usize),
+    /// The number of none.
+    Stale,
+    /// That there is none.
+    Nothing,
+    /// An error.
+    Refuses,
+}
+
+/// What came of a dispatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Dispatched {
+    /// The context that it ran with.
+    pub(super) with: Result<Option<usize>, Denied>,
+    /// If it ran: what came of setting handlers and default meanwhile, and of releasing the context that it ran with.
+    pub(super) inside: Option<[Result<(), Denied>; 3]>,
+}
+
 /// What a context says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ContextSeen {
@@ -132,6 +164,9 @@ pub(super) const fn gone(released: ReleaseReport, left: ContextRemains) -> Relea
     }
 }
 
+/// What the handler refuses with.
+pub(super) const REFUSES: ContextError = ContextError::TooManyContexts;
+
 pub(super) fn denied(error: ContextError) -> Denied {
     match error {
         ContextError::NullHandle(handle) => Denied::Null(which(handle)),
@@ -139,6 +174,12 @@ pub(super) fn denied(error: ContextError) -> Denied {
         ContextError::MissingCommand { .. } => Denied::Missing,
         ContextError::Host(_) => Denied::Host,
         ContextError::Gpu(error) => refused(error),
+        ContextError::Released => Denied::Released,
+        ContextError::InUse => Denied::InUse,
+        ContextError::Outstanding(outstanding) => Denied::Outstanding(left(outstanding)),
+        ContextError::NoContext => Denied::NoContext,
+        ContextError::HandlersInUse => Denied::HandlersInUse,
+        REFUSES => Denied::Handler,
         error => panic!("{error}"),
     }
 }

@@ -12,7 +12,8 @@ pub(crate) mod subject;
 use std::collections::BTreeMap;
 
 use answers::{
-    CallRefusal, ContextRemains, ContextSeen, Denied, Ending, HandleValues, ReleaseOutcome,
+    CallRefusal, ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues,
+    ReleaseOutcome, SubjectAnswer,
 };
 use model::{
     CONTEXTS, ContextShader, Device, HOLDS, Life, LifecycleModel, PIECES, Piece, not_null, same,
@@ -24,7 +25,7 @@ const KEYS: usize = 6;
 /// Values of a handle; 0 is none.
 const VALUES: usize = 4;
 
-/// Runs a program; `make` makes a home without contexts.
+/// Runs a program; `make` makes a home and a table without contexts.
 ///
 /// # Panics
 /// Where a context is not as the list says.
@@ -38,6 +39,9 @@ pub(crate) fn lifecycle_ops(bytes: &[u8], make: impl Fn() -> LifecycleSubject) -
         pieces: [None; PIECES],
         shaders: BTreeMap::new(),
         holds: [None; HOLDS],
+        default: None,
+        handlers: false,
+        gone: 0,
         next: 0,
         tried: Tried::default(),
     };
@@ -48,9 +52,24 @@ pub(crate) fn lifecycle_ops(bytes: &[u8], make: impl Fn() -> LifecycleSubject) -
     }
     subject.refuse(None);
     for context in 0..CONTEXTS {
-        if model.lives[context].is_some() {
-            let ended = subject.end(context, Ending::Force);
-            assert_eq!(ended, Some(model.end(context)));
+        let Some(life) = model.lives[context] else {
+            continue;
+        };
+        if life.numbered {
+            // The table ends none by force: its regions go with their device.
+            lose(&mut subject, &mut model, context, life);
+            assert_eq!(
+                subject.release(context, life.handles),
+                Ok(ReleaseOutcome {
+                    remains: ContextRemains::default(),
+                    ..model.end(context)
+                })
+            );
+        } else {
+            assert_eq!(
+                subject.end(context, Ending::Force),
+                Some(model.end(context))
+            );
         }
         compare(&subject, &model, &mut ran);
     }
@@ -166,7 +185,11 @@ fn step(
 ) -> Option<bool> {
     let (kind, context) = (bytes.next()?, bytes.below(CONTEXTS)?);
     let Some(life) = model.lives[context] else {
-        return acquire(bytes, subject, model, context);
+        return if kind % 32 < 24 {
+            acquire(bytes, subject, model, context)
+        } else {
+            table(bytes, subject, model, kind)
+        };
     };
     Some(match kind % 32 {
         0 | 1 => {
@@ -180,8 +203,8 @@ fn step(
             });
             true
         }
-        2..20 => return use_pieces(bytes, subject, model, kind, context),
-        20..26 => {
+        2..16 => return use_pieces(bytes, subject, model, kind, context),
+        16..20 => {
             let (key, hold) = (bytes.below(KEYS)? as u64, bytes.below(HOLDS * 2)?);
             let hold = model
                 .holds
@@ -228,7 +251,7 @@ fn step(
             }
             true
         }
-        26 | 27 => {
+        20 | 21 => {
             let hold = bytes.below(HOLDS)?;
             let held = model.holds[hold].is_some();
             if held {
@@ -237,36 +260,42 @@ fn step(
             }
             held
         }
-        28 | 29 => {
+        22..24 => {
+            let handles = if life.numbered {
+                handles(bytes, life.handles)?
+            } else {
+                life.handles
+            };
             let left = model.remains(life);
             let in_the_way = left != ContextRemains::default() && !model.devices[life.device].lost;
-            let expected = if in_the_way {
-                Err(Denied::Outstanding(left))
-            } else {
+            let expected = match same(life.handles, handles) {
+                Err(denied) => Err(denied),
+                Ok(()) if in_the_way => Err(Denied::Outstanding(left)),
                 // Of a lost device's it says nothing.
-                Ok(ReleaseOutcome {
+                Ok(()) => Ok(ReleaseOutcome {
                     remains: ContextRemains::default(),
                     ..model.end(context)
-                })
+                }),
             };
-            let released = subject.release(context);
+            let released = subject.release(context, handles);
             assert_eq!(released, expected);
             model.tried.note(match released {
                 Ok(gone) if gone.lost => "released after its device was lost",
                 Ok(_) => "released",
                 Err(Denied::Outstanding(left)) if left.shaders > 0 => "release refused for shaders",
                 Err(Denied::Outstanding(left)) if left.crops > 0 => "release refused for crops",
-                Err(_) => "release refused for regions",
+                Err(Denied::Outstanding(_)) => "release refused for regions",
+                Err(_) => "release refused for its handles",
             });
             true
         }
-        30 if kind < 96 => {
+        24 if kind < 96 => {
             let before = model.devices[life.device].lost;
             lose(subject, model, context, life);
             model.tried.note(if before { "lost twice" } else { "lost" });
             true
         }
-        _ => {
+        24 | 25 if !life.numbered => {
             let left = model.remains(life);
             let ending = if kind < 128 && left.regions == 0 {
                 Ending::Drop
@@ -282,6 +311,7 @@ fn step(
             });
             true
         }
+        _ => return table(bytes, subject, model, kind),
     })
 }
 
@@ -297,7 +327,7 @@ fn acquire(
         bytes,
         known.map_or([1, device, device], |known| model.devices[known].handles),
     )?;
-    let planted = plant(bytes, subject)?;
+    let (numbered, planted) = (bytes.next()? % 2 == 0, plant(bytes, subject)?);
     let known = model.known(handles[2]);
     let fits = not_null(handles)
         .and_then(|()| known.map_or(Ok(()), |known| same(model.devices[known].handles, handles)));
@@ -306,7 +336,7 @@ fn acquire(
     } else {
         fits
     };
-    let acquired = subject.acquire(context, handles);
+    let acquired = subject.acquire(context, handles, numbered);
     assert!(
         agrees(&acquired.map(|_| ()), &expected, planted),
         "{handles:?}: {acquired:?} and not {expected:?}"
@@ -343,6 +373,7 @@ fn acquire(
             serial: model.next,
             device,
             handles,
+            numbered,
         });
     }
     Some(true)
@@ -479,6 +510,97 @@ fn use_pieces(
             if given.is_ok() || piece.life.is_none() {
                 model.pieces[place] = None;
             }
+        }
+    }
+    Some(true)
+}
+
+/// Handlers, the default, dispatches, and numbers that were released.
+fn table(
+    bytes: &mut Bytes<'_>,
+    subject: &mut LifecycleSubject,
+    model: &mut LifecycleModel,
+    kind: u8,
+) -> Option<bool> {
+    let context = bytes.below(CONTEXTS * 2)?;
+    let numbered = model
+        .lives
+        .get(context)
+        .is_some_and(|life| life.is_some_and(|life| life.numbered))
+        .then_some(context);
+    match kind / 32 {
+        0 => {
+            let own = context % 2 == 0;
+            assert_eq!(
+                subject.set_handlers(own),
+                Ok(std::mem::replace(&mut model.handlers, own))
+            );
+            model.tried.note("handlers set");
+        }
+        1 => {
+            assert_eq!(
+                subject.set_default(numbered),
+                Ok(std::mem::replace(&mut model.default, numbered))
+            );
+            model.tried.note("the default set");
+        }
+        2 => {
+            let refused = subject.stale(context, [1; 3]);
+            assert!(
+                refused
+                    .iter()
+                    .all(|refused| *refused == Err(Denied::Released)),
+                "{refused:?}"
+            );
+            assert_eq!(refused.is_empty(), model.gone == 0);
+            model.tried.note(if refused.is_empty() {
+                "no number was released yet"
+            } else {
+                "a number that was released"
+            });
+        }
+        _ => {
+            let (answer, create) = (bytes.next()?, kind >= 160);
+            let answer = match (answer % 8, numbered) {
+                (0, _) => SubjectAnswer::Stale,
+                (1, _) => SubjectAnswer::Refuses,
+                (_, Some(context)) => SubjectAnswer::Context(context),
+                (_, None) => SubjectAnswer::Nothing,
+            };
+            let chosen = match answer {
+                _ if !model.handlers => Ok(model.default),
+                SubjectAnswer::Context(context) => Ok(Some(context)),
+                SubjectAnswer::Nothing => Ok(None),
+                SubjectAnswer::Stale => Err(Denied::Released),
+                SubjectAnswer::Refuses => Err(Denied::Handler),
+            };
+            let with = if create && chosen == Ok(None) {
+                Err(Denied::NoContext)
+            } else {
+                chosen
+            };
+            let release = if with == Ok(None) {
+                Ok(())
+            } else {
+                Err(Denied::InUse)
+            };
+            model.tried.note(match with {
+                Ok(Some(_)) if model.handlers => "a dispatch on the handler's context",
+                Ok(Some(_)) => "a dispatch on the default",
+                Ok(None) => "a dispatch without a context",
+                Err(Denied::NoContext) => "a dispatch that needs a context",
+                Err(Denied::Handler) => "a dispatch that the handler refuses",
+                Err(_) => "a dispatch on a number that was released",
+            });
+            let inside = with.is_ok().then_some([
+                Err(Denied::HandlersInUse),
+                Err(Denied::HandlersInUse),
+                release,
+            ]);
+            assert_eq!(
+                subject.dispatch(answer, create),
+                Dispatched { with, inside }
+            );
         }
     }
     Some(true)

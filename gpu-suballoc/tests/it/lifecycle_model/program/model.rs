@@ -22,6 +22,7 @@ pub(super) struct Life {
     pub(super) serial: u64,
     pub(super) device: usize,
     pub(super) handles: HandleValues,
+    pub(super) numbered: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -46,6 +47,9 @@ pub(super) struct LifecycleModel {
     pub(super) pieces: [Option<Piece>; PIECES],
     pub(super) shaders: BTreeMap<u64, ContextShader>,
     pub(super) holds: [Option<u64>; HOLDS],
+    pub(super) default: Option<usize>,
+    pub(super) handlers: bool,
+    pub(super) gone: usize,
     pub(super) next: u64,
     pub(super) tried: Tried,
 }
@@ -120,6 +124,10 @@ impl LifecycleModel {
             .filter(|piece| piece.life == Some(life.serial))
         {
             piece.life = None;
+        }
+        self.gone += usize::from(life.numbered);
+        if self.default == Some(context) {
+            self.default = None;
         }
         ReleaseOutcome {
             shaders,

@@ -1,7 +1,9 @@
 //! Contexts as the list sees them, over mock devices and a host allocator of which one request can be refused.
 
 use std::alloc::System;
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +15,8 @@ use gpu_suballoc::cache::{
     CacheDevice, CacheError, CacheLimits, CompiledShader, ShaderKey, WorkRef,
 };
 use gpu_suballoc::context::{
-    CommandSource, ContextDevice, ContextError, DeviceContext, DeviceState,
+    CommandSource, ContextDevice, ContextError, ContextHandlers, ContextTable, DeviceContext,
+    DeviceContextId, DeviceState,
 };
 use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::{
@@ -23,7 +26,8 @@ use gpu_suballoc::{
 use mock_device::{MockCall, MockDevice, MockFault, MockHook, MockProfile};
 
 pub(super) type Mock = MockDevice<FromGlobalAlloc<System>>;
-pub(super) type Own = DeviceContext<SubjectDriver, SubjectShader, ()>;
+type Own = DeviceContext<SubjectDriver, SubjectShader, ()>;
+pub(super) type Table = ContextTable<SubjectDriver, SubjectShader, ()>;
 type Numbers = Arc<Mutex<BTreeSet<u64>>>;
 
 /// What `load` answers: a device that several contexts use.
@@ -63,6 +67,11 @@ impl Drop for SubjectShader {
     }
 }
 
+enum SubjectPlace {
+    Own(Box<Own>),
+    Numbered(DeviceContextId),
+}
+
 struct KnownContext {
     number: CacheDevice,
     mock: Arc<Mock>,
@@ -82,10 +91,12 @@ static ALONE: Mutex<()> = Mutex::new(());
 pub(crate) struct LifecycleSubject {
     pieces: [Option<Region>; 24],
     holds: [Option<WorkRef<SubjectShader, ()>>; 8],
-    places: [Option<Arc<Own>>; 6],
+    places: [Option<SubjectPlace>; 6],
+    gone: Vec<DeviceContextId>,
     devices: Vec<KnownContext>,
     without_a_command: bool,
     exist: Numbers,
+    table: Option<&'static Table>,
     home: Option<&'static DeviceContexts<SubjectShader, ()>>,
     around: &'static Around,
     root: Option<Context>,
@@ -93,7 +104,7 @@ pub(crate) struct LifecycleSubject {
 }
 
 impl LifecycleSubject {
-    /// A home without contexts. Devices and destructors do what they are there for.
+    /// A home and a table without contexts. Devices, handlers and destructors do what they are there for.
     pub(crate) fn new() -> Self {
         let subject = Self::calling_back();
         AROUND.set(None);
@@ -107,19 +118,25 @@ impl LifecycleSubject {
             .expect("memory of the system");
         let home =
             DeviceContexts::new(root.handle(), CacheLimits::NONE).expect("memory of the system");
-        let home = &*Box::leak(Box::new(home));
+        let (home, table) = (
+            &*Box::leak(Box::new(home)),
+            &*Box::leak(Box::new(ContextTable::new(root.handle()))),
+        );
         let around = &*Box::leak(Box::new(Around {
+            table,
             home,
-            contexts: Mutex::default(),
+            ids: Mutex::default(),
         }));
         AROUND.set(Some(around));
         Self {
             pieces: [const { None }; 24],
             holds: [const { None }; 8],
             places: [const { None }; 6],
+            gone: Vec::new(),
             devices: Vec::new(),
             without_a_command: false,
             exist: Numbers::default(),
+            table: Some(table),
             home: Some(home),
             around,
             root: Some(root),
@@ -127,27 +144,26 @@ impl LifecycleSubject {
         }
     }
 
+    fn table(&self) -> &'static Table {
+        self.table.expect("there until the end")
+    }
+
     fn with<R>(&self, context: usize, run: impl FnOnce(&Own) -> R) -> R {
-        run(self.places[context]
+        match self.places[context]
             .as_ref()
-            .expect("the program uses what it acquired"))
+            .expect("the program uses what it acquired")
+        {
+            SubjectPlace::Own(own) => run(own),
+            SubjectPlace::Numbered(id) => self.table().with(*id, run).expect("nobody releases it"),
+        }
     }
 
-    /// Takes it out, also of what is called back.
-    fn take(&mut self, context: usize) -> Own {
-        let own = self.places[context].take().expect("it was acquired");
-        let mut contexts = self.around.contexts.lock().expect("no panic");
-        contexts.retain(|there| !ptr::eq(there.as_ptr(), &raw const *own));
-        drop(contexts);
-        Arc::into_inner(own).expect("nobody calls back now")
-    }
-
-    fn put(&mut self, context: usize, own: Own) {
-        let own = Arc::new(own);
-        let mut contexts = self.around.contexts.lock().expect("no panic");
-        contexts.push(Arc::downgrade(&own));
-        drop(contexts);
-        self.places[context] = Some(own);
+    fn index(&self, id: DeviceContextId) -> usize {
+        let of = |place: &Option<SubjectPlace>| matches!(place, Some(SubjectPlace::Numbered(there)) if *there == id);
+        self.places
+            .iter()
+            .position(of)
+            .expect("a context that was acquired")
     }
 
     fn piece(&self, piece: usize) -> &Region {
@@ -171,14 +187,19 @@ impl Drop for LifecycleSubject {
             .for_each(|known| known.mock.set_hook(None));
         self.holds.iter_mut().for_each(|hold| drop(hold.take()));
         self.places.iter_mut().for_each(|place| drop(place.take()));
-        let home = self.home.take().expect("there until now");
+        let (table, home) = (
+            self.table.take().expect("there until now"),
+            self.home.take().expect("there until now"),
+        );
         // SAFETY: leaked in `new`; nobody calls back any more.
+        drop(unsafe { Box::from_raw(ptr::from_ref(table).cast_mut()) });
+        // SAFETY: as above.
         drop(unsafe { Box::from_raw(ptr::from_ref(home).cast_mut()) });
         for hook in self.devices.iter().filter_map(|known| known.hook) {
             // SAFETY: leaked where its device was loaded, which calls it no more.
             drop(unsafe { Box::from_raw(ptr::from_ref(hook).cast_mut()) });
         }
-        // SAFETY: leaked in `calling_back`; hooks that used it are gone or no longer set.
+        // SAFETY: leaked in `calling_back`; hooks and handlers that used it are gone or no longer set.
         drop(unsafe { Box::from_raw(ptr::from_ref(self.around).cast_mut()) });
         let closed = self.root.take().expect("there until the end").close_root();
         assert!(
@@ -188,16 +209,63 @@ impl Drop for LifecycleSubject {
     }
 }
 
+/// What the handlers answer and count; their user data.
+struct Switch {
+    answer: Result<Option<DeviceContextId>, ContextError>,
+    acquired: Cell<u32>,
+    released: Cell<u32>,
+}
+
+fn acquire_context(user: *mut c_void, _: bool) -> Result<Option<DeviceContextId>, ContextError> {
+    assert_eq!(
+        alloc_core::held_state_locks(),
+        0,
+        "no handler is called with a lock held"
+    );
+    // SAFETY: every dispatch here is asked with a switch.
+    let switch = unsafe { &*user.cast::<Switch>() };
+    if let Some(around) = AROUND.get() {
+        around.call_back();
+    }
+    switch
+        .acquired
+        .set(switch.acquired.get() + u32::from(switch.answer.is_ok()));
+    switch.answer
+}
+
+fn release_context(user: *mut c_void, id: Option<DeviceContextId>) {
+    assert_eq!(
+        alloc_core::held_state_locks(),
+        0,
+        "no handler is called with a lock held"
+    );
+    // SAFETY: as above.
+    let switch = unsafe { &*user.cast::<Switch>() };
+    assert_eq!(Ok(id), switch.answer, "the one that was acquired");
+    switch.released.set(switch.released.get() + 1);
+}
+
 impl LifecycleSubject {
-    pub(super) fn acquire(&mut self, context: usize, handles: HandleValues) -> Result<u64, Denied> {
+    pub(super) fn acquire(
+        &mut self,
+        context: usize,
+        handles: HandleValues,
+        numbered: bool,
+    ) -> Result<u64, Denied> {
         let Self {
             home,
+            table,
             root,
             devices,
             without_a_command,
+            around,
             ..
         } = self;
-        let home = home.expect("there until the end");
+        let (home, table, around) = (
+            home.expect("there until the end"),
+            table.expect("there until the end"),
+            *around,
+        );
         let memory = root.as_ref().expect("there until the end").handle();
         let (handles, missing) = (values(handles), *without_a_command);
         // Small, so that several blocks are made.
@@ -255,8 +323,14 @@ impl LifecycleSubject {
             // SAFETY: the mock stays until the last context on it goes, and whatever is done with it is no harm.
             unsafe { home.acquire(handles, memory, options, load) }
         };
-        let own = acquire().map_err(denied)?;
-        self.put(context, own);
+        let place = if numbered {
+            let id = table.acquire(None, handles, acquire).map_err(denied)?;
+            around.ids.lock().expect("no panic").push(id);
+            SubjectPlace::Numbered(id)
+        } else {
+            SubjectPlace::Own(Box::new(acquire().map_err(denied)?))
+        };
+        self.places[context] = Some(place);
         Ok(self.describe(context).device)
     }
 
@@ -265,28 +339,84 @@ impl LifecycleSubject {
         context: usize,
         handles: HandleValues,
     ) -> Result<(), Denied> {
-        self.with(context, |own| own.acquire_again(values(handles)))
-            .map_err(denied)
-    }
-
-    pub(super) fn release(&mut self, context: usize) -> Result<ReleaseOutcome, Denied> {
-        match self.take(context).release() {
-            Ok(released) => Ok(gone(released, ContextRemains::default())),
-            Err(back) => {
-                let left = left(back.error);
-                assert_eq!(
-                    back.value.release_blockers().count() as u64,
-                    left.regions + left.crops + left.shaders,
-                    "each is listed once"
-                );
-                self.put(context, back.value);
-                Err(Denied::Outstanding(left))
+        let handles = values(handles);
+        match self.places[context]
+            .as_ref()
+            .expect("the program uses what it acquired")
+        {
+            SubjectPlace::Own(own) => own.acquire_again(handles).map_err(denied),
+            SubjectPlace::Numbered(id) => {
+                let again = self
+                    .table()
+                    .acquire(Some(*id), handles, || panic!("nothing is made"));
+                again.map(|same| assert_eq!(same, *id)).map_err(denied)
             }
         }
     }
 
+    pub(super) fn stale(&mut self, nth: usize, handles: HandleValues) -> Vec<Result<(), Denied>> {
+        let Some(id) = self.gone.get(nth % self.gone.len().max(1)).copied() else {
+            return Vec::new();
+        };
+        let (table, handles) = (self.table(), values(handles));
+        let tried = [
+            table
+                .acquire(Some(id), handles, || panic!("nothing is made"))
+                .map(|_| ()),
+            table.with(id, |_| ()),
+            table.release(Some(id), handles).map(|_| ()),
+            table.set_default(Some(id)).map(|_| ()),
+        ];
+        tried.map(|tried| tried.map_err(denied)).into()
+    }
+
+    pub(super) fn release(
+        &mut self,
+        context: usize,
+        handles: HandleValues,
+    ) -> Result<ReleaseOutcome, Denied> {
+        match self.places[context]
+            .take()
+            .expect("the program releases what it acquired")
+        {
+            SubjectPlace::Own(own) => match own.release() {
+                Ok(released) => Ok(gone(released, ContextRemains::default())),
+                Err(back) => {
+                    let left = left(back.error);
+                    assert_eq!(
+                        back.value.release_blockers().count() as u64,
+                        left.regions + left.crops + left.shaders,
+                        "each is listed once"
+                    );
+                    self.places[context] = Some(SubjectPlace::Own(Box::new(back.value)));
+                    Err(Denied::Outstanding(left))
+                }
+            },
+            SubjectPlace::Numbered(id) => match self.table().release(Some(id), values(handles)) {
+                Ok(released) => {
+                    self.around
+                        .ids
+                        .lock()
+                        .expect("no panic")
+                        .retain(|there| *there != id);
+                    self.gone.push(id);
+                    Ok(gone(
+                        released.expect("it was a context"),
+                        ContextRemains::default(),
+                    ))
+                }
+                Err(error) => {
+                    self.places[context] = Some(SubjectPlace::Numbered(id));
+                    Err(denied(error))
+                }
+            },
+        }
+    }
+
     pub(super) fn end(&mut self, context: usize, ending: Ending) -> Option<ReleaseOutcome> {
-        let own = self.take(context);
+        let Some(SubjectPlace::Own(own)) = self.places[context].take() else {
+            panic!("the table ends its own")
+        };
         if ending == Ending::Drop {
             drop(own);
             return None;
@@ -403,6 +533,74 @@ impl LifecycleSubject {
 
     pub(super) fn release_shader(&mut self, hold: usize) {
         self.holds[hold] = None;
+    }
+
+    pub(super) fn set_handlers(&mut self, own: bool) -> Result<bool, Denied> {
+        let handlers = own.then_some(ContextHandlers {
+            acquire_context,
+            release_context,
+        });
+        self.table()
+            .set_context_handlers(handlers)
+            .map(|before| before.is_some())
+            .map_err(denied)
+    }
+
+    pub(super) fn set_default(&mut self, context: Option<usize>) -> Result<Option<usize>, Denied> {
+        let id = context.map(|context| match self.places[context] {
+            Some(SubjectPlace::Numbered(id)) => id,
+            _ => panic!("the default has a number"),
+        });
+        let before = self.table().set_default(id).map_err(denied)?;
+        Ok(before.map(|id| self.index(id)))
+    }
+
+    pub(super) fn dispatch(&mut self, answer: SubjectAnswer, create: bool) -> Dispatched {
+        let answer = match answer {
+            SubjectAnswer::Context(context) => Ok(Some(self.with(context, DeviceContext::id))),
+            SubjectAnswer::Stale => Ok(Some(
+                self.gone
+                    .last()
+                    .copied()
+                    .unwrap_or(DeviceContextId::from_raw(u64::MAX)),
+            )),
+            SubjectAnswer::Nothing => Ok(None),
+            SubjectAnswer::Refuses => Err(REFUSES),
+        };
+        let switch = Switch {
+            answer,
+            acquired: Cell::new(0),
+            released: Cell::new(0),
+        };
+        let table = self.table();
+        let ran = table.dispatch(
+            ptr::from_ref(&switch).cast_mut().cast(),
+            create,
+            |running| {
+                let inside = [
+                    table.set_context_handlers(None).map(|_| ()),
+                    table.set_default(None).map(|_| ()),
+                    running.map_or(Ok(()), |own| {
+                        table.release(Some(own.id()), values([1; 3])).map(|_| ())
+                    }),
+                ];
+                (
+                    running.map(|own| own.id()),
+                    inside.map(|tried| tried.map_err(denied)),
+                )
+            },
+        );
+        assert_eq!(
+            switch.acquired.get(),
+            switch.released.get(),
+            "each acquire has its release"
+        );
+        Dispatched {
+            with: ran
+                .map(|(id, _)| id.map(|id| self.index(id)))
+                .map_err(denied),
+            inside: ran.ok().map(|(_, inside)| inside),
+        }
     }
 
     pub(super) fn refuse(&mut self, refusal: Option<CallRefusal>) {

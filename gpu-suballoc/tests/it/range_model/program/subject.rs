@@ -125,12 +125,7 @@ impl RangeSubject {
 
     pub(super) fn totals(&self) -> RangeTotals {
         let sums = self.block.statistics();
-        let mut largest = 0;
-        self.block.for_each(|piece| {
-            if piece.used.is_none() {
-                largest = largest.max(piece.size);
-            }
-        });
+        let largest = self.block.largest_free();
         assert!(
             sums.largest_free_bound >= largest,
             "{} is no bound of {largest}",

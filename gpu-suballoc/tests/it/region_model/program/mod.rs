@@ -12,7 +12,7 @@ mod wrong;
 
 use gpu_suballoc::{Lifetime, PropertyFlags, Region};
 use model::{Kind, RegionModel};
-use subject::{Class, Refusal, RegionFacts, RegionRequest, RegionSubject, Resource};
+use subject::{Class, FreeMethod, Refusal, RegionFacts, RegionRequest, RegionSubject, Resource};
 use testkit::programs::{Bytes, Ran, Tried};
 
 /// Live regions at most, of one allocator.
@@ -78,7 +78,7 @@ impl RegionProgram<'_> {
         self.at = usize::from(fine >= 224);
         Some(match kind % 64 {
             0..=17 => self.allocate()?,
-            18..=35 => self.free_one()?,
+            18..=35 => self.free_one(fine)?,
             36 | 37 => self.allocate_batch()?,
             38 | 39 => self.free_batch()?,
             40..=43 => self.crop()?,
@@ -280,21 +280,26 @@ impl RegionProgram<'_> {
         entry.maps == 0 && entry.crops == 0
     }
 
-    fn free_one(&mut self) -> Option<bool> {
+    fn free_one(&mut self, fine: u8) -> Option<bool> {
         let Some(index) = self.pick()? else {
             return Some(false);
         };
         if !self.is_free(index) {
             return Some(false);
         }
-        Some(self.free(index))
+        let way = if fine % 4 == 3 {
+            FreeMethod::Release
+        } else {
+            FreeMethod::Free
+        };
+        Some(self.free(index, way))
     }
 
     /// False only where a linear pool wants another first.
-    fn free(&mut self, index: usize) -> bool {
+    fn free(&mut self, index: usize, way: FreeMethod) -> bool {
         let side = self.side();
         let mut entry = side.model.remove(index);
-        match side.subject.free(entry.region) {
+        match side.subject.free(entry.region, way) {
             Ok(()) => {
                 side.model.bury(entry.id);
                 true
@@ -324,7 +329,10 @@ impl RegionProgram<'_> {
         side.model.bury(entry.id);
         assert_eq!(side.subject.free_id(entry.id), Ok(()), "{:x?}", entry.facts);
         // The region itself is worth nothing now.
-        let again = side.subject.free(entry.region).map_err(|(no, _)| no);
+        let again = side
+            .subject
+            .free(entry.region, FreeMethod::Free)
+            .map_err(|(no, _)| no);
         assert_eq!(
             again,
             Err(Refusal::Stale),
@@ -456,7 +464,7 @@ impl RegionProgram<'_> {
                     .iter()
                     .rposition(|entry| is_next(entry.kind))
                 {
-                    if self.free(index) {
+                    if self.free(index, FreeMethod::Free) {
                         refused = 0;
                     } else {
                         // Another one's turn: the last becomes the first.

@@ -7,7 +7,7 @@ use gpu_suballoc::{GpuError, RegionId};
 use testkit::programs::{Bytes, Tried};
 
 use super::model::{Kind, RegionModel};
-use super::subject::{Class, Device, Host, Refusal, RegionSubject, Resource};
+use super::subject::{Class, Device, FreeMethod, Host, Refusal, RegionSubject, Resource};
 use super::{RegionProgram, Side};
 
 /// Buffers above this size are not copied: nothing is written to them.
@@ -122,7 +122,10 @@ fn choose(
         // A crop that is gone again: it was used meanwhile. The host may refuse it.
         4 => match subject.crop(&entry.region, 0, 1, 1) {
             Ok(crop) => {
-                assert!(subject.free(crop).is_ok(), "a crop is freed");
+                assert!(
+                    subject.free(crop, FreeMethod::Free).is_ok(),
+                    "a crop is freed"
+                );
                 (MoveOutcome::Copied, true, MoveResult::Stayed)
             }
             Err(Refusal::Host) => copied,
@@ -211,7 +214,9 @@ impl RegionModel {
                 MoveResult::Destroyed | MoveResult::Freed => {
                     let entry = self.remove(index);
                     self.bury(entry.id);
-                    let freed = subject.free(entry.region).map_err(|(no, _)| no);
+                    let freed = subject
+                        .free(entry.region, FreeMethod::Free)
+                        .map_err(|(no, _)| no);
                     assert_eq!(freed, Err(Refusal::Stale), "{id:?} is gone");
                 }
             }

@@ -31,6 +31,14 @@ type Allocator = GpuAllocator<&'static Device, &'static Host>;
 const BACKING: u64 = 1 << 16;
 pub(super) const WRAPPED: u64 = 20_000;
 
+/// How a region is freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FreeMethod {
+    Free,
+    /// The buffer may be kept for the next one that fits.
+    Release,
+}
+
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RegionRequest {
@@ -203,8 +211,7 @@ pub(crate) struct RegionSubject {
     pools: RefCell<[Option<PoolId>; 2]>,
     buffers: [BufferHandle; 2],
     backing: MemoryHandle,
-    /// Where the application has mapped it.
-    mapped: NonNull<u8>,
+    reuse: bool,
     /// Of mapped regions.
     maps: RefCell<HashMap<RegionId, Vec<Mapping<'static, &'static Device, &'static Host>>>>,
     ended: Cell<bool>,
@@ -236,6 +243,7 @@ impl RegionSubject {
         let host_ref: &'static Host = unsafe { host.as_ref() };
         // SAFETY: as above.
         let device_ref: &'static Device = unsafe { device.as_ref() };
+        let reuse = way & 1 == 1;
         let device_limit = device_ref.properties().limits.max_memory_allocation_count;
         let memory = MemoryOptions {
             // One is the application's.
@@ -250,11 +258,15 @@ impl RegionSubject {
             },
             ..MemoryOptions::default()
         };
-        let options = AllocatorOptions { memory };
+        let options = AllocatorOptions {
+            memory,
+            reuse,
+            ..AllocatorOptions::default()
+        };
         // SAFETY: the program keeps the rules; what it breaks on purpose is refused before it reaches the device.
         let allocator = unsafe { GpuAllocator::new(device_ref, host_ref, options) };
         let allocator = allocator.map_err(|refused| refused.error).unwrap();
-        let (backing, mapped, buffers) = application(device_ref);
+        let (backing, buffers) = application(device_ref);
         let allocator = Box::new(allocator);
         // SAFETY: on the heap until it is closed; before that the device is told to call back no more.
         let gpu: &'static Allocator = unsafe { NonNull::from(&*allocator).as_ref() };
@@ -270,7 +282,7 @@ impl RegionSubject {
             pools: RefCell::default(),
             buffers,
             backing,
-            mapped,
+            reuse,
             maps: RefCell::default(),
             ended: Cell::new(false),
         }
@@ -316,7 +328,7 @@ impl RegionSubject {
 }
 
 /// What the application has of its own: a memory object and two buffers in it.
-fn application(device: &Device) -> (MemoryHandle, NonNull<u8>, [BufferHandle; 2]) {
+fn application(device: &Device) -> (MemoryHandle, [BufferHandle; 2]) {
     let visible = |index: &usize| {
         device.properties().types[*index]
             .properties
@@ -327,8 +339,6 @@ fn application(device: &Device) -> (MemoryHandle, NonNull<u8>, [BufferHandle; 2]
         .expect("every profile has host-visible memory");
     // SAFETY: within the device's limits.
     let memory = unsafe { device.allocate(&MemoryRequest::new(BACKING, index as u32)) }.unwrap();
-    // SAFETY: live, host-visible, not mapped; unmapped when it is freed.
-    let mapped = unsafe { device.map(memory, 0, BACKING) }.unwrap();
     let buffers = [0, 1].map(|number| {
         // SAFETY: a plain buffer.
         let buffer =
@@ -338,7 +348,7 @@ fn application(device: &Device) -> (MemoryHandle, NonNull<u8>, [BufferHandle; 2]
         unsafe { device.bind_buffer(buffer, memory, number * (BACKING / 2)) }.unwrap();
         buffer
     });
-    (memory, mapped, buffers)
+    (memory, buffers)
 }
 
 fn no(error: GpuError) -> Refusal {
@@ -449,8 +459,17 @@ impl RegionSubject {
         }
     }
 
-    pub(super) fn free(&self, region: Region) -> Result<(), (Refusal, Region)> {
-        (self.allocator().free(region)).map_err(|refused| (no(refused.error), refused.value))
+    pub(super) fn free(&self, region: Region, way: FreeMethod) -> Result<(), (Refusal, Region)> {
+        let done = match way {
+            FreeMethod::Free => self.allocator().free(region),
+            FreeMethod::Release => match self.allocator().release(region) {
+                Err(refused) if refused.error == GpuMisuse::IsWrapped.into() => {
+                    self.allocator().free(refused.value)
+                }
+                done => done,
+            },
+        };
+        done.map_err(|refused| (no(refused.error), refused.value))
     }
 
     pub(super) fn free_id(&self, id: RegionId) -> Result<(), Refusal> {
@@ -478,7 +497,7 @@ impl RegionSubject {
             offset: number as u64 * (BACKING / 2),
             memory_size: BACKING,
             properties,
-            mapped: Some(self.mapped),
+            mapped: None,
         };
         let buffer = wrap.buffer.map(|number| self.buffers[number]);
         let mut info = WrapInfo::new(buffer, wrap.size).offset(wrap.offset);
@@ -544,10 +563,20 @@ impl RegionSubject {
 
     pub(super) fn sums(&self) -> Sums {
         let total = self.allocator().stats().total;
+        // Kept buffers lie in regions that are nobody's.
+        let mut kept = 0;
+        if self.reuse {
+            let picture = self.allocator().memory_map().unwrap();
+            kept = picture
+                .blocks_with_ranges()
+                .flat_map(|(_, ranges)| ranges)
+                .filter(|range| range.range_use == RangeUse::Reusable)
+                .count() as u64;
+        }
         Sums {
             blocks: total.blocks,
             block_bytes: total.block_bytes,
-            regions: total.regions - self.again.map_or(0, Again::count),
+            regions: total.regions - kept - self.again.map_or(0, Again::count),
             wrapped: total.wrapped,
             crops: total.crops,
         }

@@ -4,7 +4,7 @@ use gpu_suballoc::{Lifetime, PropertyFlags};
 
 use super::RegionProgram;
 use super::model::Kind;
-use super::subject::{Class, Refusal, RegionRequest, Resource};
+use super::subject::{Class, FreeMethod, Refusal, RegionRequest, Resource};
 
 impl RegionProgram<'_> {
     /// The n-th host request fails, the n-th device command, or both; then the same again without.
@@ -153,7 +153,7 @@ impl RegionProgram<'_> {
         };
         let mut entry = self.sides[theirs].model.remove(index);
         let (subject, id) = (&self.sides[mine].subject, entry.id);
-        let freed = subject.free(entry.region);
+        let freed = subject.free(entry.region, FreeMethod::Free);
         let Err((no, region)) = freed else {
             panic!("{id:?} is the other's, and was taken")
         };
@@ -173,7 +173,7 @@ impl RegionProgram<'_> {
 
     /// A root under living crops, or a mapped region: kept, and still as it was.
     pub(super) fn free_held(&mut self) -> Option<bool> {
-        let (which, _) = (self.bytes.below(64)?, self.bytes.next()?);
+        let (which, how) = (self.bytes.below(64)?, self.bytes.next()?);
         let side = self.side();
         let entries = &side.model.entries;
         let is_held = |index: &usize| entries[*index].crops > 0 || entries[*index].maps > 0;
@@ -199,7 +199,12 @@ impl RegionProgram<'_> {
             by_id.is_err_and(right),
             "{facts:x?}, held by (crops, maps) {why:?}, by its id: {by_id:?}"
         );
-        match side.subject.free(entry.region) {
+        let way = if how % 3 == 2 {
+            FreeMethod::Release
+        } else {
+            FreeMethod::Free
+        };
+        match side.subject.free(entry.region, way) {
             Err((no, region)) if right(no) => entry.region = region,
             other => panic!(
                 "{facts:x?}, held by (crops, maps) {why:?}: {:?}",

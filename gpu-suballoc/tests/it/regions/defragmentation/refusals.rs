@@ -130,9 +130,15 @@ fn df7_each_device_command_refused_leaves_the_region_where_it_is() {
     }
 }
 
+/// No pool of that name, and one that somebody is at: kept buffers stay.
 #[test]
-fn df4_a_defragmentation_of_a_pool_that_is_gone_or_busy_is_refused() {
-    scene(MockProfile::Nvidia, small_blocks(), |scene| {
+fn df4_a_defragmentation_that_is_refused_gives_nothing_up() {
+    let options = AllocatorOptions {
+        reuse: true,
+        max_reusable_buffers: 4,
+        ..small_blocks()
+    };
+    scene(MockProfile::Nvidia, options, |scene| {
         let gone = scene.pool(0);
         scene.gpu.destroy_pool(gone).unwrap();
         let two = PoolOptions {
@@ -141,8 +147,14 @@ fn df4_a_defragmentation_of_a_pool_that_is_gone_or_busy_is_refused() {
             ..PoolOptions::new(0)
         };
         let busy = scene.gpu.create_pool(&two).unwrap();
+        let run = scene
+            .gpu
+            .defragment(DefragmentationOptions::new().pool(busy));
+        let run = run.expect("nobody is at it");
+        let region = scene.piece(1, &shared());
+        scene.gpu.release(region).unwrap();
+        assert_eq!(scene.mock.live_counts().buffers, 1);
         let every = DefragmentationOptions::new();
-        let run = scene.gpu.defragment(every.pool(busy)).expect("free");
         for (options, rule) in [
             (every.pool(gone), GpuMisuse::NoSuchPool),
             (every.pool(busy), GpuMisuse::Defragmenting),
@@ -150,9 +162,11 @@ fn df4_a_defragmentation_of_a_pool_that_is_gone_or_busy_is_refused() {
         ] {
             let refused = scene.gpu.defragment(options).map(drop);
             assert_eq!(refused, Err(rule.into()));
+            assert_eq!(scene.mock.live_counts().buffers, 1, "as it was");
         }
         drop(run);
         scene.gpu.defragment(every).map(drop).expect("nobody is");
+        assert_eq!(scene.mock.live_counts().buffers, 0, "in the way");
         scene.gpu.destroy_pool(busy).unwrap();
     });
 }

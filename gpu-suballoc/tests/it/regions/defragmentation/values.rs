@@ -53,7 +53,11 @@ fn df4_a_crop_of_a_crop_follows_through_three_moves() {
 
 #[test]
 fn df4_a_value_from_before_its_move_is_refused_until_it_is_refreshed() {
-    scene(MockProfile::IntelUma, small_blocks(), |scene| {
+    let options = AllocatorOptions {
+        reuse: true,
+        ..small_blocks()
+    };
+    scene(MockProfile::IntelUma, options, |scene| {
         let mut left = scene.sparse_with(4, 16, &mappable());
         let crop = scene.gpu.crop(&left[0].1, 0, 64, 4).unwrap();
         let other = scene.gpu.crop(&left[1].1, 0, 64, 4).unwrap();
@@ -98,7 +102,48 @@ fn df4_a_value_from_before_its_move_is_refused_until_it_is_refreshed() {
             scene.free(scene.gpu.crop(&crop, 0, 4, 4).unwrap());
             scene.free(crop);
         }
+        // A value that is given back for reuse is not kept as it was.
+        let (mut kept, mut freed) = (0, 0);
         scene.check(&mut left);
-        left.into_iter().for_each(|(_, region)| scene.free(region));
+        for (_, region) in left {
+            scene.gpu.release(region).unwrap();
+            kept += 1;
+        }
+        freed += scene.gpu.stats().total.regions;
+        assert_eq!((kept, freed), (4, 4));
+        let again = scene.piece(3, &mappable());
+        assert_eq!(scene.read(&again, 16), [3; 16]);
+        scene.free(again);
+        scene.gpu.set_reuse(false);
+    });
+}
+
+/// A value from before a move has a buffer that is destroyed: it is refused, or answered as it is now.
+#[test]
+fn df4_ensure_buffer_answers_no_buffer_that_is_destroyed() {
+    small(|scene| {
+        let info = BufferInfo::new(PIECE, COPIED);
+        let left = scene.sparse(2, 8);
+        let (_, totals) = defragment(&scene, DefragmentationOptions::new());
+        assert!(totals.moves > 0);
+        let mut moved = 0;
+        for (number, region) in left {
+            let region = match scene.gpu.ensure_buffer(region, &info, &shared()) {
+                Ok(region) => region,
+                Err(refused) => {
+                    assert_eq!(refused.error, GpuMisuse::Moved.into());
+                    moved += 1;
+                    let mut region = refused.value;
+                    scene.gpu.refresh(&mut region).unwrap();
+                    let ensured = scene.gpu.ensure_buffer(region, &info, &shared());
+                    ensured.expect("refreshed, and large enough")
+                }
+            };
+            assert!(scene.mock.buffer(region.buffer().unwrap()).is_some());
+            let mut one = [(number, region)];
+            scene.check(&mut one);
+            one.into_iter().for_each(|(_, region)| scene.free(region));
+        }
+        assert_eq!(moved, totals.moves);
     });
 }

@@ -1,0 +1,192 @@
+//! Contexts by number, for C and for tables: a number that was released is an error, never another context.
+
+use super::contexts::ContextDevice;
+use super::device_context::{DeviceContext, DeviceContextId, ReleaseReport};
+use super::error::{ContextError, VulkanHandles};
+use super::register::ContextRegister;
+use crate::shared_box::SharedBox;
+use alloc_core::ContextHandle;
+use core::cell::Cell;
+use core::ffi::c_void;
+use core::fmt;
+
+/// A table of contexts by [`DeviceContextId`], and the handlers that choose the context of a dispatch.
+///
+/// At most 64 contexts are in a table at once; one more is [`ContextError::TooManyContexts`].
+///
+/// An application may have any number of tables. Usable from all threads at once. Handlers and contexts are called without a
+/// lock of the table.
+pub struct ContextTable<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
+    register: Register<D, P, E>,
+    memory: ContextHandle,
+}
+
+/// A reference is a user, and a context without users is released.
+type Shared<D, P, E> = SharedBox<DeviceContext<D, P, E>>;
+type Register<D, P, E> = ContextRegister<Shared<D, P, E>, ContextHandlers>;
+
+/// `halide_acquire_context` for Vulkan: chooses the context of a dispatch. If `create` is false it must not create one.
+/// `user` is the parameter of the dispatch.
+pub type AcquireContext =
+    fn(user: *mut c_void, create: bool) -> Result<Option<DeviceContextId>, ContextError>;
+
+/// The end of a dispatch: called once for each acquire that did not fail, with its result.
+pub type ReleaseContext = fn(user: *mut c_void, context: Option<DeviceContextId>);
+
+/// Both handlers; they are set together.
+#[derive(Clone, Copy, Debug)]
+pub struct ContextHandlers {
+    /// Called first.
+    pub acquire_context: AcquireContext,
+    /// Called last.
+    pub release_context: ReleaseContext,
+}
+
+impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P, E> {
+    /// Creates an empty table with its contexts in `memory`.
+    #[must_use]
+    pub const fn new(memory: ContextHandle) -> Self {
+        Self {
+            register: ContextRegister::new(),
+            memory,
+        }
+    }
+
+    /// Acquires by number: with a number it checks that these are the context's handles (see
+    /// [`DeviceContext::acquire_again`]); without one it adds the context that `acquire` returns.
+    ///
+    /// # Errors
+    /// [`ContextError::Released`], [`ContextError::OtherHandle`], [`ContextError::NullHandle`]; refusals of `acquire`;
+    /// [`ContextError::TooManyContexts`] and the memory's refusal, which release the context again.
+    pub fn acquire(
+        &self,
+        known: Option<DeviceContextId>,
+        handles: VulkanHandles,
+        acquire: impl FnOnce() -> Result<DeviceContext<D, P, E>, ContextError>,
+    ) -> Result<DeviceContextId, ContextError> {
+        if let Some(id) = known {
+            self.with(id, |context| context.acquire_again(handles))??;
+            return Ok(id);
+        }
+        handles.check()?;
+        let context = acquire()?;
+        context.acquire_again(handles)?;
+        let id = context.id();
+        let context = SharedBox::new(context, self.memory.clone())?;
+        // If the register is full, the context is dropped here.
+        self.register
+            .put(id, context)
+            .map(|()| id)
+            .map_err(|_| ContextError::TooManyContexts)
+    }
+
+    /// Calls `run` with a context, which is not released meanwhile.
+    ///
+    /// # Errors
+    /// [`ContextError::Released`], [`ContextError::InUse`] while it is being released.
+    pub fn with<R>(
+        &self,
+        id: DeviceContextId,
+        run: impl FnOnce(&DeviceContext<D, P, E>) -> R,
+    ) -> Result<R, ContextError> {
+        Ok(run(&*self.register.get(id)?))
+    }
+
+    /// Releases by number. `None` is a context that was never acquired: nothing happens. The handles must be the context's.
+    ///
+    /// # Errors
+    /// [`ContextError::Released`] for a number that was released; [`ContextError::NullHandle`], [`ContextError::OtherHandle`],
+    /// [`ContextError::InUse`], [`ContextError::Outstanding`]: the context keeps its number.
+    pub fn release(
+        &self,
+        id: Option<DeviceContextId>,
+        handles: VulkanHandles,
+    ) -> Result<Option<ReleaseReport>, ContextError> {
+        let Some(id) = id else { return Ok(None) };
+        handles.check()?;
+        let closed = self.register.close(id, |context| context.is_only())?;
+        // A refused context returns to the table. Without one, as where a destructor of a shader unwinds, the number goes.
+        let refused = Cell::new(None);
+        let _settle = OnDrop(|| self.register.settle(id, refused.take()));
+        if let Err(error) = closed.acquire_again(handles) {
+            refused.set(Some(closed));
+            return Err(error);
+        }
+        let (context, place) = match closed.into_parts() {
+            Ok(parts) => parts,
+            Err(shared) => {
+                refused.set(Some(shared));
+                return Err(ContextError::InUse);
+            }
+        };
+        context.release().map(Some).map_err(|outstanding| {
+            refused.set(Some(place.fill(outstanding.value)));
+            ContextError::Outstanding(outstanding.error)
+        })
+    }
+
+    /// Sets the context of dispatches without handlers. Returns the former one.
+    ///
+    /// # Errors
+    /// [`ContextError::Released`]; [`ContextError::HandlersInUse`] between an acquire and its release.
+    pub fn set_default(
+        &self,
+        id: Option<DeviceContextId>,
+    ) -> Result<Option<DeviceContextId>, ContextError> {
+        self.register.set_default(id)
+    }
+
+    /// Sets both handlers at once, so that no dispatch sees one of each pair. Returns the former pair.
+    /// `None` is the default: the context of [`set_default`](Self::set_default).
+    ///
+    /// # Errors
+    /// [`ContextError::HandlersInUse`] between an acquire and its release.
+    pub fn set_context_handlers(
+        &self,
+        handlers: Option<ContextHandlers>,
+    ) -> Result<Option<ContextHandlers>, ContextError> {
+        self.register.set_handlers(handlers)
+    }
+
+    /// Acquires a context for one dispatch, runs it, and releases the context, by one call of each handler. Other dispatches of the
+    /// context wait meanwhile. Nothing is loaded or created. `run` gets `None` if there is no context and `create` is false.
+    ///
+    /// # Errors
+    /// The handler's refusal; [`ContextError::Released`] if it returned a context that does not exist, [`ContextError::NoContext`] if there
+    /// is none and `create` is true; [`ContextError::NestedDispatch`]. `run` is not called then.
+    pub fn dispatch<R>(
+        &self,
+        user: *mut c_void,
+        create: bool,
+        run: impl FnOnce(Option<&DeviceContext<D, P, E>>) -> R,
+    ) -> Result<R, ContextError> {
+        let (handlers, default) = self.register.begin();
+        let _end = OnDrop(|| self.register.end());
+        let id = match handlers {
+            Some(handlers) => (handlers.acquire_context)(user, create)?,
+            None => default,
+        };
+        // Called before the dispatch ends, also where `run` unwinds.
+        let _release = handlers.map(|of| OnDrop(move || (of.release_context)(user, id)));
+        match id {
+            Some(id) => self.with(id, |context| context.dispatch(|context| run(Some(context))))?,
+            None if create => Err(ContextError::NoContext),
+            None => Ok(run(None)),
+        }
+    }
+}
+
+impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> fmt::Debug for ContextTable<D, P, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ContextTable").finish_non_exhaustive()
+    }
+}
+
+/// Calls the function when it is dropped.
+pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}

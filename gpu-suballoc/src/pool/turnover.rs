@@ -1,0 +1,201 @@
+//! Selects the blocks that drain: those without which the last turnover of the pool's regions would have had enough room.
+//!
+//! ```text
+//!   free bytes of open blocks
+//!     |\    /\   /\        one turnover: half as many allocations as there are regions
+//!     | \  /  \_/  \  /
+//!     |  \/         \/  <- lowest
+//!     |                    close the emptiest open block while, without its free bytes, `lowest` is at least
+//!     +-----------------   its used bytes and a quarter of the used bytes of all open blocks
+//! ```
+//!
+//! Nothing is allocated in a closed block, so it drains. It is opened again before the driver is called for a new block.
+
+#![forbid(unsafe_code)]
+
+use super::blocks::{BlockListing, Blocks};
+
+/// A turnover has at least so many allocations.
+const MIN_ALLOCATIONS: u32 = 16;
+/// The blocks that one turnover closes at most: their search is one pass. What is left over the next one closes.
+const MAX_CLOSED: usize = 32;
+/// Open blocks keep at least this part of their used bytes free.
+const SPARE_PART: u64 = 4;
+
+/// The free and used bytes of open blocks.
+#[derive(Debug)]
+pub(super) struct Turnover {
+    /// Live ranges of all blocks.
+    ranges: u32,
+    allocations: u32,
+    pub(super) free: u64,
+    pub(super) used: u64,
+    lowest: u64,
+}
+
+impl Turnover {
+    pub(super) const fn new() -> Self {
+        Self {
+            ranges: 0,
+            allocations: 0,
+            free: 0,
+            used: 0,
+            lowest: 0,
+        }
+    }
+
+    /// A range of an open block was allocated. True when the turnover is over.
+    #[inline]
+    pub(super) fn note_allocation(&mut self, bytes: u64) -> bool {
+        self.ranges = self.ranges.wrapping_add(1);
+        self.allocations = self.allocations.wrapping_add(1);
+        self.free = self.free.wrapping_sub(bytes);
+        self.used = self.used.wrapping_add(bytes);
+        self.lowest = self.lowest.min(self.free);
+        self.allocations > (self.ranges / 2).max(MIN_ALLOCATIONS)
+    }
+
+    /// Ranges were freed.
+    #[inline]
+    pub(super) fn note_freed(&mut self, ranges: u32, bytes: u64, is_open: bool) {
+        self.ranges = self.ranges.wrapping_sub(ranges);
+        if is_open {
+            self.free = self.free.wrapping_add(bytes);
+            self.used = self.used.wrapping_sub(bytes);
+        }
+    }
+
+    /// A block was opened.
+    pub(super) fn note_opened(&mut self, free: u64, used: u64) {
+        self.free = self.free.wrapping_add(free);
+        self.used = self.used.wrapping_add(used);
+    }
+
+    /// A block was closed.
+    pub(super) fn note_closed(&mut self, free: u64, used: u64) {
+        self.free = self.free.wrapping_sub(free);
+        self.used = self.used.wrapping_sub(used);
+        self.lowest = self.lowest.saturating_sub(free);
+    }
+
+    /// Whether the turnover would have had enough room without an open block.
+    fn is_dispensable(&self, free: u64, used: u64) -> bool {
+        let spare = used.saturating_add(self.used / SPARE_PART);
+        self.used > 0
+            && self
+                .lowest
+                .checked_sub(free)
+                .is_some_and(|rest| rest >= spare)
+    }
+}
+
+impl Blocks {
+    /// Closes the blocks that the last turnover would not have needed.
+    #[cold]
+    pub(super) fn end_turnover(&mut self) {
+        for (block, free, used) in self.emptiest_open().into_iter().flatten() {
+            if !self.turnover.is_dispensable(free, used)
+                || !self.list_as(block, BlockListing::Closed)
+            {
+                break;
+            }
+        }
+        self.turnover.allocations = 0;
+        self.turnover.lowest = self.turnover.free;
+    }
+
+    /// The open blocks with the fewest used bytes, without the last one: each with its free and used bytes, the emptiest first.
+    fn emptiest_open(&self) -> [Option<(u32, u64, u64)>; MAX_CLOSED] {
+        let mut emptiest = [None; MAX_CLOSED];
+        let mut open = 0usize;
+        for (block, live) in self.slots.each() {
+            if live.listing != BlockListing::Open || live.core.is_blank() {
+                continue;
+            }
+            open = open.saturating_add(1);
+            let mut next = Some((block, live.core.free_bytes(), live.core.used_bytes()));
+            let used = |of: &Option<(u32, u64, u64)>| of.map_or(u64::MAX, |(_, _, used)| used);
+            let at = emptiest.partition_point(|one| used(one) <= used(&next));
+            for place in emptiest.iter_mut().skip(at) {
+                core::mem::swap(place, &mut next);
+            }
+        }
+        if let Some(last) = emptiest.get_mut(open.wrapping_sub(1)) {
+            *last = None;
+        }
+        emptiest
+    }
+
+    /// Moves a block's free ranges to another list. Returns whether they are in it now. Visits each of its nodes.
+    pub(super) fn list_as(&mut self, block: u32, listing: BlockListing) -> bool {
+        let Some(live) = self.slots.get_mut(block) else {
+            return false;
+        };
+        let index = |listing| match listing {
+            BlockListing::Open => &self.open,
+            BlockListing::Closed => &self.closed,
+            BlockListing::Draining => &self.draining,
+        };
+        let before = live.listing;
+        if before == listing {
+            return true;
+        }
+        let lacks_memory =
+            listing != BlockListing::Draining && !index(listing).holds(live.core.granules().0);
+        if live.core.is_blank() || lacks_memory {
+            return false;
+        }
+        live.core.relist(&self.store, index(before), index(listing));
+        live.listing = listing;
+        let (free, used) = (live.core.free_bytes(), live.core.used_bytes());
+        if listing == BlockListing::Open {
+            self.turnover.note_opened(free, used);
+        } else if before == BlockListing::Open {
+            self.turnover.note_closed(free, used);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts what happens to a pool of open blocks.
+    fn after(events: &[i64], free: u64) -> (Turnover, bool) {
+        let mut turnover = Turnover::new();
+        turnover.note_opened(free, 0);
+        turnover.lowest = free;
+        let mut is_over = false;
+        for &bytes in events {
+            match u64::try_from(bytes) {
+                Ok(bytes) => is_over = turnover.note_allocation(bytes),
+                Err(_) => turnover.note_freed(1, bytes.unsigned_abs(), true),
+            }
+        }
+        (turnover, is_over)
+    }
+
+    #[test]
+    fn the_lowest_room_of_a_turnover_decides() {
+        // 40 of 100 are used now, but 90 were.
+        let (turnover, _) = after(&[40, 50, -50], 100);
+        assert_eq!((turnover.free, turnover.lowest), (60, 10));
+        assert!(!turnover.is_dispensable(50, 0));
+        // 40 were used at most: without a block of 50 free bytes that holds none there would have been 10, a quarter of 40.
+        let (turnover, _) = after(&[40], 100);
+        assert!(turnover.is_dispensable(50, 0) && !turnover.is_dispensable(51, 0));
+        assert!(turnover.is_dispensable(40, 10) && !turnover.is_dispensable(40, 11));
+        let (unused, _) = after(&[], 100);
+        assert!(!unused.is_dispensable(50, 0), "nothing lies anywhere");
+    }
+
+    #[test]
+    fn a_turnover_is_half_as_many_allocations_as_there_are_regions() {
+        let many: std::vec::Vec<i64> = std::vec![1; 16];
+        assert!(!after(&many, 100).1);
+        let mut more = many.clone();
+        more.push(1);
+        assert!(after(&more, 100).1);
+    }
+}

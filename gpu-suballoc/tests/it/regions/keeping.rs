@@ -1,0 +1,190 @@
+//! Counts of users, and buffers that are kept for the next exact fit.
+
+use super::*;
+
+fn made(s: &Scene<'_>) -> (u64, u64) {
+    (
+        s.mock.calls(MockCall::CreateBuffer),
+        s.mock.calls(MockCall::DestroyBuffer),
+    )
+}
+
+fn release(s: &Scene<'_>, region: Region) {
+    s.gpu.release(region).unwrap();
+}
+
+#[test]
+fn h89_a_kept_buffer_is_used_again_for_an_exact_fit_alone() {
+    nvidia(|s| {
+        let (first, other) = (s.buffer(1000), s.buffer(2000));
+        let (id, buffer, place) = (first.id(), first.buffer(), (first.memory(), first.offset()));
+        release(&s, first);
+        release(&s, other);
+        assert_eq!(made(&s), (2, 0), "both are kept");
+
+        let close = [
+            s.buffer(999),
+            s.buffer(1001),
+            s.gpu
+                .create_buffer(&BufferInfo::new(1000, BufferUsage::STORAGE_BUFFER), &any())
+                .unwrap(),
+        ];
+        let elsewhere = s.visible_buffer(1000);
+        assert_eq!(made(&s), (6, 0), "another size, usage or memory is no fit");
+
+        let again = s.buffer(1000);
+        assert_eq!(made(&s), (6, 0));
+        assert_eq!(
+            (
+                again.buffer(),
+                (again.memory(), again.offset()),
+                again.size()
+            ),
+            (buffer, place, 1000)
+        );
+        assert_ne!(again.id(), id, "under another id");
+        assert_eq!(s.gpu.free_id(id), Err(GpuMisuse::Stale.into()));
+        // What the mock knows of the buffer is what was asked for.
+        assert_eq!(
+            s.mock.buffer(again.buffer().unwrap()),
+            Some(BufferInfo::new(1000, COPIED))
+        );
+        for region in close.into_iter().chain([elsewhere, again]) {
+            s.free(region);
+        }
+    });
+}
+
+#[test]
+fn h89_a_name_does_not_stay_with_a_kept_buffer() {
+    nvidia(|s| {
+        let first = s.buffer_with(64, &any().name("first"));
+        release(&s, first);
+        let second = s.buffer_with(64, &any().name("second"));
+        assert_eq!(
+            (made(&s).0, s.gpu.info(second.id()).unwrap().name()),
+            (1, "second")
+        );
+        release(&s, second);
+        let third = s.buffer(64);
+        assert_eq!(
+            (made(&s).0, s.gpu.info(third.id()).unwrap().name()),
+            (1, "")
+        );
+        s.free(third);
+    });
+}
+
+#[test]
+fn h118_keeping_can_be_switched_off_and_gives_back() {
+    nvidia(|s| {
+        let region = s.buffer(1000);
+        release(&s, region);
+        assert_eq!(made(&s), (1, 0));
+        assert!(s.gpu.set_reuse(false));
+        assert_eq!(made(&s), (1, 1), "what was kept goes at once");
+        let region = s.buffer(1000);
+        release(&s, region);
+        assert_eq!(made(&s), (2, 2), "release is free");
+        assert!(!s.gpu.set_reuse(true));
+        let region = s.buffer(1000);
+        release(&s, region);
+        assert_eq!(made(&s), (3, 2));
+        assert!(s.gpu.set_reuse(true));
+    });
+}
+
+#[test]
+fn u8_the_longest_unwanted_makes_room() {
+    let options = AllocatorOptions {
+        max_reusable_buffers: 3,
+        max_reusable_bytes: 10_000,
+        ..AllocatorOptions::default()
+    };
+    scene(MockProfile::Nvidia, options, |s| {
+        let regions: Vec<Region> = (1..=5).map(|n| s.buffer(n * 100)).collect();
+        regions.into_iter().for_each(|region| release(&s, region));
+        assert_eq!(made(&s), (5, 2), "three are kept");
+        let gone = s.buffer(200);
+        assert_eq!(made(&s).0, 6, "the two oldest went");
+        let kept = s.buffer(300);
+        assert_eq!(made(&s).0, 6, "and the others did not");
+        release(&s, gone);
+        release(&s, kept);
+        let large = s.buffer(9_700);
+        release(&s, large);
+        let live = s.mock.live_counts().buffers;
+        assert!(live < 4, "bytes have a budget too: {live} are kept");
+        let too_large = s.buffer(10_001);
+        let destroyed = made(&s).1;
+        release(&s, too_large);
+        assert_eq!(made(&s).1, destroyed + 1);
+    });
+}
+
+#[test]
+fn kept_buffers_go_before_anything_is_refused() {
+    let facts = MockProfile::Nvidia.config().with_heap_size(0, 64 << 20);
+    let mock = Mock::with_config(facts, RecordingAllocator::system());
+    let mut options = AllocatorOptions {
+        max_reusable_bytes: u64::MAX,
+        ..AllocatorOptions::default()
+    };
+    options.memory.max_bytes = 16 << 20;
+    scene_on(&mock, options, |s| {
+        let regions: Vec<Region> = (0..12).map(|n| s.buffer((1 << 20) + n * 256)).collect();
+        regions.into_iter().for_each(|region| release(&s, region));
+        let kept = s.mock.live_counts().buffers;
+        assert!(kept > 8, "{kept} are kept");
+        let needed = s
+            .gpu
+            .allocate(&bytes(8 << 20), &any())
+            .expect("kept buffers are not in anybody's way");
+        assert!(s.mock.live_counts().buffers < kept);
+        s.free(needed);
+    });
+}
+
+#[test]
+fn kept_buffers_go_when_the_driver_has_none_left() {
+    nvidia(|s| {
+        let region = s.buffer(1000);
+        release(&s, region);
+        s.mock.plant(
+            MockFault::nth(1)
+                .of(MockCall::CreateBuffer)
+                .with(DeviceError::OutOfDeviceMemory),
+        );
+        let other = s.buffer(77);
+        assert_eq!(
+            made(&s).1,
+            1,
+            "the kept one went, and the second try was made"
+        );
+        s.free(other);
+        // Nothing kept: the refusal stands.
+        s.mock.plant(
+            MockFault::nth(1)
+                .of(MockCall::CreateBuffer)
+                .with(DeviceError::OutOfDeviceMemory),
+        );
+        let refused = s
+            .gpu
+            .create_buffer(&BufferInfo::new(77, COPIED), &visible());
+        assert_eq!(refused.unwrap_err(), DeviceError::OutOfDeviceMemory.into());
+    });
+}
+
+#[test]
+fn h95_trimming_counts_kept_buffers_and_stops_when_it_has_enough() {
+    scene(MockProfile::Nvidia, AllocatorOptions::default(), |s| {
+        let own = any().dedicated(DedicatedPolicy::Required);
+        let made: Vec<_> = (0..20).map(|_| s.buffer_with(1 << 20, &own)).collect();
+        for buffer in made {
+            s.gpu.release(buffer).unwrap();
+        }
+        assert_eq!(s.gpu.trim(1), 1 << 20);
+        assert_eq!(s.mock.live_counts().memory, 19);
+        assert_eq!(s.gpu.trim(u64::MAX), 19 << 20);
+    });
+}
