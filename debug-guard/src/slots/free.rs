@@ -22,9 +22,6 @@ fn prefetch(start: usize) {
     }
 }
 
-/// Ready pages that stay in memory; further ones are returned to the system.
-const IDLE: u32 = 8192;
-
 impl Slots {
     /// Frees a block. `None` if `address` is no live block's first byte; then nothing is done.
     ///
@@ -119,28 +116,30 @@ impl Slots {
     fn keep(&self, block: &FoundBlock<'_>, oldest: Option<u32>, found: &mut Findings<'_>) {
         // SAFETY: the block is this thread's alone.
         unsafe { redzone::fill(block.place.start, block.word.shape().size, FREED) };
-        let none_waits = self.limit == 0;
-        if none_waits {
-            self.expire(block.cell, found);
-        }
         let mut lists = self.lists.lock();
-        if !none_waits {
-            lists.wait(&self.table, block.cell);
-        }
-        let Some(oldest) = oldest.or(none_waits.then_some(block.cell)) else {
-            return;
-        };
-        let is_ready = lists.ready.len() < IDLE;
-        if is_ready {
-            lists.ready.push_front(&self.table, oldest);
-        }
+        lists.wait(&self.table, block.cell);
+        // Frees at one time may all have begun while there was room for one more; and with limit 0 no block waits.
+        let excess = lists.oldest(&self.table, self.limit);
+        let surplus = oldest.filter(|cell| !lists.make_ready(&self.table, *cell));
         let next = lists.next_oldest();
         drop(lists);
         if let Some(record) = self.table.get(next) {
             prefetch(self.geometry.place(next, record.word().shape()).start);
         }
-        if !is_ready && let Some(record) = self.table.get(oldest) {
-            let (cell, word) = (oldest, record.word());
+        if let Some(cell) = surplus {
+            self.revoke_cell(cell);
+        }
+        if let Some(cell) = excess {
+            self.expire(cell, found);
+            if !self.lists.lock().make_ready(&self.table, cell) {
+                self.revoke_cell(cell);
+            }
+        }
+    }
+
+    fn revoke_cell(&self, cell: u32) {
+        if let Some(record) = self.table.get(cell) {
+            let word = record.word();
             let place = self.geometry.place(cell, word.shape());
             self.revoke(&FoundBlock {
                 cell,
@@ -151,7 +150,7 @@ impl Slots {
         }
     }
 
-    /// Verifies a block that leaves quarantine, which is the caller's, and makes its page ready for another.
+    /// Verifies a block that leaves quarantine, which is the caller's, and restores its page's pattern.
     pub(super) fn expire(&self, cell: u32, found: &mut Findings<'_>) {
         let Some(record) = self.table.get(cell) else {
             return;
@@ -193,9 +192,7 @@ impl Slots {
 
     /// Strict: moves the page to another cell, which is ready then. False if that cannot be.
     fn send_on(&self, block: &FoundBlock<'_>) -> bool {
-        if self.pages.back_end() != BackEnd::UserfaultfdMove
-            || self.lists.lock().ready.len() >= IDLE
-        {
+        if self.pages.back_end() != BackEnd::UserfaultfdMove || !self.lists.lock().wants_ready() {
             return false;
         }
         // A cell without a record would need memory.

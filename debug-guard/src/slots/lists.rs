@@ -20,6 +20,8 @@ use crate::os::lock::Abandoned;
 const CLASSES: usize = 32;
 /// Blocks of one size freed before an address is used again, as long as there are addresses that never were.
 const DISTANCE: u32 = 1 << 17;
+/// Ready pages that stay in memory; further ones are returned to the system.
+const IDLE: u32 = 8192;
 
 /// Cells, the oldest first.
 #[derive(Clone, Copy, Debug)]
@@ -137,6 +139,20 @@ impl Lists {
         if let Some(gone) = self.gone.get_mut(class_of(cells)) {
             gone.push(table, cell);
         }
+    }
+
+    /// True while further ready pages stay in memory.
+    pub(super) fn wants_ready(&self) -> bool {
+        self.ready.len() < IDLE
+    }
+
+    /// Offers a verified page for another block. False if enough are ready.
+    pub(super) fn make_ready(&mut self, table: &SideTable, cell: u32) -> bool {
+        let is_wanted = self.wants_ready();
+        if is_wanted {
+            self.ready.push_front(table, cell);
+        }
+        is_wanted
     }
 
     /// Freed blocks that wait.

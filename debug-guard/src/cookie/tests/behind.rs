@@ -81,7 +81,7 @@ fn a_block_that_does_not_wait_goes_when_nobody_looks_at_it_any_more() {
                 mark: BlockMark::default(),
                 moved_to: None,
             },
-            &mut |_| {},
+            &mut |finding| panic!("{finding:?}"),
         )
     };
     assert!(given.is_some());

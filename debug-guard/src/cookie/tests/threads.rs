@@ -147,7 +147,7 @@ fn t31_every_refusal_is_survived() {
                         mark: BlockMark::default(),
                         moved_to: None,
                     },
-                    &mut |_| {},
+                    &mut |finding| panic!("{finding:?}"),
                 )
             };
             assert!(given.is_some());

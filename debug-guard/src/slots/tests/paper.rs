@@ -402,3 +402,55 @@ fn what_is_planted_is_found() {
         );
     }
 }
+
+/// The second free is whole while the first reports, so that neither finds the other's block in quarantine when it begins.
+#[test]
+fn frees_at_one_time_leave_no_more_in_quarantine_than_its_limit() {
+    for limit in [0, 1] {
+        let options = SlotOptions {
+            pages: 257,
+            max_pages: 0,
+            quarantine_blocks: limit,
+            quarantine_bytes: usize::MAX,
+            deep: false,
+            mode: Mode::Fence,
+        };
+        let slots = OnPaper::new(Kind::Fence, BackEnd::UserfaultfdMove, options);
+        let layout = Layout::from_size_align(30, 16).expect("layout");
+        let request = |layout| FreeRequest {
+            layout,
+            scope: Scope::Object,
+            mark: BlockMark::default(),
+            moved_to: None,
+        };
+        let [first, second] = [(); 2].map(|()| {
+            let request = BlockRequest::new(layout, Scope::Object, false);
+            slots
+                .allocate(MEMORY, request, true, BlockMark::default(), &mut |_| {})
+                .expect("block")
+                .as_ptr()
+                .expose_provenance()
+        });
+        let mut found = Vec::new();
+        let other = Layout::new::<u8>();
+        slots.free(first, request(other), &mut |finding| {
+            found.push(finding.kind);
+            if found.len() == 1 {
+                let freed = slots.free(second, request(layout), &mut |finding| {
+                    panic!("{finding:?}")
+                });
+                assert!(freed.is_some());
+            }
+        });
+        assert_eq!(
+            found,
+            [ReportKind::SizeMismatch, ReportKind::AlignmentMismatch]
+        );
+        let held = slots.held();
+        assert_eq!(
+            (held.quarantined, held.pages),
+            (limit as u64, 2),
+            "limit {limit}"
+        );
+    }
+}
