@@ -91,8 +91,8 @@ pub enum Misuse {
     Held,
     /// The two contexts have different roots.
     OtherTree,
-    /// A context that never was below a budget was to move below one.
-    Unbudgeted,
+    /// A context below a new budget could be used by another thread at this moment.
+    InUse,
     /// The context has an owner already.
     HasOwner,
     /// Memory was to move between contexts whose allocators are not the same.
@@ -175,7 +175,10 @@ impl fmt::Display for Misuse {
             Self::NotOwned => "the value was destroyed, taken or moved away: use the id that the move answered, or own it again",
             Self::Held => "somebody holds the value: drop the hold first",
             Self::OtherTree => "the two contexts have different roots: move within one tree",
-            Self::Unbudgeted => "the context never was below a budget: give the root a soft one before it is created",
+            Self::InUse => {
+                "a context that is to come below a budget may be in use elsewhere: drop its handles, and leave contexts below it to \
+                 their parents"
+            }
             Self::HasOwner => "the context has an owner: only what was left to its parent can be claimed",
             Self::OtherBacking => "the two contexts draw on different allocators: copy the content instead of moving the block",
             Self::OtherScope => "the two contexts have different default scopes: move to a context made with the same scope",

@@ -117,7 +117,7 @@ mod handlers {
 
     type Handler = Option<extern "C" fn()>;
 
-    // The one function of an operating system that this crate calls. A reference to the `libc` crate would be a dependency for it alone.
+    // The one function of an operating system that this crate calls itself (the time is asked of `std`). A reference to the `libc` crate would be a dependency for it alone.
     unsafe extern "C" {
         fn pthread_atfork(before: Handler, in_parent: Handler, in_child: Handler) -> c_int;
     }

@@ -1,4 +1,4 @@
-//! Everything that needs to know which thread is running: the one module that names `std`.
+//! Everything that needs to know which thread is running. No other module names `std`, except `fork`, which measures time.
 //!
 //! Without feature `std` there are no thread-locals: operations count on the shared rows directly, under their locks.
 

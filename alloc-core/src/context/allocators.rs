@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
-use super::{Context, ContextHandle, ContextNode};
+use super::{Context, ContextHandle};
 use crate::adapters::HostSource;
 use crate::error::HostError;
 use crate::host::AllocatorTraits;
@@ -138,10 +138,3 @@ host_allocator!(Context);
 host_allocator!(ContextHandle);
 allocator!(&Context);
 allocator!(ContextHandle);
-allocator!(&ContextNode);
-
-impl ContextNode {
-    const fn node(&self) -> &Self {
-        self
-    }
-}

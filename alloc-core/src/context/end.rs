@@ -9,7 +9,7 @@ use super::{
     CLOSED, Context, ContextHandle, ContextNode, DRAINED, ORPHANED, OWNED_BY_PARENT, tree,
 };
 use crate::error::{ContextId, Misuse};
-use crate::owned::{bytes_freed_with, destroy_values, end_values, next_value};
+use crate::owned::{Marker, PlacedMarker, bytes_freed_with, end_values};
 use crate::sync::{Held, Ordering, Relaxed as _};
 
 /// Closes the subtree and destroys the values owned in it.
@@ -69,9 +69,10 @@ impl Context {
     /// Call it before [`close_root`](Context::close_root) or [`try_close`](Context::try_close) when values hold handles, blocks or
     /// contexts of the tree, which those functions count as outstanding.
     pub fn clear(&self) {
+        let marker = Marker::new();
         Clear {
             context: self,
-            values: next_value(self.node()),
+            values: marker.mark(self.node()),
             next_id: ContextNode::next_id(),
         }
         .run();
@@ -92,17 +93,16 @@ impl Context {
 
 struct Clear<'c> {
     context: &'c Context,
-    /// Values with lower numbers are older than the call.
-    values: u64,
+    values: PlacedMarker<'c>,
     next_id: ContextId,
 }
 
 impl Clear<'_> {
-    fn run(&mut self) {
+    fn run(&self) {
         while let Some(child) = self.context.claim_newest_before(self.next_id) {
             drop(child);
         }
-        destroy_values(self.context.node(), &mut self.values);
+        self.values.destroy_older();
     }
 }
 

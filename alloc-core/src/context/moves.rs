@@ -1,18 +1,20 @@
 //! Moving whole contexts within their tree: in one step, or not at all.
 //!
 //! A move changes the links of the moved contexts and the charges for them: for their records, which lie in the parent's memory, and for all
-//! memory of their subtrees. No block is copied or moved. The contexts below are visited only where slices of another size begin to apply.
+//! memory of their subtrees. No block is copied or moved. The contexts below are visited only where other limits begin to apply: a first
+//! budget, or slices of another size.
 
 use core::ptr::NonNull;
 
-use super::node::{CLOSED, ContextNode, OWNED_BY_PARENT};
-use super::transfer::{is_below, unshared_budgets};
+use super::node::{BUDGETED, CLOSED, ContextNode, ORPHANED, OWNED_BY_PARENT};
+use super::transfer::unshared_budgets;
 use super::{Context, ContextHandle, create, node, tree};
 use crate::adapters::HostSource;
 use crate::error::{HostError, Misuse};
 use crate::refusal::Shortage;
 use crate::rejected::Rejected;
-use crate::sync::{AtomicPtr, Held, Relaxed as _};
+use crate::scope::Scope;
+use crate::sync::{AtomicPtr, Held, Ordering, Relaxed as _};
 
 impl Context {
     /// Moves this context and all below it to another parent of the same tree, where it becomes the newest child. Below its present parent
@@ -23,13 +25,14 @@ impl Context {
     /// along, so that a [`Budget::exact`](crate::Budget::exact) above the new parent may refuse early until those threads use the contexts
     /// again.
     ///
-    /// O(1) in what moves; O(depth) in the tree; O(contexts moved) where budgets of another size or kind apply.
+    /// O(1) in what moves; O(depth) in the tree; O(contexts moved) where budgets of another size or kind begin to apply.
     ///
     /// # Errors
     /// Nothing was changed. [`Misuse::IsARoot`]; [`Misuse::OtherTree`]; [`Misuse::Cycle`] when `to` is this context or below it;
     /// [`Misuse::OtherBacking`] when the new parent has another allocator than the old one, which the context's record came from;
-    /// [`HostError::Closed`] for either; [`HostError::OverBudget`]. [`Misuse::Unbudgeted`] when the new parent is below a budget and this
-    /// context never was: what it holds was charged nowhere. [`Budget::soft`](crate::Budget::soft) on the root makes all its tree movable.
+    /// [`HostError::Closed`] for either; [`HostError::OverBudget`]. [`Misuse::InUse`] when the move brings a first budget while other
+    /// handles or owners of the moved contexts exist, through which threads could be allocating. A parent that was once below a budget
+    /// counts as if it still were.
     pub fn reparent(&mut self, to: &ContextHandle) -> Result<(), HostError> {
         let (this, above) = (self.handle.node_ptr(), to.node_ptr());
         let (node, new) = (self.node(), to.node());
@@ -54,6 +57,7 @@ impl Context {
                 old,
                 newest: this,
                 oldest: this,
+                owner_is_here: true,
                 values: (0, 0),
             };
             context_move.apply(&held, above)?;
@@ -123,11 +127,18 @@ fn lock_both_in<'n>(one: &'n ContextNode, other: &ContextNode) -> Result<Held<'n
     Ok(one.root().tree_lock.lock())
 }
 
+/// True when `node` is `top` or below it. The tree lock is held.
+fn is_below(node: &ContextNode, top: &ContextNode) -> bool {
+    core::iter::successors(Some(node), |node| node.parent()).any(|node| core::ptr::eq(node, top))
+}
+
 /// A move of siblings, and of values with them.
 pub(crate) struct ContextMove {
     pub(crate) old: NonNull<ContextNode>,
     pub(crate) newest: NonNull<ContextNode>,
     pub(crate) oldest: NonNull<ContextNode>,
+    /// The caller has the owner of the (one) sibling, exclusively.
+    pub(crate) owner_is_here: bool,
     /// Bytes and blocks of values, in the old parent's default scope.
     pub(crate) values: (u64, u64),
 }
@@ -165,6 +176,7 @@ impl ContextMove {
             old,
             newest,
             oldest,
+            owner_is_here: false,
             values,
         };
         act(&context_move, &held, above)?;
@@ -202,7 +214,11 @@ impl ContextMove {
     }
 
     /// Checks everything except cycles and room in budgets.
-    pub(crate) fn check(&self, above: NonNull<ContextNode>) -> Result<(), HostError> {
+    pub(crate) fn check(
+        &self,
+        held: &Held<'_>,
+        above: NonNull<ContextNode>,
+    ) -> Result<(), HostError> {
         let (old, new) = self.parents(&above);
         if new.flags() & CLOSED != 0 {
             return Err(HostError::Closed { context: new.id() });
@@ -210,8 +226,12 @@ impl ContextMove {
         if !old.shares_backing(new) {
             return Err(HostError::Misuse(Misuse::OtherBacking));
         }
-        if new.is_budgeted() && !self.siblings().all(ContextNode::is_budgeted) {
-            return Err(HostError::Misuse(Misuse::Unbudgeted));
+        if new.is_budgeted()
+            && !self
+                .siblings()
+                .all(|child| child.is_budgeted() || is_quiet(held, child, self.owner_is_here))
+        {
+            return Err(HostError::Misuse(Misuse::InUse));
         }
         Ok(())
     }
@@ -222,12 +242,12 @@ impl ContextMove {
         held: &Held<'_>,
         above: NonNull<ContextNode>,
     ) -> Result<(), HostError> {
-        self.check(above)?;
+        self.check(held, above)?;
         let (old, new) = self.parents(&above);
-        let charged = self.charge(above).or_else(|_| {
+        let charged = self.charge(held, above).or_else(|_| {
             // This thread's own leases may hold the missing bytes.
             new.fold_tree();
-            self.charge(above)
+            self.charge(held, above)
         });
         charged.map_err(|shortage| shortage.error(held, new))?;
         self.count(old, new);
@@ -248,13 +268,24 @@ impl ContextMove {
     }
 
     /// Charges the budgets above the new parent for everything that moves, refunds the old ones for the subtrees, and sets the new parent.
-    fn charge(&self, above: NonNull<ContextNode>) -> Result<(), Shortage> {
+    fn charge(&self, held: &Held<'_>, above: NonNull<ContextNode>) -> Result<(), Shortage> {
         let (old, new) = self.parents(&above);
+        let begins = |child: &&ContextNode| new.is_budgeted() && !child.is_budgeted();
+        self.siblings()
+            .filter(begins)
+            .for_each(|child| weigh(held, child));
         let _budget = new.root().budget_lock.lock();
         let (mut below, mut here) = (0u64, self.values.0);
         for child in self.siblings() {
-            // 0 for one outside of all budgets.
-            below = below.saturating_add(child.budget.charged.get());
+            if begins(&child) {
+                sum_up(held, child);
+            }
+            let charged = if new.is_budgeted() || child.is_budgeted() {
+                child.budget.charged.get()
+            } else {
+                0
+            };
+            below = below.saturating_add(charged);
             here = here.saturating_add(child.record().0);
         }
         let all = below.saturating_add(here);
@@ -265,6 +296,9 @@ impl ContextMove {
         // `count` refunds the records and values after it has counted them.
         unshared_budgets(old, new).for_each(|node| node.budget.subtract(below));
         for child in self.siblings() {
+            if begins(&child) {
+                tree::unbudgeted_post_order(held, child, |node| node.set_flags(BUDGETED));
+            }
             child.tree.parent.set(above.as_ptr());
         }
         Ok(())
@@ -288,6 +322,47 @@ impl ContextMove {
         }
         old.refund_unshared(new, here);
     }
+}
+
+/// True when only the caller can be using the unbudgeted contexts of the subtree.
+fn is_quiet(held: &Held<'_>, top: &ContextNode, owner_is_here: bool) -> bool {
+    let mut quiet = true;
+    tree::unbudgeted_post_order(held, top, |node| {
+        if !node.is_budgeted() {
+            let children = node.tree.children.iter().count();
+            let ownerless = node.flags() & ORPHANED != 0;
+            let references = children.saturating_add(usize::from(!ownerless));
+            let owner_is_known = ownerless
+                || node.flags() & OWNED_BY_PARENT != 0
+                || owner_is_here && core::ptr::eq(node, top);
+            // A node without references is being ended by another thread, which still counts frees.
+            let now = node.references.load(Ordering::Acquire);
+            quiet &= owner_is_known && now == references && now != 0;
+        }
+    });
+    quiet
+}
+
+/// Sets the charge of each context of a quiet subtree to its own live bytes.
+fn weigh(held: &Held<'_>, top: &ContextNode) {
+    tree::unbudgeted_post_order(held, top, |node| {
+        if !node.is_budgeted() {
+            node.evict_entries();
+            let live = Scope::ALL.map(|scope| node.folded_usage(scope).live_bytes);
+            node.budget
+                .charged
+                .set(live.into_iter().fold(0, u64::saturating_add));
+        }
+    });
+}
+
+/// Adds to the charge of each context of a weighed subtree the charges of those below it. The budget lock is held.
+fn sum_up(held: &Held<'_>, top: &ContextNode) {
+    tree::unbudgeted_post_order(held, top, |node| {
+        if let Some(parent) = node.parent().filter(|_| !core::ptr::eq(node, top)) {
+            parent.budget.add(node.budget.charged.get());
+        }
+    });
 }
 
 /// A context, by reference or handle, that memory can be charged to. Implemented for `&Context` and [`ContextHandle`] only.

@@ -77,17 +77,25 @@ pub(crate) fn check_room(
 /// The charged nodes from `node` up that are not above `other`. The budget lock is held.
 pub(super) fn unshared_budgets<'n>(
     node: &'n ContextNode,
-    other: &'n ContextNode,
-) -> impl Iterator<Item = &'n ContextNode> {
-    // No lock of another tree is held.
-    let is_shared = core::ptr::eq(node.root(), other.root());
+    other: &ContextNode,
+) -> impl Iterator<Item = &'n ContextNode> + use<'n> {
+    let same_tree = core::ptr::eq(node.root(), other.root());
+    let (here, there) = (
+        node.charged().count(),
+        if same_tree {
+            other.charged().count()
+        } else {
+            0
+        },
+    );
+    let mine = node.charged().skip(here.saturating_sub(there));
+    let theirs = other.charged().skip(there.saturating_sub(here));
+    let common = mine
+        .zip(theirs)
+        .find(|(mine, theirs)| core::ptr::eq(*mine, *theirs))
+        .map(|(common, _)| core::ptr::from_ref(common));
     node.charged()
-        .take_while(move |at| !(is_shared && is_below(other, at)))
-}
-
-/// True when `node` is `top` or below it. The tree lock or the budget lock is held.
-pub(super) fn is_below(node: &ContextNode, top: &ContextNode) -> bool {
-    core::iter::successors(Some(node), |node| node.parent()).any(|node| core::ptr::eq(node, top))
+        .take_while(move |at| common != Some(core::ptr::from_ref(*at)))
 }
 
 impl ContextNode {

@@ -42,11 +42,16 @@ pub(crate) fn recharge() {
                     node.budget.charged.set(charged);
                 }
             });
-            post_order(&held, root, |node| {
-                if let Some(parent) = node.parent().filter(|parent| parent.is_budgeted()) {
-                    parent.budget.add(node.budget.charged.get());
-                }
-            });
+            post_order(
+                &held,
+                root,
+                |_| true,
+                |node| {
+                    if let Some(parent) = node.parent().filter(|parent| parent.is_budgeted()) {
+                        parent.budget.add(node.budget.charged.get());
+                    }
+                },
+            );
         }
     }
 }
@@ -183,19 +188,44 @@ pub(super) fn each_under(
     }
 }
 
-/// Calls `visit` with the nodes of the subtree, children before parents.
-fn post_order(_: &Held<'_>, top: &ContextNode, mut visit: impl FnMut(&ContextNode)) {
-    let any = |_: &ContextNode| true;
-    let mut at = lowest(NonNull::from(top), any);
-    loop {
+/// Calls `visit` with the nodes of the subtree, children before parents, without those below budgeted nodes. `visit` must make no call out
+/// of the library.
+pub(super) fn unbudgeted_post_order(
+    held: &Held<'_>,
+    top: &ContextNode,
+    visit: impl FnMut(&ContextNode),
+) {
+    post_order(held, top, |node| !node.is_budgeted(), visit);
+}
+
+/// Calls `visit` with the nodes of the subtree, children before parents, and those below a node only if it is `open`.
+fn post_order(
+    _: &Held<'_>,
+    top: &ContextNode,
+    open: impl Fn(&ContextNode) -> bool,
+    mut visit: impl FnMut(&ContextNode),
+) {
+    let child = |at: &ContextNode| at.tree.children.newest.get();
+    let down = |mut at| {
         // SAFETY: linked nodes are alive, see `put_first`.
-        let node = unsafe { at.as_ref() };
-        visit(node);
-        if core::ptr::eq(node, top) {
+        while let Some(child) = unsafe { child(at).as_ref() }.filter(|_| open(at)) {
+            at = child;
+        }
+        at
+    };
+    let mut at = down(top);
+    loop {
+        // SAFETY: linked nodes are alive, see `put_first`. Read before the visit, which may make the node budgeted.
+        let (next, parent) = (unsafe { at.tree.next.get().as_ref() }, at.parent());
+        visit(at);
+        if core::ptr::eq(at, top) {
             return;
         }
-        let Some(next) = past(at, any) else { return };
-        at = next;
+        at = match (next, parent) {
+            (Some(sibling), _) => down(sibling),
+            (None, Some(parent)) => parent,
+            (None, None) => return,
+        };
     }
 }
 
@@ -220,12 +250,12 @@ pub(super) fn next_to_drain(
     let root = unsafe { top.as_ref() }.root();
     let _held = root.tree_lock.lock();
     let mut at = match after {
-        Some(done) => past(done, is_undrained).unwrap_or(top),
+        Some(done) => past(done).unwrap_or(top),
         None => {
             // Pairs with the fence in `owned::table`: of a thread that closes a context and one that adds the first value, one sees the
             // other's write.
             fence(Ordering::SeqCst);
-            lowest(top, is_undrained)
+            lowest(top)
         }
     };
     loop {
@@ -236,38 +266,36 @@ pub(super) fn next_to_drain(
             return at;
         }
         node.set_flags(DRAINED);
-        at = past(at, is_undrained).unwrap_or(top);
+        at = past(at).unwrap_or(top);
     }
 }
 
-/// Descends to the newest child that is `wanted`, its newest child, and so on.
-fn lowest(
-    mut at: NonNull<ContextNode>,
-    wanted: impl Fn(&ContextNode) -> bool,
-) -> NonNull<ContextNode> {
-    // SAFETY: linked nodes are alive, see `put_first`.
-    while let Some(child) = find_sibling(unsafe { at.as_ref() }.tree.children.newest.get(), &wanted)
-    {
-        at = child;
+/// Descends to the newest child, its newest child, and so on.
+fn lowest(mut at: NonNull<ContextNode>) -> NonNull<ContextNode> {
+    loop {
+        match undrained(
+            // SAFETY: linked nodes are alive, see `put_first`.
+            unsafe { at.as_ref() }.tree.children.newest.get(),
+        ) {
+            Some(child) => at = child,
+            None => return at,
+        }
     }
-    at
 }
 
-/// The node after `done` in post-order, among those that are `wanted`.
-fn past(
-    done: NonNull<ContextNode>,
-    wanted: impl Fn(&ContextNode) -> bool,
-) -> Option<NonNull<ContextNode>> {
+/// The node after `done` in post-order.
+fn past(done: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
     // SAFETY: linked nodes are alive, see `put_first`.
     let done = unsafe { done.as_ref() };
-    match find_sibling(done.tree.next.get(), &wanted) {
-        Some(older) => Some(lowest(older, wanted)),
+    match undrained(done.tree.next.get()) {
+        Some(older) => Some(lowest(older)),
         None => done.parent_ptr(),
     }
 }
 
-fn is_undrained(node: &ContextNode) -> bool {
-    node.flags() & DRAINED == 0
+/// This sibling or the next older one that is not drained.
+fn undrained(at: *mut ContextNode) -> Option<NonNull<ContextNode>> {
+    find_sibling(at, |node| node.flags() & DRAINED == 0)
 }
 
 /// This sibling or the next older one that is `wanted`, as the pointer that it was linked with: its new owner may have to free it, and a

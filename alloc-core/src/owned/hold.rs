@@ -6,8 +6,8 @@ use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
-use super::table::{DOOMED, EXCLUSIVE, MAX_HOLDS};
-use super::{DetachedValue, locked_for, look_up, table};
+use super::table::{DOOMED, EXCLUSIVE, MAX_HOLDS, Put, ValueSlot};
+use super::{locked_for, look_up, table};
 use crate::context::{ContextHandle, ContextNode};
 use crate::error::{ContextId, HostError, Misuse};
 
@@ -20,8 +20,9 @@ impl ContextHandle {
     /// value is held for writing.
     #[inline]
     pub fn get<T: Send + Sync + 'static>(&self, id: Owned<T>) -> Result<Hold<'_, T>, HostError> {
-        let more = |holds| (holds < MAX_HOLDS).then_some(1);
-        let place = HeldValue::new(self.node(), id, more)?;
+        let place = SlotReference::hold(self.node(), id, |holds| {
+            (holds < MAX_HOLDS).then_some(holds.wrapping_add(1))
+        })?;
         Ok(Hold {
             value: place.value.cast(),
             _place: place,
@@ -34,7 +35,8 @@ impl ContextHandle {
     /// As [`get`](ContextHandle::get); [`Misuse::Held`] while there is any other hold.
     #[inline]
     pub fn get_mut<T: Send + 'static>(&self, id: Owned<T>) -> Result<HoldMut<'_, T>, HostError> {
-        let place = HeldValue::new(self.node(), id, |holds| (holds == 0).then_some(EXCLUSIVE))?;
+        let place =
+            SlotReference::hold(self.node(), id, |holds| (holds == 0).then_some(EXCLUSIVE))?;
         Ok(HoldMut {
             value: place.value.cast(),
             _place: place,
@@ -43,46 +45,57 @@ impl ContextHandle {
     }
 }
 
-/// A hold on a value, released when dropped.
-struct HeldValue<'c> {
+/// A hold on a slot, released when dropped.
+struct SlotReference<'c> {
     node: &'c ContextNode,
-    number: u64,
+    slot: NonNull<ValueSlot>,
     value: NonNull<u8>,
-    /// What this hold adds to the entry's `holds`.
+    /// What this hold adds to the slot's `holds`.
     share: u32,
 }
 
-impl<'c> HeldValue<'c> {
+impl<'c> SlotReference<'c> {
     #[inline]
-    fn new<T>(
+    fn hold<T>(
         node: &'c ContextNode,
         id: Owned<T>,
         more: impl FnOnce(u32) -> Option<u32>,
     ) -> Result<Self, HostError> {
-        let mut table = locked_for(node, id)?;
-        let (value, entry) = look_up(node, &mut table, id)?;
-        let share = more(entry.holds).ok_or(HostError::Misuse(Misuse::Held))?;
-        entry.holds = entry.holds.wrapping_add(share);
+        let table = locked_for(node, id)?;
+        let (slot, _) = look_up(node, &table, id)?;
+        let before = slot.holds.get();
+        let holds = more(before).ok_or(HostError::Misuse(Misuse::Held))?;
+        slot.holds.set(holds);
+        table.holds.set(table.holds.get().wrapping_add(1));
         Ok(Self {
             node,
-            number: id.number(),
-            value: value.block,
-            share,
+            slot: id.slot(),
+            value: slot.value.get(),
+            share: holds.wrapping_sub(before),
         })
     }
 }
 
-impl Drop for HeldValue<'_> {
+impl Drop for SlotReference<'_> {
     #[inline]
     fn drop(&mut self) {
-        let node = self.node;
-        let last = table::lock(node).and_then(|mut table| {
-            let entry = table.entry(self.number)?;
-            entry.holds = entry.holds.wrapping_sub(self.share);
-            let is_last = entry.holds == DOOMED;
-            is_last.then(|| table.remove(self.number))?
-        });
-        drop(last.map(|value| DetachedValue { node, value }));
+        let last = {
+            let Some(table) = table::lock(self.node) else {
+                return;
+            };
+            // SAFETY: a slot of the locked table.
+            let slot = unsafe { self.slot.as_ref() };
+            let holds = slot.holds.get().wrapping_sub(self.share);
+            slot.holds.set(holds);
+            table.holds.set(table.holds.get().wrapping_sub(1));
+            if holds != DOOMED {
+                return;
+            }
+            slot.kind.get().map(|kind| table.remove(slot, kind))
+        };
+        if let Some(taken) = last {
+            taken.destroy(self.node);
+        }
     }
 }
 
@@ -91,7 +104,7 @@ impl Drop for HeldValue<'_> {
 /// Forgetting it (`mem::forget`) leaves the value held for as long as the context's record lives.
 #[must_use = "dropping it gives the value free"]
 pub struct Hold<'c, T> {
-    _place: HeldValue<'c>,
+    _place: SlotReference<'c>,
     value: NonNull<T>,
 }
 
@@ -119,7 +132,7 @@ impl<T: fmt::Debug> fmt::Debug for Hold<'_, T> {
 /// A hold on an owned value for writing, see [`ContextHandle::get_mut`].
 #[must_use = "dropping it gives the value free"]
 pub struct HoldMut<'c, T> {
-    _place: HeldValue<'c>,
+    _place: SlotReference<'c>,
     value: NonNull<T>,
     /// Invariant in `T`, as `&mut T` is.
     writes: PhantomData<&'c mut T>,
@@ -156,22 +169,30 @@ impl<T: fmt::Debug> fmt::Debug for HoldMut<'_, T> {
 
 /// The id of a value that a context owns. `Copy`; does not keep the value.
 ///
-/// It consists of the context's number and the value's number there, none of which is used twice. An id whose value was destroyed, removed,
-/// stolen or adopted, or whose context is another one or has ended, gives an error and never another value.
+/// It consists of the context's number (never used twice), the value's slot, and the slot's generation. An id whose value was destroyed,
+/// removed, stolen or adopted, or whose context is another one or has ended, gives an error and never another value; freed memory is not
+/// read to find that out.
 ///
-/// 16 bytes. `Send` and `Sync` for every `T`, because only contexts give access to values.
+/// 24 bytes on a 64-bit machine. `Send` and `Sync` for every `T`, because only contexts give access to values.
 pub struct Owned<T> {
     context: ContextId,
-    number: u64,
+    slot: NonNull<ValueSlot>,
+    generation: u32,
     /// Invariant in `T`: a value can be written through its id.
     value: PhantomData<fn(T) -> T>,
 }
 
+// SAFETY: an id gives no access; only the context reads the slot, under its lock.
+unsafe impl<T> Send for Owned<T> {}
+// SAFETY: an id gives no access; only the context reads the slot, under its lock.
+unsafe impl<T> Sync for Owned<T> {}
+
 impl<T> Owned<T> {
-    pub(super) const fn new(context: ContextId, number: u64) -> Self {
+    pub(super) fn new(context: ContextId, put: &Put) -> Self {
         Self {
             context,
-            number,
+            slot: put.slot,
+            generation: put.generation,
             value: PhantomData,
         }
     }
@@ -183,8 +204,12 @@ impl<T> Owned<T> {
         self.context
     }
 
-    pub(super) const fn number(self) -> u64 {
-        self.number
+    pub(super) const fn slot(self) -> NonNull<ValueSlot> {
+        self.slot
+    }
+
+    pub(super) const fn generation(self) -> u32 {
+        self.generation
     }
 }
 
@@ -198,7 +223,9 @@ impl<T> Copy for Owned<T> {}
 
 impl<T> PartialEq for Owned<T> {
     fn eq(&self, other: &Self) -> bool {
-        (self.context, self.number) == (other.context, other.number)
+        self.context == other.context
+            && self.slot == other.slot
+            && self.generation == other.generation
     }
 }
 
@@ -206,13 +233,21 @@ impl<T> Eq for Owned<T> {}
 
 impl<T> Hash for Owned<T> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.context, self.number).hash(state);
+        self.context.hash(state);
+        self.slot.hash(state);
+        self.generation.hash(state);
     }
 }
 
 impl<T> fmt::Debug for Owned<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = core::any::type_name::<T>();
-        write!(f, "Owned<{name}>({}, {})", self.context, self.number)
+        write!(
+            f,
+            "Owned<{}>({}, {:?}, {})",
+            core::any::type_name::<T>(),
+            self.context,
+            self.slot,
+            self.generation
+        )
     }
 }

@@ -1,6 +1,7 @@
 //! Values that a context owns: reached by id, destroyed with the context.
 
 use core::alloc::Layout;
+use core::ptr::NonNull;
 
 use crate::context::{
     CLOSED, Context, ContextHandle, ContextMove, ContextNode, check_room, check_transfer, transfer,
@@ -9,8 +10,8 @@ use crate::error::{HostError, Misuse};
 use crate::rejected::Rejected;
 
 pub use hold::{Hold, HoldMut, Owned};
-use table::{DOOMED, Entry, Locked, Value, ValueType};
-pub(crate) use table::{bytes_freed_with, free_table};
+use table::{DOOMED, List, Locked, RemovedValue, ValueSlot, ValueType};
+pub(crate) use table::{Marker, PlacedMarker, bytes_freed_with, free_table};
 
 mod hold;
 mod table;
@@ -24,7 +25,7 @@ mod table;
 /// threads may end parts of a tree at the same time: one of them destroys each value, once. The order holds within one thread, which does
 /// not wait for values of a context that another thread is ending.
 ///
-/// A value has a block of its own, of exactly its size, and 32 bytes in the context's table, which doubles when it is full; the table is memory of the context,
+/// A value has a block of its own, of exactly its size, and 40 bytes in the context's table; the table is memory of the context,
 /// made with the first value. A value without size takes no block.
 impl ContextHandle {
     /// Moves `value` into a block of this context, which owns it from now on.
@@ -64,21 +65,22 @@ impl ContextHandle {
         // SAFETY: the new block is as large and as aligned as a `T`.
         unsafe { block.cast::<T>().write(value) };
         // If the allocator unwinds, the value is destroyed and its block freed.
-        let unlisted = DetachedValue {
+        let unlisted = UnlistedValue {
             node,
-            value: Value {
-                block,
-                kind: ValueType::of::<T>(),
-            },
+            value: block,
+            kind: ValueType::of::<T>(),
         };
-        match table::put(node, unlisted.value) {
-            Ok(number) => {
-                core::mem::forget(unlisted);
-                Ok(Owned::new(node.id(), number))
-            }
+        let put = table::put(node, block, unlisted.kind);
+        core::mem::forget(unlisted);
+        put.map(|put| Owned::new(node.id(), &put)).map_err(|error| {
+            let removed = RemovedValue {
+                value: block,
+                kind: ValueType::of::<T>(),
+            };
             // SAFETY: a `T` was written above.
-            Err(error) => Err(Rejected::new(unsafe { unlisted.into_value() }, error)),
-        }
+            let value = unsafe { removed.into_value(node) };
+            Rejected { value, error }
+        })
     }
 
     /// Removes a value and returns it.
@@ -88,9 +90,9 @@ impl ContextHandle {
     /// ([`HostError::Closed`] when the context has ended); [`Misuse::Held`] while there is a hold on it.
     #[inline]
     pub fn remove<T: Send + 'static>(&self, id: Owned<T>) -> Result<T, HostError> {
-        let removed = remove(self.node(), id)?;
-        // SAFETY: an id's value is of its type: its number is no other value's.
-        Ok(unsafe { removed.into_value() })
+        let taken = remove_slot(self.node(), id)?;
+        // SAFETY: an id's value is of its type: generations tell apart what else was in the slot.
+        Ok(unsafe { taken.into_value(self.node()) })
     }
 
     /// Destroys a value now. Allocates nothing.
@@ -99,25 +101,40 @@ impl ContextHandle {
     /// As [`remove`](ContextHandle::remove).
     #[inline]
     pub fn destroy<T: Send + 'static>(&self, id: Owned<T>) -> Result<(), HostError> {
-        remove(self.node(), id).map(drop)
+        remove_slot(self.node(), id)?.destroy(self.node());
+        Ok(())
     }
 
     /// How many values this context owns. O(1).
     #[must_use]
     pub fn owned_values(&self) -> usize {
-        table::lock(self.node()).map_or(0, |table| table.live())
+        table::lock(self.node()).map_or(0, |table| table.live_len.get())
     }
 }
 
-/// Removes a value without holds.
+/// A value in its block that has no slot yet.
+struct UnlistedValue<'n> {
+    node: &'n ContextNode,
+    value: NonNull<u8>,
+    kind: &'static ValueType,
+}
+
+impl Drop for UnlistedValue<'_> {
+    fn drop(&mut self) {
+        RemovedValue {
+            value: self.value,
+            kind: self.kind,
+        }
+        .destroy(self.node);
+    }
+}
+
+/// Removes a value without holds from its slot.
 #[inline]
-fn remove<T>(node: &ContextNode, id: Owned<T>) -> Result<DetachedValue<'_>, HostError> {
-    let mut table = locked_for(node, id)?;
-    find(node, &mut table, id)?;
-    let value = table.remove(id.number());
-    value
-        .map(|value| DetachedValue { node, value })
-        .ok_or(HostError::Misuse(Misuse::NotOwned))
+fn remove_slot<T>(node: &ContextNode, id: Owned<T>) -> Result<RemovedValue, HostError> {
+    let table = locked_for(node, id)?;
+    let (slot, kind) = find(node, &table, id)?;
+    Ok(table.remove(slot, kind))
 }
 
 /// Locks the table of `node`, if that is the id's context.
@@ -129,102 +146,124 @@ fn locked_for<T>(node: &ContextNode, id: Owned<T>) -> Result<Locked<'_>, HostErr
     table::lock(node).ok_or(HostError::Misuse(Misuse::NotOwned))
 }
 
-/// A present value without holds.
+/// The slot of a present value without holds.
 #[inline]
-fn find<T>(node: &ContextNode, table: &mut Locked<'_>, id: Owned<T>) -> Result<Value, HostError> {
-    match look_up(node, table, id)? {
-        (value, entry) if entry.holds == 0 => Ok(value),
-        _ => Err(HostError::Misuse(Misuse::Held)),
+fn find<'t, T>(
+    node: &ContextNode,
+    table: &'t Locked<'_>,
+    id: Owned<T>,
+) -> Result<(&'t ValueSlot, &'static ValueType), HostError> {
+    let (slot, kind) = look_up(node, table, id)?;
+    if slot.is_free_to_go() {
+        Ok((slot, kind))
+    } else {
+        Err(HostError::Misuse(Misuse::Held))
     }
 }
 
-/// A present value and its entry. The id's context is `node`.
+/// The slot of a present value. The id's context is `node`.
 #[inline]
 fn look_up<'t, T>(
     node: &ContextNode,
-    table: &'t mut Locked<'_>,
+    _: &'t Locked<'_>,
     id: Owned<T>,
-) -> Result<(Value, &'t mut Entry), HostError> {
-    let entry = table
-        .entry(id.number())
-        .filter(|entry| entry.holds & DOOMED == 0);
-    match entry.and_then(|entry| Some((entry.value?, entry))) {
-        Some(found) => Ok(found),
-        None if node.flags() & CLOSED != 0 => Err(HostError::Closed { context: node.id() }),
-        None => Err(HostError::Misuse(Misuse::NotOwned)),
+) -> Result<(&'t ValueSlot, &'static ValueType), HostError> {
+    // SAFETY: only this module makes ids; the id's context is this node, in whose table the slot stays.
+    let slot: &'t ValueSlot = unsafe { id.slot().as_ref() };
+    match slot.kind.get() {
+        Some(kind)
+            if slot.generation.get() == id.generation() && slot.holds.get() & DOOMED == 0 =>
+        {
+            Ok((slot, kind))
+        }
+        _ if node.flags() & CLOSED != 0 => Err(HostError::Closed { context: node.id() }),
+        _ => Err(HostError::Misuse(Misuse::NotOwned)),
     }
 }
 
-/// A value that is in no table. Dropping it runs the destructor and frees the block, without a lock held.
-struct DetachedValue<'n> {
+/// Frees a value's block after the value, also after a panic of its destructor.
+struct ValueBlock<'n> {
     node: &'n ContextNode,
-    value: Value,
+    removed: RemovedValue,
 }
-
-/// A value's block, freed after the value, also after a panic of its destructor.
-struct ValueBlock<'n>(&'n ContextNode, Value);
 
 impl Drop for ValueBlock<'_> {
     fn drop(&mut self) {
-        let Self(node, value) = *self;
         // SAFETY: the block was allocated from this node, or its charge moved here, in its default scope with the layout of the kind.
-        unsafe { node.deallocate(value.block, value.kind.layout, node.scope) };
+        unsafe {
+            self.node.deallocate(
+                self.removed.value,
+                self.removed.kind.layout,
+                self.node.scope,
+            )
+        };
     }
 }
 
-impl DetachedValue<'_> {
+impl RemovedValue {
+    /// Runs the destructor and frees the block. No lock is held.
+    #[inline]
+    pub(super) fn destroy(self, node: &ContextNode) {
+        let block = ValueBlock {
+            node,
+            removed: self,
+        };
+        if let Some(destroy) = block.removed.kind.destroy {
+            // SAFETY: the value was removed from its slot, so that nothing else reaches it.
+            unsafe { destroy(block.removed.value) };
+        }
+    }
+
     /// Moves the value out of its block, and frees the block.
     ///
     /// # Safety
     /// The value is a `T`.
     #[inline]
-    unsafe fn into_value<T>(self) -> T {
-        let block = ValueBlock(self.node, self.value);
-        core::mem::forget(self);
+    unsafe fn into_value<T>(self, node: &ContextNode) -> T {
+        let block = ValueBlock {
+            node,
+            removed: self,
+        };
         // SAFETY: the value is a `T` (this function's contract), which is read once: freeing the block does not touch it.
-        unsafe { block.1.block.cast::<T>().read() }
-    }
-}
-
-impl Drop for DetachedValue<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        let block = ValueBlock(self.node, self.value);
-        if let Some(destroy) = self.value.kind.destroy {
-            // SAFETY: the value is in no table, so that nothing else reaches it.
-            unsafe { destroy(block.1.block) };
-        }
+        unsafe { block.removed.value.cast::<T>().read() }
     }
 }
 
 /// Destroys the values of an ending node, newest first. A held value is destroyed with its last hold.
 pub(crate) fn end_values(node: &ContextNode) {
-    let mut before = u64::MAX;
-    destroy_each(node, |table| table.remove_newest(&mut before, true));
+    while let Some(taken) = next(node) {
+        taken.destroy(node);
+    }
 }
 
-/// The number of the next value of the node.
-pub(crate) fn next_value(node: &ContextNode) -> u64 {
-    table::lock(node).map_or(0, |table| table.next_number())
+fn next(node: &ContextNode) -> Option<RemovedValue> {
+    let table = table::lock(node)?;
+    let mut at = table.live.newest();
+    while let Some(slot) = at {
+        at = slot.older();
+        match slot.kind.get() {
+            Some(kind) if slot.is_free_to_go() => return Some(table.remove(slot, kind)),
+            Some(kind) => table.doom(slot, kind),
+            None => {} // a marker
+        }
+    }
+    None
 }
 
-/// Destroys the values with a number below `before`, newest first, except held ones. `before` tells how far it came, also after a panic.
-pub(crate) fn destroy_values(node: &ContextNode, before: &mut u64) {
-    destroy_each(node, |table| table.remove_newest(before, false));
+fn newest(list: &List) -> Option<(&ValueSlot, &'static ValueType)> {
+    let slot = list.newest()?;
+    Some((slot, slot.kind.get()?))
 }
 
 /// Destroys the remaining values of a node without references: their holds were forgotten (`mem::forget`) and can no longer be used.
 pub(crate) fn destroy_leftovers(node: &ContextNode) {
-    destroy_each(node, Locked::remove_any);
-}
-
-/// Destroys values one by one, each removed under the lock and destroyed outside it.
-fn destroy_each<'n>(
-    node: &'n ContextNode,
-    mut remove: impl FnMut(&mut Locked<'n>) -> Option<Value>,
-) {
-    while let Some(value) = table::lock(node).and_then(|mut table| remove(&mut table)) {
-        drop(DetachedValue { node, value });
+    let leftover = || {
+        let table = table::lock(node)?;
+        let (slot, kind) = newest(&table.live).or_else(|| newest(&table.doomed))?;
+        Some(table.remove(slot, kind))
+    };
+    while let Some(taken) = leftover() {
+        taken.destroy(node);
     }
 }
 
@@ -247,22 +286,21 @@ impl ContextHandle {
         check_transfer(source, node)?;
         drop(locked_for(source, id)?);
         loop {
-            if let (Some(mut theirs), Some(mut ours)) = table::lock_both(source, node)
+            if let (Some(theirs), Some(ours)) = table::lock_both(source, node)
                 && ours.room() > 0
             {
-                let value = find(source, &mut theirs, id)?;
+                let (slot, kind) = find(source, &theirs, id)?;
                 if node.flags() & CLOSED != 0 {
                     return Err(HostError::Closed { context: node.id() });
                 }
-                let bytes = value.kind.layout.size() as u64;
+                let bytes = kind.layout.size() as u64;
                 transfer(source, node, u64::from(bytes > 0), bytes)?;
-                theirs.remove(id.number());
-                if let Some(number) = ours.push(value) {
-                    return Ok(Owned::new(node.id(), number));
+                let taken = theirs.remove(slot, kind);
+                if let Some(put) = ours.put(taken.value, kind) {
+                    return Ok(Owned::new(node.id(), &put));
                 }
             }
-            let value = find(source, &mut locked_for(source, id)?, id)?;
-            let bytes = value.kind.layout.size() as u64;
+            let bytes = find(source, &locked_for(source, id)?, id)?.1.layout.size() as u64;
             check_room(source, node, bytes.saturating_add(table::growth(node, 1)))?;
             table::grow_by(node, 1)?;
         }
@@ -284,26 +322,26 @@ impl ContextHandle {
         check_transfer(source, node)?;
         loop {
             let (theirs, ours) = table::lock_both(source, node);
-            let is_held = |table: &Locked<'_>| table.entries().any(|entry| entry.holds != 0);
-            if theirs.as_ref().is_some_and(is_held) {
+            if theirs.as_ref().is_some_and(|table| table.is_held()) {
                 return Err(HostError::Misuse(Misuse::Held));
             }
-            let wanted = theirs.as_ref().map_or(0, Locked::live);
-            let room = ours.as_ref().map_or(0, Locked::room);
-            let values = theirs.as_ref().map_or((0, 0), Locked::sums);
-            if wanted <= room {
-                return adopt_all(from, self, values, theirs.zip(ours));
+            let wanted = theirs.as_ref().map_or(0, |table| table.live_len.get());
+            let room = ours.as_ref().map_or(0, |table| table.room());
+            let values = theirs.as_ref().map_or((0, 0), |table| table.values());
+            let missing = wanted.saturating_sub(room);
+            if missing == 0 {
+                return adopt_all(from, self, values, theirs.as_ref().zip(ours.as_ref()));
             }
             drop((theirs, ours));
-            ContextMove::of_children(from, self, values, |context_move, _, above| {
-                context_move.check(above)
+            ContextMove::of_children(from, self, values, |context_move, held, above| {
+                context_move.check(held, above)
             })?;
             check_room(
                 source,
                 node,
-                values.0.saturating_add(table::growth(node, wanted)),
+                values.0.saturating_add(table::growth(node, missing)),
             )?;
-            table::grow_by(node, wanted)?;
+            table::grow_by(node, missing)?;
         }
     }
 }
@@ -313,7 +351,7 @@ fn adopt_all(
     from: &Context,
     to: &ContextHandle,
     values: (u64, u64),
-    tables: Option<(Locked<'_>, Locked<'_>)>,
+    tables: Option<(&Locked<'_>, &Locked<'_>)>,
 ) -> Result<(), HostError> {
     let (source, node): (&ContextNode, &ContextNode) = (from.node(), to.node());
     if node.flags() & CLOSED != 0 {
@@ -325,10 +363,16 @@ fn adopt_all(
         // Values alone.
         transfer(source, node, values.1, values.0)?;
     }
-    if let Some((mut theirs, mut ours)) = tables {
-        theirs.drain(|value| {
-            ours.push(value);
-        });
+    let Some((theirs, ours)) = tables else {
+        return Ok(());
+    };
+    let mut at = theirs.live.oldest();
+    while let Some(slot) = at {
+        at = slot.newer();
+        if let Some(kind) = slot.kind.get() {
+            let taken = theirs.remove(slot, kind);
+            ours.put(taken.value, kind);
+        }
     }
     Ok(())
 }

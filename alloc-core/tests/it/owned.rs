@@ -333,26 +333,45 @@ unsafe impl HostAllocator for Unwinding {
     }
 }
 
+fn exact(parent: &Context, bytes: u64) -> Context {
+    let options = ContextOptions::new("exact").budget(Budget::exact(bytes));
+    parent.child_with(options).unwrap()
+}
+
 #[test]
-fn holes_are_used_again_before_the_table_grows() {
+fn a_freed_slot_is_used_again_where_the_table_may_not_grow() {
     let witness = Witness::new();
     let root = root(&witness);
-    let ids: Vec<_> = (0..8_u32).map(|n| root.own(n).unwrap()).collect();
-    for id in &ids[1..7] {
-        root.destroy(*id).unwrap();
-    }
-    let before = root.usage().total();
-    let more: Vec<_> = (8..14_u32).map(|n| root.own(n).unwrap()).collect();
-    let grown = root.usage().total();
-    assert_eq!(grown.live_bytes - before.live_bytes, 6 * 4, "values alone");
-    let all = [ids[0], ids[7]].into_iter().chain(more.clone());
-    let values: Vec<_> = all.map(|id| *root.get(id).unwrap()).collect();
-    assert_eq!(values, [0, 7, 8, 9, 10, 11, 12, 13]);
-    root.own(14_u32).unwrap();
-    assert!(root.usage().total().live_bytes > grown.live_bytes + 4);
-    assert_eq!(*root.get(more[5]).unwrap(), 13);
-    assert_eq!(root.remove(ids[1]), misuse(Misuse::NotOwned));
-    drop(root);
+    let (full, other) = (exact(&root, 1 << 20), exact(&root, 1 << 20));
+    let ids: Vec<_> = (0..8_u32).map(|n| full.own(n).unwrap()).collect();
+    full.set_limit(full.budget().unwrap().charged).unwrap();
+    assert!(full.own(8_u32).is_err());
+    full.destroy(ids[3]).unwrap();
+    let owned = full.own(8_u32).unwrap();
+    full.destroy(ids[5]).unwrap();
+    let stolen = full.steal(&other, other.own(9_u32).unwrap()).unwrap();
+    full.destroy(ids[0]).unwrap();
+    other.own(10_u32).unwrap();
+    full.adopt(&other).unwrap();
+    assert_eq!((full.owned_values(), other.owned_values()), (8, 0));
+    assert_eq!(
+        (*full.get(owned).unwrap(), *full.get(stolen).unwrap()),
+        (8, 9)
+    );
+    assert_eq!(full.remove(ids[5]), misuse(Misuse::NotOwned));
+    drop((full, other, root));
+    witness.assert_empty();
+}
+
+#[test]
+fn values_use_a_hard_budget_up_to_a_segment_of_the_table() {
+    let witness = Witness::new();
+    let root = root(&witness);
+    let limited = exact(&root, 200_000);
+    while limited.own(0_u64).is_ok() {}
+    let used = limited.budget().unwrap().charged;
+    assert!(used > 200_000 - 257 * 40, "{used} bytes");
+    drop((limited, root));
     witness.assert_empty();
 }
 

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use crate::witness::Witness;
 use alloc_core::{
-    AllocError, AllocatorTraits, Context, ContextOptions, FromGlobalAlloc, HostAllocator, Scope,
+    AllocError, AllocatorTraits, Budget, Context, ContextOptions, FromGlobalAlloc, HostAllocator,
+    HostError, Misuse, Scope, fold_thread,
 };
 
 fn root(witness: &Witness) -> Context {
@@ -201,5 +202,90 @@ fn an_allocator_is_not_called_after_try_close_was_answered() {
         0,
         "calls of an allocator that was gone"
     );
+    root.close_root().unwrap();
+}
+
+/// An allocator that stops the next thread that gives something back.
+struct Gate {
+    armed: AtomicBool,
+    at_work: Mutex<Option<mpsc::Sender<()>>>,
+    go_on: Mutex<Option<mpsc::Receiver<()>>>,
+}
+
+static GATE: Gate = Gate {
+    armed: AtomicBool::new(false),
+    at_work: Mutex::new(None),
+    go_on: Mutex::new(None),
+};
+
+// SAFETY: forwarded.
+unsafe impl HostAllocator for Gate {
+    fn traits(&self) -> AllocatorTraits {
+        AllocatorTraits::new()
+    }
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        SYSTEM.allocate(layout, scope)
+    }
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        if self.armed.swap(false, Ordering::SeqCst) {
+            self.at_work
+                .lock()
+                .unwrap()
+                .take()
+                .expect("armed once")
+                .send(())
+                .unwrap();
+            let go_on = self.go_on.lock().unwrap().take().expect("armed once");
+            go_on
+                .recv_timeout(Duration::from_secs(20))
+                .expect("the other thread looks and goes on");
+        }
+        // SAFETY: forwarded.
+        unsafe { SYSTEM.deallocate(block, layout, scope) }
+    }
+}
+
+/// A context whose last reference has gone is not quiet: its thread still counts what it gives back, the table of values here.
+#[test]
+fn a_context_that_is_going_is_not_adopted_below_a_budget() {
+    let root = Context::root_static(&GATE, ContextOptions::new("root")).unwrap();
+    let to = root
+        .child_with(ContextOptions::new("to").budget(Budget::limit(1 << 30)))
+        .unwrap();
+    let from = root.child("from").unwrap();
+    let child = from.child("child").unwrap();
+    for _ in 0..100 {
+        child
+            .own(())
+            .unwrap_or_else(|refused| panic!("{}", refused.error));
+    }
+    fold_thread();
+    let (at_work, is_at_work) = mpsc::channel();
+    let (go, go_on) = mpsc::channel();
+    *GATE.at_work.lock().unwrap() = Some(at_work);
+    *GATE.go_on.lock().unwrap() = Some(go_on);
+    GATE.armed.store(true, Ordering::SeqCst);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            drop(child);
+            fold_thread();
+        });
+        is_at_work
+            .recv_timeout(Duration::from_secs(20))
+            .expect("the child gives its table back");
+        let adopted = to.adopt(&from);
+        go.send(()).unwrap();
+        assert_eq!(adopted, Err(HostError::Misuse(Misuse::InUse)));
+    });
+    to.adopt(&from).expect("nothing is below it");
+    fold_thread();
+    assert_eq!(
+        (
+            to.budget().unwrap().charged,
+            to.subtree_usage().total().live_bytes
+        ),
+        (0, 0)
+    );
+    drop((to, from));
     root.close_root().unwrap();
 }

@@ -260,7 +260,7 @@ fn a_refusal_under_a_limit_that_flips_is_never_blamed_on_the_backing() {
 fn a_move_that_is_refused_says_what_was_missing() {
     let root = root();
     let (from, to) = (
-        limited(&root, Budget::soft(1 << 30)),
+        root.child("from").expect("memory"),
         limited(&root, Budget::exact(1000)),
     );
     let id = from.own([0_u8; 1500]).expect("memory");

@@ -289,8 +289,8 @@ fn what_moved_is_told_as_its_new_contexts() {
     let (id, told) = heard(|| old.own([1_u64; 9]).expect("owned"));
     assert_eq!(
         whose(&told),
-        [("allocate", old.id()); 3],
-        "its block, the list and the table"
+        [("allocate", old.id()); 2],
+        "its block, and the table"
     );
     let (stolen, told) = heard(|| new.steal(&old, id).expect("stolen"));
     assert_eq!(told, [], "nothing is allocated or freed");

@@ -121,7 +121,7 @@ pub(super) fn owned<S: Stage>(g: &Ground<'_, S>) {
         };
         g.step(|| context.own(n).inspect_err(|_| refused()))
     };
-    // The first value of a context, and one that needs a longer list.
+    // The first value of a context, and one that needs a further segment.
     let ids: [Owned<u64>; 9] = std::array::from_fn(|n| own(n as u64));
     let stolen = g.step(|| other.steal(context, ids[8]));
     assert_eq!(

@@ -222,7 +222,7 @@ impl OwnedModel {
         self.subtree(top).into_iter().map(own).sum()
     }
 
-    /// Learns what the table of `at` takes after it may have grown by at least 8 values: it begins with two blocks and never has more.
+    /// Learns what the table of `at` takes after it may have grown by segments of at least 8 values.
     pub(super) fn learn(&mut self, at: usize, may_grow: bool) {
         let (bytes, blocks) = self.expected(at, self.nodes[&at].scope);
         let node = self.node(at);
@@ -235,9 +235,8 @@ impl OwnedModel {
             panic!("context {at} has {used:?}, {bytes} bytes in {blocks} blocks are right")
         };
         if (bytes, blocks) != (0, 0) {
-            let first = if node.table.1 == 0 { 2 } else { 0 };
             assert!(
-                may_grow && blocks == first && bytes >= 8 * 32,
+                may_grow && blocks > 0 && bytes >= blocks * 8 * 32,
                 "context {at}: {bytes} bytes, {blocks} blocks too many"
             );
             node.table = (node.table.0 + bytes, node.table.1 + blocks);

@@ -72,7 +72,7 @@ impl OwnedModel {
             let cycle = self.is_below(to, from) && error == HostError::Misuse(Misuse::Cycle);
             let closed = self.nodes[&from].closed && matches!(error, HostError::Closed { .. });
             if Some(error) != forbidden && !cycle && !closed {
-                self.assert_short_or_unbudgeted(to, error);
+                self.assert_short_or_in_use(to, error);
             }
             return false;
         }
@@ -105,8 +105,8 @@ impl OwnedModel {
         true
     }
 
-    fn assert_short_or_unbudgeted(&self, at: usize, error: HostError) {
-        if error == HostError::Misuse(Misuse::Unbudgeted) {
+    fn assert_short_or_in_use(&self, at: usize, error: HostError) {
+        if error == HostError::Misuse(Misuse::InUse) {
             assert!(self.nodes[&at].paid, "context {at}: {error}");
         } else {
             self.assert_short(at, error, u64::MAX);
@@ -140,7 +140,7 @@ impl OwnedModel {
             Err(HostError::Misuse(Misuse::Cycle)) if cycle => false,
             Err(HostError::Closed { .. }) if closed => false,
             Err(error) => {
-                self.assert_short_or_unbudgeted(to, error);
+                self.assert_short_or_in_use(to, error);
                 false
             }
         }
