@@ -89,6 +89,25 @@ fn di2_u101_the_programs_own_resource_is_named_and_stays_the_programs() {
     });
 }
 
+/// Also where it might have shared a block: the memory object names it.
+#[test]
+fn di2_u101_a_named_resource_shares_no_block() {
+    on_every(|s| {
+        // SAFETY: a mock, here and below.
+        let buffer = unsafe { s.mock.create_buffer(&BufferInfo::new(5000, COPIED)) }.unwrap();
+        // SAFETY: as above.
+        let needs = unsafe { s.mock.buffer_requirements(buffer) };
+        assert!(!needs.requires_dedicated);
+        let name = ResourceHandle::Buffer(buffer);
+        let region = s.gpu.allocate(&needs, &any().dedicated_for(name)).unwrap();
+        assert_eq!(s.request_of(&region).dedicated, Some(name));
+        assert!(region.is_dedicated());
+        // SAFETY: as above; not used again.
+        unsafe { s.mock.destroy_buffer(buffer) };
+        s.free(region);
+    });
+}
+
 /// VUID-VkMemoryAllocateInfo-memoryTypeIndex-00648.
 #[test]
 fn u106_an_import_goes_to_a_type_that_its_handle_allows() {
