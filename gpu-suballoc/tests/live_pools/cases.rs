@@ -18,7 +18,9 @@ use crate::live::{self, Live};
 type Gpu<'w> = GpuAllocator<AshDevice, &'w RecordingAllocator>;
 type Unseen = Vec<&'static str>;
 
-const CASES: &[(&str, fn(&Live, &Gpu<'_>) -> Unseen)] = &[
+type Case = fn(&Live, &Gpu<'_>) -> Unseen;
+
+const CASES: &[(&str, Case)] = &[
     ("dedicated_priority_export_go_through", requests),
     (
         "buffers_of_one_block_have_addresses_of_their_own",

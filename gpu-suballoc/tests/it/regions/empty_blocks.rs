@@ -187,7 +187,7 @@ fn reserving_and_draining(count: u64) -> [Duration; 2] {
                 .map(|_| Some(s.take(piece, &options)))
                 .collect();
             for (index, region) in regions.iter_mut().enumerate() {
-                if index as u64 % PIECES != 0 {
+                if !(index as u64).is_multiple_of(PIECES) {
                     region.take().into_iter().for_each(|region| s.free(region));
                 }
             }
