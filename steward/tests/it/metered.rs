@@ -53,6 +53,11 @@ fn callback_coverage_of_any_program_is_measured_or_it_is_said_why_not() {
         text.contains("callback coverage, requested bytes through callbacks of all"),
         "{text}"
     );
+    // What a reader must know of it.
+    assert!(
+        text.contains("\n(bypassing: malloc in Vulkan calls, and on threads that never call Vulkan, even the program's)\n"),
+        "{text}"
+    );
 
     let (report, text) = metered(&[
         ("TMPDIR", folder.path().to_str().expect("a name")),

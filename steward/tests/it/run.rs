@@ -216,6 +216,11 @@ fn ly42_ly45_vulkaninfo_prints_the_same_and_each_process_has_a_report() {
         );
     }
     assert_eq!(two.stderr.matches("callbacks were not judged").count(), 2);
+    let findings = two.stderr.matches("\nfindings: not checked\n").count();
+    assert!(
+        findings == 2 && !two.stderr.contains("findings: none"),
+        "{two}"
+    );
 }
 
 #[test]

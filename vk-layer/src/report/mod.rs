@@ -167,7 +167,12 @@ type Render = fn(u64, &mut TryString<Own>) -> Result<(), HostError>;
 
 /// The report for people.
 fn text(commands: u64, text: &mut TryString<Own>) -> Result<(), HostError> {
-    let report = fill::report(commands)?;
+    let mut report = fill::report(commands)?;
+    // The JSON has all in the order of their ages; a text has the first of them only.
+    if let Some(leaks) = &mut report.leaks {
+        leaks.merge();
+        leaks.sort();
+    }
     text.try_write_fmt(format_args!("{}", report.text(true)))
 }
 

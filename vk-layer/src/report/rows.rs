@@ -1,4 +1,4 @@
-//! What both forms of the report show, read from the accounts.
+//! The rows of a report, read from the accounts.
 
 #![forbid(unsafe_code)]
 

@@ -6,6 +6,7 @@ use std::ptr;
 use vk_report::units::bytes;
 
 use serde_json::{Value, json};
+use testkit::Child;
 use vk_callbacks::raw::RawCallbacks;
 use vk_report::state_file;
 
@@ -167,6 +168,29 @@ impl Way {
 }
 
 /// A driver that creates buffers, and frees their blocks in commands about other things, through the callbacks of those.
+/// A text has room for some: the largest must be among them, however late it came.
+#[test]
+fn ly46_the_layers_own_text_has_the_largest_leak_first() {
+    let test = "ly46_the_layers_own_text_has_the_largest_leak_first";
+    if !Child::is_child(test) {
+        let child = Child::this_test(test).env("VK_STEWARD_MEMORY_TEXT", "-");
+        let done = child.env("VK_STEWARD_MEMORY_STACKS", "true").run();
+        done.assert_code(0);
+        let first = "\n  1. vkCreateBuffer: 9 of 9 VkBuffer alive";
+        let peak = "call stacks held it\n  1. vkCreateBuffer: 9 blocks of VkBuffer";
+        assert!(
+            done.stderr.contains(first) && done.stderr.contains(peak),
+            "{done}"
+        );
+        return;
+    }
+    let layer = Layer::new();
+    let instance = layer.create_instance(NONE).expect("an instance");
+    let device = layer.create_device(instance, NONE).expect("a device");
+    create_buffers(&layer, device, NONE, 1);
+    create_buffers(&layer, device, NONE, 9);
+}
+
 #[test]
 fn ly61_a_block_that_comes_back_through_a_neighbours_callbacks_is_freed() {
     const ROUNDS: usize = 20;

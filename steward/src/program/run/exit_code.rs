@@ -28,11 +28,13 @@ fn left_alive(report: &Report) -> Option<String> {
     let program = report.program.as_ref()?;
     let mut alive = BTreeMap::<&str, u64>::new();
     for row in program.kinds().filter(|row| row.objects_alive > 0) {
-        *alive.entry(row.kind.as_str()).or_default() += row.objects_alive;
+        let sum = alive.entry(row.kind.as_str()).or_default();
+        *sum = sum.saturating_add(row.objects_alive);
     }
     if alive.is_empty() {
         // Only then a block that is left is not the fault of a missing destruction, and without a check no rule names it.
-        let blocks: u64 = program.kinds().map(|row| row.live_blocks).sum();
+        let blocks = program.kinds().map(|row| row.live_blocks);
+        let blocks = blocks.fold(0, u64::saturating_add);
         return (program.check.is_none() && blocks > 0).then(|| {
             format!(
                 "--exit-code: the driver never freed {blocks} block{}",

@@ -41,7 +41,7 @@ pub(super) struct Reports {
 /// The report of one process.
 #[derive(Default)]
 pub(super) struct ProcessReport {
-    /// Without data, or of a state: what the process wrote, or what there is to say.
+    /// What is shown where there is no report as data: of a state, or what a process wrote that has no file for JSON.
     pub(super) text: String,
     pub(super) data: Option<ProcessData>,
     /// The data for a text, where that differs.

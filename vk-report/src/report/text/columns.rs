@@ -27,7 +27,10 @@ pub(super) fn write<T>(
     columns: &[Column<T>],
     width: usize,
 ) -> fmt::Result {
-    let is_empty = |column: &Column<T>| rows.iter().all(|(_, row)| (column.cell)(row) == EMPTY);
+    let is_empty = |column: &Column<T>| {
+        rows.iter()
+            .all(|(_, row)| ["", EMPTY].contains(&&*(column.cell)(row)))
+    };
     let (shown, left_out) = fitting(columns, &is_empty, width.saturating_sub(names + 2));
     let mut line = format!("  {head:<names$}");
     for column in &shown {

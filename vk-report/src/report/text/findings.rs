@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::{one_line, plural};
-use crate::report::{Coverage, CoverageRun, FindingRow, KnownFindings};
+use crate::report::{Coverage, CoverageRun, FindingRow, KnownFindings, Report};
 use crate::units::{bytes, percent};
 
 /// The most characters of a rule before its sentence is pushed aside.
@@ -25,14 +25,17 @@ pub(super) enum ListedFindings {
 /// The number of findings at each level, how many of them are known, and those that are `listed`. Notes, which are legal, are listed apart.
 pub(super) fn findings(
     f: &mut fmt::Formatter<'_>,
-    rows: &[FindingRow],
-    known: Option<&KnownFindings>,
+    report: &Report,
     (listed, width): (ListedFindings, usize),
 ) -> fmt::Result {
+    let (rows, known) = (&report.findings, report.known_findings.as_ref());
     let (notes, broken): (Vec<_>, Vec<_>) =
         rows.iter().partition(|row| row.level == FindingRow::NOTE);
     if broken.is_empty() {
-        writeln!(f, "findings: none")?;
+        // No verdict is no good one.
+        let is_checked = report.program.as_ref().is_none_or(|of| of.check.is_some());
+        let none = if is_checked { "none" } else { "not checked" };
+        writeln!(f, "findings: {none}")?;
     } else {
         let words = known.map(KnownFindings::words).unwrap_or_default();
         let comma = if words.is_empty() { "" } else { ", " };
@@ -260,7 +263,8 @@ fn one_run(f: &mut fmt::Formatter<'_>, name: &str, run: &CoverageRun) -> fmt::Re
 
 #[cfg(test)]
 mod tests {
-    use super::{Coverage, CoverageRun, wrapped};
+    use super::{Coverage, CoverageRun, FindingRow, KnownFindings, Report, wrapped};
+    use crate::report::{CheckLimits, Leaks, ProgramAccounts};
 
     #[test]
     fn the_callback_coverage_is_shown_with_its_terms_or_the_reason_why_not() {
@@ -322,6 +326,62 @@ mod tests {
             text.lines().all(|line| line.chars().count() <= 120),
             "{text}"
         );
+    }
+
+    #[test]
+    fn known_ones_unknown_ones_and_notes_of_a_program() {
+        let row = |rule: &str, level: &str, known: Option<&str>| FindingRow {
+            rule: rule.to_owned(),
+            level: level.to_owned(),
+            kind: "K".to_owned(),
+            sentence: format!("{rule} is broken"),
+            known: known.map(str::to_owned),
+            ..FindingRow::default()
+        };
+        let mut report = Report {
+            findings: vec![
+                row("V41", FindingRow::NOTE, None),
+                row("V29", "suspect", None),
+                row("V7", "violation", Some("a cause")),
+            ],
+            known_findings: Some(KnownFindings {
+                expectations: "lavapipe-22.3".to_owned(),
+                known: 1,
+                unknown: 1,
+            }),
+            program: Some(ProgramAccounts {
+                check: Some(CheckLimits::default()),
+                ..ProgramAccounts::default()
+            }),
+            ..Report::of_stacks(7, 9, &Leaks::default())
+        };
+        let short = "
+findings: 1 violation, 1 suspect, 1 of them not known of lavapipe 22.3 (--findings lists them)
+  suspect   V29 V29 is broken
+notes: 1, legal (--findings lists them)
+";
+        let text = report.text(false).to_string();
+        assert!(text.ends_with(short), "{text}");
+        let long = "
+findings: 1 violation, 1 suspect, 1 of them not known of lavapipe 22.3
+  violation V7  V7 is broken
+                known of the driver: a cause
+  suspect   V29 V29 is broken
+notes: 1, legal
+  note      V41 V41 is broken
+";
+        let text = report.text(true).to_string();
+        assert!(text.ends_with(long), "{text}");
+        report.findings.remove(1);
+        report.known_findings.as_mut().expect("set").unknown = 0;
+        let text = report.text(false).to_string();
+        let known = "\nfindings: 1 violation, known of lavapipe 22.3, the driver's and not your program's (--findings lists them)\nnotes:";
+        assert!(text.contains(known), "{text}");
+        report.findings.clear();
+        assert!(report.to_string().ends_with("\nfindings: none\n"));
+        report.program = Some(ProgramAccounts::default());
+        let text = report.to_string();
+        assert!(text.ends_with("\nfindings: not checked\n"), "{text}");
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl fmt::Display for Leaks {
         }
         let more = self.stacks.len().saturating_sub(MAX_STACKS);
         if more > 0 {
-            writeln!(f, "  and {more} more; --json lists all")?;
+            writeln!(f, "  and {more} more; the JSON lists all")?;
         }
         if self.lost > 0 {
             writeln!(
@@ -111,7 +111,7 @@ impl Leaks {
         if rest.0 > 0 {
             writeln!(
                 f,
-                "  and {} more ({}); --json lists all",
+                "  and {} more ({}); the JSON lists all",
                 rest.0,
                 bytes(rest.1)
             )?;
@@ -345,7 +345,7 @@ alive at the end: 1000 objects (3.90 MiB), 1000 blocks of the driver (93.7 KiB r
 at the peak of device memory (40.0 MiB, after 12.30 s, frame 7 (vkQueueSubmit)): 2 call stacks held it
   1. vkAllocateMemory: 39 VkDeviceMemory (39.9 MiB)
        load
-  and 1 more (1.00 KiB); --json lists all
+  and 1 more (1.00 KiB); the JSON lists all
 ";
         assert_eq!(text, expected);
         leaks.intervals = 0;

@@ -27,6 +27,9 @@ const WIDTH: usize = 118;
 /// The width of names of contexts before their numbers are pushed aside.
 const WIDEST_NAME: usize = 40;
 
+/// What of a program counts as past the callbacks.
+const BYPASSING: &str = "(bypassing: malloc in Vulkan calls, and on threads that never call Vulkan, even the program's)";
+
 /// A report for a terminal; see [`Report::text`].
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'r> {
@@ -82,6 +85,11 @@ impl Text<'_> {
         }
     }
 
+    fn paragraph(&self, f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+        let lines = findings::wrapped(text, self.sentence_width());
+        lines.iter().try_for_each(|line| writeln!(f, "{line}"))
+    }
+
     /// Where sentences break.
     fn sentence_width(&self) -> usize {
         self.width.min(WIDTH)
@@ -110,17 +118,16 @@ impl fmt::Display for Text<'_> {
             .try_for_each(|leaks| leaks.fmt(f))?;
         part(f, &report.device_memory)?;
         part(f, &report.defragmentation)?;
-        findings::findings(
-            f,
-            &report.findings,
-            report.known_findings.as_ref(),
-            (self.listed(), self.sentence_width()),
-        )?;
+        findings::findings(f, report, (self.listed(), self.sentence_width()))?;
         part(f, &report.guard)?;
         if is_program {
             // How it ended after a refusal says nothing of its driver.
             part(f, &report.fail.as_ref().map(FailRun::refusals))?;
-            return part(f, &report.callback_coverage);
+            part(f, &report.callback_coverage)?;
+            return match &report.callback_coverage {
+                Some(coverage) if coverage.absent.is_none() => self.paragraph(f, BYPASSING),
+                _ => Ok(()),
+            };
         }
         part(f, &report.fail)?;
         part(f, &report.callback_coverage)?;

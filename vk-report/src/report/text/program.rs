@@ -58,11 +58,12 @@ impl Text<'_> {
         };
         let columns = [
             of_bytes(0, "live", 0),
-            of_bytes(1, "peak", 0),
-            of_bytes(2, "taken", 1),
-            of_counts(0, "blocks", 2),
-            of_counts(1, "objects", 3),
-            of_counts(2, "alive", 2),
+            of_bytes(1, "peak", 1),
+            of_bytes(2, "taken", 2),
+            of_counts(0, "blocks", 3),
+            of_counts(1, "objects", 4),
+            // What a program left behind is what its reader looks for.
+            of_counts(2, "alive", 0),
             column(("", 1, 0), |row: &ProgramRow| row.remark.clone()),
         ];
         writeln!(f)?;
@@ -80,10 +81,10 @@ impl Text<'_> {
         }
         let alive = |kind: &str| {
             let of_kind = program.kinds().filter(|row| row.kind == kind);
-            of_kind.map(|row| row.objects_alive).sum::<u64>()
+            of_kind.fold(0_u64, |sum, row| sum.saturating_add(row.objects_alive))
         };
         let [instances, devices] = ["VkInstance", "VkDevice"].map(alive);
-        if program.has_ended && instances + devices > 0 {
+        if program.has_ended && (instances, devices) != (0, 0) {
             writeln!(
                 f,
                 "The program never destroyed {instances} instance{} and {devices} device{}, so what belongs to them was not freed either.",
@@ -219,4 +220,149 @@ pub(super) fn source(f: &mut fmt::Formatter<'_>, source: &Source) -> fmt::Result
         "layers below, whose own objects count and are judged as the driver's: {}",
         below.join(", ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{DeviceAccounts, InstanceAccounts, Leaks, Report};
+
+    /// The table and what stands below it.
+    fn table(report: &Report, width: usize) -> String {
+        let text = report.text(false).width(width).to_string();
+        let (_, table) = text.split_once("\n\n").expect("an empty line");
+        let (table, _) = table.split_once("\nalive at the end").expect("the stacks");
+        table.to_owned()
+    }
+
+    fn report(kinds: Vec<KindAccounts>, memory: VulkanMemory) -> Report {
+        let device = DeviceAccounts {
+            kinds,
+            description: Some("a driver of \u{1b}[2J another".to_owned()),
+            ..DeviceAccounts::default()
+        };
+        let of_instance = KindAccounts {
+            kind: "VkInstance".to_owned(),
+            objects_created: 1,
+            objects_alive: 1,
+            foreign_commands: 3,
+            ..KindAccounts::default()
+        };
+        let instance = InstanceAccounts {
+            kinds: vec![of_instance],
+            devices: vec![device],
+            ..InstanceAccounts::default()
+        };
+        Report {
+            program: Some(ProgramAccounts {
+                instances: vec![instance],
+                has_ended: true,
+                ..ProgramAccounts::default()
+            }),
+            vulkan_memory: Some(vec![memory]),
+            ..Report::of_stacks(7, 9, &Leaks::default())
+        }
+    }
+
+    #[test]
+    fn a_table_keeps_what_is_live_and_alive_in_every_width() {
+        let buffers = KindAccounts {
+            kind: "VkBuffer".to_owned(),
+            live_bytes: 96_000,
+            peak_bytes: 96_096,
+            total_bytes: 97_000,
+            total_blocks: 1010,
+            objects_created: 1010,
+            objects_alive: 1000,
+            ..KindAccounts::default()
+        };
+        let heap = VulkanMemoryRow {
+            live_bytes: 1 << 20,
+            peak_bytes: 2 << 20,
+            total_bytes: 3 << 20,
+            live_blocks: 1,
+            total_blocks: 3,
+            refusals: 2,
+            ..VulkanMemoryRow::default()
+        };
+        let memory = VulkanMemory {
+            heaps: vec![heap],
+            lost_blocks: 4,
+            ..VulkanMemory::default()
+        };
+        let report = report(vec![buffers], memory);
+        let shown = format!("\n{}", table(&report, usize::MAX));
+        let expected = "
+  context                        live      peak     taken   blocks  objects    alive
+  instance 1
+    VkInstance                      -         -         -        -        1        1  (3 commands with callbacks of the program)
+    device 1: a driver of  [2J another
+      VkBuffer               93.7 KiB  93.8 KiB  94.7 KiB     1010     1010     1000
+      device memory, heap 0  1.00 MiB  2.00 MiB  3.00 MiB        3        3        1  (2 refused)
+      4 blocks of device memory are not counted: no memory for their records
+The program never destroyed 1 instance and 0 devices, so what belongs to them was not freed either.
+";
+        assert_eq!(shown, expected);
+        let shown = format!("\n{}", table(&report, 80));
+        let expected = "
+  context                        live      peak     taken   blocks    alive
+  instance 1
+    VkInstance                      -         -         -        -        1  (3 commands with callbacks of the program)
+    device 1: a driver of  [2J another
+      VkBuffer               93.7 KiB  93.8 KiB  94.7 KiB     1010     1000
+      device memory, heap 0  1.00 MiB  2.00 MiB  3.00 MiB        3        1  (2 refused)
+      4 blocks of device memory are not counted: no memory for their records
+  left out for want of columns: objects; --json has all
+The program never destroyed 1 instance and 0 devices, so what belongs to them was not freed either.
+";
+        assert_eq!(shown, expected);
+        let shown = format!("\n{}", table(&report, 60));
+        let expected = "
+  context                        live      peak    alive
+  instance 1
+    VkInstance                      -         -        1  (3 commands with callbacks of the program)
+    device 1: a driver of  [2J another
+      VkBuffer               93.7 KiB  93.8 KiB     1000
+      device memory, heap 0  1.00 MiB  2.00 MiB        1  (2 refused)
+      4 blocks of device memory are not counted: no memory for their records
+  left out for want of columns: taken, blocks, objects; --json has all
+The program never destroyed 1 instance and 0 devices, so what belongs to them was not freed either.
+";
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn numbers_of_any_size_are_words_of_their_own() {
+        let most = KindAccounts {
+            kind: "VkDevice".to_owned(),
+            live_bytes: u64::MAX,
+            peak_bytes: u64::MAX,
+            total_bytes: u64::MAX,
+            total_blocks: u64::MAX,
+            objects_created: u64::MAX,
+            objects_alive: u64::MAX,
+            ..KindAccounts::default()
+        };
+        let mut report = report(vec![most.clone(), most], VulkanMemory::default());
+        let shown = table(&report, usize::MAX);
+        let row = shown.lines().find(|line| line.contains("VkDevice"));
+        let words = row.expect("a row").split_whitespace().count();
+        assert_eq!(words, 1 + 3 * 2 + 3, "{shown}");
+        let never = format!("never destroyed 1 instance and {} devices,", u64::MAX);
+        assert!(shown.contains(&never), "{shown}");
+        // Without remarks their column takes no room, and without objects theirs is not missed.
+        let program = report.program.as_mut().expect("a program");
+        let mut kinds = vec![KindAccounts::default()];
+        kinds[0].kind = "VkKindOfThirtyCharactersNamed".to_owned();
+        kinds[0].live_bytes = 96;
+        kinds[0].objects_alive = 1000;
+        program.instances[0].kinds.clear();
+        program.instances[0].devices[0].kinds = kinds;
+        for width in [60, 80] {
+            let shown = table(&report, width);
+            let row = shown.lines().find(|line| line.contains("VkKind"));
+            assert!(row.expect("a row").ends_with(" 1000"), "{shown}");
+            assert!(!shown.contains("left out"), "{shown}");
+        }
+    }
 }
