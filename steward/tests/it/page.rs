@@ -8,8 +8,8 @@ mod several;
 use crate::support::full_report::{empty, full, of_program, of_trace};
 use crate::support::parts::{PARTS, part, text_of};
 use vk_report::report::{
-    ByScope, Growth, LeakCount, LeakFrame, LeakObject, LeakStack, Leaks, Phase, Report, Source,
-    VulkanMemory, VulkanMemoryRow,
+    ByScope, Growth, KnownFindings, LeakCount, LeakFrame, LeakObject, LeakStack, Leaks, Phase,
+    Report, Source, VulkanMemory, VulkanMemoryRow,
 };
 use vk_steward::replay::bundled::TRACES;
 use vk_steward::report::{ReportOrList, html};
@@ -228,6 +228,14 @@ fn causes_come_before_the_tree_and_say_rule_place_and_reason() {
     ] {
         assert!(findings.contains(said), "{said}: {findings}");
     }
+    // A saved report may have the numbers, and no cause at its rows.
+    report.known_findings = Some(KnownFindings {
+        expectations: "lavapipe-22.3".into(),
+        known: 1,
+        unknown: 1,
+    });
+    let saved = self::page(&report);
+    assert_eq!(text_of(part(&saved, "findings")), findings);
     // Nothing is claimed of a driver that no file is about.
     let mut other = full(&TRACES[0]);
     other.known_findings = None;

@@ -132,7 +132,11 @@ impl Section {
 
     fn of(report: &Report) -> Self {
         let mut compared = report.clone();
-        if compared.known_findings.is_none() {
+        // A report that was saved before its rows had causes has only the numbers.
+        let is_named = compared.known_findings.as_ref().is_some_and(|known| {
+            known.known == 0 || compared.findings.iter().any(|row| row.known.is_some())
+        });
+        if !is_named {
             name_known(&mut compared);
         }
         let (contexts, unused) = tables::contexts(report);

@@ -66,7 +66,7 @@ fn v15_a_block_whose_reallocation_did_not_return_is_left_over() {
     let (found, blocks, text) = left(&format!("{second}f,1,1,1\nf,1,1,2\n"));
     assert_eq!((found, blocks), (vec![(1.into(), 30.into())], 1), "{text}");
     // Another block has the number: the first one ended.
-    let (found, blocks, text) = left(&format!("{second}a,1,1,1,7,8,1\nr,1,1,2,2,0,8,1\n"));
+    let (found, blocks, text) = left(&format!("{lines}a,2,1,1,7,8,1\n"));
     assert_eq!((found, blocks), (vec![(1.into(), 7.into())], 1), "{text}");
 }
 
