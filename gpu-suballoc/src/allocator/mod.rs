@@ -20,6 +20,7 @@ mod reuse;
 mod wrap;
 
 pub use self::crop::{Descriptor, DescriptorUse};
+#[cfg(feature = "cache")]
 pub(crate) use self::outstanding::write_in_use;
 pub use self::outstanding::{BatchError, OutstandingRegions};
 pub use crate::region_metadata::Backing;
