@@ -1,6 +1,7 @@
 //! A real device for tests: the first one that the loader shows, whichever it is.
 
 mod callbacks;
+mod imports;
 
 use std::ffi::CStr;
 
@@ -10,6 +11,7 @@ use gpu_suballoc::ash::AshOptions;
 use gpu_suballoc::device::{BufferHandle, DeviceFeatures};
 
 pub(crate) use callbacks::{CALLBACKS, in_command, live_blocks, refuse, requests, taken_blocks};
+pub(crate) use imports::imported;
 
 /// What ends before the instance does, whether it had a device or not.
 pub(crate) type Between = Option<Box<dyn FnOnce() + Send + Sync>>;
@@ -19,6 +21,8 @@ pub(crate) struct Live {
     pub(crate) name: String,
     pub(crate) driver: String,
     pub(crate) options: AshOptions,
+    /// Whether memory can be given away and taken as file descriptors.
+    pub(crate) has_memory_fd: bool,
     pub(crate) physical: vk::PhysicalDevice,
     pub(crate) instance: ash::Instance,
     pub(crate) device: ash::Device,
@@ -120,9 +124,10 @@ impl Live {
                 .any(|one| one.extension_name_as_c_str() == Ok(name))
         };
         let newer = version >= vk::API_VERSION_1_1;
-        let (budget, priority) = (
+        let (budget, priority, has_memory_fd) = (
             newer && has(ash::ext::memory_budget::NAME),
             newer && has(ash::ext::memory_priority::NAME),
+            newer && has(ash::khr::external_memory_fd::NAME),
         );
 
         let mut one_2 = vk::PhysicalDeviceVulkan12Features::default();
@@ -156,6 +161,7 @@ impl Live {
         let names: Vec<_> = [
             (budget, ash::ext::memory_budget::NAME),
             (priority, ash::ext::memory_priority::NAME),
+            (has_memory_fd, ash::khr::external_memory_fd::NAME),
         ]
         .into_iter()
         .filter_map(|(wanted, name)| wanted.then_some(name.as_ptr()))
@@ -192,6 +198,7 @@ impl Live {
                 .unwrap_or_default(),
             driver: driver_of(instance, physical, version),
             options,
+            has_memory_fd,
             physical,
             instance: instance.clone(),
             device,

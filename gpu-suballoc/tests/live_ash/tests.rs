@@ -1,5 +1,7 @@
 //! Each command of the trait does on a real device what it says.
 
+use std::alloc::System;
+
 use alloc_core::FromGlobalAlloc;
 use ash::vk;
 use gpu_suballoc::ash::AshOptions;
@@ -12,7 +14,7 @@ use gpu_suballoc::{
     ImageInfo, ImageUsage, MemoryPreference, PropertyFlags, RegionOptions, ResourceRequirements,
 };
 
-use crate::live::{CALLBACKS, Live, live_blocks, refuse, requests, taken_blocks};
+use crate::live::{CALLBACKS, Live, imported, live_blocks, refuse, requests, taken_blocks};
 
 /// A test by its name.
 pub(crate) type Test = (&'static str, fn(&Live));
@@ -22,6 +24,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("bytes_go_through_every_memory_type_and_back", bytes),
     ("vulkan_1_0_is_enough", old),
     ("u101_u111_an_image_of_the_programs_own_is_named", own_image),
+    ("u103_a_soft_limit_is_the_drivers_to_refuse", soft),
+    ("u106_u107_an_import_goes_where_its_handle_allows", import),
     ("callbacks_balance", callbacks),
     ("a_budget_is_told_where_it_is_enabled", budget),
     ("priority_and_addresses_work_where_they_are_enabled", extras),
@@ -337,15 +341,7 @@ fn budget(live: &Live) {
 /// An image with a structure behind its create info, which the allocator cannot make; regions with alignments of their own beside it, and
 /// lazily allocated memory where there is some.
 fn own_image(live: &Live) {
-    // SAFETY: the infos are valid, and nothing runs on the device.
-    let gpu = unsafe {
-        GpuAllocator::new(
-            live.ash(live.options),
-            FromGlobalAlloc::SYSTEM,
-            AllocatorOptions::default(),
-        )
-    };
-    let gpu = gpu.map_err(|refused| refused.error).unwrap();
+    let gpu = allocator(live);
     let formats = [vk::Format::R8G8B8A8_UNORM, vk::Format::R8G8B8A8_SRGB];
     let mut list = vk::ImageFormatListCreateInfo::default().view_formats(&formats);
     let mut info = vk::ImageCreateInfo::default()
@@ -400,6 +396,53 @@ fn own_image(live: &Live) {
     // SAFETY: see `Bound`.
     unsafe { live.device.destroy_image(image, None) };
     gpu.free(region).unwrap();
+    assert!(gpu.close().is_ok());
+}
+
+fn allocator(live: &Live) -> GpuAllocator<AshDevice, FromGlobalAlloc<System>> {
+    // SAFETY: the infos are valid, and nothing runs on the device.
+    let gpu = unsafe {
+        GpuAllocator::new(
+            live.ash(live.options),
+            FromGlobalAlloc::SYSTEM,
+            AllocatorOptions::default(),
+        )
+    };
+    gpu.map_err(|refused| refused.error).unwrap()
+}
+
+fn soft(live: &Live) {
+    let gpu = allocator(live);
+    let properties = gpu.device().properties();
+    let most = properties.limits.max_memory_allocation_size;
+    let heap = properties.heaps.iter().map(|heap| heap.size).max();
+    let size = most.saturating_add(1 << 16);
+    if heap.is_none_or(|heap| size > heap) || size > 8 << 30 {
+        println!(
+            "  maxMemoryAllocationSize {most}: no heap is larger, or the test would take too much"
+        );
+    } else {
+        let region = gpu.allocate(
+            &ResourceRequirements::new(size, 4096),
+            &RegionOptions::new(),
+        );
+        println!(
+            "  maxMemoryAllocationSize {most}, 64 KiB more: {}",
+            region.is_ok()
+        );
+        match region {
+            Ok(region) => gpu.free(region).map_err(|no| no.error).unwrap(),
+            Err(error) => assert!(matches!(error, GpuError::Device(_)), "{error}"),
+        }
+    }
+    assert!(gpu.close().is_ok());
+}
+
+fn import(live: &Live) {
+    let gpu = allocator(live);
+    if let Err(lacks) = imported(live, &gpu) {
+        println!("  it lacks {lacks}");
+    }
     assert!(gpu.close().is_ok());
 }
 

@@ -15,7 +15,7 @@ use testkit::RecordingAllocator;
 
 use crate::cycles::{copied, filled, info, kernel};
 use crate::layer::{Missing, on_each_driver, said, watched};
-use crate::live::{CALLBACKS, Live, live_blocks};
+use crate::live::{CALLBACKS, Live, imported, live_blocks};
 
 const NAME: &str = "the_validation_layer_is_silent_after_it_was_heard";
 const CYCLES: u8 = 50;
@@ -118,6 +118,11 @@ fn silent(driver: &'static str, which: fn(&str) -> bool) -> Result<String, Missi
             cycle(&live, home, memory, number);
         }
         shared(&live, home, memory);
+        let context = acquire(&live, home, memory);
+        if let Err(lacks) = imported(&live, context.allocator()) {
+            println!("{}: it lacks {lacks}", live.driver);
+        }
+        context.release().unwrap();
     });
     let driver = live.driver.clone();
     // The device's end is heard as well: what a context had left would be told there.
