@@ -162,7 +162,7 @@ impl ContextNode {
         Ok(())
     }
 
-    /// As [`ForeignCells::declare`](ForeignCells::declare), noted.
+    /// Declares the bytes in the node's counts, and notes that there are some.
     fn count_foreign(&self, kind: ForeignKind, bytes: u64) -> bool {
         self.note(FOREIGN);
         self.foreign.declare(kind, bytes)

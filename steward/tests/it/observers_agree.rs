@@ -131,10 +131,11 @@ fn ly14_the_drivers_numbers_are_the_same_below_run_alone_and_without_a_loader() 
         let findings = |report: &Value| -> Vec<String> {
             let rows = report["findings"].as_array().expect("rows").iter();
             let is_loaders = |row: &&Value| loaders.iter().any(|kind| row["owner"] == *kind);
-            // Where two blocks of one command differ in whether a thread issued commands before (V22) or never (V23) is the driver's timing.
-            let rule = |row: &Value| row["rule"].to_string().replace("V22/", "");
-            let name = |row: &Value| format!("{} {} {}", rule(row), row["owner"], row["command"]);
-            let mut names: Vec<_> = rows.filter(|row| !is_loaders(row)).map(name).collect();
+            // Which thread of the driver has the last reference, and frees, is its timing.
+            let is_chance = |row: &&Value| row["kind"] == "FreedOnForeignThread";
+            let name = |row: &Value| format!("{} {} {}", row["rule"], row["owner"], row["command"]);
+            let rows = rows.filter(|row| !is_loaders(row) && !is_chance(row));
+            let mut names: Vec<_> = rows.map(name).collect();
             names.sort();
             names.dedup();
             names
