@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use std::{io, thread};
 
 use vk_report::files::{self, FilePlace};
@@ -151,10 +151,22 @@ pub(super) fn report(process: u32) -> Result<Answer, RequestError> {
             RequestError::NoChannel(process)
         });
     }
+    let last = |number| names(number).into_iter().flatten().next_back();
+    let before = last(1).as_deref().and_then(identity);
     let number = match &state {
         Some(file) => request_by_state(process, file, PATIENCE)?,
         None => request_by_file(process, &names)?,
     };
+    if let Some(file) = last(number)
+        && before.is_some()
+        && identity(&file) == before
+    {
+        return Err(RequestError::NotWritten {
+            process,
+            file,
+            reason: io::Error::other("it is the report before"),
+        });
+    }
     let read = |file: PathBuf| {
         let text = files::open(&file).and_then(io::read_to_string);
         text.map_err(|reason| RequestError::NotWritten {
@@ -199,10 +211,7 @@ fn request_by_file(
     } else {
         1
     };
-    let written = || {
-        let metadata = fs::metadata(last(number)?).ok()?;
-        Some((metadata.ino(), metadata.modified().ok()))
-    };
+    let written = || identity(&last(number)?);
     let before = written();
     match signal_of(process, "SIGNAL") {
         Some(signal) => send(process, signal)?,
@@ -224,6 +233,12 @@ fn request_by_file(
         let now = written();
         (now.is_some() && now != before).then_some(number)
     })
+}
+
+/// What tells a report from the one before in the same file.
+fn identity(file: &Path) -> Option<(u64, Option<SystemTime>)> {
+    let metadata = fs::metadata(file).ok()?;
+    Some((metadata.ino(), metadata.modified().ok()))
 }
 
 /// The signal that the process's settings name, if the process handles it: otherwise it would end the process.

@@ -144,6 +144,43 @@ fn ly73_a_running_program_is_asked_for_its_report() {
     }
 }
 
+/// A report from before would be taken for the requested one.
+#[test]
+fn ly73_a_report_that_cannot_be_written_is_not_the_one_before() {
+    let test = "ly73_a_report_that_cannot_be_written_is_not_the_one_before";
+    let Some(client) = client(test) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let numbered = [("JSON", "r%n.json"), ("STATE", "r.state")];
+    for program in [
+        run(&[], &client, &["serve", "default"]),
+        by_hand(&client, &folder, &numbered),
+    ] {
+        for _ in 0..2 {
+            asked(&program.number.to_string()).0.assert_code(0);
+        }
+        let none = libc::rlimit {
+            rlim_cur: 64,
+            rlim_max: libc::RLIM_INFINITY,
+        };
+        // SAFETY: sets a limit of another process; nothing is returned.
+        let set = unsafe {
+            libc::prlimit(
+                libc::pid_t::try_from(program.number).expect("a number"),
+                libc::RLIMIT_FSIZE,
+                &raw const none,
+                std::ptr::null_mut(),
+            )
+        };
+        assert_eq!(set, 0);
+        let (done, report) = asked(&program.number.to_string());
+        done.assert_code(2);
+        assert!(
+            done.stderr.contains("why it wrote no report") && report.is_null(),
+            "{done}"
+        );
+    }
+}
+
 #[test]
 fn ly73_programs_are_named_and_those_that_do_not_answer_too() {
     let test = "ly73_programs_are_named_and_those_that_do_not_answer_too";

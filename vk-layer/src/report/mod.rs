@@ -135,10 +135,7 @@ fn write_on(occasion: Occasion) -> bool {
     }
     tape::write();
     let number = WRITTEN.fetch_add(1, Ordering::Relaxed) + 1;
-    // Otherwise the state is all that a reader has of these commands.
-    if is_written {
-        state::reported(commands, number);
-    }
+    state::reported(commands, number, is_written);
     true
 }
 

@@ -111,12 +111,12 @@ pub(crate) fn submit_ended(number: u64) {
     }
 }
 
-/// The report with this number was written, after `commands` commands.
-pub(crate) fn reported(commands: u64, number: u64) {
+/// The report with this number was due, after `commands` commands. One that was not written leaves the state to be read in its place.
+pub(crate) fn reported(commands: u64, number: u64, is_written: bool) {
     if let Some(words) = words() {
         put(words, REPORTS, number);
         // Otherwise the numbers are older than the report.
-        if update(words, commands, u64::MAX) {
+        if update(words, commands, u64::MAX) && is_written {
             put(words, REPORTED, commands);
         }
     }
