@@ -117,7 +117,8 @@ mod handlers {
 
     type Handler = Option<extern "C" fn()>;
 
-    // The one function of an operating system that this crate calls itself (the time is asked of `std`). A reference to the `libc` crate would be a dependency for it alone.
+    // The one function of an operating system that this crate calls itself; the time is asked of `std`. A reference to the `libc` crate
+    // would be a dependency for it alone.
     unsafe extern "C" {
         fn pthread_atfork(before: Handler, in_parent: Handler, in_child: Handler) -> c_int;
     }
@@ -168,7 +169,8 @@ mod handlers {
 
     /// Turns of waiting; each 64th of them yields.
     const PATIENCE: u32 = 256;
-    /// For so long threads that cannot be told apart are waited for. A time and no number of turns: on a busy machine a turn takes milliseconds.
+    /// For so long threads that cannot be told apart are waited for. A time and no number of turns: on a busy machine a turn takes
+    /// milliseconds.
     const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
     fn wait_until(mut is_done: impl FnMut() -> bool) {

@@ -71,7 +71,8 @@ pub(crate) struct ContextNode {
     /// Used by a root only: its tree's lock and its budgets' lock.
     pub(crate) tree_lock: Lock,
     pub(crate) budget_lock: Lock,
-    /// The node's values; null until there is one. Has its own lock, see `owned::table`.
+    /// The node's values: null, or a `ValueTable` of `owned::table`, which alone reads and sets it and has its own lock. By address, so that
+    /// a node knows nothing of values.
     pub(crate) owned: AtomicPtr<u8>,
 }
 

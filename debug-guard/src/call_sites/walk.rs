@@ -104,7 +104,8 @@ impl WalkStart {
             return false;
         }
         let differing = |(frame, slot): (&usize, &u32)| {
-            // SAFETY: a word of the thread's own stack, since the last one is.
+            // SAFETY: a whole number of words above the stack pointer, and no higher than the last one, which is below `top`; the bounds are
+            // the thread's own.
             let word = unsafe { word(from.stack.wrapping_add(*slot as usize * WORD)) };
             word ^ frame
         };

@@ -26,7 +26,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// # Errors
     /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse buffers, [`GpuMisuse::NotEnabled`] for a
-    /// device address without `bufferDeviceAddress` and for [`external`](BufferInfo::external) types without external memory, [`GpuError::TooLarge`] above `maxBufferSize`;
+    /// device address without `bufferDeviceAddress` and for [`external`](BufferInfo::external) types without external memory,
+    /// [`GpuError::TooLarge`] above `maxBufferSize`;
     /// [`GpuMisuse::BadOptions`] if options name [another resource](RegionOptions::dedicated_for), [`GpuError::AfterAllocation`] for a
     /// refused bind;
     /// otherwise as [`allocate`](GpuAllocator::allocate), and refusals of the driver. No buffer remains then.

@@ -300,7 +300,7 @@ impl<E: fmt::Display> fmt::Display for GroupError<E> {
             Self::Contradiction { from, to } => {
                 write!(
                     f,
-                    "the edge from device {from} to {to} contradicts itself: refine both"
+                    "the edge from device {from} to {to} contradicts itself: it imports without a handle, or is native through the host: refine both"
                 )
             }
             Self::Asymmetric { from, to } => write!(

@@ -104,6 +104,16 @@ impl Scene {
         }))));
     }
 
+    /// `hook` runs at each such call of the device, also within itself.
+    fn on_each(&'static self, call: MockCall, hook: impl Fn() + Sync + 'static) {
+        let hook = move |called| {
+            if called == call {
+                hook();
+            }
+        };
+        self.mock.set_hook(Some(Box::leak(Box::new(hook))));
+    }
+
     /// The hook ran; everything was given back, and no rule was broken.
     fn end(&self) {
         self.mock.set_hook(None);
@@ -198,12 +208,10 @@ fn vma204_a_device_that_reenters_from_budget_is_not_asked_by_what_it_calls() {
         scene.mock.set_budget(0, Some(0));
         assert!(scene.gpu().set_frame(1));
         let within = RegionOptions::new().within_budget();
-        scene.mock.set_hook(Some(Box::leak(Box::new(move |called| {
-            if called == MockCall::Budget {
-                assert!(scene.entered.fetch_add(1, SeqCst) < 2, "asked from within");
-                assert!(scene.gpu().allocate(&needs(500), &within).is_err());
-            }
-        }))));
+        scene.on_each(MockCall::Budget, move || {
+            assert!(scene.entered.fetch_add(1, SeqCst) < 2, "asked from within");
+            assert!(scene.gpu().allocate(&needs(500), &within).is_err());
+        });
         assert!(scene.gpu().allocate(&needs(500), &within).is_err());
         scene.end();
     });
@@ -220,13 +228,11 @@ fn vma204_a_budget_does_not_grow_old_while_it_is_asked() {
             turns
         };
         later();
-        scene.mock.set_hook(Some(Box::leak(Box::new(move |called| {
-            if called == MockCall::Budget {
-                assert_eq!(later(), 1, "asked from within");
-                let region = scene.gpu().allocate(&needs(500), &RegionOptions::new());
-                scene.gpu().free(region.unwrap()).unwrap();
-            }
-        }))));
+        scene.on_each(MockCall::Budget, move || {
+            assert_eq!(later(), 1, "asked from within");
+            let region = scene.gpu().allocate(&needs(500), &RegionOptions::new());
+            scene.gpu().free(region.unwrap()).unwrap();
+        });
         let region = scene.gpu().allocate(&needs(500), &RegionOptions::new());
         assert_eq!(scene.entered.load(SeqCst), 2, "asked once");
         scene.gpu().free(region.unwrap()).unwrap();
