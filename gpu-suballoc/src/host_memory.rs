@@ -159,3 +159,122 @@ pub(crate) fn free(memory: &(impl HostAllocator + ?Sized), block: Option<HostBlo
         unsafe { block.free(memory) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc};
+
+    use super::*;
+    use crate::growable_vec::GrowableVec;
+
+    /// Calls itself back, as a host allocator may, and refuses the n-th block.
+    struct Host<'h> {
+        lock: &'h StateMutex<Two>,
+        calls: Cell<u32>,
+        refused: u32,
+        live: Cell<i64>,
+        is_nested: Cell<bool>,
+    }
+
+    // SAFETY: blocks are the system's; one thread uses it.
+    unsafe impl Sync for Host<'_> {}
+    // SAFETY: as above.
+    unsafe impl Send for Host<'_> {}
+
+    // SAFETY: blocks are the system's.
+    unsafe impl HostAllocator for Host<'_> {
+        fn traits(&self) -> AllocatorTraits {
+            AllocatorTraits::new()
+        }
+
+        fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+            assert_eq!(alloc_core::held_state_locks(), 0, "under a lock");
+            self.calls.set(self.calls.get() + 1);
+            if self.calls.get() == self.refused {
+                return Err(AllocError);
+            }
+            if !self.is_nested.replace(true) {
+                let _ = lock_filled(self.lock, self).map(drop);
+                self.is_nested.set(false);
+            }
+            let block = FromGlobalAlloc::SYSTEM.allocate(layout, scope)?;
+            self.live.set(self.live.get() + layout.size() as i64);
+            Ok(block)
+        }
+
+        unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+            assert_eq!(alloc_core::held_state_locks(), 0, "under a lock");
+            self.live.set(self.live.get() - layout.size() as i64);
+            // SAFETY: forwarded.
+            unsafe { FromGlobalAlloc::SYSTEM.deallocate(block, layout, scope) }
+        }
+    }
+
+    struct Entries(GrowableVec<u64>);
+
+    impl GrowableTable for Entries {
+        fn missing(&self) -> Option<Layout> {
+            self.0.missing_capacity(1)
+        }
+
+        fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock> {
+            self.0.grow_with(block)
+        }
+
+        fn detach_memory(&mut self) -> Option<HostBlock> {
+            self.0.detach_memory()
+        }
+    }
+
+    struct Two([Entries; 2]);
+
+    impl Tables for Two {
+        fn visit_tables(&mut self, visit: &mut dyn FnMut(&mut dyn GrowableTable)) {
+            self.0.iter_mut().for_each(|table| visit(table));
+        }
+    }
+
+    #[test]
+    fn behind_a_filled_lock_every_table_has_its_reserve_and_a_refusal_comes_before() {
+        let mut refusals = 0;
+        for refused in 0..12 {
+            let entries = || Entries(GrowableVec::new());
+            let lock = StateMutex::new(Two([entries(), entries()]));
+            let host = Host {
+                lock: &lock,
+                calls: Cell::new(0),
+                refused,
+                live: Cell::new(0),
+                is_nested: Cell::new(refused % 2 == 1),
+            };
+            for turn in 0..40 {
+                let mut state = match lock_filled(&lock, &host) {
+                    Ok(state) => state,
+                    Err(_) => {
+                        refusals += 1;
+                        lock_filled(&lock, &host).expect("it refuses once")
+                    }
+                };
+                for table in &mut state.0 {
+                    table.0.push(turn).expect("the reserve");
+                }
+            }
+            let mut state = lock.lock();
+            assert!(
+                state
+                    .0
+                    .iter()
+                    .all(|table| table.0.as_slice().iter().copied().eq(0..40))
+            );
+            let Two(tables) = core::mem::replace(&mut *state, Two([entries(), entries()]));
+            drop(state);
+            for mut table in tables {
+                free_table(&mut table, &host);
+            }
+            assert_eq!(host.live.get(), 0);
+        }
+        assert!(refusals >= 4, "{refusals}");
+    }
+}
