@@ -223,7 +223,7 @@ fn count(block: *mut c_void, bytes: usize) -> *mut c_void {
         let thread = this_thread();
         // SAFETY: the thread's own bytes.
         let place = unsafe { (*thread).place };
-        // SAFETY: as above.
+        // SAFETY: the thread's own bytes.
         let doing = unsafe { (*thread).doing };
         // SAFETY: NULL, or this thread's place from `claim`, in static memory.
         match unsafe { place.as_ref() } {
@@ -326,7 +326,7 @@ unsafe extern "C" fn read(out: *mut MeteredBytes) {
         }
         // SAFETY: the caller has room for all cells.
         let at = unsafe { out.add(doing) };
-        // SAFETY: as above.
+        // SAFETY: the caller has room for all cells.
         unsafe { at.write(sum) };
     }
 }
@@ -363,7 +363,7 @@ fn is_refused(judge: *mut (), block: *mut c_void) -> bool {
     // SAFETY: the thread's own byte.
     unsafe { doing.write_volatile(IN_CALLBACK) };
     let refused = judge(block);
-    // SAFETY: as above.
+    // SAFETY: the thread's own byte.
     unsafe { doing.write_volatile(before) };
     refused
 }
@@ -394,7 +394,7 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void
     if must_stay(block) {
         return refuse(ENOMEM);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: NULL or a live block of this C library.
     count(unsafe { __libc_realloc(block, size) }, size)
 }
 
@@ -409,7 +409,7 @@ pub unsafe extern "C" fn reallocarray(
     size: usize,
 ) -> *mut c_void {
     match number.checked_mul(size) {
-        // SAFETY: the caller's promise.
+        // SAFETY: NULL or a live block, as `realloc` requires.
         Some(bytes) => unsafe { realloc(block, bytes) },
         None => refuse(ENOMEM),
     }
@@ -444,7 +444,7 @@ pub unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, siz
     if block.is_null() {
         return ENOMEM;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: room for one address.
     unsafe { out.write(block) };
     0
 }
@@ -470,7 +470,7 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
     if must_stay(block) {
         return;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: NULL or a live block of this C library.
     unsafe { __libc_free(block) }
 }
 
@@ -495,7 +495,8 @@ pub unsafe extern "C" fn mmap(
     file: c_int,
     offset: i64,
 ) -> *mut c_void {
-    // SAFETY: the caller's promise. Passes numbers as whole registers, like C's default promotions.
+    // SAFETY: what it replaces, with `MAP_FIXED`, is the program's own memory. Passes numbers as whole registers, like C's default
+    // promotions.
     let answer = unsafe {
         syscall(
             SYS_MMAP,
@@ -527,6 +528,6 @@ pub unsafe extern "C" fn mmap64(
     file: c_int,
     offset: i64,
 ) -> *mut c_void {
-    // SAFETY: the caller's promise.
+    // SAFETY: what it replaces, with `MAP_FIXED`, is the program's own memory.
     unsafe { mmap(at, length, protection, flags, file, offset) }
 }

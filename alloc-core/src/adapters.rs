@@ -1,4 +1,4 @@
-//! From and to the allocator traits that others speak: `core`'s `GlobalAlloc` and `allocator_api2`'s `Allocator`.
+//! From and to `core`'s `GlobalAlloc` and `allocator_api2`'s `Allocator`.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::NonNull;
@@ -6,11 +6,10 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::{AllocError, Allocator};
 
 use crate::error::HostError;
-use crate::host::AllocatorTraits;
-use crate::host::{HostAllocator, dangling};
+use crate::host::{AllocatorTraits, HostAllocator, dangling};
 use crate::scope::Scope;
 
-/// An [`Allocator`] that returns the reason of a refusal, as the `Try*` collections require.
+/// An [`Allocator`] that returns the reason of a refusal, for the `Try*` collections.
 pub trait HostSource: Allocator {
     /// The reason of the last refusal, as [`HostAllocator::refusal`]. `layout` is the missing memory: for a block that was to grow, the
     /// growth.
@@ -28,19 +27,14 @@ impl<S: HostSource + ?Sized> HostSource for &S {
 pub struct FromGlobalAlloc<G>(G);
 
 impl<G> FromGlobalAlloc<G> {
-    /// Wraps an allocator.
+    /// Wraps `allocator`.
     ///
     /// # Safety
-    /// `G` is a mere handle, as allocators that are statics of no size are: moving it invalidates no block, and its clones are the
-    /// same allocator. (`GlobalAlloc` by itself allows an arena that lies inside the value.)
+    /// `G` is a mere handle, as allocators in statics are: moving it invalidates no block, and its clones are the same
+    /// allocator. (`GlobalAlloc` alone allows an arena that lies inside the value.)
     #[must_use]
     pub const unsafe fn new(allocator: G) -> Self {
         Self(allocator)
-    }
-
-    /// The allocator behind.
-    pub const fn get(&self) -> &G {
-        &self.0
     }
 }
 
@@ -51,8 +45,8 @@ impl FromGlobalAlloc<std::alloc::System> {
     pub const SYSTEM: Self = unsafe { Self::new(std::alloc::System) };
 }
 
-// SAFETY: `GlobalAlloc` promises valid, unaliased, aligned blocks of the requested size; size 0, which it forbids, is answered here;
-// that moves and clones are harmless was promised to `new`.
+// SAFETY: `GlobalAlloc` promises valid, unaliased, aligned blocks of the requested size; size 0, which it forbids, is
+// answered here; `new`'s contract covers moves and clones.
 unsafe impl<G: GlobalAlloc> HostAllocator for FromGlobalAlloc<G> {
     /// `GlobalAlloc`'s contract forbids unwinding.
     fn traits(&self) -> AllocatorTraits {
@@ -79,7 +73,7 @@ unsafe impl<G: GlobalAlloc> HostAllocator for FromGlobalAlloc<G> {
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, _: Scope) {
         if layout.size() != 0 {
-            // SAFETY: this function's contract: a live block of this layout; those of a size above 0 all come from `self.0`.
+            // SAFETY: this function's contract; every block of a size above 0 comes from `self.0`.
             unsafe { self.0.dealloc(block.as_ptr(), layout) }
         }
     }
@@ -91,12 +85,13 @@ unsafe impl<G: GlobalAlloc> HostAllocator for FromGlobalAlloc<G> {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // `realloc` can neither change the alignment nor speak of size 0.
+        // `realloc` can neither change the alignment nor handle size 0.
         if old.align() != new.align() || old.size() == 0 || new.size() == 0 {
             // SAFETY: this function's contract, which is that of the allocator behind.
             return unsafe { crate::host::move_block(self, block, old, new, scope) };
         }
-        // SAFETY: a live block of `self.0` with layout `old`; the new size is not 0 and, as a `Layout`, does not overflow.
+        // SAFETY: a live block of `self.0` with layout `old`; the new size is not 0 and, as a `Layout`, does not
+        // overflow.
         NonNull::new(unsafe { self.0.realloc(block.as_ptr(), old, new.size()) }).ok_or(AllocError)
     }
 }
@@ -106,24 +101,19 @@ unsafe impl<G: GlobalAlloc> HostAllocator for FromGlobalAlloc<G> {
 pub struct FromAllocator<A>(A);
 
 impl<A> FromAllocator<A> {
-    /// Wraps an allocator.
+    /// Wraps `allocator`.
     ///
     /// # Safety
-    /// A block of `A` stays valid until it is freed, also after this value, or what it borrows, is dropped. (An `Allocator` in general may
-    /// free its blocks when its last instance is dropped, as an arena does.)
+    /// A block of `A` stays valid until it is freed, also after this value, or what it borrows, is dropped. (An arena's
+    /// blocks would go with its last instance.)
     #[must_use]
     pub const unsafe fn new(allocator: A) -> Self {
         Self(allocator)
     }
-
-    /// The allocator behind.
-    pub const fn get(&self) -> &A {
-        &self.0
-    }
 }
 
-// SAFETY: `Allocator` promises the same, moves and clones included, but for blocks that outlive the allocator: that was promised to
-// `new`. A larger block than asked for is used at the requested length.
+// SAFETY: `Allocator` promises the same, moves and clones included; `new`'s contract covers blocks that outlive the
+// allocator. Of a larger block only the requested length is used.
 unsafe impl<A: Allocator> HostAllocator for FromAllocator<A> {
     fn traits(&self) -> AllocatorTraits {
         AllocatorTraits::new()
@@ -158,9 +148,7 @@ unsafe impl<A: Allocator> HostAllocator for FromAllocator<A> {
     }
 }
 
-/// A [`HostAllocator`] as an [`Allocator`] whose requests all have one scope.
-///
-/// For collections over an allocator that is not a context (a context is an `Allocator` itself).
+/// A [`HostAllocator`] as an [`Allocator`] whose requests all have one scope. (A context is an `Allocator` by itself.)
 #[derive(Clone, Copy, Debug)]
 pub struct Scoped<H> {
     host: H,
@@ -168,7 +156,7 @@ pub struct Scoped<H> {
 }
 
 impl<H: HostAllocator> Scoped<H> {
-    /// All requests go to `host` with `scope`.
+    /// Requests go to `host` with `scope`.
     pub const fn new(host: H, scope: Scope) -> Self {
         Self { host, scope }
     }
@@ -179,47 +167,79 @@ impl<H: HostAllocator> Scoped<H> {
     }
 }
 
-// SAFETY: `HostAllocator` promises the same as `Allocator`; moving a `Scoped` moves no block, and clones share the allocator
-// only where `H`'s own clones do (`H: HostAllocator` answers for its clones in its contract).
-unsafe impl<H: HostAllocator> Allocator for Scoped<H> {
-    #[inline]
-    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        let block = self.host.allocate(layout, self.scope)?;
-        Ok(NonNull::slice_from_raw_parts(block, layout.size()))
-    }
-    fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        let block = self.host.allocate_zeroed(layout, self.scope)?;
-        Ok(NonNull::slice_from_raw_parts(block, layout.size()))
-    }
-    #[inline]
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: this function's contract, which is that of the allocator behind.
-        unsafe { self.host.deallocate(block, layout, self.scope) }
-    }
-    unsafe fn grow(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-    ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: this function's contract, which is that of the allocator behind.
-        let block = unsafe { self.host.resize(block, old, new, self.scope) }?;
-        Ok(NonNull::slice_from_raw_parts(block, new.size()))
-    }
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-    ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: this function's contract, which is that of the allocator behind.
-        let block = unsafe { self.host.resize(block, old, new, self.scope) }?;
-        Ok(NonNull::slice_from_raw_parts(block, new.size()))
-    }
-}
+/// Implements [`Allocator`] and [`HostSource`] for a type with the functions of a [`HostAllocator`], in one scope.
+macro_rules! allocator_in_scope {
+    ($type:ty $(where $host:ident)?, |$this:ident| $source_and_scope:expr) => {
+        // SAFETY: `HostAllocator` promises the same as `Allocator`; moving the value moves no block, and its clones are
+        // the same allocator.
+        unsafe impl$(<$host: $crate::HostAllocator>)? $crate::Allocator for $type {
+            #[inline]
+            fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+                let $this = self;
+                let (source, scope) = $source_and_scope;
+                let block = source.allocate(layout, scope)?;
+                Ok(NonNull::slice_from_raw_parts(block, layout.size()))
+            }
+            fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+                let $this = self;
+                let (source, scope) = $source_and_scope;
+                let block = source.allocate_zeroed(layout, scope)?;
+                Ok(NonNull::slice_from_raw_parts(block, layout.size()))
+            }
+            #[inline]
+            unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+                let $this = self;
+                let (source, scope) = $source_and_scope;
+                // SAFETY: this function's contract, which is that of the allocator behind.
+                unsafe { source.deallocate(block, layout, scope) }
+            }
+            unsafe fn grow(
+                &self,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+            ) -> Result<NonNull<[u8]>, AllocError> {
+                let $this = self;
+                let (source, scope) = $source_and_scope;
+                // SAFETY: this function's contract, which is that of the allocator behind.
+                let block = unsafe { source.resize(block, old, new, scope) }?;
+                Ok(NonNull::slice_from_raw_parts(block, new.size()))
+            }
+            // Not the default: both blocks would live, and be charged, for a moment.
+            unsafe fn grow_zeroed(
+                &self,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+            ) -> Result<NonNull<[u8]>, AllocError> {
+                // SAFETY: this function's contract, that of `grow` as well.
+                let block = unsafe { self.grow(block, old, new) }?;
+                // SAFETY: the block holds `new.size()` bytes, at least `old.size()`.
+                let tail = unsafe { block.cast::<u8>().add(old.size()) };
+                // SAFETY: the tail is the rest of the block.
+                unsafe { tail.write_bytes(0, new.size().saturating_sub(old.size())) };
+                Ok(block)
+            }
+            unsafe fn shrink(
+                &self,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+            ) -> Result<NonNull<[u8]>, AllocError> {
+                // SAFETY: this function's contract; `grow` resizes in either direction.
+                unsafe { self.grow(block, old, new) }
+            }
+        }
 
-impl<H: HostAllocator> HostSource for Scoped<H> {
-    fn refusal(&self, layout: Layout) -> HostError {
-        self.host.refusal(layout, self.scope)
-    }
+        impl$(<$host: $crate::HostAllocator>)? $crate::HostSource for $type {
+            fn refusal(&self, layout: Layout) -> HostError {
+                let $this = self;
+                let (source, scope) = $source_and_scope;
+                source.refusal(layout, scope)
+            }
+        }
+    };
 }
+pub(crate) use allocator_in_scope;
+
+allocator_in_scope!(Scoped<H> where H, |this| (&this.host, this.scope));

@@ -1,20 +1,21 @@
-//! Limits on what a context and everything below it may hold: values and arithmetic only.
+//! Limits on what a context and everything below it may hold: values and arithmetic. `context/budget_charge.rs`
+//! charges, and says no.
 
 #![forbid(unsafe_code)]
 
 /// A limit on the live bytes of a context and all contexts below it.
 ///
-/// Limits nest: an allocation must fit every budget above it. The limit is exceeded at no instant, unless it is [soft](Self::soft). Threads
-/// lease a slice of it at a time, so a refusal may come early by at most one slice for each (context, scope) for which another thread has a
-/// lease. An idle thread keeps its lease until it allocates or frees there, [folds](crate::fold_thread) or ends.
-/// [`HostError::OverBudget`](crate::HostError::OverBudget) has the leased bytes.
+/// Limits nest: an allocation must fit every budget above it. No instant exceeds a limit that is not
+/// [soft](Self::soft). Threads lease slices of it, so a refusal may come early by at most one slice for each (context,
+/// scope) for which another thread has a lease. An idle thread keeps its lease until it allocates or frees there,
+/// [folds](crate::fold_thread) or ends; [`HostError::OverBudget`](crate::HostError::OverBudget) has the leased bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias("quota", "limit"))]
 pub struct Budget {
     pub(crate) limit: u64,
     pub(crate) kind: BudgetKind,
 }
 
-/// How a budget treats its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum BudgetKind {
@@ -33,15 +34,15 @@ impl BudgetKind {
     }
 }
 
-/// The state of a budget.
+/// A budget's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BudgetUsage {
     /// The limit in bytes.
     pub limit: u64,
-    /// Bytes charged: live bytes below, and leases of threads.
+    /// Live bytes below, and leases of threads.
     pub charged: u64,
-    /// The most that was ever charged: an upper bound of the true peak, exact with [`Budget::exact`].
+    /// The most ever charged: an upper bound of the true peak, exact with [`Budget::exact`].
     pub high: u64,
     /// The lease size in bytes; 0 for an exact budget.
     pub slice: u64,
@@ -57,7 +58,7 @@ impl Budget {
         }
     }
 
-    /// At most `bytes` live, without slices: no refusal ever comes early. Every operation takes the budget's lock.
+    /// At most `bytes` live, without slices: no refusal comes early. Every operation takes the budget's lock.
     #[must_use]
     pub const fn exact(bytes: u64) -> Self {
         Self {
@@ -66,8 +67,8 @@ impl Budget {
         }
     }
 
-    /// A watermark that refuses nothing: [`BudgetUsage::high`] says how much was charged at once. Leased as
-    /// [`limit`](Self::limit) is. For code that cannot survive a refusal.
+    /// A watermark that refuses nothing, for code that cannot survive a refusal: [`BudgetUsage::high`] has the most
+    /// charged. Leased as [`limit`](Self::limit) is.
     #[must_use]
     pub const fn soft(bytes: u64) -> Self {
         Self {
@@ -88,8 +89,8 @@ impl Budget {
     }
 }
 
-/// What may be leased on top of `need` where a budget has `room` left: half a slice, or nothing near the limit, where every
-/// byte counts.
+/// What may be leased on top of `need` with `room` left: half a slice, or nothing near the limit, where every byte
+/// counts.
 pub(crate) const fn lease_extra(slice: u64, room: u64, need: u64) -> u64 {
     if room >= need.saturating_add(slice.saturating_mul(16)) {
         slice / 2

@@ -16,14 +16,7 @@ impl fmt::Display for ByteCount {
             len: 0,
         };
         self.write(&mut text)?;
-        let text = text.as_str();
-        let missing = f.width().unwrap_or(0).saturating_sub(text.len());
-        let (before, after) = match f.align() {
-            Some(fmt::Alignment::Left) => (0, missing),
-            Some(fmt::Alignment::Center) => (missing / 2, missing.saturating_sub(missing / 2)),
-            Some(fmt::Alignment::Right) | None => (missing, 0),
-        };
-        write!(f, "{:before$}{text}{:after$}", "", "")
+        f.pad_integral(true, "", text.as_str())
     }
 }
 
@@ -49,7 +42,7 @@ impl ByteCount {
     }
 }
 
-/// ASCII, so that a width can be kept to without memory.
+/// ASCII, without memory of its own.
 struct ShortText {
     bytes: [u8; 16],
     len: usize,
@@ -75,7 +68,8 @@ impl fmt::Write for ShortText {
 #[cfg(test)]
 mod tests {
     use super::ByteCount;
-    use std::{format, string::ToString as _};
+    use std::format;
+    use std::string::ToString as _;
 
     #[test]
     fn units_change_at_powers_of_1024() {

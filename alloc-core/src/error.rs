@@ -1,4 +1,4 @@
-//! The one error of this crate: what went wrong and whose fault it was. Building it allocates nothing.
+//! The error of this crate: what went wrong and whose fault it was. Nothing is allocated to build it.
 
 #![forbid(unsafe_code)]
 
@@ -26,8 +26,8 @@ impl ContextId {
     }
 
     /// The number itself, never 0.
-    #[inline]
     #[must_use]
+    #[inline]
     pub const fn get(self) -> u64 {
         self.0.get()
     }
@@ -45,33 +45,33 @@ impl fmt::Display for ContextId {
     }
 }
 
-/// Why a call was refused. Nothing was changed by a refused call.
+/// Why a call was refused. A refused call has changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HostError {
-    /// The allocator at the root had no memory. Not a mistake of the caller; maps to `VK_ERROR_OUT_OF_HOST_MEMORY`.
+    /// The root's allocator had no memory. Not the caller's fault; maps to `VK_ERROR_OUT_OF_HOST_MEMORY`.
     OutOfHostMemory {
-        /// Requested bytes; 0 where they are no longer known.
+        /// 0 where no longer known.
         bytes: usize,
         /// The requested scope.
         scope: Scope,
     },
-    /// A limit set by the application would have been exceeded. Maps to `VK_ERROR_OUT_OF_HOST_MEMORY`.
+    /// An application's limit would be exceeded. Maps to `VK_ERROR_OUT_OF_HOST_MEMORY`.
     OverBudget {
         /// The context with the budget; [`Snapshot::nodes`](crate::Snapshot::nodes) has its name.
         context: ContextId,
         /// Missing bytes.
         short_by: u64,
-        /// Bytes of that budget in unused leases of other threads when the reason is queried. They are refunded when those threads
-        /// allocate, free, [fold](crate::fold_thread) or end.
+        /// Bytes of that budget in unused leases of other threads, when the reason is queried: refunded when those
+        /// threads allocate, free, [fold](crate::fold_thread) or end.
         leased_elsewhere: u64,
     },
-    /// The context was closed; nothing more can be allocated from it. The caller's fault.
+    /// The context was closed. The caller's fault.
     Closed {
         /// The closed context.
         context: ContextId,
     },
-    /// The size overflows, or exceeds what an allocation may have (`isize::MAX`). The caller's fault.
+    /// The size overflows, or exceeds `isize::MAX`. The caller's fault.
     TooLarge,
     /// A rule of this crate was broken by the caller.
     Misuse(Misuse),
@@ -85,19 +85,17 @@ pub enum Misuse {
     BadAlignment,
     /// The id is one of another context.
     OtherContext,
-    /// The context no longer owns the value of the id: it was destroyed, removed, or moved to another context.
+    /// The context no longer owns the id's value: destroyed, removed, or moved.
     NotOwned,
     /// The value is held.
     Held,
     /// The two contexts have different roots.
     OtherTree,
-    /// A context below a new budget could be used by another thread at this moment.
+    /// A context that is to come below its first budget could be used by another thread at this moment.
     InUse,
-    /// The context has an owner already.
-    HasOwner,
-    /// Memory was to move between contexts whose allocators are not the same.
+    /// Memory was to move between contexts with different allocators.
     OtherBacking,
-    /// Memory was to move between contexts of different scopes; a block must be freed in the scope of its allocation.
+    /// Memory was to move between contexts of different scopes; a block is freed in the scope of its allocation.
     OtherScope,
     /// An index past the end.
     OutOfRange,
@@ -105,14 +103,12 @@ pub enum Misuse {
     Cycle,
     /// Both contexts are the same.
     SameContext,
-    /// `close_root` or another call that only a root has, on a context that is not one.
+    /// `close_root` or another call for roots, on another context.
     NotARoot,
     /// A call that no root has, on a root.
     IsARoot,
-    /// A limit was to be changed on a context that was made without one.
+    /// A context made without a limit was to get one.
     NoBudget,
-    /// More foreign memory was to be withdrawn than is declared.
-    NotDeclared,
     /// A [tagged](crate::tagged) block that is being freed was to be resized, or to have a destructor.
     Dying,
     /// A table of the process that [tagged](crate::tagged) blocks need is full.
@@ -176,10 +172,8 @@ impl fmt::Display for Misuse {
             Self::Held => "somebody holds the value: drop the hold first",
             Self::OtherTree => "the two contexts have different roots: move within one tree",
             Self::InUse => {
-                "a context that is to come below a budget may be in use elsewhere: drop its handles, and leave contexts below it to \
-                 their parents"
+                "a context that is to come below its first budget may be in use elsewhere: drop its handles and end the contexts below it"
             }
-            Self::HasOwner => "the context has an owner: only what was left to its parent can be claimed",
             Self::OtherBacking => "the two contexts draw on different allocators: copy the content instead of moving the block",
             Self::OtherScope => "the two contexts have different default scopes: move to a context made with the same scope",
             Self::OutOfRange => "the index lies past the end: pass one up to the length",
@@ -187,7 +181,6 @@ impl fmt::Display for Misuse {
             Self::SameContext => "source and destination are the same context: nothing to move",
             Self::NotARoot => "this context is not a root: use close()",
             Self::NoBudget => "this context was made without a budget: give it one in its options",
-            Self::NotDeclared => "less foreign memory of this kind is declared at the context: withdraw where and what was declared",
             Self::Dying => "the block is being freed: use another one",
             Self::TableFull => "a table of the process is full: share domains and destructors",
             Self::NoDomain => "the domain has ended: allocate from one that is there",

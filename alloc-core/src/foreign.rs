@@ -1,31 +1,32 @@
-//! Foreign memory: memory from elsewhere, declared at a context and counted apart from routed memory (`account/foreign`).
+//! Memory from elsewhere, declared at a context and counted apart (`account/foreign`).
 
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
 use crate::account::ForeignKind;
-use crate::context::{ContextHandle, ContextNode, ContextRef, FOREIGN};
-use crate::error::{HostError, Misuse};
-use crate::host::{Notice, NoticeEvent, NoticeKind};
+use crate::context::{ContextHandle, ContextNode, FOREIGN};
+use crate::error::HostError;
+use crate::host::{Notice, NoticeEvent};
 
 /// Memory allocated elsewhere, declared at a context for as long as this guard lives.
 ///
-/// Some memory cannot be routed: the chunks of an arena over the global allocator, the code that a JIT maps, the heap of an LLVM, a mapped
-/// file. A declaration allocates and frees nothing: it adds the bytes to the context's account of foreign memory
-/// ([`Usage::foreign`](crate::Usage::foreign)), apart from the routed memory. They are never part of live bytes or of a budget's charge,
-/// because no limit could be enforced on them.
+/// Some memory cannot be routed: the chunks of an arena over the global allocator, the code of a JIT, the heap of an
+/// LLVM, a mapped file. A declaration allocates and frees nothing: it adds the bytes to the context's foreign memory
+/// ([`Usage::foreign`](crate::Usage::foreign)). They are never part of live bytes or of a budget's charge, because no
+/// limit could be enforced on them.
 ///
-/// [`Executable`](ForeignKind::Executable) memory alone is forwarded, to the context's allocator, as
+/// [`Executable`](ForeignKind::Executable) memory alone is forwarded to the context's allocator, as
 /// [`HostAllocator::notify`](crate::HostAllocator::notify) with the context's scope; for a driver this becomes
-/// `PFN_vkInternalAllocationNotification` and, when it is freed, `PFN_vkInternalFreeNotification` (Vulkan specification, *Host Memory*: for
-/// executable memory only). Each notice of an allocation is followed by a notice of a free of the same size; a change of size is notified
-/// as a free of the old size and an allocation of the new one. No lock is held during these calls.
+/// `PFN_vkInternalAllocationNotification` and `PFN_vkInternalFreeNotification` (Vulkan specification, *Host Memory*:
+/// for executable memory only). Each notice of an allocation is followed by one of a free of the same size; a change of
+/// size is a free and an allocation. No lock is held during these calls.
 ///
-/// A closed context counts declarations as an open one does, and lists them as [outstanding](crate::Outstanding::foreign_bytes).
-/// Forgetting the guard (`mem::forget`) leaves its bytes declared.
+/// A closed context counts declarations as well, as [outstanding](crate::Outstanding::foreign_bytes). The guard holds a
+/// handle to its context: forgetting it (`mem::forget`) leaves its bytes declared and its handle taken, so that the
+/// root cannot be closed.
 ///
-/// Thread rules: `Send` and `Sync` where `C` is; any thread may drop it. Needs no memory and no lock.
+/// Any thread may drop it. Needs no memory, and no lock unless its handle is the context's last.
 ///
 /// ```
 /// use alloc_core::{Context, ContextOptions, Foreign, ForeignKind, FromGlobalAlloc};
@@ -44,31 +45,34 @@ use crate::host::{Notice, NoticeEvent, NoticeKind};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "what is declared is taken back when this is dropped"]
-pub struct Foreign<C: ContextRef> {
-    context: C,
+#[doc(alias("VkInternalAllocationType"))]
+pub struct Foreign {
+    context: ContextHandle,
     kind: ForeignKind,
     bytes: usize,
 }
 
-impl<C: ContextRef> Foreign<C> {
-    /// Declares `bytes` bytes. 0 is allowed.
+impl Foreign {
+    /// 0 bytes are allowed.
     ///
     /// # Errors
-    /// [`HostError::TooLarge`] above `isize::MAX` bytes, or if all declarations together exceed 2^64; nothing is counted.
-    pub fn declare(context: C, kind: ForeignKind, bytes: usize) -> Result<Self, HostError> {
-        let node = context.context_handle().node();
-        node.declare_foreign(kind, bytes)?;
+    /// [`HostError::TooLarge`] above `isize::MAX` bytes, or if all declarations exceed 2^64 together; nothing is
+    /// counted.
+    pub fn declare(
+        context: &ContextHandle,
+        kind: ForeignKind,
+        bytes: usize,
+    ) -> Result<Self, HostError> {
+        context.node().declare_foreign(kind, bytes)?;
         let declared = Self {
-            context,
+            context: context.clone(),
             kind,
             bytes,
         };
-        // Counted and guarded first: if the allocator unwinds, the declaration is withdrawn.
-        declared.context.context_handle().node().notify_declared(
-            NoticeEvent::Allocated,
-            kind,
-            bytes,
-        );
+        // Counted and guarded first: withdrawn if the allocator unwinds.
+        context
+            .node()
+            .notify_declared(NoticeEvent::Allocated, kind, bytes);
         Ok(declared)
     }
 
@@ -77,7 +81,7 @@ impl<C: ContextRef> Foreign<C> {
     /// # Errors
     /// As [`declare`](Foreign::declare); the declaration is unchanged.
     pub fn set_bytes(&mut self, bytes: usize) -> Result<(), HostError> {
-        let node = self.context.context_handle().node();
+        let node = self.context.node();
         node.change_foreign(self.kind, self.bytes, bytes)?;
         let old = core::mem::replace(&mut self.bytes, bytes);
         if old != bytes {
@@ -101,56 +105,28 @@ impl<C: ContextRef> Foreign<C> {
 
     /// The context of the declaration.
     #[must_use]
-    pub const fn context(&self) -> &C {
+    pub const fn context(&self) -> &ContextHandle {
         &self.context
     }
 }
 
-impl<C: ContextRef> Drop for Foreign<C> {
+impl Drop for Foreign {
     fn drop(&mut self) {
-        let node = self.context.context_handle().node();
-        // False if `subtract_foreign` has withdrawn these bytes: then there is nothing to notify either.
+        let node = self.context.node();
+        // False if notices of frees have withdrawn these bytes: nothing to notify either.
         if node.foreign.subtract(self.kind, self.bytes as u64) {
             node.notify_declared(NoticeEvent::Freed, self.kind, self.bytes);
         }
     }
 }
 
-impl<C: ContextRef> fmt::Debug for Foreign<C> {
+impl fmt::Debug for Foreign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let context = self.context.context_handle().node().id();
         f.debug_struct("Foreign")
-            .field("context", &context)
+            .field("context", &self.context.id())
             .field("kind", &self.kind)
             .field("bytes", &self.bytes)
             .finish()
-    }
-}
-
-/// For callers that cannot keep a [`Foreign`] guard, such as a C library that calls back with sizes alone.
-impl ContextHandle {
-    /// Declares `bytes` bytes until they are [withdrawn](ContextHandle::subtract_foreign). When the context ends before that, they are lost
-    /// and stay in the sums of its parent.
-    ///
-    /// # Errors
-    /// As [`Foreign::declare`].
-    pub fn declare_foreign(&self, kind: ForeignKind, bytes: usize) -> Result<(), HostError> {
-        self.node().declare_foreign(kind, bytes)?;
-        self.node()
-            .notify_declared(NoticeEvent::Allocated, kind, bytes);
-        Ok(())
-    }
-
-    /// Withdraws `bytes` of the declared bytes.
-    ///
-    /// # Errors
-    /// [`Misuse::NotDeclared`] when fewer bytes of this kind are declared here; nothing is counted.
-    pub fn subtract_foreign(&self, kind: ForeignKind, bytes: usize) -> Result<(), HostError> {
-        if !self.node().foreign.subtract(kind, bytes as u64) {
-            return Err(HostError::Misuse(Misuse::NotDeclared));
-        }
-        self.node().notify_declared(NoticeEvent::Freed, kind, bytes);
-        Ok(())
     }
 }
 
@@ -162,7 +138,7 @@ impl ContextNode {
         Ok(())
     }
 
-    /// Declares the bytes in the node's counts, and notes that there are some.
+    /// Notes the part of the account first.
     fn count_foreign(&self, kind: ForeignKind, bytes: u64) -> bool {
         self.note(FOREIGN);
         self.foreign.declare(kind, bytes)
@@ -185,7 +161,6 @@ impl ContextNode {
         if kind == ForeignKind::Executable && bytes > 0 {
             self.backing().notify(Notice {
                 event,
-                kind: NoticeKind::Executable,
                 bytes,
                 scope: self.scope,
             });
@@ -194,10 +169,9 @@ impl ContextNode {
 
     /// Counts a notice from above this context, such as a driver's through its callbacks, and forwards it unchanged.
     pub(crate) fn notify_change(&self, notice: Notice) {
-        let (kind, bytes) = match notice.kind {
-            NoticeKind::Executable => (ForeignKind::Executable, notice.bytes as u64),
-        };
-        // An impossible notice (more freed than allocated) is not counted, but forwarded: a checker below may have a rule for it.
+        let (kind, bytes) = (ForeignKind::Executable, notice.bytes as u64);
+        // An impossible notice (more freed than allocated) is forwarded uncounted: a checker below may have a rule for
+        // it.
         let _counted = match notice.event {
             NoticeEvent::Allocated => self.count_foreign(kind, bytes),
             NoticeEvent::Freed => self.foreign.subtract(kind, bytes),

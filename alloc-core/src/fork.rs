@@ -1,16 +1,16 @@
 //! Forks: while a process is copied, no thread but the forking one holds a lock of this crate.
 //!
-//! A thread counts the locks that it holds: in its table, or, where that is not listed, in [`UNLISTED`]. Before a fork the gate is closed: a
-//! thread without a lock gets none until the gate opens. Then the fork waits until the threads that hold one have released it. They hold
-//! locks for some nanoseconds, and never over a call out of the library, so the wait is short. The child finds every structure whole; it
-//! folds what the threads that it lacks had counted.
+//! A thread counts the locks that it holds: in its table, or, where that is not listed, in [`UNLISTED`]. A fork closes
+//! the gate, so that a thread without a lock gets none, and waits until no thread holds one. Locks are held for
+//! nanoseconds, never over a call out of the library. The child finds every structure whole, and folds what the threads
+//! that it lacks had counted.
 
 use crate::account::{self, AccountTable};
 use crate::context::tree;
 use crate::sync::{AtomicUsize, Ordering, Relaxed as _};
 use crate::threads;
 
-/// 0: open. Else the thread that forks, see [`threads::id`]; 1 where threads cannot be told apart.
+/// 0: open. Else the thread that forks ([`threads::id`]); 1 where threads cannot be told apart.
 static GATE: AtomicUsize = AtomicUsize::new(0);
 /// Threads that hold locks and are not listed; where threads cannot be told apart, the locks that are held.
 static UNLISTED: AtomicUsize = AtomicUsize::new(0);
@@ -18,8 +18,9 @@ static UNLISTED: AtomicUsize = AtomicUsize::new(0);
 /// In a table's `held`, beside the number of locks: the thread is counted in [`UNLISTED`].
 const IS_UNLISTED: u32 = 1 << 31;
 
-/// The thread with this table will hold one more lock. True if it holds no other: then it asks [`may_hold_locks`] before it acquires the lock.
-/// All is sequentially consistent: either the thread sees that the gate is closed, or the thread that forks sees the count.
+/// The thread will hold one more lock. True if it holds no other: then it must ask [`may_hold_locks`] before it
+/// acquires the lock. All is sequentially consistent: the thread sees that the gate is closed, or the thread that forks
+/// sees the count.
 #[inline]
 pub(crate) fn enter(table: Option<&AccountTable>) -> bool {
     let Some(table) = table else {
@@ -40,7 +41,6 @@ pub(crate) fn enter(table: Option<&AccountTable>) -> bool {
     held == 0
 }
 
-/// The thread with this table has released a lock.
 #[inline]
 pub(crate) fn leave(table: Option<&AccountTable>) {
     let Some(table) = table else {
@@ -60,7 +60,6 @@ pub(crate) fn leave(table: Option<&AccountTable>) {
     }
 }
 
-/// The locks that the thread with this table holds.
 pub(crate) fn held(table: &AccountTable) -> usize {
     (table.held.get() & !IS_UNLISTED) as usize
 }
@@ -72,13 +71,12 @@ pub(crate) fn may_hold_locks() -> bool {
     gate == 0 || is_forking(gate)
 }
 
-/// True for the thread that forks: other handlers of its fork may use contexts.
+/// Other handlers of the forking thread's fork may use contexts.
 #[cold]
 fn is_forking(gate: usize) -> bool {
     gate == threads::id()
 }
 
-/// Waits while another thread forks. The caller holds no lock.
 #[cold]
 pub(crate) fn wait_for_gate() {
     let mut tries = 0_u32;
@@ -97,11 +95,11 @@ pub(crate) fn in_child(own: Option<&AccountTable>) {
     tree::recharge();
 }
 
-/// Registers the handlers of forks, once. Every root does; crates that use a [`StateLock`](crate::support::StateLock) without a context
-/// call it themselves. Without feature `std`, and on systems without `pthread_atfork`, it does nothing.
+/// Registers the handlers of forks, once. Every root does; crates that use a [`StateLock`](crate::support::StateLock)
+/// without a context call it themselves. Nothing without feature `std`, or without `pthread_atfork`.
 ///
-/// The handlers wait for locks. A lock that a program holds over calls of this crate, and acquires in a handler of its own, must be watched
-/// after the first root was created: handlers before a fork run in the reverse order.
+/// The handlers wait for locks. Handlers before a fork run in reverse order: a lock that a program holds over calls of
+/// this crate, and acquires in a handler of its own, must be watched after the first root was created.
 pub fn watch_forks() {
     #[cfg(all(feature = "std", unix, not(miri)))]
     handlers::watch();
@@ -117,8 +115,7 @@ mod handlers {
 
     type Handler = Option<extern "C" fn()>;
 
-    // The one function of an operating system that this crate calls itself; the time is asked of `std`. A reference to the `libc` crate
-    // would be a dependency for it alone.
+    // The one function of an operating system that this crate calls: not worth a dependency on `libc`.
     unsafe extern "C" {
         fn pthread_atfork(before: Handler, in_parent: Handler, in_child: Handler) -> c_int;
     }
@@ -136,7 +133,8 @@ mod handlers {
     /// Closes the gate, and waits until no thread holds a lock.
     extern "C" fn before() {
         if threads::with_table(|own| own.is_some_and(holds_locks)) {
-            // A signal handler that forks: the thread will go on with its lock, and cannot wait for those that wait for it.
+            // A signal handler that forks: the thread goes on with its lock, and cannot wait for those that wait for
+            // it.
             return;
         }
         let own = threads::id().max(1);
@@ -157,21 +155,21 @@ mod handlers {
             if !is_stuck {
                 return;
             }
-            // Where threads cannot be told apart, one that holds a lock waits at the gate for its second: let it pass. If that does not help,
-            // it is this one, as above.
+            // Where threads cannot be told apart, one that holds a lock waits at the gate for its second: let it pass,
+            // and sleep, so that it does on a busy machine too. If that does not help, it is this one.
             GATE.store(0, Ordering::SeqCst);
-            (1..PATIENCE).for_each(threads::relax);
+            std::thread::sleep(Duration::from_millis(1));
             if began.elapsed() >= LONGEST_WAIT {
                 return;
             }
         }
     }
 
-    /// Turns of waiting; each 64th of them yields.
+    /// Turns of waiting; each 64th yields.
     const PATIENCE: u32 = 256;
-    /// For so long threads that cannot be told apart are waited for. A time and no number of turns: on a busy machine a turn takes
+    /// The longest wait for threads that cannot be told apart. A time, not turns: on a busy machine a turn takes
     /// milliseconds.
-    const LONGEST_WAIT: Duration = Duration::from_millis(500);
+    const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
     fn wait_until(mut is_done: impl FnMut() -> bool) {
         let mut tries = 0_u32;

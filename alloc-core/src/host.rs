@@ -1,4 +1,4 @@
-//! The trait of a source of host memory, in which all crates meet.
+//! The source of host memory in which all crates meet.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -10,22 +10,24 @@ use crate::scope::Scope;
 
 /// A source of host memory whose requests carry a lifetime (scope).
 ///
-/// Object-safe; `&dyn HostAllocator` is a `HostAllocator` too. Calls fail with the bare [`AllocError`], which fits a register; the cold
-/// [`refusal`](HostAllocator::refusal) returns the reason. Vulkan specification, *Host Memory*: `VkAllocationCallbacks`.
+/// Object-safe. Calls fail with the bare [`AllocError`], which fits a register; the cold
+/// [`refusal`](HostAllocator::refusal) returns the reason. Vulkan specification, *Host Memory*:
+/// `VkAllocationCallbacks`.
 ///
 /// # Rules for implementors
-/// - A block has exactly the requested length: excess capacity would make accounts drift.
-/// - A request of size 0 returns [`dangling`] and allocates nothing; freeing it does nothing. Contexts never forward size 0.
-/// - Calls may come from any thread that the implementor's `Sync`/`Send` allow, and a block may be freed on another thread than the one
-///   that allocated it.
+/// - A block has exactly the requested length: excess would make accounts drift.
+/// - A request of size 0 returns [`dangling`] and allocates nothing; freeing it does nothing. Contexts never forward
+///   size 0.
+/// - Calls come from any thread that `Sync`/`Send` allow; a block may be freed on another thread than it was allocated
+///   on.
 /// - No panic, no unwinding; a failure is `Err`.
 ///
 /// # Safety
-/// An allocated block stays valid, unaliased and unmoved until it is deallocated or resized through the same allocator (or a clone of it),
-/// is aligned to `layout.align()` and holds at least `layout.size()` bytes. `resize` keeps the first `min(old, new)` bytes, and when it
-/// fails leaves the old block as it was.
-///
-/// Moving the allocator invalidates no block, and a clone is the same allocator: each can free the other's blocks.
+/// A block stays valid, unaliased and unmoved until it is deallocated or resized through the same allocator (or a clone
+/// of it), is aligned to `layout.align()` and holds at least `layout.size()` bytes. `resize` keeps the first `min(old,
+/// new)` bytes, and the old block as it was when it fails. Moving the allocator invalidates no block; a clone is the
+/// same allocator: each can free the other's blocks.
+#[doc(alias("VkAllocationCallbacks", "memory resource"))]
 pub unsafe trait HostAllocator {
     /// The properties of this allocator. They never change, and callers read them once.
     ///
@@ -44,15 +46,15 @@ pub unsafe trait HostAllocator {
     /// As [`allocate`](HostAllocator::allocate).
     fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         let block = self.allocate(layout, scope)?;
-        // SAFETY: the block is new, with at least `layout.size()` writable bytes.
+        // SAFETY: a new block of at least `layout.size()` bytes.
         unsafe { block.as_ptr().write_bytes(0, layout.size()) };
         Ok(block)
     }
 
-    /// Frees a block. Cannot fail and allocates nothing.
+    /// Cannot fail; allocates nothing.
     ///
     /// # Safety
-    /// `block` is a live block of this allocator, and `layout` and `scope` are those of its allocation or last resize.
+    /// `block` is a live block of this allocator; `layout` and `scope` are those of its allocation or last resize.
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope);
 
     /// Makes a block larger or smaller, or changes its alignment; the block may move.
@@ -69,21 +71,19 @@ pub unsafe trait HostAllocator {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: this function's contract, which is the referent's.
+        // SAFETY: this function's contract.
         unsafe { move_block(self, block, old, new, scope) }
     }
 
-    /// Receives a notice of memory allocated or freed elsewhere. Purely informational (Vulkan's internal allocation notification); the
-    /// default ignores it.
+    /// A notice of memory allocated or freed elsewhere (Vulkan's internal allocation notification). Ignored by default.
     fn notify(&self, notice: Notice) {
         let _ = notice;
     }
 
-    /// The reason of the last refusal. Cold. Called on the refused thread, before its next request.
+    /// The reason of the last refusal. Cold; called on the refused thread, before its next request.
     ///
-    /// A context returns the reason as of the refusal (without feature `std`: as of now); other allocators may return it as of now.
-    ///
-    /// `layout` is the missing memory: for a block that was to grow, the growth.
+    /// A context returns the reason as of the refusal (without feature `std`: as of now), other allocators may as of
+    /// now. `layout` is the missing memory: for a block that was to grow, the growth.
     fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
         HostError::OutOfHostMemory {
             bytes: layout.size(),
@@ -91,8 +91,8 @@ pub unsafe trait HostAllocator {
         }
     }
 
-    /// Checks a pointer for a C bridge over this allocator. The bridge keeps `front` bytes in front of it and calls this before it reads
-    /// them, because those of a freed block may be inaccessible. Decorators forward it.
+    /// Checks a pointer for a C bridge over this allocator, which keeps `front` bytes in front of it and must not read
+    /// those of a freed block. Decorators forward it.
     ///
     /// Never reads through `pointer`, which may be any address. An allocator that knows its blocks uses the
     /// [`front`](crate::Requester::front) of the block's allocation, which may be more than `front`.
@@ -105,21 +105,21 @@ pub unsafe trait HostAllocator {
 /// The status of a pointer that came back from C, see [`HostAllocator::validate_pointer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PointerStatus {
-    /// Not known: the bridge has to check the bytes in front of the pointer.
+    /// The bridge has to check the bytes in front of the pointer.
     Unknown,
     /// The first byte behind the bridge's own in a live block of the calling context.
     Live,
-    /// No such block: freed, inside one, another context's, or never allocated. It was reported; nothing may be read or freed.
+    /// No such block: freed, inside one, another context's, or never allocated. It was reported; nothing may be read or
+    /// freed.
     Invalid,
 }
 
-/// Memory that was allocated or freed outside the crate's allocators.
+/// Memory for generated code that was allocated or freed outside the crate's allocators (`VK_INTERNAL_ALLOCATION_TYPE_EXECUTABLE`, the only kind
+/// Vulkan knows).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// Allocated or freed.
     pub event: NoticeEvent,
-    /// What kind of memory it is.
-    pub kind: NoticeKind,
     /// How many bytes.
     pub bytes: usize,
     /// The lifetime it is meant for.
@@ -135,14 +135,6 @@ pub enum NoticeEvent {
     Freed,
 }
 
-/// What kind of memory a [`Notice`] is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NoticeKind {
-    /// Memory for generated code (`VK_INTERNAL_ALLOCATION_TYPE_EXECUTABLE`), the only kind Vulkan knows.
-    Executable,
-}
-
 /// The result of a request for 0 bytes: aligned, non-null, never to be read or written.
 #[inline]
 #[must_use]
@@ -156,7 +148,7 @@ pub const fn dangling(layout: Layout) -> NonNull<u8> {
 /// Allocates a new block, copies, frees the old one: the default of `resize`.
 ///
 /// # Errors
-/// [`AllocError`] when the new block cannot be had; the old one is untouched.
+/// [`AllocError`]; the old block is untouched.
 ///
 /// # Safety
 /// As [`HostAllocator::deallocate`] for `block`, `old` and `scope`.
@@ -169,14 +161,14 @@ pub unsafe fn move_block<A: HostAllocator + ?Sized>(
 ) -> Result<NonNull<u8>, AllocError> {
     let moved = allocator.allocate(new, scope)?;
     let kept = old.size().min(new.size());
-    // SAFETY: both blocks hold at least `kept` bytes and are different live blocks, hence disjoint.
+    // SAFETY: two live blocks, hence disjoint, of at least `kept` bytes.
     unsafe { ptr::copy_nonoverlapping(block.as_ptr(), moved.as_ptr(), kept) };
-    // SAFETY: this function's contract: `block` is live, of this layout and scope; it was copied and is used no more.
+    // SAFETY: this function's contract; the block was copied and is used no more.
     unsafe { allocator.deallocate(block, old, scope) };
     Ok(moved)
 }
 
-// SAFETY: every method is the referent's own; a reference gives nothing out itself.
+// SAFETY: every method is the referent's own.
 unsafe impl<A: HostAllocator + ?Sized> HostAllocator for &A {
     fn traits(&self) -> AllocatorTraits {
         (**self).traits()
@@ -191,7 +183,7 @@ unsafe impl<A: HostAllocator + ?Sized> HostAllocator for &A {
     }
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: this function's contract, which is the referent's.
+        // SAFETY: this function's contract, the referent's as well.
         unsafe { (**self).deallocate(block, layout, scope) }
     }
     #[inline]
@@ -202,7 +194,7 @@ unsafe impl<A: HostAllocator + ?Sized> HostAllocator for &A {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: this function's contract, which is the referent's.
+        // SAFETY: this function's contract, the referent's as well.
         unsafe { (**self).resize(block, old, new, scope) }
     }
     fn notify(&self, notice: Notice) {
@@ -223,15 +215,15 @@ unsafe impl<A: HostAllocator + ?Sized> HostAllocator for &A {
 pub struct AllocatorTraits {
     /// A call may unwind, so a caller that is itself called from C needs a panic fence.
     pub may_unwind: bool,
-    /// The byte behind a block matters (a guard page stands there): a caller that adds a header must not pad behind the block.
+    /// The byte behind a block matters (a guard page): a caller that adds a header must not pad behind the block.
     pub exact_alignment: bool,
-    /// Contexts must [report the requester](crate::with_requester) around each call that allocates, resizes or frees a block, and around
-    /// [`validate_pointer`](crate::HostAllocator::validate_pointer). Read once, when a context is created over the allocator.
+    /// Contexts must [report the requester](crate::with_requester) around each call for a block, and around
+    /// [`validate_pointer`](crate::HostAllocator::validate_pointer). Read when a context is created over the allocator.
     pub tracks_requester: bool,
 }
 
 impl AllocatorTraits {
-    /// Calls may unwind, padding is allowed on both sides, requesters are not tracked.
+    /// The least: calls may unwind, padding is allowed on both sides, requesters are not tracked.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -246,15 +238,6 @@ impl AllocatorTraits {
     pub const fn never_unwinds(self) -> Self {
         Self {
             may_unwind: false,
-            ..self
-        }
-    }
-
-    /// The byte behind a block matters.
-    #[must_use]
-    pub const fn with_exact_alignment(self) -> Self {
-        Self {
-            exact_alignment: true,
             ..self
         }
     }

@@ -1,14 +1,20 @@
-//! JSON written piece by piece into a sink, without memory of its own: signal handlers and reports about exhausted memory use it.
+//! JSON written piece by piece, without memory of its own: for signal handlers and reports about exhausted memory.
 
 #![forbid(unsafe_code)]
 
 use core::fmt::{Display, Result, Write};
 
-/// Writes a value and sets the commas. Of objects and lists each can be nested sixty deep.
+/// Writes a value and sets the commas. Objects and lists nest sixty deep.
 pub struct Json<'w> {
     sink: &'w mut dyn Write,
     /// A bit a level, the innermost lowest: it has a value already.
     filled: u64,
+}
+
+impl core::fmt::Debug for Json<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> Result {
+        f.debug_struct("Json").finish_non_exhaustive()
+    }
 }
 
 impl<'w> Json<'w> {
@@ -144,7 +150,6 @@ impl<'w> Json<'w> {
     }
 }
 
-/// What is written into it becomes the inside of a JSON string.
 struct EscapedJson<'w>(&'w mut dyn Write);
 
 impl Write for EscapedJson<'_> {

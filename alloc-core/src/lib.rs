@@ -1,8 +1,9 @@
 //! Host memory with an account and an owner for every byte.
 //!
-//! A driver, a runtime or an application passes an allocator to the root, and everything that is built on top allocates from it, through a
-//! tree of contexts that inherit it. Each context has an account, exact to the byte, scope by scope; may have a budget; and reports which
-//! blocks are still live when it ends. Replace the allocator at the root by a counting, guarding or failing one, and everything below uses it.
+//! The root gets an allocator from its caller, and everything on top allocates from it, through a tree of contexts that
+//! inherit it. Each context has an account, exact to the byte, by scope; may have a budget; and reports which blocks
+//! are live when it ends. Replace the allocator at the root by a counting, guarding or failing one, and everything
+//! below uses it.
 //!
 //! ```text
 //!   HostAllocator (malloc, VkAllocationCallbacks, a mapping of your own)
@@ -13,20 +14,20 @@
 //! ```
 //!
 //! - [`HostAllocator`] is the common trait; [`FromGlobalAlloc`] and [`FromAllocator`] adapt existing allocators.
-//! - [`Context`] owns a node of the tree, [`ContextHandle`] refers to it; both are allocators. [`Scope`] is the lifetime of a request.
-//! - [`Requester`] names the context of a request, for an allocator that [tracks requesters](AllocatorTraits::tracks_requester), such as a
-//!   guard.
+//! - [`Context`] owns a node of the tree, [`ContextHandle`] refers to it; both are allocators. [`Scope`] is the
+//!   lifetime of a request.
+//! - [`Requester`] names a request's context to an allocator that [tracks
+//!   requesters](AllocatorTraits::tracks_requester), such as a guard.
 //! - [`Usage`] is an account, [`Budget`] a limit, [`Snapshot`] a copy of a tree's accounts.
-//! - [`Foreign`] declares memory that comes from elsewhere: a JIT's, a mapping, another heap. It is counted apart.
-//! - [`ContextHandle::own`] makes a context the owner of a value, which its [`Owned`] id reaches and which is destroyed with the context,
-//!   children first, newest first; values can be [stolen](ContextHandle::steal), contexts [moved](Context::reparent) and
-//!   [left](Context::leave) to their parents.
+//! - [`Foreign`] declares memory from elsewhere (a JIT's, a mapping, another heap), counted apart.
+//! - [`ContextHandle::own`] makes a context the owner of a value, which is destroyed with it; values can be
+//!   [stolen](ContextHandle::steal) and contexts [moved](Context::reparent).
 //! - [`tagged`] blocks own other blocks, as ralloc's do, without a context each.
 //! - [`TryVec`] and its siblings grow fallibly only; [`Arena`] is linear memory for what dies together.
 //!
-//! Freeing never allocates and never fails. Every allocation may be refused: then an error names the cause, and nothing has changed. The
-//! library never panics or aborts, and allocates only from the allocator that it was given. Always `no_std`; feature `std` (on by
-//! default) adds per-thread counting, which costs less than a shared atomic and scales with threads (figures: benches/README.md).
+//! Freeing never allocates and never fails. Any allocation may be refused: the error names the cause, and nothing has
+//! changed. The library never panics or aborts. Always `no_std`; feature `std` (on by default) adds per-thread
+//! counting, which costs less than a shared atomic and scales with threads (figures: benches/README.md).
 //!
 //! ```
 //! use alloc_core::{Budget, Context, ContextOptions, FromGlobalAlloc, HostError, Scope, TryVec};
@@ -52,6 +53,7 @@
 //! ```
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![warn(missing_debug_implementations)]
 #![cfg_attr(
     not(test),
     deny(
@@ -89,6 +91,7 @@ mod snapshot;
 mod sync;
 pub mod tagged;
 mod threads;
+mod unwind;
 
 pub use account::{ForeignKind, ForeignUsage, ScopeUsage, Usage};
 pub use adapters::{FromAllocator, FromGlobalAlloc, HostSource, Scoped};
@@ -97,12 +100,14 @@ pub use arena::{Arena, ArenaScope};
 pub use budget::{Budget, BudgetUsage};
 pub use byte_count::ByteCount;
 pub use collections::{FoldHasher, FoldState, TryBox, TryMap, TryString, TryVec};
-pub use context::{CloseError, Context, ContextHandle, ContextOptions, ContextRef, Outstanding};
+pub use context::{
+    CloseError, Context, ContextHandle, ContextOptions, Outstanding, default_context,
+    set_default_context,
+};
 pub use error::{ContextId, HostError, Misuse};
 pub use foreign::Foreign;
 pub use host::{
-    AllocatorTraits, HostAllocator, Notice, NoticeEvent, NoticeKind, PointerStatus, dangling,
-    move_block,
+    AllocatorTraits, HostAllocator, Notice, NoticeEvent, PointerStatus, dangling, move_block,
 };
 pub use owned::{Hold, HoldMut, Owned};
 pub use rejected::Rejected;
@@ -113,7 +118,7 @@ pub use snapshot::{Snapshot, SnapshotNode};
 pub use threads::forgo_thread_locals;
 pub use threads::{ThreadTable, after_fork, attach_thread, fold_thread, held_state_locks};
 
-/// For the crates built on this one; no part of what an application needs.
+/// For the crates built on this one.
 pub mod support {
     pub use crate::collections::floor_char_boundary;
     pub use crate::fork::watch_forks;

@@ -7,9 +7,9 @@ use core::fmt;
 
 /// A refused call that would have consumed `value`: the value, unchanged, and the reason.
 ///
-/// All libraries of the workspace refuse in this shape, as [`SendError`](https://doc.rust-lang.org/std/sync/mpsc/struct.SendError.html)
-/// does. It reads as its `error`: `Display`, `Debug` and `source` ask nothing of `T`. `?` converts a rejection by [`HostError`](crate::HostError)
-/// to that error and drops the value.
+/// All libraries of the workspace refuse in this shape, as
+/// [`SendError`](https://doc.rust-lang.org/std/sync/mpsc/struct.SendError.html) does. `Display`, `Debug` and `source`
+/// are those of `error`. `?` converts a rejection by [`HostError`](crate::HostError) to that error and drops the value.
 ///
 /// ```
 /// use alloc_core::{Budget, Context, ContextOptions, FromGlobalAlloc, HostError, Rejected, TryVec};
@@ -41,12 +41,6 @@ impl<T, E> Rejected<T, E> {
             value,
             error: error.into(),
         }
-    }
-
-    /// The value alone, to try again with.
-    #[inline]
-    pub fn into_value(self) -> T {
-        self.value
     }
 }
 

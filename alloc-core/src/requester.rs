@@ -2,11 +2,13 @@
 
 use crate::error::ContextId;
 use crate::threads::{requester, swap_requester};
+use crate::unwind::Defer;
 
 /// The requester of the call that a backing is serving.
 ///
-/// Contexts set it around their calls to an allocator that [tracks requesters](crate::AllocatorTraits::tracks_requester), frees included. It
-/// is the context whose call reached the allocator: where contexts are backings of contexts, the last.
+/// Contexts set it around their calls, frees included, to an allocator that [tracks
+/// requesters](crate::AllocatorTraits::tracks_requester). Where contexts are backings of contexts, it is the last of
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requester<'a> {
     /// The requesting context; `None` for a C bridge without a context.
@@ -15,21 +17,19 @@ pub struct Requester<'a> {
     pub name: &'static str,
     /// The context's label.
     pub label: Option<&'a str>,
-    /// Bytes at the beginning of the block that belong to a C bridge, whose caller gets the address behind them. 0 without a bridge.
+    /// Bytes at the block's beginning that belong to a C bridge, whose caller gets the address behind them; else 0.
     pub front: usize,
 }
 
 /// Runs `f` with the requester of the call that this thread is in; `None` outside of any, and without feature `std`.
-///
 /// For an allocator during a call. Needs no memory and no lock; may be called in a signal handler.
 pub fn with_requester<R>(f: impl FnOnce(Option<&Requester<'_>>) -> R) -> R {
     // SAFETY: null, or set by `with_current` further up this thread's stack, which resets it before its requester ends.
     f(unsafe { requester().as_ref() })
 }
 
-/// Runs `call`, in which a C bridge requests a block whose first `front` bytes are the bridge's, from its allocator or context.
-///
-/// Useful only if the allocator tracks requesters; without feature `std` it only runs `call`.
+/// Runs `call`, in which a C bridge requests a block whose first `front` bytes are the bridge's. Of use only if the
+/// allocator tracks requesters; without feature `std` it only runs `call`.
 pub fn with_front<R>(front: usize, call: impl FnOnce() -> R) -> R {
     with_current(
         &Requester {
@@ -66,15 +66,10 @@ pub(crate) fn with_identity<R>(
 }
 
 fn with_current<R>(origin: &Requester<'_>, call: impl FnOnce() -> R) -> R {
-    let _outer = RestoreRequester(swap_requester(core::ptr::from_ref(origin).cast()));
+    let outer = swap_requester(core::ptr::from_ref(origin).cast());
+    // Also where the allocator unwinds.
+    let _restore = Defer(|| {
+        swap_requester(outer);
+    });
     call()
-}
-
-/// Restores the outer origin, also where the allocator unwinds.
-struct RestoreRequester(*const Requester<'static>);
-
-impl Drop for RestoreRequester {
-    fn drop(&mut self) {
-        swap_requester(self.0);
-    }
 }

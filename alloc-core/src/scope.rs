@@ -1,7 +1,5 @@
-//! The five lifetimes of host memory.
-//!
-//! Vulkan specification, *Memory Allocation* / *Host Memory*: `VkSystemAllocationScope`. The numbers are Vulkan's own, so a
-//! scope crosses the C boundary as it is; nothing else here knows Vulkan.
+//! The five lifetimes of host memory: Vulkan specification, *Host Memory*, `VkSystemAllocationScope`, with its numbers.
+//! Nothing else here knows Vulkan.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +10,7 @@ use core::fmt;
 /// Ordered from the shortest to the longest lifetime; the discriminants equal `VkSystemAllocationScope`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
+#[doc(alias("VkSystemAllocationScope"))]
 pub enum Scope {
     /// For the length of one command (`VK_SYSTEM_ALLOCATION_SCOPE_COMMAND`).
     Command = 0,
@@ -38,8 +37,8 @@ impl Scope {
     pub const COUNT: usize = 5;
 
     /// The scope's position in [`Scope::ALL`], `0..5`.
-    #[inline]
     #[must_use]
+    #[inline]
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -59,8 +58,8 @@ impl Scope {
     }
 
     /// Vulkan's number for this scope.
-    #[inline]
     #[must_use]
+    #[inline]
     pub const fn as_raw(self) -> u32 {
         self as u32
     }

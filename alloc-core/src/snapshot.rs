@@ -9,21 +9,19 @@ use crate::adapters::HostSource;
 use crate::budget::BudgetUsage;
 use crate::byte_count::ByteCount;
 use crate::collections::TryVec;
-use crate::context::{CLOSED, Context, ContextNode, tree};
+use crate::context::{CLOSED, ContextHandle, ContextNode, tree};
 use crate::error::{ContextId, HostError};
 use crate::json::Json;
 use crate::scope::Scope;
 
 /// A copy of a tree's accounts, in memory of an allocator of the caller's choice.
 ///
-/// The tree's lock is held during the copy, so that its shape is consistent; each account is exact when quiet.
-/// [`Display`](core::fmt::Display) draws the tree with a column for each scope, in which each row is the sum of its context and all below;
+/// The tree's lock is held during the copy, so its shape is consistent; each account is exact when quiet.
+/// [`Display`](core::fmt::Display) draws the tree with a column a scope, each row the sum of its context and all below;
 /// [`write_json`](Snapshot::write_json) writes each context's own account. Both allocate nothing.
 pub struct Snapshot<A: HostSource> {
     nodes: TryVec<SnapshotNode, A>,
     labels: TryVec<u8, A>,
-    /// Whether its two blocks are known to be in the accounts that it shows.
-    counted: bool,
 }
 
 /// One context of a [`Snapshot`].
@@ -51,14 +49,6 @@ pub struct SnapshotNode {
 }
 
 impl<A: HostSource> Snapshot<A> {
-    /// The bytes of its two blocks.
-    fn copy_bytes(&self) -> usize {
-        self.nodes
-            .capacity()
-            .saturating_mul(size_of::<SnapshotNode>())
-            .saturating_add(self.labels.capacity())
-    }
-
     /// The contexts, parents before children, older siblings first.
     #[must_use]
     pub fn nodes(&self) -> &[SnapshotNode] {
@@ -77,12 +67,10 @@ impl<A: HostSource> Snapshot<A> {
     /// The account of the whole tree, ended contexts included.
     #[must_use]
     pub fn total(&self) -> Usage {
-        self.nodes().iter().fold(Usage::default(), |sum, node| {
-            sum.plus(&node.usage).plus(&node.gone)
-        })
+        self.subtree(0)
     }
 
-    /// The account of the context at `index` of [`nodes`](Snapshot::nodes) and all below it; zeros when there is none.
+    /// The context at `index` of [`nodes`](Snapshot::nodes) and all below it; zeros when there is none.
     #[must_use]
     pub fn subtree(&self, index: usize) -> Usage {
         let Some((top, rest)) = self.nodes().get(index..).and_then(<[_]>::split_first) else {
@@ -96,25 +84,17 @@ impl<A: HostSource> Snapshot<A> {
 }
 
 impl<A: HostSource + Clone> Snapshot<A> {
-    /// Copies the accounts of `top` and all below it into memory of `allocator`, which may be a context of the same tree.
+    /// Copies the accounts of `top` and all below it into memory of `allocator`, which may be a context of the same
+    /// tree.
     ///
-    /// The account of `allocator` counts the copy's two blocks while it lives. If `allocator` is `top` or below it, the copied accounts
-    /// contain them as well, because they are allocated first. A context outside `top`, or an allocator of no tree, keeps them out.
-    ///
-    /// [`ContextHandle::snapshot`](crate::ContextHandle::snapshot) is the short form, into memory of `top` itself.
+    /// The copy's two blocks are counted in `allocator` while it lives; if that is `top` or below it, the copied
+    /// accounts contain them, because they are allocated first.
+    /// [`ContextHandle::snapshot`](crate::ContextHandle::snapshot) uses memory of `top` itself.
     ///
     /// # Errors
     /// [`HostError`] when `allocator` refuses the room.
-    pub fn capture(top: &Context, allocator: A) -> Result<Self, HostError> {
-        Self::copy_of(top.node(), allocator, false)
-    }
-
-    /// `counted`: the copy's blocks are known to be in the copied accounts.
-    pub(crate) fn copy_of(
-        top: &ContextNode,
-        allocator: A,
-        counted: bool,
-    ) -> Result<Self, HostError> {
+    pub fn capture(top: &ContextHandle, allocator: A) -> Result<Self, HostError> {
+        let top = top.node();
         let mut nodes = TryVec::new_in(allocator.clone());
         let mut labels = TryVec::new_in(allocator);
         loop {
@@ -130,20 +110,16 @@ impl<A: HostSource + Clone> Snapshot<A> {
                 fits &= copy(node, depth, &mut nodes, &mut labels)
             });
             if fits {
-                return Ok(Self {
-                    nodes,
-                    labels,
-                    counted,
-                });
+                return Ok(Self { nodes, labels });
             }
-            // The tree grew in between: once more.
+            // The tree grew meanwhile: once more.
             nodes.clear();
             labels.clear();
         }
     }
 }
 
-/// Appends one context; false, and nothing appended, where room was not made for it.
+/// False, and nothing appended, without room.
 fn copy<A: HostSource>(
     node: &ContextNode,
     depth: usize,
@@ -173,12 +149,11 @@ fn copy<A: HostSource>(
 
 const NAME_WIDTH: usize = 34;
 
-/// What the columns are, for who sees a table for the first time.
 const LEGEND: &str = "  bytes of a context and all below it. command to instance: live now, by scope; live: their sum; own: without the\n  contexts below; peak: the most that was live (<=: or less); blocks: live now; taken: allocated since it was created\n";
 
 /// A tree with live bytes by scope, in sum, at the peak, live blocks and bytes ever taken. A row is the sum of its context and of all
 /// below it, so that a context's row is its `own` bytes and its children's rows; a sum of peaks is an upper limit, `<=`. Two lines that
-/// explain the columns follow, and one with the totals, which says how much of them the copy itself is where that is known, and, where there is any, foreign memory by kind and by the contexts that declared it.
+/// explain the columns follow, and one with the totals, and, where there is any, foreign memory by kind and by the contexts that declared it.
 impl<A: HostSource> fmt::Display for Snapshot<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:NAME_WIDTH$}", "context")?;
@@ -215,7 +190,7 @@ impl<A: HostSource> fmt::Display for Snapshot<A> {
     }
 }
 
-/// Nothing is a dash: a table is read by what stands out.
+/// 0 is a dash: a table is read by what stands out.
 struct Amount(u64);
 
 impl fmt::Display for Amount {
@@ -229,7 +204,7 @@ impl fmt::Display for Amount {
 }
 
 impl<A: HostSource> Snapshot<A> {
-    /// Indented, with label, up to the first column of figures.
+    /// Indented, with label, up to the first figure.
     fn write_name(&self, f: &mut fmt::Formatter<'_>, node: &SnapshotNode) -> fmt::Result {
         let label = self.label(node).unwrap_or("");
         let separator = if label.is_empty() { "" } else { " " };
@@ -237,7 +212,7 @@ impl<A: HostSource> Snapshot<A> {
         let indent = node.depth.saturating_mul(2).min(NAME_WIDTH);
         write!(f, "{:indent$}{}{separator}", "", node.name)?;
         for c in label.chars() {
-            // A row stays a row.
+            // Keeps it one row.
             f.write_char(if c.is_control() { ' ' } else { c })?;
         }
         f.write_str(closed)?;
@@ -250,7 +225,7 @@ impl<A: HostSource> Snapshot<A> {
     fn write_total(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = self.total().total();
         let contexts = self.nodes().len();
-        write!(
+        writeln!(
             f,
             "total: {} ({} bytes) live in {} blocks of {contexts} contexts, each with its own record; at most {} ({} bytes) at the peak",
             ByteCount(all.live_bytes),
@@ -258,11 +233,7 @@ impl<A: HostSource> Snapshot<A> {
             all.live_blocks,
             ByteCount(all.peak_bytes),
             all.peak_bytes,
-        )?;
-        if self.counted {
-            write!(f, "; {} bytes are this snapshot's", self.copy_bytes())?;
-        }
-        writeln!(f)
+        )
     }
 
     fn write_foreign(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -303,11 +274,12 @@ impl<A: HostSource> fmt::Debug for Snapshot<A> {
 impl<A: HostSource> Snapshot<A> {
     /// Writes an array of contexts, parents before children, allocating nothing.
     ///
-    /// Each is `{"id", "parent", "depth", "name", "label", "scope", "closed", "usage": {scope: {..}}, "foreign": {kind: {..}},
-    /// "gone", "foreign_gone", "budget"}`; a scope or kind that nothing was ever taken for is left out. Byte and block counts are integers.
+    /// Each is `{"id", "parent", "depth", "name", "label", "scope", "closed", "usage": {scope: {..}}, "foreign": {kind:
+    /// {..}}, "gone", "foreign_gone", "budget"}`; unused scopes and kinds are left out. Byte and block counts are
+    /// integers.
     ///
     /// # Errors
-    /// Whatever the sink says.
+    /// The sink's.
     pub fn write_json(&self, sink: &mut impl Write) -> fmt::Result {
         Json::new(sink).list(|json| {
             self.nodes()

@@ -36,10 +36,10 @@ relaxed!(AtomicU8: u8, AtomicU32: u32, AtomicU64: u64, AtomicUsize: usize, Atomi
 
 /// A short spin lock for state of ours; never held over a call to a host allocator, a driver or a destructor (law 5).
 ///
-/// For the crates built on this one: [`held_state_locks`](crate::held_state_locks) counts it while it is held. It guards no data by
-/// itself, is not fair, and a thread that acquires it twice waits for ever. No thread holds one while another forks the process (see
-/// [`watch_forks`](crate::support::watch_forks)). Order here, outermost first: owned values (of two contexts, the older one's first), tree,
-/// registry, table, row, budget.
+/// For the crates built on this one: [`held_state_locks`](crate::held_state_locks) counts it. It guards no data by
+/// itself, is not fair, and a thread that acquires it twice waits for ever. No thread holds one while another forks
+/// (see [`watch_forks`](crate::support::watch_forks)). Order here, outermost first: owned values (of two contexts, the
+/// older one's first), tree, registry, table, row, budget.
 ///
 /// ```
 /// let lock = alloc_core::support::StateLock::new();
@@ -71,7 +71,7 @@ impl StateLock {
         Self(AtomicU32::new(0))
     }
 
-    /// Acquires the lock; spins while it is held, and after a while yields.
+    /// Spins while the lock is held, and after a while yields.
     #[inline]
     pub fn lock(&self) -> StateLockHeld<'_> {
         // Before the lock is acquired: the child of a fork would have it held for ever.
@@ -85,7 +85,7 @@ impl StateLock {
         self.held()
     }
 
-    /// Acquires the lock without waiting; `None` while it is held, and while the process forks.
+    /// `None` while it is held, and while the process forks.
     pub(crate) fn try_lock(&self) -> Option<StateLockHeld<'_>> {
         let may_hold = !threads::lock_entered() || fork::may_hold_locks();
         if may_hold && self.try_acquire() {
@@ -96,7 +96,7 @@ impl StateLock {
     }
 
     /// As [`lock`](Self::lock), for the thread that forks: not counted, and whatever the gate.
-    #[cfg(feature = "std")]
+    #[cfg(all(feature = "std", unix, not(miri)))]
     pub(crate) fn while_held<R>(&self, run: impl FnOnce() -> R) -> R {
         if !self.try_acquire() {
             self.wait();
@@ -148,10 +148,11 @@ impl Drop for StateLockHeld<'_> {
     }
 }
 
-/// Counts a lock of another kind in [`held_state_locks`](crate::held_state_locks), from its making until it is dropped.
+/// Counts a lock of another kind in [`held_state_locks`](crate::held_state_locks) until it is dropped.
 ///
-/// For state that is useless in the child of a fork, such as a device's: no fork waits for such a lock, so the child may find it held. What
-/// it guards must call nothing of this crate that acquires a [`StateLock`] (law 5 forbids it anyway). Takes no memory and no shared word.
+/// For state that is useless in the child of a fork, such as a device's: no fork waits for such a lock, so the child
+/// may find it held. Its holder calls nothing of this crate that acquires a [`StateLock`] (law 5). Takes no memory and
+/// no shared word.
 ///
 /// ```
 /// let count = alloc_core::support::LockCount::new();
@@ -169,7 +170,7 @@ impl LockCount {
     #[inline]
     #[expect(clippy::new_without_default, reason = "making one counts a lock")]
     pub fn new() -> Self {
-        threads::count_other_lock(true);
+        threads::count_other_lock(1);
         Self(PhantomData)
     }
 }
@@ -177,7 +178,7 @@ impl LockCount {
 impl Drop for LockCount {
     #[inline]
     fn drop(&mut self) {
-        threads::count_other_lock(false);
+        threads::count_other_lock(-1);
     }
 }
 
@@ -194,7 +195,7 @@ pub struct StateMutex<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached under the lock alone, by one thread at a time; what that thread does with it is what `Send` allows.
+// SAFETY: one thread at a time reaches the value, under the lock; `Send` allows what it does with it.
 unsafe impl<T: Send> Sync for StateMutex<T> {}
 
 /// The state of a [`StateMutex`], until dropped.
@@ -235,7 +236,7 @@ impl<T> Deref for StateGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: this thread has the lock for as long as `self` lives, and a writer would need `&mut self`.
+        // SAFETY: this thread has the lock while `self` lives; a writer would need `&mut self`.
         unsafe { &*self.value.get() }
     }
 }
@@ -243,7 +244,7 @@ impl<T> Deref for StateGuard<'_, T> {
 impl<T> DerefMut for StateGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: this thread has the lock for as long as `self` lives, and `&mut self` is the one way in.
+        // SAFETY: this thread has the lock while `self` lives; `&mut self` is the one way in.
         unsafe { &mut *self.value.get() }
     }
 }
@@ -256,11 +257,12 @@ mod tests {
 
     #[test]
     fn one_thread_at_a_time_has_the_state() {
+        let rounds = if cfg!(miri) { 10 } else { 10_000 };
         let mut state = StateMutex::new((0u64, 0u64));
         thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
-                    for _ in 0..10_000 {
+                    for _ in 0..rounds {
                         let mut both = state.lock();
                         assert_eq!(both.1, both.0 * 2);
                         both.0 += 1;
@@ -269,6 +271,6 @@ mod tests {
                 });
             }
         });
-        assert_eq!(*state.get_mut(), (20_000, 40_000));
+        assert_eq!(*state.get_mut(), (2 * rounds, 4 * rounds));
     }
 }

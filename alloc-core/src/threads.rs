@@ -1,6 +1,5 @@
-//! Everything that needs to know which thread is running. No other module names `std`, except `fork`, which measures time.
-//!
-//! Without feature `std` there are no thread-locals: operations count on the shared rows directly, under their locks.
+//! Which thread is running. No other module names `std`, except `fork`, which measures time. Without feature `std`
+//! there are no thread-locals: operations count on the shared rows, under their locks.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -19,9 +18,9 @@ mod local {
     use super::{AccountTable, Refusal, Requester};
 
     thread_local! {
-        // Const-made and without Drop: one address computation, and still there while other thread-locals are destroyed.
+        // Const-made and without Drop: one address computation, and still there while other thread-locals are
+        // destroyed.
         static TABLE: AccountTable = const { AccountTable::new() };
-        // Cold: only its destructor matters.
         static EXIT: Exit = const { Exit };
         static REQUESTER: Cell<*const Requester<'static>> = const { Cell::new(core::ptr::null()) };
         static REFUSAL: Cell<Option<Refusal>> = const { Cell::new(None) };
@@ -53,9 +52,10 @@ mod local {
         if are_forgone() {
             return f(None);
         }
-        // `with` alone is small enough to be inlined: a closure passed on to it would be a call, with all that it captures in memory.
+        // `with` alone is small enough to be inlined; a closure passed on would be a call, with its captures in memory.
         let table = TABLE.with(core::ptr::from_ref);
-        // SAFETY: it lies in the thread's own storage and has no destructor: it is there until the thread has ended, which `f` precedes.
+        // SAFETY: in the thread's own storage, without a destructor: there until the thread has ended, which `f`
+        // precedes.
         f(Some(unsafe { &*table }))
     }
 
@@ -68,7 +68,7 @@ mod local {
         REQUESTER.get()
     }
 
-    /// Answers with the one before.
+    /// Returns the former one.
     #[inline]
     pub(crate) fn swap_requester(origin: *const Requester<'static>) -> *const Requester<'static> {
         if are_forgone() {
@@ -77,7 +77,6 @@ mod local {
         REQUESTER.replace(origin)
     }
 
-    /// The last refusal of this thread.
     pub(crate) fn refusal() -> Option<Refusal> {
         if are_forgone() {
             return None;
@@ -130,8 +129,8 @@ mod local {
     }
 }
 
-/// The calling thread's table of counts. In a library that is loaded at run time each access to thread-local storage is a call; this value
-/// can be passed on instead.
+/// The calling thread's table of counts, to be passed on: in a library that is loaded at run time each access to
+/// thread-local storage is a call.
 ///
 /// It stays on its thread:
 /// ```compile_fail,E0277
@@ -145,7 +144,7 @@ mod local {
 /// ```
 #[derive(Clone, Copy)]
 pub struct ThreadTable<'t> {
-    /// `None` without thread-local storage: operations count on the shared rows.
+    /// `None` without thread-local storage.
     table: Option<&'t AccountTable>,
     /// No other thread writes the table.
     of_this_thread: PhantomData<*const ()>,
@@ -166,10 +165,10 @@ impl ThreadTable<'_> {
     /// For a place in the same thread's own storage.
     ///
     /// # Safety
-    /// It is used by the calling thread alone, and no longer than the thread lives.
+    /// Used by the calling thread alone, and no longer than it lives.
     #[must_use]
     pub unsafe fn for_this_thread(self) -> ThreadTable<'static> {
-        // SAFETY: a table lies in the thread's own storage, which stays where it is until the thread has ended.
+        // SAFETY: a table lies in the thread's own storage and stays there until the thread has ended.
         let table = self
             .table
             .map(|table| unsafe { &*core::ptr::from_ref(table) });
@@ -179,7 +178,6 @@ impl ThreadTable<'_> {
         }
     }
 
-    /// The entry for `tag`, if it is open. `slot` is the tag's.
     #[inline]
     pub(crate) fn find(&self, slot: usize, tag: u64) -> Option<&AccountEntry> {
         self.table.and_then(|table| table.find(slot, tag))
@@ -203,22 +201,17 @@ pub(crate) fn lock_entered() -> bool {
     with_table(fork::enter)
 }
 
-/// The thread has acquired, or released, a lock that no fork waits for.
+/// 1: acquired, -1: released, a lock that no fork waits for.
 #[inline]
-pub(crate) fn count_other_lock(is_held: bool) {
+pub(crate) fn count_other_lock(change: i32) {
     with_table(|table| {
         if let Some(table) = table {
             let count = table.other_locks.get();
-            table.other_locks.set(if is_held {
-                count.wrapping_add(1)
-            } else {
-                count.wrapping_sub(1)
-            });
+            table.other_locks.set(count.wrapping_add_signed(change));
         }
     });
 }
 
-/// The thread has released a lock.
 #[inline]
 pub(crate) fn lock_left() {
     with_table(fork::leave);
@@ -228,10 +221,12 @@ pub(crate) use local::{
     note_refusal, on_exit, refusal, relax, requester, swap_requester, with_table,
 };
 
-/// Makes this copy of the crate use no thread-local storage: it counts in the shared rows, as without feature `std`. Irreversible.
+/// Makes this copy of the crate use no thread-local storage: it counts in the shared rows, as without feature `std`.
+/// Irreversible.
 ///
-/// For a library that is opened at run time. The dynamic linker allocates such a library's thread-local storage with `malloc`, 4 KiB per
-/// thread, at the thread's first call into it, and so bypasses the library's allocators. Call this first, when the library is opened.
+/// For a library opened at run time: the dynamic linker allocates its thread-local storage with `malloc`, 4 KiB a
+/// thread, at the thread's first call into it, past the library's allocators. Call this first, when the library is
+/// opened.
 #[cfg(all(feature = "std", feature = "loaded-library"))]
 pub fn forgo_thread_locals() {
     local::FORGONE.store(true, core::sync::atomic::Ordering::Relaxed);
@@ -239,19 +234,17 @@ pub fn forgo_thread_locals() {
 
 /// Lists the calling thread for counting now instead of at its first operation.
 ///
-/// Listing uses no allocator of this crate, but registering a thread-exit hook makes libc allocate one small block per thread. That happens
-/// here, or at the thread's first operation, which may be a free. Call it at a thread's start where that matters. Without feature `std` it
-/// does nothing.
+/// Listing uses no allocator of this crate, but libc allocates one small block a thread for its exit hook: here, or at
+/// the thread's first operation, which may be a free. Call it at a thread's start where that matters.
 ///
-/// True when the thread is listed; false without `std`, and on a thread whose thread-locals are being destroyed, which counts in the shared
-/// rows.
+/// True when the thread is listed; false without feature `std`, where it does nothing, and on a thread whose
+/// thread-locals are being destroyed, which counts in the shared rows.
 pub fn attach_thread() -> bool {
     with_table(|table| table.is_some_and(AccountTable::attach))
 }
 
-/// Folds the calling thread's counts and refunds its unused leases.
-///
-/// For workers about to park. Queries are exact without it; only the refund helps other threads.
+/// Folds the calling thread's counts and refunds its unused leases: for workers about to park. Queries are exact
+/// without it; the refund helps other threads.
 pub fn fold_thread() {
     with_table(|table| {
         if let Some(table) = table {
@@ -262,13 +255,14 @@ pub fn fold_thread() {
 
 /// In the child of a fork: makes contexts from before the fork usable, and new ones.
 ///
-/// With feature `std` on a Unix, `pthread_atfork` calls it, from the first root on; and before the fork it waits until no other thread holds a
-/// lock of this crate. So a program need not call it. Only a child that is made past the C library, by a raw `clone`, must; then a lock may
-/// have been held, and using the context that it belongs to may wait for ever.
+/// With feature `std` on a Unix, `pthread_atfork` calls it from the first root on, and the fork waits until no other
+/// thread holds a lock of this crate. Only a child made past the C library, by a raw `clone`, must call it itself; then
+/// a lock may have been held, and using its context may wait for ever.
 ///
-/// What threads of the parent had counted is folded; what they leased is refunded, and budgets are charged with what is live. Blocks, owners
-/// and handles of these threads stay: nothing in the child frees them. A block that such a thread was allocating or freeing at the fork is
-/// counted or not. A fork within a call of a root's own allocator leaves that call's bytes out of the budgets.
+/// What threads of the parent had counted is folded, what they leased refunded, and budgets are charged with what is
+/// live. Their blocks, owners and handles stay: nothing in the child frees them. A block that was being allocated or
+/// freed at the fork is counted or not. A fork within a call of a root's own allocator leaves that call's bytes out of
+/// the budgets.
 ///
 /// It allocates nothing, waits for no lock and calls no other code, as a handler of `pthread_atfork` must.
 ///
@@ -280,8 +274,8 @@ pub unsafe fn after_fork() {
 
 /// How many locks that guard Steward's state the calling thread holds.
 ///
-/// Always 0 when a host allocator, a driver or a destructor is entered (law 5); test allocators assert it. Without thread-locals (no feature
-/// `std`, or `forgo_thread_locals`) always 0.
+/// 0 when a host allocator, a driver or a destructor is entered (law 5): test allocators assert it. Without
+/// thread-locals (no feature `std`, or `forgo_thread_locals`) always 0.
 #[must_use]
 pub fn held_state_locks() -> usize {
     with_table(|table| {

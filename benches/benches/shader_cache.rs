@@ -418,7 +418,10 @@ fn groups() {
             .collect();
         let made = || {
             let mut devices = TryVec::new_in(Scoped::new(&SYSTEM, Scope::Device));
-            devices.try_extend(&cards).expect("memory");
+            for card in &cards {
+                let pushed = devices.try_push(card).map_err(|refused| refused.error);
+                pushed.expect("memory");
+            }
             DeviceGroup::new(devices).expect("in no group")
         };
         let rounds = amount(20_000) / (usize::from(many) * usize::from(many)) + 1;

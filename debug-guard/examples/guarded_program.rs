@@ -36,8 +36,15 @@ fn main() -> ExitCode {
     drop(words);
 
     // What the runtime took before now may live as long as the process.
-    let before: LeakMark = GUARD.mark();
-    GUARD.exit_leaks_from(before);
+    let guard = match GUARD.guard() {
+        Ok(guard) => guard,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let before: LeakMark = guard.mark();
+    guard.exit_leaks_from(before);
     match std::env::args().nth(1).as_deref() {
         None => drop(hundred_bytes()),
         Some("overflow") => overflow(),
@@ -47,9 +54,7 @@ fn main() -> ExitCode {
         Some(other) => eprintln!("{other}? overflow, late, twice or leak"),
     }
 
-    let Some(stats) = GUARD.stats() else {
-        return ExitCode::SUCCESS;
-    };
+    let stats = guard.stats();
     println!("{stats}");
     ExitCode::from(u8::from(stats.reports > 0))
 }

@@ -1,4 +1,4 @@
-//! The description of a block, shared by the parts that keep blocks and the parts that report them.
+//! What is known of a block, shared by the parts that keep blocks and the parts that report them.
 
 #![forbid(unsafe_code)]
 
@@ -10,27 +10,26 @@ use crate::changed::Changed;
 use crate::mode::{BackEnd, Mode};
 use crate::report_kind::ReportKind;
 
-/// Requester and time of an allocation or free: interned by [`crate::call_sites`], a number in a record.
-///
-/// 0 = not recorded.
+/// Requester and stack of an allocation or free, interned by [`crate::call_sites`]; 0 = not recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct SiteId(pub(crate) u32);
 
 impl SiteId {
-    /// Set in the number of a site whose frames reach the command's, or the thread's first.
+    /// Of a request without requester and stack.
+    pub(crate) const ANONYMOUS: Self = Self(1);
+
+    /// Set where the site's frames reach the command's, or the thread's first.
     pub(crate) const WHOLE: u32 = 1 << 31;
 
-    /// True where the site's frames reach the command's, or the thread's first.
     pub(crate) const fn is_whole(self) -> bool {
         self.0 & Self::WHOLE != 0
     }
 }
 
-/// What a record keeps of an allocation or a free.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BlockMark {
     pub(crate) site: SiteId,
-    /// The operating system's number of the thread.
+    /// The operating system's number.
     pub(crate) thread: u32,
     /// Grows with the guard's allocations; the difference of two is an age.
     pub(crate) serial: u64,
@@ -44,7 +43,6 @@ pub(crate) struct BlockRequest {
     pub(crate) zeroed: bool,
 }
 
-/// What a free says of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FreeRequest {
     pub(crate) layout: Layout,
@@ -52,6 +50,21 @@ pub(crate) struct FreeRequest {
     pub(crate) mark: BlockMark,
     /// The block's new address after a reallocation.
     pub(crate) moved_to: Option<usize>,
+}
+
+impl FreeRequest {
+    /// The findings of a free with another layout or scope than the live `block` has.
+    pub(crate) fn mismatches(&self, block: Known) -> impl Iterator<Item = GuardFinding> {
+        let Self { layout, scope, .. } = *self;
+        [
+            (layout.size() != block.size, ReportKind::SizeMismatch),
+            (layout.align() != block.align, ReportKind::AlignmentMismatch),
+            (scope != block.scope, ReportKind::ScopeMismatch),
+        ]
+        .into_iter()
+        .filter(|(differs, _)| *differs)
+        .map(move |(_, kind)| GuardFinding::new(kind, Some(block), block.start))
+    }
 }
 
 #[cfg(test)]
@@ -77,7 +90,6 @@ pub enum BlockState {
     MovedTo(usize),
 }
 
-/// What slots or cookies know of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     /// The first byte of the object.
@@ -101,7 +113,7 @@ pub(crate) struct GuardFinding {
     /// The address that was passed in or found changed.
     pub(crate) address: usize,
     pub(crate) changed: Option<Changed>,
-    /// The number of the guard that owns `block`, if that is not the reporting guard.
+    /// The number of the guard that owns `block`, if another one reports.
     pub(crate) owner: Option<u64>,
 }
 
@@ -133,12 +145,12 @@ impl GuardFinding {
 /// Receives the findings of one operation, which is not complete yet: it must not unwind.
 pub(crate) type Findings<'a> = dyn FnMut(GuardFinding) + 'a;
 
-/// Receives the findings of one check, with no lock held. It may unwind; the iterator then has the findings that are left.
+/// Receives the findings of one check, with no lock held. It may unwind; the iterator then has the rest.
 pub(crate) type FindingSink<'a> = dyn FnMut(&mut dyn Iterator<Item = GuardFinding>) + 'a;
 
 /// What is wrong with a stopped access.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Accused {
+pub(crate) struct StoppedAccess {
     pub(crate) kind: ReportKind,
     /// The block that was probably meant.
     pub(crate) block: Option<Known>,
@@ -146,7 +158,7 @@ pub(crate) struct Accused {
     pub(crate) other: Option<Known>,
 }
 
-impl Accused {
+impl StoppedAccess {
     /// An access where no block is or was.
     pub(crate) const WILD: Self = Self {
         kind: ReportKind::WildAccess,
@@ -155,20 +167,6 @@ impl Accused {
     };
 }
 
-/// What slots or cookies hold beside live blocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct HeldBlock {
-    /// Freed blocks in quarantine.
-    pub(crate) quarantined: u64,
-    /// Their bytes: of cookies as requested, else of whole pages.
-    pub(crate) quarantined_bytes: u64,
-    /// Pages in memory.
-    pub(crate) pages: u64,
-    /// Bytes of addresses.
-    pub(crate) reserved: u64,
-}
-
-/// Size and mode of a freed block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Freed {
     pub(crate) size: usize,

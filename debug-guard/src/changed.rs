@@ -9,7 +9,7 @@ pub struct Changed {
     pub first: usize,
     /// Number of bytes from the first to the last, both included.
     pub span: usize,
-    /// The first 16 of them at most, as the guard wrote them.
+    /// The first 16 at most, as the guard wrote them.
     pub(crate) expected: [u8; 16],
     /// The same bytes, as they are.
     pub(crate) actual: [u8; 16],
@@ -29,7 +29,7 @@ impl Changed {
     }
 }
 
-/// The first and the last of `len` bytes that are not as expected.
+/// Among `len` bytes; `None` if all are as expected.
 ///
 /// # Safety
 /// They may be read.
@@ -38,7 +38,7 @@ pub(crate) unsafe fn changes(
     len: usize,
     expected: impl Fn(usize) -> u8,
 ) -> Option<Changed> {
-    // SAFETY: one of the bytes; volatile, because a program that is wrong may write them meanwhile.
+    // SAFETY: this function's contract; volatile, because a wrong program may write them meanwhile.
     let actual = |at: usize| unsafe {
         with_exposed_provenance::<u8>(first.wrapping_add(at)).read_volatile()
     };

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-/// The two halves of the product, xored: each bit of the result depends on all bits of both words.
+/// The halves of the product, xored: each bit of the result depends on all bits of both words.
 #[inline(always)]
 pub(crate) const fn fold(a: u64, b: u64) -> u64 {
     let product = (a as u128).wrapping_mul(b as u128);

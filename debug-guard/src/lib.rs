@@ -1,9 +1,10 @@
 //! An allocator that finds memory errors and names their author, and an allocator that fails on purpose.
 //!
-//! [`Guard`] wraps any [`HostAllocator`](alloc_core::HostAllocator), or, as [`GlobalGuard`], the allocator of a whole program. Each block
-//! gets a [`Mode`], by [`Rule`] where one matches: a page of its own between two that cannot be touched, or a keyed header and tail, or
-//! nothing. Each mistake becomes one [`Report`]: the mistake, the distance from the block, the block's owner, the calls that allocated and
-//! freed it, and their command; as text, as a line of JSON, or to a function.
+//! [`Guard`] wraps any [`HostAllocator`](alloc_core::HostAllocator), or, as [`GlobalGuard`], the allocator of a whole
+//! program. Each block gets a [`Mode`], by [`Rule`] where one matches: a page of its own between two that cannot be
+//! touched, or a keyed header and tail, or nothing. Each mistake becomes one [`Report`], as text, as a line of JSON, or
+//! to a function: the mistake, the distance from the block, the block's owner, the calls that allocated and freed it,
+//! and their command.
 //!
 //! | mistake | Cookie | Fence | Strict |
 //! |-|-|-|-|
@@ -12,14 +13,14 @@
 //! | a write after the free | when the block leaves quarantine | the same; above a page as it happens | as it happens |
 //! | a read after the free | never (it reads 0xDD) | never; above a page as it happens | as it happens |
 //! | freed twice, inside, through another guard, with another layout | at that free | at that free | at that free |
-//! | never freed | [`Guard::leaks`], [`GuardOptions::exit_leaks`] | the same | the same |
+//! | never freed | [`Guard::leaks`](GuardState::leaks), [`GuardOptions::exit_leaks`] | the same | the same |
 //! | read before written | never: it reads 0xCD, behind a grown block's old end 0xFD | the same | the same |
 //!
-//! Sampled finds what Strict finds, but only in the blocks it selects. It lists no leaks. It passes every other free to the allocator
-//! behind without a check. A system call that touches a protected page returns `EFAULT`; the guard reports nothing. Late checks compare
-//! bytes, so a write that repeats the old byte (1 of 256 random ones) is not found. A block freed through another
-//! [`Context`](alloc_core::Context) over the same guard is not reported. [`Guard::check_all`] does the checks of a free for all blocks, at
-//! any time. [`Mode`] has a table of costs.
+//! Sampled finds what Strict finds, in the blocks it selects; it lists no leaks, and passes every other free unchecked
+//! to the allocator behind. A system call that touches a protected page returns `EFAULT` without a report. Late checks
+//! compare bytes: a write that repeats the old byte (1 of 256 random ones) is not found. A block freed through another
+//! [`Context`](alloc_core::Context) over the same guard is not reported. [`Guard::check_all`](GuardState::check_all)
+//! checks all blocks at any time as a free does. [`Mode`] has a table of costs.
 //!
 //! ```
 //! use std::alloc::Layout;
@@ -51,7 +52,7 @@
 //! ```
 //!
 //! # Under a context
-//! A guard is the backing of a tree of contexts, and reports then name the context that asked:
+//! A guard is the backing of a tree of contexts; reports then name the requesting context:
 //!
 //! ```
 //! use alloc_core::{Context, ContextOptions, FromGlobalAlloc, TryVec};
@@ -89,26 +90,34 @@
 //!   Report                            all that is known of a finding, borrowed for one call           src/report
 //! ```
 //!
-//! A request goes from the [`HostAllocator`](alloc_core::HostAllocator) (`guard/host.rs`) over the rules (`guard/allocate.rs`) to slots,
-//! cookies or A; a free by its address (`guard/free.rs`). Locks are held for loads and stores alone: never over a system call, the
-//! allocator behind, a function of the options or a report.
+//! A request goes from the [`HostAllocator`](alloc_core::HostAllocator) (`guard/host.rs`) over the rules
+//! (`guard/allocate.rs`) to slots, cookies or A; a free by its address (`guard/free.rs`). Locks are held for loads and
+//! stores alone: never over a system call, the allocator behind, a function of the options or a report.
 //!
 //! # What it runs on
-//! Pages are made untouchable with what the kernel lends, the best that [`BackEnds`] finds by trying: userfaultfd, guard markers,
-//! `mprotect` as far as mappings last. Only on Linux; elsewhere blocks that were to be fenced get cookies, and each report says so.
+//! Pages are made untouchable with what the system lends, the best that [`BackEnds`] finds by trying. On Linux: userfaultfd, guard markers,
+//! `mprotect` as far as mappings last. On Windows (x86-64): `VirtualAlloc`. Elsewhere blocks that were to be fenced get cookies, and each
+//! report says so.
+//!
 //! Stacks follow frame pointers, and [`Stacks::Full`], the default, asks the unwinder where a module was built without
-//! ([`StackSupport`] tells what works here). A report at the instruction comes from a handler of SIGSEGV and SIGBUS, which the first
-//! guard that lays out pages installs and which passes on what is not its own: a program that installs another one *later* takes its
-//! place, and unless that one passes on in turn, such mistakes end the program without a report.
+//! ([`StackSupport`] tells what works here). Windows has no chain of frame pointers and tables for every module: only full stacks see
+//! callers there.
+//!
+//! A report at the instruction comes from a handler, which the first guard installs and which passes on what is not its own. On Linux it is
+//! one of SIGSEGV and SIGBUS: a program that installs another one *later* takes its
+//! place, and unless that one passes on in turn, such mistakes end the program without a report. On Windows it is a vectored handler, called
+//! before those that stood, the `__try` of the program and the filter of unhandled exceptions; a vectored handler that is added later *in
+//! front* sees an access first. It runs on the stack of the thread that it stopped. Reports go to the standard error only there.
+//!
 //! Elsewhere too: no list at exit, reports on the standard error only, no thread ids, no stacks, and a freed pointer that was never a
-//! block is read in front of, which ends the program where nothing is mapped there. Questions ([`Guard::usable_size`],
+//! block is read in front of, which ends the program where nothing is mapped there. Questions ([`Guard::usable_size`](GuardState::usable_size),
 //! [`HostAllocator::validate_pointer`](alloc_core::HostAllocator::validate_pointer)) read nothing in front of a pointer there: all records are looked at instead.
 //!
 //! # Memory that fails
-//! Code that handles every refused allocation is only as good as the refusals it has met. [`FailingAllocator`] refuses what its plan, a
-//! [`Fault`], says: the n-th request, all from the n-th, whatever would exceed a number of bytes, a scope, a context, a size, or a seeded
-//! share. It goes around a guard as well as behind one. The usual form is the sweep: a dry run counts the requests, then each of them
-//! fails once, and after each failure the state must be as before:
+//! [`FailingAllocator`], around a guard or behind one, refuses what its plan, a [`Fault`], says: the n-th request, all
+//! from the n-th, whatever would exceed a number of bytes, a scope, a context, a size, or a seeded share. The usual
+//! form is the sweep: a dry run counts the requests, then each of them fails once, and after each failure the state
+//! must be as before:
 //!
 //! ```
 //! use std::alloc::Layout;
@@ -124,7 +133,7 @@
 //!         // SAFETY: allocated above with this layout and scope.
 //!         unsafe { host.deallocate(second, layout, Scope::Object) };
 //!     }
-//!     // SAFETY: as above.
+//!     // SAFETY: allocated above with this layout and scope.
 //!     unsafe { host.deallocate(first, layout, Scope::Object) };
 //!     second.map(drop)
 //! }
@@ -145,6 +154,7 @@
 //! ```
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![warn(missing_debug_implementations)]
 #![cfg_attr(
     not(test),
     deny(
@@ -173,6 +183,7 @@ mod os;
 mod report;
 mod report_kind;
 mod sampling;
+mod segments;
 mod slots;
 mod stack_depot;
 
@@ -181,8 +192,8 @@ pub use call_sites::{CommandMark, StackSupport};
 pub use changed::Changed;
 pub use fault_injection::{ContextName, FailingAllocator, Fault, FaultError};
 pub use guard::{
-    ChoiceError, GlobalGuard, Guard, GuardChoice, GuardError, GuardInUse, GuardOptions, GuardStats,
-    LeakMark, LeakSum, Rule, Sampling,
+    ChoiceError, GlobalGuard, Guard, GuardChoice, GuardError, GuardInUse, GuardOptions, GuardState,
+    GuardStats, LeakMark, LeakSum, Rule, Sampling,
 };
 pub use mode::{BackEnd, Mode, Placement, Stacks};
 pub use modules::Module;

@@ -14,25 +14,27 @@ use core::fmt;
 /// | [`Fence`](Self::Fence) | at the instruction on the page's side | writes, at the end of quarantine | at that free | some 100 ns; a page |
 /// | [`Strict`](Self::Strict) | at the instruction on the page's side | at the instruction | at that free | one to two µs; a page, and addresses |
 ///
-/// The page's side is the one that [`Placement`] says. On the other side, and in the bytes that alignment leaves between block and
-/// page, a write is found at the block's free and a read never. Of a fenced block larger than a page, what lies above its first page is
-/// stopped at the instruction after its free.
-///
-/// [`Guard::check_all`](crate::Guard::check_all) finds at any time what is else found at a free or at the end of quarantine.
+/// The page's side is the one that [`Placement`] says. On the other side, and in the bytes that alignment leaves
+/// between block and page, a write is found at the block's free and a read never. What of a fenced block lies above its
+/// first page is stopped at the instruction after its free. [`Guard::check_all`](crate::GuardState::check_all) finds at
+/// any time what is else found late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Mode {
     /// Forwarded to the allocator behind, and counted.
     Off,
-    /// A few blocks of each call site are guarded as [`Strict`](Self::Strict) does. The others pass, and so does a free of an unknown
-    /// pointer. Leaks are not listed. For production.
+    /// A few blocks of each call site are guarded as [`Strict`](Self::Strict) does; the others pass, and so does a free
+    /// of an unknown pointer. Leaks are not listed. For production.
+    #[doc(alias("GWP-ASan"))]
     Sampled,
     /// A keyed header in front and a tail directly behind the last byte; freed blocks are poisoned and quarantined.
+    #[doc(alias("canary", "redzone"))]
     Cookie,
     /// A page of its own between two inaccessible ones; freed blocks are poisoned and quarantined.
     #[default]
     Fence,
     /// As [`Fence`](Self::Fence), and the page is inaccessible after the free.
+    #[doc(alias("quarantine", "use after free"))]
     Strict,
 }
 
@@ -40,12 +42,12 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Placement {
-    /// Against the page behind, as far as its alignment lets it: an overflow is stopped at the instruction.
+    /// Against the page behind, as far as alignment permits: an overflow is stopped at the instruction.
     #[default]
     Right,
     /// Against the page in front: an underflow is stopped at the instruction.
     Left,
-    /// Right and left by turns, so that a repeated mistake is stopped on either side.
+    /// Right and left by turns: a repeated mistake is stopped on either side.
     Alternate,
 }
 
@@ -55,13 +57,14 @@ pub enum Placement {
 pub enum Stacks {
     /// Nothing.
     Off,
-    /// The chain of frame pointers: some nanoseconds. It ends at the first function without one. Rust compiles them in only with
-    /// `-C force-frame-pointers=yes`; [`StackSupport`](crate::StackSupport) reports what the chain reaches.
-    /// A stack that reaches its end and was walked lately is known again; one that ends early is walked each time.
+    /// The chain of frame pointers, which ends at the first function without one: some nanoseconds. Rust compiles them
+    /// in only with `-C force-frame-pointers=yes`; [`StackSupport`](crate::StackSupport) reports what the chain
+    /// reaches. A stack that reaches its end and was walked lately is known again; one that ends early is walked each
+    /// time.
     Fast,
-    /// By the program's unwinder, which needs no frame pointers: some microseconds, a third of one a frame. Where its tables end, the chain of
-    /// frame pointers continues. On x86-64 a stack of the thread's own that was unwound lately is known again: about as fast as
-    /// [`Fast`](Self::Fast).
+    /// The program's unwinder, which needs no frame pointers: some microseconds, a third of one a frame. Where its
+    /// tables end, the chain of frame pointers continues. On x86-64 a stack of the thread's own that was unwound lately
+    /// is known again: about as fast as [`Fast`](Self::Fast).
     #[default]
     Full,
 }
@@ -78,20 +81,13 @@ pub enum BackEnd {
     GuardMarkers,
     /// `mprotect`: two mappings a block, so only as many as `vm.max_map_count` leaves.
     Mprotect,
+    /// `VirtualAlloc` (Windows): a freed page's memory is decommitted. No count of mappings limits it.
+    VirtualAlloc,
     /// None: blocks get cookies instead of pages.
     Cookies,
 }
 
 impl BackEnd {
-    /// All, the best first.
-    pub const ALL: [Self; 5] = [
-        Self::UserfaultfdMove,
-        Self::UserfaultfdCopy,
-        Self::GuardMarkers,
-        Self::Mprotect,
-        Self::Cookies,
-    ];
-
     /// Its name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -100,6 +96,7 @@ impl BackEnd {
             Self::UserfaultfdCopy => "userfaultfd-copy",
             Self::GuardMarkers => "guard-markers",
             Self::Mprotect => "mprotect",
+            Self::VirtualAlloc => "virtual-alloc",
             Self::Cookies => "cookies",
         }
     }

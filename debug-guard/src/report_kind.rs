@@ -1,4 +1,4 @@
-//! What can be reported: one closed list.
+//! The closed list of what can be reported.
 
 #![forbid(unsafe_code)]
 
@@ -20,9 +20,9 @@ pub enum ReportKind {
     DoubleFree,
     /// A pointer into a block was freed.
     InteriorFree,
-    /// A pointer was freed that belongs to no block of this guard: stack, static, another allocator's, or plain nonsense.
+    /// A pointer was freed that is no block's of this guard: stack, static, another allocator's, or nonsense.
     ForeignFree,
-    /// A block of another guard was freed here; the report names the right one.
+    /// A block of another guard was freed here.
     WrongGuard,
     /// A block was freed through the C callbacks of another context than it was allocated through.
     WrongOwner,
@@ -32,7 +32,7 @@ pub enum ReportKind {
     AlignmentMismatch,
     /// A block was freed with another scope than it was allocated with.
     ScopeMismatch,
-    /// The header in front of a block is damaged and cannot be read any more.
+    /// The header in front of a block is damaged and cannot be read.
     HeaderDamaged,
     /// A header was copied to another address.
     HeaderMoved,

@@ -1,36 +1,38 @@
-//! Which requests are sampled: the first of every call site, then fewer and fewer of it. Pure arithmetic over a table of fixed size.
+//! Which requests are sampled: the first of every call site, then fewer and fewer of it. Pure arithmetic over a table
+//! of fixed size.
 //!
 //! ```text
 //!  request of a site   1 .. 8      9 .. 16    17 .. 32    33 .. 64   ..   from 8 * one_in on
 //!  chance              1           1/2        1/4         1/8             1/one_in
 //! ```
-//! So a site that is called rarely is seen at once, and a busy one costs what the floor says. A plain rate would see a site that is
-//! called ten times a day once in a hundred days.
+//! So a site that is called rarely is seen at once, and a busy one costs what the floor says. A plain rate would see a
+//! site that is called ten times a day once in a hundred days.
 
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 
 use crate::fold::fold;
 
-/// Sites that share eight places, a cache line; a site that finds none shares the count of another.
+/// Sites that share eight places, a cache line; one that finds none shares another's count.
 const SETS: usize = 256;
 const WAYS: usize = 8;
 
-/// Decides. Allocates nothing; any thread may ask at any time.
+/// Allocates nothing; any thread may ask at any time.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     /// Of 2^32 draws so many choose, at the floor.
     floor: u32,
     first: u32,
     seed: u64,
-    /// Tag 32 | requests so far 32; 0: unused. Threads that ask for one site at the same instant may count one request.
+    /// Tag 32 | requests so far 32; 0: unused. Threads that ask for one site at once may count one request.
     sites: [[AtomicU64; WAYS]; SETS],
 }
 
 impl Sampler {
-    /// Chooses the first `first` requests of every call site and at least one in `one_in` of the others, by chance; where `one_in` is
-    /// 0 or 1, all. The same seed chooses the same.
+    /// Chooses the first `first` requests of every call site and at least one in `one_in` of the others, by chance;
+    /// all, where `one_in` is 0 or 1. A seed always chooses the same.
     pub(crate) fn new(one_in: u32, first: u32, seed: u64) -> Self {
         Self {
             floor: u32::MAX.checked_div(one_in).unwrap_or(u32::MAX),
@@ -47,7 +49,8 @@ impl Sampler {
         let Some(set) = self.sites.get(hash as usize % SETS) else {
             return false;
         };
-        // Where all are others' one of them, always the same, counts for both: better too few samples than more for every newcomer.
+        // Where all are others', one of them, always the same, counts for both: too few samples rather than more for
+        // every newcomer.
         let own = set.iter().position(|place| {
             let site = place.load(Relaxed);
             site == 0 || (site >> 32) as u32 == tag
@@ -71,7 +74,7 @@ impl Sampler {
         count < self.first || (random >> 32) as u32 <= self.chance(count)
     }
 
-    /// The chance of a request behind `before` others: each doubling of the count halves it, down to the floor.
+    /// Each doubling of the count halves it, down to the floor.
     fn chance(&self, before: u32) -> u32 {
         let doublings = before
             .checked_div(self.first)
@@ -85,7 +88,6 @@ impl Sampler {
     }
 }
 
-/// Spreads `a`.
 const fn mix(a: u64, b: u64) -> u64 {
     fold(a ^ b.rotate_left(32), b)
 }
@@ -122,8 +124,9 @@ mod tests {
         assert!((0..if cfg!(miri) { 100 } else { 10_000 }).all(|n| sampler.chooses(n % 3)));
     }
 
-    /// 1000 runs, each with a seed of its own: the sum of what they choose lies within five standard deviations of what the drawing
-    /// above says, which by chance alone it misses less than once in a million times; a floor of twice as much would miss by hundreds.
+    /// 1000 runs, each with a seed of its own: the sum of what they choose lies within five standard deviations of what
+    /// the drawing above says, which by chance alone it misses less than once in a million times; a floor of twice as
+    /// much would miss by hundreds.
     #[test]
     fn a_busy_site_is_chosen_as_often_as_the_drawing_says() {
         const RUNS: u32 = if cfg!(miri) { 1 } else { 1000 };

@@ -1,4 +1,4 @@
-//! Call stacks for programs that keep records of their own: each stack is stored once and known by a number.
+//! Call stacks for programs with records of their own.
 
 use core::num::NonZeroU32;
 
@@ -10,7 +10,7 @@ use crate::mode::Stacks;
 use crate::modules;
 use crate::report::Stack;
 
-/// Stores the call stacks of commands, each once. What is stored stays until the depot is dropped.
+/// Stores the call stacks of commands, each once, known by a number, until the depot is dropped.
 ///
 /// Memory comes from `A` in pieces of 64 KiB and more, at most 256 MiB. Threads: any, at once; lookups never wait.
 ///
@@ -33,15 +33,21 @@ pub struct StackDepot<A: HostAllocator> {
     memory: A,
 }
 
-/// A stored stack of one [`StackDepot`].
+/// A stack of one [`StackDepot`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StackId(NonZeroU32);
+
+impl<A: HostAllocator> core::fmt::Debug for StackDepot<A> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("StackDepot").finish_non_exhaustive()
+    }
+}
 
 impl<A: HostAllocator> StackDepot<A> {
     /// An empty depot.
     ///
     /// # Errors
-    /// [`AllocError`] when `memory` has no room for the first 64 KiB.
+    /// [`AllocError`] without room for the first 64 KiB.
     pub fn new(memory: A) -> Result<Self, AllocError> {
         Ok(Self {
             sites: Sites::new(&memory)?,
@@ -49,10 +55,9 @@ impl<A: HostAllocator> StackDepot<A> {
         })
     }
 
-    /// The running thread's stack, with the command that it is in: the addresses calls return to, innermost first, at most 32.
-    ///
-    /// `None` when there is no memory for a new stack; after a refusal memory is asked for again a thousand captures later. Costs some
-    /// microseconds, a third of one a frame; on x86-64 a tenth of that for a stack that was captured lately.
+    /// The thread's stack, with the command that it is in: return addresses, innermost first, at most 32. `None`
+    /// without memory for a new stack. Some microseconds, a third of one a frame; on x86-64 a tenth of that for a stack
+    /// that was captured lately.
     #[must_use]
     pub fn capture(&self, command: &'static str) -> Option<StackId> {
         self.capture_within(CommandMark {
@@ -61,7 +66,8 @@ impl<A: HostAllocator> StackDepot<A> {
         })
     }
 
-    /// As [`capture`](Self::capture), up to the frame that `command.stack` lies in: the frames of who called the command are left out.
+    /// As [`capture`](Self::capture), up to the frame that `command.stack` lies in: without the frames of who called
+    /// the command.
     #[must_use]
     pub fn capture_within(&self, command: CommandMark) -> Option<StackId> {
         let requester = RequesterInfo {
@@ -101,9 +107,8 @@ impl ModuleFinder {
         Self(())
     }
 
-    /// The path of the file, and the address that the file's own tables have for `address`. `None` where no file is mapped, the
-    /// system does not say, or 512 files were found already. Allocates nothing; an address of a new file is looked up in the list of
-    /// mappings.
+    /// The file's path, and the file's own address for `address`. `None` where no file is mapped, the system does not
+    /// say, or 512 files were found already. Allocates nothing; the list of mappings is searched for a new file.
     pub fn find(&mut self, address: usize) -> Option<(&'static str, usize)> {
         let noted = modules::note(&[address]);
         Some(modules::find(address, noted)?.place(address))
@@ -139,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", windows))]
     #[cfg_attr(miri, ignore = "miri has no list of mappings")]
     fn a_function_of_this_test_lies_in_its_own_file() {
         let mut finder = ModuleFinder::new();

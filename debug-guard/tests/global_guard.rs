@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 
 use debug_guard::{
-    BackEnd, BackEnds, GlobalGuard, GuardError, GuardOptions, GuardStats, Mode, OnReport, Sampling,
-    Stacks,
+    BackEnd, BackEnds, GlobalGuard, GuardError, GuardOptions, GuardState, GuardStats, Mode,
+    OnReport, Sampling, Stacks,
 };
-use testkit::{Child, Finished};
+use testkit::{Child, Crash, Finished};
 
 const MODES: [Mode; 5] = [
     Mode::Off,
@@ -25,7 +25,6 @@ const MODES: [Mode; 5] = [
 ];
 /// What the list of leaks ends the process with.
 const LEAKED: i32 = 77;
-const SIGABRT: i32 = 6;
 
 const fn options(mode: Mode) -> GuardOptions {
     GuardOptions::new(mode)
@@ -142,7 +141,7 @@ fn parent() {
                 ("twice", "double-free"),
             ] {
                 let told = child(which, case);
-                told.assert_signal(SIGABRT);
+                told.assert_crash(Crash::Abort);
                 assert!(
                     told.stderr.contains(&format!("\"kind\":\"{kind}\"")),
                     "{mode} {case} {told}"
@@ -159,7 +158,7 @@ fn parent() {
         }
         if mode == Mode::Cookie || mode >= Mode::Fence && pages {
             let zero = child(which, "nothing");
-            zero.assert_signal(SIGABRT);
+            zero.assert_crash(Crash::Abort);
             assert!(zero.stderr.contains("zero-size-access"), "{mode} {zero}");
         }
         println!("{mode}: a whole program ran, and what it did wrong was found");
@@ -173,8 +172,12 @@ fn parent() {
     child(ASKED, "asked").assert_code(0);
 }
 
+fn state() -> &'static GuardState {
+    guard().guard().expect("it guards")
+}
+
 fn stats() -> GuardStats {
-    guard().stats().expect("there since the first allocation")
+    state().stats()
 }
 
 /// What programs do. A sum of it, so that nothing is left out by the compiler.
@@ -252,7 +255,7 @@ fn threads() -> usize {
 
 fn clean() {
     assert!(threads() > 0 && work(7) > 0);
-    assert_eq!(guard().check_all(), 0);
+    assert_eq!(state().check_all(), 0);
     let stats = stats();
     let counted = match std::env::var(WHICH.to_str().expect("text")).as_deref() {
         Ok("0") => stats.off,
@@ -266,7 +269,7 @@ fn clean() {
     assert_eq!((stats.reports, stats.lost), (0, 0), "{stats}");
     assert!(stats.live_blocks > 0 && stats.live_blocks < 1000, "{stats}");
     // From here on there is no leak: what the runtime keeps is older.
-    guard().exit_leaks_from(guard().mark());
+    state().exit_leaks_from(state().mark());
 }
 
 /// One byte behind a block.
@@ -285,7 +288,7 @@ fn late() {
     drop(block);
     // SAFETY: broken on purpose; the page or the block waits, or is gone.
     unsafe { pointer.wrapping_add(3).write(9) };
-    guard().check_all();
+    state().check_all();
     unreachable!("the store was stopped or found");
 }
 
@@ -306,19 +309,18 @@ fn leak() {
     }
     assert_eq!(atexit(after_main), 0);
     println!("begins");
-    guard().exit_leaks_from(guard().mark());
+    state().exit_leaks_from(state().mark());
     std::mem::forget(black_box(vec![1_u8; 4321]));
 }
 
 fn refused() {
     assert!(work(3) > 0);
-    assert_eq!(guard().refused(), Some(GuardError::PanicInGlobal));
-    assert_eq!(guard().stats(), None);
+    assert_eq!(guard().guard().err(), Some(GuardError::PanicInGlobal));
 }
 
 fn asked() {
     assert!(threads() > 0);
-    assert_eq!((stats().reports, guard().check_all()), (0, 0));
+    assert_eq!((stats().reports, state().check_all()), (0, 0));
 }
 
 /// A block of no bytes is a block: touching it is told as such.

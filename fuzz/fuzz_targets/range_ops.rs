@@ -4,5 +4,6 @@
 mod program;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    program::range_ops(data, program::subject::RangeSubject::new);
+    program::range_ops(data, gpu_suballoc::BlockAlgorithm::General);
+    program::range_ops(data, program::LINEAR[data.len() % 3]);
 });

@@ -112,7 +112,9 @@ fn use_memory(memory: AshDevice, root: &Context) -> Result<(), Box<dyn Error>> {
 
     println!("{}", root.snapshot()?); // host memory, a row a context
     println!("{}", gpu.stats()); // device memory, a row a heap and a pool
-    println!("{}", gpu.memory_map()?); // each block, and what lies where in it
+    for region in gpu.memory_map()?.leaks() {
+        println!("{region}"); // what lives, and where
+    }
 
     for region in [staging, vertices] {
         gpu.free(region)?;

@@ -17,9 +17,8 @@ pub enum GpuError {
     Host(HostError),
     /// The driver refused. Nobody's fault, unless it says otherwise.
     Device(DeviceError),
-    /// The driver allocated the memory, and refused to bind a resource to it, or to map what was imported; the memory is freed again. A
-    /// handle
-    /// that was imported with it is the driver's: another try needs another one. After any other error it is still the program's.
+    /// The driver allocated the memory, and refused to bind or map it; the memory is freed again. A handle that was imported with it is the
+    /// driver's: another try needs another one. After any other error it is still the program's.
     AfterAllocation(DeviceError),
     /// A limit that the options or the device set would have been exceeded.
     Limit(Limit),
@@ -50,7 +49,14 @@ pub enum Limit {
         /// Bytes that were missing.
         short_by: u64,
     },
-    /// The bytes of the blocks of one heap, or its budget (`VK_EXT_memory_budget`).
+    /// What is left of the budget of a heap (`VK_EXT_memory_budget`).
+    Budget {
+        /// Which heap.
+        heap: u32,
+        /// Bytes that were missing.
+        short_by: u64,
+    },
+    /// The bytes of the blocks of one heap.
     Heap {
         /// Which heap.
         heap: u32,
@@ -198,6 +204,27 @@ impl GpuError {
         )
     }
 
+    /// Whether no other memory type, and no smaller or other object could help.
+    pub(crate) const fn is_final(self) -> bool {
+        match self {
+            Self::Host(_) | Self::MemoryType(_) | Self::AfterAllocation(_) => true,
+            // An object that is being mapped now is not the next one.
+            Self::Misuse(rule) => !matches!(rule, GpuMisuse::NestedMap),
+            Self::Device(error) => matches!(
+                error,
+                DeviceError::DeviceLost
+                    | DeviceError::InvalidExternalHandle
+                    | DeviceError::InvalidOpaqueCaptureAddress
+            ),
+            Self::Limit(_) | Self::TooLarge { .. } | Self::MapUnsupported { .. } => false,
+        }
+    }
+
+    /// Whether freeing memory objects might help.
+    pub(crate) const fn is_shortage(self) -> bool {
+        !self.is_final() && !matches!(self, Self::TooLarge { .. })
+    }
+
     /// True if the device is lost, see `GpuAllocator::abandon`.
     #[must_use]
     pub const fn is_device_lost(self) -> bool {
@@ -207,9 +234,8 @@ impl GpuError {
         )
     }
 
-    /// Whether the driver owns the handle that the refused request imported ([`RegionOptions::next`](crate::RegionOptions::next)): the
-    /// program must
-    /// not close it then. False: it is still the program's.
+    /// Whether the driver owns the handle that the refused request imported ([`RegionOptions::next`](crate::RegionOptions::next)), which
+    /// the program must not close then.
     #[must_use]
     pub const fn driver_owns_import(self) -> bool {
         matches!(self, Self::AfterAllocation(_))
@@ -293,6 +319,10 @@ impl fmt::Display for Limit {
                     "{short_by} bytes are missing in what all blocks may have together: free regions, trim, or raise the limit"
                 )
             }
+            Self::Budget { heap, short_by } => write!(
+                f,
+                "the budget of heap {heap} is short by {short_by} bytes: free regions, trim, or do not set within_budget"
+            ),
             Self::Heap { heap, short_by } => {
                 write!(
                     f,

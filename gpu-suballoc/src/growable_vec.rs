@@ -6,10 +6,10 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::slice;
 
-/// Entries in a row. Grows by [`missing_capacity`](GrowableVec::missing_capacity), allocated by the caller, and
-/// [`grow_with`](GrowableVec::grow_with): at first to `FIRST` entries, then to twice as many. Drops no entry.
+/// Grows by [`missing_capacity`](GrowableVec::missing_capacity), allocated by the caller, and [`grow_with`](GrowableVec::grow_with): at
+/// first to `FIRST` entries, then to twice as many. Drops no entry.
 #[derive(Debug)]
-pub(crate) struct GrowableVec<T, const FIRST: u32 = 4> {
+pub(crate) struct GrowableVec<T> {
     first: NonNull<T>,
     length: u32,
     capacity: u32,
@@ -17,9 +17,11 @@ pub(crate) struct GrowableVec<T, const FIRST: u32 = 4> {
 }
 
 // SAFETY: the table owns its entries; nothing else points to its memory.
-unsafe impl<T: Send, const FIRST: u32> Send for GrowableVec<T, FIRST> {}
+unsafe impl<T: Send> Send for GrowableVec<T> {}
 
-impl<T, const FIRST: u32> GrowableVec<T, FIRST> {
+const FIRST: u32 = 4;
+
+impl<T> GrowableVec<T> {
     pub(crate) const fn new() -> Self {
         Self {
             first: NonNull::dangling(),
@@ -75,9 +77,6 @@ impl<T, const FIRST: u32> GrowableVec<T, FIRST> {
     }
 
     /// Appends an entry.
-    ///
-    /// # Errors
-    /// The entry, without capacity.
     pub(crate) fn push(&mut self, entry: T) -> Result<(), T> {
         if self.length == self.capacity {
             return Err(entry);
@@ -90,7 +89,6 @@ impl<T, const FIRST: u32> GrowableVec<T, FIRST> {
         Ok(())
     }
 
-    /// Removes the last entry.
     pub(crate) fn pop(&mut self) -> Option<T> {
         self.length = self.length.checked_sub(1)?;
         // SAFETY: the place is within the memory.
@@ -99,18 +97,13 @@ impl<T, const FIRST: u32> GrowableVec<T, FIRST> {
         Some(unsafe { place.read() })
     }
 
-    /// Keeps the first `length` entries.
-    pub(crate) fn truncate(&mut self, length: u32) {
-        self.length = self.length.min(length);
-    }
-
-    /// Removes an entry; the last one takes its place.
-    pub(crate) fn swap_remove(&mut self, index: usize) -> Option<T> {
-        let last = self.as_slice().len().checked_sub(1)?;
-        if index > last {
+    /// Removes an entry; those behind it move up.
+    pub(crate) fn remove(&mut self, index: usize) -> Option<T> {
+        let behind = self.as_mut_slice().get_mut(index..)?;
+        if behind.is_empty() {
             return None;
         }
-        self.as_mut_slice().swap(index, last);
+        behind.rotate_left(1);
         self.pop()
     }
 
@@ -122,7 +115,7 @@ impl<T, const FIRST: u32> GrowableVec<T, FIRST> {
 
     #[inline]
     pub(crate) const fn as_mut_slice(&mut self) -> &mut [T] {
-        // SAFETY: as for `as_slice`, and `&mut self` is exclusive.
+        // SAFETY: the first `length` places hold entries, and `&mut self` is exclusive.
         unsafe { slice::from_raw_parts_mut(self.first.as_ptr(), self.length as usize) }
     }
 
@@ -136,13 +129,11 @@ impl<T, const FIRST: u32> GrowableVec<T, FIRST> {
         self.as_mut_slice().get_mut(index as usize)
     }
 
-    /// The number of entries.
     #[inline]
     pub(crate) const fn len(&self) -> u32 {
         self.length
     }
 
-    /// The capacity in entries.
     #[inline]
     pub(crate) const fn capacity(&self) -> u32 {
         self.capacity
@@ -233,7 +224,6 @@ impl<T, const N: usize> Chunked<T, N> {
         }
     }
 
-    /// The number of entries.
     #[inline]
     pub(crate) const fn len(&self) -> u32 {
         self.chunks.len() * N as u32
@@ -286,7 +276,6 @@ impl<T, const N: usize> Chunked<T, N> {
         None
     }
 
-    /// Detaches one block of memory at each call, until `None`.
     pub(crate) fn detach_memory(&mut self) -> Option<HostBlock> {
         match self.chunks.pop() {
             // SAFETY: `grow_with` received the chunk with this layout; nothing refers to it any more.
@@ -314,7 +303,7 @@ pub(crate) fn prefetch<T>(there: *const T) {
     let _ = there;
 }
 
-// A table of numbered slots, each spare, reserved, or filled.
+// Numbered slots, each spare, reserved, or filled.
 
 /// No slot.
 const NONE: u32 = u32::MAX;
@@ -322,38 +311,42 @@ const NONE: u32 = u32::MAX;
 /// In reserve it has one slot.
 pub(crate) struct Slots<T> {
     slots: GrowableVec<Slot<T>>,
-    /// The first spare slot.
     spare: u32,
     filled: u32,
+    limit: u32,
 }
 
 struct Slot<T> {
-    /// Of a spare slot: the next one.
+    /// Of a spare slot.
     next: u32,
     content: Option<T>,
 }
 
 impl<T> Slots<T> {
-    pub(crate) const fn new() -> Self {
+    /// With at most so many slots.
+    pub(crate) const fn up_to(limit: u32) -> Self {
         Self {
             slots: GrowableVec::new(),
             spare: NONE,
             filled: 0,
+            limit,
         }
     }
 
-    /// The number of filled slots.
     pub(crate) const fn filled(&self) -> u32 {
         self.filled
     }
 
-    /// The number of all slots.
     pub(crate) const fn len(&self) -> u32 {
         self.slots.len()
     }
 
-    /// Reserves a slot below `limit`; `None` if there is none, or no memory.
-    pub(crate) fn reserve(&mut self, limit: u32) -> Option<u32> {
+    pub(crate) const fn change_limit(&mut self, by: i32) {
+        self.limit = self.limit.saturating_add_signed(by);
+    }
+
+    /// Returns `None` if the limit is reached, or without memory.
+    pub(crate) fn reserve(&mut self) -> Option<u32> {
         let number = self.spare;
         if let Some(slot) = self.slots.get(number) {
             self.spare = slot.next;
@@ -364,10 +357,9 @@ impl<T> Slots<T> {
             next: NONE,
             content: None,
         };
-        (number < limit && self.slots.push(new).is_ok()).then_some(number)
+        (number < self.limit && self.slots.push(new).is_ok()).then_some(number)
     }
 
-    /// Fills a reserved slot.
     pub(crate) fn fill(&mut self, number: u32, content: T) {
         if let Some(slot) = self.slots.get_mut(number) {
             slot.content = Some(content);
@@ -375,7 +367,6 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Frees a reserved slot.
     pub(crate) fn unreserve(&mut self, number: u32) {
         if let Some(slot) = self.slots.get_mut(number) {
             slot.next = self.spare;
@@ -393,7 +384,7 @@ impl<T> Slots<T> {
         self.slots.get_mut(number)?.content.as_mut()
     }
 
-    /// Frees a filled slot, if `is_removable`, and returns its content.
+    /// Frees a filled slot, if `is_removable`.
     pub(crate) fn remove_if(
         &mut self,
         number: u32,
@@ -417,7 +408,7 @@ impl<T> GrowableTable for Slots<T> {
     fn missing(&self) -> Option<Layout> {
         self.slots
             .missing_capacity(1)
-            .filter(|_| self.spare == NONE)
+            .filter(|_| self.spare == NONE && self.slots.len() < self.limit)
     }
 
     fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock> {

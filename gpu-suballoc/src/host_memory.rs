@@ -2,7 +2,7 @@
 //!
 //! Nothing is allocated or freed under a lock, and nothing under a lock can lack memory: [`lock_filled`] returns the lock only when the
 //! tables behind it have a reserve, as much as one call needs at most. So only acquiring the lock can be refused, before anything has
-//! changed. What a call leaves of the reserve is the next call's.
+//! changed.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -29,7 +29,7 @@ impl HostBlock {
         Self { start, layout }
     }
 
-    /// A new block of scope object. Call it without a lock.
+    /// A new block of scope object, allocated without a lock.
     pub(crate) fn allocate(
         memory: &(impl HostAllocator + ?Sized),
         layout: Layout,
@@ -38,15 +38,6 @@ impl HostBlock {
             Ok(start) => Ok(Self { start, layout }),
             Err(_) => Err(memory.refusal(layout, Scope::Object)),
         }
-    }
-
-    /// Frees it. Call it without a lock.
-    ///
-    /// # Safety
-    /// It came from this `memory`, for scope object.
-    pub(crate) unsafe fn free(self, memory: &(impl HostAllocator + ?Sized)) {
-        // SAFETY: allocated there with this layout and scope, by the caller's promise; it is not used any more.
-        unsafe { memory.deallocate(self.start, self.layout, Scope::Object) };
     }
 
     pub(crate) const fn layout(&self) -> Layout {
@@ -64,43 +55,20 @@ pub(crate) trait GrowableTable {
     /// The block to allocate next, until the table has its reserve; `None` if it has, or cannot grow.
     fn missing(&self) -> Option<Layout>;
 
-    /// Grows into a block. Returns the memory to free: what it has grown out of, or the block if it has no use for it.
+    /// Returns the memory to free: what it has grown out of, or the block if it has no use for it.
     fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock>;
 
-    /// Detaches one block of memory at each call, until `None`. The table is empty from the first call on.
+    /// Detaches one block of memory at each call, until `None`; from the first one on the table is empty.
     fn detach_memory(&mut self) -> Option<HostBlock>;
 }
 
 /// Tables behind one lock.
 pub(crate) trait Tables {
     fn visit_tables(&mut self, visit: &mut dyn FnMut(&mut dyn GrowableTable));
-
-    /// Whether it is known at once that all tables have their reserve.
-    #[inline]
-    fn is_filled(&self) -> bool {
-        false
-    }
 }
 
-/// Acquires the lock of tables that have their reserve. What is missing is allocated first, without the lock.
-///
-/// # Errors
-/// The refusal of the host allocator. The tables keep what was not refused.
-#[inline]
+/// Acquires the lock once the tables have their reserve; what is missing is allocated without it.
 pub(crate) fn lock_filled<'l, T: Tables>(
-    lock: &'l StateMutex<T>,
-    memory: &dyn HostAllocator,
-) -> Result<StateGuard<'l, T>, HostError> {
-    let state = lock.lock();
-    if state.is_filled() {
-        return Ok(state);
-    }
-    drop(state);
-    lock_and_fill(lock, memory)
-}
-
-#[cold]
-fn lock_and_fill<'l, T: Tables>(
     lock: &'l StateMutex<T>,
     memory: &dyn HostAllocator,
 ) -> Result<StateGuard<'l, T>, HostError> {
@@ -111,7 +79,7 @@ fn lock_and_fill<'l, T: Tables>(
         };
         drop(state);
         let mut block = Some(HostBlock::allocate(memory, layout)?);
-        // Another thread may have been faster: then the block is left over.
+        // Another thread may have been faster.
         grow_first(&mut *lock.lock(), &mut block);
         free(memory, block);
     }
@@ -145,18 +113,18 @@ pub(crate) fn fill(
     Ok(())
 }
 
-/// Frees all memory of a table. Call it without a lock.
+/// Frees all memory of a table, without a lock.
 pub(crate) fn free_table(table: &mut dyn GrowableTable, memory: &(impl HostAllocator + ?Sized)) {
     while let Some(block) = table.detach_memory() {
         free(memory, Some(block));
     }
 }
 
-/// Frees a block of a table of this `memory`. Call it without a lock.
+/// Frees a block of a table of this `memory`, without a lock.
 pub(crate) fn free(memory: &(impl HostAllocator + ?Sized), block: Option<HostBlock>) {
     if let Some(block) = block {
         // SAFETY: the tables of an allocator have their memory from its one host allocator; nothing refers to the block any more.
-        unsafe { block.free(memory) };
+        unsafe { memory.deallocate(block.start, block.layout, Scope::Object) };
     }
 }
 
@@ -180,7 +148,7 @@ mod tests {
 
     // SAFETY: blocks are the system's; one thread uses it.
     unsafe impl Sync for Host<'_> {}
-    // SAFETY: as above.
+    // SAFETY: blocks are the system's; one thread uses it.
     unsafe impl Send for Host<'_> {}
 
     // SAFETY: blocks are the system's.
@@ -207,7 +175,7 @@ mod tests {
         unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
             assert_eq!(alloc_core::held_state_locks(), 0, "under a lock");
             self.live.set(self.live.get() - layout.size() as i64);
-            // SAFETY: forwarded.
+            // SAFETY: the block is live and of this layout, and it is the system's.
             unsafe { FromGlobalAlloc::SYSTEM.deallocate(block, layout, scope) }
         }
     }

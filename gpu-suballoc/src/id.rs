@@ -32,10 +32,9 @@ pub(crate) struct RegionKey {
     pub(crate) generation: u32,
 }
 
-/// The last generation of a slot; a slot that has used it is retired.
+/// A slot that has used it is retired.
 pub(crate) const LAST_GENERATION: u32 = (1 << TAG_SHIFT) - 1;
 const TAG_SHIFT: u32 = 24;
-/// The bits of a tag that a [`slot_key`](RegionId::slot_key) has.
 const TAG_BITS: u32 = 0xff;
 
 impl RegionId {
@@ -76,9 +75,9 @@ impl RegionId {
     }
 
     /// The id as one number, for tables with room for one. No other id that this allocator ever issues has it, and
-    /// [`GpuAllocator::id_of_key`](crate::GpuAllocator::id_of_key) has the id back. Ids of two allocators may have the same.
+    /// [`GpuAllocator::id_of_key`](crate::GpuAllocator::id_of_key) has the id back.
     ///
-    /// It has all bits of an id but 24 of the allocator's tag. Where allocators could be mixed up, store the id.
+    /// It lacks 24 bits of the allocator's tag: where allocators could be mixed up, store the id.
     #[must_use]
     pub const fn slot_key(self) -> NonZeroU64 {
         let RegionKey { slot, generation } = self.key;
@@ -90,7 +89,7 @@ impl RegionId {
         }
     }
 
-    /// The id of a [`slot_key`](RegionId::slot_key) of the allocator with this tag; with another tag if the key has other bits of it.
+    /// The id has another tag if the key has other bits of it.
     pub(crate) const fn from_slot_key(key: NonZeroU64, tag: u32) -> Self {
         let low = key.get() as u32;
         let key = RegionKey {
@@ -114,19 +113,18 @@ impl fmt::Display for RegionId {
     }
 }
 
-/// Where the allocator's own memory has a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RegionPlace {
     pub(crate) block: BlockRef,
     /// In the block; 0 for memory of its own.
     pub(crate) node: u32,
-    /// The region's slot, which the place stores too: a place that was freed, or that a region has left, has another one.
+    /// The place stores the slot too: one that was freed, or that a region has left, has another.
     pub(crate) slot: u32,
 }
 
 impl RegionPlace {
     #[inline]
-    pub(crate) const fn kind(self) -> PlaceKind {
+    pub(crate) const fn kind(self) -> RangePlacement {
         self.block.kind()
     }
 
@@ -141,20 +139,22 @@ impl RegionPlace {
     }
 }
 
-/// The kind of structure that holds a region, which determines the meaning of its node.
+/// How a region was placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 #[repr(u8)]
-pub(crate) enum PlaceKind {
-    /// A range of a block.
+pub enum RangePlacement {
+    /// In the block's free space.
     General = 0,
-    /// A memory object of its own.
+    /// In memory of its own.
     Dedicated = 1,
-    /// A piece of a linear pool.
+    /// At the end of a stack or ring.
     Linear = 2,
+    /// In the application's memory.
+    Wrapped = 3,
 }
 
-/// A block or memory object: kind, pool below 512, block below 2^20; and whether a region is mapped there while it lives, which is no part
-/// of the name.
+/// Kind, pool below 512, block below 2^20; and whether a region is mapped there while it lives, which is no part of the name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockRef(u32);
 
@@ -168,15 +168,13 @@ impl PartialEq for BlockRef {
 impl Eq for BlockRef {}
 
 impl BlockRef {
-    /// Limit of the number of pools.
     pub(crate) const POOLS: u32 = 1 << 9;
-    /// Limit of the number of blocks of a pool.
     pub(crate) const BLOCKS: u32 = 1 << 20;
     const MAPPED: u32 = 1 << 31;
 
-    /// `pool` must be below [`BlockRef::POOLS`], and `block` below [`BlockRef::BLOCKS`]: higher bits are cut off.
+    /// Higher bits of pool and block are cut off.
     #[inline]
-    pub(crate) const fn new(kind: PlaceKind, pool: u16, block: u32) -> Self {
+    pub(crate) const fn new(kind: RangePlacement, pool: u16, block: u32) -> Self {
         Self(
             (kind as u32) << 29
                 | (pool as u32 & (Self::POOLS - 1)) << 20
@@ -184,7 +182,6 @@ impl BlockRef {
         )
     }
 
-    /// As the block of a region that is mapped while it lives.
     #[inline]
     pub(crate) const fn mapped(self) -> Self {
         Self(self.0 | Self::MAPPED)
@@ -196,11 +193,11 @@ impl BlockRef {
     }
 
     #[inline]
-    pub(crate) const fn kind(self) -> PlaceKind {
+    pub(crate) const fn kind(self) -> RangePlacement {
         match self.0 >> 29 & 3 {
-            0 => PlaceKind::General,
-            1 => PlaceKind::Dedicated,
-            _ => PlaceKind::Linear,
+            0 => RangePlacement::General,
+            1 => RangePlacement::Dedicated,
+            _ => RangePlacement::Linear,
         }
     }
 
@@ -223,7 +220,8 @@ pub struct PoolId {
     pub(crate) index: u16,
 }
 
-/// Unique among 2^32 allocators of the process: an odd factor maps different numbers to different ones. Consecutive tags differ in many bits.
+/// Unique among 2^32 allocators: an odd factor maps different numbers to different ones, and consecutive ones to tags that differ in many
+/// bits.
 pub(crate) fn next_tag() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -232,12 +230,16 @@ pub(crate) fn next_tag() -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{BlockRef, LAST_GENERATION, PlaceKind, RegionId, RegionKey, next_tag};
+    use super::{BlockRef, LAST_GENERATION, RangePlacement, RegionId, RegionKey, next_tag};
     use std::collections::HashSet;
 
     #[test]
     fn numbers_come_back_as_they_were_packed() {
-        for kind in [PlaceKind::General, PlaceKind::Dedicated, PlaceKind::Linear] {
+        for kind in [
+            RangePlacement::General,
+            RangePlacement::Dedicated,
+            RangePlacement::Linear,
+        ] {
             let block = BlockRef::new(kind, 511, (1 << 20) - 1);
             for block in [block, block.mapped()] {
                 assert_eq!(
@@ -263,7 +265,7 @@ mod tests {
     fn di12_a_slot_key_is_the_id_in_one_number() {
         let mut keys = HashSet::new();
         for tag in [0, 1, 255, 256, u32::MAX, 0x1234_5678] {
-            for slot in [0, 1, 1 << 20, crate::pool::FIRST_OWN - 1] {
+            for slot in [0, 1, 1 << 20, crate::pool::MOVE_TARGET - 1] {
                 for generation in [1, 2, LAST_GENERATION] {
                     let id = RegionId::new(tag, RegionKey { slot, generation });
                     assert_eq!(RegionId::from_slot_key(id.slot_key(), tag), id);
@@ -277,7 +279,7 @@ mod tests {
         // What was never issued has the key of no region.
         for generation in [0, LAST_GENERATION + 1, u32::MAX] {
             let none = RegionId::from_raw([0, 0, generation, 0]);
-            assert!(none.slot_key().get() >> 32 >= u64::from(crate::pool::FIRST_OWN));
+            assert!(none.slot_key().get() >> 32 >= u64::from(crate::pool::MOVE_TARGET));
         }
     }
 

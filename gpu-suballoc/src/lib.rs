@@ -8,11 +8,11 @@
 //!       |
 //!   GpuAllocator          allocator/        allocate, create, map, crop, wrap, free; defragmentation/ moves regions
 //!    |- RegionMetadata    region_metadata/  one slot a region: owned, wrapped or crop; resource, name, mappings
-//!    |- Pools             pool/             a lock each: memory type x kind of resource, or custom; blocks, growth, budget
+//!    |- Pools             pool/             a lock each: memory type x kind of resource, or custom; blocks, their sizes, budget
 //!    |   '- blocks        range/            one VkDeviceMemory: ranges in any order, a stack, a ring; or dedicated to a region
 //!    '- DeviceMemory      device/           the driver: ash/ (Vulkan), or the program's own
 //!
-//!   MemoryMap, GpuStats   report/, view.rs  what lies where: text, VMA's JSON, leaks, totals
+//!   MemoryMap, GpuStats   report/, view.rs  what lies where: VMA's JSON, leaks, totals
 //!   DeviceGroup           group/            devices, and an edge for each pair
 //!
 //!   with feature `cache`:
@@ -36,25 +36,23 @@
 //! An [`alloc_core::ContextHandle`] of a context of host memory fits every `memory` parameter: allocators and blocks take any
 //! [`HostAllocator`](alloc_core::HostAllocator), groups and memory maps any [`HostSource`](alloc_core::HostSource), the cache a handle.
 //!
-//! **Errors.** A call whose only refusals are mistakes of the caller returns a [`GpuMisuse`]: queries by id and setters of a pass, for instance.
-//! A call that memory, a limit or the driver can refuse too returns a [`GpuError`], and a mistake is its variant
-//! [`Misuse`](GpuError::Misuse); `?` converts. So does every call that consumes a [`Region`], whose refusal returns it in an
-//! [`alloc_core::Rejected`]. [`GpuError`] says whose fault a refusal is and, as text, what helps;
-//! [`is_out_of_device_memory`](GpuError::is_out_of_device_memory) says whether freeing may. Structures that need no device have an error of their own:
-//! `VirtualBlockError`, `GroupError`; contexts have `ContextError`, which holds a [`GpuError`]. After a refusal nothing has changed.
+//! **Errors.** A call whose only refusals are mistakes of the caller returns a [`GpuMisuse`]. A call that memory, a limit or the driver can
+//! refuse too returns a [`GpuError`], and a mistake is its variant [`Misuse`](GpuError::Misuse); `?` converts. So does every call that
+//! consumes a [`Region`], whose refusal returns it in an [`alloc_core::Rejected`]. [`GpuError`] says whose fault a refusal is and, as text,
+//! what helps; [`is_out_of_device_memory`](GpuError::is_out_of_device_memory) says whether freeing may. Structures that need no device have
+//! an error of their own: `VirtualBlockError`, `GroupError`; contexts have `ContextError`. After a refusal nothing has changed.
 //!
-//! All host memory comes from the [`HostAllocator`](alloc_core::HostAllocator) passed in, is counted, and may be refused at
-//! any time: the result is a [`GpuError`], and regions and resources are unchanged. Freeing allocates nothing. Wrong use is a [`GpuMisuse`],
-//! never an abort; a refused call returns the region that it would have consumed. Neither the driver nor the host allocator is called
-//! under a lock that guards state.
+//! All host memory comes from the [`HostAllocator`](alloc_core::HostAllocator) passed in, is counted, and may be refused at any time.
+//! Freeing allocates nothing. Wrong use is a [`GpuMisuse`], never an abort. Neither the driver nor the host allocator is called under a
+//! lock that guards state.
 //!
 //! Who waits for a lock spins for a moment and then sleeps: with feature `std`, on Linux, Android and Windows; elsewhere it spins and yields.
 //! A forked child must not use this crate: like the device, allocators and caches stay the parent's, and what waits for compiles is one list
 //! of the process.
 //!
-//! A host allocator must not unwind ([`HostAllocator`](alloc_core::HostAllocator)). If one does while it allocates, no operation
-//! is half done and no region or device memory leaks; at most one block of host memory does, which the call had just allocated. If one does
-//! while it frees, what the call had left to free leaks.
+//! A host allocator must not unwind ([`HostAllocator`](alloc_core::HostAllocator)). If one does while it allocates, no operation is half
+//! done and no region or device memory leaks; at most one block of host memory does. If one does while it frees, what the call had left to
+//! free leaks.
 //!
 //! ```
 //! use alloc_core::FromGlobalAlloc;
@@ -124,6 +122,7 @@ mod host_memory;
 mod id;
 mod map_count;
 pub mod memory_type;
+mod on_drop;
 pub mod pool;
 mod range;
 pub mod region;

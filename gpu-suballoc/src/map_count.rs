@@ -15,23 +15,20 @@ pub(crate) struct Address(pub(crate) NonNull<u8>);
 
 // SAFETY: it is not dereferenced here; the rules of mappings say which thread may.
 unsafe impl Send for Address {}
-// SAFETY: as above.
+// SAFETY: it is not dereferenced here; the rules of mappings say which thread may.
 unsafe impl Sync for Address {}
 
 impl Address {
-    /// The address `bytes` behind it, in the same mapping.
     pub(crate) fn offset(self, bytes: u64) -> Self {
         let there = self.0.as_ptr().wrapping_add(bytes as usize);
         Self(NonNull::new(there).unwrap_or(self.0))
     }
 }
 
-/// The mappings of one memory object.
 #[derive(Debug, Default)]
 pub(crate) struct MapCount {
     /// Its first byte.
     base: Option<Address>,
-    /// Mappings that were not undone.
     count: u32,
     /// A thread is in `vkMapMemory` or `vkUnmapMemory` of it: `base` and `count` are 0 meanwhile.
     turn: bool,
@@ -62,12 +59,10 @@ impl MapCount {
         self.count == 0 && !self.turn
     }
 
-    /// Whether it has mappings.
     pub(crate) fn is_mapped(&self) -> bool {
         self.base.is_some() && self.count > 0 && !self.turn
     }
 
-    /// Its first byte, if it is mapped.
     pub(crate) fn base(&self) -> Option<Address> {
         self.base
     }
@@ -96,11 +91,10 @@ impl MapCount {
         }
     }
 
-    /// Ends the turn of a map with the driver's result.
     pub(crate) fn entered(&mut self, base: Option<NonNull<u8>>) {
         self.turn = false;
         self.base = base.map(Address);
-        self.count = self.count.saturating_add(u32::from(base.is_some()));
+        self.count += u32::from(base.is_some());
     }
 
     /// Removes a mapping. The last one is unmapped, unless `keep`.
@@ -118,7 +112,6 @@ impl MapCount {
         Step::Driver
     }
 
-    /// Ends the turn of an unmap.
     pub(crate) fn left(&mut self) {
         self.turn = false;
     }

@@ -1,20 +1,20 @@
 //! Regions: device memory of a user, until it is freed.
 
-use core::fmt;
 use core::ptr::NonNull;
 
 use crate::device::{BufferHandle, ImageHandle, MemoryHandle, ResourceHandle};
-use crate::id::{PlaceKind, RegionId};
+pub use crate::id::RangePlacement;
+use crate::id::RegionId;
 use crate::map_count::Address;
 use crate::memory_type::PropertyFlags;
 
 /// A piece of device memory, with the buffer or image that is bound to it, if any: owned, wrapped, or a crop of another.
 ///
-/// Move-only, so that it is freed once; without a lifetime, so that it can be stored anywhere.
-/// Dropping it frees nothing: pass it to [`GpuAllocator::free`](crate::GpuAllocator::free) or a similar call, or it
-/// stays in the leak list. A table can store its [`id`](Region::id) and free it by that.
+/// Move-only, so that it is freed once; without a lifetime, so that it can be stored anywhere. Dropping it frees nothing: pass it to
+/// [`GpuAllocator::free`](crate::GpuAllocator::free) or a similar call, or it stays in the leak list. A table can store its
+/// [`id`](Region::id).
 #[doc(alias("VmaAllocation", "Allocation", "suballocation"))]
-#[derive(PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 #[must_use = "dropping a region does not free it: pass it to GpuAllocator::free"]
 pub struct Region {
     pub(crate) id: RegionId,
@@ -22,89 +22,16 @@ pub struct Region {
     /// From the start of the memory object.
     pub(crate) offset: u64,
     pub(crate) size: u64,
-    /// A buffer, an image, or 0.
-    pub(crate) resource: u64,
+    pub(crate) resource: Option<ResourceHandle>,
     /// From the start of the buffer.
     pub(crate) buffer_offset: u64,
-    pub(crate) memory_type: u8,
+    pub(crate) memory_type: Option<u32>,
     pub(crate) is_dedicated: bool,
     /// Of its memory, if that is known.
     pub(crate) properties: PropertyFlags,
     /// Its first byte, if it is mapped while it lives.
     pub(crate) mapped: Option<Address>,
-    pub(crate) content: RegionContent,
     pub(crate) ownership: Ownership,
-}
-
-// Only fields that users know.
-impl fmt::Debug for Region {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Region");
-        shown
-            .field("id", &self.id)
-            .field("ownership", &self.ownership())
-            .field("size", &self.size);
-        if let Some(memory) = self.memory {
-            shown.field("memory", &memory).field("offset", &self.offset);
-        }
-        if let Some(buffer) = self.buffer() {
-            shown
-                .field("buffer", &buffer)
-                .field("copy_offset", &self.buffer_offset);
-        }
-        if let Some(image) = self.image() {
-            shown.field("image", &image);
-        }
-        if let Some(memory_type) = self.memory_type() {
-            shown.field("memory_type", &memory_type);
-        }
-        shown.finish()
-    }
-}
-
-/// The type of a region's `resource`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub(crate) enum RegionContent {
-    /// None: the user may bind a resource.
-    Bare,
-    /// A `VkBuffer`.
-    Buffer,
-    /// A `VkImage`.
-    Image,
-}
-
-impl ResourceHandle {
-    pub(crate) const fn content(self) -> RegionContent {
-        match self {
-            Self::Buffer(_) => RegionContent::Buffer,
-            Self::Image(_) => RegionContent::Image,
-        }
-    }
-}
-
-/// How a region was placed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RangePlacement {
-    /// In the block's free space.
-    General,
-    /// At the end of a stack or ring.
-    Linear,
-    /// In memory of its own.
-    Dedicated,
-    /// In the application's memory.
-    Wrapped,
-}
-
-impl From<PlaceKind> for RangePlacement {
-    fn from(kind: PlaceKind) -> Self {
-        match kind {
-            PlaceKind::General => Self::General,
-            PlaceKind::Dedicated => Self::Dedicated,
-            PlaceKind::Linear => Self::Linear,
-        }
-    }
 }
 
 /// The owner of a region's memory.
@@ -152,20 +79,14 @@ impl Region {
     #[inline]
     #[must_use]
     pub const fn buffer(&self) -> Option<BufferHandle> {
-        match self.content {
-            RegionContent::Buffer => BufferHandle::from_raw(self.resource),
-            RegionContent::Bare | RegionContent::Image => None,
-        }
+        ResourceHandle::buffer(self.resource)
     }
 
     /// The image that is bound to it.
     #[inline]
     #[must_use]
     pub const fn image(&self) -> Option<ImageHandle> {
-        match self.content {
-            RegionContent::Image => ImageHandle::from_raw(self.resource),
-            RegionContent::Bare | RegionContent::Buffer => None,
-        }
+        ResourceHandle::image(self.resource)
     }
 
     /// Its start, in bytes from the start of its buffer (`VkBufferCopy`), or without a buffer from the start of its root.
@@ -179,11 +100,7 @@ impl Region {
     #[inline]
     #[must_use]
     pub const fn memory_type(&self) -> Option<u32> {
-        if self.memory_type == Self::NO_TYPE {
-            None
-        } else {
-            Some(self.memory_type as u32)
-        }
+        self.memory_type
     }
 
     /// The properties of its memory; `None` for a wrapped buffer without a backing.
@@ -203,10 +120,10 @@ impl Region {
         self.is_dedicated
     }
 
-    /// The first byte of a region that is [mapped while it lives](crate::RegionOptions::mapped), valid for [`size`](Region::size) bytes
-    /// until the region is freed, with [`flush`](crate::GpuAllocator::flush) and [`invalidate`](crate::GpuAllocator::invalidate) as for a
-    /// [`Mapping`](crate::allocator::Mapping). Of a crop while its root lives; of a wrapped buffer whose
-    /// [backing](crate::allocator::Backing) has a pointer, as long as that is valid.
+    /// The first byte of a region that is [mapped while it lives](crate::RegionOptions::mapped), valid for [`size`](Region::size) bytes,
+    /// with [`flush`](crate::GpuAllocator::flush) and [`invalidate`](crate::GpuAllocator::invalidate) as for a
+    /// [`Mapping`](crate::allocator::Mapping). Of a crop while its root lives; of a wrapped buffer as long as the pointer of its
+    /// [backing](crate::allocator::Backing) is valid.
     #[inline]
     #[must_use]
     pub const fn mapped(&self) -> Option<NonNull<u8>> {
@@ -222,6 +139,4 @@ impl Region {
     pub const fn ownership(&self) -> Ownership {
         self.ownership
     }
-
-    pub(crate) const NO_TYPE: u8 = u8::MAX;
 }

@@ -10,7 +10,7 @@ use crate::memory_type::{MemoryPreference, PropertyFlags};
 /// The expected lifetime of a region. A hint that chooses its structure; a wrong one only costs memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Lifetime {
-    /// A frame or two, as its neighbours: pages that are freed as a whole.
+    /// A frame or two: placed at the other end of a hole than lasting regions.
     Transient,
     /// Not known.
     #[default]
@@ -45,9 +45,8 @@ pub enum DedicatedPolicy {
     #[default]
     Allowed,
     /// While fewer than three quarters of the memory objects that the device and
-    /// [`MemoryOptions::max_allocations`](crate::pool::MemoryOptions::max_allocations) allow are live, and one more can be allocated; from a
-    /// block otherwise. With a limit of `n` objects that is below `n - n / 4`, the quotient rounded down; shared blocks are objects too. The
-    /// rest is left for blocks.
+    /// [`MemoryOptions::max_allocations`](crate::pool::MemoryOptions::max_allocations) allow are live (of `n` objects fewer than `n - n /
+    /// 4`, the quotient rounded down; shared blocks are objects too), and one more can be allocated; from a block otherwise.
     Preferred,
     /// Or not at all.
     Required,
@@ -66,17 +65,14 @@ pub struct RegionOptions<'n> {
     /// Whether it gets a memory object of its own.
     pub dedicated: DedicatedPolicy,
     /// The program's own buffer or image, which it binds at offset 0 (`VkMemoryDedicatedAllocateInfo`): the region gets a memory object of
-    /// its own, of
-    /// exactly the required size. The resource stays the program's: it destroys it, before the region is freed. Live and not bound in the
-    /// call. For [`allocate`](crate::GpuAllocator::allocate) alone: a resource that the allocator creates is named by itself, and another
-    /// one is
+    /// its own, of exactly the required size. The program destroys the resource, before the region is freed. Live and not bound in the
+    /// call. For [`allocate`](crate::GpuAllocator::allocate) alone; where the allocator creates the resource it is
     /// [`GpuMisuse::BadOptions`](crate::GpuMisuse::BadOptions).
     pub dedicated_for: Option<ResourceHandle>,
-    /// Memory types that may serve, one bit each, besides those that the resource accepts: for an import what
-    /// `vkGetMemoryFdPropertiesKHR` and its kin report (VUID-VkMemoryAllocateInfo-memoryTypeIndex-00648). The default is all.
+    /// Memory types that may serve, one bit each, besides those that the resource accepts: for an import what `vkGetMemoryFdPropertiesKHR`
+    /// and its kin report (VUID-VkMemoryAllocateInfo-memoryTypeIndex-00648).
     pub memory_type_bits: u32,
-    /// The least alignment of the offset in the memory object, bytes, a power of two: the larger one of this and what the resource
-    /// requires counts.
+    /// The least alignment of the offset in the memory object, bytes, a power of two; what the resource requires holds too.
     pub min_alignment: u64,
     /// A custom pool; the device's own pools otherwise.
     pub pool: Option<PoolId>,
@@ -88,24 +84,23 @@ pub struct RegionOptions<'n> {
     pub export: ExternalHandleTypes,
     /// The caller's structures behind `VkMemoryAllocateInfo`, an import for instance; such a region gets a memory object of its own.
     pub next: Option<NextChain>,
-    /// Refuse a request that needs a memory object above its heap's budget (`VK_EXT_memory_budget`). Counted are memory objects, blocks
-    /// as a whole, so a region in a block that exists is never refused. [`set_frame`](crate::GpuAllocator::set_frame) says when budgets
-    /// are asked.
+    /// Refuse a request that needs a memory object above its heap's budget (`VK_EXT_memory_budget`). A region in a block that exists is
+    /// never refused. [`set_frame`](crate::GpuAllocator::set_frame) says when budgets are asked.
     pub within_budget: bool,
-    /// Memory for buffers with device addresses (`VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT`). A buffer that the allocator creates with
-    /// [`SHADER_DEVICE_ADDRESS`](crate::BufferUsage::SHADER_DEVICE_ADDRESS) gets such memory without this. Where blocks have none
-    /// ([`MemoryOptions::device_address`](crate::pool::MemoryOptions::device_address)), the region gets a memory object of its own.
+    /// Memory for buffers with device addresses (`VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT`), which a buffer that the allocator creates with
+    /// [`SHADER_DEVICE_ADDRESS`](crate::BufferUsage::SHADER_DEVICE_ADDRESS) gets without this. Where blocks have none
+    /// ([`MemoryOptions::device_address`](crate::pool::MemoryOptions::device_address)), it is dedicated.
     pub device_address: bool,
     /// From the upper end of a pool of two stacks ([`BlockAlgorithm::DoubleStack`]); anywhere else it is
     /// [`GpuMisuse::NoUpperEnd`](crate::GpuMisuse::NoUpperEnd).
     pub upper_address: bool,
-    /// It never moves, for a device address or a permanent mapping for instance. It lies in blocks for pinned regions, so that
-    /// a defragmentation can empty the others. In a custom pool that is not [pinned](crate::PoolOptions::pinned) it is
+    /// It never moves, for a device address or a permanent mapping for instance, and lies in blocks for pinned regions, so that a
+    /// defragmentation can empty the others. In a custom pool that is not [pinned](crate::PoolOptions::pinned) it is
     /// [`GpuMisuse::PoolNotPinned`](crate::GpuMisuse::PoolNotPinned).
     pub pinned: bool,
-    /// It is mapped while it lives, if its memory is `HOST_VISIBLE`: [`Region::mapped`](crate::Region::mapped) is the pointer, and
-    /// nothing is to be unmapped. Such a region does not move and keeps its block from being emptied: with `pinned` as well it lies among
-    /// others that stay. If the driver does not map a shared block, a memory object of its own is tried.
+    /// It is mapped while it lives, if its memory is `HOST_VISIBLE`: [`Region::mapped`](crate::Region::mapped) is the pointer. It does not
+    /// move and keeps its block from being emptied: with `pinned` as well it lies among others that stay. If the driver does not map a
+    /// shared block, dedicated memory is tried.
     pub mapped: bool,
     /// Its name in reports. Copied, up to 255 bytes.
     pub name: Option<&'n str>,
@@ -124,9 +119,8 @@ impl Default for RegionOptions<'_> {
 impl<'n> RegionOptions<'n> {
     /// The defaults: device-local memory if the resource accepts it, an unknown lifetime, and pages shared with buffers.
     ///
-    /// They [prefer](MemoryPreference::preferring) [`DEVICE_LOCAL`](crate::PropertyFlags::DEVICE_LOCAL), as the first type that fits may be the
-    /// host's memory. For access by the host, [require](MemoryPreference::requiring) `HOST_VISIBLE` instead; [`MemoryPreference::default`] has no
-    /// preference.
+    /// They [prefer](MemoryPreference::preferring) [`DEVICE_LOCAL`](crate::PropertyFlags::DEVICE_LOCAL), as the first type that fits may be
+    /// the host's memory. For access by the host, [require](MemoryPreference::requiring) `HOST_VISIBLE` instead.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -205,7 +199,7 @@ impl ResourceRequirements {
 }
 
 /// How a [`VirtualBlock`](crate::VirtualBlock) or a custom pool finds space. The linear ones place ranges one behind the other, in constant
-/// time and with little book-keeping, and free them in their order:
+/// time, and free them in their order:
 ///
 /// ```text
 ///   Stack         | a | b | c |             free              |      the newest: c, b, a

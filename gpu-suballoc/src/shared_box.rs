@@ -2,12 +2,13 @@
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
-use core::mem::{self, ManuallyDrop};
 use core::ops::Deref;
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use alloc_core::{ContextHandle, HostAllocator, HostError, Scope};
+
+use crate::on_drop::OnDrop;
 
 pub(crate) struct SharedBox<T> {
     block: NonNull<SharedBlock<T>>,
@@ -23,11 +24,10 @@ struct SharedBlock<T> {
 
 // SAFETY: the value is reached by shared reference alone, and dropped once, with the last reference.
 unsafe impl<T: Send + Sync> Send for SharedBox<T> {}
-// SAFETY: as above.
+// SAFETY: the value is reached by shared reference alone, and dropped once, with the last reference.
 unsafe impl<T: Send + Sync> Sync for SharedBox<T> {}
 
 impl<T> SharedBox<T> {
-    /// Drops the value if the memory is refused.
     pub(crate) fn new(value: T, memory: ContextHandle) -> Result<Self, HostError> {
         let block = memory
             .try_allocate(Layout::new::<SharedBlock<T>>(), Scope::Object)?
@@ -46,28 +46,17 @@ impl<T> SharedBox<T> {
         })
     }
 
-    /// Whether this is the only reference. What users of dropped ones did happened before.
+    /// What users of dropped ones did happened before.
     pub(crate) fn is_only(&self) -> bool {
         self.block().references.load(Ordering::Acquire) == 1
     }
 
-    /// Moves the value out of the only reference. Returns the reference if there are others.
-    pub(crate) fn into_parts(self) -> Result<(T, EmptyBox<T>), Self> {
+    pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
         if !self.is_only() {
-            return Err(self);
+            return None;
         }
-        // SAFETY: no other reference exists, and this one is forgotten.
-        let parts = unsafe { Self::empty(self.block) };
-        mem::forget(self);
-        Ok(parts)
-    }
-
-    /// # Safety
-    /// The last reference of `block`, which is not used any more.
-    unsafe fn empty(block: NonNull<SharedBlock<T>>) -> (T, EmptyBox<T>) {
-        // SAFETY: the value is moved out of its block, which is not read any more.
-        let SharedBlock { value, memory, .. } = unsafe { block.read() };
-        (value, EmptyBox { block, memory })
+        // SAFETY: no other reference exists, and this one is borrowed.
+        Some(&mut unsafe { self.block.as_mut() }.value)
     }
 
     fn block(&self) -> &SharedBlock<T> {
@@ -99,50 +88,14 @@ impl<T> Drop for SharedBox<T> {
         if self.block().references.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        // SAFETY: this was the last reference.
-        let (value, _emptied) = unsafe { Self::empty(self.block) };
+        // SAFETY: this was the last reference; the block is not read any more.
+        let SharedBlock { value, memory, .. } = unsafe { self.block.read() };
+        let (block, layout) = (self.block.cast(), Layout::new::<SharedBlock<T>>());
+        let _freed = OnDrop(|| {
+            // SAFETY: allocated in `new` with this layout and scope; the value was moved out.
+            unsafe { memory.deallocate(block, layout, Scope::Object) }
+        });
         drop(value);
-    }
-}
-
-/// The block of a value that was moved out. Freed when dropped, also if the value's destructor unwinds.
-pub(crate) struct EmptyBox<T> {
-    block: NonNull<SharedBlock<T>>,
-    memory: ContextHandle,
-}
-
-impl<T> EmptyBox<T> {
-    /// Moves a value in. Allocates nothing.
-    pub(crate) fn fill(self, value: T) -> SharedBox<T> {
-        let this = ManuallyDrop::new(self);
-        let block = this.block;
-        // SAFETY: moved out of what is not dropped.
-        let memory = unsafe { ptr::read(&this.memory) };
-        // SAFETY: the block is empty, and of this layout.
-        unsafe {
-            block.write(SharedBlock {
-                value,
-                references: AtomicU64::new(1),
-                memory,
-            })
-        };
-        SharedBox {
-            block,
-            owns: PhantomData,
-        }
-    }
-}
-
-impl<T> Drop for EmptyBox<T> {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `SharedBox::new` with this layout and scope; it is empty and not read any more.
-        unsafe {
-            self.memory.deallocate(
-                self.block.cast(),
-                Layout::new::<SharedBlock<T>>(),
-                Scope::Object,
-            )
-        };
     }
 }
 
@@ -188,20 +141,15 @@ mod tests {
     }
 
     #[test]
-    fn the_only_reference_moves_its_value_out_and_back() {
+    fn the_value_of_the_only_reference_can_be_changed() {
         let root = Context::root_static(&SYSTEM, ContextOptions::new("shared")).expect("memory");
-        let live = || root.usage().total().live_blocks;
-        let before = live();
-        let one = SharedBox::new(Box::new(1), root.handle()).expect("memory");
+        let mut one = SharedBox::new(1, root.handle()).expect("memory");
         let other = one.clone();
-        let one = one.into_parts().map(|_| ()).expect_err("there are two");
+        assert_eq!(one.get_mut(), None, "there are two");
         drop(other);
-        let (value, place) = one.into_parts().map_err(|_| ()).expect("it is alone");
-        assert_eq!((*value, live()), (1, before + 1));
-        let one = place.fill(Box::new(*value + 1));
-        assert_eq!(**one, 2);
-        drop(one.into_parts().map_err(|_| ()).expect("it is alone"));
-        assert_eq!(live(), before);
+        *one.get_mut().expect("it is alone") += 1;
+        assert_eq!(*one, 2);
+        drop(one);
         root.close_root().expect("everything was given back");
     }
 }

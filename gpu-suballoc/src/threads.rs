@@ -1,6 +1,8 @@
 //! Threads: short pauses, locks and clocks. This module and `waiting` alone name `std`.
 
-/// A short pause in a loop that waits; `tries` is the number of pauses so far.
+use crate::on_drop::OnDrop;
+
+/// `tries` is the number of pauses so far.
 pub(crate) fn relax(tries: u32) {
     #[cfg(feature = "std")]
     if tries.is_multiple_of(16) {
@@ -18,8 +20,8 @@ const FEW: u32 = 1 << 12;
 #[cfg(not(feature = "std"))]
 const MANY: u32 = 1 << 24;
 
-/// A pause in a loop that waits for a thread in a call of the device or the host allocator. False if that may be this thread itself, in an
-/// outer call ([`enter_call`]) that called back: it would wait for ever, and so would two such threads that wait for each other.
+/// A pause in a loop that waits for a thread in a call of the device or the host allocator. False if that may be this thread, in an outer
+/// call ([`enter_call`]) that called back: it would wait for ever, and so would two such threads that wait for each other.
 #[must_use]
 pub(crate) fn pause(tries: &mut u32) -> bool {
     #[cfg(feature = "std")]
@@ -34,24 +36,17 @@ pub(crate) fn pause(tries: &mut u32) -> bool {
     true
 }
 
-/// Marks that this thread holds something that others wait for, during a call that may call back; until dropped.
-#[must_use = "dropping it ends the call"]
-pub(crate) struct InCall(core::marker::PhantomData<*const ()>);
-
-pub(crate) fn enter_call() -> InCall {
+/// Marks, until dropped, that this thread holds something that others wait for, during a call that may call back.
+pub(crate) fn enter_call() -> OnDrop<impl FnMut()> {
     #[cfg(feature = "std")]
     own::count_calls(1);
-    InCall(core::marker::PhantomData)
-}
-
-impl Drop for InCall {
-    fn drop(&mut self) {
+    OnDrop(|| {
         #[cfg(feature = "std")]
         own::count_calls(-1);
-    }
+    })
 }
 
-/// Whether this thread is in such a call; false without feature `std`, when this cannot be known.
+/// Without feature `std` this cannot be known.
 pub(crate) fn is_in_call() -> bool {
     #[cfg(feature = "std")]
     return own::is_in_call();
@@ -99,12 +94,11 @@ mod state_mutex {
 
     use alloc_core::support::LockCount;
 
-    /// State that is reached under a lock only. No driver, host allocator or user function is called while it is held (law 5), and no
-    /// fork waits for it: a forked child has no device.
+    /// State that is reached under a lock only, over which no driver, host allocator or user function is called (law 5). No fork waits for
+    /// it: a forked child has no device.
     #[derive(Debug)]
     pub(crate) struct StateMutex<T>(Mutex<T>);
 
-    /// The state, until dropped.
     #[must_use = "dropping it releases the lock"]
     pub(crate) struct StateGuard<'g, T> {
         state: MutexGuard<'g, T>,
@@ -116,7 +110,6 @@ mod state_mutex {
             Self(Mutex::new(value))
         }
 
-        /// Waits for the lock.
         #[inline]
         pub(crate) fn lock(&self) -> StateGuard<'_, T> {
             // First: where thread-locals are made on first use, that takes memory.
@@ -127,7 +120,6 @@ mod state_mutex {
             }
         }
 
-        /// The state without the lock: no other thread has a reference.
         pub(crate) fn get_mut(&mut self) -> &mut T {
             self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
         }

@@ -52,7 +52,7 @@ pub struct BlockView {
 pub enum RangeUse {
     /// Free.
     Free,
-    /// Free, but not for any request: in the range of a linear pool, or less than a granule at a block's end.
+    /// Free, but not for any request: beside the regions of a stack or a ring, or less than a granule at a block's end.
     Spent,
     /// In the reuse cache, with its buffer.
     Reusable,
@@ -158,8 +158,8 @@ pub struct MemoryTotals {
     pub block_bytes: u64,
     /// Of these, bytes of blocks without a region.
     pub empty_bytes: u64,
-    /// Upper bound of the holes of shared blocks: exact below 64 granules, otherwise up to 1/32 above the largest hole. Unused blocks, and
-    /// blocks that a defragmentation empties, do not count.
+    /// Upper bound of the holes of shared blocks: exact below 64 granules, otherwise up to 1/32 above the largest hole. Blocks that a
+    /// defragmentation empties, and those of stacks and rings with regions do not count.
     pub largest_free_bound: u64,
     /// Of the blocks, those for one region (`VK_KHR_dedicated_allocation`, or a large one).
     pub dedicated: u64,
@@ -208,7 +208,6 @@ impl MemoryTotals {
         })
     }
 
-    /// Adds those of a pool.
     pub(crate) fn add(&mut self, pool: &Self) {
         self.blocks += pool.blocks;
         self.block_bytes += pool.block_bytes;

@@ -1,8 +1,10 @@
 //! Device memory: mapped, not allocated (RD7). Every access of the device is checked against its bounds.
 
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 
 use ash::vk;
+
+use crate::pages;
 
 /// A mapping of the process that serves as device memory.
 #[derive(Debug)]
@@ -10,7 +12,7 @@ pub(crate) struct Mapping(Bytes);
 
 // SAFETY: the mapping belongs to this value. The application synchronises accesses to its bytes.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: the mapping belongs to this value; the application synchronises accesses.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -21,16 +23,7 @@ impl Mapping {
             .ok()
             .filter(|len| (1..=isize::MAX as usize).contains(len))
             .ok_or(REFUSED)?;
-        let (access, how) = (
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-        );
-        // SAFETY: a new mapping at an address of the system's choice touches no other.
-        let at = unsafe { libc::mmap(ptr::null_mut(), len, access, how, -1, 0) };
-        if at == libc::MAP_FAILED {
-            return Err(REFUSED);
-        }
-        let first = NonNull::new(at.cast()).ok_or(REFUSED)?;
+        let first = pages::map(len).ok_or(REFUSED)?;
         Ok(Self(Bytes { first, len }))
     }
 
@@ -42,7 +35,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: mapped in `new` with this length. No bound resource is used any more (valid usage of vkFreeMemory).
-        unsafe { libc::munmap(self.0.first.as_ptr().cast(), self.0.len) };
+        unsafe { pages::unmap(self.0.first, self.0.len) };
     }
 }
 
@@ -55,7 +48,7 @@ pub(crate) struct Bytes {
 
 // SAFETY: an address and a number; for accesses see `Mapping`.
 unsafe impl Send for Bytes {}
-// SAFETY: as above.
+// SAFETY: an address and a number; for accesses see `Mapping`.
 unsafe impl Sync for Bytes {}
 
 impl Bytes {
@@ -103,7 +96,7 @@ impl Bytes {
     pub(crate) fn set_word(self, offset: u64, word: u32) {
         let part = self.part(offset, 4);
         if part.len != 0 {
-            // SAFETY: as in `word`.
+            // SAFETY: four bytes of a live mapping (valid usage: what work uses lives until it has ended).
             unsafe { part.first.cast::<u32>().write_unaligned(word) }
         }
     }

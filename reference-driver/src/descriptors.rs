@@ -60,21 +60,21 @@ unsafe fn read(kind: vk::DescriptorType, source: *const c_void) -> Descriptor {
     use vk::DescriptorType as Kind;
     match kind {
         Kind::UNIFORM_BUFFER | Kind::STORAGE_BUFFER => {
-            // SAFETY: the caller's promise.
+            // SAFETY: this function's contract: that structure.
             let info = unsafe { source.cast::<vk::DescriptorBufferInfo>().read_unaligned() };
             Descriptor::Bytes(buffer_bytes(info.buffer).part(info.offset, info.range))
         }
         Kind::UNIFORM_TEXEL_BUFFER => {
-            // SAFETY: the caller's promise.
+            // SAFETY: this function's contract: that structure.
             let view = unsafe { source.cast::<vk::BufferView>().read_unaligned() };
-            // SAFETY: the caller's promise.
+            // SAFETY: this function's contract: a live view.
             unsafe { get::<BufferView>(raw(view)) }
                 .map_or(Descriptor::None, |view| Descriptor::Bytes(view.0))
         }
         Kind::COMBINED_IMAGE_SAMPLER => {
-            // SAFETY: the caller's promise.
+            // SAFETY: this function's contract: that structure.
             let info = unsafe { source.cast::<vk::DescriptorImageInfo>().read_unaligned() };
-            // SAFETY: the caller's promise.
+            // SAFETY: this function's contract: a live sampler.
             unsafe { get::<Sampler>(raw(info.sampler)) }.map_or(Descriptor::None, |sampler| {
                 Descriptor::Picture(Surface::of_handle(info.image_view), sampler.0)
             })

@@ -4,11 +4,11 @@ use core::sync::atomic::AtomicBool;
 
 use alloc_core::Scope;
 use ash::vk;
-use vk_callbacks::driver::{DeviceDomain, DispatchableObject, DispatchablePlace};
+use vk_callbacks::driver::{DeviceDomain, ObjectPlace};
 use vk_callbacks::raw::RawCallbacks;
-use vk_callbacks::{CallbackAllocator, FallbackChain};
+use vk_callbacks::{CallbackAllocator, FallbackChain, Object};
 
-use crate::edge::{answer, commands, list, raw, refused, slice, typed};
+use crate::edge::{answer, commands, get, list, raw, refused, slice, typed};
 use crate::instance::{Instance, PhysicalDevice, create_instance_object, destroy_instance_object};
 use crate::objects::is_up;
 
@@ -34,7 +34,7 @@ pub(crate) struct Queue {
 /// # Safety
 /// As `CallbackAllocator::from_ptr`.
 pub(crate) unsafe fn own(p_allocator: PAllocator) -> Result<Option<CallbackAllocator>, vk::Result> {
-    // SAFETY: forwarded; ash's struct is the same.
+    // SAFETY: this function's contract; ash's struct is the same.
     unsafe { CallbackAllocator::from_ptr(callbacks(p_allocator)) }.map_err(refused)
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn callbacks(p_allocator: PAllocator) -> *const RawCallbacks {
 impl Device {
     pub(crate) fn is_lost(&self) -> bool {
         // SAFETY: the queue lives as long as its device; only shared references to it exist.
-        let queue = unsafe { DispatchableObject::<Queue>::borrow_handle(self.queue) };
+        let queue = unsafe { get::<Queue>(self.queue) };
         queue.is_some_and(|queue| is_up(&queue.lost))
     }
 
@@ -78,17 +78,16 @@ fn create_device_object(
         }
     }
     // SAFETY: the physical device's instance lives, longer than the device.
-    let instance: Option<&'static Instance> =
-        unsafe { DispatchableObject::<Instance>::borrow_handle(physical.instance) };
+    let instance: Option<&'static Instance> = unsafe { get::<Instance>(physical.instance) };
     let instance = instance.ok_or(vk::Result::ERROR_UNKNOWN)?;
     // SAFETY: valid usage of vkCreateDevice.
     let domain = unsafe { DeviceDomain::new(callbacks(p_allocator)) }.map_err(refused)?;
     let chain = domain.chain(&instance.domain, None);
-    let place = DispatchablePlace::allocate(&chain, Scope::Device).map_err(refused)?;
+    let place = ObjectPlace::allocate(&chain, Scope::Device).map_err(refused)?;
     let queue = Queue {
         lost: AtomicBool::new(false),
     };
-    let queue = match DispatchableObject::create_with_scope(&chain, Scope::Device, queue) {
+    let queue = match Object::create_with_scope(&chain, Scope::Device, queue) {
         Ok(queue) => queue.into_handle(),
         Err(rejected) => {
             // SAFETY: the chain that it was allocated with.
@@ -107,7 +106,7 @@ fn create_device_object(
 
 fn destroy_device_object(device: u64, p_allocator: PAllocator) {
     // SAFETY: valid usage of vkDestroyDevice: this is the handle's last use.
-    let Some(object) = (unsafe { DispatchableObject::<Device>::from_handle(device) }) else {
+    let Some(object) = (unsafe { Object::<Device>::from_handle(device) }) else {
         return;
     };
     let (place, device) = object.vacate();
@@ -117,11 +116,11 @@ fn destroy_device_object(device: u64, p_allocator: PAllocator) {
     let domain = passed.as_ref().unwrap_or(&device.domain);
     let chain = domain.chain(&device.instance.domain, None);
     // SAFETY: this is the last use of the queue.
-    if let Some(queue) = unsafe { DispatchableObject::<Queue>::from_handle(device.queue) } {
+    if let Some(queue) = unsafe { Object::<Queue>::from_handle(device.queue) } {
         // SAFETY: compatible callbacks (V42).
         let _ = unsafe { queue.destroy(&chain) };
     }
-    // SAFETY: as above.
+    // SAFETY: compatible callbacks (V42).
     let _ = unsafe { place.free(&chain) };
 }
 
@@ -136,11 +135,11 @@ commands! {
     fn destroy_instance(instance: vk::Instance, p_allocator: *const vk::AllocationCallbacks<'_>) {
         destroy_instance_object(raw(instance), p_allocator.cast());
     }
-    fn enumerate_physical_devices(instance: vk::Instance as dispatchable Instance, count: *mut u32 as write _, out: *mut vk::PhysicalDevice) -> vk::Result {
+    fn enumerate_physical_devices(instance: vk::Instance as object Instance, count: *mut u32 as write _, out: *mut vk::PhysicalDevice) -> vk::Result {
         // SAFETY: valid usage: room for as many as `count` says, or NULL.
         unsafe { list(&[typed::<vk::PhysicalDevice>(instance.physical)], count, out) }
     }
-    fn enumerate_physical_device_groups(instance: vk::Instance as dispatchable Instance, count: *mut u32 as write _, out: *mut vk::PhysicalDeviceGroupProperties<'_>) -> vk::Result {
+    fn enumerate_physical_device_groups(instance: vk::Instance as object Instance, count: *mut u32 as write _, out: *mut vk::PhysicalDeviceGroupProperties<'_>) -> vk::Result {
         if !out.is_null() && *count > 0 {
             // SAFETY: valid usage: room for as many as `count` says.
             let group = unsafe { &mut *out };
@@ -153,17 +152,17 @@ commands! {
         *count = 1;
         vk::Result::SUCCESS
     }
-    fn create_device(physical: vk::PhysicalDevice as dispatchable PhysicalDevice, info: *const vk::DeviceCreateInfo<'_> as read _, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::Device as write _) -> vk::Result {
+    fn create_device(physical: vk::PhysicalDevice as object PhysicalDevice, info: *const vk::DeviceCreateInfo<'_> as read _, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::Device as write _) -> vk::Result {
         *out = vk::Device::null();
         answer(create_device_object(physical, info, p_allocator.cast()).map(|handle| *out = typed(handle)))
     }
     fn destroy_device(device: vk::Device, p_allocator: *const vk::AllocationCallbacks<'_>) {
         destroy_device_object(raw(device), p_allocator.cast());
     }
-    fn get_device_queue(device: vk::Device as dispatchable Device, _family: u32, _index: u32, out: *mut vk::Queue as write _) {
+    fn get_device_queue(device: vk::Device as object Device, _family: u32, _index: u32, out: *mut vk::Queue as write _) {
         *out = typed(device.queue);
     }
-    fn get_device_queue2(device: vk::Device as dispatchable Device, _info: *const vk::DeviceQueueInfo2<'_>, out: *mut vk::Queue as write _) {
+    fn get_device_queue2(device: vk::Device as object Device, _info: *const vk::DeviceQueueInfo2<'_>, out: *mut vk::Queue as write _) {
         *out = typed(device.queue);
     }
     fn queue_wait_idle(_queue: vk::Queue) -> vk::Result { vk::Result::SUCCESS }

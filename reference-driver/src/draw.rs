@@ -11,8 +11,8 @@ use crate::spirv::Module;
 /// A vertex in pixels, with depth, and 1 over its fourth coordinate.
 type Vertex = [f32; 4];
 
-/// Draws every three vertices as a triangle. Returns how many samples passed; `None` for a triangle that would have to be clipped, which
-/// the driver cannot do.
+/// Draws every three vertices as a triangle. Returns how many samples passed; `None` for a triangle that would have to
+/// be clipped, which the driver cannot do.
 pub(crate) fn triangles(bound: &Bound, state: &State, words: &[u32], vertices: u32) -> Option<u64> {
     let (first, second) = words.split_at_checked(state.first)?;
     let [vertex_name, fragment_name] = &state.names;
@@ -45,7 +45,8 @@ fn transform(bound: &Bound, state: &State, module: &Module<'_>, index: u32) -> O
     in_pixels(world.position.map(f32::from_bits), state.viewport)
 }
 
-/// `None` for a corner that would have to be clipped, and for one that is not finite: it would lie inside of every pixel.
+/// `None` for a corner that would have to be clipped, and for one that is not finite: it would lie inside of every
+/// pixel.
 fn in_pixels([x, y, z, w]: [f32; 4], port: vk::Viewport) -> Option<Vertex> {
     if !(w > 0.0 && (0.0..=w).contains(&z)) {
         return None;
@@ -125,7 +126,8 @@ fn fill(
     Some(passed)
 }
 
-/// The weight of each corner at a point inside of the triangle. A point on an edge is inside if it is a top or a left edge.
+/// The weight of each corner at a point inside of the triangle. A point on an edge is inside if it is a top or a left
+/// edge.
 fn inside(corners: [Vertex; 3], at: [f32; 2]) -> Option<[f32; 3]> {
     let [a, b, c] = corners;
     let mut weights = [0.0; 3];

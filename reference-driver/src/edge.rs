@@ -46,9 +46,8 @@ pub(crate) fn answer(done: Result<(), vk::Result>) -> vk::Result {
 ///
 /// | | |
 /// |-|-|
-/// | `object T`, `object_mut T` | the value behind a non-dispatchable handle of an `Object<T>` |
+/// | `object T`, `object_mut T` | the value behind the handle of an `Object<T>` |
 /// | `items (T, E)`, `items_mut (T, E)` | value and items behind the handle of an `ArrayObject<T, E>` |
-/// | `dispatchable T`, `dispatchable_mut T` | the value behind a dispatchable handle |
 /// | `read _`, `write _` | the value behind a pointer |
 ///
 /// NULL for one of these is no valid usage: the command returns `ERROR_UNKNOWN`, or does nothing.
@@ -64,8 +63,8 @@ macro_rules! commands {
                 return $crate::edge::Answer::wrong(planted);
             }
             $($(
-                // SAFETY: valid usage of the command, as the caller promises: a live handle of this kind, or a pointer to what the
-                // command reads or writes, which no other thread changes meanwhile.
+                // SAFETY: valid usage of the command, as the caller promises: a live handle of this kind, or a pointer
+                // to what the command reads or writes, which no other thread changes meanwhile.
                 let Some($arg) = (unsafe { $crate::edge::reference!($how $kind, $arg) }) else {
                     return $crate::edge::Answer::INVALID;
                 };
@@ -88,16 +87,6 @@ macro_rules! reference {
     (items_mut $kind:ty, $arg:ident) => {
         $crate::edge::Items::<$kind>::get_mut(ash::vk::Handle::as_raw($arg))
     };
-    (dispatchable $kind:ty, $arg:ident) => {
-        vk_callbacks::driver::DispatchableObject::<$kind>::borrow_handle(ash::vk::Handle::as_raw(
-            $arg,
-        ))
-    };
-    (dispatchable_mut $kind:ty, $arg:ident) => {
-        vk_callbacks::driver::DispatchableObject::<$kind>::borrow_handle_mut(
-            ash::vk::Handle::as_raw($arg),
-        )
-    };
     (read $kind:ty, $arg:ident) => {
         $arg.as_ref()
     };
@@ -108,12 +97,12 @@ macro_rules! reference {
 
 pub(crate) use {commands, reference};
 
-/// The value behind a non-dispatchable handle.
+/// The value behind a handle.
 ///
 /// # Safety
 /// As `Object::borrow_handle`.
 pub(crate) unsafe fn get<'a, T>(handle: u64) -> Option<&'a T> {
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract.
     unsafe { vk_callbacks::Object::<T>::borrow_handle(handle) }.map(|object| object.get())
 }
 
@@ -124,14 +113,14 @@ impl<T: 'static, E: 'static> Items<(T, E)> {
     /// # Safety
     /// As `ArrayObject::borrow_handle`.
     pub(crate) unsafe fn get<'a>(handle: u64) -> Option<(&'a T, &'a [E])> {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract.
         unsafe { vk_callbacks::driver::ArrayObject::borrow_handle(handle) }
     }
 
     /// # Safety
     /// As `ArrayObject::borrow_handle_mut`.
     pub(crate) unsafe fn get_mut<'a>(handle: u64) -> Option<(&'a mut T, &'a mut [E])> {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract.
         unsafe { vk_callbacks::driver::ArrayObject::borrow_handle_mut(handle) }
     }
 }
@@ -144,7 +133,7 @@ pub(crate) unsafe fn slice<'a, T>(first: *const T, count: u32) -> &'a [T] {
     if first.is_null() || count == 0 {
         return &[];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: this function's contract.
     unsafe { core::slice::from_raw_parts(first, count as usize) }
 }
 
@@ -156,7 +145,7 @@ pub(crate) unsafe fn slice_mut<'a, T>(first: *mut T, count: u32) -> &'a mut [T] 
     if first.is_null() || count == 0 {
         return &mut [];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: this function's contract.
     unsafe { core::slice::from_raw_parts_mut(first, count as usize) }
 }
 
@@ -169,7 +158,7 @@ pub(crate) unsafe fn list<T: Clone>(all: &[T], count: &mut u32, out: *mut T) -> 
         *count = all.len() as u32;
         return vk::Result::SUCCESS;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: this function's contract: room for `count` values.
     let room = unsafe { slice_mut(out, *count) };
     let mut written = 0;
     for (place, value) in room.iter_mut().zip(all) {
@@ -203,7 +192,7 @@ pub(crate) unsafe fn each_output(
 ) {
     let mut next = first.cast::<vk::BaseOutStructure<'_>>();
     while !next.is_null() {
-        // SAFETY: the caller's promise: each begins with its type and the next one.
+        // SAFETY: this function's contract: each begins with its type and the next one.
         let head = unsafe { next.read() };
         fill(head.s_type, next);
         next = head.p_next.cast();

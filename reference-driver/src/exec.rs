@@ -4,12 +4,11 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use ash::vk;
 use vk_callbacks::Object;
-use vk_callbacks::driver::DispatchableObject;
 
 use crate::bytes::Bytes;
 use crate::device::Queue;
 use crate::draw;
-use crate::edge::{Items, answer, commands, raw, slice};
+use crate::edge::{Items, answer, commands, get, raw, slice};
 use crate::images::Surface;
 use crate::interpreter;
 use crate::invocation::InvocationWorld;
@@ -28,7 +27,8 @@ pub(crate) const MAX_PUSH: usize = 128;
 pub(crate) enum Cmd {
     Fill(Bytes, u32),
     Copy(Bytes, Bytes),
-    /// Copies between a rectangle of a surface and rows of a buffer: surface, area, bytes, texels of a row, whether the buffer is written.
+    /// Copies between a rectangle of a surface and rows of a buffer: surface, area, bytes, texels of a row, whether the
+    /// buffer is written.
     Image(Surface, vk::Rect2D, Bytes, u32, bool),
     Clear(Surface, vk::Rect2D, [u32; 4]),
     Event(u64, bool),
@@ -156,8 +156,8 @@ impl Bound {
         Ok(())
     }
 
-    /// Instances are alike: no shader reads their number or stores (the feature is absent), and there is no blending. So one is drawn, and all
-    /// are counted.
+    /// Instances are alike: no shader reads their number or stores (the feature is absent), and there is no blending.
+    /// So one is drawn, and all are counted.
     fn draw(&self, vertices: u32, instances: u32) -> Result<(), vk::Result> {
         if instances == 0 {
             return Ok(());
@@ -220,7 +220,7 @@ pub(crate) fn query(pool: u64, index: u32) -> Option<u64> {
 }
 
 fn set_query(pool: u64, index: u32, value: u64) {
-    // SAFETY: as in `query`.
+    // SAFETY: valid usage: a live pool, shared; its results are atomic.
     let results = unsafe { Items::<((), core::sync::atomic::AtomicU64)>::get(pool) };
     if let Some(result) = results.and_then(|(_, results)| results.get(index as usize)) {
         result.store(value, Relaxed);
@@ -229,7 +229,7 @@ fn set_query(pool: u64, index: u32, value: u64) {
 
 fn run_buffer(buffer: vk::CommandBuffer) -> Result<(), vk::Result> {
     // SAFETY: valid usage: a live command buffer, which does not change while it is pending.
-    let buffer = unsafe { DispatchableObject::<CommandBuffer>::borrow_handle(raw(buffer)) };
+    let buffer = unsafe { get::<CommandBuffer>(raw(buffer)) };
     let mut bound = Bound::new();
     buffer
         .ok_or(LOST)?
@@ -239,7 +239,7 @@ fn run_buffer(buffer: vk::CommandBuffer) -> Result<(), vk::Result> {
 }
 
 commands! {
-    fn queue_submit(queue: vk::Queue as dispatchable Queue, count: u32, submits: *const vk::SubmitInfo<'_>, fence: vk::Fence) -> vk::Result {
+    fn queue_submit(queue: vk::Queue as object Queue, count: u32, submits: *const vk::SubmitInfo<'_>, fence: vk::Fence) -> vk::Result {
         if is_up(&queue.lost) {
             return LOST;
         }

@@ -8,7 +8,8 @@ use crate::bytes::Bytes;
 use crate::edge::{get, raw};
 use crate::memory::aligned;
 
-/// The formats that can be copied, with the bytes of a texel. Only [`WORD`] can be sampled, drawn to, and read as texels of a buffer.
+/// The formats that can be copied, with the bytes of a texel. Only [`WORD`] can be sampled, drawn to, and read as
+/// texels of a buffer.
 pub(crate) const FORMATS: [(vk::Format, u64); 24] = [
     (vk::Format::R8_UNORM, 1),
     (vk::Format::R8_UINT, 1),

@@ -4,7 +4,8 @@ use std::alloc::System;
 
 use alloc_core::{FromGlobalAlloc, Scope};
 use ash::vk;
-use vk_callbacks::driver::{DispatchableObject, DispatchablePlace, InstanceDomain};
+use vk_callbacks::Object;
+use vk_callbacks::driver::{InstanceDomain, ObjectPlace};
 
 use crate::device::{PAllocator, callbacks};
 use crate::edge::refused;
@@ -27,9 +28,9 @@ pub(crate) fn create_instance_object(p_allocator: PAllocator) -> Result<u64, vk:
     // SAFETY: valid usage of vkCreateInstance.
     let domain = unsafe { InstanceDomain::new(callbacks(p_allocator), &OWN) }.map_err(refused)?;
     let chain = domain.chain(None);
-    let place = DispatchablePlace::allocate(&chain, Scope::Instance).map_err(refused)?;
+    let place = ObjectPlace::allocate(&chain, Scope::Instance).map_err(refused)?;
     let none = PhysicalDevice { instance: 0 };
-    let physical = match DispatchableObject::create_with_scope(&chain, Scope::Instance, none) {
+    let physical = match Object::create_with_scope(&chain, Scope::Instance, none) {
         Ok(physical) => physical.into_handle(),
         Err(rejected) => {
             // SAFETY: the chain that it was allocated with.
@@ -39,7 +40,7 @@ pub(crate) fn create_instance_object(p_allocator: PAllocator) -> Result<u64, vk:
     };
     let instance = place.fill(Instance { domain, physical }).into_handle();
     // SAFETY: created above, and no other reference to it exists.
-    let physical = unsafe { DispatchableObject::<PhysicalDevice>::borrow_handle_mut(physical) };
+    let physical = unsafe { Object::<PhysicalDevice>::borrow_handle_mut(physical) };
     if let Some(physical) = physical {
         physical.instance = instance;
     }
@@ -48,7 +49,7 @@ pub(crate) fn create_instance_object(p_allocator: PAllocator) -> Result<u64, vk:
 
 pub(crate) fn destroy_instance_object(instance: u64, p_allocator: PAllocator) {
     // SAFETY: valid usage of vkDestroyInstance: this is the handle's last use.
-    let Some(object) = (unsafe { DispatchableObject::<Instance>::from_handle(instance) }) else {
+    let Some(object) = (unsafe { Object::<Instance>::from_handle(instance) }) else {
         return;
     };
     // The callbacks of this command free the instance's memory (V42); without any, the instance's own callbacks do.
@@ -58,10 +59,10 @@ pub(crate) fn destroy_instance_object(instance: u64, p_allocator: PAllocator) {
     let passed = passed.ok().filter(|passed| passed.own().is_some());
     let chain = passed.as_ref().unwrap_or(&domain).chain(None);
     // SAFETY: this is the last use of the physical device.
-    if let Some(physical) = unsafe { DispatchableObject::<PhysicalDevice>::from_handle(physical) } {
+    if let Some(physical) = unsafe { Object::<PhysicalDevice>::from_handle(physical) } {
         // SAFETY: compatible callbacks (V42).
         let _ = unsafe { physical.destroy(&chain) };
     }
-    // SAFETY: as above.
+    // SAFETY: compatible callbacks (V42).
     let _ = unsafe { place.free(&chain) };
 }

@@ -46,6 +46,12 @@ mod memory;
 mod names;
 mod objects;
 mod output_chains;
+#[cfg(unix)]
+#[path = "pages/unix.rs"]
+mod pages;
+#[cfg(windows)]
+#[path = "pages/windows.rs"]
+mod pages;
 mod physical;
 mod pipeline_state;
 mod pipelines;
@@ -78,7 +84,7 @@ pub unsafe extern "system" fn vk_icdNegotiateLoaderICDInterfaceVersion(
     version: *mut u32,
 ) -> vk::Result {
     alloc_core::forgo_thread_locals();
-    // SAFETY: the caller's promise.
+    // SAFETY: this function's contract.
     match unsafe { version.as_mut() } {
         Some(version) if *version >= 2 => {
             *version = (*version).min(INTERFACE);
@@ -97,7 +103,7 @@ pub unsafe extern "system" fn vk_icdGetInstanceProcAddr(
     instance: vk::Instance,
     name: *const c_char,
 ) -> vk::PFN_vkVoidFunction {
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract, that of `get_instance_proc_addr`.
     unsafe { get_instance_proc_addr(instance, name) }
 }
 
@@ -114,7 +120,7 @@ pub unsafe extern "system" fn get_instance_proc_addr(
     } else {
         Level::Instance
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: this function's contract: a text or NULL.
     names::lookup(unsafe { names::text(name) }, has)
 }
 
@@ -129,12 +135,12 @@ pub fn try_shader(words: &[u32], stage: vk::ShaderStageFlags) -> Result<(), Unsu
 /// Write a driver that honours callbacks.
 ///
 /// 1. **Instance and device** keep the application's callbacks by value: an `InstanceDomain` and a `DeviceDomain`, which lie in memory of
-///    those very callbacks. A `DispatchablePlace` is allocated through the domain first, then the domain moves in; to destroy it, the domain
+///    those very callbacks. An `ObjectPlace` is allocated through the domain first, then the domain moves in; to destroy it, the domain
 ///    leaves the place, and the callbacks of the destroying command free it.
 /// 2. **Each command** builds a `FallbackChain` on its stack: its own `pAllocator`, the device's, the instance's, the driver's own. It
 ///    provides all memory; the scope says how long a block lives.
-/// 3. **Objects** are created with the chain and carry the receipt of their memory. A value and an array are one `ArrayObject`; what the
-///    loader dispatches on is a `DispatchableObject`. One line defines a kind of object.
+/// 3. **Objects** are created with the chain and carry the receipt of their memory. A value and an array are one `ArrayObject`. Every
+///    handle begins with a word that the loader may use. One line defines a kind of object.
 /// 4. **Pools** are a `PoolDomain`: their callbacks, a context over them for what children hold, and the children.
 /// 5. **Refusals** are `VK_ERROR_OUT_OF_HOST_MEMORY` if the command returns a result. `vkCmd*` return none: the command buffer stores the
 ///    error for `vkEndCommandBuffer`. If a command creates several objects, those before the refusal are destroyed.

@@ -160,7 +160,7 @@ commands! {
     fn get_fence_status(_device: vk::Device, fence: vk::Fence as object Fence) -> vk::Result {
         if is_up(&fence.0) { vk::Result::SUCCESS } else { vk::Result::NOT_READY }
     }
-    fn wait_for_fences(device: vk::Device as dispatchable Device, count: u32, fences: *const vk::Fence, all: vk::Bool32, timeout: u64) -> vk::Result {
+    fn wait_for_fences(device: vk::Device as object Device, count: u32, fences: *const vk::Fence, all: vk::Bool32, timeout: u64) -> vk::Result {
         // SAFETY: valid usage: so many fences.
         let fences = unsafe { slice(fences, count) };
         // SAFETY: valid usage: live fences.
@@ -212,7 +212,7 @@ commands! {
                     // SAFETY: valid usage: room for the results of so many queries, `stride` apart.
                     unsafe { place.cast::<u64>().wrapping_add(number).write_unaligned(value) };
                 } else {
-                    // SAFETY: as above, of 32 bits each.
+                    // SAFETY: valid usage: room for the results of so many queries of 32 bits, `stride` apart.
                     unsafe { place.cast::<u32>().wrapping_add(number).write_unaligned(value as u32) };
                 }
             }

@@ -18,7 +18,8 @@ pub(crate) enum Level {
     Device,
 }
 
-/// Commands without effect here: barriers and waits, because work runs in order, and dynamic state, because no pipeline has any.
+/// Commands without effect here: barriers and waits, because work runs in order, and dynamic state, because no pipeline
+/// has any.
 const NO_EFFECT: [&str; 14] = [
     "vkCmdSetViewport",
     "vkCmdSetScissor",
@@ -229,9 +230,10 @@ pub(crate) fn lookup(name: &str, has: Level) -> Command {
         Level::Instance => true,
         Level::Device => level == Level::Device,
     };
-    // SAFETY: `function` is the address of a function that implements the command `name`, and the caller calls it with that command's type.
-    // The functions for commands without effect and for unsupported commands declare only the first argument. This is sound because, in the
-    // C calling conventions of the driver's target systems, the caller passes and removes all arguments.
+    // SAFETY: `function` is the address of a function that implements the command `name`, and the caller calls it with
+    // that command's type. The functions for commands without effect and for unsupported commands declare only the
+    // first argument. This is sound because, in the C calling conventions of the driver's target systems, the caller
+    // passes and removes all arguments.
     allowed.then(|| unsafe {
         core::mem::transmute::<*const (), unsafe extern "system" fn()>(function)
     })
@@ -245,7 +247,7 @@ pub(crate) unsafe fn text<'a>(name: *const c_char) -> &'a str {
     if name.is_null() {
         return "";
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: this function's contract: a text, not NULL here.
     unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("")
 }
 

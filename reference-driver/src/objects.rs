@@ -1,14 +1,14 @@
 //! The device's objects: for each, one line of `objects_table.rs` that creates and destroys it.
 //!
-//! A creation copies the command's callbacks, builds the chain of allocators, and places the object in memory of the most specific one. A
-//! destruction builds the chain from the callbacks of the destroying command; the object's receipt says which level frees the memory. Every
-//! object is created and destroyed this way.
+//! A creation copies the command's callbacks, builds the chain of allocators, and places the object in memory of the
+//! most specific one. A destruction builds the chain from the callbacks of the destroying command; the object's receipt
+//! says which level frees the memory. Every object is created and destroyed this way.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire};
 
 use alloc_core::{Rejected, Scope};
 use ash::vk;
-use vk_callbacks::driver::{ArrayObject, DispatchableObject};
+use vk_callbacks::driver::ArrayObject;
 use vk_callbacks::{CallbackError, FallbackChain, Object};
 
 use crate::bytes::{Bytes, Mapping};
@@ -21,11 +21,11 @@ use crate::memory::aligned;
 macro_rules! objects {
     ($($create:ident, $destroy:ident: $handle:ident($info_type:ident) = $object:ty, |$chain:ident, $info:ident| $make:expr;)*) => {
         commands! {$(
-            fn $create(device: vk::Device as dispatchable Device, info: *const vk::$info_type<'_> as read _, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::$handle as write _) -> vk::Result {
+            fn $create(device: vk::Device as object Device, info: *const vk::$info_type<'_> as read _, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::$handle as write _) -> vk::Result {
                 let $info = info;
                 create::<$object, _>(device, p_allocator, out, |$chain| $make)
             }
-            fn $destroy(device: vk::Device as dispatchable Device, object: vk::$handle, p_allocator: *const vk::AllocationCallbacks<'_>) {
+            fn $destroy(device: vk::Device as object Device, object: vk::$handle, p_allocator: *const vk::AllocationCallbacks<'_>) {
                 destroy::<$object>(device, p_allocator, raw(object));
             }
         )*}
@@ -93,7 +93,7 @@ impl ColorTarget {
         let [pass] = subpasses else {
             return Self::Unsupported;
         };
-        // SAFETY: as above.
+        // SAFETY: valid usage: the array is as long as it says.
         let colors = unsafe { slice(pass.p_color_attachments, pass.color_attachment_count) };
         let plain = pass.input_attachment_count == 0
             && pass.p_resolve_attachments.is_null()
@@ -128,7 +128,7 @@ macro_rules! any_object {
     ($([$($of:ident),*] $object:ty;)*) => {$(
         impl<$($of),*> AnyObject for $object {
             unsafe fn of(handle: u64) -> Option<Self> {
-                // SAFETY: forwarded.
+                // SAFETY: this function's contract.
                 unsafe { Self::from_handle(handle) }
             }
             fn handle(self) -> u64 {
@@ -136,7 +136,7 @@ macro_rules! any_object {
             }
             unsafe fn end(self, chain: &FallbackChain<'_>) {
                 // Without callbacks of its level the object is leaked: the application broke V42.
-                // SAFETY: forwarded.
+                // SAFETY: this function's contract.
                 let _ = unsafe { self.destroy(chain) };
             }
         }
@@ -146,7 +146,6 @@ macro_rules! any_object {
 any_object! {
     [T] Object<T>;
     [T, E] ArrayObject<T, E>;
-    [T] DispatchableObject<T>;
 }
 
 /// A refusal as the `VkResult` of the command.
@@ -181,7 +180,7 @@ pub(crate) fn destroy<O: AnyObject>(
     let Some(object) = (unsafe { O::of(handle) }) else {
         return;
     };
-    // SAFETY: as above.
+    // SAFETY: valid usage of the destroying command.
     if let Ok(own) = unsafe { own(p_allocator.cast()) } {
         // SAFETY: compatible callbacks, level by level (V42).
         unsafe { object.end(&device.chain(own.as_ref())) }

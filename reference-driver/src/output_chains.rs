@@ -1,5 +1,5 @@
-//! Properties and features in `pNext` chains. Each structure of Vulkan 1.1 is written completely, because the application may have left
-//! anything in it.
+//! Properties and features in `pNext` chains. Each structure of Vulkan 1.1 is written completely, because the
+//! application may have left anything in it.
 
 use core::ffi::c_void;
 
@@ -44,7 +44,7 @@ pub(crate) unsafe fn more_properties(first: *mut c_void) {
         PhysicalDeviceMultiviewProperties { max_multiview_view_count: 6, max_multiview_instance_index: (1 << 27) - 1 }
         PhysicalDeviceProtectedMemoryProperties { protected_no_fault: vk::FALSE }
     };
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract.
     unsafe { each_output(first, write) }
 }
 
@@ -72,6 +72,6 @@ pub(crate) unsafe fn more_features(first: *mut c_void) {
         PhysicalDeviceProtectedMemoryFeatures { protected_memory: vk::FALSE }
         PhysicalDeviceShaderDrawParametersFeatures { shader_draw_parameters: vk::FALSE }
     };
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract.
     unsafe { each_output(first, write) }
 }

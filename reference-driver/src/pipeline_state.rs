@@ -46,25 +46,25 @@ impl EntryName {
 
 /// The state of a graphics pipeline; `None` if the driver cannot draw with it.
 pub(crate) fn graphics_state(info: &vk::GraphicsPipelineCreateInfo<'_>) -> Option<State> {
-    // SAFETY: valid usage, here and below: NULL, or valid states and arrays.
+    // SAFETY: valid usage of vkCreateGraphicsPipelines: NULL, or a valid state.
     let vertices = unsafe { info.p_vertex_input_state.as_ref() }?;
-    // SAFETY: as above.
+    // SAFETY: valid usage: NULL, or a valid state.
     let assembly = unsafe { info.p_input_assembly_state.as_ref() }?;
-    // SAFETY: as above.
+    // SAFETY: valid usage: NULL, or a valid state.
     let raster = unsafe { info.p_rasterization_state.as_ref() }?;
-    // SAFETY: as above.
+    // SAFETY: valid usage: NULL, or a valid state.
     let viewport = unsafe { info.p_viewport_state.as_ref() }?;
-    // SAFETY: as above.
+    // SAFETY: valid usage: NULL, or a valid state.
     let blend = unsafe { info.p_color_blend_state.as_ref() }?;
-    // SAFETY: as above.
+    // SAFETY: valid usage: NULL, or a valid state.
     let dynamic = unsafe { info.p_dynamic_state.as_ref() };
-    // SAFETY: as above.
+    // SAFETY: valid usage: so many attachments.
     let writes = unsafe { slice(blend.p_attachments, blend.attachment_count) };
-    // SAFETY: as above.
+    // SAFETY: valid usage: a live pass.
     let pass = unsafe { Items::<(ColorTarget, bool)>::get(raw(info.render_pass)) };
-    // SAFETY: as above.
+    // SAFETY: valid usage: so many viewports, or NULL.
     let viewports = unsafe { slice(viewport.p_viewports, viewport.viewport_count) };
-    // SAFETY: as above.
+    // SAFETY: valid usage: so many scissors, or NULL.
     let scissors = unsafe { slice(viewport.p_scissors, viewport.scissor_count) };
     let writes_red = matches!(writes, [one] if one.blend_enable == vk::FALSE
         && one.color_write_mask.contains(vk::ColorComponentFlags::R));

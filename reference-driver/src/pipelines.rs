@@ -1,4 +1,5 @@
-//! Pipelines: a copy of the shaders' words with their specialisation constants. Each shader runs once before its pipeline is returned.
+//! Pipelines: a copy of the shaders' words with their specialisation constants. Each shader runs once before its
+//! pipeline is returned.
 
 use core::ffi::CStr;
 
@@ -51,7 +52,8 @@ impl World for Nowhere {
     fn output(&mut self, _: Output, _: [u32; 4]) {}
 }
 
-/// Whether the driver can run this shader: parses it and runs it once without resources. Every later run takes the same path.
+/// Whether the driver can run this shader: parses it and runs it once without resources. Every later run takes the same
+/// path.
 ///
 /// # Errors
 /// The driver cannot run it.
@@ -109,7 +111,7 @@ fn create(
     if usable.is_ok() {
         return Ok(handle);
     }
-    // SAFETY: as above: this is its last use.
+    // SAFETY: created above; this is its last use.
     if let Some(pipeline) = unsafe { Pipeline::from_handle(handle) } {
         // SAFETY: the chain that it was created with.
         let _ = unsafe { pipeline.destroy(chain) };
@@ -211,21 +213,21 @@ fn create_all<I>(
 }
 
 commands! {
-    fn create_compute_pipelines(device: vk::Device as dispatchable Device, _cache: vk::PipelineCache, count: u32, infos: *const vk::ComputePipelineCreateInfo<'_>, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::Pipeline) -> vk::Result {
+    fn create_compute_pipelines(device: vk::Device as object Device, _cache: vk::PipelineCache, count: u32, infos: *const vk::ComputePipelineCreateInfo<'_>, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::Pipeline) -> vk::Result {
         // SAFETY: valid usage: so many infos.
         let infos = unsafe { slice(infos, count) };
         // SAFETY: valid usage: room for so many handles.
         let out = unsafe { slice_mut(out, count) };
         create_all(device, infos, p_allocator, out, |info| info.flags, |chain, info| create(chain, &[info.stage], NO_STATE))
     }
-    fn create_graphics_pipelines(device: vk::Device as dispatchable Device, _cache: vk::PipelineCache, count: u32, infos: *const vk::GraphicsPipelineCreateInfo<'_>, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::Pipeline) -> vk::Result {
+    fn create_graphics_pipelines(device: vk::Device as object Device, _cache: vk::PipelineCache, count: u32, infos: *const vk::GraphicsPipelineCreateInfo<'_>, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::Pipeline) -> vk::Result {
         // SAFETY: valid usage: so many infos.
         let infos = unsafe { slice(infos, count) };
         // SAFETY: valid usage: room for so many handles.
         let out = unsafe { slice_mut(out, count) };
         create_all(device, infos, p_allocator, out, |info| info.flags, graphics)
     }
-    fn destroy_pipeline(device: vk::Device as dispatchable Device, pipeline: vk::Pipeline, p_allocator: *const vk::AllocationCallbacks<'_>) {
+    fn destroy_pipeline(device: vk::Device as object Device, pipeline: vk::Pipeline, p_allocator: *const vk::AllocationCallbacks<'_>) {
         destroy::<Pipeline>(device, p_allocator, raw(pipeline));
     }
 }

@@ -31,7 +31,7 @@ impl Pool {
         } else {
             p_allocator
         };
-        // SAFETY: as above.
+        // SAFETY: valid usage of the creating command.
         let domain = unsafe { PoolDomain::new(callbacks(p_allocator)) }.map_err(refused)?;
         let pool = Self {
             domain,
@@ -56,16 +56,16 @@ impl Pool {
         let Some(mut object) = (unsafe { Object::<Self>::from_handle(pool) }) else {
             return;
         };
-        // SAFETY: as above.
+        // SAFETY: valid usage of the destroying command.
         let Ok(passed) = (unsafe { own(p_allocator) }) else {
             return;
         };
         let chain = device.chain(passed.as_ref());
-        // SAFETY: as above.
+        // SAFETY: valid usage of the destroying command.
         let again = unsafe { own(p_allocator) }.ok().flatten();
         let domain = &mut object.get_mut().domain;
-        // SAFETY: compatible callbacks (V42). Only commands on the pool or on a child use its context. None of them runs at the same time
-        // (external synchronisation) or is called from a callback (V25).
+        // SAFETY: compatible callbacks (V42). Only commands on the pool or on a child use its context. None of them
+        // runs at the same time (external synchronisation) or is called from a callback (V25).
         unsafe { domain.replace_callbacks(again) };
         while let Some(child) = domain.pop_child() {
             // SAFETY: a child of this pool; this is its last use; compatible callbacks (V42).
@@ -73,7 +73,7 @@ impl Pool {
         }
         // No child is left, so no memory either.
         let _ = domain.close();
-        // SAFETY: as above.
+        // SAFETY: compatible callbacks (V42).
         let _ = unsafe { object.destroy(&chain) };
     }
 
@@ -127,7 +127,7 @@ impl Pool {
         for handle in handles {
             let child = raw(*handle);
             if self.domain.remove_child(child) {
-                // SAFETY: as in `free_newest`.
+                // SAFETY: a child of this pool, created with this chain; this is its last use.
                 unsafe { end::<C>(child, &self.chain()) }
             }
         }
@@ -154,9 +154,9 @@ fn bypasses_callbacks() -> bool {
 /// # Safety
 /// As `AnyObject::of` and `AnyObject::end`.
 unsafe fn end<C: AnyObject>(child: u64, chain: &FallbackChain<'_>) {
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract.
     if let Some(child) = unsafe { C::of(child) } {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract.
         unsafe { child.end(chain) }
     }
 }

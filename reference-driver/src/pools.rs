@@ -2,7 +2,7 @@
 
 use alloc_core::{ContextHandle, Rejected, Scope, TryVec};
 use ash::vk;
-use vk_callbacks::driver::{ArrayObject, DispatchableObject};
+use vk_callbacks::driver::ArrayObject;
 use vk_callbacks::{FallbackChain, Object};
 
 use crate::descriptors::{Descriptor, Set, Slot};
@@ -56,18 +56,18 @@ fn new_set(layout: vk::DescriptorSetLayout, chain: &FallbackChain<'_>) -> Result
 }
 
 commands! {
-    fn create_command_pool(device: vk::Device as dispatchable Device, _info: *const vk::CommandPoolCreateInfo<'_>, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::CommandPool as write _) -> vk::Result {
+    fn create_command_pool(device: vk::Device as object Device, _info: *const vk::CommandPoolCreateInfo<'_>, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::CommandPool as write _) -> vk::Result {
         *out = vk::CommandPool::null();
         answer(Pool::create(device, p_allocator.cast(), u32::MAX).map(|pool| *out = typed(pool)))
     }
-    fn destroy_command_pool(device: vk::Device as dispatchable Device, pool: vk::CommandPool, p_allocator: *const vk::AllocationCallbacks<'_>) {
-        Pool::destroy::<DispatchableObject<CommandBuffer>>(device, p_allocator.cast(), raw(pool));
+    fn destroy_command_pool(device: vk::Device as object Device, pool: vk::CommandPool, p_allocator: *const vk::AllocationCallbacks<'_>) {
+        Pool::destroy::<Object<CommandBuffer>>(device, p_allocator.cast(), raw(pool));
     }
-    fn create_descriptor_pool(device: vk::Device as dispatchable Device, info: *const vk::DescriptorPoolCreateInfo<'_> as read _, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::DescriptorPool as write _) -> vk::Result {
+    fn create_descriptor_pool(device: vk::Device as object Device, info: *const vk::DescriptorPoolCreateInfo<'_> as read _, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::DescriptorPool as write _) -> vk::Result {
         *out = vk::DescriptorPool::null();
         answer(Pool::create(device, p_allocator.cast(), info.max_sets).map(|pool| *out = typed(pool)))
     }
-    fn destroy_descriptor_pool(device: vk::Device as dispatchable Device, pool: vk::DescriptorPool, p_allocator: *const vk::AllocationCallbacks<'_>) {
+    fn destroy_descriptor_pool(device: vk::Device as object Device, pool: vk::DescriptorPool, p_allocator: *const vk::AllocationCallbacks<'_>) {
         Pool::destroy::<Set>(device, p_allocator.cast(), raw(pool));
     }
     fn reset_descriptor_pool(_device: vk::Device, pool: vk::DescriptorPool as object_mut Pool, _flags: vk::DescriptorPoolResetFlags) -> vk::Result {
@@ -104,31 +104,31 @@ commands! {
         answer(pool.allocate(out, |_, chain, context| {
             let commands = TryVec::new_in(context.clone());
             let buffer = CommandBuffer { commands, failed: None };
-            placed(DispatchableObject::create_with_scope(chain, Scope::Object, buffer))
+            placed(Object::create_with_scope(chain, Scope::Object, buffer))
         }))
     }
     fn free_command_buffers(_device: vk::Device, pool: vk::CommandPool as object_mut Pool, count: u32, buffers: *const vk::CommandBuffer) {
         // SAFETY: valid usage: so many command buffers, NULL among them.
-        pool.free::<DispatchableObject<CommandBuffer>>(unsafe { slice(buffers, count) });
+        pool.free::<Object<CommandBuffer>>(unsafe { slice(buffers, count) });
     }
     fn reset_command_pool(_device: vk::Device, pool: vk::CommandPool as object_mut Pool, _flags: vk::CommandPoolResetFlags) -> vk::Result {
         for child in pool.domain.children() {
             // SAFETY: children live as long as the pool, and none is pending (valid usage).
-            if let Some(buffer) = unsafe { DispatchableObject::<CommandBuffer>::borrow_handle_mut(*child) } {
+            if let Some(buffer) = unsafe { Object::<CommandBuffer>::borrow_handle_mut(*child) } {
                 buffer.reset();
             }
         }
         vk::Result::SUCCESS
     }
     fn trim_command_pool(_device: vk::Device, _pool: vk::CommandPool, _flags: vk::CommandPoolTrimFlags) {}
-    fn begin_command_buffer(buffer: vk::CommandBuffer as dispatchable_mut CommandBuffer, _info: *const vk::CommandBufferBeginInfo<'_>) -> vk::Result {
+    fn begin_command_buffer(buffer: vk::CommandBuffer as object_mut CommandBuffer, _info: *const vk::CommandBufferBeginInfo<'_>) -> vk::Result {
         buffer.reset();
         vk::Result::SUCCESS
     }
-    fn end_command_buffer(buffer: vk::CommandBuffer as dispatchable_mut CommandBuffer) -> vk::Result {
+    fn end_command_buffer(buffer: vk::CommandBuffer as object_mut CommandBuffer) -> vk::Result {
         answer(buffer.failed.map_or(Ok(()), Err))
     }
-    fn reset_command_buffer(buffer: vk::CommandBuffer as dispatchable_mut CommandBuffer, _flags: vk::CommandBufferResetFlags) -> vk::Result {
+    fn reset_command_buffer(buffer: vk::CommandBuffer as object_mut CommandBuffer, _flags: vk::CommandBufferResetFlags) -> vk::Result {
         buffer.reset();
         vk::Result::SUCCESS
     }

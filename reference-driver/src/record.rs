@@ -78,7 +78,7 @@ fn rows(
 macro_rules! recorded {
     ($(fn $name:ident($to:ident $(, $arg:ident: $ty:ty $(as $how:ident $kind:ty)?)*) $body:block)*) => {
         commands! {$(
-            fn $name($to: vk::CommandBuffer as dispatchable_mut CommandBuffer $(, $arg: $ty $(as $how $kind)?)*) $body
+            fn $name($to: vk::CommandBuffer as object_mut CommandBuffer $(, $arg: $ty $(as $how $kind)?)*) $body
         )*}
     };
 }

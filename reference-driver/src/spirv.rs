@@ -1,4 +1,5 @@
-//! Parses a SPIR-V module: types, constants, variables, and the starts of functions. Unknown instructions are refused (RD19).
+//! Parses a SPIR-V module: types, constants, variables, and the starts of functions. Unknown instructions are refused
+//! (RD19).
 
 use ash::vk;
 

@@ -1,6 +1,6 @@
 /* ralloc's own names, for code that was compiled with Mesa's headers: a library of its own, so that nobody gets them unasked. The linear calls
  * serve headers that pass a context and older ones that pass the first suballocation. */
-#include "steward-ralloc.h"
+#include "steward-ralloc-names.h"
 
 #include <string.h>
 

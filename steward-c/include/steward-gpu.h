@@ -21,15 +21,6 @@ extern "C" {
 #endif
 
 /* As in vulkan_core.h, which is not needed here. Handles that are no pointers on every platform are uint64_t. */
-#if defined(_WIN32)
-#define STEWARD_VKAPI __stdcall
-#else
-#define STEWARD_VKAPI
-#endif
-typedef void(STEWARD_VKAPI *steward_void_fn)(void);
-/* PFN_vkGetInstanceProcAddr, to be cast: the loader's, or a driver's. */
-typedef steward_void_fn(STEWARD_VKAPI *steward_get_instance_proc_addr_fn)(void *instance, const char *name);
-
 struct VkImageCreateInfo;
 
 typedef struct steward_gpu steward_gpu;
@@ -152,10 +143,32 @@ typedef struct steward_gpu_stats {
   uint64_t budget_used; /* .. by the whole process; without it the allocator's own */
 } steward_gpu_stats;
 
+typedef struct steward_gpu_options {
+  size_t size;
+  uint64_t max_bytes;        /* of all memory objects together; no limit */
+  uint64_t first_block;      /* of a pool; by default 8 MiB, or a 64th of the heap where that is less */
+  uint64_t max_block;        /* requests above half of it have a memory object of their own; by default blocks grow to 256 MiB, 32 MiB of memory that
+                              * is not DEVICE_LOCAL, or an eighth of the heap */
+  uint64_t nearest_multiple; /* that sizes of blocks are rounded up to; 1 */
+  uint64_t keep_empty;       /* bytes of empty blocks that a pool keeps; STEWARD_GPU_KEEP_NONE for none. By default a first block, or an eighth
+                              * of what lives in the pool */
+  uint64_t max_reusable_bytes; /* of buffers that steward_region_release keeps; 64 MiB */
+  uint32_t max_blocks;         /* memory objects; what the device allows */
+  uint32_t max_reusable;       /* buffers that are kept, up to 1024; 64. STEWARD_GPU_REUSE_NONE for none */
+  uint32_t granule;            /* a power of two, 16 to 4096, that regions begin and end at; 256 */
+  uint32_t margin;             /* bytes of a pattern behind each region that the host can see, checked when it is freed; none */
+} steward_gpu_options;
+
+#define STEWARD_GPU_KEEP_NONE UINT64_MAX
+#define STEWARD_GPU_REUSE_NONE UINT32_MAX
+
 /* options may be NULL, or five numbers as Halide's users write them, the last ones optional, 0 for no limit or the default:
  * "pool_MB:min_block_MB:max_block_MB:max_blocks:nearest_multiple". The context, which stays the caller's, cannot be closed before the
  * allocator. On failure *out is NULL. */
 int32_t steward_gpu_new(const steward_context *owner, const steward_gpu_device *device, const char *options, steward_gpu **out);
+/* The same with options in bytes, which begin with their size. Of all others 0 is the default. */
+int32_t steward_gpu_new_with(const steward_context *owner, const steward_gpu_device *device, const steward_gpu_options *options,
+                             steward_gpu **out);
 /* Frees all device memory, and ends the allocator. VK_NOT_READY while regions are left, which steward_gpu_json names; it goes on then. No other
  * call uses it meanwhile. */
 int32_t steward_gpu_close(steward_gpu *gpu);
@@ -193,6 +206,12 @@ int32_t steward_region_crop(const steward_gpu *gpu, steward_region_id of, uint64
                             steward_region *out);
 /* Refused while the region has crops or is mapped by steward_region_map. */
 int32_t steward_region_free(const steward_gpu *gpu, steward_region_id of);
+/* The same, but a region with crops or maps goes with the last of them; its id is stale at once. So users are counted: each has a crop of the whole
+ * region and frees it, crops of steward_region says how many there are, and whoever made the region calls this whenever it is done. */
+int32_t steward_region_free_when_unused(const steward_gpu *gpu, steward_region_id of);
+/* As steward_region_free, but keeps a created buffer with its memory for the next one of the same size, usage and request, and refuses wrapped
+ * ones. The id is stale at once. Kept buffers are freed by steward_gpu_trim, when memory is short, and the oldest above the limits of steward_gpu_options. */
+int32_t steward_region_release(const steward_gpu *gpu, steward_region_id of);
 int32_t steward_region_info(const steward_gpu *gpu, steward_region_id of, steward_region *out);
 /* The id of a slot_key of this allocator, for tables with room for one number. Of any other number, and of a region that was freed, it is an id
  * that every call refuses. */
@@ -204,6 +223,70 @@ int32_t steward_region_unmap(const steward_gpu *gpu, steward_region_id of);
  * neither. */
 int32_t steward_region_flush(const steward_gpu *gpu, steward_region_id of, uint64_t offset, uint64_t bytes);
 int32_t steward_region_invalidate(const steward_gpu *gpu, steward_region_id of, uint64_t offset, uint64_t bytes);
+
+/* Virtual blocks: ranges of something that the library never touches, as a buffer of the caller's, memory of another API, an address space or
+ * descriptors, in units of the caller's choice, here called bytes. A block takes its book-keeping from a context, and is used by one thread at a
+ * time. Results are those above; -2 where no hole is large enough, and steward_gpu_last_error says it in a sentence. A refused call changes
+ * nothing. */
+typedef struct steward_virtual steward_virtual;
+
+/* Of a live range of one block. Stale behind the range's end, and never used again. Of all zeros names nothing. */
+typedef struct steward_virtual_id {
+  uint32_t words[4];
+} steward_virtual_id;
+
+enum {
+  STEWARD_VIRTUAL_GENERAL = 0,      /* any order */
+  STEWARD_VIRTUAL_STACK = 1,        /* the newest is freed first */
+  STEWARD_VIRTUAL_DOUBLE_STACK = 2, /* a stack at each end */
+  STEWARD_VIRTUAL_RING = 3          /* the oldest is freed first */
+};
+
+enum { STEWARD_VIRTUAL_UPPER = 1 }; /* at a hole's high end, or on the upper stack */
+
+typedef struct steward_virtual_range {
+  size_t size;
+  steward_virtual_id id; /* zeros, of a hole */
+  uint64_t offset;
+  uint64_t bytes;   /* whole granules; of steward_virtual_info as requested */
+  uint32_t tag;     /* the caller's own */
+  uint32_t note;    /* of steward_virtual_alloc: that of the hole; 0 else */
+} steward_virtual_range;
+
+typedef struct steward_virtual_stats {
+  size_t size;
+  uint64_t bytes; /* of the block, in whole granules */
+  uint64_t used;  /* bytes of its ranges, likewise */
+  uint64_t ranges;
+  uint64_t holes;
+  uint64_t largest_hole;
+  uint64_t host_bytes; /* of the context, for ranges and holes */
+} steward_virtual_stats;
+
+typedef uint32_t (*steward_virtual_merge_fn)(void *user, uint32_t hole, uint32_t other);
+typedef void (*steward_virtual_walk_fn)(void *user, const steward_virtual_range *piece);
+
+/* At most 2^32 - 2 granules. granule is a power of two up to 2^31 that sizes are rounded up to; 0 is 1. algorithm is a STEWARD_VIRTUAL_*. The
+ * context, which stays the caller's, cannot be closed before the block. On failure *out is NULL. */
+int32_t steward_virtual_new(const steward_context *owner, uint64_t bytes, uint64_t granule, int32_t algorithm, steward_virtual **out);
+/* Ends the block and its ranges. */
+void steward_virtual_end(steward_virtual *of);
+/* align is a power of two; 0 is 1. flags are 0 or STEWARD_VIRTUAL_UPPER. */
+int32_t steward_virtual_alloc(steward_virtual *of, uint64_t bytes, uint64_t align, uint32_t flags, uint32_t tag, steward_virtual_range *out);
+/* Allocates nothing. Of a stack or a ring the range must be the next to go. */
+int32_t steward_virtual_free(steward_virtual *of, steward_virtual_id id);
+/* The same with a note on the hole, as an index of the caller's own: until when a device may still use it. A joined hole has the merged note of all,
+ * both parts of a split keep it, and steward_virtual_alloc tells it. Free all ranges of a block by this, or none. merge is called at most twice,
+ * before anything changes, with the note of a hole and the other's; it must not use the block. */
+int32_t steward_virtual_free_noted(steward_virtual *of, steward_virtual_id id, uint32_t note, steward_virtual_merge_fn merge, void *user);
+/* Frees all ranges; the block's note is 0. */
+void steward_virtual_clear(steward_virtual *of);
+int32_t steward_virtual_set_tag(steward_virtual *of, steward_virtual_id id, uint32_t tag);
+int32_t steward_virtual_info(steward_virtual *of, steward_virtual_id id, steward_virtual_range *out);
+/* Examines each hole of about the size of the largest. */
+int32_t steward_virtual_usage(steward_virtual *of, steward_virtual_stats *out);
+/* Every range and every hole in order of offset; together they tile the block. The function must not use the block. */
+int32_t steward_virtual_walk(steward_virtual *of, steward_virtual_walk_fn see, void *user);
 
 #ifdef __cplusplus
 }

@@ -7,8 +7,8 @@
  * use any tree but the one that is being changed.
  *
  * A block is allocated in its parent's domain. Where the parent is NULL, it is the thread's current domain (steward_ralloc_enter), or else the
- * process's own, over the C library. A block keeps its domain wherever it is stolen to. What a domain's fallback serves is a block of the fallback, and
- * so are blocks below it; a block that is resized may become one.
+ * process's own, over the C library. A block keeps its domain wherever it is stolen to. What a domain's fallback serves is a block of the
+ * fallback, and so are blocks below it; a block that is resized may become one.
  *
  * libsteward-ralloc defines ralloc's own names over these, for code that is compiled with Mesa's headers.
  */
@@ -90,7 +90,8 @@ void *steward_linear_realloc(void *handle, void *old, size_t size);
 void *steward_linear_block(void *handle);
 
 /* Text: c/ralloc_text.c. NULL or false where there is no memory, or no text; a text that the C library cannot format is too large, and so is one
- * that *start or text_length would continue behind its end. Where *text is NULL, *start is not read, and becomes the text's length. What is appended, a format and its arguments may be *text itself or parts of it. */
+ * that *start or text_length would continue behind its end. Where *text is NULL, *start is not read, and becomes the text's length. What is
+ * appended, a format and its arguments may be *text itself or parts of it. */
 void *steward_rerzalloc_size(const void *parent, void *old, size_t old_size, size_t size);
 void *steward_ralloc_array_size(const void *parent, size_t size, size_t count);
 void *steward_rzalloc_array_size(const void *parent, size_t size, size_t count);

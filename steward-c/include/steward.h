@@ -166,6 +166,16 @@ void *steward_zalloc(const steward_context *owner, size_t size, size_t align, in
 void *steward_realloc(const steward_context *owner, void *block, size_t old_size, size_t size, size_t align, int32_t scope);
 void steward_free(const steward_context *owner, void *block, size_t size, size_t align, int32_t scope);
 
+/* Blocks that know their size and their context, for interfaces like malloc, realloc and free: in 16 bytes in front of them, or as many as their
+ * alignment if that is more. Any thread may resize and delete them. align is a power of two, 0 is 16, and stays; the scope is the context's. A
+ * refused resize is NULL and leaves the block. A block goes before its context ends; that of an abandoned one while a handle of it is held.
+ * size_of NULL is 0, owner_of NULL is NULL. */
+void *steward_new(const steward_context *owner, size_t size, size_t align, bool zero);
+void *steward_resize(void *block, size_t size);
+void steward_delete(void *block);
+size_t steward_size_of(const void *block);
+const steward_context *steward_owner_of(const void *block);
+
 /* Why a call on this thread was refused last; kind is STEWARD_REFUSAL_NONE where none was. Takes no memory. */
 void steward_last_refusal(steward_refusal *out);
 
@@ -189,6 +199,27 @@ bool steward_attach_thread(void);
 int32_t steward_bridge_init(steward_bridge *place, steward_context *owner, struct VkAllocationCallbacks *out);
 /* Gives the context back. VK_NOT_READY, and the bridge stays, while Vulkan holds blocks or a callback runs on this thread; *out is NULL then. */
 int32_t steward_bridge_close(steward_bridge *place, steward_context **out);
+
+/* For runtimes that lose pUserData, or pass NULL for pAllocator: a slot has callbacks of its own, which find the bridge in it whatever pUserData is,
+ * and take alignment 0 for 16. slot is below STEWARD_SLOTS, and holds one bridge, until that is closed, or until bridge is NULL here, which empties
+ * the slot; an empty slot allocates nothing. No function of the slot runs while it is filled or emptied. Fill it before the runtime creates what its
+ * callbacks serve, and leave it until that is destroyed. -13 for a slot in which another bridge is. */
+enum { STEWARD_SLOTS = 8 };
+int32_t steward_bridge_static(uint32_t slot, const steward_bridge *bridge, struct VkAllocationCallbacks *out);
+
+#if defined(_WIN32)
+#define STEWARD_VKAPI __stdcall
+#else
+#define STEWARD_VKAPI
+#endif
+typedef void(STEWARD_VKAPI *steward_void_fn)(void);
+/* PFN_vkGetInstanceProcAddr, to be cast: the loader's, or a driver's. */
+typedef steward_void_fn(STEWARD_VKAPI *steward_get_instance_proc_addr_fn)(void *instance, const char *name);
+
+/* A vkGetInstanceProcAddr over the next one, for a runtime that can be given one. Where that passes NULL to create or destroy an instance or a
+ * device, the slot's callbacks stand, and drivers take all else from the device's. A slot serves instances of one loader. NULL for a slot that
+ * does not exist. */
+steward_get_instance_proc_addr_fn steward_bridge_proc_addr(uint32_t slot, steward_get_instance_proc_addr_fn next);
 
 /* The driver's side: own is the object's pAllocator, parent what its device or instance keeps, each NULL where there is none; without both
  * the C library serves. A block is freed with the callbacks that it was allocated with. Size 0 is refused. */

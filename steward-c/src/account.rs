@@ -78,7 +78,7 @@ fn write_usage(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_usage(owner: *const StewardContext, out: *mut StewardUsageInfo) {
-    enter("steward_usage", || {
+    enter(&"steward_usage", || {
         write_usage(owner, out, ContextHandle::usage)
     });
 }
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn steward_subtree_usage(
     owner: *const StewardContext,
     out: *mut StewardUsageInfo,
 ) {
-    enter("steward_subtree_usage", || {
+    enter(&"steward_subtree_usage", || {
         write_usage(owner, out, ContextHandle::subtree_usage);
     });
 }
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn steward_budget(
     owner: *const StewardContext,
     out: *mut StewardBudgetInfo,
 ) -> i32 {
-    enter("steward_budget", || {
+    enter(&"steward_budget", || {
         // SAFETY: NULL or a live owner.
         let context = unsafe { context(owner) };
         let Some(context) = context else {
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn steward_budget(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_set_limit(owner: *const StewardContext, limit: u64) -> i32 {
-    enter("steward_set_limit", || {
+    enter(&"steward_set_limit", || {
         // SAFETY: NULL or a live owner.
         let context = unsafe { context(owner) };
         match context.map(|context| context.set_limit(limit)) {
@@ -148,8 +148,8 @@ pub unsafe extern "C" fn steward_snapshot_json(
     writer: Option<StewardWriterFn>,
     user: *mut c_void,
 ) -> i32 {
-    // SAFETY: forwarded.
-    enter("steward_snapshot_json", || unsafe {
+    // SAFETY: the header demands a live owner or NULL, and a writer that may be called with `user`.
+    enter(&"steward_snapshot_json", || unsafe {
         write_snapshot(owner, writer, user, |snapshot, sink| {
             snapshot.write_json(sink)
         })
@@ -162,8 +162,8 @@ pub unsafe extern "C" fn steward_snapshot_text(
     writer: Option<StewardWriterFn>,
     user: *mut c_void,
 ) -> i32 {
-    // SAFETY: forwarded.
-    enter("steward_snapshot_text", || unsafe {
+    // SAFETY: the header demands a live owner or NULL, and a writer that may be called with `user`.
+    enter(&"steward_snapshot_text", || unsafe {
         write_snapshot(owner, writer, user, |snapshot, sink| {
             write!(sink, "{snapshot}")
         })
@@ -193,7 +193,7 @@ unsafe fn write_snapshot(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn steward_attach_thread() -> bool {
-    enter("steward_attach_thread", alloc_core::attach_thread)
+    enter(&"steward_attach_thread", alloc_core::attach_thread)
 }
 
 /// A C function that receives text.

@@ -77,9 +77,9 @@ pub(crate) unsafe fn load(of: &StewardGpuDevice) -> Result<AshDevice, GpuRefusal
     let instance = unsafe { ash::Instance::load(entry.static_fn(), instance) };
     // SAFETY: the caller's live device, of that instance.
     let device = unsafe { ash::Device::load(instance.fp_v1_0(), device) };
-    // SAFETY: forwarded.
+    // SAFETY: the header demands callbacks that are NULL or a live struct.
     let options = unsafe { options(of) };
-    // SAFETY: forwarded; all of it belongs together and outlives the allocator.
+    // SAFETY: the commands were loaded for these handles, which the header has outlive the allocator.
     Ok(unsafe { AshDevice::new(&entry, &instance, physical, &device, options) })
 }
 
@@ -98,7 +98,7 @@ unsafe fn options(of: &StewardGpuDevice) -> AshOptions {
     features.memory_priority |= has(8);
     features.buffer_device_address |= has(16);
     features.device_coherent_memory |= has(32);
-    // SAFETY: forwarded.
+    // SAFETY: NULL or a live struct, as this function requires.
     let callbacks = unsafe { of.callbacks.as_ref() };
     options.callbacks = callbacks.map(RawCallbacks::as_ash).copied();
     options
@@ -114,7 +114,7 @@ unsafe fn options(of: &StewardGpuDevice) -> AshOptions {
 pub(crate) unsafe fn image_info(
     raw: *const ImageCreateInfo<'_>,
 ) -> Result<ImageInfo, &'static str> {
-    // SAFETY: the caller's promise.
+    // SAFETY: NULL or a live struct, as this function requires.
     let raw = unsafe { raw.as_ref() }.ok_or("there is no VkImageCreateInfo")?;
     if !raw.p_next.is_null() {
         return Err(
@@ -140,7 +140,7 @@ pub(crate) unsafe fn image_info(
     }
     let mut families = 0u64;
     for index in 0..family_count {
-        // SAFETY: the caller's promise: so many are there.
+        // SAFETY: the struct has so many queue families, as this function requires.
         let family = unsafe { raw.p_queue_family_indices.wrapping_add(index).read() };
         families |= 1u64
             .checked_shl(family)

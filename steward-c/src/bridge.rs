@@ -28,7 +28,7 @@ pub unsafe extern "C" fn steward_bridge_init(
     owner: *mut StewardContext,
     out: *mut RawCallbacks,
 ) -> i32 {
-    enter("steward_bridge_init", || {
+    enter(&"steward_bridge_init", || {
         let (Some(place), Some(owner), Some(out)) =
             (NonNull::new(place), NonNull::new(owner), NonNull::new(out))
         else {
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn steward_bridge_init(
 fn report(mistake: &CallMistake) {
     const KINDS: usize = 8;
     static TIMES: [AtomicU32; KINDS * KINDS] = [const { AtomicU32::new(0) }; KINDS * KINDS];
-    enter("a callback", || {
+    enter(&"a callback", || {
         let place = mistake.callback as usize * KINDS + mistake.kind as usize;
         let times = TIMES.get(place).map_or(1, |times| {
             times.fetch_add(1, Ordering::Relaxed).saturating_add(1)
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn steward_bridge_close(
     place: *mut StewardBridge,
     out: *mut *mut StewardContext,
 ) -> i32 {
-    enter("steward_bridge_close", || {
+    enter(&"steward_bridge_close", || {
         let Some(out) = NonNull::new(out) else {
             return misused();
         };
@@ -100,14 +100,16 @@ pub unsafe extern "C" fn steward_bridge_close(
         };
         // SAFETY: the caller's bridge, read once: it is written back if it stays.
         let bridge = unsafe { place.read() };
+        let owner = bridge.owner().get().into();
         match bridge.close() {
             Ok(context) => {
+                crate::slot::forget(owner);
                 // SAFETY: the caller's place.
                 unsafe { out.write(raw(context)) };
                 SUCCESS
             }
             Err(rejected) => {
-                // SAFETY: the caller's memory, as above.
+                // SAFETY: the bridge's own place, which it was read from.
                 unsafe { place.write(rejected.value) };
                 NOT_READY
             }

@@ -38,7 +38,7 @@ impl Chain {
     unsafe fn of<'c>(&'c self, own: Option<&'c CallbackAllocator>) -> Option<FallbackChain<'c>> {
         match self {
             Self::Instance(instance) => Some(instance.chain(own)),
-            // SAFETY: forwarded.
+            // SAFETY: the chain above lives where it was, as this function requires.
             Self::Device(device, above) => match unsafe { above.as_ref() } {
                 Self::Instance(instance) => Some(device.chain(instance, own)),
                 Self::Device(..) => None,
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn steward_chain_init(
     own: *const RawCallbacks,
     parent: *const StewardChain,
 ) -> i32 {
-    enter("steward_chain_init", || {
+    enter(&"steward_chain_init", || {
         let Some(place) = NonNull::new(place) else {
             return misused();
         };
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn steward_chain_init(
                 if matches!(unsafe { above.as_ref() }, Chain::Device(..)) {
                     return note(HostError::Misuse(Misuse::OtherContext));
                 }
-                // SAFETY: as above.
+                // SAFETY: the struct is NULL or the caller's, and its functions keep Vulkan's rules.
                 unsafe { DeviceDomain::new(own) }.map(|device| Chain::Device(device, above))
             }
         };
@@ -89,16 +89,16 @@ unsafe fn with_allocator<R>(
     scope: i32,
     call: impl FnOnce(&DynHost<'_>, alloc_core::Scope) -> R,
 ) -> Option<R> {
-    // SAFETY: forwarded.
+    // SAFETY: NULL or a live struct whose functions keep Vulkan's rules, as this function requires.
     let own = unsafe { CallbackAllocator::from_ptr(own) };
     let chain = NonNull::new(chain.cast_mut().cast::<Chain>());
-    // SAFETY: forwarded.
+    // SAFETY: `steward_chain_init` has written it, and it lives, as this function requires.
     let chain = chain.map(|chain| unsafe { chain.as_ref() });
     let (Ok(own), Some(chain), Some(scope)) = (own, chain, scope_of(scope)) else {
         note(HostError::Misuse(Misuse::OtherScope));
         return None;
     };
-    // SAFETY: forwarded.
+    // SAFETY: the header has an instance's chain outlive its devices' chains, unmoved.
     let chain = unsafe { chain.of(own.as_ref()) }?;
     Some(call(chain.resolve(scope).allocator, scope))
 }
@@ -111,8 +111,8 @@ pub unsafe extern "C" fn steward_chain_alloc(
     align: usize,
     scope: i32,
 ) -> *mut c_void {
-    // SAFETY: forwarded.
-    enter("steward_chain_alloc", || unsafe {
+    // SAFETY: the header demands NULL or a live chain, and callbacks that keep Vulkan's rules.
+    enter(&"steward_chain_alloc", || unsafe {
         allocate(chain, own, size, align, scope, false)
     })
 }
@@ -125,8 +125,8 @@ pub unsafe extern "C" fn steward_chain_zalloc(
     align: usize,
     scope: i32,
 ) -> *mut c_void {
-    // SAFETY: forwarded.
-    enter("steward_chain_zalloc", || unsafe {
+    // SAFETY: the header demands NULL or a live chain, and callbacks that keep Vulkan's rules.
+    enter(&"steward_chain_zalloc", || unsafe {
         allocate(chain, own, size, align, scope, true)
     })
 }
@@ -142,7 +142,7 @@ unsafe fn allocate(
     zeroed: bool,
 ) -> *mut c_void {
     let serve = |allocator: &DynHost<'_>, _| allocate_from(allocator, size, align, scope, zeroed);
-    // SAFETY: forwarded.
+    // SAFETY: a chain and callbacks as `with_allocator` requires, which this function does too.
     unsafe { with_allocator(chain, own, scope, serve) }.unwrap_or(std::ptr::null_mut())
 }
 
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn steward_chain_free(
     block: *mut c_void,
     scope: i32,
 ) {
-    enter("steward_chain_free", || {
+    enter(&"steward_chain_free", || {
         let Some(block) = NonNull::new(block.cast::<u8>()) else {
             return;
         };
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn steward_chain_free(
         let kept = NonNull::new(chain.cast_mut().cast::<MaybeUninit<Chain>>())
             .map(|chain| unsafe { chain.read() });
         let kept = kept.as_ref().map_or(std::ptr::null(), MaybeUninit::as_ptr);
-        // SAFETY: forwarded; a device's copy has the address of the instance's chain, which stays where it is.
+        // SAFETY: a copy of the caller's live chain; a device's has the address of the instance's, which stays where it is.
         let _freed = unsafe { with_allocator(kept.cast(), own, scope, free) };
     });
 }
@@ -186,13 +186,13 @@ pub unsafe extern "C" fn steward_multialloc_add(
     size: usize,
     align: usize,
 ) -> usize {
-    enter("steward_multialloc_add", || {
+    enter(&"steward_multialloc_add", || {
         let Some(plan) = NonNull::new(plan) else {
             return usize::MAX;
         };
         // SAFETY: the caller's plan.
         let (next, offset) = unsafe { plan.read() }.with_array(count, size, align);
-        // SAFETY: as above.
+        // SAFETY: the caller's plan, as it was read.
         unsafe { plan.write(next) };
         offset
     })

@@ -6,13 +6,14 @@ use std::ptr::{NonNull, null_mut};
 
 use alloc_core::{
     Budget, Context, ContextHandle, ContextOptions, FromGlobalAlloc, HostAllocator, HostError,
-    Misuse, Outstanding, Scope,
+    Misuse, Outstanding, Scope, ThreadTable,
 };
 use vk_callbacks::CallbackAllocator;
 use vk_callbacks::raw::RawCallbacks;
 
 use crate::edge::{
-    StewardContext, StewardHandle, context, enter, quiet_panics, raw, raw_handle, text,
+    StewardContext, StewardHandle, context, enter, enter_counting, quiet_panics, raw, raw_handle,
+    text,
 };
 use crate::host::{CHost, StewardHost};
 use crate::refusal::{NOT_READY, SUCCESS, misused, note, of_some, pointer};
@@ -116,7 +117,7 @@ pub unsafe extern "C" fn steward_root_malloc(
     name: *const c_char,
     out: *mut *mut StewardContext,
 ) -> i32 {
-    enter("steward_root_malloc", || {
+    enter(&"steward_root_malloc", || {
         // SAFETY: the caller's string.
         let options = ContextOptions::new(NAME).label(unsafe { text(name) });
         let system: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
@@ -131,7 +132,7 @@ pub unsafe extern "C" fn steward_root(
     name: *const c_char,
     out: *mut *mut StewardContext,
 ) -> i32 {
-    enter("steward_root", || {
+    enter(&"steward_root", || {
         // SAFETY: the caller's struct.
         let host = NonNull::new(host.cast_mut()).and_then(|host| unsafe { sized::read(host) });
         // SAFETY: the caller's functions obey the header.
@@ -154,7 +155,7 @@ pub unsafe extern "C" fn steward_root_from_callbacks(
     name: *const c_char,
     out: *mut *mut StewardContext,
 ) -> i32 {
-    enter("steward_root_from_callbacks", || {
+    enter(&"steward_root_from_callbacks", || {
         // SAFETY: NULL or the caller's struct, whose functions keep Vulkan's rules.
         let callbacks = unsafe { CallbackAllocator::from_ptr(callbacks) };
         // SAFETY: the caller's string.
@@ -179,7 +180,7 @@ pub unsafe extern "C" fn steward_child(
     options: *const StewardOptions,
     out: *mut *mut StewardContext,
 ) -> i32 {
-    enter("steward_child", || {
+    enter(&"steward_child", || {
         // SAFETY: the caller's string.
         let chosen = ContextOptions::new(NAME).label(unsafe { text(name) });
         let options = match NonNull::new(options.cast_mut()) {
@@ -205,7 +206,7 @@ pub unsafe extern "C" fn steward_close(
     owner: *mut StewardContext,
     left: *mut StewardOutstanding,
 ) -> i32 {
-    enter("steward_close", || {
+    enter(&"steward_close", || {
         let Some(owner) = NonNull::new(owner) else {
             return SUCCESS;
         };
@@ -229,7 +230,7 @@ pub unsafe extern "C" fn steward_abandon(
     owner: *mut StewardContext,
     left: *mut StewardOutstanding,
 ) {
-    enter("steward_abandon", || {
+    enter(&"steward_abandon", || {
         if let Some(owner) = NonNull::new(owner) {
             // SAFETY: the caller's owner, which is not used any more.
             let outstanding = unsafe { Context::from_raw(owner.cast()) }.abandon();
@@ -254,7 +255,7 @@ unsafe fn write_outstanding(left: *mut StewardOutstanding, outstanding: Outstand
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_retain(owner: *const StewardContext) -> *mut StewardHandle {
-    enter("steward_retain", || {
+    enter(&"steward_retain", || {
         // SAFETY: NULL or a live owner.
         let context = unsafe { context(owner) };
         of_some(context, |context| raw_handle(context.handle()))
@@ -263,7 +264,7 @@ pub unsafe extern "C" fn steward_retain(owner: *const StewardContext) -> *mut St
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_release(handle: *mut StewardHandle) {
-    enter("steward_release", || {
+    enter(&"steward_release", || {
         if let Some(handle) = NonNull::new(handle) {
             // SAFETY: the caller's handle, used no more.
             drop(unsafe { ContextHandle::from_raw(handle.cast()) });
@@ -278,9 +279,9 @@ pub unsafe extern "C" fn steward_alloc(
     align: usize,
     scope: i32,
 ) -> *mut c_void {
-    // SAFETY: forwarded.
-    enter("steward_alloc", || unsafe {
-        allocate(owner, size, align, scope, false)
+    // SAFETY: the header demands NULL or a live owner.
+    enter_counting(&"steward_alloc", |table| unsafe {
+        allocate(table, owner, size, align, scope, false)
     })
 }
 
@@ -291,13 +292,14 @@ pub unsafe extern "C" fn steward_zalloc(
     align: usize,
     scope: i32,
 ) -> *mut c_void {
-    // SAFETY: forwarded.
-    enter("steward_zalloc", || unsafe {
-        allocate(owner, size, align, scope, true)
+    // SAFETY: the header demands NULL or a live owner.
+    enter_counting(&"steward_zalloc", |table| unsafe {
+        allocate(table, owner, size, align, scope, true)
     })
 }
 
 unsafe fn allocate(
+    table: ThreadTable<'_>,
     owner: *const StewardContext,
     size: usize,
     align: usize,
@@ -310,7 +312,7 @@ unsafe fn allocate(
             let block = if zeroed {
                 HostAllocator::allocate_zeroed(&*context, layout, scope)
             } else {
-                HostAllocator::allocate(&*context, layout, scope)
+                context.allocate_on(table, layout, scope)
             };
             block.map_err(|_| HostAllocator::refusal(&*context, layout, scope))
         });
@@ -327,10 +329,10 @@ pub unsafe extern "C" fn steward_realloc(
     align: usize,
     scope: i32,
 ) -> *mut c_void {
-    enter("steward_realloc", || {
+    enter_counting(&"steward_realloc", |table| {
         let Some(old_block) = NonNull::new(block) else {
-            // SAFETY: forwarded.
-            return unsafe { allocate(owner, size, align, scope, false) };
+            // SAFETY: the header demands NULL or a live owner.
+            return unsafe { allocate(table, owner, size, align, scope, false) };
         };
         // SAFETY: NULL or a live owner.
         of_some(unsafe { context(owner) }, |context| {
@@ -353,14 +355,14 @@ pub unsafe extern "C" fn steward_free(
     align: usize,
     scope: i32,
 ) {
-    enter("steward_free", || {
+    enter_counting(&"steward_free", |table| {
         // SAFETY: NULL or a live owner.
         let context = unsafe { context(owner) };
         if let (Some(block), Some(context)) = (NonNull::new(block), context)
             && let Ok((layout, scope)) = place(size, align, scope, &context)
         {
             // SAFETY: the caller's live block of this size, alignment and scope.
-            unsafe { context.free(block.cast(), layout, scope) };
+            unsafe { context.free_on(table, block.cast(), layout, scope) };
         }
     });
 }

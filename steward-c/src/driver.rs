@@ -55,7 +55,7 @@ unsafe fn with_most_specific<R>(
     call: impl FnOnce(&DynHost<'_>) -> R,
 ) -> Option<R> {
     let callbacks = if own.is_null() { parent } else { own };
-    // SAFETY: forwarded.
+    // SAFETY: NULL or a live struct whose functions keep Vulkan's rules, as this function requires.
     match unsafe { CallbackAllocator::from_ptr(callbacks) } {
         Ok(Some(callbacks)) => Some(call(&callbacks)),
         Ok(None) => Some(call(&C_LIBRARY)),
@@ -74,7 +74,7 @@ unsafe fn allocate(
     zeroed: bool,
 ) -> *mut c_void {
     let serve = |allocator: &DynHost<'_>| allocate_from(allocator, size, align, scope, zeroed);
-    // SAFETY: forwarded.
+    // SAFETY: callbacks as `with_most_specific` requires, which this function does too.
     let block = unsafe { with_most_specific(own, parent, serve) };
     of_some(block, |block| block)
 }
@@ -108,8 +108,8 @@ pub unsafe extern "C" fn steward_alloc2(
     align: usize,
     scope: i32,
 ) -> *mut c_void {
-    // SAFETY: forwarded.
-    enter("steward_alloc2", || unsafe {
+    // SAFETY: the header demands callbacks that are NULL or keep Vulkan's rules.
+    enter(&"steward_alloc2", || unsafe {
         allocate(own, parent, size, align, scope, false)
     })
 }
@@ -122,8 +122,8 @@ pub unsafe extern "C" fn steward_zalloc2(
     align: usize,
     scope: i32,
 ) -> *mut c_void {
-    // SAFETY: forwarded.
-    enter("steward_zalloc2", || unsafe {
+    // SAFETY: the header demands callbacks that are NULL or keep Vulkan's rules.
+    enter(&"steward_zalloc2", || unsafe {
         allocate(own, parent, size, align, scope, true)
     })
 }
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn steward_free2(
     parent: *const RawCallbacks,
     block: *mut c_void,
 ) {
-    enter("steward_free2", || {
+    enter(&"steward_free2", || {
         let Some(memory) = NonNull::new(block.cast::<u8>()) else {
             return;
         };
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn steward_free2(
             // SAFETY: the caller's live block of these callbacks, which get neither size nor scope.
             unsafe { allocator.deallocate(memory, Layout::new::<u8>(), Scope::Object) };
         };
-        // SAFETY: forwarded.
+        // SAFETY: the header demands callbacks that are NULL or keep Vulkan's rules.
         let _freed = unsafe { with_most_specific(own, parent, free) };
     });
 }

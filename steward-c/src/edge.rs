@@ -3,12 +3,12 @@
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};
 use std::io::Write;
-use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook, take_hook};
+use std::mem::{ManuallyDrop, forget};
+use std::panic::{PanicHookInfo, set_hook, take_hook};
+use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use alloc_core::{Context, ContextHandle, ThreadTable};
-use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
 
 /// The owner of a context.
 #[repr(C)]
@@ -22,19 +22,23 @@ pub struct StewardHandle {
     _incomplete: [u8; 0],
 }
 
+/// The name of a function of the interface. One word, since each call stores it and restores the outer one.
+pub type FunctionName = &'static &'static str;
+
 /// Runs a function of the interface. Preserves `errno`. A panic is a defect of this library: it is reported in one line, and the process
 /// ends.
 ///
 /// Each access to a thread-local is a call in a shared library, so there is only one.
 #[inline]
-pub fn enter<R>(function: &'static str, call: impl FnOnce() -> R) -> R {
-    EDGE.with(|edge| edge.run(function, call))
+pub fn enter<R>(function: FunctionName, call: impl FnOnce() -> R) -> R {
+    Edge::of_this_thread().run(function, call)
 }
 
 /// As [`enter`], with the thread's table of accounts, which saves a further access to a thread-local.
 #[inline]
-pub fn enter_counting<R>(function: &'static str, call: impl FnOnce(ThreadTable<'_>) -> R) -> R {
-    EDGE.with(|edge| edge.run(function, || call(edge.table())))
+pub fn enter_counting<R>(function: FunctionName, call: impl FnOnce(ThreadTable<'_>) -> R) -> R {
+    let edge = Edge::of_this_thread();
+    edge.run(function, || call(edge.table()))
 }
 
 /// Runs a function of the interface that calls no allocator, no passed function, and no C library function that sets `errno`. It cannot
@@ -59,10 +63,20 @@ fn panicked(function: &str) -> ! {
     std::process::abort()
 }
 
+/// Is dropped only by what unwinds past it.
+struct Unwound(FunctionName);
+
+impl Drop for Unwound {
+    #[inline]
+    fn drop(&mut self) {
+        panicked(self.0)
+    }
+}
+
 /// The state of a thread at the boundary.
 struct Edge {
     /// The function of the interface that this thread runs.
-    inside: Cell<Option<&'static str>>,
+    inside: Cell<Option<FunctionName>>,
     /// The thread has panicked: the process ends when the panic reaches the boundary.
     is_panicking: Cell<bool>,
     /// The address of the thread's `errno`, after the first use.
@@ -118,22 +132,30 @@ pub fn quiet_panics() {
     });
 }
 
-/// The saved `errno` of the thread, on Linux.
-struct Errno {
-    #[cfg(target_os = "linux")]
-    place: NonNull<i32>,
-    #[cfg(target_os = "linux")]
-    value: i32,
-}
+/// The saved `errno` of the thread; nothing on other systems.
+#[cfg(target_os = "linux")]
+type Errno = i32;
+#[cfg(not(target_os = "linux"))]
+type Errno = ();
 
 impl Edge {
+    /// A function of the interface is then compiled as a whole, and not as a closure that gets its arguments in memory.
     #[inline]
-    fn run<R>(&self, function: &'static str, call: impl FnOnce() -> R) -> R {
+    fn of_this_thread<'t>() -> &'t Self {
+        let edge = EDGE.with(std::ptr::from_ref);
+        // SAFETY: in this thread's own storage, without a destructor: it stays where it is until the thread has ended, and no caller outlives it.
+        unsafe { &*edge }
+    }
+
+    #[inline]
+    fn run<R>(&self, function: FunctionName, call: impl FnOnce() -> R) -> R {
         let errno = self.save_errno();
         let outer = self.inside.replace(Some(function));
-        let answer = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| panicked(function));
+        let unwound = Unwound(function);
+        let answer = call();
+        forget(unwound);
         self.inside.set(outer);
-        errno.restore();
+        self.restore_errno(errno);
         answer
     }
 
@@ -154,11 +176,16 @@ impl Edge {
     #[inline]
     fn save_errno(&self) -> Errno {
         let place = NonNull::new(self.errno.get()).unwrap_or_else(|| self.find_errno());
-        Errno {
-            place,
-            // SAFETY: this thread's errno, always readable.
-            value: unsafe { place.read() },
-        }
+        // SAFETY: this thread's errno, always readable.
+        unsafe { place.read() }
+    }
+
+    /// Reads the place again: across the call it would take a register.
+    #[cfg(target_os = "linux")]
+    #[inline]
+    fn restore_errno(&self, value: Errno) {
+        // SAFETY: `save_errno` has found the place of this thread's errno, which is always writable.
+        unsafe { self.errno.get().write(value) };
     }
 
     #[cfg(target_os = "linux")]
@@ -167,25 +194,15 @@ impl Edge {
         // SAFETY: the address of this thread's errno, which stays where it is.
         let place = unsafe { libc::__errno_location() };
         self.errno.set(place);
-        // SAFETY: as above, never NULL.
+        // SAFETY: the C library has an errno for each thread: its address is never NULL.
         unsafe { NonNull::new_unchecked(place) }
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn save_errno(&self) -> Errno {
-        Errno {}
-    }
-}
+    fn save_errno(&self) -> Errno {}
 
-impl Errno {
-    #[inline]
-    fn restore(self) {
-        // SAFETY: still this thread's, because an `Errno` is not passed to another thread. Always writable.
-        #[cfg(target_os = "linux")]
-        unsafe {
-            self.place.write(self.value);
-        }
-    }
+    #[cfg(not(target_os = "linux"))]
+    fn restore_errno(&self, (): Errno) {}
 }
 
 /// The context behind an owner's address. The caller keeps the ownership. `None` for NULL.
@@ -194,7 +211,7 @@ impl Errno {
 /// `raw` is NULL or a live owner.
 pub unsafe fn context(raw: *const StewardContext) -> Option<ManuallyDrop<Context>> {
     let raw = NonNull::new(raw.cast_mut())?;
-    // SAFETY: the caller's promise; this one is never dropped.
+    // SAFETY: a live owner, as this function requires; this second one is never dropped.
     Some(ManuallyDrop::new(unsafe { Context::from_raw(raw.cast()) }))
 }
 
@@ -218,7 +235,7 @@ pub unsafe fn text<'t>(text: *const c_char) -> &'t str {
     if text.is_null() {
         return "";
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: a string with an end, which nobody writes, as this function requires.
     let text = unsafe { CStr::from_ptr(text) };
     match text.to_str() {
         Ok(text) => text,

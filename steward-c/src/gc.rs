@@ -6,14 +6,14 @@ use std::ptr::null_mut;
 use alloc_core::tagged::{Fill, GcBlocks};
 use alloc_core::{HostError, Misuse};
 
-use crate::edge::{call_nobody, enter, enter_counting};
+use crate::edge::{FunctionName, call_nobody, enter, enter_counting};
 use crate::ralloc::{allocate, block, payload};
 use crate::refusal::{note, of_some};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_gc_context(parent: *const c_void) -> *mut c_void {
-    enter_counting("steward_gc_context", |table| {
-        // SAFETY: forwarded.
+    enter_counting(&"steward_gc_context", |table| {
+        // SAFETY: the header demands a parent that is NULL or a live block.
         let block = unsafe { allocate(table, parent, GcBlocks::BLOCK_SIZE, Fill::Undefined) };
         // SAFETY: new, and of that size.
         payload(block.map(|block| unsafe { GcBlocks::init(block) }.block()))
@@ -26,10 +26,10 @@ pub unsafe extern "C" fn steward_gc_alloc_size(
     size: usize,
     align: usize,
 ) -> *mut c_void {
-    // SAFETY: forwarded.
+    // SAFETY: the header demands NULL or a live collector.
     unsafe {
         collected(
-            "steward_gc_alloc_size",
+            &"steward_gc_alloc_size",
             collector,
             size,
             align,
@@ -44,10 +44,10 @@ pub unsafe extern "C" fn steward_gc_zalloc_size(
     size: usize,
     align: usize,
 ) -> *mut c_void {
-    // SAFETY: forwarded.
+    // SAFETY: the header demands NULL or a live collector.
     unsafe {
         collected(
-            "steward_gc_zalloc_size",
+            &"steward_gc_zalloc_size",
             collector,
             size,
             align,
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn steward_gc_zalloc_size(
 /// The rare part is a function of its own, so that the common one needs no stack for it.
 #[inline(always)]
 unsafe fn collected(
-    function: &'static str,
+    function: FunctionName,
     collector: *mut c_void,
     size: usize,
     align: usize,
@@ -72,14 +72,14 @@ unsafe fn collected(
     if let Some(new) = quick {
         return new.payload().as_ptr().cast();
     }
-    // SAFETY: forwarded.
+    // SAFETY: no collector, or the live one that had no room in its slab.
     unsafe { collected_further(function, collector, is_aligned, size, fill) }
 }
 
 #[cold]
 #[inline(never)]
 unsafe fn collected_further(
-    function: &'static str,
+    function: FunctionName,
     collector: Option<GcBlocks>,
     is_aligned: bool,
     size: usize,
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn steward_gc_mark_live(collector: *mut c_void, kept: *con
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_gc_sweep_end(collector: *mut c_void) {
-    enter("steward_gc_sweep_end", || {
+    enter(&"steward_gc_sweep_end", || {
         if let Some(gc) = gc(collector) {
             // SAFETY: the caller's live collector; unmarked blocks are not used any more.
             unsafe { gc.end_sweep() };

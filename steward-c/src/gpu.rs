@@ -1,6 +1,7 @@
 //! Allocators of device memory: creating and closing them, and their statistics.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
 use std::ptr::{NonNull, null, null_mut};
 
@@ -79,6 +80,73 @@ pub struct StewardGpuStats {
 // SAFETY: numbers, the first of them the size.
 unsafe impl SizedStruct for StewardGpuStats {}
 
+/// `steward_gpu_options`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct StewardGpuOptions {
+    pub size: usize,
+    pub max_bytes: u64,
+    pub first_block: u64,
+    pub max_block: u64,
+    pub nearest_multiple: u64,
+    pub keep_empty: u64,
+    pub max_reusable_bytes: u64,
+    pub max_blocks: u32,
+    pub max_reusable: u32,
+    pub granule: u32,
+    pub margin: u32,
+}
+
+impl Default for StewardGpuOptions {
+    fn default() -> Self {
+        Self {
+            size: size_of::<Self>(),
+            max_bytes: 0,
+            first_block: 0,
+            max_block: 0,
+            nearest_multiple: 0,
+            keep_empty: 0,
+            max_reusable_bytes: 0,
+            max_blocks: 0,
+            max_reusable: 0,
+            granule: 0,
+            margin: 0,
+        }
+    }
+}
+
+// SAFETY: numbers, the first of them the size.
+unsafe impl SizedStruct for StewardGpuOptions {}
+
+impl StewardGpuOptions {
+    /// 0 is the default. The largest number of `keep_empty` and of `max_reusable` is none.
+    fn options(&self) -> AllocatorOptions {
+        let mut options = AllocatorOptions::default();
+        let given = |number: u64| (number != 0).then_some(number);
+        let small = |number: u32| (number != 0).then_some(number);
+        let memory = &mut options.memory;
+        memory.max_bytes = given(self.max_bytes).unwrap_or(memory.max_bytes);
+        memory.first_block = given(self.first_block);
+        memory.max_block = given(self.max_block);
+        memory.nearest_multiple = self.nearest_multiple;
+        memory.keep_empty = given(self.keep_empty).map(|bytes| match bytes {
+            u64::MAX => 0,
+            bytes => bytes,
+        });
+        memory.max_allocations = small(self.max_blocks).unwrap_or(memory.max_allocations);
+        memory.granule = small(self.granule).unwrap_or(memory.granule);
+        memory.margin = self.margin;
+        options.max_reusable_bytes =
+            given(self.max_reusable_bytes).unwrap_or(options.max_reusable_bytes);
+        match self.max_reusable {
+            0 => {}
+            u32::MAX => options.reuse = false,
+            number => options.max_reusable_buffers = number,
+        }
+        options
+    }
+}
+
 pub(crate) const NO_ALLOCATOR: &str = "the allocator is NULL";
 
 /// The allocator behind an address; `None` for NULL.
@@ -86,7 +154,7 @@ pub(crate) const NO_ALLOCATOR: &str = "the allocator is NULL";
 /// # Safety
 /// `raw` is NULL or a live allocator.
 pub(crate) unsafe fn gpu<'g>(raw: *const StewardGpu) -> Option<&'g Gpu> {
-    // SAFETY: the caller's promise.
+    // SAFETY: NULL, or written by `create` and not ended, as this function requires.
     unsafe { raw.cast::<Gpu>().as_ref() }
 }
 
@@ -97,37 +165,74 @@ pub unsafe extern "C" fn steward_gpu_new(
     options: *const c_char,
     out: *mut *mut StewardGpu,
 ) -> i32 {
-    enter("steward_gpu_new", || {
-        let Some(out) = NonNull::new(out) else {
-            return misused("there is no place for the allocator");
-        };
-        // SAFETY: the caller's place.
-        unsafe { out.write(null_mut()) };
-        // SAFETY: the caller's struct.
-        let device = NonNull::new(device.cast_mut()).and_then(|of| unsafe { sized::read(of) });
-        // SAFETY: NULL or a live owner.
-        let owner = unsafe { context(owner) };
+    enter(&"steward_gpu_new", || {
         // SAFETY: the caller's string.
-        let options = match unsafe { options_of(options) } {
-            Ok(options) => options,
-            Err(refusal) => return refused_because(refusal),
-        };
-        let Some(device) = device else {
-            return misused("there is no steward_gpu_device, or its size is not set");
-        };
-        let Some(owner) = owner else {
-            return misused("there is no context to take book-keeping from");
-        };
-        // SAFETY: the caller's device, which outlives the allocator.
-        match unsafe { create(&owner.handle(), &device, options) } {
-            Ok(gpu) => {
-                // SAFETY: the caller's place.
-                unsafe { out.write(gpu.cast().as_ptr()) };
-                SUCCESS
-            }
-            Err(result) => result,
-        }
+        let options = unsafe { options_of(options) };
+        // SAFETY: the header demands NULL or live objects, and a device that outlives the allocator.
+        unsafe { store(owner, device, options, out) }
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gpu_new_with(
+    owner: *const StewardContext,
+    device: *const StewardGpuDevice,
+    options: *const StewardGpuOptions,
+    out: *mut *mut StewardGpu,
+) -> i32 {
+    enter(&"steward_gpu_new_with", || {
+        let options = match NonNull::new(options.cast_mut()) {
+            None => Ok(AllocatorOptions::default()),
+            // SAFETY: the caller's struct.
+            Some(options) => unsafe { sized::read(options) }
+                .map(|options| options.options())
+                .ok_or(GpuRefusal::Mistake(
+                    "the size of steward_gpu_options is not set",
+                )),
+        };
+        // SAFETY: the header demands NULL or live objects, and a device that outlives the allocator.
+        unsafe { store(owner, device, options, out) }
+    })
+}
+
+/// Creates an allocator and writes its address to `out`.
+///
+/// # Safety
+/// The pointers are those of `steward_gpu_new`.
+unsafe fn store(
+    owner: *const StewardContext,
+    device: *const StewardGpuDevice,
+    options: Result<AllocatorOptions, GpuRefusal>,
+    out: *mut *mut StewardGpu,
+) -> i32 {
+    let Some(out) = NonNull::new(out) else {
+        return misused("there is no place for the allocator");
+    };
+    // SAFETY: the caller's place.
+    unsafe { out.write(null_mut()) };
+    // SAFETY: the caller's struct.
+    let device = NonNull::new(device.cast_mut()).and_then(|of| unsafe { sized::read(of) });
+    // SAFETY: NULL or a live owner.
+    let owner = unsafe { context(owner) };
+    let options = match options {
+        Ok(options) => options,
+        Err(refusal) => return refused_because(refusal),
+    };
+    let Some(device) = device else {
+        return misused("there is no steward_gpu_device, or its size is not set");
+    };
+    let Some(owner) = owner else {
+        return misused("there is no context to take book-keeping from");
+    };
+    // SAFETY: the caller's device, which outlives the allocator.
+    match unsafe { create(&owner.handle(), &device, options) } {
+        Ok(gpu) => {
+            // SAFETY: the caller's place.
+            unsafe { out.write(gpu.cast().as_ptr()) };
+            SUCCESS
+        }
+        Err(result) => result,
+    }
 }
 
 /// Parses all of the text or fails: a cut-off number could mean "no limit".
@@ -138,7 +243,7 @@ unsafe fn options_of(text: *const c_char) -> Result<AllocatorOptions, GpuRefusal
     if text.is_null() {
         return Ok(AllocatorOptions::default());
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: a string with an end, as this function requires.
     let text = unsafe { CStr::from_ptr(text) };
     match text.to_str() {
         Ok("") => Ok(AllocatorOptions::default()),
@@ -156,23 +261,26 @@ unsafe fn create(
     device: &StewardGpuDevice,
     options: AllocatorOptions,
 ) -> Result<NonNull<Gpu>, i32> {
-    // SAFETY: forwarded.
+    // SAFETY: a device of the header's, as this function requires.
     let device = unsafe { load(device) };
     let device = device.map_err(refused_because)?;
     // The place first, so that a created allocator always has one.
-    let place = TryBox::<Gpu, _>::try_new_uninit_in(memory.clone())
-        .map_err(|error| refused(GpuError::Host(error)))?;
+    let place = TryBox::try_new_in(MaybeUninit::<Gpu>::uninit(), memory.clone())
+        .map_err(|rejected| refused(GpuError::Host(rejected.error)))?;
     // SAFETY: the header requires the same of the caller.
     let gpu = unsafe { GpuAllocator::new(device, memory.clone(), options) };
     let gpu = gpu.map_err(|rejected| refused(rejected.error))?;
-    let (place, _another_handle) = TryBox::into_raw_with_allocator(TryBox::write(place, gpu));
+    let (place, _another_handle) = TryBox::into_raw_with_allocator(place);
+    let place = place.cast::<Gpu>();
+    // SAFETY: the box's own room for it.
+    unsafe { place.write(gpu) };
     Ok(place)
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_gpu_close(raw: *mut StewardGpu) -> i32 {
-    // SAFETY: forwarded.
-    enter("steward_gpu_close", || unsafe {
+    // SAFETY: the header demands NULL or a live allocator that no other call uses.
+    enter(&"steward_gpu_close", || unsafe {
         end(raw, |gpu| match gpu.close() {
             Ok((_device, memory)) => ControlFlow::Break(memory),
             Err(rejected) => ControlFlow::Continue((rejected.value, rejected.error)),
@@ -182,8 +290,8 @@ pub unsafe extern "C" fn steward_gpu_close(raw: *mut StewardGpu) -> i32 {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_gpu_abandon(raw: *mut StewardGpu) {
-    // SAFETY: forwarded.
-    enter("steward_gpu_abandon", || unsafe {
+    // SAFETY: the header demands NULL or a live allocator that no other call uses.
+    enter(&"steward_gpu_abandon", || unsafe {
         end(raw, |gpu| ControlFlow::Break(gpu.abandon().1));
     });
 }
@@ -199,13 +307,11 @@ unsafe fn end(
     let Some(place) = NonNull::new(raw.cast::<Gpu>()) else {
         return misused(NO_ALLOCATOR);
     };
-    // SAFETY: forwarded: written by `create`, and in no other use.
+    // SAFETY: written by `create`; no other call uses it, as this function requires.
     match close(unsafe { place.read() }) {
         ControlFlow::Break(memory) => {
             // SAFETY: allocated there by `create`, from the box that is restored here; the value was moved out.
-            drop(unsafe {
-                TryBox::from_raw_in(place.cast::<std::mem::MaybeUninit<Gpu>>(), memory)
-            });
+            drop(unsafe { TryBox::from_raw_in(place.cast::<MaybeUninit<Gpu>>(), memory) });
             SUCCESS
         }
         ControlFlow::Continue((back, left)) => {
@@ -218,7 +324,7 @@ unsafe fn end(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_gpu_trim(raw: *const StewardGpu, bytes: u64) -> u64 {
-    enter("steward_gpu_trim", || {
+    enter(&"steward_gpu_trim", || {
         // SAFETY: NULL or a live allocator.
         unsafe { gpu(raw) }.map_or(0, |gpu| gpu.trim(bytes))
     })
@@ -230,7 +336,7 @@ pub unsafe extern "C" fn steward_gpu_usage(
     heap: i32,
     out: *mut StewardGpuStats,
 ) -> i32 {
-    enter("steward_gpu_usage", || {
+    enter(&"steward_gpu_usage", || {
         // SAFETY: NULL or a live allocator.
         let Some(gpu) = (unsafe { gpu(raw) }) else {
             return misused(NO_ALLOCATOR);
@@ -277,7 +383,7 @@ fn of_heap(stats: &GpuStats, heap: i32) -> Option<StewardGpuStats> {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_gpu_set_frame(raw: *const StewardGpu, frame: u32) -> bool {
-    enter("steward_gpu_set_frame", || {
+    enter(&"steward_gpu_set_frame", || {
         // SAFETY: NULL or a live allocator.
         unsafe { gpu(raw) }.is_some_and(|gpu| gpu.set_frame(frame))
     })
@@ -289,7 +395,7 @@ pub unsafe extern "C" fn steward_gpu_json(
     writer: Option<StewardWriterFn>,
     user: *mut c_void,
 ) -> i32 {
-    enter("steward_gpu_json", || {
+    enter(&"steward_gpu_json", || {
         // SAFETY: NULL or a live allocator.
         let gpu = unsafe { gpu(raw) };
         let (Some(gpu), Some(writer)) = (gpu, writer) else {

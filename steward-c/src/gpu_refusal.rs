@@ -6,17 +6,20 @@ use std::fmt::{self, Write};
 
 use gpu_suballoc::GpuError;
 use gpu_suballoc::allocator::{OptionsParseError, OutstandingRegions};
+use gpu_suballoc::virtual_block::VirtualBlockError;
 
 use crate::account::{Sink, StewardWriterFn};
 use crate::ash::INITIALIZATION_FAILED;
 use crate::edge::enter;
-use crate::refusal::{self, NOT_READY, note};
+use crate::refusal::{self, NOT_READY, OUT_OF_DEVICE_MEMORY, note};
 
 /// The last refusal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum GpuRefusal {
     /// The allocator's, or the device's.
     Gpu(GpuError),
+    /// A virtual block's, but for the host's memory.
+    Virtual(VirtualBlockError),
     /// Invalid options.
     Options(OptionsParseError),
     /// The caller's mistake, as a sentence.
@@ -35,6 +38,7 @@ impl fmt::Display for GpuRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gpu(error) => error.fmt(f),
+            Self::Virtual(error) => error.fmt(f),
             Self::Options(error) => error.fmt(f),
             Self::Mistake(sentence) => f.write_str(sentence),
             Self::NoCommand(name) => write!(
@@ -57,6 +61,12 @@ pub(crate) fn refused_because(why: GpuRefusal) -> i32 {
             refusal::misused()
         }
         GpuRefusal::Gpu(other) => other.as_vk_result(),
+        GpuRefusal::Virtual(
+            VirtualBlockError::Full
+            | VirtualBlockError::TooLarge
+            | VirtualBlockError::TooManyRanges,
+        ) => OUT_OF_DEVICE_MEMORY,
+        GpuRefusal::Virtual(_) => refusal::misused(),
         GpuRefusal::NoCommand(_) => INITIALIZATION_FAILED,
         GpuRefusal::NotClosed(_) => NOT_READY,
     }
@@ -77,7 +87,7 @@ pub unsafe extern "C" fn steward_gpu_last_error(
     writer: Option<StewardWriterFn>,
     user: *mut c_void,
 ) -> bool {
-    enter("steward_gpu_last_error", || {
+    enter(&"steward_gpu_last_error", || {
         let last = LAST.try_with(Cell::get).ok().flatten();
         let (Some(error), Some(writer)) = (last, writer) else {
             return false;
@@ -88,7 +98,7 @@ pub unsafe extern "C" fn steward_gpu_last_error(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn steward_gpu_driver_owns_import() -> bool {
-    enter("steward_gpu_driver_owns_import", || {
+    enter(&"steward_gpu_driver_owns_import", || {
         let last = LAST.try_with(Cell::get).ok().flatten();
         matches!(last, Some(GpuRefusal::Gpu(error)) if error.driver_owns_import())
     })

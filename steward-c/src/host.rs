@@ -62,7 +62,7 @@ pub struct CHost {
 
 // SAFETY: the header requires functions that any thread may call with this data.
 unsafe impl Send for CHost {}
-// SAFETY: as above.
+// SAFETY: the header requires functions that any thread may call with this data.
 unsafe impl Sync for CHost {}
 
 impl CHost {
@@ -119,7 +119,7 @@ unsafe impl HostAllocator for CHost {
             .resize
             .filter(|_| old.size() != 0 && new.size() != 0 && old.align() == new.align())
         else {
-            // SAFETY: forwarded.
+            // SAFETY: a live block of this host with the old layout and this scope, as `resize` requires.
             return unsafe { move_block(self, block, old, new, scope) };
         };
         let (block, scope) = (block.as_ptr().cast(), scope.as_raw().cast_signed());

@@ -23,6 +23,7 @@
 
 pub mod account;
 pub mod ash;
+pub mod block;
 pub mod bridge;
 pub mod chain;
 pub mod context;
@@ -39,4 +40,6 @@ pub mod region;
 pub mod region_map;
 pub mod region_request;
 pub mod sized;
+pub mod slot;
+pub mod virtual_block;
 pub mod watch;

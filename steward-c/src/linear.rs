@@ -5,15 +5,15 @@ use std::ptr::{NonNull, null_mut};
 
 use alloc_core::tagged::{Fill, LinearBlocks};
 
-use crate::edge::{call_nobody, enter, enter_counting};
+use crate::edge::{FunctionName, call_nobody, enter, enter_counting};
 use crate::ralloc::allocate;
 use crate::refusal::{of_some, pointer};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_linear_new(parent: *const c_void, first: usize) -> *mut c_void {
-    enter_counting("steward_linear_new", |table| {
+    enter_counting(&"steward_linear_new", |table| {
         let linear = LinearBlocks::block_size(first).and_then(|size| {
-            // SAFETY: forwarded.
+            // SAFETY: the header demands a parent that is NULL or a live block.
             let block = unsafe { allocate(table, parent, size, Fill::Undefined) }?;
             // SAFETY: new, and of that size.
             Ok(unsafe { LinearBlocks::init(block, first) })
@@ -31,9 +31,9 @@ pub unsafe extern "C" fn steward_linear_context(
     parent: *const c_void,
     chunk: usize,
 ) -> *mut c_void {
-    enter_counting("steward_linear_context", |table| {
+    enter_counting(&"steward_linear_context", |table| {
         let linear = LinearBlocks::unsized_block_size(chunk).and_then(|size| {
-            // SAFETY: forwarded.
+            // SAFETY: the header demands a parent that is NULL or a live block.
             let block = unsafe { allocate(table, parent, size, Fill::Undefined) }?;
             // SAFETY: new, and of that size.
             Ok(unsafe { LinearBlocks::init_unsized(block) })
@@ -44,20 +44,20 @@ pub unsafe extern "C" fn steward_linear_context(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_linear_alloc(handle: *mut c_void, size: usize) -> *mut c_void {
-    // SAFETY: forwarded.
-    unsafe { suballocation("steward_linear_alloc", handle, size, Fill::Undefined) }
+    // SAFETY: the header demands NULL or a live first suballocation.
+    unsafe { suballocation(&"steward_linear_alloc", handle, size, Fill::Undefined) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_linear_zalloc(handle: *mut c_void, size: usize) -> *mut c_void {
-    // SAFETY: forwarded.
-    unsafe { suballocation("steward_linear_zalloc", handle, size, Fill::Zeros) }
+    // SAFETY: the header demands NULL or a live first suballocation.
+    unsafe { suballocation(&"steward_linear_zalloc", handle, size, Fill::Zeros) }
 }
 
 /// The rare part is a function of its own, so that the common one needs no stack for it.
 #[inline(always)]
 unsafe fn suballocation(
-    function: &'static str,
+    function: FunctionName,
     handle: *mut c_void,
     size: usize,
     fill: Fill,
@@ -68,14 +68,14 @@ unsafe fn suballocation(
     if let Some(new) = quick {
         return new.as_ptr().cast();
     }
-    // SAFETY: forwarded.
+    // SAFETY: no linear memory, or the live one whose chunk had no room.
     unsafe { suballocation_further(function, linear, size, fill) }
 }
 
 #[cold]
 #[inline(never)]
 unsafe fn suballocation_further(
-    function: &'static str,
+    function: FunctionName,
     linear: Option<LinearBlocks>,
     size: usize,
     fill: Fill,
@@ -93,11 +93,11 @@ pub unsafe extern "C" fn steward_linear_realloc(
     old: *mut c_void,
     size: usize,
 ) -> *mut c_void {
-    enter("steward_linear_realloc", || {
+    enter(&"steward_linear_realloc", || {
         let new = linear(handle).map(|linear| match NonNull::new(old.cast()) {
             // SAFETY: the caller's live linear memory and suballocation.
             Some(old) => unsafe { linear.resize(old, size) },
-            // SAFETY: as above.
+            // SAFETY: the caller's live linear memory.
             None => unsafe { linear.allocate(size, Fill::Undefined) },
         });
         of_some(new, |new| pointer(new).cast())

@@ -101,7 +101,7 @@ pub unsafe extern "C" fn steward_domain_new(
     fallback: *const StewardDomain,
     out: *mut *mut StewardDomain,
 ) -> i32 {
-    enter("steward_domain_new", || {
+    enter(&"steward_domain_new", || {
         let Some(out) = NonNull::new(out) else {
             return misused();
         };
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn steward_domain_reserve(
     bytes: usize,
     out: *mut *mut StewardDomain,
 ) -> i32 {
-    enter("steward_domain_reserve", || {
+    enter(&"steward_domain_reserve", || {
         let Some(out) = NonNull::new(out) else {
             return misused();
         };
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn steward_domain_reserve(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_domain_close(domain: *mut StewardDomain) {
-    enter("steward_domain_close", || {
+    enter(&"steward_domain_close", || {
         if let Some(domain) = NonNull::new(domain) {
             // SAFETY: the caller's owner, used no more.
             drop(unsafe { TaggedDomain::from_raw(domain.cast()) });
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn steward_domain_close(domain: *mut StewardDomain) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_domain_reset_refused(domain: *const StewardDomain) -> bool {
-    enter("steward_domain_reset_refused", || {
+    enter(&"steward_domain_reset_refused", || {
         let domain = NonNull::new(domain.cast_mut());
         // SAFETY: the caller's live domain.
         domain.is_some_and(|domain| unsafe { borrow(domain.cast()) }.reset_refused())
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn steward_ralloc_leave(before: *mut StewardDomain) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_ralloc_root(domain: *const StewardDomain) -> *mut c_void {
-    enter("steward_ralloc_root", || {
+    enter(&"steward_ralloc_root", || {
         let root = match NonNull::new(domain.cast_mut()) {
             // SAFETY: the caller's live domain.
             Some(domain) => unsafe { borrow(domain.cast()) }.allocate(0, Fill::Undefined),
@@ -207,16 +207,16 @@ pub unsafe extern "C" fn steward_ralloc_root(domain: *const StewardDomain) -> *m
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_ralloc_size(parent: *const c_void, size: usize) -> *mut c_void {
-    enter_counting("steward_ralloc_size", |table| {
-        // SAFETY: forwarded.
+    enter_counting(&"steward_ralloc_size", |table| {
+        // SAFETY: the header demands a parent that is NULL or a live block.
         payload(unsafe { allocate(table, parent, size, Fill::Undefined) })
     })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_rzalloc_size(parent: *const c_void, size: usize) -> *mut c_void {
-    enter_counting("steward_rzalloc_size", |table| {
-        // SAFETY: forwarded.
+    enter_counting(&"steward_rzalloc_size", |table| {
+        // SAFETY: the header demands a parent that is NULL or a live block.
         payload(unsafe { allocate(table, parent, size, Fill::Zeros) })
     })
 }
@@ -227,11 +227,11 @@ pub unsafe extern "C" fn steward_reralloc_size(
     old: *mut c_void,
     size: usize,
 ) -> *mut c_void {
-    enter_counting("steward_reralloc_size", |table| {
+    enter_counting(&"steward_reralloc_size", |table| {
         payload(match block(old) {
             // SAFETY: the caller's live block.
             Some(old) => unsafe { old.resize(size) },
-            // SAFETY: forwarded.
+            // SAFETY: the header demands a parent that is NULL or a live block.
             None => unsafe { allocate(table, parent, size, Fill::Undefined) },
         })
     })
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn steward_reralloc_size(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_ralloc_free(dying: *mut c_void) {
-    enter_counting("steward_ralloc_free", |table| {
+    enter_counting(&"steward_ralloc_free", |table| {
         if let Some(dying) = block(dying) {
             // SAFETY: the caller's live block, used no more.
             unsafe { dying.free_on(table) };
@@ -289,7 +289,7 @@ pub unsafe extern "C" fn steward_ralloc_set_destructor(
     of: *const c_void,
     destructor: Option<TaggedDestructor>,
 ) -> bool {
-    enter("steward_ralloc_set_destructor", || {
+    enter(&"steward_ralloc_set_destructor", || {
         // SAFETY: the caller's live block.
         match block(of).map(|block| unsafe { block.set_destructor(destructor) }) {
             Some(Ok(())) => return true,

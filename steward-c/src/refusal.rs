@@ -12,6 +12,8 @@ pub const SUCCESS: i32 = 0;
 pub const NOT_READY: i32 = 1;
 /// `VK_ERROR_OUT_OF_HOST_MEMORY`.
 pub const OUT_OF_HOST_MEMORY: i32 = -1;
+/// `VK_ERROR_OUT_OF_DEVICE_MEMORY`.
+pub const OUT_OF_DEVICE_MEMORY: i32 = -2;
 /// `VK_ERROR_UNKNOWN`.
 pub const UNKNOWN: i32 = -13;
 
@@ -35,8 +37,9 @@ thread_local! {
     static LAST: Cell<Option<HostError>> = const { Cell::new(None) };
 }
 
-/// Notes why this thread was refused.
+/// Notes why this thread was refused. Not inlined: the error would take registers of the path without one.
 #[cold]
+#[inline(never)]
 pub fn note(error: HostError) -> i32 {
     // A thread that is ending has no place to note it.
     let _ = LAST.try_with(|last| last.set(Some(error)));

@@ -139,7 +139,7 @@ const NO_REGION: &str =
     "there is no place for the region, or its size is smaller than one with an id";
 
 /// # Safety
-/// As the functions that pass it on.
+/// `raw` is NULL or a live allocator; `request`, with the string and the chain that it names, and `out` are NULL or live.
 unsafe fn request(
     raw: *const StewardGpu,
     request: *const StewardRegionRequest,
@@ -167,8 +167,8 @@ pub unsafe extern "C" fn steward_region_alloc(
     wanted: *const StewardRegionRequest,
     out: *mut StewardRegion,
 ) -> i32 {
-    // SAFETY: forwarded.
-    enter("steward_region_alloc", || unsafe {
+    // SAFETY: the header demands NULL or a live allocator, and live structs of their sizes.
+    enter(&"steward_region_alloc", || unsafe {
         request(gpu, wanted, out, |gpu, request, options| {
             gpu.allocate(&ResourceRequirements::new(request.bytes, 1), options)
         })
@@ -181,8 +181,8 @@ pub unsafe extern "C" fn steward_region_create_buffer(
     wanted: *const StewardRegionRequest,
     out: *mut StewardRegion,
 ) -> i32 {
-    // SAFETY: forwarded.
-    enter("steward_region_create_buffer", || unsafe {
+    // SAFETY: the header demands NULL or a live allocator, and live structs of their sizes.
+    enter(&"steward_region_create_buffer", || unsafe {
         request(gpu, wanted, out, |gpu, request, options| {
             let info = BufferInfo {
                 external: ExternalHandleTypes::from_raw(request.external_types),
@@ -200,13 +200,13 @@ pub unsafe extern "C" fn steward_region_create_image(
     wanted: *const StewardRegionRequest,
     out: *mut StewardRegion,
 ) -> i32 {
-    enter("steward_region_create_image", || {
+    enter(&"steward_region_create_image", || {
         // SAFETY: NULL or the caller's struct.
         let info = match unsafe { image_info(info) } {
             Ok(info) => info,
             Err(sentence) => return misused(sentence),
         };
-        // SAFETY: forwarded.
+        // SAFETY: the header demands NULL or a live allocator, and live structs of their sizes.
         unsafe {
             request(gpu, wanted, out, |gpu, request, options| {
                 let external = ExternalHandleTypes::from_raw(request.external_types);
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn steward_region_wrap(
     wanted: *const StewardWrapRequest,
     out: *mut StewardRegion,
 ) -> i32 {
-    enter("steward_region_wrap", || {
+    enter(&"steward_region_wrap", || {
         // SAFETY: the caller's struct.
         let wanted = NonNull::new(wanted.cast_mut()).and_then(|of| unsafe { sized::read(of) });
         let Some(wanted) = wanted else {
@@ -246,8 +246,8 @@ pub unsafe extern "C" fn steward_region_crop(
     element_bytes: u64,
     out: *mut StewardRegion,
 ) -> i32 {
-    // SAFETY: forwarded.
-    enter("steward_region_crop", || unsafe {
+    // SAFETY: the header demands NULL or a live allocator, and a place of its size.
+    enter(&"steward_region_crop", || unsafe {
         store(raw, out, |gpu| {
             gpu.crop_id(id(of), offset, bytes, element_bytes)
         })
@@ -262,7 +262,7 @@ pub(crate) unsafe fn on(
     raw: *const StewardGpu,
     call: impl FnOnce(&Gpu) -> Result<(), GpuError>,
 ) -> i32 {
-    // SAFETY: forwarded.
+    // SAFETY: NULL or a live allocator, as this function requires.
     match unsafe { gpu(raw) }.map(call) {
         Some(Ok(())) => SUCCESS,
         Some(Err(error)) => refused(error),
@@ -272,9 +272,31 @@ pub(crate) unsafe fn on(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_region_free(raw: *const StewardGpu, of: StewardRegionId) -> i32 {
-    // SAFETY: forwarded.
-    enter("steward_region_free", || unsafe {
+    // SAFETY: the header demands NULL or a live allocator.
+    enter(&"steward_region_free", || unsafe {
         on(raw, |gpu| gpu.free_id(id(of)))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_region_free_when_unused(
+    raw: *const StewardGpu,
+    of: StewardRegionId,
+) -> i32 {
+    // SAFETY: the header demands NULL or a live allocator.
+    enter(&"steward_region_free_when_unused", || unsafe {
+        on(raw, |gpu| gpu.free_id_when_unused(id(of)))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_region_release(
+    raw: *const StewardGpu,
+    of: StewardRegionId,
+) -> i32 {
+    // SAFETY: the header demands NULL or a live allocator.
+    enter(&"steward_region_release", || unsafe {
+        on(raw, |gpu| gpu.release_id(id(of)))
     })
 }
 
@@ -284,7 +306,7 @@ pub unsafe extern "C" fn steward_region_info(
     of: StewardRegionId,
     out: *mut StewardRegion,
 ) -> i32 {
-    enter("steward_region_info", || {
+    enter(&"steward_region_info", || {
         // SAFETY: NULL or a live allocator.
         let info = unsafe { gpu(raw) }.map(|gpu| gpu.info(id(of)));
         let info = match info {
@@ -306,7 +328,7 @@ pub unsafe extern "C" fn steward_region_of_key(
     raw: *const StewardGpu,
     slot_key: u64,
 ) -> StewardRegionId {
-    enter("steward_region_of_key", || {
+    enter(&"steward_region_of_key", || {
         // SAFETY: NULL or a live allocator.
         let gpu = unsafe { gpu(raw) };
         let id = NonZeroU64::new(slot_key).and_then(|key| Some(gpu?.id_of_key(key)));

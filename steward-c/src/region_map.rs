@@ -14,7 +14,7 @@ pub unsafe extern "C" fn steward_region_map(
     of: StewardRegionId,
     out: *mut *mut c_void,
 ) -> i32 {
-    enter("steward_region_map", || {
+    enter(&"steward_region_map", || {
         let Some(out) = NonNull::new(out) else {
             return misused("there is no place for the address");
         };
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn steward_region_map(
             unsafe { out.write(start.cast()) }
         };
         write(null_mut());
-        // SAFETY: forwarded.
+        // SAFETY: the header demands NULL or a live allocator.
         unsafe {
             on(raw, |gpu| {
                 gpu.map_id(id(of)).map(|start| write(start.as_ptr()))
@@ -34,8 +34,8 @@ pub unsafe extern "C" fn steward_region_map(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_region_unmap(raw: *const StewardGpu, of: StewardRegionId) -> i32 {
-    // SAFETY: forwarded.
-    enter("steward_region_unmap", || unsafe {
+    // SAFETY: the header demands NULL or a live allocator.
+    enter(&"steward_region_unmap", || unsafe {
         on(raw, |gpu| gpu.unmap_id(id(of)))
     })
 }
@@ -47,8 +47,8 @@ pub unsafe extern "C" fn steward_region_flush(
     offset: u64,
     bytes: u64,
 ) -> i32 {
-    // SAFETY: forwarded.
-    enter("steward_region_flush", || unsafe {
+    // SAFETY: the header demands NULL or a live allocator.
+    enter(&"steward_region_flush", || unsafe {
         on(raw, |gpu| gpu.flush_id(id(of), offset, bytes))
     })
 }
@@ -60,8 +60,8 @@ pub unsafe extern "C" fn steward_region_invalidate(
     offset: u64,
     bytes: u64,
 ) -> i32 {
-    // SAFETY: forwarded.
-    enter("steward_region_invalidate", || unsafe {
+    // SAFETY: the header demands NULL or a live allocator.
+    enter(&"steward_region_invalidate", || unsafe {
         on(raw, |gpu| gpu.invalidate_id(id(of), offset, bytes))
     })
 }

@@ -60,7 +60,7 @@ pub unsafe fn write<T: SizedStruct>(to: *mut T, value: &T) -> bool {
     let fields = (&raw const *value).cast::<u8>();
     // SAFETY: the struct is at least as long as its size field.
     let fields = unsafe { fields.add(size_of::<usize>()) };
-    // SAFETY: as above, for the caller's.
+    // SAFETY: the caller's struct is at least as long as its size field, since `behind` is not negative.
     let place = unsafe { to.as_ptr().cast::<u8>().add(size_of::<usize>()) };
     // SAFETY: `behind` is what both have after the size; `value` is a reference of ours, so they do not overlap.
     unsafe { copy_nonoverlapping(fields, place, behind) };
@@ -128,7 +128,7 @@ mod tests {
                 old: 5,
                 new: 6,
             };
-            // SAFETY: as above, for writing.
+            // SAFETY: a live struct; what lies beyond the library's own is never written.
             let written = unsafe { write(&raw mut callers, &answer) };
             assert_eq!((callers.old, callers.new, written), expected_written);
             assert_eq!(callers.size, size, "the size is the caller's");

@@ -38,7 +38,7 @@ pub unsafe extern "C" fn steward_root_guarded(
     name: *const c_char,
     out: *mut *mut StewardContext,
 ) -> i32 {
-    enter("steward_root_guarded", || {
+    enter(&"steward_root_guarded", || {
         // SAFETY: the caller's string.
         let choice = unsafe { text(words) }.parse::<GuardChoice>();
         let make = |handle: ContextHandle| {
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn steward_root_guarded(
                 _ => HostError::Misuse(Misuse::OtherBacking),
             })
         };
-        // SAFETY: forwarded.
+        // SAFETY: the header demands NULL or a live owner, a string, and a place.
         unsafe { watched(owner, name, out, make) }
     })
 }
@@ -61,14 +61,14 @@ pub unsafe extern "C" fn steward_root_failing(
     name: *const c_char,
     out: *mut *mut StewardContext,
 ) -> i32 {
-    enter("steward_root_failing", || {
+    enter(&"steward_root_failing", || {
         // SAFETY: the caller's string.
         let fault = unsafe { text(words) }.parse::<Fault>();
         let make = |handle: ContextHandle| {
             let fault = fault.map_err(|_| HostError::Misuse(Misuse::OutOfRange))?;
             Ok(FailingAllocator::new(handle, fault))
         };
-        // SAFETY: forwarded.
+        // SAFETY: the header demands NULL or a live owner, a string, and a place.
         unsafe { watched(owner, name, out, make) }
     })
 }

@@ -12,11 +12,12 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, ColorChoice, Parser, Subcommand};
 use clap_complete::Shell;
 
 use hinted::Hinted;
-pub use output::{ColorWhen, FailArg, GuardArgs, Output};
+pub use output::{Detail, FailArg, GuardArgs, Output};
+pub use parse::NamedFile;
 
 /// Shows where the host memory of Vulkan drivers and programs goes, and what was never freed.
 #[derive(Debug, Parser)]
@@ -25,12 +26,12 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Where the report goes besides the terminal.
-    #[command(flatten)]
-    pub output: Output,
-    /// The guard and the planned failures.
-    #[command(flatten)]
-    pub guarding: GuardArgs,
+    /// Colours: auto (a terminal, without NO_COLOR), always or never.
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto, hide_default_value = true, hide_possible_values = true)]
+    pub color: ColorChoice,
+    /// The files that the words name.
+    #[arg(skip)]
+    pub files: Vec<NamedFile>,
 }
 
 /// What to do.
@@ -47,7 +48,11 @@ pub enum Command {
     /// Compare two reports that `--json` wrote, the largest change first.
     Diff(DiffArgs),
     /// List the drivers that can be named.
-    Drivers,
+    Drivers {
+        /// Also write the list as JSON; `-`: standard output, no text there.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
     /// Name the functions in the stacks of a guard's reports.
     #[command(after_help = help::SYMBOLS)]
     Symbols(SymbolsArgs),
@@ -61,10 +66,7 @@ pub enum Command {
     Layer(LayerArgs),
     /// Ask a running program for its report.
     #[command(after_help = help::REPORT)]
-    Report {
-        /// The number of the process, or the name of its executable.
-        process: String,
-    },
+    Report(ReportArgs),
     /// Set a mark in a program that `run --stacks` runs.
     #[command(after_help = help::MARK)]
     Mark {
@@ -72,24 +74,22 @@ pub enum Command {
         process: String,
     },
     /// List the rules that callbacks, commands and handles are judged by.
-    Rules,
+    Rules {
+        /// Also write the rules as JSON; `-`: standard output, no text there.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
     /// Write completions for a shell.
     #[command(after_help = help::COMPLETIONS)]
     Completions {
         /// The shell.
         shell: Shell,
     },
-    /// Shows which signals the process group got, for `run`.
-    #[command(name = crate::signals::PROBE_COMMAND, hide = true)]
-    SignalProbe {
-        /// The process that it belongs to.
-        owner: u32,
-    },
-    /// One run of the workload, in a child of this program.
-    #[command(name = crate::workload_child::COMMAND, hide = true)]
-    WorkloadChild {
-        /// What to do, as JSON.
-        job: String,
+    /// Write a page of the manual for each command.
+    Manual {
+        /// The folder for the pages.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
     },
 }
 
@@ -112,7 +112,7 @@ pub struct Drive {
     #[arg(long)]
     pub no_check: bool,
     /// Do not measure callback coverage, which takes two more runs.
-    #[arg(long, alias = "no-honour")]
+    #[arg(long)]
     pub no_coverage: bool,
     /// Exit with 1 if something was never freed, or a finding is not known of the driver.
     #[arg(long)]
@@ -120,19 +120,28 @@ pub struct Drive {
     /// Open the driver's library without the loader: the numbers are its own.
     #[arg(long)]
     pub direct: bool,
-    /// Of earlier versions; what to do instead is in the error.
-    #[arg(long, hide = true)]
-    pub layer: bool,
+    /// Neither a command nor an option of its own was named: Steward's own driver is used where there is no other.
+    #[arg(skip)]
+    pub is_implied: bool,
+    /// What the text lists.
+    #[command(flatten)]
+    pub detail: Detail,
+    /// Where the report goes besides the terminal.
+    #[command(flatten)]
+    pub output: Output,
+    /// The guard and the planned failures.
+    #[command(flatten)]
+    pub guarding: GuardArgs,
 }
 
 /// What to run with the layer.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct RunArgs {
     /// Write the report to this file instead of the error output.
     #[arg(long, value_name = "FILE")]
     pub text: Option<PathBuf>,
     /// Only this driver: a name such as `lavapipe`, or a pattern of manifests such as `lvp*`.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = Hinted::<OsString>::new(INSTALLED_DRIVERS), hide_possible_values = true)]
     pub driver: Option<OsString>,
     /// Do not judge callbacks by Vulkan's rules.
     #[arg(long)]
@@ -144,7 +153,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_check", "write_expect"])]
     pub expect: Option<String>,
     /// Write what is found to this file, for --expect.
-    #[arg(long, value_name = "FILE", conflicts_with = "no_check")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_check", "guard", "fail"])]
     pub write_expect: Option<PathBuf>,
     /// Also write every call to this file (compressed if it ends in .gz).
     #[arg(long, value_name = "FILE")]
@@ -164,6 +173,28 @@ pub struct RunArgs {
     /// The program and its arguments. Options in front of it are Steward's.
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
+    /// List each finding, not only how many there are.
+    #[arg(long)]
+    pub findings: bool,
+    /// Where the report goes besides the terminal.
+    #[command(flatten)]
+    pub output: Output,
+    /// The guard and the planned failures.
+    #[command(flatten)]
+    pub guarding: GuardArgs,
+}
+
+/// Whose report to request.
+#[derive(Args, Clone, Debug)]
+pub struct ReportArgs {
+    /// The number of the process, or the name of its executable.
+    pub process: String,
+    /// List each finding, not only how many there are.
+    #[arg(long)]
+    pub findings: bool,
+    /// Where the report goes besides the terminal.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// Whose state to show.
@@ -196,6 +227,9 @@ pub struct LayerArgs {
     /// For an implicit layer, which ENABLE_VK_LAYER_STEWARD_memory=1 switches on.
     #[arg(long)]
     pub implicit: bool,
+    /// For the library in this place, which a package will put there.
+    #[arg(long, value_name = "FILE")]
+    pub library: Option<PathBuf>,
 }
 
 /// What to do with the layer's files.
@@ -225,7 +259,7 @@ pub struct Check {
     #[arg(long, value_name = "NAME", value_parser = Hinted::<String>::new(DRIVERS), hide_possible_values = true)]
     pub driver: Option<String>,
     /// Judge this trace, or a bundled one, instead of a driver; `-` for the standard input.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["driver", "rounds", "seed"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["driver", "rounds", "seed", "guard", "fail"])]
     pub trace: Option<String>,
     /// What all computed values depend on.
     #[arg(long, value_name = "N", value_parser = number::<u32>(0..=MAX))]
@@ -240,18 +274,28 @@ pub struct Check {
     #[arg(long, value_name = "FILE", conflicts_with = "write_expect")]
     pub expect: Option<String>,
     /// Write down what the driver does, instead of comparing.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["guard", "fail", "profile", "json", "html", "rounds"])]
     pub write_expect: Option<PathBuf>,
-    /// What the page of several drivers is made of, for the program that runs this one for one of them.
-    #[arg(long, value_name = "FILE", hide = true)]
-    pub page_part: Option<PathBuf>,
+    /// Where the result goes besides the terminal.
+    #[command(flatten)]
+    pub output: Output,
+    /// The guard and the planned failures.
+    #[command(flatten)]
+    pub guarding: GuardArgs,
 }
 
 /// What to replay.
 #[derive(Args, Clone, Debug)]
 pub struct ReplayArgs {
     /// A trace, compressed or not; `-`; or one of lavapipe-workload, nvidia-580-workload, lavapipe-22.3, nvidia-580-h200.
-    pub file: String,
+    #[arg(value_name = "FILE")]
+    pub recording: String,
+    /// What the text lists.
+    #[command(flatten)]
+    pub detail: Detail,
+    /// Where the report goes besides the terminal.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// What to compare.
@@ -276,16 +320,26 @@ pub struct DiffArgs {
     /// Also show what depends on when the driver's own threads run.
     #[arg(long)]
     pub all: bool,
+    /// Also write the differences as JSON; `-`: standard output, no text there.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Also write a page.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// Whose functions to name.
 #[derive(Args, Clone, Debug)]
 pub struct SymbolsArgs {
     /// What a program with a guard wrote; `-` for the standard input.
-    pub file: String,
+    #[arg(value_name = "FILE")]
+    pub reports: String,
     /// Whole stacks, with the frames of the guard and of the runtime.
     #[arg(long)]
     pub all_frames: bool,
+    /// Also write the result as JSON; `-`: standard output, no text there.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
 }
 
 /// The drivers that completions offer.
@@ -301,6 +355,9 @@ const DRIVERS: &[&str] = &[
     "venus",
     "swiftshader",
 ];
+
+/// Those of them that the loader may have.
+const INSTALLED_DRIVERS: &[&str] = DRIVERS.split_at(2).1;
 
 /// The largest number of an option.
 const MAX: u64 = u32::MAX as u64;
@@ -346,4 +403,9 @@ fn parse_ignored(text: &str) -> Result<String, String> {
         "" => Err("give a text that is not empty: every name contains an empty one".to_owned()),
         text => Ok(text.to_owned()),
     }
+}
+
+/// Whether `--driver` means every driver.
+pub(crate) fn is_all(name: &str) -> bool {
+    name.trim().eq_ignore_ascii_case("all")
 }

@@ -1,18 +1,23 @@
 //! Shows where the host memory of a Vulkan driver goes. See `steward --help`.
 
+use std::env;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use vk_steward::cli::Cli;
 use vk_steward::program::{self, Outcome};
 
+/// The layer's library. An installed program has it with it.
+const LAYER: Option<&[u8]> = vk_steward_embed::shared_library!(VkLayer_steward_memory);
+
 /// Exit code 0: success. 1: a check found a difference. 2: an error; a sentence on the error output says what to do.
 /// `steward run`: the exit code of its program, or 126 or 127 if that could not be run.
 fn main() -> ExitCode {
-    let cli = Cli::from_command_line();
-    // SAFETY: called before the program has a second thread. The program cannot check the threads of installed drivers: the user who installed
-    // them vouches for them (`drivers::list`).
-    match unsafe { program::run(&cli, &mut io::stdout().lock()) } {
+    program::embed_layer(LAYER);
+    let words: Vec<_> = env::args_os().skip(1).collect();
+    let child = program::run_as_child(&words);
+    let run = || program::run(&Cli::from_command_line(), &mut io::stdout().lock());
+    match child.unwrap_or_else(run) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Unexpected) => ExitCode::FAILURE,
         Ok(Outcome::Failed) => ExitCode::from(2),

@@ -16,11 +16,10 @@ use std::{env, fs, io};
 use VkLayer_steward_memory::in_process;
 use serde::{Deserialize, Serialize};
 
-use crate::drivers::{self, DriverInfo, Selected, chained};
+use crate::drivers::{self, OpenDriver, Selected, chained};
 use crate::progress::Progress;
 use crate::symbols::Symbols;
 use crate::workload::{self, Moment, Options, WorkloadError};
-use vk_callbacks::check::Opened;
 use vk_report::guard_run::Layers;
 use vk_report::report::origins::{EventLog, SiteRecorder, StackCapture};
 use vk_report::report::{ProgramAccounts, Report, RunEnvironment};
@@ -42,10 +41,8 @@ pub(crate) const OWN_FAILURE: u8 = 101;
 /// What a child has to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
-    /// The driver, as the parent listed it.
-    pub(crate) driver: DriverInfo,
-    /// How to open it; the environment selects it for the loader.
-    pub(crate) way: Way,
+    /// The driver, as the parent selected it.
+    pub(crate) driver: Selected,
     pub(crate) seed: u32,
     pub(crate) rounds: u32,
     /// The linked layer is between the workload and the driver. Without it the workload is a program like any other, and nothing is answered.
@@ -78,31 +75,11 @@ pub(crate) struct JobResult {
     pub(crate) events: EventLog,
 }
 
-/// How to open a driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Way {
-    /// Through the loader; the environment selects the driver.
-    Loader,
-    /// The driver's own library, without a loader.
-    Direct,
-}
-
-impl Way {
-    /// The way that this driver was opened.
-    pub(crate) fn of(driver: &Selected) -> Self {
-        match driver.opened() {
-            Opened::ThroughLoader => Self::Loader,
-            Opened::Directly => Self::Direct,
-        }
-    }
-}
-
 /// The child for the job.
 pub(crate) fn command(job: &Job) -> io::Result<Command> {
-    // Numbers and names: JSON can express them all.
-    let job = serde_json::to_string(&job)?;
     let mut command = Command::new(env::current_exe()?);
-    command.arg(COMMAND).arg(job);
+    command.arg(COMMAND).arg(serde_json::to_string(job)?);
+    job.driver.narrow(&mut command);
     Ok(command)
 }
 
@@ -116,7 +93,7 @@ pub(crate) fn run(job: &str) -> io::Result<u8> {
         let ran = open(&job).and_then(|driver| {
             let options = options(&job);
             workload::run(&driver, &options, &|_| {}).map_err(|error| ChildError::Workload {
-                driver: driver.title(),
+                driver: job.driver.title(),
                 error,
             })
         });
@@ -154,7 +131,7 @@ pub(crate) fn read(folder: &Path) -> Option<Result<JobResult, String>> {
 #[derive(Debug, thiserror::Error)]
 enum ChildError {
     #[error(transparent)]
-    Open(#[from] drivers::ReopenError),
+    Open(#[from] drivers::OpenError),
     #[error("{driver}: {error}")]
     Workload {
         driver: String,
@@ -168,18 +145,15 @@ enum ChildError {
     NoReport(io::Error),
     #[error("the layer panicked, as the lines above say: please report this defect")]
     Panicked,
-    #[error("the guard or the plan was not set up: the layer says why above")]
+    #[error("the guard or the plan was not set up: run this driver alone, and the layer says why")]
     NotGuarded,
     #[error("the trace could not be recorded: free host memory")]
     NoTrace,
 }
 
-fn open(job: &Job) -> Result<Selected, ChildError> {
-    Ok(match job.way {
-        Way::Loader => drivers::through_loader(job.driver.clone())?,
-        // SAFETY: the loader has just run the library that this manifest names.
-        Way::Direct => unsafe { drivers::directly(job.driver.clone()) }?,
-    })
+fn open(job: &Job) -> Result<OpenDriver, ChildError> {
+    // SAFETY: the loader has just run the library that this manifest names, in the child that showed the device.
+    Ok(unsafe { job.driver.open() }?)
 }
 
 fn options(job: &Job) -> Options {
@@ -208,7 +182,7 @@ fn answer(job: &Job) -> Result<JobResult, ChildError> {
         unreachable!("the first chain of this process");
     };
     let options = options(job);
-    let title = selected.title();
+    let title = job.driver.title();
     let progress = Progress::new(&title, job.rounds.into());
     let environment = Cell::new(None);
     let ran = workload::run(&selected, &options, &|moment| match moment {

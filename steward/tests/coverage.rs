@@ -25,6 +25,9 @@ mod by_address;
 #[path = "coverage/compare.rs"]
 mod compare;
 
+#[path = "support/opened.rs"]
+mod opened;
+
 use std::fs;
 use std::process::ExitCode;
 
@@ -36,7 +39,7 @@ use vk_steward::callback_coverage::{CoverageError, Preload};
 /// The hidden command.
 const CHILD_COMMAND: &str = "workload-child";
 const STEWARD: &str = env!("CARGO_BIN_EXE_steward");
-/// As the first argument: compare the methods on the driver that comes next, in the way that comes after it.
+/// As the only argument: compare the methods on the driver of the parent's choice.
 const CHILD: &str = "in-a-child";
 
 /// A driver, and where its ratio lies without the loader after one round and after three, in percent.
@@ -83,9 +86,12 @@ const TESTS: [Test; 2] = [
 ];
 
 fn main() -> ExitCode {
+    if let Some(code) = opened::as_asked() {
+        return code;
+    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [CHILD, driver, way] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        return child(driver, way);
+    if arguments == [CHILD] {
+        return child();
     }
     let wanted: Vec<_> = arguments
         .iter()
@@ -129,8 +135,8 @@ fn main() -> ExitCode {
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
-fn child(driver: &str, way: &str) -> ExitCode {
-    compare::on(driver, way == "direct");
+fn child() -> ExitCode {
+    compare::on();
     ExitCode::SUCCESS
 }
 
@@ -139,28 +145,22 @@ fn child(driver: &str, way: &str) -> ExitCode {
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64")
 )))]
-fn child(_: &str, _: &str) -> ExitCode {
+fn child() -> ExitCode {
     ExitCode::FAILURE
-}
-
-fn sees_swiftshader(child: Child) -> Child {
-    match testkit::swiftshader() {
-        Some(manifest) => child.env("VK_ADD_DRIVER_FILES", manifest),
-        None => child,
-    }
 }
 
 /// Why the driver cannot be driven, if it cannot.
 fn missing(driver: &str) -> Option<String> {
-    let done = sees_swiftshader(Child::new(STEWARD).args([
-        "drive",
-        "--no-coverage",
-        "--rounds",
-        "1",
-        "--driver",
-        driver,
-    ]))
-    .run();
+    let done = Child::new(STEWARD)
+        .args([
+            "drive",
+            "--no-coverage",
+            "--rounds",
+            "1",
+            "--driver",
+            driver,
+        ])
+        .run();
     (done.code != Some(0)).then(|| {
         done.stderr
             .lines()
@@ -174,14 +174,21 @@ fn cells_agree_with_return_addresses_and_with_the_accounts(
     case: &CoverageCase,
 ) -> Result<(), String> {
     let preload = Preload::new().expect("built");
-    for way in ["loader", "direct"] {
+    let mut selected = opened::select(case.driver).expect("it was driven");
+    for is_direct in [false, true] {
+        selected.is_direct = is_direct;
         let program = std::env::current_exe().expect("a test knows its file");
-        let done = sees_swiftshader(Child::new(program).args([CHILD, case.driver, way]))
-            .env("LD_PRELOAD", preload.path())
-            .run();
+        let mut child = Child::new(program).args([CHILD]);
+        for (name, value) in opened::environment(&selected) {
+            child = match value {
+                Some(value) => child.env(&name, value),
+                None => child.env_remove(&name),
+            };
+        }
+        let done = child.env("LD_PRELOAD", preload.path()).run();
         done.assert_code(0);
         assert!(done.stdout.ends_with("agree\n"), "{done}");
-        print!("  {}, {way}:\n{}", case.driver, done.stdout);
+        print!("  {}, direct {is_direct}:\n{}", case.driver, done.stdout);
     }
     Ok(())
 }
@@ -191,12 +198,10 @@ fn report(driver: &str, rounds: &str) -> (Finished, Value) {
     let folder = tempfile::tempdir().expect("a folder");
     let json = folder.path().join("report.json");
     let arguments = ["drive", "--driver", driver, "--rounds", rounds];
-    let done = sees_swiftshader(
-        Child::new(STEWARD)
-            .args(arguments)
-            .args(["--json".as_ref(), json.as_os_str()]),
-    )
-    .run();
+    let done = Child::new(STEWARD)
+        .args(arguments)
+        .args(["--json".as_ref(), json.as_os_str()])
+        .run();
     done.assert_code(0);
     let report = serde_json::from_slice(&fs::read(&json).expect("a report")).expect("JSON");
     (done, report)

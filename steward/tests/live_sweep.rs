@@ -17,33 +17,40 @@ mod case;
 mod driver_shim;
 #[path = "live_sweep/expectations.rs"]
 mod expectations;
+#[path = "support/opened.rs"]
+mod opened;
 #[path = "live_sweep/refusing.rs"]
 mod refusing;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use case::{CHILD, Case, SweepSeen, SweptDriver};
+use case::{CHILD, Case, SweepSeen};
+use vk_steward::drivers::Selected;
+
 use expectations::{Identity, SweepRow, compare, is_good, parse};
 
-/// Names the one driver to sweep; each of [`DRIVERS`] in a process of its own when absent.
-const DRIVER: &str = "STEWARD_SWEEP_DRIVER";
 const DRIVERS: [&str; 2] = ["lavapipe", "swiftshader"];
 /// Children at a time.
 const AT_A_TIME: usize = 2;
 /// Set to 1, has the expectations written.
 const WRITE: &str = "STEWARD_WRITE_EXPECTATIONS";
 
-/// The driver that is swept, by a name that the program knows it by.
-fn driver_name() -> String {
-    std::env::var(DRIVER).unwrap_or_else(|_| DRIVERS[0].to_owned())
+/// The driver that is swept.
+struct SweptDriver {
+    /// As the program knows it.
+    name: &'static str,
+    selected: Selected,
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = opened::as_asked() {
+        return code;
+    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if let [CHILD, ref case @ ..] = arguments[..] {
@@ -57,42 +64,36 @@ fn main() -> ExitCode {
     if !runs("live_sweep") && !runs("live_budget") {
         return ExitCode::SUCCESS;
     }
-    if std::env::var_os(DRIVER).is_none() {
-        let program = std::env::current_exe().expect("a test knows its file");
-        let sweep = |driver| {
-            let added = testkit::swiftshader().map(|manifest| ("VK_ADD_DRIVER_FILES", manifest));
-            Command::new(&program)
-                .env(DRIVER, driver)
-                .envs(added)
-                .args(&arguments)
-                .status()
-        };
-        let passed = DRIVERS.map(|driver| sweep(driver).is_ok_and(|status| status.success()));
-        return if passed.iter().all(|passed| *passed) {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        };
-    }
     expectations::every_kind_of_difference_is_found();
+    let passed = DRIVERS.map(|name| match opened::select(name) {
+        Ok(selected) => {
+            // The loader's own requests, nine of ten, say nothing of the driver.
+            let selected = Selected {
+                is_direct: true,
+                ..selected
+            };
+            on_driver(&SweptDriver { name, selected }, &runs)
+        }
+        Err(reason) => {
+            testkit::skip(name, "live_sweep", &reason);
+            testkit::skip(name, "live_budget", &reason);
+            true
+        }
+    });
+    if passed.iter().all(|passed| *passed) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn on_driver(driver: &SweptDriver, runs: &dyn Fn(&str) -> bool) -> bool {
     let seed = seed();
-    let dry = match (Case {
+    let dry = Case {
         seed,
         ..Case::default()
-    })
-    .in_a_child(None)
-    {
-        Ok(dry) => dry,
-        Err(reason) => {
-            testkit::skip(&driver_name(), "live_sweep", &reason);
-            testkit::skip(&driver_name(), "live_budget", &reason);
-            return ExitCode::SUCCESS;
-        }
     };
-    let driver = dry
-        .driver
-        .clone()
-        .unwrap_or_else(|| panic!("the dry run names no driver:\n{}", dry.text));
+    let dry = dry.in_a_child(&driver.selected);
     assert_eq!(
         dry.outcome, "ok",
         "without a fault, seed {seed}:\n{}",
@@ -104,13 +105,9 @@ fn main() -> ExitCode {
         dry.requests,
         dry.peak
     );
-    let swept = !runs("live_sweep") || sweep(&driver, &dry, seed);
-    let kept = !runs("live_budget") || budget(&driver, &dry, seed);
-    if swept && kept {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    let swept = !runs("live_sweep") || sweep(driver, &dry, seed);
+    let kept = !runs("live_budget") || budget(driver, &dry, seed);
+    swept && kept
 }
 
 /// Different in every run, so that a result cannot be right by habit.
@@ -166,9 +163,8 @@ fn sweep(driver: &SweptDriver, dry: &SweepSeen, seed: u32) -> bool {
         expected
     );
     println!(
-        "    {} {}, seed {seed}, {:.1} s",
-        driver.name,
-        driver.version,
+        "    {}, seed {seed}, {:.1} s",
+        driver.selected.title(),
         started.elapsed().as_secs_f64()
     );
     if !differences.is_empty() {
@@ -185,11 +181,11 @@ fn sweep(driver: &SweptDriver, dry: &SweepSeen, seed: u32) -> bool {
     }
     if !known && !write {
         // The sweep ran, but there is nothing that says what is right for this version.
-        let SweptDriver { name, version, .. } = driver;
+        let title = driver.selected.title();
         let reason = format!(
-            "nothing is known of {name} {version}: review the rows above and commit them ({WRITE}=1 writes the file)"
+            "nothing is known of {title}: review the rows above and commit them ({WRITE}=1 writes the file)"
         );
-        testkit::skip(&driver_name(), "live_sweep", &reason);
+        testkit::skip(driver.name, "live_sweep", &reason);
         return true;
     }
     println!("test live_sweep ... ok");
@@ -210,9 +206,7 @@ fn every_case(driver: &SweptDriver, requests: u64, seed: u32) -> Vec<SweepSeen> 
                 request: Some(request),
                 limit: None,
             };
-            let seen = case
-                .in_a_child(Some(driver))
-                .unwrap_or_else(|reason| panic!("request {request}: {reason}"));
+            let seen = case.in_a_child(&driver.selected);
             done.lock()
                 .expect("nobody panics with it")
                 .insert(request, seen);
@@ -259,10 +253,12 @@ fn rows(cases: &[SweepSeen]) -> Vec<SweepRow> {
 /// `expectations/lavapipe-22.3.6.txt` for a driver that calls itself `Mesa 22.3.6 (LLVM 15.0.6)`.
 fn file_of(driver: &SweptDriver) -> PathBuf {
     let version = driver
-        .version
+        .selected
+        .info
+        .driver_info
         .split_whitespace()
         .find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
-    let name = format!("{}-{}.txt", driver_name(), version.unwrap_or("unknown"));
+    let name = format!("{}-{}.txt", driver.name, version.unwrap_or("unknown"));
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/expectations")
         .join(name)
@@ -271,7 +267,7 @@ fn file_of(driver: &SweptDriver) -> PathBuf {
 /// The whole file, ready to be committed.
 fn expectations_of<'r>(driver: &SweptDriver, odd: impl Iterator<Item = &'r SweepRow>) -> String {
     let mut text = format!(
-        "# {} {}: what it does when one request for host memory fails and the answer is neither\n\
+        "# {}: what it does when one request for host memory fails and the answer is neither\n\
          # VK_ERROR_OUT_OF_HOST_MEMORY nor success with right results, or something is left or noted. Read by tests/live_sweep.rs,\n\
          # and written by it with {WRITE}=1. Outcomes that depend on timing are separated by |, by hand.\n\
          #\n\
@@ -280,7 +276,7 @@ fn expectations_of<'r>(driver: &SweptDriver, odd: impl Iterator<Item = &'r Sweep
          #\n\
          # command, scope, bytes asked for, module that asked, how-manieth request alike in these four, outcome, request\n\
          # (the request's number in the run is for information: it is not compared)\n",
-        driver.name, driver.version
+        driver.selected.title()
     );
     for row in odd {
         text += &format!("{row}\n");
@@ -291,8 +287,10 @@ fn expectations_of<'r>(driver: &SweptDriver, odd: impl Iterator<Item = &'r Sweep
 /// The driver never holds more than its budget; with all it needs it succeeds, with half it says that memory ran out.
 fn budget(driver: &SweptDriver, dry: &SweepSeen, seed: u32) -> bool {
     let mut right = true;
+    // Threads of a driver free when they get to it: the peaks of two runs differ by some blocks.
+    let all_it_needs = dry.peak + dry.peak / 8;
     for (limit, expected) in [
-        (dry.peak, "ok"),
+        (all_it_needs, "ok"),
         (dry.peak / 2, "VK_ERROR_OUT_OF_HOST_MEMORY"),
     ] {
         let case = Case {
@@ -300,9 +298,7 @@ fn budget(driver: &SweptDriver, dry: &SweepSeen, seed: u32) -> bool {
             request: None,
             limit: Some(limit),
         };
-        let seen = case
-            .in_a_child(Some(driver))
-            .unwrap_or_else(|reason| panic!("limit {limit}: {reason}"));
+        let seen = case.in_a_child(&driver.selected);
         println!(
             "live budget: limit {limit} of {} bytes: {}, held {} at most",
             dry.peak, seen.outcome, seen.peak

@@ -12,6 +12,8 @@ mod agree;
 mod around;
 #[path = "support/driver_shim.rs"]
 mod driver_shim;
+#[path = "support/opened.rs"]
+mod opened;
 #[path = "live_witness/watch.rs"]
 mod watch;
 
@@ -24,12 +26,12 @@ use ash::vk;
 use vk_callbacks::trace::Pointer;
 use vk_callbacks::{TraceEvent, TraceReader};
 use vk_report::report::Report;
-use vk_steward::drivers::{self, Selected};
+use vk_steward::drivers::{self, OpenDriver};
 use vk_steward::replay::{self, TraceFile};
 use vk_steward::workload::{self, Moment, Options};
 use watch::{PhaseSeen, Watch};
 
-type Test = (&'static str, fn(&Selected));
+type Test = (&'static str, fn(&OpenDriver));
 
 const TESTS: [Test; 2] = [
     (
@@ -39,72 +41,55 @@ const TESTS: [Test; 2] = [
     ("what_was_planted_is_named", what_was_planted_is_named),
 ];
 const DRIVERS: [&str; 2] = ["lavapipe", "swiftshader"];
-/// As the first argument: run the tests on the driver that comes next.
+/// As the first argument: run the test that comes next.
 const ON_DRIVER: &str = "on-driver-in-a-child";
-fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [ON_DRIVER, driver, ref wanted @ ..] => on_driver(driver, wanted),
-        ref wanted => {
-            let program = std::env::current_exe().expect("a test knows its file");
-            let named: Vec<_> = wanted
-                .iter()
-                .filter(|name| !name.starts_with('-'))
-                .collect();
-            let is_wanted =
-                |name: &str| named.is_empty() || named.iter().any(|part| name.contains(**part));
-            let run = |driver, name| {
-                let mut child = Command::new(&program);
-                if let Some(manifest) = testkit::swiftshader() {
-                    child.env("VK_ADD_DRIVER_FILES", manifest);
-                }
-                child.args([ON_DRIVER, driver, name]).status()
-            };
-            let names = TESTS
-                .iter()
-                .map(|(name, _)| *name)
-                .filter(|name| is_wanted(name));
-            let cases = names.flat_map(|name| DRIVERS.map(|driver| (driver, name)));
-            let passed: Vec<_> = cases
-                .map(|(driver, name)| run(driver, name).is_ok_and(|status| status.success()))
-                .collect();
-            if passed.iter().all(|passed| *passed) {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            }
-        }
-    }
-}
 
-fn on_driver(driver: &str, wanted: &[&str]) -> ExitCode {
-    // SAFETY: one thread of our own. The drivers that CI installs keep no thread after their instance that reads the environment.
-    let selected = unsafe { drivers::select(Some(driver)) };
-    let wanted: Vec<_> = wanted
-        .iter()
-        .filter(|argument| !argument.starts_with('-'))
-        .collect();
-    for (name, test) in TESTS {
-        if !wanted.contains(&&name) {
-            continue;
-        }
-        match &selected {
-            // A failure panics, and so ends the process.
-            Ok(selected) => {
-                test(selected);
-                println!("test {driver}::{name} ... ok");
+fn main() -> ExitCode {
+    if let Some(code) = opened::as_asked() {
+        return code;
+    }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<_> = arguments.iter().map(String::as_str).collect();
+    if let [ON_DRIVER, name] = words[..] {
+        let (_, test) = TESTS
+            .iter()
+            .find(|(test, _)| *test == name)
+            .expect("a test");
+        // A failure panics, and so ends the process.
+        test(&opened::opened());
+        return ExitCode::SUCCESS;
+    }
+    let named: Vec<_> = words.iter().filter(|name| !name.starts_with('-')).collect();
+    let is_wanted = |name: &str| named.is_empty() || named.iter().any(|part| name.contains(**part));
+    let mut code = ExitCode::SUCCESS;
+    for driver in DRIVERS {
+        let selected = opened::select(driver);
+        for (name, _) in TESTS.iter().filter(|(name, _)| is_wanted(name)) {
+            let shown = format!("{driver}::{name}");
+            let selected = match &selected {
+                Ok(selected) => selected,
+                Err(reason) => {
+                    testkit::skip(driver, &shown, reason);
+                    continue;
+                }
+            };
+            let mut child = Command::new(std::env::current_exe().expect("a test knows its file"));
+            for (name, value) in opened::environment(selected) {
+                match value {
+                    Some(value) => child.env(name, value),
+                    None => child.env_remove(name),
+                };
             }
-            Err(error) => {
-                let reason = error.to_string();
-                testkit::skip(
-                    driver,
-                    &format!("{driver}::{name}"),
-                    reason.lines().next().unwrap_or_default(),
-                );
+            let status = child.args([ON_DRIVER, name]).status();
+            if status.is_ok_and(|status| status.success()) {
+                println!("test {shown} ... ok");
+            } else {
+                println!("test {shown} ... FAILED");
+                code = ExitCode::FAILURE;
             }
         }
     }
-    ExitCode::SUCCESS
+    code
 }
 
 /// Different in every run; every failure names it.
@@ -115,12 +100,12 @@ fn seed() -> u32 {
     nanoseconds ^ std::process::id()
 }
 
-fn is_swiftshader(driver: &Selected) -> bool {
+fn is_swiftshader(driver: &OpenDriver) -> bool {
     driver.info().driver_id == "GOOGLE_SWIFTSHADER"
 }
 
 /// SwiftShader never frees the entries of an update template: a block a round.
-fn known_leftovers(driver: &Selected, rounds: u32) -> Vec<(&'static str, u64)> {
+fn known_leftovers(driver: &OpenDriver, rounds: u32) -> Vec<(&'static str, u64)> {
     if is_swiftshader(driver) {
         vec![("VkDescriptorUpdateTemplate", u64::from(rounds))]
     } else {
@@ -139,7 +124,7 @@ struct Run {
 impl Run {
     /// `begins` is called as each phase begins.
     fn new(
-        driver: &Selected,
+        driver: &OpenDriver,
         options: &Options,
         around: &Around,
         begins: &dyn Fn(&'static str),
@@ -187,7 +172,7 @@ impl Run {
     }
 }
 
-fn the_layer_agrees_with_the_witness_and_the_trace_with_them(driver: &Selected) {
+fn the_layer_agrees_with_the_witness_and_the_trace_with_them(driver: &OpenDriver) {
     let (seed, rounds) = (seed(), 4);
     println!("    seed {seed}");
     let options = Options {
@@ -340,7 +325,7 @@ fn ask(
 }
 
 /// A driver that forgets some blocks, and asks for nonsense once.
-fn what_was_planted_is_named(driver: &Selected) {
+fn what_was_planted_is_named(driver: &OpenDriver) {
     let around = Around::new();
     let ask = |kind: &str, size, align, scope| ask(&around, kind, size, align, scope);
     let plant = |name: &'static str| {

@@ -1,8 +1,7 @@
-//! The workload on live drivers: lavapipe, SwiftShader and the reference driver, which the loader opens. A process each, with one thread, because the loader's environment
-//! is set here.
+//! The workload on live drivers: lavapipe, SwiftShader and the reference driver, which the loader opens. A process each, which sees one driver.
 //!
 //! Each test prints `ok`, `SKIPPED <test>: <reason>` or `FAILED`; with `STEWARD_REQUIRE=lavapipe,swiftshader` a skip for want of
-//! the driver fails, with `STEWARD_REQUIRE=validation` one for want of the layer. `STEWARD_SWIFTSHADER=<manifest>` names a
+//! the driver fails. `STEWARD_SWIFTSHADER=<manifest>` names a
 //! SwiftShader that the loader does not find by itself.
 
 #[path = "workload/commands.rs"]
@@ -13,8 +12,8 @@ mod driver_shim;
 mod loader;
 #[path = "support/manifest.rs"]
 mod manifest;
-#[path = "support/plain_callbacks.rs"]
-mod plain_callbacks;
+#[path = "support/opened.rs"]
+mod opened;
 #[path = "workload/results.rs"]
 mod results;
 
@@ -22,7 +21,7 @@ use std::process::{Command, ExitCode};
 
 use commands::{phases_come_in_their_order, v43_v44_each_object_that_is_created_is_destroyed};
 use loader::{
-    list_only, listing_leaves_the_environment_as_it_was, select,
+    a_child_sees_its_driver_alone, an_unknown_name_is_refused_with_those_that_are_known, list_only,
     without_a_loader_there_is_an_error_with_a_remedy,
 };
 use manifest::Manifest;
@@ -30,16 +29,14 @@ use results::{
     a_wrong_seed_is_a_mismatch_and_everything_is_destroyed,
     device_memory_is_what_the_sub_allocator_says,
     df12_a_defragmentation_frees_blocks_and_keeps_contents, every_result_is_right_in_every_round,
-    the_validation_layer_is_silent_after_it_was_heard,
-    v42_every_block_is_given_back_to_its_kinds_callbacks,
 };
-use vk_steward::drivers::Selected;
+use vk_steward::drivers::OpenDriver;
 
 /// `Err` is what is missing and the reason for a skip; a failure panics.
 type Outcome = Result<(), (&'static str, String)>;
-type Test = (&'static str, fn(&Selected) -> Outcome);
+type Test = (&'static str, fn(&OpenDriver) -> Outcome);
 
-const TESTS: [Test; 9] = [
+const TESTS: [Test; 7] = [
     (
         "every_result_is_right_in_every_round",
         every_result_is_right_in_every_round,
@@ -62,16 +59,8 @@ const TESTS: [Test; 9] = [
         a_wrong_seed_is_a_mismatch_and_everything_is_destroyed,
     ),
     (
-        "v42_every_block_is_given_back_to_its_kinds_callbacks",
-        v42_every_block_is_given_back_to_its_kinds_callbacks,
-    ),
-    (
-        "listing_leaves_the_environment_as_it_was",
-        listing_leaves_the_environment_as_it_was,
-    ),
-    (
-        "rd6_the_validation_layer_is_silent_after_it_was_heard",
-        rd6_the_validation_layer_is_silent_after_it_was_heard,
+        "a_child_sees_its_driver_alone",
+        a_child_sees_its_driver_alone,
     ),
 ];
 
@@ -85,34 +74,43 @@ const LIST_ONLY: &str = "list-drivers-in-a-child";
 const ON_DRIVER: &str = "on-driver-in-a-child";
 
 fn main() -> ExitCode {
+    if let Some(code) = opened::as_asked() {
+        return code;
+    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [LIST_ONLY] => list_only(),
         [ON_DRIVER, driver, ref wanted @ ..] => on_driver(driver, wanted),
         ref wanted => {
             without_a_loader_there_is_an_error_with_a_remedy();
-            // A process each: choosing a driver narrows the loader to it for good.
+            an_unknown_name_is_refused_with_those_that_are_known();
             let reference = Manifest::new();
             let reference = reference.path.to_str().expect("a plain path");
             let passed = DRIVERS.map(|driver| {
-                let driver = if driver == REFERENCE {
+                let name = if driver == REFERENCE {
                     reference
                 } else {
                     driver
                 };
-                let added =
-                    testkit::swiftshader().map(|manifest| ("VK_ADD_DRIVER_FILES", manifest));
-                child()
-                    .envs(added)
-                    .arg(ON_DRIVER)
-                    .arg(driver)
-                    .args(wanted)
-                    .status()
+                match opened::select(name) {
+                    Ok(selected) => {
+                        let mut child = child();
+                        for (name, value) in opened::environment(&selected) {
+                            match value {
+                                Some(value) => child.env(name, value),
+                                None => child.env_remove(name),
+                            };
+                        }
+                        let status = child.arg(ON_DRIVER).arg(driver).args(wanted).status();
+                        status.is_ok_and(|status| status.success())
+                    }
+                    Err(reason) => {
+                        println!("SKIPPED {driver}: {reason}");
+                        !is_required(driver)
+                    }
+                }
             });
-            let passed = passed
-                .iter()
-                .all(|status| status.as_ref().is_ok_and(std::process::ExitStatus::success));
-            if passed {
+            if passed.iter().all(|passed| *passed) {
                 ExitCode::SUCCESS
             } else {
                 ExitCode::FAILURE
@@ -126,12 +124,7 @@ fn child() -> Command {
 }
 
 fn on_driver(driver: &str, wanted: &[&str]) -> ExitCode {
-    let selected = select(driver);
-    let driver = if driver.contains('/') {
-        REFERENCE
-    } else {
-        driver
-    };
+    let opened = opened::opened();
     let wanted: Vec<_> = wanted
         .iter()
         .filter(|argument| !argument.starts_with('-'))
@@ -141,18 +134,7 @@ fn on_driver(driver: &str, wanted: &[&str]) -> ExitCode {
         if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(**part)) {
             continue;
         }
-        let run = || match &selected {
-            Ok(selected) => test(selected),
-            Err(error) => Err((
-                driver,
-                error
-                    .to_string()
-                    .split(';')
-                    .next()
-                    .unwrap_or_default()
-                    .to_owned(),
-            )),
-        };
+        let run = || test(&opened);
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
             Ok(Ok(())) => println!("test {driver}::{name} ... ok"),
             Ok(Err((what, reason))) => {
@@ -175,9 +157,4 @@ fn on_driver(driver: &str, wanted: &[&str]) -> ExitCode {
 fn is_required(what: &str) -> bool {
     std::env::var("STEWARD_REQUIRE")
         .is_ok_and(|required| required.split(',').any(|each| each.trim() == what))
-}
-
-/// The tests of rows are read from this file.
-fn rd6_the_validation_layer_is_silent_after_it_was_heard(driver: &Selected) -> Outcome {
-    the_validation_layer_is_silent_after_it_was_heard(driver)
 }

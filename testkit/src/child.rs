@@ -194,6 +194,23 @@ impl Finished {
         self
     }
 
+    /// Checks that the system ended it so.
+    ///
+    /// # Panics
+    /// When it ended in any other way; the text holds all it said.
+    #[track_caller]
+    pub fn assert_crash(&self, crash: Crash) -> &Self {
+        assert!(!self.timed_out, "killed after {:?}\n{self}", self.elapsed);
+        assert!(self.crashed(crash), "no {crash:?}: {self}");
+        self
+    }
+
+    /// Whether the system ended it so.
+    #[must_use]
+    pub fn crashed(&self, crash: Crash) -> bool {
+        crash.ending() == (self.code, self.signal)
+    }
+
     /// Checks the signal that ended it.
     ///
     /// # Panics
@@ -203,6 +220,39 @@ impl Finished {
         assert!(!self.timed_out, "killed after {:?}\n{self}", self.elapsed);
         assert_eq!(self.signal, Some(signal), "{self}");
         self
+    }
+}
+
+/// How a system ends a process that made a mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// It aborted: SIGABRT, or a failed check on Windows.
+    Abort,
+    /// It touched what it may not: SIGSEGV, or an access violation.
+    AccessViolation,
+    /// Its stack was used up, which Rust's runtime answers by SIGABRT.
+    StackOverflow,
+}
+
+impl Crash {
+    /// Whether a process ended so.
+    #[must_use]
+    pub fn ended(self, status: ExitStatus) -> bool {
+        self.ending() == (status.code(), signal(status))
+    }
+
+    /// The exit code and the signal.
+    fn ending(self) -> (Option<i32>, Option<i32>) {
+        let (unix, windows) = match self {
+            Self::Abort => (6, 0xC000_0409_u32),
+            Self::AccessViolation => (11, 0xC000_0005),
+            Self::StackOverflow => (6, 0xC000_00FD),
+        };
+        if cfg!(unix) {
+            (None, Some(unix))
+        } else {
+            (Some(windows.cast_signed()), None)
+        }
     }
 }
 

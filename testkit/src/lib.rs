@@ -43,7 +43,7 @@ mod sweep;
 mod terminal;
 mod traces;
 
-pub use child::{Child, Finished};
+pub use child::{Child, Crash, Finished};
 pub use compile::{compile_c, compile_c_library};
 pub use complete::{assert_bodies_call, assert_every_function_is_named};
 pub use contracts::{ContractReport, check_contracts};

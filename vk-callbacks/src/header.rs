@@ -62,7 +62,6 @@ pub(crate) enum Pad {
 pub(crate) enum HeaderError {
     TooLarge,
     BadAlignment,
-    BadScope,
 }
 
 impl HeaderPlan {

@@ -46,6 +46,7 @@
 //! ```
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![warn(missing_debug_implementations)]
 #![cfg_attr(
     not(test),
     deny(
@@ -73,7 +74,6 @@ mod keyed_hash;
 mod live;
 mod pinned;
 pub mod raw;
-mod realloc_rules;
 pub mod recorder;
 mod sink;
 mod sync;

@@ -67,7 +67,7 @@ impl LiveScope {
     /// The memory of an unused context: nothing, or a root's own record and label, which it counts in itself. `None` if it has
     /// anything else, a child's record included.
     pub(super) fn of_unused(context: &Context) -> Option<Self> {
-        let expected = match (context.parent_id(), context.label()) {
+        let expected = match (context.parent(), context.label()) {
             (Some(_), _) => 0,
             (None, None) => 1,
             (None, Some(_)) => 2,

@@ -1,10 +1,14 @@
 //! Values at a fixed address, and lists of them.
 
 use core::alloc::Layout;
-use core::ptr::NonNull;
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use alloc_core::support::StateMutex;
 use alloc_core::{HostAllocator, HostError, Scope};
+
+use crate::fence::fenced;
 
 /// The memory of a recorder or a checker.
 pub(crate) type Memory<'h> = &'h (dyn HostAllocator + Sync);
@@ -18,10 +22,7 @@ pub(crate) fn allocate_pinned<T>(memory: Memory<'_>, value: T) -> Result<NonNull
 }
 
 /// As [`allocate_pinned`], with a value that is created after the allocation, which may call back.
-pub(crate) fn place_with<T>(
-    memory: Memory<'_>,
-    value: impl FnOnce() -> T,
-) -> Result<NonNull<T>, HostError> {
+fn place_with<T>(memory: Memory<'_>, value: impl FnOnce() -> T) -> Result<NonNull<T>, HostError> {
     let layout = Layout::new::<T>();
     let place = memory
         .allocate(layout, SCOPE)
@@ -37,41 +38,83 @@ pub(crate) fn place_with<T>(
 /// # Safety
 /// [`allocate_pinned`] returned `place` for this memory, and it is not used afterwards.
 pub(crate) unsafe fn free_pinned<T>(memory: Memory<'_>, place: NonNull<T>) -> T {
-    // SAFETY: the caller's promise: a `T` lies there, and is read once.
+    // SAFETY: `allocate_pinned` put a `T` there, which is read once: it is not used afterwards, as this function requires.
     let value = unsafe { place.read() };
-    // SAFETY: the caller's promise: taken with this layout and scope.
+    // SAFETY: `allocate_pinned` took it from this memory with this layout and scope.
     unsafe { memory.deallocate(place.cast(), Layout::new::<T>(), SCOPE) };
     value
 }
 
-/// Adds a node in front of a list.
-///
-/// # Safety
-/// [`allocate_pinned`] returned the node, which is in no list and stays for as long as the list is read. `next` is the node's own link.
-pub(crate) unsafe fn push_front<T>(list: &AtomicPtr<T>, node: NonNull<T>, next: &AtomicPtr<T>) {
-    let mut first = list.load(Ordering::Acquire);
-    loop {
-        next.store(first, Ordering::Relaxed);
-        match list.compare_exchange_weak(first, node.as_ptr(), Ordering::AcqRel, Ordering::Acquire)
-        {
-            Ok(_) => return,
-            Err(other) => first = other,
+/// Values that any thread adds, without a lock, and that stay until the list ends.
+pub(crate) struct PinnedList<'h, T> {
+    memory: Memory<'h>,
+    newest: AtomicPtr<PinnedNode<T>>,
+    /// Values come from threads, and are shared by threads.
+    values: PhantomData<(StateMutex<T>, T)>,
+}
+
+struct PinnedNode<T> {
+    value: T,
+    older: AtomicPtr<Self>,
+}
+
+impl<'h, T> PinnedList<'h, T> {
+    pub(crate) const fn new(memory: Memory<'h>) -> Self {
+        Self {
+            memory,
+            newest: AtomicPtr::new(ptr::null_mut()),
+            values: PhantomData,
         }
+    }
+
+    /// Adds the value that `make` creates after its memory was allocated.
+    pub(crate) fn push(&self, make: impl FnOnce() -> T) -> Result<&T, HostError> {
+        let place = place_with(self.memory, || PinnedNode {
+            value: make(),
+            older: AtomicPtr::new(ptr::null_mut()),
+        })?;
+        // SAFETY: just placed; it stays until the list ends, and is only shared.
+        let node = unsafe { place.as_ref() };
+        let mut newest = self.newest.load(Ordering::Acquire);
+        loop {
+            node.older.store(newest, Ordering::Relaxed);
+            let swapped = self.newest.compare_exchange_weak(
+                newest,
+                place.as_ptr(),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            match swapped {
+                Ok(_) => return Ok(&node.value),
+                Err(other) => newest = other,
+            }
+        }
+    }
+
+    /// All values, the newest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        let mut next = self.newest.load(Ordering::Acquire);
+        core::iter::from_fn(move || {
+            // SAFETY: null, or a node of this list, which stays until the list ends.
+            let node = unsafe { next.as_ref() }?;
+            next = node.older.load(Ordering::Acquire);
+            Some(&node.value)
+        })
     }
 }
 
-/// Frees all nodes of a list. `next` reads a node's link.
-///
-/// # Safety
-/// [`allocate_pinned`] returned the nodes for this memory, and neither they nor the list are used afterwards.
-pub(crate) unsafe fn free_list<T>(
-    memory: Memory<'_>,
-    list: &AtomicPtr<T>,
-    next: impl Fn(T) -> *mut T,
-) {
-    let mut node = NonNull::new(list.load(Ordering::Acquire));
-    while let Some(place) = node {
-        // SAFETY: forwarded.
-        node = NonNull::new(next(unsafe { free_pinned(memory, place) }));
+impl<T> Drop for PinnedList<'_, T> {
+    /// Each value alone: memory that unwinds in one free may do so in the next, and a second panic while one unwinds ends the process.
+    fn drop(&mut self) {
+        let mut next = NonNull::new(*self.newest.get_mut());
+        while let Some(place) = next {
+            let _ = fenced(|| {
+                // SAFETY: `push` placed it in this memory, and the list is not shared any more.
+                let node = unsafe { place.as_ref() };
+                next = NonNull::new(node.older.load(Ordering::Relaxed));
+                // SAFETY: `push` placed it in this memory, and nothing reaches it any more: the link was read before.
+                drop(unsafe { free_pinned(self.memory, place) });
+            });
+        }
     }
 }

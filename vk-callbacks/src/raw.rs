@@ -76,10 +76,27 @@ pub type PfnFree = unsafe extern "system" fn(*mut c_void, *mut c_void);
 pub type PfnInternalNotification =
     unsafe extern "system" fn(*mut c_void, usize, RawInternalType, RawScope);
 
+impl RawCallbacks {
+    /// The struct, word by word: the user data and the addresses of the functions, NULL for those that are missing. Callbacks with the same
+    /// words are the same.
+    #[must_use]
+    pub fn words(&self) -> [*mut c_void; 6] {
+        let null = core::ptr::null_mut();
+        [
+            self.p_user_data,
+            self.pfn_allocation.map_or(null, |call| call as _),
+            self.pfn_reallocation.map_or(null, |call| call as _),
+            self.pfn_free.map_or(null, |call| call as _),
+            self.pfn_internal_allocation.map_or(null, |call| call as _),
+            self.pfn_internal_free.map_or(null, |call| call as _),
+        ]
+    }
+}
+
 // SAFETY: the struct is plain data; its user data is only used by the functions, which are unsafe to call and must be callable from
 // any thread (Vulkan specification, *Host Memory*).
 unsafe impl Send for RawCallbacks {}
-// SAFETY: as for `Send`; nothing is changed through a shared reference.
+// SAFETY: a shared reference changes nothing, and the functions must be callable from any thread.
 unsafe impl Sync for RawCallbacks {}
 
 /// [`RawCallbacks`] that stay valid while `'a` lasts.

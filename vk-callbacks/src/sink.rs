@@ -25,7 +25,7 @@ pub trait CallbackSink {
         if is_no_address_of::<Self>(user_data) {
             return None;
         }
-        // SAFETY: the caller's promise; it is only shared.
+        // SAFETY: the address of a `Self` that lives through the call, as this function requires of any other; it is only shared.
         Some(unsafe { &*user_data.cast::<Self>() })
     }
 
@@ -123,7 +123,7 @@ impl CallbackSink for RawCallbacks {
     unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
         let RawRequest { size, align, scope } = request;
         match self.pfn_allocation {
-            // SAFETY: forwarded, with the user data of the function.
+            // SAFETY: a call that Vulkan's rules allow, as `CallbackSink` requires, with the user data of the function.
             Some(function) => unsafe { function(self.p_user_data, size, align, scope) },
             None => ptr::null_mut(),
         }
@@ -133,7 +133,7 @@ impl CallbackSink for RawCallbacks {
     unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
         let RawRequest { size, align, scope } = request;
         match self.pfn_reallocation {
-            // SAFETY: as in `allocation`.
+            // SAFETY: a call that Vulkan's rules allow, as `CallbackSink` requires, with the user data of the function.
             Some(function) => unsafe { function(self.p_user_data, original, size, align, scope) },
             None => ptr::null_mut(),
         }
@@ -142,7 +142,7 @@ impl CallbackSink for RawCallbacks {
     #[inline]
     unsafe fn free(&self, block: *mut c_void) {
         if let Some(function) = self.pfn_free {
-            // SAFETY: as in `allocation`.
+            // SAFETY: a call that Vulkan's rules allow, as `CallbackSink` requires, with the user data of the function.
             unsafe { function(self.p_user_data, block) }
         }
     }
@@ -153,7 +153,7 @@ impl CallbackSink for RawCallbacks {
             NoticeEvent::Freed => self.pfn_internal_free,
         };
         if let Some(function) = function {
-            // SAFETY: as in `allocation`.
+            // SAFETY: a call that Vulkan's rules allow, as `CallbackSink` requires, with the user data of the function.
             unsafe { function(self.p_user_data, notice.size, notice.kind, notice.scope) }
         }
     }
@@ -167,12 +167,12 @@ unsafe extern "system" fn allocation<S: CallbackSink>(
     align: usize,
     scope: RawScope,
 ) -> *mut c_void {
-    // SAFETY: forwarded.
+    // SAFETY: the user data is of a struct of `of_sink::<S>`, whose sink lives through the call, or wrong, as `of_user_data` allows.
     let Some(sink) = (unsafe { S::of_user_data(user_data) }) else {
         unknown_user_data(Callback::Allocation, user_data);
         return ptr::null_mut();
     };
-    // SAFETY: forwarded.
+    // SAFETY: a call that Vulkan's rules allow.
     unsafe { sink.allocation(RawRequest { size, align, scope }) }
 }
 
@@ -183,19 +183,19 @@ unsafe extern "system" fn reallocation<S: CallbackSink>(
     align: usize,
     scope: RawScope,
 ) -> *mut c_void {
-    // SAFETY: forwarded.
+    // SAFETY: the user data is of a struct of `of_sink::<S>`, whose sink lives through the call, or wrong, as `of_user_data` allows.
     let Some(sink) = (unsafe { S::of_user_data(user_data) }) else {
         unknown_user_data(Callback::Reallocation, user_data);
         return ptr::null_mut();
     };
-    // SAFETY: forwarded.
+    // SAFETY: a call that Vulkan's rules allow.
     unsafe { sink.reallocation(original, RawRequest { size, align, scope }) }
 }
 
 unsafe extern "system" fn free<S: CallbackSink>(user_data: *mut c_void, block: *mut c_void) {
-    // SAFETY: forwarded.
+    // SAFETY: the user data is of a struct of `of_sink::<S>`, whose sink lives through the call, or wrong, as `of_user_data` allows.
     if let Some(sink) = unsafe { S::of_user_data(user_data) } {
-        // SAFETY: forwarded.
+        // SAFETY: a call that Vulkan's rules allow.
         unsafe { sink.free(block) }
     } else {
         unknown_user_data(Callback::Free, user_data);
@@ -213,7 +213,7 @@ unsafe extern "system" fn notification<S: CallbackSink, const IS_FREE: bool>(
     } else {
         NoticeEvent::Allocated
     };
-    // SAFETY: forwarded.
+    // SAFETY: the user data is of a struct of `of_sink::<S>`, whose sink lives through the call, or wrong, as `of_user_data` allows.
     if let Some(sink) = unsafe { S::of_user_data(user_data) } {
         let notice = RawNotice {
             event,
@@ -221,7 +221,7 @@ unsafe extern "system" fn notification<S: CallbackSink, const IS_FREE: bool>(
             kind,
             scope,
         };
-        // SAFETY: forwarded.
+        // SAFETY: a call that Vulkan's rules allow.
         unsafe { sink.notification(notice) }
     } else {
         unknown_user_data(Callback::of_notice(event), user_data);

@@ -11,6 +11,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use alloc_core::support::StateMutex;
 use alloc_core::{Budget, Context, ContextOptions, Scope, ScopeUsage, Usage};
 use vk_callbacks::check::{Checked, CheckedOwner, Opened};
 use vk_callbacks::raw::RawCallbacks;
@@ -20,7 +21,7 @@ use crate::caller_module::caller_module;
 use crate::commands::{FIRST_ROWS, KINDS, ROWS, is_about_loader, kind_bit, places, row};
 use crate::count::Count;
 use crate::coverage;
-use crate::description::DescriptionCell;
+use crate::description::DeviceDescription;
 use crate::device_memory::DeviceMemory;
 use crate::foreign::ForeignOwner;
 use crate::guarding::{self, Root};
@@ -48,7 +49,8 @@ pub(crate) struct Accounts {
     pub(crate) device_memory: DeviceMemory,
     /// Of a device that reports.
     pub(crate) memory_reports: PerProcess<MemoryReports>,
-    pub(crate) description: DescriptionCell,
+    /// Of a device, or of the last one that had the accounts.
+    pub(crate) description: StateMutex<Option<DeviceDescription>>,
     /// The instance or device has ended.
     has_ended: AtomicBool,
 }
@@ -235,7 +237,7 @@ impl Accounts {
             devices: RecordList::new(),
             device_memory: DeviceMemory::default(),
             memory_reports: PerProcess::new(),
-            description: DescriptionCell::new(),
+            description: StateMutex::new(None),
             has_ended: AtomicBool::new(false),
         }
     }

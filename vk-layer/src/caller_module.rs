@@ -40,7 +40,8 @@ fn walk(_: &mut [*mut c_void]) -> usize {
     0
 }
 
-fn info_of(address: *const c_void) -> Option<libc::Dl_info> {
+/// What the dynamic linker says of the file that contains the address, its name among it; `None` for none.
+pub(crate) fn info_of(address: *const c_void) -> Option<libc::Dl_info> {
     let mut info = libc::Dl_info {
         dli_fname: ptr::null(),
         dli_fbase: ptr::null_mut(),

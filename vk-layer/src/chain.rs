@@ -55,7 +55,7 @@ pub struct NegotiateLayerInterface {
 pub unsafe extern "system" fn vkNegotiateLoaderLayerInterfaceVersion(
     interface: *mut NegotiateLayerInterface,
 ) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: NULL, or the loader's struct, which may be read and written.
     let Some(interface) = (unsafe { interface.as_mut() }) else {
         return ERROR_INITIALIZATION_FAILED;
     };
@@ -131,7 +131,7 @@ impl LayerCreateInfo {
     /// # Safety
     /// `chain` is NULL or begins a valid chain.
     pub(crate) unsafe fn behind_link(chain: *const Self) -> Option<*mut BaseStruct> {
-        // SAFETY: the caller's promise: every struct begins so.
+        // SAFETY: NULL, or the first struct of a valid chain: every struct begins so.
         let base = unsafe { chain.cast::<BaseStruct>().as_ref() }?;
         if ![LOADER_INSTANCE, LOADER_DEVICE].contains(&base.s_type) {
             return None;
@@ -159,7 +159,7 @@ pub(crate) unsafe fn structs(
     let mut next = NonNull::new(first.cast_mut().cast::<BaseStruct>());
     std::iter::from_fn(move || {
         let at = next?;
-        // SAFETY: the caller's promise: the chain's structs all begin so, and end with NULL.
+        // SAFETY: a struct of a valid chain: they all begin so, and the last one's `p_next` is NULL.
         let base = unsafe { at.as_ref() };
         next = NonNull::new(base.p_next);
         Some((base.s_type, at))
@@ -174,7 +174,7 @@ pub(crate) unsafe fn slice_of<'a, T>(first: *const T, count: u32) -> &'a [T] {
     if first.is_null() || count == 0 {
         return &[];
     }
-    // SAFETY: the caller's promise, and not NULL.
+    // SAFETY: not NULL, so it points to `count` elements, which live for 'a.
     unsafe { std::slice::from_raw_parts(first, count as usize) }
 }
 
@@ -183,7 +183,7 @@ pub(crate) unsafe fn slice_of<'a, T>(first: *const T, count: u32) -> &'a [T] {
 /// # Safety
 /// `info` is NULL or a create info as the loader hands it to a layer.
 pub(crate) unsafe fn advance_link(info: *const c_void, s_type: i32) -> Option<NextLayer> {
-    // SAFETY: forwarded.
+    // SAFETY: NULL, or a create info, whose chain is valid.
     for (_, at) in unsafe { structs(info) }.filter(|(this_type, _)| *this_type == s_type) {
         // SAFETY: structs of this type are the loader's own, and this large; no other code uses them meanwhile.
         let layer = unsafe { at.cast::<LayerCreateInfo>().as_mut() };
@@ -208,7 +208,7 @@ pub(crate) unsafe fn links_behind(
     info: *const c_void,
     s_type: i32,
 ) -> impl Iterator<Item = GetProcAddr> {
-    // SAFETY: forwarded.
+    // SAFETY: NULL, or a create info, whose chain is valid and lives as long as the iterator.
     let mut structs = unsafe { structs(info) }.filter(move |(this_type, _)| *this_type == s_type);
     let link = structs.find_map(|(_, at)| {
         // SAFETY: structs of this type are the loader's own, and this large; no other code uses them meanwhile.
@@ -335,7 +335,7 @@ impl MemoryAllocateInfo {
     /// The chain is valid.
     pub(crate) unsafe fn uses(&self) -> MemoryUses {
         let mut uses = [false; MEMORY_USES.len()];
-        // SAFETY: forwarded.
+        // SAFETY: the info's chain is valid.
         for (s_type, at) in unsafe { structs(self.base.p_next.cast()) } {
             let [imported, exported, dedicated] = &mut uses;
             match s_type {
@@ -347,7 +347,7 @@ impl MemoryAllocateInfo {
                 // Of Android's buffers, and of host pointers, whose type of handle is one.
                 1_000_129_003 | 1_000_178_000 => *imported = true,
                 1_000_072_002 => {
-                    // SAFETY: as above, with the types of handles.
+                    // SAFETY: structs of this type go on with the types of handles.
                     *exported |= unsafe { handle_types(at) } != 0;
                 }
                 1_000_127_001 => {
@@ -367,7 +367,7 @@ impl MemoryAllocateInfo {
 /// # Safety
 /// `at` is a struct of such a type.
 unsafe fn handle_types(at: NonNull<BaseStruct>) -> u32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: a struct of such a type goes on with the types of handles.
     unsafe { at.cast::<HandleTypes>().as_ref() }.bits
 }
 
@@ -511,7 +511,7 @@ mod tests {
         assert!(next.is_some_and(|next| next.get_device_proc_addr.is_none()));
         assert_eq!(last.link, ptr::dangling_mut());
         assert_eq!(first.link.addr(), 8);
-        // SAFETY: as above.
+        // SAFETY: a chain of structs that live.
         let none = unsafe { advance_link((&raw const info).cast(), super::LOADER_DEVICE) };
         assert!(none.is_none());
         // SAFETY: NULL.

@@ -7,33 +7,20 @@ use vk_callbacks::CommandRow;
 /// The number of rows of the table.
 pub(crate) const ROWS: usize = CommandRow::all().len();
 
-/// The index of the row whose command is `name`.
-pub(crate) fn row_index(name: &[u8]) -> Option<usize> {
-    CommandRow::all()
-        .binary_search_by(|row| row.name.as_bytes().cmp(name))
-        .ok()
-}
-
-/// As [`row_index`]; an unknown name fails to compile.
+/// The index of the row whose command is `name`; an unknown name fails to compile.
 #[expect(
-    clippy::indexing_slicing,
     clippy::panic,
     clippy::disallowed_macros,
     reason = "runs at compile time, where a panic is an error of the compiler"
 )]
 pub(crate) const fn known_row(name: &str) -> usize {
-    let rows = CommandRow::all();
-    let mut index = 0;
-    while index < rows.len() {
-        if equal(rows[index].name, name) {
-            return index;
-        }
-        index += 1;
+    match CommandRow::index_of(name) {
+        Some(index) => index,
+        None => panic!("no such command"),
     }
-    panic!("no such command")
 }
 
-/// The row with this index, which is below [`ROWS`]: it comes from [`row_index`], or is a constant of a hook.
+/// The row with this index, which is below [`ROWS`]: it comes from [`CommandRow::index_of`], or is a constant of a hook.
 #[expect(
     clippy::indexing_slicing,
     reason = "an index is a row's, as the comment says"
@@ -59,57 +46,35 @@ pub(crate) const KINDS: [usize; ROWS] = {
     kinds
 };
 
-/// The row is the first about its kind of object.
-#[expect(
-    clippy::indexing_slicing,
-    reason = "an index is a row's, as `row` says"
-)]
-pub(crate) const fn is_first_of_kind(index: usize) -> bool {
-    KINDS[index] == index && !row(index).object.is_empty()
-}
-
 /// A limit of the number of kinds: each has a bit of a word.
 pub(crate) const MAX_KINDS: usize = 64;
 
 /// The first row of each kind, by the kind's place; none behind the last kind.
+pub(crate) const FIRST_ROWS: [Option<usize>; MAX_KINDS] = PLACES_OF_KINDS.0;
+
+/// The first rows, and for each row the bit of its kind: none for a row about no kind.
 #[expect(clippy::indexing_slicing, reason = "runs at compile time")]
-pub(crate) const FIRST_ROWS: [Option<usize>; MAX_KINDS] = {
-    let mut first_rows = [None; MAX_KINDS];
+const PLACES_OF_KINDS: ([Option<usize>; MAX_KINDS], [u64; ROWS]) = {
+    let (mut first_rows, mut bits) = ([None; MAX_KINDS], [0; ROWS]);
     let (mut index, mut place) = (0, 0);
     while index < ROWS {
-        if is_first_of_kind(index) {
+        if KINDS[index] == index && !row(index).object.is_empty() {
             // Fails to compile where there are too many kinds.
             first_rows[place] = Some(index);
+            bits[index] = 1 << place;
             place += 1;
         }
+        bits[index] = bits[KINDS[index]];
         index += 1;
     }
-    first_rows
+    (first_rows, bits)
 };
 
 /// The bit of the kind that the row is about; none of a row about no kind.
 pub(crate) fn kind_bit(index: usize) -> u64 {
-    KIND_BITS.get(index).copied().unwrap_or_default()
+    static BITS: [u64; ROWS] = PLACES_OF_KINDS.1;
+    BITS.get(index).copied().unwrap_or_default()
 }
-
-#[expect(clippy::indexing_slicing, reason = "runs at compile time")]
-static KIND_BITS: [u64; ROWS] = {
-    let mut bits = [0; ROWS];
-    let mut place = 0;
-    while place < MAX_KINDS {
-        if let Some(first) = FIRST_ROWS[place] {
-            let mut index = 0;
-            while index < ROWS {
-                if KINDS[index] == first {
-                    bits[index] = 1 << place;
-                }
-                index += 1;
-            }
-        }
-        place += 1;
-    }
-    bits
-};
 
 /// The places whose bits are set.
 pub(crate) fn places(bits: u64) -> impl Iterator<Item = usize> {
@@ -123,24 +88,10 @@ pub(crate) fn places(bits: u64) -> impl Iterator<Item = usize> {
 
 /// The row is about objects of the loader, which reads `pAllocator` itself.
 pub(crate) fn is_about_loader(index: usize) -> bool {
-    ABOUT_LOADER.get(index).copied().unwrap_or_default()
-}
-
-#[expect(clippy::indexing_slicing, reason = "runs at compile time")]
-static ABOUT_LOADER: [bool; ROWS] = {
-    let mut about = [false; ROWS];
-    let mut index = 0;
-    while index < ROWS {
-        about[index] = is_of_loader(row(index).object);
-        index += 1;
-    }
-    about
-};
-
-const fn is_of_loader(kind: &str) -> bool {
-    equal(kind, "VkSurfaceKHR")
-        || equal(kind, "VkDebugUtilsMessengerEXT")
-        || equal(kind, "VkDebugReportCallbackEXT")
+    matches!(
+        row(index).object,
+        "VkSurfaceKHR" | "VkDebugUtilsMessengerEXT" | "VkDebugReportCallbackEXT"
+    )
 }
 
 const fn equal(a: &str, b: &str) -> bool {

@@ -3,20 +3,17 @@
 use std::ffi::{CStr, c_void};
 use std::fmt;
 use std::iter;
-use std::mem::MaybeUninit;
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use alloc_core::{HostError, TryString, TryVec};
 use debug_guard::ModuleFinder;
 
+use crate::caller_module::info_of;
 use crate::chain::{
     DeviceProperties, GetProcAddr, InstanceCreateInfo, LOADER_INSTANCE, links_behind, slice_of,
 };
 use crate::hooks::get_instance_proc_addr;
 use crate::per_process::PerProcess;
 use crate::record::{Own, own};
-use crate::record_list::RecordList;
 use crate::settings::{self, LAYER};
 
 /// The vendor NVIDIA, which packs the parts of its version in a way of its own.
@@ -29,14 +26,6 @@ pub(crate) struct DeviceDescription {
     driver_version: u32,
     vendor: u32,
     device_name: [u8; 256],
-}
-
-/// Compares names up to their end: behind it a driver may leave anything.
-impl PartialEq for DeviceDescription {
-    fn eq(&self, other: &Self) -> bool {
-        let versions = |of: &Self| (of.api_version, of.driver_version, of.vendor);
-        versions(self) == versions(other) && self.name() == other.name()
-    }
 }
 
 impl DeviceDescription {
@@ -83,36 +72,6 @@ impl fmt::Display for DeviceDescription {
     }
 }
 
-/// The description of the device that has some accounts, or of the last one that had them.
-pub(crate) struct DescriptionCell {
-    current: AtomicPtr<DeviceDescription>,
-    /// Each description once: as many as there are kinds of devices. They are never freed, since a report may be reading them.
-    all: RecordList<DeviceDescription>,
-}
-
-impl DescriptionCell {
-    pub(crate) const fn new() -> Self {
-        Self {
-            current: AtomicPtr::new(ptr::null_mut()),
-            all: RecordList::new(),
-        }
-    }
-
-    pub(crate) fn get(&self) -> Option<&DeviceDescription> {
-        // SAFETY: null, or a record of `all`, which is never freed.
-        unsafe { self.current.load(Ordering::Acquire).as_ref() }
-    }
-
-    /// Sets the description. Only the device that has the accounts calls it.
-    pub(crate) fn set(&self, new: DeviceDescription) {
-        let known = self.all.iter().find(|known| **known == new);
-        if let Some(record) = known.or_else(|| self.all.push(new)) {
-            let record = ptr::from_ref(record).cast_mut();
-            self.current.store(record, Ordering::Release);
-        }
-    }
-}
-
 /// The loader and the layers of the process's first instance.
 pub(crate) struct Surroundings {
     /// The loader's file.
@@ -143,9 +102,9 @@ pub(crate) fn after_fork() {
 /// `info` is NULL or a valid `VkInstanceCreateInfo`, whose link was advanced.
 pub(crate) unsafe fn note_surroundings(info: *const c_void, below: GetProcAddr) {
     SURROUNDINGS.get_or_make(|| {
-        // SAFETY: forwarded.
+        // SAFETY: NULL or a valid create info, as this function requires.
         let layers = unsafe { enabled_layers(info.cast()) }.ok()?;
-        // SAFETY: forwarded.
+        // SAFETY: NULL or a valid create info whose link was advanced, as this function requires.
         let behind = unsafe { links_behind(info, LOADER_INSTANCE) };
         // The list of modules may hold few of them.
         let file_of = |function: GetProcAddr| {
@@ -190,11 +149,11 @@ unsafe fn enabled_layers(
     {
         push(name)?;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: NULL or a valid create info, as this function requires.
     let Some(info) = (unsafe { info.as_ref() }) else {
         return Ok(layers);
     };
-    // SAFETY: the caller's promise: `layer_count` names.
+    // SAFETY: a valid create info has `layer_count` names.
     for name in unsafe { slice_of(info.layer_names, info.layer_count) } {
         // SAFETY: each ends with 0.
         if let Ok(name) = unsafe { CStr::from_ptr(*name) }.to_str() {
@@ -207,18 +166,9 @@ unsafe fn enabled_layers(
 /// The layer's file, as the loader has named it.
 fn own_file() -> Option<TryString<Own>> {
     let function: GetProcAddr = get_instance_proc_addr;
-    let mut info = MaybeUninit::<libc::Dl_info>::uninit();
-    // SAFETY: any address is allowed, and a struct that may be written.
-    if unsafe { libc::dladdr(function as *const c_void, info.as_mut_ptr()) } == 0 {
-        return None;
-    }
-    // SAFETY: written, since the call succeeded.
-    let name = unsafe { info.assume_init() }.dli_fname;
-    if name.is_null() {
-        return None;
-    }
+    let info = info_of(function as *const c_void)?;
     // SAFETY: a string of the dynamic linker, which lives as long as the library: that is never unloaded.
-    let name = unsafe { CStr::from_ptr(name) }.to_str().ok()?;
+    let name = unsafe { CStr::from_ptr(info.dli_fname) }.to_str().ok()?;
     TryString::try_from_str_in(name, own()).ok()
 }
 
@@ -230,7 +180,7 @@ pub(crate) fn is_loader(module: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{DescriptionCell, DeviceDescription, is_loader};
+    use super::{DeviceDescription, is_loader};
     use crate::chain::DeviceProperties;
 
     fn description(name: &[u8], vendor: u32, driver_version: u32) -> DeviceDescription {
@@ -268,16 +218,7 @@ mod tests {
         ] {
             assert_eq!(description(name, vendor, version).to_string(), expected);
         }
-        let cell = DescriptionCell::new();
-        assert!(cell.get().is_none());
-        for name in ["one", "one\0garbage", "other", "one", "other", "one\0"] {
-            cell.set(description(name.as_bytes(), 1, 1));
-            let shown = name.split('\0').next();
-            assert_eq!(cell.get().map(DeviceDescription::name), shown);
-        }
-        assert_eq!(cell.all.iter().count(), 2, "devices that alternate");
-        cell.set(description(b"one", 1, 2));
-        assert_eq!(cell.all.iter().count(), 3, "another driver");
+        assert_eq!(description(b"one\0garbage", 1, 1).name(), "one");
     }
 
     #[test]

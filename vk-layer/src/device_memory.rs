@@ -122,7 +122,7 @@ impl MemoryBlocks {
         handle: u64,
     ) {
         let (bytes, memory_type) = (info.allocation_size, info.memory_type_index);
-        // SAFETY: forwarded.
+        // SAFETY: the info's chain is one as Vulkan has it.
         let uses = unsafe { info.uses() };
         if handle == 0 {
             for count in self.counts(counts, (memory_type, uses)) {

@@ -100,17 +100,17 @@ impl CallbackSink for FailingCallbacks {
         if !self.admits(request) {
             return ptr::null_mut();
         }
-        // SAFETY: as above.
+        // SAFETY: the same call, of the program's callbacks.
         unsafe { self.inner.reallocation(original, request) }
     }
 
     unsafe fn free(&self, block: *mut c_void) {
-        // SAFETY: as above.
+        // SAFETY: the same call, of the program's callbacks.
         unsafe { self.inner.free(block) }
     }
 
     unsafe fn notification(&self, notice: RawNotice) {
-        // SAFETY: as above.
+        // SAFETY: the same call, of the program's callbacks.
         unsafe { self.inner.notification(notice) }
     }
 }

@@ -3,6 +3,7 @@
 //! Each object may bring its own (V5), in a struct that ends with the command (V6). All of one kind are one owner to the checker. They are
 //! watched for as long as a command that got them runs or an object that was created with them lives.
 
+use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::num::NonZeroUsize;
 use std::ops::Deref;
@@ -105,24 +106,10 @@ struct WatchedObject {
     failing: Option<FailingRef>,
 }
 
-/// The identity of the program's callbacks: the user data and the functions.
-fn identity(raw: &RawCallbacks) -> [usize; 6] {
-    [
-        raw.p_user_data.addr(),
-        raw.pfn_allocation.map_or(0, |function| function as usize),
-        raw.pfn_reallocation.map_or(0, |function| function as usize),
-        raw.pfn_free.map_or(0, |function| function as usize),
-        raw.pfn_internal_allocation
-            .map_or(0, |function| function as usize),
-        raw.pfn_internal_free
-            .map_or(0, |function| function as usize),
-    ]
-}
-
 /// The key of an object that was created with these callbacks: above 1, as keys of handles are.
 fn object_key(handle: u64, raw: &RawCallbacks) -> NonZeroUsize {
     let mixed = std::iter::once(key(handle))
-        .chain(identity(raw))
+        .chain(raw.words().map(<*mut c_void>::addr))
         .fold(0_usize, |key, word| {
             (key.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
         });
@@ -188,7 +175,7 @@ impl<'a> ForeignRecord<'a> {
         let owner = kind.foreign_or_new(name)?;
         let failing = FailingRef::new(raw, name);
         let passed = failing.as_ref().map_or(raw, FailingRef::raw);
-        // SAFETY: the caller's promise; they are retired when both have ended.
+        // SAFETY: as this function requires they may be called while the command runs and its object lives; they are retired then.
         let checked = unsafe { checker()?.wrap_for(passed, owner.id) };
         if checked.is_err() {
             UNCHECKED_OWNERS.fetch_add(1, Ordering::Relaxed);
@@ -211,7 +198,7 @@ impl ForeignUse<'_> {
     /// The command has created an object, for which they may be called until it is destroyed.
     pub(crate) fn created(&self, handle: u64) {
         let passed = self.failing.as_ref().map_or(self.raw, FailingRef::raw);
-        // SAFETY: as in [`ForeignRecord::new`]; they are retired when the object is gone.
+        // SAFETY: `ForeignRecord::new` required that they may be called while the object lives; they are retired when it is gone.
         let checked = checker().map(|checker| unsafe { checker.wrap_for(passed, self.owner.id) });
         if let Some(checked) = checked.and_then(Result::ok) {
             let failing = self.failing.clone();

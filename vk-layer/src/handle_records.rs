@@ -64,7 +64,7 @@ impl<T> HandleRecords<T> {
     }
 
     fn freed(record: NonNull<T>) -> T {
-        // SAFETY: as in `insert`; the map had it alone, and has it no longer. Nobody uses it outside of the lock.
+        // SAFETY: from `new_record`; the map had it alone, and has it no longer. Nobody uses it outside of the lock.
         unsafe { free_record(record) }
     }
 }

@@ -144,7 +144,7 @@ macro_rules! command {
 /// # Safety
 /// NULL, or a live instance of the end.
 unsafe fn of_end(instance: Handle, name: &CStr) -> Option<VoidFunction> {
-    // SAFETY: the caller's promise; the name ends with 0.
+    // SAFETY: NULL, or a live instance of the end; the name ends with 0.
     unsafe { (CHAIN.get()?.end)(instance, name.as_ptr()) }
 }
 
@@ -157,13 +157,13 @@ unsafe fn of_device_end(device: Handle, name: &CStr) -> Option<VoidFunction> {
     }
     // SAFETY: stored when the device was created: a function of this type.
     let end = unsafe { transmute::<*mut (), GetProcAddr>(end) };
-    // SAFETY: the caller's promise; the name ends with 0.
+    // SAFETY: a live device of the end; the name ends with 0.
     unsafe { end(device, name.as_ptr()) }
 }
 
 /// `vkGetInstanceProcAddr` for the program.
 unsafe extern "system" fn first(instance: Handle, name: *const c_char) -> Option<VoidFunction> {
-    // SAFETY: the caller's promise: a name that ends with 0.
+    // SAFETY: Vulkan requires a name that ends with 0.
     let text = unsafe { CStr::from_ptr(name) };
     match text.to_bytes() {
         b"vkGetInstanceProcAddr" => void!(first, GetProcAddr),
@@ -171,7 +171,7 @@ unsafe extern "system" fn first(instance: Handle, name: *const c_char) -> Option
         b"vkCreateDevice" if !instance.is_null() => void!(create_device, CreateDevice),
         // SAFETY: NULL.
         _ if instance.is_null() => unsafe { of_end(instance, text) },
-        // SAFETY: forwarded: a live instance.
+        // SAFETY: not NULL, so Vulkan requires a live instance; the name ends with 0.
         _ => unsafe { get_instance_proc_addr(instance, name) },
     }
 }
@@ -184,7 +184,7 @@ unsafe fn with_link<const WORDS: usize>(
     info: Info,
     link: &mut LayerCreateInfo,
 ) -> [MaybeUninit<usize>; WORDS] {
-    // SAFETY: the caller's promise; padding need not be initialised.
+    // SAFETY: a create info has `WORDS` words; padding need not be initialised.
     let mut copy = unsafe { info.cast::<[MaybeUninit<usize>; WORDS]>().read() };
     if let Some(p_next) = copy.get_mut(1) {
         // SAFETY: the second word of each create info is a pointer.
@@ -199,7 +199,7 @@ unsafe fn with_link<const WORDS: usize>(
 /// # Safety
 /// As [`with_link`].
 unsafe fn without_link<const WORDS: usize>(info: Info) -> [MaybeUninit<usize>; WORDS] {
-    // SAFETY: forwarded.
+    // SAFETY: a create info has `WORDS` words; padding need not be initialised.
     let mut copy = unsafe { info.cast::<[MaybeUninit<usize>; WORDS]>().read() };
     if let Some(p_next) = copy.get_mut(1) {
         // SAFETY: the second word of each create info is a pointer.
@@ -221,12 +221,12 @@ unsafe extern "system" fn create_instance(
 ) -> i32 {
     let mut link = LayerLink::new(below, None);
     let mut first = LayerCreateInfo::new(LOADER_INSTANCE, &mut link);
-    // SAFETY: the caller's promise: this command's info.
+    // SAFETY: Vulkan requires this command's info, which lives during the call, as the copy does.
     let info = unsafe { with_link::<INSTANCE_INFO>(info, &mut first) };
     // SAFETY: NULL.
     let layer = unsafe { get_instance_proc_addr(ptr::null_mut(), c"vkCreateInstance".as_ptr()) };
     let create = command!(layer, CreateInstance, ERROR_INITIALIZATION_FAILED);
-    // SAFETY: as a loader calls a layer.
+    // SAFETY: the program's arguments, and an info with the link that a layer expects of a loader.
     unsafe { create(info.as_ptr().cast(), allocator, out) }
 }
 
@@ -238,23 +238,23 @@ unsafe extern "system" fn create_device(
 ) -> i32 {
     let mut link = LayerLink::new(below, Some(below_device));
     let mut first = LayerCreateInfo::new(LOADER_DEVICE, &mut link);
-    // SAFETY: the caller's promise: this command's info.
+    // SAFETY: Vulkan requires this command's info, which lives during the call, as the copy does.
     let info = unsafe { with_link::<DEVICE_INFO>(info, &mut first) };
     // SAFETY: NULL.
     let layer = unsafe { get_instance_proc_addr(ptr::null_mut(), c"vkCreateDevice".as_ptr()) };
     let create = command!(layer, CreateDevice, ERROR_INITIALIZATION_FAILED);
-    // SAFETY: as a loader calls a layer.
+    // SAFETY: the program's arguments, and an info with the link that a layer expects of a loader.
     unsafe { create(physical, info.as_ptr().cast(), allocator, out) }
 }
 
 /// `vkGetInstanceProcAddr` for the layer.
 unsafe extern "system" fn below(instance: Handle, name: *const c_char) -> Option<VoidFunction> {
-    // SAFETY: the caller's promise: a name that ends with 0.
+    // SAFETY: the layer passes a name that ends with 0.
     let text = unsafe { CStr::from_ptr(name) };
     match text.to_bytes() {
         b"vkCreateInstance" => void!(create_instance_below, CreateInstance),
         b"vkCreateDevice" => void!(create_device_below, CreateDevice),
-        // SAFETY: forwarded.
+        // SAFETY: the layer passes NULL or its own instance, which is the end's.
         name => marking(name).or_else(|| unsafe { of_end(instance, text) }),
     }
 }
@@ -264,9 +264,9 @@ unsafe extern "system" fn below_device(
     device: Handle,
     name: *const c_char,
 ) -> Option<VoidFunction> {
-    // SAFETY: the caller's promise: a name that ends with 0.
+    // SAFETY: the layer passes a name that ends with 0.
     let text = unsafe { CStr::from_ptr(name) };
-    // SAFETY: forwarded.
+    // SAFETY: the layer passes its own device, which is the end's.
     marking(text.to_bytes()).or_else(|| unsafe { of_device_end(device, text) })
 }
 
@@ -297,7 +297,7 @@ fn marking(name: &[u8]) -> Option<VoidFunction> {
 unsafe fn mark(handle: Handle, parent: Handle) {
     if !handle.is_null() {
         // Another thread may have got the same queue, and use it already.
-        // SAFETY: the caller's promise: the first word is the loader's, and there is none; ours is read and written as an atomic alone.
+        // SAFETY: the first word of a driver's handle is the loader's, and there is none; ours is read and written as an atomic alone.
         let word = unsafe { AtomicUsize::from_ptr(handle.cast()) };
         word.store(parent.expose_provenance(), Ordering::Relaxed);
     }
@@ -311,14 +311,14 @@ unsafe extern "system" fn create_instance_below(
     // SAFETY: NULL.
     let found = unsafe { of_end(ptr::null_mut(), c"vkCreateInstance") };
     let create = command!(found, CreateInstance, ERROR_INITIALIZATION_FAILED);
-    // SAFETY: the caller's promise: this command's info.
+    // SAFETY: the layer passes on this command's info, which lives during the call.
     let info = unsafe { without_link::<INSTANCE_INFO>(info) };
-    // SAFETY: the caller's arguments.
+    // SAFETY: the arguments that the command was called with, which Vulkan's rules make valid.
     let result = unsafe { create(info.as_ptr().cast(), allocator, out) };
     if result == SUCCESS && CHAIN.get().is_some_and(is_direct) {
         // SAFETY: the command has written it.
         let instance = unsafe { *out };
-        // SAFETY: as above.
+        // SAFETY: a live instance of a driver, which the program does not have yet.
         unsafe { mark(instance, instance) };
     }
     result
@@ -330,7 +330,7 @@ unsafe extern "system" fn create_device_below(
     allocator: Callbacks,
     out: *mut Handle,
 ) -> i32 {
-    // SAFETY: the caller's promise: a live physical device, which the layer has found by its first word before.
+    // SAFETY: a live physical device, which the layer has found by its first word before.
     let parent = unsafe { Parent::of(row(CREATE_DEVICE), physical) };
     let Some((chain, parent)) = CHAIN.get().zip(parent) else {
         return ERROR_INITIALIZATION_FAILED;
@@ -339,18 +339,18 @@ unsafe extern "system" fn create_device_below(
     // SAFETY: a live instance.
     let found = unsafe { of_end(instance, c"vkCreateDevice") };
     let create = command!(found, CreateDevice, ERROR_INITIALIZATION_FAILED);
-    // SAFETY: as above.
+    // SAFETY: a live instance.
     let of_device = unsafe { of_end(instance, c"vkGetDeviceProcAddr") };
     let of_device = of_device.map_or(ptr::null_mut(), |function| function as *mut ());
     chain.device_end.store(of_device, Ordering::Release);
-    // SAFETY: the caller's promise: this command's info.
+    // SAFETY: the layer passes on this command's info, which lives during the call.
     let info = unsafe { without_link::<DEVICE_INFO>(info) };
-    // SAFETY: the caller's arguments.
+    // SAFETY: the arguments that the command was called with, which Vulkan's rules make valid.
     let result = unsafe { create(physical, info.as_ptr().cast(), allocator, out) };
     if result == SUCCESS && is_direct(chain) {
         // SAFETY: the command has written it.
         let device = unsafe { *out };
-        // SAFETY: as above.
+        // SAFETY: a live device of a driver, which the program does not have yet.
         unsafe { mark(device, device) };
     }
     result
@@ -361,10 +361,10 @@ unsafe extern "system" fn enumerate_devices(
     count: *mut u32,
     out: *mut Handle,
 ) -> i32 {
-    // SAFETY: the caller's promise: a live instance.
+    // SAFETY: Vulkan requires a live instance.
     let found = unsafe { of_end(instance, c"vkEnumeratePhysicalDevices") };
     let enumerate = command!(found, Enumerate<Handle>, ERROR_INITIALIZATION_FAILED);
-    // SAFETY: the caller's arguments.
+    // SAFETY: the arguments that the command was called with, which Vulkan's rules make valid.
     let result = unsafe { enumerate(instance, count, out) };
     if result >= 0 {
         // SAFETY: the command has written so many handles, if there is an array.
@@ -381,7 +381,7 @@ unsafe fn mark_all(count: *const u32, out: *const Handle, parent: Handle) {
     // SAFETY: this function's contract: `out` is NULL or points to so many handles.
     let handles = unsafe { crate::chain::slice_of(out, count) };
     for handle in handles {
-        // SAFETY: as above.
+        // SAFETY: each is 0 or a live handle, which a driver's command has written.
         unsafe { mark(*handle, parent) };
     }
 }
@@ -406,17 +406,17 @@ unsafe extern "system" fn enumerate_groups<const OF_EXTENSION: bool>(
     } else {
         c"vkEnumeratePhysicalDeviceGroups"
     };
-    // SAFETY: the caller's promise: a live instance.
+    // SAFETY: Vulkan requires a live instance.
     let found = unsafe { of_end(instance, name) };
     let enumerate = command!(found, Enumerate<DeviceGroup>, ERROR_INITIALIZATION_FAILED);
-    // SAFETY: the caller's arguments.
+    // SAFETY: the arguments that the command was called with, which Vulkan's rules make valid.
     let result = unsafe { enumerate(instance, count, out) };
     if result >= 0 {
         // SAFETY: the command has written the count.
         let count = unsafe { *count };
         // SAFETY: it has written so many groups, if there is an array.
         for group in unsafe { crate::chain::slice_of(out, count) } {
-            // SAFETY: as above; a group has at most 32 devices.
+            // SAFETY: the group's count and handles were written by the command; a group has at most 32 devices.
             unsafe { mark_all(&raw const group.count, group.devices.as_ptr(), instance) };
         }
     }
@@ -424,10 +424,10 @@ unsafe extern "system" fn enumerate_groups<const OF_EXTENSION: bool>(
 }
 
 unsafe extern "system" fn get_queue(device: Handle, family: u32, index: u32, out: *mut Handle) {
-    // SAFETY: the caller's promise: a live device.
+    // SAFETY: Vulkan requires a live device.
     let found = unsafe { of_device_end(device, c"vkGetDeviceQueue") };
     let get = command!(found, GetQueue);
-    // SAFETY: the caller's arguments.
+    // SAFETY: the arguments that the command was called with, which Vulkan's rules make valid.
     unsafe { get(device, family, index, out) };
     // SAFETY: the command has written it.
     let queue = unsafe { *out };
@@ -436,10 +436,10 @@ unsafe extern "system" fn get_queue(device: Handle, family: u32, index: u32, out
 }
 
 unsafe extern "system" fn get_queue_2(device: Handle, info: Info, out: *mut Handle) {
-    // SAFETY: the caller's promise: a live device.
+    // SAFETY: Vulkan requires a live device.
     let found = unsafe { of_device_end(device, c"vkGetDeviceQueue2") };
     let get = command!(found, GetQueue2);
-    // SAFETY: the caller's arguments.
+    // SAFETY: the arguments that the command was called with, which Vulkan's rules make valid.
     unsafe { get(device, info, out) };
     // SAFETY: the command has written it.
     let queue = unsafe { *out };
@@ -458,13 +458,13 @@ struct BufferAllocateInfo {
 }
 
 unsafe extern "system" fn allocate_buffers(device: Handle, info: Info, out: *mut Handle) -> i32 {
-    // SAFETY: the caller's promise: a live device.
+    // SAFETY: Vulkan requires a live device.
     let found = unsafe { of_device_end(device, c"vkAllocateCommandBuffers") };
     let allocate = command!(found, AllocateBuffers, ERROR_INITIALIZATION_FAILED);
-    // SAFETY: the caller's arguments.
+    // SAFETY: the arguments that the command was called with, which Vulkan's rules make valid.
     let result = unsafe { allocate(device, info, out) };
     if result == SUCCESS {
-        // SAFETY: the caller's promise: this command's info.
+        // SAFETY: Vulkan requires this command's info, which lives during the call.
         let info = unsafe { &*info.cast::<BufferAllocateInfo>() };
         // SAFETY: the command has written so many.
         unsafe { mark_all(&raw const info.count, out, device) };

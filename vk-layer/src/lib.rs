@@ -66,6 +66,14 @@ mod settings;
 mod state;
 mod sync;
 mod tape;
+#[cfg_attr(
+    not(test),
+    expect(
+        clippy::disallowed_types,
+        clippy::disallowed_methods,
+        reason = "a report is made of std's collections, once there is memory for them"
+    )
+)]
 mod timeline;
 mod turn;
 

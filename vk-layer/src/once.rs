@@ -153,9 +153,9 @@ impl<T> ValueAcrossForks<T> {
     /// The work is done.
     #[inline]
     unsafe fn written(&self) -> &T {
-        // SAFETY: the caller's promise: it is not written any more.
+        // SAFETY: the work is done, as this function requires: it is not written any more.
         let value = unsafe { &*self.value.get() };
-        // SAFETY: as above: it was written.
+        // SAFETY: the work is done: it was written.
         unsafe { value.assume_init_ref() }
     }
 

@@ -63,7 +63,7 @@ impl Parent {
                 return None;
             }
             let name = CommandName::of(index);
-            // SAFETY: the caller's promise; the name ends with 0.
+            // SAFETY: inside the command that creates `handle`, the layer below may be asked for its functions; the name ends with 0.
             unsafe { get_proc_addr(handle, name.as_ptr()) }
         });
         Self {
@@ -91,7 +91,7 @@ impl Parent {
     /// Inside the command that creates the instance or device.
     pub(crate) unsafe fn look_up_known(&self, level: CommandLevel) {
         for (slot, name) in known_commands(level) {
-            // SAFETY: the caller's promise; the name ends with 0.
+            // SAFETY: inside the command that creates the instance or device; the name ends with 0.
             if let Some(function) = unsafe { self.look_up(name.as_ptr()) } {
                 self.set_other(slot, function);
             }
@@ -114,7 +114,7 @@ impl Parent {
         if !self.is_device() {
             return None;
         }
-        // SAFETY: the caller's promise; the name ends with 0.
+        // SAFETY: the device is live; the name ends with 0.
         let function = unsafe { self.look_up(name.as_ptr()) }?;
         self.set_other(slot, function);
         Some(function)
@@ -167,7 +167,7 @@ impl Parent {
             CommandLevel::Device => &DEVICES,
             CommandLevel::Instance | CommandLevel::BeforeInstance => &INSTANCES,
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: NULL, or a handle that a command may be called on: it begins with the loader's word.
         let parent = parents.get(unsafe { dispatch_key(handle) })?;
         // SAFETY: freed by the command that destroys the instance or device; Vulkan's rules let no other command run then.
         Some(unsafe { parent.as_ref() })

@@ -40,7 +40,7 @@ impl PhysicalDeviceCommands {
     /// Inside `vkCreateInstance`: `get_proc_addr` is the layer's below, and `instance` the instance that it has created.
     pub(crate) unsafe fn look_up(instance: *mut c_void, get_proc_addr: GetProcAddr) -> Self {
         let look_up = |name: &CStr| {
-            // SAFETY: the caller's promise; the name ends with 0.
+            // SAFETY: inside `vkCreateInstance` the layer below may be asked for functions of the instance; the name ends with 0.
             unsafe { get_proc_addr(instance, name.as_ptr()) }
         };
         let memory_properties = look_up(c"vkGetPhysicalDeviceMemoryProperties");
@@ -53,13 +53,13 @@ impl PhysicalDeviceCommands {
                     memory_properties,
                 )
             },
-            // SAFETY: as above.
+            // SAFETY: the command has this signature.
             properties: unsafe {
                 transmute::<Option<VoidFunction>, Option<GetProperties<DeviceProperties>>>(
                     properties,
                 )
             },
-            // SAFETY: as above.
+            // SAFETY: the command has this signature.
             enumerate_extensions: unsafe {
                 transmute::<Option<VoidFunction>, Option<EnumerateExtensions>>(enumerate)
             },
@@ -71,7 +71,7 @@ impl PhysicalDeviceCommands {
     /// # Safety
     /// A physical device of the instance, as the layer below knows it.
     pub(crate) unsafe fn memory_properties(&self, device: PhysicalDevice) -> MemoryProperties {
-        // SAFETY: forwarded.
+        // SAFETY: a physical device of the instance, whose command this is.
         unsafe { properties(self.memory_properties, device) }
     }
 
@@ -80,7 +80,7 @@ impl PhysicalDeviceCommands {
     /// # Safety
     /// As there.
     pub(crate) unsafe fn properties(&self, device: PhysicalDevice) -> DeviceProperties {
-        // SAFETY: forwarded.
+        // SAFETY: a physical device of the instance, whose command this is.
         unsafe { properties(self.properties, device) }
     }
 }
@@ -90,7 +90,7 @@ impl PhysicalDeviceCommands {
 unsafe fn properties<T: Default>(get: Option<GetProperties<T>>, device: PhysicalDevice) -> T {
     let mut properties = T::default();
     if let Some(get) = get {
-        // SAFETY: the caller's promise, and a struct that may be written.
+        // SAFETY: the function may be called on this physical device, and writes a struct that is ours.
         unsafe { get(device, &raw mut properties) };
     }
     properties

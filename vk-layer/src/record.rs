@@ -35,7 +35,7 @@ pub(crate) fn new_static<T>(value: T) -> Option<&'static T> {
 /// # Safety
 /// `record` comes from [`new_record`], and no reference to it is used any more.
 pub(crate) unsafe fn free_record<T>(record: NonNull<T>) -> T {
-    // SAFETY: the caller's promise: a block of this allocator with a valid value, which no other code uses.
+    // SAFETY: from `new_record`: a block of this allocator with a valid value, which no other code uses, as this function requires.
     TryBox::into_inner(unsafe { TryBox::from_raw_in(record, own()) })
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn write() {
         return;
     };
     let mut device = TryString::new_in(own());
-    if let Some(described) = all_accounts().find_map(|accounts| accounts.description.get()) {
+    if let Some(described) = all_accounts().find_map(|accounts| *accounts.description.lock()) {
         // Without memory the driver has no name.
         let _ = device.try_push_str(described.name());
     }

@@ -191,6 +191,14 @@ pub struct FilePlace {
     is_kernels: bool,
 }
 
+impl std::fmt::Debug for FilePlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FilePlace")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
 impl FilePlace {
     /// Finds the place of a file, which need not exist.
     ///

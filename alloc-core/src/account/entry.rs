@@ -8,13 +8,13 @@
 //! 56 node         the context
 //! ```
 //!
-//! The owner uses plain loads and stores. A free happens after its allocation. A reader that loads `tag` and the frees first, with Acquire,
-//! therefore also sees each allocation, and the sum is never negative.
+//! The owner uses plain loads and stores. A reader that loads `tag` and the frees first, with Acquire, also sees the
+//! allocation of each free, so the sum is never negative.
 
 use crate::context::ContextNode;
 use crate::sync::{AtomicI64, AtomicPtr, AtomicU64, Ordering, Relaxed as _};
 
-/// See the file's head.
+/// Layout and rules: the file's head.
 #[repr(C, align(64))]
 pub(crate) struct AccountEntry {
     tag: AtomicU64,
@@ -38,7 +38,6 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Bytes allocated minus bytes freed.
     #[inline]
     pub(crate) fn delta(&self) -> i64 {
         self.alloc_bytes.wrapping_sub(self.free_bytes).cast_signed()
@@ -59,13 +58,12 @@ impl AccountEntry {
         }
     }
 
-    /// The tag of the row that these counts belong to; pairs with [`AccountEntry::install`].
     #[inline]
     pub(crate) fn tag(&self) -> u64 {
         self.tag.load(Ordering::Acquire)
     }
 
-    /// As [`AccountEntry::tag`], for the owner thread, which needs no ordering with itself.
+    /// As [`tag`](Self::tag), for the owner thread, which needs no ordering with itself.
     #[inline]
     pub(crate) fn own_tag(&self) -> u64 {
         self.tag.get()
@@ -86,14 +84,14 @@ impl AccountEntry {
         self.ceiling.set(ceiling);
     }
 
-    /// Bytes allocated minus bytes freed since the last fold, read by the owner.
+    /// Owner: bytes allocated minus bytes freed since the last fold.
     #[inline]
     pub(crate) fn delta(&self) -> i64 {
         let taken = self.alloc_bytes.get();
         taken.wrapping_sub(self.free_bytes.get()).cast_signed()
     }
 
-    /// Owner: counts `bytes` allocated in `blocks` blocks. True when the delta exceeds the ceiling, so that the entry must be folded.
+    /// Owner: counts an allocation. True when the entry must be folded: the delta exceeds the ceiling.
     #[inline]
     pub(crate) fn record_alloc(&self, bytes: u64, blocks: u64) -> bool {
         let taken = self.alloc_bytes.get().wrapping_add(bytes);
@@ -108,7 +106,7 @@ impl AccountEntry {
         false
     }
 
-    /// Owner: counts `bytes` freed in `blocks` blocks. Returns the new delta.
+    /// Owner: counts a free. Returns the new delta.
     #[inline]
     pub(crate) fn record_free(&self, bytes: u64, blocks: u64) -> i64 {
         let given = self.free_bytes.get().wrapping_add(bytes);
@@ -145,8 +143,8 @@ impl AccountEntry {
         counts
     }
 
-    /// Under the table's lock, after [`AccountEntry::drain`]: assigns the entry to another row. The Release store makes a reader that sees
-    /// the new tag also see the zeroed counts.
+    /// Assigns the drained entry to another row, under the table's lock. Release: who sees the new tag also sees the
+    /// zeroed counts.
     pub(crate) fn install(&self, tag: u64, node: *mut ContextNode, ceiling: i64) {
         self.node.set(node);
         self.ceiling.set(ceiling);

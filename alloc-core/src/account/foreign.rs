@@ -1,4 +1,5 @@
-//! The counts in a node: a few atomics by kind. Declarations are rare, so all threads share them and nothing needs folding.
+//! A node's counts of foreign memory. Declarations are rare, so all threads share a few atomics and nothing needs
+//! folding.
 //!
 //! ```text
 //!         executable               heap                     mapping
@@ -12,7 +13,7 @@ use core::fmt;
 
 use crate::sync::{AtomicU64, Ordering, Relaxed as _};
 
-/// See the file's head.
+/// Layout: the file's head.
 #[derive(Default)]
 pub(crate) struct ForeignCells {
     own: [Own; ForeignKind::COUNT],
@@ -43,7 +44,7 @@ impl ForeignCells {
         }
     }
 
-    /// Adds declared bytes. False, and nothing counted, if the sum exceeds 2^64.
+    /// False, and nothing counted, if the sum exceeds 2^64.
     pub(crate) fn declare(&self, kind: ForeignKind, bytes: u64) -> bool {
         let own = self.own(kind);
         let more = |live: u64| live.checked_add(bytes);
@@ -63,7 +64,7 @@ impl ForeignCells {
         true
     }
 
-    /// Subtracts withdrawn bytes. False, and nothing counted, if fewer are declared.
+    /// False, and nothing counted, if fewer are declared.
     pub(crate) fn subtract(&self, kind: ForeignKind, bytes: u64) -> bool {
         let less = |live: u64| live.checked_sub(bytes);
         self.own(kind)
@@ -72,7 +73,7 @@ impl ForeignCells {
             .is_ok()
     }
 
-    /// The declarations of this context. During another thread's declaration the peak and total may lag, but are at least the live bytes.
+    /// During another thread's declaration the peak and total may lag, but are at least the live bytes.
     pub(crate) fn usage(&self) -> [ForeignUsage; ForeignKind::COUNT] {
         self.own.each_ref().map(|own| {
             let live_bytes = own.live.get();
@@ -85,7 +86,7 @@ impl ForeignCells {
         })
     }
 
-    /// The sums of ended children; live bytes are lost, because they can no longer be withdrawn.
+    /// The sums of ended children; their live bytes are lost: they can no longer be withdrawn.
     pub(crate) fn gone(&self) -> [ForeignUsage; ForeignKind::COUNT] {
         self.gone.each_ref().map(|gone| ForeignUsage {
             live_bytes: gone.lost.get(),
@@ -94,7 +95,7 @@ impl ForeignCells {
         })
     }
 
-    /// Adds the sums of an ending child. The tree lock is held.
+    /// Adds an ending child's sums. The tree lock is held.
     pub(crate) fn inherit(&self, child: &Self) {
         for ((gone, own), below) in self.gone.iter().zip(child.usage()).zip(child.gone()) {
             let sum = own.plus(&below);
@@ -134,7 +135,7 @@ impl ForeignKind {
         }
     }
 
-    /// Its place in [`ALL`](Self::ALL).
+    /// The index in [`ALL`](Self::ALL).
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
@@ -147,14 +148,14 @@ impl fmt::Display for ForeignKind {
     }
 }
 
-/// Bytes of one kind that were declared at a context, see [`Foreign`](crate::Foreign). Nothing can verify a declaration.
+/// Bytes of one kind declared at a context, see [`Foreign`](crate::Foreign). Nothing can verify a declaration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ForeignUsage {
     /// Bytes declared and not yet withdrawn.
     pub live_bytes: u64,
-    /// The most bytes that were declared at once, exact. Of several contexts together: the sum of the peaks of those that still
-    /// exist, an upper bound for these.
+    /// The most bytes declared at once, exact. For several contexts: the sum of the peaks of those that still exist, an
+    /// upper bound.
     pub peak_bytes: u64,
     /// All bytes ever declared; a declaration that grows adds its growth.
     pub total_bytes: u64,

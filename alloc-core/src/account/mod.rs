@@ -1,8 +1,8 @@
 //! Exact accounts at the cost of a few plain stores.
 //!
-//! Every thread counts in its own cache lines (`entry`, `table`), which are folded into the context's shared rows (`row`) on a threshold,
-//! on eviction, at thread exit and when the context ends. Queries add the row and all open entries (`registry`), so they are exact as
-//! soon as the threads pause, and no thread has to flush.
+//! Every thread counts in its own cache lines (`entry`, `table`). They are folded into the context's shared rows
+//! (`row`) on a threshold, on eviction, at thread exit and when the context ends. Queries add rows and open entries
+//! (`registry`): exact as soon as the threads pause.
 
 mod entry;
 mod foreign;
@@ -14,14 +14,14 @@ mod usage;
 pub(crate) use entry::{AccountEntry, Counts};
 pub(crate) use foreign::ForeignCells;
 pub use foreign::{ForeignKind, ForeignUsage};
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", unix, not(miri)))]
 pub(crate) use registry::is_a_lock_held;
 pub(crate) use registry::{evict, inherit, read_row, try_read_row};
 pub(crate) use row::{AccountRow, FOLD_MAX, FOLD_MIN};
 pub(crate) use table::{AccountTable, slot};
 pub use usage::{ScopeUsage, Usage};
 
-/// Entries of a thread. A thread that uses more (context, scope) pairs at once pays a fold for each replaced entry.
+/// Entries of a thread. One that uses more (context, scope) pairs at once pays a fold for each replaced entry.
 pub(crate) const ENTRIES: usize = 64;
 
 #[cfg(all(test, feature = "std"))]
@@ -68,7 +68,8 @@ mod tests {
         assert_eq!((answer.live_bytes, answer.live_blocks), (48, 1));
     }
 
-    /// The parent's other thread, which is gone, held the registry's lock. With feature `loaded-library` the child has no thread-locals.
+    /// The parent's other thread, which is gone, held the registry's lock. With feature `loaded-library` the child has
+    /// no thread-locals.
     #[test]
     #[cfg_attr(miri, ignore = "a process of its own")]
     fn lc9_a_fork_frees_the_registrys_lock_also_without_thread_locals() {
@@ -94,8 +95,8 @@ mod tests {
         assert_eq!((answer.live_bytes, answer.live_blocks), (48, 1));
     }
 
-    /// What the calling thread had counted for contexts from before the fork is forgotten: whoever takes such an entry's place would wait for
-    /// a row that a thread of the parent has locked.
+    /// What the calling thread had counted for contexts from before the fork is forgotten: whoever takes such an
+    /// entry's place would wait for a row that a thread of the parent has locked.
     #[test]
     #[cfg_attr(miri, ignore = "a process of its own")]
     fn lc9_after_a_fork_no_entry_leads_to_a_row_that_another_thread_had_locked() {

@@ -1,4 +1,5 @@
-//! The tables of all counting threads: an intrusive list, so that adding a thread allocates nothing.
+//! The tables of all counting threads: an intrusive list, so that adding a thread allocates nothing. A listed table
+//! lives until it is unlisted, which takes the registry's lock: the *list rule* of the SAFETY comments.
 
 use super::Counts;
 use super::row::{AccountRow, RowGuard};
@@ -11,7 +12,7 @@ struct Registry {
     head: AtomicPtr<AccountTable>,
     /// The number of listed threads with each residue.
     residents: [AtomicU32; 64],
-    /// The maximum that any residue ever had.
+    /// The most threads that ever shared a residue.
     laps: AtomicU32,
 }
 
@@ -22,7 +23,6 @@ static REGISTRY: Registry = Registry {
     laps: AtomicU32::new(1),
 };
 
-/// The most threads that ever shared a residue.
 pub(super) fn laps() -> u64 {
     u64::from(REGISTRY.laps.get())
 }
@@ -41,33 +41,33 @@ pub(super) fn list(table: &AccountTable) {
     let head = REGISTRY.head.get();
     table.next.set(head);
     table.prev.set(core::ptr::null_mut());
-    // SAFETY: listed tables live until they are unlisted, which takes the lock that is held.
+    // SAFETY: the list rule; the lock is held.
     if let Some(head) = unsafe { head.as_ref() } {
         head.prev.set(this);
     }
     REGISTRY.head.set(this);
 }
 
-/// Removes a thread's table; after this no other thread reads it.
+/// After this no other thread reads the table.
 pub(super) fn unlist(table: &AccountTable) {
     let _held = REGISTRY.lock.lock();
     if let Some(residents) = REGISTRY.residents.get(table.residue.get() as usize) {
         residents.set(residents.get().saturating_sub(1));
     }
     let (next, prev) = (table.next.get(), table.prev.get());
-    // SAFETY: listed tables live until they are unlisted, which takes the lock that is held.
+    // SAFETY: the list rule; the lock is held.
     match unsafe { prev.as_ref() } {
         Some(prev) => prev.next.set(next),
         None => REGISTRY.head.set(next),
     }
-    // SAFETY: listed tables live until they are unlisted, which takes the lock that is held.
+    // SAFETY: the list rule; the lock is held.
     if let Some(next) = unsafe { next.as_ref() } {
         next.prev.set(prev);
     }
 }
 
 /// Before a fork: whether a listed thread holds a lock.
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", unix, not(miri)))]
 pub(crate) fn is_a_lock_held() -> bool {
     REGISTRY.lock.while_held(|| {
         let mut held = 0;
@@ -76,7 +76,7 @@ pub(crate) fn is_a_lock_held() -> bool {
     })
 }
 
-/// In the child of a fork: folds all threads' counts, and lists only the calling one, whose table is `own`.
+/// In the child of a fork: folds all threads' counts, and lists only the calling one, with table `own`.
 pub(crate) fn inherit(own: Option<&AccountTable>) {
     REGISTRY.lock.reset();
     each(u64::MAX, AccountTable::inherit);
@@ -90,10 +90,10 @@ pub(crate) fn inherit(own: Option<&AccountTable>) {
     }
 }
 
-/// Calls `visit` with each listed table whose residue is among `touched`. The registry's lock is held meanwhile.
+/// Calls `visit` with each listed table whose residue is among `touched`. The registry's lock is held.
 fn each(touched: u64, mut visit: impl FnMut(&AccountTable)) {
     let mut at = REGISTRY.head.get();
-    // SAFETY: listed tables live until they are unlisted, which takes the registry's lock, held by the caller.
+    // SAFETY: the list rule; the caller holds the lock.
     while let Some(table) = unsafe { at.as_ref() } {
         if touched & (1u64 << (table.residue.get() & 63)) != 0 {
             visit(table);
@@ -104,8 +104,8 @@ fn each(touched: u64, mut visit: impl FnMut(&AccountTable)) {
 
 /// The account of one row: the folded counts and every open entry, read in place.
 ///
-/// Two passes, frees first: a block may have been allocated on one thread and freed on another, and a sum that includes the free must
-/// include the allocation. No entry can leave the row meanwhile, which would need the row's lock.
+/// Two passes, frees first: a block may be freed on another thread than it was allocated on, and a sum with the free
+/// must include the allocation. No entry leaves the row meanwhile: that needs the row's lock.
 pub(crate) fn read_row(row: &AccountRow, tag: u64) -> ScopeUsage {
     if row.is_untouched() {
         return ScopeUsage::default();
@@ -114,7 +114,7 @@ pub(crate) fn read_row(row: &AccountRow, tag: u64) -> ScopeUsage {
     sum_of(row, tag, &row.lock())
 }
 
-/// As [`read_row`]; `None` where it would have to wait for a lock.
+/// `None` where it would have to wait for a lock.
 pub(crate) fn try_read_row(row: &AccountRow, tag: u64) -> Option<ScopeUsage> {
     if row.is_untouched() {
         return Some(ScopeUsage::default());
@@ -123,10 +123,10 @@ pub(crate) fn try_read_row(row: &AccountRow, tag: u64) -> Option<ScopeUsage> {
     Some(sum_of(row, tag, &row.try_lock()?))
 }
 
-/// The registry's lock is held, and the row's, by `guard`.
+/// The locks of the registry and of the row (`guard`) are held.
 fn sum_of(row: &AccountRow, tag: u64, guard: &RowGuard<'_>) -> ScopeUsage {
     let mut sum = guard.counts();
-    // `touched` is read in each pass: the second must see a thread that opened its entry after the first.
+    // `touched` is read in each pass: the second must see threads that opened entries after the first.
     let entries = |add: &mut dyn FnMut(Counts)| {
         each(row.touched(), |table| {
             if let Some(entry) = table.slot(tag)
@@ -146,7 +146,7 @@ fn sum_of(row: &AccountRow, tag: u64, guard: &RowGuard<'_>) -> ScopeUsage {
         sum.alloc_blocks = sum.alloc_blocks.wrapping_add(c.alloc_blocks);
         high = high.max(c.high);
     });
-    // A thread's maximum on top of the folded bytes: exact where it is the only thread.
+    // A thread's maximum on top of the folded bytes: exact for a single thread.
     let seen = guard.live_bytes().saturating_add(high);
     let live_blocks = sum.alloc_blocks.wrapping_sub(sum.free_blocks);
     guard.raise_peak(seen.max(sum.delta()), live_blocks.cast_signed());
@@ -164,7 +164,6 @@ pub(crate) fn evict<const N: usize>(rows: [(&AccountRow, u64); N]) {
     }
 }
 
-/// Holds the lock, for a test.
 #[cfg(test)]
 pub(super) fn hold() -> crate::sync::Held<'static> {
     REGISTRY.lock.lock()

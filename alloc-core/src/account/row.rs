@@ -7,13 +7,13 @@ use super::registry::laps;
 use super::usage::ScopeUsage;
 use crate::sync::{AtomicU32, AtomicU64, Lock, Ordering, Relaxed as _};
 
-/// 64 bytes. Everything but `lock` and `touched` is written under `lock` only.
+/// All but `lock` and `touched` is written under `lock`.
 #[repr(C)]
 pub(crate) struct AccountRow {
     lock: Lock,
-    /// The largest fold threshold ever set for this row: the most that one other thread may have hidden from the peak.
+    /// The largest fold threshold ever set: the most that one other thread may have hidden from the peak.
     hidden_max: AtomicU32,
-    /// Bit = residue (`Table::residue`) of every thread that ever held an entry for this row.
+    /// The residues (`Table::residue`) of threads that ever held an entry here.
     touched: AtomicU64,
     alloc_bytes: AtomicU64,
     alloc_blocks: AtomicU64,
@@ -45,7 +45,7 @@ impl AccountRow {
         }
     }
 
-    /// As [`AccountRow::lock`]; `None` while the lock is held.
+    /// `None` while the lock is held.
     pub(crate) fn try_lock(&self) -> Option<RowGuard<'_>> {
         Some(RowGuard {
             row: self,
@@ -53,7 +53,7 @@ impl AccountRow {
         })
     }
 
-    /// Notes that the thread with residue `bit` is about to hold an entry: before the entry's tag is stored.
+    /// Notes that the thread with residue `bit` is about to hold an entry, before the entry's tag is stored.
     pub(crate) fn touch(&self, bit: u32) {
         let mask = 1u64 << (bit & 63);
         if self.touched.get() & mask == 0 {
@@ -61,7 +61,7 @@ impl AccountRow {
         }
     }
 
-    /// The residues of threads that may hold entries; 0 = no thread ever had one.
+    /// Residues of threads that may hold entries; 0 = there never was one.
     pub(crate) fn touched(&self) -> u64 {
         self.touched.load(Ordering::Acquire)
     }
@@ -75,8 +75,8 @@ impl AccountRow {
         guard.usage(&guard.counts())
     }
 
-    /// Notes that a thread without an entry has counted here. Where others have entries, two more bits mark the row as shared; threads
-    /// with these residues are then searched in vain.
+    /// Notes that a thread without an entry has counted here. Where others have entries, two more bits mark the row as
+    /// shared; threads with these residues are then searched in vain.
     pub(crate) fn touch_directly(&self) {
         if self.touched.get() != 0 {
             self.touched.fetch_or(0b11 << 62, Ordering::Relaxed);
@@ -89,13 +89,11 @@ impl AccountRow {
         touched.count_ones() > 1 || touched != 0 && laps() > 1
     }
 
-    /// True when nothing was ever counted here.
     pub(crate) fn is_untouched(&self) -> bool {
         self.touched() == 0 && self.alloc_blocks.get() == 0 && self.free_blocks.get() == 0
     }
 }
 
-/// A row whose lock is held.
 pub(crate) struct RowGuard<'r> {
     row: &'r AccountRow,
     _held: crate::sync::Held<'r>,
@@ -108,17 +106,17 @@ fn add(cell: &AtomicU64, by: u64) -> u64 {
 }
 
 impl RowGuard<'_> {
-    /// Adds counts that are leaving an entry (or that never had one), and raises the peaks.
+    /// Adds counts that are leaving an entry, or never had one, and raises the peaks.
     pub(crate) fn fold(&self, counts: &Counts) {
         let before = self.live_bytes();
         let alloc = add(&self.row.alloc_bytes, counts.alloc_bytes);
         let free = add(&self.row.free_bytes, counts.free_bytes);
         let alloc_blocks = add(&self.row.alloc_blocks, counts.alloc_blocks);
         let free_blocks = add(&self.row.free_blocks, counts.free_blocks);
-        // `before` can be below 0 while another thread's entry holds the matching allocations: the peak stays where it is then.
+        // Below 0 while another thread's entry holds the matching allocations: then the peak stays.
         let high = before.saturating_add(counts.high);
         let live = alloc.wrapping_sub(free).cast_signed();
-        // With several threads the frees of counted blocks may be in another entry, so only a single thread raises the peak of blocks.
+        // With several threads the frees may be in another entry, so only a single thread raises the peak of blocks.
         let blocks = if self.row.is_shared() {
             0
         } else {
@@ -127,7 +125,6 @@ impl RowGuard<'_> {
         self.raise_peak(high.max(live), blocks);
     }
 
-    /// Raises the peaks to at least these values.
     pub(crate) fn raise_peak(&self, bytes: i64, blocks: i64) {
         if let Ok(bytes) = u64::try_from(bytes)
             && bytes > self.row.peak_bytes.get()
@@ -141,7 +138,7 @@ impl RowGuard<'_> {
         }
     }
 
-    /// Folded bytes allocated minus folded bytes freed; below 0 while the allocations are in another thread's entry.
+    /// Folded bytes; below 0 while the allocations are in another thread's entry.
     pub(crate) fn live_bytes(&self) -> i64 {
         let alloc = self.row.alloc_bytes.get();
         alloc.wrapping_sub(self.row.free_bytes.get()).cast_signed()
@@ -154,7 +151,6 @@ impl RowGuard<'_> {
         threshold
     }
 
-    /// Notes that one thread may hide up to `bytes` from the peak.
     pub(crate) fn note_hidden(&self, bytes: i64) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         if bytes > self.row.hidden_max.get() {
@@ -162,7 +158,6 @@ impl RowGuard<'_> {
         }
     }
 
-    /// The folded counts.
     pub(crate) fn counts(&self) -> Counts {
         Counts {
             alloc_bytes: self.row.alloc_bytes.get(),
@@ -173,7 +168,6 @@ impl RowGuard<'_> {
         }
     }
 
-    /// The account of the row with these counts, and the peaks so far.
     pub(crate) fn usage(&self, counts: &Counts) -> ScopeUsage {
         ScopeUsage {
             live_bytes: counts.alloc_bytes.wrapping_sub(counts.free_bytes),
@@ -186,8 +180,8 @@ impl RowGuard<'_> {
         }
     }
 
-    /// The error bound of the peak: 0 as long as one thread counts here. Otherwise each thread may hide its threshold, in either direction,
-    /// and the threads' maxima may belong to different moments.
+    /// 0 as long as one thread counts here. Otherwise each may hide its threshold, in either direction, and the
+    /// threads' maxima may belong to different moments.
     fn peak_slack(&self) -> u64 {
         if !self.row.is_shared() {
             return 0;
@@ -204,8 +198,8 @@ pub(crate) const FOLD_MAX: i64 = 64 * 1024;
 /// Below this, folding would cost more than the peak gains.
 pub(crate) const FOLD_MIN: i64 = 512;
 
-/// Bytes that one thread may allocate or free before it folds: a sixteenth of the live bytes, so that the peak of a small context stays
-/// meaningful, within [`FOLD_MIN`]..=[`FOLD_MAX`].
+/// Bytes that one thread may allocate or free before it folds: a sixteenth of the live bytes, so that the peak of a
+/// small context stays meaningful.
 pub(crate) const fn fold_threshold(live: i64) -> i64 {
     let part = live / 16;
     if part < FOLD_MIN {

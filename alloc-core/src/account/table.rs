@@ -1,21 +1,18 @@
-//! A thread's table of entries: a bounded, direct-mapped cache of the rows that the thread is counting for.
-//!
-//! Its size does not grow with the number of contexts, and it lies in thread-local storage, so counting never allocates.
+//! A thread's entries: a direct-mapped cache of the rows that it counts for, in thread-local storage and of fixed size,
+//! so counting never allocates.
 
 #![cfg_attr(
     not(feature = "std"),
     expect(dead_code, reason = "threads come and go only where there is std")
 )]
 
-use super::ENTRIES;
 use super::entry::AccountEntry;
-use super::registry;
 use super::row::FOLD_MIN;
+use super::{ENTRIES, registry};
 use crate::context::ContextNode;
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, Lock, Ordering, Relaxed as _};
 
-/// A thread's entries and its place in the registry.
 #[repr(C, align(64))]
 pub(crate) struct AccountTable {
     entries: [AccountEntry; ENTRIES],
@@ -24,9 +21,9 @@ pub(crate) struct AccountTable {
     /// The bit of a row's `touched` for this thread (and, past 64 threads, for others as well), assigned by `registry::list`.
     pub(super) residue: AtomicU32,
     state: AtomicU8,
-    /// The locks of this crate that the thread holds, see `fork`. Written by the thread alone.
+    /// Locks of this crate that the thread holds, see `fork`. Written by the thread alone.
     pub(crate) held: AtomicU32,
-    /// The locks that no fork waits for ([`LockCount`](crate::support::LockCount)). Written by the thread alone.
+    /// Locks that no fork waits for ([`LockCount`](crate::support::LockCount)). Written by the thread alone.
     pub(crate) other_locks: AtomicU32,
     pub(super) next: AtomicPtr<AccountTable>,
     pub(super) prev: AtomicPtr<AccountTable>,
@@ -36,7 +33,7 @@ const FRESH: u8 = 0;
 const LISTED: u8 = 1;
 const DEAD: u8 = 2;
 
-/// The entry number of the context with `serial` and of a scope: any 64 consecutive contexts of one scope have different ones.
+/// The entry number for a context and scope: any 64 consecutive contexts of one scope have different ones.
 #[inline]
 pub(crate) const fn slot(serial: u64, scope: u64) -> usize {
     // 13 spreads the scopes of one context.
@@ -57,12 +54,11 @@ impl AccountTable {
         }
     }
 
-    /// The only entry that may have `tag`.
     pub(crate) fn slot(&self, tag: u64) -> Option<&AccountEntry> {
         self.entries.get(slot(tag >> 3, tag & 7))
     }
 
-    /// The owner's entry for `tag`, if it is open. `slot` is the tag's, which callers know without decoding the tag.
+    /// The owner's entry for `tag`, if open. `slot` is the tag's.
     #[inline]
     pub(crate) fn find(&self, slot: usize, tag: u64) -> Option<&AccountEntry> {
         self.entries
@@ -109,7 +105,7 @@ impl AccountTable {
         }
     }
 
-    /// Folds all counts of the thread and refunds its leases; the entries are empty until used again.
+    /// Folds the thread's counts and refunds its leases; the entries stay empty until used again.
     pub(crate) fn fold(&self) {
         if !self.is_listed() {
             return;
@@ -118,31 +114,14 @@ impl AccountTable {
         self.entries.iter().for_each(retire);
     }
 
-    /// Refunds the thread's leases from the budgets of one tree, and folds those entries.
-    pub(crate) fn fold_tree(&self, root: &ContextNode) {
-        if !self.is_listed() {
-            return;
-        }
-        let _table = self.lock.lock();
-        for entry in &self.entries {
-            // SAFETY: as in `retire`: with the table's lock held, an entry's node is null or has not ended.
-            if let Some(node) = unsafe { entry.node().as_ref() }
-                && node.is_budgeted()
-                && core::ptr::eq(node.root(), root)
-            {
-                retire(entry);
-            }
-        }
-    }
-
-    /// True while the registry has the table.
     #[inline]
     pub(crate) fn is_listed(&self) -> bool {
         self.state.get() == LISTED
     }
 
-    /// In the child of a fork: adds the counts of a thread, mostly one that is gone, to the rows, and empties the entries. Leases are not
-    /// refunded: the charges are computed anew. Waits for no lock; what a held one guards stays uncounted.
+    /// In the child of a fork: adds the counts of a thread, mostly one that is gone, to the rows, and empties the
+    /// entries. Refunds no lease: the charges are computed anew. Waits for no lock; what a held one guards stays
+    /// uncounted.
     pub(super) fn inherit(&self) {
         let table = self.lock.try_lock();
         for entry in &self.entries {
@@ -150,7 +129,7 @@ impl AccountTable {
             if let Some(scope) = Scope::from_raw((tag & 7) as u32)
                 && tag != 0
                 && table.is_some()
-                // SAFETY: as in `retire`.
+                // SAFETY: an open entry's node has not ended (`retire`).
                 && let Some(row) = unsafe { &*node }.row(scope).try_lock()
             {
                 row.fold(&entry.drain());
@@ -162,7 +141,7 @@ impl AccountTable {
         self.lock.reset();
     }
 
-    /// At the thread's end: as [`AccountTable::fold`]; later operations of this thread count in the rows directly.
+    /// At the thread's end: later operations of this thread count in the rows directly.
     pub(crate) fn detach(&self) {
         self.fold();
         if self.state.swap(DEAD, Ordering::Relaxed) == LISTED {
@@ -181,14 +160,14 @@ impl AccountTable {
     }
 }
 
-/// Folds an entry into its row and closes it. The table's lock is held, which keeps `node` alive: an ending context waits for that lock
-/// before its memory is freed.
+/// Folds an entry into its row and closes it. The table's lock is held, which keeps `node` alive: an ending context
+/// evicts its tags under that lock before its memory is freed.
 fn retire(entry: &AccountEntry) {
     let tag = entry.tag();
     let Some(scope) = Scope::from_raw((tag & 7) as u32).filter(|_| tag != 0) else {
         return;
     };
-    // SAFETY: a non-zero tag means that the node has not ended: ending one evicts its tag under this table's lock first.
+    // SAFETY: a non-zero tag: the node has not ended, and cannot before this lock is released.
     let node = unsafe { &*entry.node() };
     {
         let row = node.row(scope).lock();

@@ -5,9 +5,10 @@
 use super::foreign::{ForeignKind, ForeignUsage};
 use crate::scope::Scope;
 
-/// The account of one context, or of a subtree, scope by scope.
+/// The account of one context, or of a subtree, by scope.
 ///
-/// Exact while no other thread is in an operation on the context. Otherwise a reading is never negative and never counts a block twice.
+/// Exact while no other thread is in an operation on the context; otherwise never negative, and no block is counted
+/// twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub(crate) scopes: [ScopeUsage; Scope::COUNT],
@@ -24,14 +25,14 @@ pub struct ScopeUsage {
     pub live_blocks: u64,
     /// The most bytes that were live at once; the true value lies within `peak_slack` of it.
     ///
-    /// For several scopes or contexts together: the sum of the peaks of those that still exist, an upper bound. The exact peak of a subtree
-    /// is the high-water mark of a budget on its top ([`BudgetUsage::high`](crate::BudgetUsage::high)).
+    /// For several scopes or contexts: the sum of the peaks of those that still exist, an upper bound. A budget on the
+    /// top of a subtree has its exact peak ([`BudgetUsage::high`](crate::BudgetUsage::high)).
     pub peak_bytes: u64,
-    /// How far `peak_bytes` may be off; 0 means exact, as it always is for a context that one thread used.
+    /// How far `peak_bytes` may be off; 0, exact, for a context that one thread used.
     pub peak_slack: u64,
-    /// The most blocks that were seen live at once, at queries and, for a context that one thread uses, at folds: a lower bound.
+    /// The most blocks seen live at once, at queries and, where one thread uses the context, at folds: a lower bound.
     pub peak_blocks: u64,
-    /// All bytes ever allocated; growing a block adds its growth.
+    /// All bytes ever allocated, growth of blocks included.
     pub total_bytes: u64,
     /// All blocks ever allocated.
     pub total_blocks: u64,
@@ -66,8 +67,8 @@ impl Usage {
             .fold(ScopeUsage::default(), |sum, one| sum.plus(one))
     }
 
-    /// This account without a part that was live all the time, such as a bridge's own state: subtracts its live bytes and blocks from the
-    /// live, peak and total ones. Stops at 0.
+    /// This account without a part that was live all the time, such as a bridge's own state: subtracts its live bytes
+    /// and blocks from live, peak and total ones. Stops at 0.
     #[must_use]
     pub fn without(&self, constant: &Self) -> Self {
         let mut rest = *self;
@@ -80,27 +81,23 @@ impl Usage {
         rest
     }
 
-    /// Both accounts together, scope by scope.
+    /// The sum of both, scope by scope.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let mut sum = *self;
-        sum.add(&other.scopes, &other.foreign);
+        sum.add(other);
         sum
     }
 
     /// Adds the parts of another account in place. Skips zeros, since most contexts use one or two scopes and no foreign memory.
     #[inline]
-    pub(crate) fn add(
-        &mut self,
-        scopes: &[ScopeUsage; Scope::COUNT],
-        foreign: &[ForeignUsage; ForeignKind::COUNT],
-    ) {
-        for (a, b) in self.scopes.iter_mut().zip(scopes) {
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (a, b) in self.scopes.iter_mut().zip(&other.scopes) {
             if *b != ScopeUsage::default() {
                 *a = a.plus(b);
             }
         }
-        for (a, b) in self.foreign.iter_mut().zip(foreign) {
+        for (a, b) in self.foreign.iter_mut().zip(&other.foreign) {
             if !b.is_empty() {
                 *a = a.plus(b);
             }
@@ -122,12 +119,12 @@ impl ScopeUsage {
         }
     }
 
-    /// Both accounts together. The sum of the peaks is an upper bound; the slack reaches down to the lowest possible common peak.
+    /// The sum of both. The peak is an upper bound; the slack reaches down to the lowest possible common peak.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let peak_bytes = self.peak_bytes.saturating_add(other.peak_bytes);
         let live_bytes = self.live_bytes.saturating_add(other.live_bytes);
-        // The true common peak is at least each part's lowest possible peak, and at least the live bytes.
+        // At least each part's lowest possible peak, and at least the live bytes.
         let lowest = |part: &Self| part.peak_bytes.saturating_sub(part.peak_slack);
         let at_least = lowest(self).max(lowest(other)).max(live_bytes);
         let slack = self.peak_slack.saturating_add(other.peak_slack);

@@ -11,10 +11,10 @@ use core::ptr::{self, NonNull};
 use super::plan;
 use crate::adapters::HostSource;
 
-/// In front of a chunk's blocks. Aligned and sized as `plan` says.
+/// In front of a chunk's blocks, as `plan` says.
 #[repr(C, align(16))]
 pub(super) struct Header {
-    /// The chunk below this one in its stack.
+    /// The next chunk in its stack.
     prev: ArenaChunk,
     /// Of the whole chunk, header included.
     size: usize,
@@ -23,7 +23,8 @@ pub(super) struct Header {
 const _: () =
     assert!(size_of::<Header>() == plan::HEADER && align_of::<Header>() == plan::CHUNK_ALIGN);
 
-/// A chunk, or none. The arena owns it; every non-null one is live and comes from [`ArenaChunk::allocate`].
+/// A chunk, or none. Invariant: every non-null one is live, comes from [`ArenaChunk::allocate`], belongs to the arena,
+/// and has a header that only this type writes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct ArenaChunk(*mut Header);
 
@@ -41,11 +42,11 @@ impl ArenaChunk {
         Some(chunk)
     }
 
-    /// Makes an empty chunk larger, which may move it. `None`: refused, and the chunk is unchanged.
+    /// Makes an empty chunk larger, which may move it. `None`: refused, the chunk is unchanged.
     pub(super) fn grow(self, base: &impl HostSource, size: usize) -> Option<Self> {
         let (old, new) = (self.layout()?, plan::chunk_layout(size)?);
         let block = NonNull::new(self.0.cast::<u8>())?;
-        // SAFETY: a live block of `base` with this layout; the caller asks for more.
+        // SAFETY: the type's invariant: a live block of `base` with this layout; the caller asks for more.
         let block = unsafe { base.grow(block, old, new) }.ok()?.cast::<Header>();
         let chunk = Self(block.as_ptr());
         chunk.write(Self::NONE, size);
@@ -55,16 +56,16 @@ impl ArenaChunk {
     /// Frees the chunk. Neither it nor a copy may be used again.
     ///
     /// # Safety
-    /// The chunk came from `base`, or was transferred to it, and nothing in it is used any more.
+    /// The chunk came from `base`, or was transferred to it; nothing in it is used any more.
     pub(super) unsafe fn free(self, base: &impl HostSource) {
         if let (Some(block), Some(layout)) = (NonNull::new(self.0.cast::<u8>()), self.layout()) {
-            // SAFETY: live, of `base`, with the layout it was taken with.
+            // SAFETY: the type's invariant; this function's contract.
             unsafe { base.deallocate(block, layout) }
         }
     }
 
     fn write(self, prev: Self, size: usize) {
-        // SAFETY: a live chunk (the type's invariant); `plan::exact` and `plan::shared` give no size below a header's.
+        // SAFETY: the type's invariant; `plan::exact` and `plan::shared` give no size below a header's.
         unsafe { self.0.write(Header { prev, size }) }
     }
 
@@ -72,16 +73,16 @@ impl ArenaChunk {
         self.0.is_null()
     }
 
-    /// The whole chunk's size; 0 for none.
+    /// Header included; 0 for none.
     #[inline]
     pub(super) fn size(self) -> usize {
-        // SAFETY: null or live (the type's invariant); headers are written through this type alone.
+        // SAFETY: the type's invariant.
         unsafe { self.0.as_ref() }.map_or(0, |header| header.size)
     }
 
-    /// The chunk below this one in its stack.
+    /// The next chunk in its stack.
     pub(super) fn prev(self) -> Self {
-        // SAFETY: null or live (the type's invariant); headers are written through this type alone.
+        // SAFETY: the type's invariant.
         unsafe { self.0.as_ref() }.map_or(Self::NONE, |header| header.prev)
     }
 
@@ -94,7 +95,7 @@ impl ArenaChunk {
         plan::chunk_layout(self.size())
     }
 
-    /// One past the last byte, with the right to reach the whole chunk; null for none.
+    /// One past the last byte, with provenance over the whole chunk; null for none.
     pub(super) fn end(self) -> *mut u8 {
         self.0.cast::<u8>().wrapping_add(self.size())
     }
@@ -109,32 +110,5 @@ impl ArenaChunk {
     pub(super) fn stack(self) -> impl Iterator<Item = Self> {
         let some = |chunk: Self| (!chunk.is_none()).then_some(chunk);
         core::iter::successors(some(self), move |chunk| some(chunk.prev()))
-    }
-}
-
-/// Chunks of a stack, down to `oldest`, that an arena has forgotten. Those that are not popped are freed, also when the base unwinds.
-pub(super) struct DetachedChunks<'a, A: HostSource> {
-    pub(super) newest: ArenaChunk,
-    pub(super) oldest: ArenaChunk,
-    pub(super) base: &'a A,
-}
-
-impl<A: HostSource> DetachedChunks<'_, A> {
-    pub(super) fn pop(&mut self) -> Option<ArenaChunk> {
-        let chunk = self.newest;
-        if chunk == self.oldest {
-            return None;
-        }
-        self.newest = chunk.prev();
-        Some(chunk)
-    }
-}
-
-impl<A: HostSource> Drop for DetachedChunks<'_, A> {
-    fn drop(&mut self) {
-        while let Some(chunk) = self.pop() {
-            // SAFETY: an empty chunk of the base that nobody else knows.
-            unsafe { chunk.free(self.base) };
-        }
     }
 }

@@ -3,16 +3,17 @@
 use core::alloc::Layout;
 use core::cell::Cell;
 use core::fmt;
-use core::mem::{self, ManuallyDrop};
+use core::mem;
 use core::ops::Deref;
 use core::ptr::{self, NonNull};
 
-use chunk::{ArenaChunk, DetachedChunks};
+use chunk::ArenaChunk;
 
 use crate::adapters::HostSource;
-use crate::context::{ContextRef, transfer};
+use crate::context::{ContextHandle, transfer};
 use crate::error::HostError;
 use crate::host::dangling;
+use crate::unwind::{Defer, run_to_end};
 
 mod chunk;
 mod plan;
@@ -20,14 +21,14 @@ mod values;
 
 /// Linear memory over a context (or any [`HostSource`]): allocating moves a pointer, and everything is freed at once.
 ///
-/// Blocks lie newest first, aligned to at least 8, in chunks that grow fourfold from 1 KiB to 64 KiB; a request of 16 KiB or more gets a chunk of
-/// its own. When a chunk is refused, smaller ones are tried, down to the size of the request, so that a budget can be used up. The base
-/// allocator accounts per chunk; [`bytes_used`](Arena::bytes_used) returns the bytes in use within them.
+/// Blocks lie newest first, aligned to at least 8, in chunks that grow fourfold from 1 KiB to 64 KiB; a request of 16
+/// KiB or more gets a chunk of its own. A refused chunk is tried smaller, down to the size of the request, so that a
+/// budget can be used up. The base accounts per chunk; [`bytes_used`](Arena::bytes_used) has the bytes in use.
 ///
-/// [`try_alloc`](Arena::try_alloc) and its siblings never drop, so they accept only types without a destructor;
-/// [`try_own`](Arena::try_own) accepts the others, and drops them when the arena ends or is rewound. `&Arena` is an
-/// [`Allocator`](crate::Allocator), so a [`TryVec`](crate::TryVec) can live in an arena. [`scope`](Arena::scope) rewinds the arena when it
-/// ends.
+/// [`try_alloc`](Arena::try_alloc) and its siblings never drop, and accept no type with a destructor;
+/// [`try_own`](Arena::try_own) drops its values when the arena ends or is rewound. `&Arena` is an
+/// [`Allocator`](crate::Allocator), so a [`TryVec`](crate::TryVec) can live in an arena. [`scope`](Arena::scope)
+/// rewinds it.
 ///
 /// Thread rules: one thread at a time (`Send` where the base is, never `Sync`). Dropping frees every chunk.
 ///
@@ -56,25 +57,25 @@ mod values;
 /// let _ = arena.try_alloc(list);
 /// ```
 pub struct Arena<A: HostSource> {
-    /// The lowest block's address in the current chunk; null where there is none. Reaches the whole chunk.
+    /// The lowest block's address in the current chunk, with provenance over the whole chunk; null without one.
     top: Cell<*mut u8>,
-    /// The chunk that blocks come from, on those that came before.
+    /// The current chunk, on those before it.
     chunk: Cell<ArenaChunk>,
-    /// Chunks of a single block each.
+    /// Chunks of one block each.
     own: Cell<ArenaChunk>,
     /// An empty chunk kept for later, or none.
     spare: Cell<ArenaChunk>,
-    /// The newest value that is to be dropped, or null.
+    /// The newest value to be dropped, or null.
     owned: Cell<*mut values::Header>,
     base: A,
 }
 
-// SAFETY: the chunks belong to the arena alone, and nothing borrowed from it is left when it is moved; values that it drops are
-// `Send`.
+// SAFETY: the chunks belong to the arena alone; nothing borrowed from it is left when it moves; values that it drops
+// are `Send`.
 unsafe impl<A: HostSource + Send> Send for Arena<A> {}
 
 impl<A: HostSource> Arena<A> {
-    /// An arena that allocates its chunks from `base`; has none yet.
+    /// An arena over `base`, without a chunk yet.
     pub const fn new_in(base: A) -> Self {
         Self {
             top: Cell::new(ptr::null_mut()),
@@ -86,7 +87,7 @@ impl<A: HostSource> Arena<A> {
         }
     }
 
-    /// A block of `layout`, its content undefined. Size 0 is an aligned address that must not be used.
+    /// A block of `layout` with undefined content. Size 0 is an aligned address that must not be used.
     ///
     /// # Errors
     /// [`HostError::TooLarge`] when no chunk could hold it; the base's refusal.
@@ -104,18 +105,29 @@ impl<A: HostSource> Arena<A> {
         NonNull::new(block)
     }
 
-    /// A block that ends when this is dropped, unless the arena was used since.
+    /// A block of `layout`, and what `make` returns once there is room. If that fails or unwinds, the room is free
+    /// again, unless `make` has used this arena.
     #[inline]
-    fn place(&self, layout: Layout) -> Result<UnwrittenPlace<'_, A>, HostError> {
+    fn room_for<T, E: From<HostError>>(
+        &self,
+        layout: Layout,
+        make: impl FnOnce(NonNull<u8>) -> Result<T, E>,
+    ) -> Result<(NonNull<u8>, T), E> {
         let before = self.mark();
-        Ok(UnwrittenPlace {
-            arena: self,
-            block: self.try_alloc_layout(layout)?,
-            before,
-        })
+        let block = self.try_alloc_layout(layout)?;
+        let after = self.mark();
+        let give_back = Defer(|| {
+            if self.mark() == after {
+                // SAFETY: the mark is this arena's; nothing came since but the block, which nobody uses.
+                unsafe { self.rewind(&before) };
+            }
+        });
+        let made = make(block)?;
+        mem::forget(give_back);
+        Ok((block, made))
     }
 
-    /// Allocates a chunk for the block. A failure leaves the arena unchanged.
+    /// A failure leaves the arena unchanged.
     #[cold]
     #[inline(never)]
     fn bump_slow(&self, layout: Layout) -> Result<NonNull<u8>, HostError> {
@@ -140,7 +152,7 @@ impl<A: HostSource> Arena<A> {
         self.own_chunk(layout, exact)
     }
 
-    /// A chunk for one block alone. It goes beside the current one, whose free part stays in use.
+    /// A chunk for one block. It goes beside the current one, whose free part stays in use.
     fn own_chunk(&self, layout: Layout, exact: usize) -> Result<NonNull<u8>, HostError> {
         let Some(chunk) =
             ArenaChunk::allocate(&self.base, exact).or_else(|| self.grow_spare(exact))
@@ -155,19 +167,14 @@ impl<A: HostSource> Arena<A> {
         NonNull::new(end.with_addr(start)).ok_or(HostError::TooLarge)
     }
 
-    /// Enlarges the spare chunk, which charges only the difference. If that is refused, the spare stays.
+    /// Enlarges the spare chunk, which charges only the difference. Refused: the spare stays.
     fn grow_spare(&self, exact: usize) -> Option<ArenaChunk> {
-        /// Puts the chunk back, also when the base unwinds. Nobody has kept another one meanwhile: that needs `&mut Arena`.
-        struct RestoreSpare<'a>(&'a Cell<ArenaChunk>, ArenaChunk);
-        impl Drop for RestoreSpare<'_> {
-            fn drop(&mut self) {
-                self.0.set(self.1);
-            }
-        }
-        // Out of the arena during the call: if the base allocates from the arena, the block must not lie in the chunk that is being moved.
-        let spare = RestoreSpare(&self.spare, self.spare.replace(ArenaChunk::NONE));
-        let grown = spare.1.grow(&self.base, exact)?;
-        mem::forget(spare);
+        // Out of the arena during the call: the base may allocate from the arena, but not in the chunk that moves.
+        let spare = self.spare.replace(ArenaChunk::NONE);
+        // Also when the base unwinds. Nobody has put another one there: that needs `&mut Arena`.
+        let restore = Defer(|| self.spare.set(spare));
+        let grown = spare.grow(&self.base, exact)?;
+        mem::forget(restore);
         Some(grown)
     }
 
@@ -178,9 +185,10 @@ impl<A: HostSource> Arena<A> {
         self.top.set(chunk.end());
     }
 
-    /// Ends all blocks, and drops the values that it [owns](Arena::try_own), newest first. Keeps the largest shared chunk, and frees the others.
+    /// Ends all blocks and drops the [owned](Arena::try_own) values, newest first. Keeps the largest shared chunk, and
+    /// frees the others.
     pub fn reset(&mut self) {
-        // SAFETY: `&mut` proves that nothing borrowed from the arena is left.
+        // SAFETY: `&mut`: nothing borrowed from the arena is left.
         unsafe { self.rewind(&Mark::START) };
         let kept = self.spare.replace(ArenaChunk::NONE);
         if !kept.is_none() {
@@ -188,24 +196,12 @@ impl<A: HostSource> Arena<A> {
         }
     }
 
-    /// Ends all blocks, drops the values that it [owns](Arena::try_own), newest first, and frees every chunk.
+    /// As [`reset`](Arena::reset), and frees every chunk.
     pub fn release(&mut self) {
-        /// At the end, also when a destructor unwinds.
-        struct Spare<'a, A: HostSource>(&'a mut Arena<A>);
-        impl<A: HostSource> Drop for Spare<'_, A> {
-            fn drop(&mut self) {
-                self.0.release_spare();
-            }
-        }
-        let all = Spare(self);
-        // SAFETY: `&mut` proves that nothing borrowed from the arena is left.
-        unsafe { all.0.rewind(&Mark::START) };
-    }
-
-    /// Frees the empty chunk that a rewind may have kept.
-    fn release_spare(&mut self) {
-        // SAFETY: an empty chunk, now forgotten.
-        unsafe { self.spare.replace(ArenaChunk::NONE).free(&self.base) };
+        // SAFETY: an empty chunk that a rewind may have kept, now forgotten.
+        let _spare = Defer(|| unsafe { self.spare.replace(ArenaChunk::NONE).free(&self.base) });
+        // SAFETY: `&mut`: nothing borrowed from the arena is left.
+        unsafe { self.rewind(&Mark::START) };
     }
 
     fn mark(&self) -> Mark {
@@ -217,62 +213,51 @@ impl<A: HostSource> Arena<A> {
         }
     }
 
-    /// Drops the values and ends the blocks newer than `mark`, frees their chunks and keeps the largest shared one as the spare.
+    /// Drops the values and ends the blocks newer than `mark`; frees their chunks, but keeps the largest shared one as
+    /// the spare.
     ///
     /// # Safety
-    /// `mark` was taken from this arena, which has not been rewound beyond it since; no block that came after it is in use.
-    unsafe fn rewind(&mut self, mark: &Mark) {
-        /// Behind the destructors, also when one unwinds.
-        struct Blocks<'a, A: HostSource>(&'a mut Arena<A>, &'a Mark);
-        impl<A: HostSource> Drop for Blocks<'_, A> {
-            #[inline]
-            fn drop(&mut self) {
-                // SAFETY: as promised to `rewind`; the values in these blocks are gone.
-                unsafe { self.0.end_blocks(self.1) }
-            }
-        }
-        let blocks = Blocks(self, mark);
-        // SAFETY: the mark's value is one of this arena's, below what came since; nothing that came since is in use.
-        unsafe { values::drop_down_to(mark.owned, &blocks.0.owned) };
+    /// `mark` is this arena's, which has not been rewound beyond it since; no newer block is in use; only this call
+    /// uses the arena meanwhile.
+    unsafe fn rewind(&self, mark: &Mark) {
+        // Behind the destructors, also when one unwinds.
+        // SAFETY: this function's contract; the values in these blocks are gone by then.
+        let _blocks = Defer(|| unsafe { self.end_blocks(mark) });
+        // SAFETY: this function's contract; the mark's value is one of this arena's.
+        unsafe { values::drop_down_to(mark.owned, &self.owned) };
     }
 
     /// # Safety
-    /// As [`Arena::rewind`]; and no value behind `mark` is still to be dropped.
-    unsafe fn end_blocks(&mut self, mark: &Mark) {
-        // The arena forgets all of them before the first is freed, so that it is consistent if the base unwinds.
+    /// As [`Arena::rewind`]; no value newer than `mark` is still to be dropped.
+    unsafe fn end_blocks(&self, mark: &Mark) {
+        // The arena forgets all of them before the first is freed: it is consistent if the base unwinds.
         self.top.set(mark.top);
-        let mut own = DetachedChunks {
-            newest: self.own.replace(mark.own),
-            oldest: mark.own,
-            base: &self.base,
-        };
-        let mut shared = DetachedChunks {
-            newest: self.chunk.replace(mark.chunk),
-            oldest: mark.chunk,
-            base: &self.base,
-        };
-        while let Some(chunk) = own.pop() {
-            // SAFETY: it came after the mark, and the arena has forgotten it.
-            unsafe { chunk.free(&self.base) };
-        }
-        while let Some(chunk) = shared.pop() {
-            let spare = self.spare.get();
-            let (keep, surplus) = if chunk.size() > spare.size() {
-                (chunk, spare)
+        let (mut own, mut shared) = (self.own.replace(mark.own), self.chunk.replace(mark.chunk));
+        run_to_end(|| {
+            let surplus = if own != mark.own {
+                let chunk = own;
+                own = chunk.prev();
+                chunk
+            } else if shared != mark.chunk {
+                let (chunk, spare) = (shared, self.spare.get());
+                shared = chunk.prev();
+                if chunk.size() > spare.size() {
+                    chunk.put_on(ArenaChunk::NONE);
+                    self.spare.set(chunk);
+                    spare
+                } else {
+                    chunk
+                }
             } else {
-                (spare, chunk)
+                return false;
             };
-            if keep == chunk {
-                // The chunks below it may be freed next.
-                keep.put_on(ArenaChunk::NONE);
-                self.spare.set(keep);
-            }
-            // SAFETY: the spare is empty, or the chunk came after the mark; the arena has forgotten it.
+            // SAFETY: the former spare is empty, or the chunk is newer than the mark; the arena has forgotten it.
             unsafe { surplus.free(&self.base) };
-        }
+            true
+        });
     }
 
-    /// Bytes that the arena holds of its base: all chunks with their headers. O(chunks).
+    /// Bytes of all chunks, headers included. O(chunks).
     #[must_use]
     pub fn bytes_held(&self) -> usize {
         self.chunks()
@@ -286,8 +271,8 @@ impl<A: HostSource> Arena<A> {
         self.chunks().count()
     }
 
-    /// Bytes of the chunks that no later block can use: blocks with their padding, and the unused ends of earlier chunks. Headers, the
-    /// current chunk's free part and the spare do not count. O(chunks).
+    /// Bytes that no later block can use: blocks with their padding, and the ends of earlier chunks; no headers, nor
+    /// the current chunk's free part and the spare. O(chunks).
     #[must_use]
     pub fn bytes_used(&self) -> usize {
         let blocks = |chunk: ArenaChunk| chunk.size().saturating_sub(plan::HEADER);
@@ -312,86 +297,13 @@ impl<A: HostSource> Arena<A> {
             .flat_map(|stack| stack.get().stack())
     }
 
-    /// The allocator of the chunks.
+    /// The base allocator.
     pub const fn base(&self) -> &A {
         &self.base
     }
-
-    /// The same chunks under another base.
-    ///
-    /// # Safety
-    /// `base` can free the chunks: they were charged to it, and it has the same backing.
-    unsafe fn with_base<B: HostSource>(self, base: B) -> Arena<B> {
-        let old = ManuallyDrop::new(self);
-        let (top, chunk, own, spare) = (
-            old.top.clone(),
-            old.chunk.clone(),
-            old.own.clone(),
-            old.spare.clone(),
-        );
-        let owned = old.owned.clone();
-        let new = Arena {
-            top,
-            chunk,
-            own,
-            spare,
-            owned,
-            base,
-        };
-        // After the new arena was made: if the old base unwinds when it is dropped, the chunks already have an owner.
-        // SAFETY: `old` is never used or dropped again; only its base is still to be dropped.
-        drop(unsafe { ptr::read(&raw const old.base) });
-        new
-    }
 }
 
-/// A block whose value is not there yet: its initialiser may fail or unwind.
-struct UnwrittenPlace<'a, A: HostSource> {
-    arena: &'a Arena<A>,
-    block: NonNull<u8>,
-    before: Mark,
-}
-
-impl<A: HostSource> UnwrittenPlace<'_, A> {
-    /// The block, which stays.
-    #[inline]
-    fn keep(self) -> NonNull<u8> {
-        ManuallyDrop::new(self).block
-    }
-}
-
-impl<A: HostSource> Drop for UnwrittenPlace<'_, A> {
-    #[cold]
-    fn drop(&mut self) {
-        let (arena, before) = (self.arena, &self.before);
-        let (own, chunk, at) = (arena.own.get(), arena.chunk.get(), self.block.as_ptr());
-        // A block lies behind its chunk's header: without size it may be at the end of another chunk, where this one begins.
-        let unused = if own.addr() < at.addr() && at.addr() < own.end().addr() {
-            arena.own.set(before.own);
-            own
-        } else if at.addr() == arena.top.get().addr() {
-            arena.top.set(before.top);
-            if chunk == before.chunk {
-                return;
-            }
-            arena.chunk.set(before.chunk);
-            let spare = arena.spare.get();
-            if chunk.size() > spare.size() {
-                chunk.put_on(ArenaChunk::NONE);
-                arena.spare.set(chunk);
-                spare
-            } else {
-                chunk
-            }
-        } else {
-            return;
-        };
-        // SAFETY: empty, or with this block alone, which was never written; the arena has forgotten it.
-        unsafe { unused.free(&arena.base) };
-    }
-}
-
-/// A state of an arena, for `rewind`.
+#[derive(PartialEq)]
 struct Mark {
     top: *mut u8,
     chunk: ArenaChunk,
@@ -425,20 +337,21 @@ impl<A: HostSource> fmt::Debug for Arena<A> {
     }
 }
 
-/// A guard that allocates from an arena. Dropping it ends the blocks allocated through it, and drops the values that the arena
-/// [owns](Arena::try_own) since then, newest first.
+/// A guard that allocates from an arena. Dropping it ends the blocks allocated through it and drops the values
+/// [owned](Arena::try_own) since, newest first.
 ///
-/// The drop frees the chunks allocated meanwhile, except the largest one of up to 64 KiB, which stays as a spare: a scope that is opened
-/// again and again needs nothing from the base. Forgetting a scope (`mem::forget`) keeps its blocks until the arena ends.
+/// The drop frees the chunks allocated meanwhile, except the largest of up to 64 KiB, which stays as a spare: a scope
+/// opened again and again needs nothing from the base. Forgetting a scope (`mem::forget`) keeps its blocks until the
+/// arena ends.
 ///
-/// It lends the arena shared only: a `&mut Arena` could be swapped for another arena, which would then be rewound to a wrong mark.
+/// It lends the arena shared only: a `&mut Arena` could be swapped for another, which would be rewound to a wrong mark.
 pub struct ArenaScope<'a, A: HostSource> {
     arena: &'a mut Arena<A>,
     mark: Mark,
 }
 
 impl<A: HostSource> Arena<A> {
-    /// Opens a scope. The arena itself cannot be used until it ends; what was allocated before must not be borrowed.
+    /// Opens a scope. The arena cannot be used until it ends; nothing allocated before may be borrowed.
     #[must_use = "the scope ends when it is dropped"]
     pub fn scope(&mut self) -> ArenaScope<'_, A> {
         let mark = self.mark();
@@ -465,8 +378,8 @@ impl<A: HostSource> Deref for ArenaScope<'_, A> {
 
 impl<A: HostSource> Drop for ArenaScope<'_, A> {
     fn drop(&mut self) {
-        // SAFETY: the mark is this arena's; only scopes within this one could rewind it meanwhile, and no further than their own
-        // marks. Whatever was allocated since borrows from this scope, so it is no longer in use.
+        // SAFETY: the mark is this arena's; only scopes within this one could rewind it meanwhile, to their own newer
+        // marks. Whatever was allocated since borrows from this scope.
         unsafe { self.arena.rewind(&self.mark) };
     }
 }
@@ -477,30 +390,22 @@ impl<A: HostSource> fmt::Debug for ArenaScope<'_, A> {
     }
 }
 
-impl<A: ContextRef> Arena<A> {
-    /// Moves the arena to another context: its chunks are charged to `other` and freed through it. No block is copied or moved, and owned
-    /// values stay owned. O(chunks).
-    ///
-    /// Totals only grow: afterwards the totals of both contexts contain the chunks.
+impl Arena<ContextHandle> {
+    /// Moves the arena to another context: its chunks are charged to `other` and freed through it. No block moves, and
+    /// owned values stay owned. Afterwards the totals of both contexts contain the chunks. O(chunks).
     ///
     /// # Errors
-    /// The arena as it was, with [`Misuse::OtherBacking`](crate::Misuse::OtherBacking) when the contexts draw on different
-    /// allocators, [`Misuse::OtherScope`](crate::Misuse::OtherScope) when they have different scopes, [`HostError::Closed`] when `other` is
-    /// closed, [`HostError::OverBudget`] when a budget above `other` and not above this context has no room for the arena.
-    pub fn move_to<B: ContextRef>(self, other: B) -> Result<Arena<B>, (Self, HostError)> {
-        let (from, to) = (
-            self.base.context_handle().node(),
-            other.context_handle().node(),
-        );
+    /// The arena is as it was. [`Misuse::OtherBacking`](crate::Misuse::OtherBacking) or
+    /// [`Misuse::OtherScope`](crate::Misuse::OtherScope) where the contexts differ in these; [`HostError::Closed`];
+    /// [`HostError::OverBudget`] when a budget above `other` and not above this context has no room.
+    pub fn move_to(&mut self, other: ContextHandle) -> Result<(), HostError> {
         let (mut blocks, mut bytes) = (0_u64, 0_u64);
         for chunk in self.chunks() {
             blocks = blocks.saturating_add(1);
             bytes = bytes.saturating_add(chunk.size() as u64);
         }
-        match transfer(from, to, blocks, bytes) {
-            // SAFETY: all chunks were just charged to `other`, which draws on the same backing and names the same scope.
-            Ok(()) => Ok(unsafe { self.with_base(other) }),
-            Err(error) => Err((self, error)),
-        }
+        transfer(self.base.node(), other.node(), blocks, bytes)?;
+        drop(mem::replace(&mut self.base, other));
+        Ok(())
     }
 }

@@ -11,31 +11,30 @@
 
 use core::alloc::Layout;
 
-/// In front of each chunk's blocks: the chunk before it, and its size.
+/// In front of each chunk's blocks.
 pub(super) const HEADER: usize = 16;
-/// Of every chunk's start and size; blocks that ask for more are padded.
+/// Of every chunk's start and size; blocks with a larger alignment are padded.
 pub(super) const CHUNK_ALIGN: usize = 16;
-/// Of every block, so that the common alignments need no second branch.
+/// Of every block, so that common alignments need no second branch.
 pub(super) const BLOCK_ALIGN: usize = 8;
-/// What the allocator behind usually puts in front of a block (C callbacks 16, malloc 16): leaving it out of a chunk keeps
-/// the whole within a power of two.
+/// What the allocator behind usually puts in front of a block (C callbacks 16, malloc 16): without it a chunk stays
+/// within a power of two.
 pub(super) const SLACK: usize = 32;
-/// The first chunk.
 pub(super) const FIRST: usize = 1024 - SLACK;
-/// Chunks grow by a factor of four up to here and stay there: growing for ever would waste most of a budget.
+/// Chunks grow fourfold up to here: growing for ever would waste most of a budget.
 pub(super) const MAX_SHARED: usize = 65536 - SLACK;
-/// Under pressure chunks are halved down to here before a block gets one of its own.
+/// Under pressure chunks are halved down to here, before a block gets one of its own.
 pub(super) const MIN_SHARED: usize = 512 - SLACK;
-/// A request from here up gets a chunk of its own: the free part of the current one stays in use.
+/// A request from here up gets a chunk of its own, and the free part of the current one stays in use.
 pub(super) const OWN: usize = MAX_SHARED / 4;
 
-/// Where a block goes below `top`, or `None` when the room down to the header is too small.
+/// Where a block goes below `top`: aligned, a multiple of [`BLOCK_ALIGN`]. `None` when there is no room.
 ///
-/// `chunk` is the address of the chunk's header, `top` one in the chunk behind the header and a multiple of [`BLOCK_ALIGN`]; both
-/// are 0 where there is no chunk. The answer is aligned and a multiple of [`BLOCK_ALIGN`].
+/// `chunk` is the address of the chunk's header, `top` a multiple of [`BLOCK_ALIGN`] in the chunk behind it; both are 0
+/// without a chunk.
 #[inline(always)]
 pub(super) const fn place(top: usize, chunk: usize, layout: Layout) -> Option<usize> {
-    // A layout's size is at most `isize::MAX`, so neither sum wraps. For no chunk the room is 0, less than a header.
+    // A layout's size is at most `isize::MAX`: neither sum wraps. Without a chunk the room is 0, less than a header.
     let size = round_up(layout.size(), BLOCK_ALIGN);
     if size.wrapping_add(HEADER) > top.wrapping_sub(chunk) {
         return None;
@@ -52,13 +51,13 @@ pub(super) const fn place(top: usize, chunk: usize, layout: Layout) -> Option<us
     }
 }
 
-/// Where the room ends that a block took at least: what freeing the newest block gives back.
+/// The least end of a block's room: what freeing the newest block returns.
 #[inline]
 pub(super) const fn end(start: usize, layout: Layout) -> usize {
     start.wrapping_add(round_up(layout.size(), BLOCK_ALIGN))
 }
 
-/// The smallest chunk that surely holds one block of `layout`, wherever the chunk lies. `None` past `isize::MAX`.
+/// The smallest chunk that holds a block of `layout`, wherever the chunk lies. `None` past `isize::MAX`.
 pub(super) fn exact(layout: Layout) -> Option<usize> {
     let padding = layout.align().saturating_sub(CHUNK_ALIGN);
     let size = layout
@@ -69,18 +68,17 @@ pub(super) fn exact(layout: Layout) -> Option<usize> {
     chunk_layout(size).map(|layout| layout.size())
 }
 
-/// The layout of a chunk of `size` bytes.
 pub(super) fn chunk_layout(size: usize) -> Option<Layout> {
     Layout::from_size_align(size, CHUNK_ALIGN).ok()
 }
 
-/// The size of the next shared chunk, after a current one of `current` bytes (0: none yet), for a block that needs `exact`.
-/// `None` when the block gets a chunk of its own.
+/// The size of the next shared chunk, after one of `current` bytes (0: none), for a block that needs `exact`. `None`:
+/// one of its own.
 pub(super) fn shared(current: usize, exact: usize) -> Option<usize> {
     if exact >= OWN {
         return None;
     }
-    // Sizes plus slack are powers of two, whatever came before.
+    // Sizes plus slack are powers of two.
     let grown = current
         .saturating_add(SLACK)
         .saturating_mul(4)
@@ -95,7 +93,7 @@ pub(super) fn shared(current: usize, exact: usize) -> Option<usize> {
     )
 }
 
-/// The next smaller chunk to ask for when one of `size` was refused and a block needs `exact`; `None`: one of its own.
+/// The next smaller chunk after one of `size` was refused. `None`: one of the block's own.
 pub(super) fn halved(size: usize, exact: usize) -> Option<usize> {
     let half = (size.saturating_add(SLACK) / 2).saturating_sub(SLACK);
     (half >= MIN_SHARED && half > exact).then_some(half)
@@ -156,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exact_chunk_holds_its_block_wherever_it_lies() {
+    fn every_exact_chunk_holds_its_block_wherever_it_lies() {
         for align in [1, 2, 8, 16, 32, 256, 4096] {
             for size in [0, 1, 7, 8, 9, 15, 16, 17, 100, 4096] {
                 let l = layout(size, align);

@@ -1,6 +1,4 @@
-//! Typed blocks.
-//!
-//! Values with a destructor: a header in front of each, linked newest first.
+//! Typed blocks. In front of each value with a destructor lies a header, linked newest first.
 //!
 //! ```text
 //!   0          8      16                      the newest header is the arena's
@@ -25,49 +23,40 @@ use crate::adapters::HostSource;
 use crate::collections::TryString;
 use crate::error::HostError;
 use crate::rejected::Rejected;
+use crate::unwind::run_to_end;
 
-/// Refuses types with a destructor when the caller is compiled.
+/// Refuses types with a destructor at compile time.
 struct NoDestructor<T>(T);
 
 impl<T> NoDestructor<T> {
     const CHECK: () = assert!(
         !mem::needs_drop::<T>(),
-        "only try_own and try_own_with keep values with a destructor"
+        "only try_own and its likes keep values with a destructor"
     );
 }
 
 impl<A: HostSource> Arena<A> {
-    /// Moves `value` into the arena. `T` has no destructor.
+    /// Moves `value`, without a destructor, into the arena.
     ///
     /// # Errors
     /// As [`try_alloc_layout`](Arena::try_alloc_layout), with the value.
     #[inline]
     pub fn try_alloc<T>(&self, value: T) -> Result<&mut T, Rejected<T, HostError>> {
         const { NoDestructor::<T>::CHECK };
-        match self.try_alloc_layout(Layout::new::<T>()) {
-            Ok(block) => {
-                let mut block = block.cast::<T>();
-                // SAFETY: a new block of this size and alignment.
-                unsafe { block.write(value) };
-                // SAFETY: just written; new, so nobody else refers to it; it stays until `&mut` or the end of the arena.
-                Ok(unsafe { block.as_mut() })
-            }
-            Err(error) => Err(Rejected { value, error }),
-        }
+        self.place(value)
     }
 
-    /// As [`try_alloc`](Arena::try_alloc), with the value that `make` gives once there is room. It may allocate too. If it unwinds, the room is
-    /// free again, unless it has allocated in this arena.
+    /// As [`try_alloc`](Arena::try_alloc), with the value that `make` returns once there is room. It may allocate here
+    /// too. If it unwinds, the room is free again, unless it has.
     ///
     /// # Errors
-    /// As [`try_alloc_layout`](Arena::try_alloc_layout); `make` is not called then.
+    /// As [`try_alloc_layout`](Arena::try_alloc_layout), before `make` is called.
     #[inline]
     pub fn try_alloc_with<T>(&self, make: impl FnOnce() -> T) -> Result<&mut T, HostError> {
         self.try_alloc_try_with(|| Ok(make()))
     }
 
-    /// As [`try_alloc_with`](Arena::try_alloc_with), with a `make` that may fail. Then, too, the room is free again, unless `make` has allocated
-    /// in this arena.
+    /// As [`try_alloc_with`](Arena::try_alloc_with), with a `make` that may fail: then, too, the room is free again.
     ///
     /// ```
     /// use alloc_core::{Arena, FromGlobalAlloc, HostError, Scope, Scoped};
@@ -77,20 +66,16 @@ impl<A: HostSource> Arena<A> {
     /// ```
     ///
     /// # Errors
-    /// That of `make`. As [`try_alloc_layout`](Arena::try_alloc_layout); `make` is not called then.
+    /// That of `make`; as [`try_alloc_layout`](Arena::try_alloc_layout), before it is called.
     #[inline]
     pub fn try_alloc_try_with<T, E: From<HostError>>(
         &self,
         make: impl FnOnce() -> Result<T, E>,
     ) -> Result<&mut T, E> {
         const { NoDestructor::<T>::CHECK };
-        let place = self.place(Layout::new::<T>())?;
-        let value = make()?;
-        let mut block = place.keep().cast::<T>();
-        // SAFETY: a new block of this size and alignment.
-        unsafe { block.write(value) };
-        // SAFETY: just written; new, so nobody else refers to it; it stays until `&mut` or the end of the arena.
-        Ok(unsafe { block.as_mut() })
+        let (block, value) = self.room_for(Layout::new::<T>(), |_| make())?;
+        // SAFETY: a new block of this layout; `T` has no destructor.
+        Ok(unsafe { self.put(block, value) })
     }
 
     /// A copy of a slice.
@@ -101,17 +86,17 @@ impl<A: HostSource> Arena<A> {
         let first = self
             .try_alloc_layout(Layout::for_value(source))?
             .cast::<T>();
-        // SAFETY: a new block, hence apart from the source, with room for as many elements.
+        // SAFETY: a new block, apart from the source, with room for as many elements.
         unsafe { ptr::copy_nonoverlapping(source.as_ptr(), first.as_ptr(), source.len()) };
-        // SAFETY: all elements were written; the block is new, and stays until `&mut` or the end of the arena.
+        // SAFETY: all elements were written; the block stays until `&mut` or the end of the arena.
         Ok(unsafe { slice::from_raw_parts_mut(first.as_ptr(), source.len()) })
     }
 
-    /// A slice of `len` elements; `make` gives the one at each index. `T` has no destructor.
+    /// A slice of `len` elements, which `make` returns by index. `T` has no destructor.
     ///
     /// # Errors
-    /// [`HostError::TooLarge`] when `len` elements exceed `isize::MAX` bytes; as [`try_alloc_layout`](Arena::try_alloc_layout).
-    /// `make` is not called then. If it unwinds, the room is free again as with [`try_alloc_with`](Arena::try_alloc_with).
+    /// [`HostError::TooLarge`] above `isize::MAX` bytes; as [`try_alloc_layout`](Arena::try_alloc_layout), before
+    /// `make` is called. If it unwinds, the room is free again, as in [`try_alloc_with`](Arena::try_alloc_with).
     pub fn try_alloc_slice_fill_with<T>(
         &self,
         len: usize,
@@ -119,20 +104,21 @@ impl<A: HostSource> Arena<A> {
     ) -> Result<&mut [T], HostError> {
         const { NoDestructor::<T>::CHECK };
         let layout = Layout::array::<T>(len).map_err(|_| HostError::TooLarge)?;
-        let place = self.place(layout)?;
-        let first = place.block.cast::<T>();
-        for index in 0..len {
-            // SAFETY: within the new block's `len` elements.
-            let slot = unsafe { first.add(index) };
-            // SAFETY: one of the new block's elements, where no value was yet.
-            unsafe { slot.write(make(index)) };
-        }
-        let _kept = place.keep();
-        // SAFETY: all elements were written; the block is new, and stays until `&mut` or the end of the arena.
-        Ok(unsafe { slice::from_raw_parts_mut(first.as_ptr(), len) })
+        let fill = |block: NonNull<u8>| {
+            for index in 0..len {
+                // SAFETY: within the block's `len` elements.
+                let slot = unsafe { block.cast::<T>().add(index) };
+                // SAFETY: an element of the block, without a value yet.
+                unsafe { slot.write(make(index)) };
+            }
+            Ok::<_, HostError>(())
+        };
+        let (block, ()) = self.room_for(layout, fill)?;
+        // SAFETY: all elements were written; the block stays until `&mut` or the end of the arena.
+        Ok(unsafe { slice::from_raw_parts_mut(block.cast().as_ptr(), len) })
     }
 
-    /// A copy of a text.
+    /// A copy of `text`.
     ///
     /// # Errors
     /// As [`try_alloc_layout`](Arena::try_alloc_layout).
@@ -149,10 +135,9 @@ impl<A: HostSource> Arena<A> {
     pub fn try_alloc_fmt(&self, args: fmt::Arguments<'_>) -> Result<&mut str, HostError> {
         let mut text = TryString::new_in(self);
         text.try_write_fmt(args)?;
-        text.try_shrink_to_fit()?;
-        // Not dropped: the bytes stay the arena's.
+        // Not dropped: the bytes stay in the arena.
         let (first, len, ..) = text.into_bytes().into_raw_parts_with_allocator();
-        // SAFETY: the text's bytes, which live as long as the borrow of the arena and belong to nobody else now.
+        // SAFETY: the text's bytes: this borrow's, until the arena ends.
         let bytes = unsafe { slice::from_raw_parts_mut(first.as_ptr(), len) };
         // SAFETY: bytes of a text.
         Ok(unsafe { str::from_utf8_unchecked_mut(bytes) })
@@ -166,13 +151,12 @@ pub(super) struct Header {
     /// Drops the value behind this header.
     ///
     /// # Safety
-    /// To be called once, with the header it was read from, while the value is in place and nobody uses it.
+    /// Called once, with the header it was read from, while the value is in place and nobody uses it.
     drop: unsafe fn(*mut Header),
 }
 
 const _: () = assert!(size_of::<Header>() == 2 * size_of::<usize>());
 
-/// A header and its value, as they lie in the arena.
 #[repr(C)]
 struct Dropped<T> {
     header: Header,
@@ -180,7 +164,6 @@ struct Dropped<T> {
 }
 
 impl<T> Dropped<T> {
-    /// What a value takes.
     const LAYOUT: Layout = if mem::needs_drop::<T>() {
         Layout::new::<Self>()
     } else {
@@ -191,7 +174,7 @@ impl<T> Dropped<T> {
     /// As [`Header::drop`], for a header in front of a `T`.
     unsafe fn drop(header: *mut Header) {
         let this = header.cast::<Self>();
-        // SAFETY: the header of a live `Dropped<T>`.
+        // SAFETY: this function's contract: the header of a live `Dropped<T>`.
         let value = unsafe { &raw mut (*this).value };
         // SAFETY: this function's contract.
         unsafe { ptr::drop_in_place(value) };
@@ -199,16 +182,14 @@ impl<T> Dropped<T> {
 }
 
 impl<A: HostSource> Arena<A> {
-    /// Moves `value` into the arena, which drops it when it ends or goes back to a place before it: of all that are dropped
-    /// then, the newest first. A type without a destructor costs nothing more than with [`try_alloc`](Arena::try_alloc), others
-    /// 16 bytes.
+    /// Moves `value` into the arena, which drops it when it ends or is rewound to before it, newest first. 16 bytes
+    /// more than [`try_alloc`](Arena::try_alloc) for a type with a destructor, none for others.
     ///
-    /// A destructor that panics keeps none of the others from running, nor any chunk from going back; a second panic meanwhile
-    /// aborts, as it does for a `Vec`. Destructors are called without any lock held. They cannot use their own arena: it is being
-    /// changed then, and what a value may borrow is older than every arena.
+    /// A destructor that panics keeps no other from running and no chunk from being freed; a second panic meanwhile
+    /// aborts, as in a `Vec`. Destructors run without any lock held. They cannot use their own arena.
     ///
-    /// `'static`, because the arena's type does not say what lies in it, so nothing else could keep what the value borrows alive
-    /// until the arena ends; `Send`, because the arena may end on another thread.
+    /// `'static`: the arena's type does not say what lies in it, so nothing else could keep what the value borrows
+    /// alive. `Send`: the arena may end on another thread.
     ///
     /// # Errors
     /// As [`try_alloc_layout`](Arena::try_alloc_layout), with the value.
@@ -239,18 +220,14 @@ impl<A: HostSource> Arena<A> {
     /// ```
     #[inline]
     pub fn try_own<T: Send + 'static>(&self, value: T) -> Result<&mut T, Rejected<T, HostError>> {
-        match self.try_alloc_layout(Dropped::<T>::LAYOUT) {
-            // SAFETY: a new block of this layout.
-            Ok(block) => Ok(unsafe { self.put(block, value) }),
-            Err(error) => Err(Rejected { value, error }),
-        }
+        self.place(value)
     }
 
-    /// As [`try_own`](Arena::try_own), with the value that `make` gives once there is room. It may use the arena too: what it
-    /// puts there is older, and dropped later, than the value. If it unwinds, the room is free again, unless it has used the arena.
+    /// As [`try_own`](Arena::try_own), with the value that `make` returns once there is room. What it puts into the
+    /// arena itself is older, and dropped later. If it unwinds, the room is free again, unless it has used the arena.
     ///
     /// # Errors
-    /// As [`try_alloc_layout`](Arena::try_alloc_layout); `make` is not called then.
+    /// As [`try_alloc_layout`](Arena::try_alloc_layout), before `make` is called.
     #[inline]
     pub fn try_own_with<T: Send + 'static>(
         &self,
@@ -259,23 +236,32 @@ impl<A: HostSource> Arena<A> {
         self.try_own_try_with(|| Ok(make()))
     }
 
-    /// As [`try_own_with`](Arena::try_own_with), with a `make` that may fail. Then, too, the room is free again, unless `make` has used the arena.
+    /// As [`try_own_with`](Arena::try_own_with), with a `make` that may fail: then, too, the room is free again.
     ///
     /// # Errors
-    /// That of `make`. As [`try_alloc_layout`](Arena::try_alloc_layout); `make` is not called then.
+    /// That of `make`; as [`try_alloc_layout`](Arena::try_alloc_layout), before it is called.
     #[inline]
     pub fn try_own_try_with<T: Send + 'static, E: From<HostError>>(
         &self,
         make: impl FnOnce() -> Result<T, E>,
     ) -> Result<&mut T, E> {
-        let place = self.place(Dropped::<T>::LAYOUT)?;
-        let value = make()?;
-        // SAFETY: a new block of this layout.
-        Ok(unsafe { self.put(place.keep(), value) })
+        let (block, value) = self.room_for(Dropped::<T>::LAYOUT, |_| make())?;
+        // SAFETY: a new block of this layout; `T` is `Send` and `'static`.
+        Ok(unsafe { self.put(block, value) })
+    }
+
+    /// `T` has no destructor, or is `Send` and `'static`.
+    #[inline]
+    fn place<T>(&self, value: T) -> Result<&mut T, Rejected<T, HostError>> {
+        match self.try_alloc_layout(Dropped::<T>::LAYOUT) {
+            // SAFETY: a new block of this layout; `T` is as `put` asks, by this function's callers.
+            Ok(block) => Ok(unsafe { self.put(block, value) }),
+            Err(error) => Err(Rejected { value, error }),
+        }
     }
 
     /// # Safety
-    /// `block` is a new one of this arena, of `Dropped::<T>::LAYOUT`. `T` may be dropped whenever the arena ends: `Send`,
+    /// `block` is a new one of this arena, of `Dropped::<T>::LAYOUT`. If `T` has a destructor, it is `Send` and
     /// `'static`.
     #[inline]
     unsafe fn put<T>(&self, block: NonNull<u8>, value: T) -> &mut T {
@@ -286,7 +272,7 @@ impl<A: HostSource> Arena<A> {
                 previous: self.owned.get(),
                 drop: Dropped::<T>::drop,
             };
-            // SAFETY: this function's contract: the block has the layout of a `Dropped<T>`.
+            // SAFETY: this function's contract: the layout of a `Dropped<T>`.
             unsafe { whole.write(Dropped { header, value }) };
             self.owned.set(whole.as_ptr().cast());
             // SAFETY: within the block.
@@ -300,46 +286,29 @@ impl<A: HostSource> Arena<A> {
     }
 }
 
-/// Drops the values whose headers came after `oldest`, newest first. Each is forgotten before its destructor runs, and one that
-/// unwinds does not keep the others.
+/// Drops the values newer than `oldest`, newest first. Each is forgotten before its destructor runs; one that unwinds
+/// does not keep the others.
 ///
 /// # Safety
-/// `newest` is null or the newest header of an arena, and `oldest` one of those below it, or null. No value above it is in use.
+/// `newest` is null or the newest header of an arena, `oldest` one below it or null. No value above it is in use.
 #[inline]
 pub(super) unsafe fn drop_down_to(oldest: *mut Header, newest: &Cell<*mut Header>) {
-    if newest.get() != oldest {
-        // What a panic leaves goes when this guard does.
-        Above { oldest, newest }.drop_all();
-    }
-}
-
-/// The values above `oldest`, as `drop_down_to` was promised.
-struct Above<'a> {
-    oldest: *mut Header,
-    newest: &'a Cell<*mut Header>,
-}
-
-impl Above<'_> {
-    fn drop_all(&self) {
-        while self.newest.get() != self.oldest {
-            let header = self.newest.get();
-            // SAFETY: not null, since it is not the oldest yet; headers stay in place until their chunks go, which is later.
-            let Header { previous, drop } = unsafe { header.read() };
-            self.newest.set(previous);
-            // SAFETY: forgotten by the arena just now, so this is the only call; nobody uses the value.
-            unsafe { drop(header) };
+    run_to_end(|| {
+        let header = newest.get();
+        if header == oldest {
+            return false;
         }
-    }
+        // SAFETY: not null, as the oldest is not reached; headers stay in place until their chunks are freed, later.
+        let Header { previous, drop } = unsafe { header.read() };
+        newest.set(previous);
+        // SAFETY: forgotten just now, so this is the only call; nobody uses the value.
+        unsafe { drop(header) };
+        true
+    });
 }
 
-impl Drop for Above<'_> {
-    fn drop(&mut self) {
-        self.drop_all();
-    }
-}
-
-// SAFETY: blocks stay where they are until the arena is rewound or dropped; both need it without a borrow, that is after every
-// copy of this reference is gone. A block that is moved by `grow` or `shrink` was given up by its owner.
+// SAFETY: blocks stay until the arena is rewound or dropped; both need it without a borrow, after every copy of this
+// reference is gone. A block that `grow` or `shrink` moves was given up by its owner.
 unsafe impl<A: HostSource> Allocator for &Arena<A> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -347,7 +316,7 @@ unsafe impl<A: HostSource> Allocator for &Arena<A> {
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
-    /// Gives the newest block's room back; any other block's waits for the arena's end.
+    /// Returns the newest block's room; any other block's waits for the arena's end.
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         if self.is_newest(block, layout) {
@@ -392,7 +361,7 @@ impl<A: HostSource> HostSource for &Arena<A> {
 }
 
 impl<A: HostSource> Arena<A> {
-    /// True for the block that the next one comes to lie below. One of size 0 has no place of its own.
+    /// True for the block that the next one lies below. One of size 0 has no place of its own.
     #[inline]
     fn is_newest(&self, block: NonNull<u8>, layout: Layout) -> bool {
         layout.size() != 0 && block.as_ptr().addr() == self.top.get().addr()
@@ -409,12 +378,13 @@ impl<A: HostSource> Arena<A> {
         let kept = old.size().min(new.size());
         if self.is_newest(block, old) {
             let top = self.top.get();
-            // The end stays, the start moves: old and new place overlap.
+            // The end stays, the start moves: the places overlap.
             if let Some(start) =
                 plan::place(plan::end(top.addr(), old), self.chunk.get().addr(), new)
             {
                 let moved = top.with_addr(start);
-                // SAFETY: both places lie in the current chunk's room, which `top` reaches; `kept` bytes fit both.
+                // SAFETY: both places lie in the current chunk's room, within `top`'s provenance; `kept` bytes fit
+                // both.
                 unsafe { ptr::copy(top, moved, kept) };
                 self.top.set(moved);
                 let moved = NonNull::new(moved).ok_or(AllocError)?;
@@ -422,10 +392,10 @@ impl<A: HostSource> Arena<A> {
             }
         }
         let moved = self.try_alloc_layout(new).map_err(|_| AllocError)?;
-        // SAFETY: `moved` is a new block, hence apart from the old one, and `kept` bytes fit both.
+        // SAFETY: `moved` is new, apart from the old block, and `kept` bytes fit both.
         unsafe { ptr::copy_nonoverlapping(block.as_ptr(), moved.as_ptr(), kept) };
-        // Its room comes back where the new block got a chunk of its own.
-        // SAFETY: the old block is the caller's to give up.
+        // Its room is free again where the new block got a chunk of its own.
+        // SAFETY: this function's contract: the old block is the caller's to give up.
         unsafe { Allocator::deallocate(&self, block, old) };
         Ok(NonNull::slice_from_raw_parts(moved, new.size()))
     }

@@ -8,11 +8,11 @@ use core::hash::{BuildHasher, Hasher};
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 const FACTOR: u64 = 0x2437_54a3_2439_f317;
 
-/// Builds [`FoldHasher`]s. Has no state and takes no memory.
+/// Builds [`FoldHasher`]s, without state or memory.
 ///
-/// The same key hashes the same in every process of one build: good for replay, but there is **no protection against keys
-/// chosen to collide**. Give [`TryMap::with_hasher_in`](crate::TryMap::with_hasher_in) a seeded hasher where keys come from
-/// somebody hostile. Hashes differ between 32-bit and 64-bit targets for `usize` keys; do not store them.
+/// A key hashes the same in every process of one build: good for replay, but there is **no protection against keys
+/// chosen to collide**. Give [`TryMap::with_hasher_in`](crate::TryMap::with_hasher_in) a seeded hasher for hostile
+/// keys. Hashes of `usize` keys differ between 32-bit and 64-bit targets; do not store them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FoldState;
 
@@ -35,7 +35,7 @@ impl FoldHasher {
     #[inline]
     fn fold(&mut self, word: u64) {
         let wide = u128::from(self.state ^ word).wrapping_mul(u128::from(FACTOR));
-        // Adding the rotated state keeps a product of 0 from forgetting everything before it.
+        // The rotated state keeps a product of 0 from forgetting everything before it.
         self.state =
             ((wide as u64) ^ ((wide >> 64) as u64)).wrapping_add(self.state.rotate_left(29));
     }
@@ -55,7 +55,7 @@ impl Hasher for FoldHasher {
             }
             self.fold(u64::from_le_bytes(last));
         }
-        // The length tells `[0]` from `[0, 0]`, whose padded words are equal.
+        // Tells `[0]` from `[0, 0]`, whose padded words are equal.
         self.fold(bytes.len() as u64);
     }
 

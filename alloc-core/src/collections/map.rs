@@ -7,8 +7,7 @@
 use core::borrow::Borrow;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
-use core::mem::{self, ManuallyDrop};
-use core::ptr;
+use core::mem;
 
 use hashbrown::{HashTable, TryReserveError};
 
@@ -19,24 +18,23 @@ use crate::rejected::Rejected;
 
 /// A hash map in host memory of `A`, whose every growth can be refused.
 ///
-/// A refused call leaves the map as it was and gives key and value back. Replacing the value of a key that is there and
-/// removing never take memory. The block lies wholly in `A`; nothing else is taken. The order of iteration is undefined.
-///
-/// `S` is [`FoldState`] unless said otherwise: fast, and without protection against chosen keys.
+/// A refused call leaves the map as it was and returns key and value. Replacing a value and removing take no memory.
+/// The order of iteration is undefined. The default hasher, [`FoldState`], is fast and has no protection against chosen
+/// keys.
 pub struct TryMap<K, V, A: HostSource, S = FoldState> {
     table: HashTable<(K, V), A>,
     hasher: S,
 }
 
 impl<K, V, A: HostSource> TryMap<K, V, A> {
-    /// An empty map; takes no memory yet.
+    /// An empty map without memory.
     pub const fn new_in(allocator: A) -> Self {
         Self::with_hasher_in(FoldState, allocator)
     }
 }
 
 impl<K, V, A: HostSource, S> TryMap<K, V, A, S> {
-    /// An empty map that hashes with `hasher`; takes no memory yet.
+    /// An empty map without memory, which hashes with `hasher`.
     pub const fn with_hasher_in(hasher: S, allocator: A) -> Self {
         Self {
             table: HashTable::new_in(allocator),
@@ -44,14 +42,14 @@ impl<K, V, A: HostSource, S> TryMap<K, V, A, S> {
         }
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// True when there is no key.
+    /// True without keys.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -71,7 +69,7 @@ impl<K, V, A: HostSource, S> TryMap<K, V, A, S> {
         self.table.allocation_size()
     }
 
-    /// Whose memory the map lies in.
+    /// The allocator of the block.
     #[inline]
     pub fn allocator(&self) -> &A {
         self.table.allocator()
@@ -87,20 +85,20 @@ impl<K, V, A: HostSource, S> TryMap<K, V, A, S> {
         self.table.iter().map(|(_, value)| value)
     }
 
-    /// Takes everything out; what is not asked for is dropped with the iterator. Keeps the block.
+    /// Removes everything; what is not consumed is dropped with the iterator. Keeps the block.
     pub fn drain(&mut self) -> impl ExactSizeIterator<Item = (K, V)> {
         self.table.drain()
     }
 
-    /// Keeps those keys of which `keep` says true.
+    /// Keeps the keys for which `keep` is true.
     pub fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         self.table.retain(|(key, value)| keep(key, value));
     }
 
-    /// Drops all keys and values, also where the destructor of one panics. Keeps the block.
+    /// Drops all keys and values, also where a destructor panics. Keeps the block.
     pub fn clear(&mut self) {
         if mem::needs_drop::<(K, V)>() {
-            // One by one: where one panics, the end of `drain` drops the others, which hashbrown's own `clear` would forget.
+            // hashbrown's own `clear` would forget those after one that panics; the end of `drain` drops them.
             self.table.drain().for_each(drop);
         } else {
             self.table.clear();
@@ -109,7 +107,7 @@ impl<K, V, A: HostSource, S> TryMap<K, V, A, S> {
 }
 
 impl<K, V, A: HostSource, S> Drop for TryMap<K, V, A, S> {
-    /// hashbrown's own would leave the block behind where a destructor panics.
+    /// hashbrown's own would leak the block where a destructor panics.
     fn drop(&mut self) {
         self.clear();
     }
@@ -128,7 +126,7 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
             .map(|(_, value)| value)
     }
 
-    /// The value of `key`, to be changed.
+    /// The value of `key`, mutable.
     #[inline]
     #[must_use]
     pub fn get_mut<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
@@ -150,10 +148,11 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
         self.get(key).is_some()
     }
 
-    /// Gives `key` the value, and gives back the value it had. A key that is there stays the one that is stored.
+    /// Sets the value of `key`, and returns the former one. The stored key stays.
     ///
     /// # Errors
-    /// Only for a new key: the refusal of a larger block, with key and value; [`HostError::TooLarge`] past `isize::MAX` bytes.
+    /// For a new key, returned with the value: the allocator's refusal; [`HostError::TooLarge`] above `isize::MAX`
+    /// bytes.
     pub fn try_insert(
         &mut self,
         key: K,
@@ -174,10 +173,10 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
         Ok(None)
     }
 
-    /// The value of `key`; where it is new, the one that `make` gives.
+    /// The value of `key`; for a new key, the one that `make` returns.
     ///
     /// # Errors
-    /// As [`try_insert`](TryMap::try_insert), with the key; `make` is not called then.
+    /// As [`try_insert`](TryMap::try_insert), with the key, before `make` is called.
     pub fn try_get_or_insert_with(
         &mut self,
         key: K,
@@ -199,7 +198,7 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
             .1)
     }
 
-    /// Takes the value of `key` out.
+    /// Removes `key` and returns its value.
     pub fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -214,7 +213,7 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
     /// Room for `additional` new keys.
     ///
     /// # Errors
-    /// [`HostError::TooLarge`] when the table would exceed `isize::MAX` bytes; the allocator's refusal.
+    /// As [`try_insert`](TryMap::try_insert).
     pub fn try_reserve(&mut self, additional: usize) -> Result<(), HostError> {
         reserve(&mut self.table, &self.hasher, additional)
     }
@@ -230,20 +229,6 @@ fn reserve<K: Hash, V, A: HostSource, S: BuildHasher>(
         TryReserveError::AllocError { layout } => table.allocator().refusal(layout),
         TryReserveError::CapacityOverflow => HostError::TooLarge,
     })
-}
-
-impl<K, V, A: HostSource, S> IntoIterator for TryMap<K, V, A, S> {
-    type Item = (K, V);
-    type IntoIter = hashbrown::hash_table::IntoIter<(K, V), A>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        let mut map = ManuallyDrop::new(self);
-        // SAFETY: the map is neither used nor dropped again, so its table is moved out.
-        let table = unsafe { ptr::read(&raw const map.table) };
-        // SAFETY: the map is neither used nor dropped again, so its hasher is dropped once.
-        unsafe { ptr::drop_in_place(&raw mut map.hasher) };
-        table.into_iter()
-    }
 }
 
 impl<K: fmt::Debug, V: fmt::Debug, A: HostSource, S> fmt::Debug for TryMap<K, V, A, S> {

@@ -1,7 +1,5 @@
-//! Collections whose every growth can be refused: thin shells over `allocator_api2` and `hashbrown`.
-//!
-//! The wrapped types also grow infallibly, and abort when they cannot; the shells leave those calls out. What remains
-//! answers with the allocator's own reason, and leaves the collection as it was.
+//! Collections whose every growth can be refused: thin shells over `allocator_api2` and `hashbrown`, without the calls
+//! that grow infallibly and abort. A refusal has the allocator's own reason and leaves the collection as it was.
 
 mod boxed;
 mod hasher;

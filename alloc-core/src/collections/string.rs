@@ -1,4 +1,4 @@
-//! Text that grows.
+//! Growable text.
 
 use core::fmt::{self, Write};
 use core::ops::Deref;
@@ -10,22 +10,22 @@ use crate::error::HostError;
 
 /// UTF-8 text in host memory of `A`, whose every growth can be refused. A refused call leaves the text as it was.
 ///
-/// Reading goes through the `str` it dereferences to. It is a [`core::fmt::Write`], so `write!` works, but then the reason of a
-/// refusal is lost: [`try_write_fmt`](TryString::try_write_fmt) keeps it.
+/// It dereferences to `str`. `write!` works, but loses the reason of a refusal, which
+/// [`try_write_fmt`](TryString::try_write_fmt) returns.
 pub struct TryString<A: HostSource> {
-    /// Always valid UTF-8.
+    /// Invariant: valid UTF-8.
     bytes: TryVec<u8, A>,
 }
 
 impl<A: HostSource> TryString<A> {
-    /// An empty text; takes no memory yet.
+    /// An empty text without memory.
     pub const fn new_in(allocator: A) -> Self {
         Self {
             bytes: TryVec::new_in(allocator),
         }
     }
 
-    /// An empty text with room for `capacity` bytes, exactly.
+    /// An empty text with room for exactly `capacity` bytes.
     ///
     /// # Errors
     /// [`HostError::TooLarge`] above `isize::MAX`; the allocator's refusal.
@@ -48,7 +48,7 @@ impl<A: HostSource> TryString<A> {
     /// Appends `text`, all or nothing.
     ///
     /// # Errors
-    /// The refusal of a larger block; [`HostError::TooLarge`] past `isize::MAX` bytes.
+    /// [`HostError::TooLarge`] above `isize::MAX` bytes; the allocator's refusal.
     #[inline]
     pub fn try_push_str(&mut self, text: &str) -> Result<(), HostError> {
         self.bytes.try_extend_from_slice(text.as_bytes())
@@ -64,8 +64,8 @@ impl<A: HostSource> TryString<A> {
 
     /// Appends formatted text, all or nothing: `text.try_write_fmt(format_args!("{x}"))`.
     ///
-    /// Values are asked twice where the text must grow: once to measure, so that it grows once. A value whose own `Display` answers [`fmt::Error`], which it should not, ends the text early: what was written up to
-    /// there stays.
+    /// Values are formatted twice where the text must grow, the first time to measure, so that it grows once. A
+    /// `Display` that returns [`fmt::Error`], which it should not, ends the text early.
     ///
     /// # Errors
     /// As [`try_push_str`](TryString::try_push_str).
@@ -73,8 +73,8 @@ impl<A: HostSource> TryString<A> {
         if let Some(text) = args.as_str() {
             return self.try_push_str(text);
         }
-        // One growth at most, so that a refusal finds the block as it was: written as far as there is room while the whole is
-        // measured, and once more when it did not fit.
+        // One growth at most, so that a refusal finds the block as it was: written as far as there is room while the
+        // whole is measured, and once more if it did not fit.
         let before = self.bytes.len();
         let mut writer = Writer {
             text: self,
@@ -82,7 +82,7 @@ impl<A: HostSource> TryString<A> {
             refusal: None,
             grows: false,
         };
-        // An error here is the value's own and is documented above.
+        // The value's own error, see above.
         let _ = writer.write_fmt(args);
         let needed = writer.needed;
         if before
@@ -108,7 +108,7 @@ impl<A: HostSource> TryString<A> {
         Ok(())
     }
 
-    /// Cuts the text after `len` bytes, or before the character that stands across that place.
+    /// Cuts the text after `len` bytes, or before the character across that place.
     pub fn truncate(&mut self, len: usize) {
         let boundary = floor_char_boundary(self, len);
         self.bytes.truncate(boundary);
@@ -119,20 +119,12 @@ impl<A: HostSource> TryString<A> {
         self.bytes.clear();
     }
 
-    /// Room for `additional` bytes beyond the length, growing to at least the double.
+    /// Room for `additional` more bytes, growing to at least the double.
     ///
     /// # Errors
     /// As [`try_push_str`](TryString::try_push_str).
     pub fn try_reserve(&mut self, additional: usize) -> Result<(), HostError> {
         self.bytes.try_reserve(additional)
-    }
-
-    /// Gives back the room beyond the length.
-    ///
-    /// # Errors
-    /// As [`TryVec::try_shrink_to_fit`].
-    pub fn try_shrink_to_fit(&mut self) -> Result<(), HostError> {
-        self.bytes.try_shrink_to_fit()
     }
 
     /// How many bytes the block has room for.
@@ -141,7 +133,7 @@ impl<A: HostSource> TryString<A> {
         self.bytes.capacity()
     }
 
-    /// Whose memory the text lies in.
+    /// The allocator of the block.
     pub fn allocator(&self) -> &A {
         self.bytes.allocator()
     }
@@ -150,7 +142,7 @@ impl<A: HostSource> TryString<A> {
     #[inline]
     #[must_use]
     pub fn as_str(&self) -> &str {
-        // SAFETY: only whole `str`s are appended, and cuts are made at character boundaries.
+        // SAFETY: the invariant of `bytes`: only whole `str`s are appended, and cuts are at character boundaries.
         unsafe { str::from_utf8_unchecked(&self.bytes) }
     }
 
@@ -164,10 +156,10 @@ impl<A: HostSource> TryString<A> {
 /// Takes what `fmt` gives, counts it, and remembers why the text could not hold it.
 struct Writer<'a, A: HostSource> {
     text: &'a mut TryString<A>,
-    /// Bytes given so far, written or not.
+    /// Bytes so far, written or not.
     needed: usize,
     refusal: Option<HostError>,
-    /// False: write only what there is room for.
+    /// False: write only within the capacity.
     grows: bool,
 }
 
@@ -193,7 +185,6 @@ impl<A: HostSource> Write for TryString<A> {
         self.try_push_str(s).map_err(|_| fmt::Error)
     }
 
-    /// All or nothing, as [`TryString::try_write_fmt`].
     fn write_fmt(&mut self, args: fmt::Arguments<'_>) -> fmt::Result {
         self.try_write_fmt(args).map_err(|_| fmt::Error)
     }
@@ -234,7 +225,7 @@ impl<A: HostSource> PartialEq<str> for TryString<A> {
 
 impl<A: HostSource> Eq for TryString<A> {}
 
-/// The largest character boundary of `text` that is not above `at`. What `str::floor_char_boundary` is since Rust 1.91.
+/// The largest character boundary of `text` up to `at`; `str::floor_char_boundary` since Rust 1.91.
 #[must_use]
 pub fn floor_char_boundary(text: &str, at: usize) -> usize {
     let mut boundary = at.min(text.len());

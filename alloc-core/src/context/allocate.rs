@@ -1,7 +1,7 @@
 //! The hot path: one backing call and a few plain stores.
 //!
-//! The thread's entry is looked up *after* the backing call, because the backing may itself use contexts and evict the entry. A
-//! request that the backing refuses was never counted, so nothing is rolled back.
+//! The thread's entry is looked up *after* the backing call, because the backing may itself use contexts and evict the
+//! entry. A refused request was never counted, so nothing is rolled back.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::AllocError;
 
 use super::backing::DynAllocator;
-use super::lease::Reservation;
+use super::budget_charge::Reservation;
 use super::node::{ABANDONED, BUDGETED, CLOSED, ContextNode, TRACKS_REQUESTER};
 use crate::account::{AccountEntry, Counts, FOLD_MAX, FOLD_MIN};
 use crate::host::dangling;
@@ -22,7 +22,6 @@ impl ContextNode {
         ThreadTable::with(|table| self.allocate_on(table, layout, scope))
     }
 
-    /// As [`allocate`](Self::allocate), with the thread's table.
     #[inline(always)]
     pub(crate) fn allocate_on(
         &self,
@@ -36,11 +35,11 @@ impl ContextNode {
         if self.flags() & (CLOSED | BUDGETED | TRACKS_REQUESTER) != 0 {
             return self.allocate_limited(table, layout, scope);
         }
-        // SAFETY: a node that was abandoned is closed.
+        // SAFETY: an abandoned node is closed, and this one is not.
         let Ok(block) = unsafe { self.backing.get() }.allocate(layout, scope) else {
             return self.refused_by_backing(layout, scope);
         };
-        // The rare branches pass the block through and return it: no register has to survive a call.
+        // The rare branches pass the block through, so that no register has to survive a call.
         match table.find(self.slot(scope), self.tag(scope)) {
             Some(entry) if entry.record_alloc(layout.size() as u64, 1) => {
                 self.allocated_and_fold(block, scope)
@@ -73,8 +72,8 @@ impl ContextNode {
         Ok(block)
     }
 
-    /// For closed and budgeted nodes, and for those whose backing tracks requesters. While the thread's lease lasts, a budget costs a few
-    /// loads and stores.
+    /// For nodes that are closed or budgeted, or whose backing tracks requesters. Within the thread's lease a budget
+    /// costs a few loads and stores.
     #[inline(never)]
     fn allocate_limited(
         &self,
@@ -86,7 +85,7 @@ impl ContextNode {
         let bytes = (layout.size() as u64).cast_signed();
         let slice = self.slice().cast_signed();
         let entry = || table.find(self.slot(scope), self.tag(scope));
-        // Without a budget the ceiling is no lease, and an exact budget leases nothing.
+        // Without a budget the ceiling is no lease; an exact budget leases nothing.
         let is_leased = self.flags() & (CLOSED | BUDGETED) == BUDGETED && slice != 0;
         let leased = entry()
             .filter(|entry| is_leased && bytes <= entry.ceiling().wrapping_sub(entry.delta()));
@@ -121,7 +120,6 @@ impl ContextNode {
         })
     }
 
-    /// With the checks for closed and budgeted nodes.
     fn allocate_checked(
         &self,
         layout: Layout,
@@ -132,8 +130,8 @@ impl ContextNode {
             .or_else(|_| self.refused_by_backing(layout, scope))
     }
 
-    /// Calls the backing for `bytes` more in `blocks` more blocks: reserves them in the budgets before the call and counts them after it.
-    /// The outer error is this node's own refusal, the inner one the backing's.
+    /// Calls the backing for `bytes` more in `blocks` more blocks: reserves them before the call and counts them after
+    /// it. The outer error is this node's refusal, the inner one the backing's.
     #[inline]
     fn call_checked(
         &self,
@@ -163,7 +161,7 @@ impl ContextNode {
     /// As [`HostAllocator::deallocate`](crate::HostAllocator::deallocate), for a block of this node.
     #[inline]
     pub(crate) unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: this function's contract, which is the same.
+        // SAFETY: this function's contract.
         ThreadTable::with(|table| unsafe { self.deallocate_on(table, block, layout, scope) });
     }
 
@@ -183,10 +181,9 @@ impl ContextNode {
             return;
         }
         if self.flags() & (ABANDONED | BUDGETED | TRACKS_REQUESTER) != 0 {
-            // SAFETY: this function's contract, which is the same.
+            // SAFETY: this function's contract.
             return unsafe { self.deallocate_limited(block, layout, scope) };
         }
-        // As in `allocate`: the rare branch does the rest itself.
         match table.find(self.slot(scope), self.tag(scope)) {
             Some(entry)
                 if entry
@@ -194,25 +191,25 @@ impl ContextNode {
                     .wrapping_add(entry.record_free(layout.size() as u64, 1))
                     >= 0 =>
             {
-                // SAFETY: a live block of this node (this function's contract), and so of its backing.
+                // SAFETY: this function's contract: a live block of this node, and so of its backing.
                 unsafe { self.backing().deallocate(block, layout, scope) }
             }
             entry => {
                 let is_counted = entry.is_some();
-                // SAFETY: this function's contract, which is the same.
+                // SAFETY: this function's contract.
                 unsafe { self.freed_and_fold(block, layout, scope, is_counted) }
             }
         }
     }
 
-    /// For nodes with a budget, those whose backing tracks requesters, and those that were abandoned. The bytes are refunded after the block is freed, so that the
-    /// limit also holds for the memory that the backing has handed out.
+    /// For nodes that are budgeted or abandoned, or whose backing tracks requesters. Refunds after the free, so that
+    /// the limit also holds for what the backing has handed out.
     ///
     /// # Safety
     /// As [`ContextNode::deallocate`].
     #[inline(never)]
     unsafe fn deallocate_limited(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: a live block of this node (this function's contract), and so of its backing.
+        // SAFETY: this function's contract: a live block of this node, and so of its backing.
         self.with_requester(|backing| unsafe { backing.deallocate(block, layout, scope) });
         self.count_free(scope, layout.size() as u64, 1);
     }
@@ -235,11 +232,11 @@ impl ContextNode {
         } else {
             self.count_miss(scope, layout.size() as u64, 1, false);
         }
-        // SAFETY: a live block of this node (this function's contract), and so of its backing.
+        // SAFETY: this function's contract: a live block of this node, and so of its backing.
         unsafe { self.backing().deallocate(block, layout, scope) };
     }
 
-    /// Grows or shrinks. Counts the difference only: no block is counted twice, and the total rises by the growth.
+    /// Counts the difference only: no block is counted twice, and the total rises by the growth.
     ///
     /// # Safety
     /// As [`HostAllocator::resize`](crate::HostAllocator::resize), for a block of this node.
@@ -262,7 +259,7 @@ impl ContextNode {
             .checked_sub(old.size() as u64)
             .filter(|more| *more > 0)
         else {
-            // SAFETY: a live block of this node (this function's contract), and so of its backing.
+            // SAFETY: this function's contract: a live block of this node, and so of its backing.
             let shrunk =
                 self.with_requester(|backing| unsafe { backing.resize(block, old, new, scope) });
             let Ok(block) = shrunk else {
@@ -274,7 +271,7 @@ impl ContextNode {
             }
             return Ok(block);
         };
-        // SAFETY: a live block of this node (this function's contract), and so of its backing.
+        // SAFETY: this function's contract: a live block of this node, and so of its backing.
         let call = |backing: &DynAllocator| unsafe { backing.resize(block, old, new, scope) };
         self.call_checked(scope, more, 0, call)?.or_else(|_| {
             // Only the growth was missing.
@@ -285,13 +282,12 @@ impl ContextNode {
 }
 
 impl ContextNode {
-    /// Calls `f` with the thread's entry for `scope`, if it is open.
     #[inline(always)]
     fn with_entry<R>(&self, scope: Scope, f: impl FnOnce(Option<&AccountEntry>) -> R) -> R {
         with_table(|table| f(table.and_then(|table| table.find(self.slot(scope), self.tag(scope)))))
     }
 
-    /// As [`with_entry`](Self::with_entry), opening the entry; `None` when the thread is ending or there are no thread-locals.
+    /// `None` when the thread is ending or there are no thread-locals.
     #[inline]
     pub(super) fn with_opened_entry<R>(
         &self,
@@ -324,11 +320,6 @@ impl ContextNode {
         self.with_entry(scope, |entry| match entry {
             Some(entry) => {
                 let delta = entry.record_free(bytes, blocks);
-                if self.is_exact() {
-                    // The block's charge is refunded at once; the row need not change for that.
-                    entry.set_ceiling(entry.ceiling().saturating_sub_unsigned(bytes));
-                    self.refund(bytes);
-                }
                 if self.is_due(entry, delta) {
                     self.fold(scope, entry);
                 }
@@ -337,7 +328,6 @@ impl ContextNode {
         });
     }
 
-    /// The thread has no open entry for this row.
     #[cold]
     fn count_miss(&self, scope: Scope, bytes: u64, blocks: u64, allocated: bool) {
         with_table(
@@ -369,7 +359,7 @@ impl ContextNode {
         );
     }
 
-    /// Folds the thread's entry into the row and sets its next ceiling; refunds the part of the lease above a slice.
+    /// Folds the thread's entry into the row, sets its next ceiling, and refunds the lease above a slice.
     #[cold]
     pub(crate) fn fold(&self, scope: Scope, entry: &AccountEntry) {
         let budgeted = self.is_budgeted();
@@ -406,7 +396,6 @@ impl ContextNode {
         }
     }
 
-    /// Folds this thread's entry, if it is open.
     fn fold_own(&self, scope: Scope) {
         self.with_entry(scope, |entry| {
             if let Some(entry) = entry {

@@ -2,6 +2,7 @@
 
 use core::alloc::Layout;
 use core::any::TypeId;
+use core::fmt;
 use core::marker::PhantomData;
 use core::mem::transmute;
 use core::ptr::NonNull;
@@ -9,17 +10,15 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::AllocError;
 
 use super::node::ContextNode;
-use crate::host::AllocatorTraits;
-use crate::host::HostAllocator;
+use crate::host::{AllocatorTraits, HostAllocator};
 use crate::scope::Scope;
 
-/// An allocator as any thread may call it.
 pub(crate) type DynAllocator = dyn HostAllocator + Sync;
 
 /// The address and type of an allocator.
 ///
-/// Invariant: the allocator lives for as long as a node that was not abandoned has the backing. [`Context::root`](super::Context::root) and
-/// [`ContextOptions::allocator`](super::ContextOptions::allocator) ask their callers for that.
+/// Invariant: the allocator lives while a node that was not abandoned has the backing, as
+/// [`Context::root`](super::Context::root) and [`ContextOptions::allocator`](super::ContextOptions::allocator) ask.
 #[derive(Clone, Copy)]
 pub(crate) struct Backing {
     allocator: NonNull<DynAllocator>,
@@ -31,10 +30,15 @@ pub(crate) struct Backing {
 impl core::panic::UnwindSafe for Backing {}
 impl core::panic::RefUnwindSafe for Backing {}
 
-/// What a node must know of its allocator's type.
+impl fmt::Debug for Backing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Backing")
+    }
+}
+
 struct AllocatorType {
     id: TypeId,
-    /// Of size 0, so that its address identifies nothing.
+    /// Of size 0: its address identifies nothing.
     is_sizeless: bool,
     root_layout: Layout,
     free_root: unsafe fn(NonNull<u8>, Scope),
@@ -45,11 +49,10 @@ impl Backing {
         Self::at(NonNull::from(allocator))
     }
 
-    /// Of the allocator at this address.
     pub(super) fn at<A: HostAllocator + Sync>(allocator: NonNull<A>) -> Self {
         let allocator: NonNull<dyn HostAllocator + Sync + '_> = allocator;
         Self {
-            // SAFETY: names another lifetime, and changes nothing else. How long the allocator lives is the type's invariant.
+            // SAFETY: changes only the lifetime; how long the allocator lives is the type's invariant.
             allocator: unsafe {
                 transmute::<NonNull<dyn HostAllocator + Sync + '_>, NonNull<DynAllocator>>(
                     allocator,
@@ -60,7 +63,7 @@ impl Backing {
     }
 
     /// # Safety
-    /// The allocator lives while the result is used: no node that has it was abandoned.
+    /// The invariant of the type holds while the result is used.
     #[inline]
     pub(super) unsafe fn get<'a>(self) -> &'a DynAllocator {
         // SAFETY: this function's contract.
@@ -70,7 +73,8 @@ impl Backing {
     /// Frees a root's block through the allocator in it.
     ///
     /// # Safety
-    /// The allocator lies at the beginning of a block of its own with [`root_layout`] and this scope; neither is used after this.
+    /// The allocator lies at the beginning of a block of its own, with [`root_layout`] and this scope; neither is used
+    /// after this.
     pub(super) unsafe fn free_root(self, scope: Scope) {
         // SAFETY: this function's contract.
         unsafe { (self.allocator_type().free_root)(self.addr(), scope) };
@@ -85,14 +89,13 @@ impl Backing {
         (self.allocator_type)()
     }
 
-    /// True when both are the same allocator, so that a block of one can be freed through the other. Two allocators of a type of size 0 are
-    /// equal.
+    /// True when a block of one can be freed through the other. Two allocators of a type of size 0 are equal.
     pub(super) fn is_same(self, other: Self) -> bool {
         let (mine, theirs) = (self.allocator_type(), other.allocator_type());
         mine.id == theirs.id && (mine.is_sizeless || self.addr() == other.addr())
     }
 
-    /// True when the other allocator may be the same, or a part of it, so that it dies with this one.
+    /// True when the other may be this one or a part of it, and so dies with it.
     pub(super) fn dies_with(self, other: Self) -> bool {
         let (mine, theirs) = (self.allocator_type(), other.allocator_type());
         match (mine.is_sizeless, theirs.is_sizeless) {
@@ -117,7 +120,7 @@ impl AllocatorType {
     }
 }
 
-/// Tells types apart, whatever their lifetimes; [`TypeId::of`] does so for those without.
+/// Tells types apart, whatever their lifetimes ([`TypeId::of`]: only those without).
 fn type_id<A>() -> TypeId {
     trait OfType {
         fn id(&self) -> TypeId
@@ -133,7 +136,7 @@ fn type_id<A>() -> TypeId {
         }
     }
     let of: &dyn OfType = &PhantomData::<A>;
-    // SAFETY: names another lifetime, and changes nothing else; `id` reads nothing of an `A`.
+    // SAFETY: changes only the lifetime; `id` reads nothing of an `A`.
     unsafe { transmute::<&dyn OfType, &(dyn OfType + 'static)>(of) }.id()
 }
 
@@ -144,9 +147,10 @@ pub(super) fn root_layout<A>() -> Option<(Layout, usize)> {
 }
 
 /// # Safety
-/// `block` begins with an `A`, and has the layout of [`root_layout`], allocated from that `A` in this scope; neither is used after this.
+/// `block` begins with an `A`, and was allocated from it with [`root_layout`] in this scope; neither is used after
+/// this.
 unsafe fn free_root<A: HostAllocator>(block: NonNull<u8>, scope: Scope) {
-    // SAFETY: the block begins with it (this function's contract), and it is not used there again.
+    // SAFETY: this function's contract; it is not used there again.
     let allocator = unsafe { block.cast::<A>().read() };
     if let Some((layout, _)) = root_layout::<A>() {
         // SAFETY: this function's contract; moving an allocator invalidates no block.
@@ -154,10 +158,10 @@ unsafe fn free_root<A: HostAllocator>(block: NonNull<u8>, scope: Scope) {
     }
 }
 
-/// The allocator of a node that was cut off from its own: it refuses every request and ignores frees.
+/// The backing of a node that was cut off: refuses every request and ignores frees.
 pub(super) struct Abandoned;
 
-// SAFETY: it gives no block out; a block that shrinks stays where it is.
+// SAFETY: it gives no block out; one that shrinks stays in place.
 unsafe impl HostAllocator for Abandoned {
     fn traits(&self) -> AllocatorTraits {
         AllocatorTraits::new().never_unwinds()

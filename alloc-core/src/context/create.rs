@@ -1,11 +1,12 @@
 //! Creating and ending nodes.
 //!
-//! A node is referenced by its owner (`Context`), by handles, and by its children. When the last reference is released, the node is
-//! evicted from every thread's table, its sums are added to its parent's, and its memory is freed to the parent, or for a root to the
-//! backing itself.
+//! A node is referenced by its owner (`Context`), by handles, and by its children. Releasing the last reference evicts
+//! the node from every thread's table, adds its sums to its parent's, and frees its memory to the parent, or for a root
+//! to the backing itself.
+//!
+//! In SAFETY comments, *a reference* is one of these, which keeps the node alive.
 
 use core::alloc::Layout;
-use core::fmt;
 use core::ptr::NonNull;
 
 use super::backing::{Backing, root_layout};
@@ -21,6 +22,7 @@ use crate::rejected::Rejected;
 use crate::requester::with_identity;
 use crate::scope::Scope;
 use crate::sync::{Ordering, Relaxed as _, fence};
+use crate::unwind::run_to_end;
 
 /// Creates a root. Its own memory comes from the backing and is counted in the root.
 ///
@@ -35,7 +37,7 @@ pub(super) unsafe fn make_root(
     Ok(finish_root(place(block, node)))
 }
 
-/// Creates a root that owns its allocator: both lie in one block of that allocator, the node behind the allocator.
+/// Creates a root that owns its allocator: in front of the node, in one block of that allocator.
 pub(super) fn make_owned_root<A: HostAllocator + Sync>(
     allocator: A,
     options: &ContextOptions<'_>,
@@ -52,15 +54,14 @@ pub(super) fn make_owned_root<A: HostAllocator + Sync>(
     let home = block.cast::<A>();
     // SAFETY: the new block begins with room for the allocator.
     unsafe { home.write(allocator) };
-    // It lives there until the node is gone.
     node.backing = Backing::at(home);
     node.set_flags(OWNS_BACKING);
-    // SAFETY: the node's place lies in the block, see the layout.
+    // SAFETY: within the block (`root_layout`).
     let behind = unsafe { block.add(offset) };
     Ok(finish_root(place(behind, node)))
 }
 
-/// Allocates a root's block of `layout`. Returns it with the node to be placed there.
+/// Allocates a root's block of `layout`, and makes the node to be placed there.
 ///
 /// # Safety
 /// The allocator behind `backing` lives as long as the node has it.
@@ -78,7 +79,7 @@ unsafe fn begin_root(
         .and_then(|budget| own_bytes.checked_sub(budget.limit))
         .filter(|short| *short > 0)
     {
-        // The root does not exist; the error names the id that the root would have had.
+        // The root does not exist: names the id that it would have had.
         return Err(HostError::OverBudget {
             context: ContextNode::next_id(),
             short_by,
@@ -94,7 +95,7 @@ unsafe fn begin_root(
         Ok(label) => label,
         Err(refused) => {
             let error = node.backing().refusal(refused, scope);
-            // SAFETY: the block was just taken with this layout and scope and holds nothing yet.
+            // SAFETY: just allocated with this layout and scope; holds nothing yet.
             node.with_requester(|backing| unsafe { backing.deallocate(block, layout, scope) });
             return Err(error);
         }
@@ -107,7 +108,6 @@ unsafe fn begin_root(
     Ok((block, node))
 }
 
-/// Counts a root's own record in it, and lists the root.
 fn finish_root(node: NonNull<ContextNode>) -> NonNull<ContextNode> {
     // SAFETY: just placed.
     let this = unsafe { node.as_ref() };
@@ -123,16 +123,16 @@ fn finish_root(node: NonNull<ContextNode>) -> NonNull<ContextNode> {
     node
 }
 
-/// Creates a child. Its memory comes from `above` and is counted there; a refusal leaves nothing behind.
+/// Creates a child, in memory of `above`, counted there. A refusal leaves nothing behind.
 ///
 /// # Safety
-/// The allocator in `options`, if any, lives until the node is gone or abandoned.
-/// The caller holds a reference on `above`.
+/// The allocator in `options`, if any, lives until the node is gone or abandoned. The caller holds a reference on
+/// `above`.
 pub(super) unsafe fn make_child(
     above: NonNull<ContextNode>,
     options: &ContextOptions<'_>,
 ) -> Result<NonNull<ContextNode>, HostError> {
-    // SAFETY: the caller's reference keeps it alive.
+    // SAFETY: the caller's reference.
     let parent = unsafe { above.as_ref() };
     let home = parent.scope;
     let block = parent
@@ -141,7 +141,7 @@ pub(super) unsafe fn make_child(
     let label =
         copy_label(options.label, |layout| parent.allocate(layout, home)).map_err(|layout| {
             let error = parent.refusal(layout, home);
-            // SAFETY: the block was just taken with this layout and scope and holds nothing yet.
+            // SAFETY: just allocated with this layout and scope; holds nothing yet.
             unsafe { parent.deallocate(block, ContextNode::LAYOUT, home) };
             error
         })?;
@@ -153,7 +153,7 @@ pub(super) unsafe fn make_child(
         label,
         Some(parent.root_ptr().unwrap_or(above)),
     );
-    // The remaining fields are set in place, so that the compiler can build the long record there.
+    // Set in place, so that the compiler can build the long record there.
     let node = place(block, node);
     // SAFETY: just placed.
     let this = unsafe { node.as_ref() };
@@ -170,7 +170,7 @@ pub(super) unsafe fn make_child(
 
 fn set_budget(node: &ContextNode, budget: Budget, above: Option<u64>) {
     if budget.limit == u64::MAX {
-        // No limit: inherited limits hold, and this one must cost nothing.
+        // No limit: inherited ones hold, and this one must cost nothing.
         return;
     }
     node.root().note(BUDGETS);
@@ -185,7 +185,7 @@ fn set_budget(node: &ContextNode, budget: Budget, above: Option<u64>) {
 #[inline]
 fn place(block: NonNull<u8>, node: ContextNode) -> NonNull<ContextNode> {
     let at = block.cast::<ContextNode>();
-    // SAFETY: the block is new and has the layout of a `ContextNode`.
+    // SAFETY: the block is new and has this layout.
     unsafe { at.write(node) };
     at
 }
@@ -202,7 +202,7 @@ fn copy_label(
     };
     let layout = Layout::for_value(label);
     let block = allocate(layout).map_err(|_| layout)?;
-    // SAFETY: the block holds `label.len()` bytes and is new, so it does not overlap the label.
+    // SAFETY: the block is new and holds `label.len()` bytes.
     unsafe { core::ptr::copy_nonoverlapping(label.as_ptr(), block.as_ptr(), label.len()) };
     Ok(Some(NonNull::slice_from_raw_parts(block, label.len())))
 }
@@ -215,17 +215,17 @@ fn copy_label(
 pub(super) unsafe fn release(node: NonNull<ContextNode>) {
     // SAFETY: this function's contract.
     if unsafe { is_last(node) } {
-        let mut cascade = Cascade { ending: Some(node) };
-        cascade.run();
+        // SAFETY: the last reference was just released.
+        unsafe { end_all(node) };
     }
 }
 
-/// Releases a reference. True when it was the last one: then the caller must end the node.
+/// True for the last one: then the caller must end the node.
 ///
 /// # Safety
 /// As [`release`].
 unsafe fn is_last(node: NonNull<ContextNode>) -> bool {
-    // SAFETY: the reference that is being released keeps the node alive up to here.
+    // SAFETY: the reference that is being released.
     let references = unsafe { &node.as_ref().references };
     if references.get() >= STUCK || references.fetch_sub(1, Ordering::Release) != 1 {
         return false;
@@ -234,34 +234,28 @@ unsafe fn is_last(node: NonNull<ContextNode>) -> bool {
     true
 }
 
-/// Ends a node without references, then its parent if that was its last reference, and so on: a loop, not recursion.
-struct Cascade {
-    ending: Option<NonNull<ContextNode>>,
+/// Ends a node without references, then its parent if that was the last reference on it, and so on: a loop, not
+/// recursion.
+///
+/// # Safety
+/// The node has no reference.
+#[cold]
+unsafe fn end_all(node: NonNull<ContextNode>) {
+    let mut ending = Some(node);
+    run_to_end(|| {
+        let Some(node) = ending else { return false };
+        // SAFETY: not yet freed.
+        crate::owned::destroy_leftovers(unsafe { node.as_ref() });
+        ending = None;
+        // SAFETY: the node has no reference.
+        let parent = unsafe { end(node) };
+        // SAFETY: the ended node's reference on its parent.
+        ending = parent.filter(|parent| unsafe { is_last(*parent) });
+        true
+    });
 }
 
-impl Cascade {
-    #[cold]
-    fn run(&mut self) {
-        while let Some(node) = self.ending {
-            // SAFETY: not yet freed.
-            crate::owned::destroy_leftovers(unsafe { node.as_ref() });
-            self.ending = None;
-            // SAFETY: the node has no reference any more.
-            let parent = unsafe { end(node) };
-            // SAFETY: the ended node's reference on its parent.
-            self.ending = parent.filter(|parent| unsafe { is_last(*parent) });
-        }
-    }
-}
-
-impl Drop for Cascade {
-    /// Ends the remaining nodes after a destructor's panic.
-    fn drop(&mut self) {
-        self.run();
-    }
-}
-
-/// Ends a node. Returns the parent, whose reference the caller must release.
+/// Returns the parent, whose reference the caller must release.
 ///
 /// # Safety
 /// The node has no reference and owns no value.
@@ -281,12 +275,13 @@ unsafe fn end(node: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
                     return;
                 }
                 if flags & OWNS_BACKING != 0 && block == node.cast() {
-                    // SAFETY: the allocator that the root owns lies at the beginning of the node's block, which is not used after this.
+                    // SAFETY: the allocator lies at the beginning of the node's block (`OWNS_BACKING`), which is not
+                    // used after this.
                     unsafe { backing.free_root(scope) };
                 } else {
-                    // SAFETY: the root was not abandoned, and the allocator is not freed yet.
+                    // SAFETY: the root was not abandoned, and its allocator lives.
                     let allocator = unsafe { backing.get() };
-                    // SAFETY: node and label of a root were allocated from the backing with these layouts and this scope.
+                    // SAFETY: a root's node and label come from the backing, with these layouts and this scope.
                     unsafe { allocator.deallocate(block, layout, scope) };
                 }
             };
@@ -300,11 +295,11 @@ unsafe fn end(node: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
         return None;
     };
     let scope = this.home;
-    // SAFETY: the ended node's reference on its parent is still held; the caller releases it.
+    // SAFETY: the ended node's reference on its parent, which the caller releases later.
     let home = unsafe { parent.as_ref() };
     free_parts(node, label, |block, layout| {
-        // SAFETY: node and label of a child were allocated with these layouts and this scope, from the parent or from a former parent
-        // with the same allocator, whose charge has moved.
+        // SAFETY: a child's node and label come from the parent, or from a former parent with the same allocator, whose
+        // charge has moved; with these layouts and this scope.
         unsafe { home.deallocate(block, layout, scope) };
     });
     Some(parent)
@@ -320,12 +315,11 @@ fn free_parts(
     {
         free(label.cast(), layout);
     }
-    // Nothing in a node needs dropping.
     free(node.cast(), ContextNode::LAYOUT);
 }
 
-/// Name, label, scope, budget and allocator of a new context. Options that are not set are inherited from the parent.
-#[derive(Clone, Copy)]
+/// Name, label, scope, budget and allocator of a new context. What is not set is inherited from the parent.
+#[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct ContextOptions<'a> {
     name: &'static str,
@@ -353,7 +347,7 @@ impl<'a> ContextOptions<'a> {
         self
     }
 
-    /// The scope of requests that name none; inherited otherwise ([`Scope::Instance`] for a root).
+    /// The scope of requests that name none ([`Scope::Instance`] for a root).
     pub const fn scope(mut self, scope: Scope) -> Self {
         self.scope = Some(scope);
         self
@@ -365,7 +359,7 @@ impl<'a> ContextOptions<'a> {
         self
     }
 
-    /// Uses `allocator` instead of the parent's. The context's own small record still comes from the parent. A root ignores this option.
+    /// Uses `allocator` instead of the parent's, except for the context's own small record. A root ignores this option.
     pub fn allocator_static<A: HostAllocator + Sync>(mut self, allocator: &'static A) -> Self {
         self.backing = Some(Backing::of(allocator));
         self
@@ -374,22 +368,11 @@ impl<'a> ContextOptions<'a> {
     /// As [`allocator_static`](Self::allocator_static), for an allocator that is not static.
     ///
     /// # Safety
-    /// For every context that is created from these options (they can be copied), `allocator` meets the requirements of
-    /// [`Context::root`](crate::Context::root) for its backing, with [`try_close`](crate::Context::try_close) in the place of `close_root`.
+    /// For every context created from these options (they can be copied), `allocator` is as
+    /// [`Context::root`](crate::Context::root) asks of its backing, with [`try_close`](crate::Context::try_close) in
+    /// the place of `close_root`.
     pub unsafe fn allocator<A: HostAllocator + Sync>(mut self, allocator: &A) -> Self {
         self.backing = Some(Backing::of(allocator));
         self
-    }
-}
-
-impl fmt::Debug for ContextOptions<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ContextOptions")
-            .field("name", &self.name)
-            .field("label", &self.label)
-            .field("scope", &self.scope)
-            .field("budget", &self.budget)
-            .field("own_allocator", &self.backing.is_some())
-            .finish()
     }
 }

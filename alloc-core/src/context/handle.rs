@@ -1,4 +1,4 @@
-//! The counted companion of a context, and the operations that need no owner.
+//! The counted companion of a context, with the operations that need no owner.
 
 use core::alloc::Layout;
 use core::ffi::c_void;
@@ -7,49 +7,53 @@ use core::hash::{Hash, Hasher};
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
+use allocator_api2::alloc::AllocError;
+
 use super::{CLOSED, Context, ContextNode, ContextOptions, create, debug_node, node, tree};
 use crate::account::Usage;
 use crate::budget::BudgetUsage;
 use crate::error::{ContextId, HostError};
 use crate::scope::Scope;
 use crate::snapshot::Snapshot;
+use crate::threads::ThreadTable;
 
-/// A counted reference to a context without ownership, for collections, threads and jobs that outlive a borrow.
+/// A counted reference to a context, for collections, threads and jobs that outlive a borrow.
 ///
-/// 8 bytes, with a niche. It cannot end the context and never keeps the context's [values](ContextHandle::own) alive; it keeps the record,
-/// so that a block can always be freed. Two handles are equal when they refer to the same context. Cloning and dropping cost one shared
-/// atomic each, which threads contend for: hot code inside one owner uses `&Context`.
+/// 8 bytes, with a niche. It cannot end the context and never keeps the context's [values](ContextHandle::own) alive;
+/// it keeps the record, so that a block can always be freed. Handles are equal when they refer to the same context.
+/// Cloning and dropping cost one shared atomic each, which threads contend for: hot code inside one owner uses
+/// `&Context`.
 pub struct ContextHandle {
     node: NonNull<ContextNode>,
 }
 
-// SAFETY: `ContextNode` is `Sync` and freed by whichever thread drops the last reference.
+// SAFETY: `ContextNode` is `Sync`, and whichever thread drops the last reference frees it.
 unsafe impl Send for ContextHandle {}
-// SAFETY: a shared handle gives out `&ContextNode`, which is `Sync`.
+// SAFETY: gives out `&ContextNode`, which is `Sync`.
 unsafe impl Sync for ContextHandle {}
 
 impl ContextHandle {
-    /// Creates a context below this one, which inherits allocator and scope.
+    /// Creates a context below this one, with its allocator and scope.
     ///
     /// # Errors
-    /// [`HostError::Closed`], [`HostError::OverBudget`] or [`HostError::OutOfHostMemory`]: the child's record comes from this context.
+    /// [`HostError::Closed`], [`HostError::OverBudget`] or [`HostError::OutOfHostMemory`]: the child's record comes
+    /// from this context.
     pub fn child(&self, name: &'static str) -> Result<Context, HostError> {
         self.child_with(ContextOptions::new(name))
     }
 
-    /// As [`child`](ContextHandle::child), with `options`.
-    ///
-    /// A context of the same tree may be the child's allocator. Then every byte is counted twice: in the child and in that context.
+    /// As [`child`](ContextHandle::child), with `options`. A context of the same tree may be the child's allocator:
+    /// then every byte is counted in both.
     ///
     /// # Errors
     /// As [`child`](ContextHandle::child).
     pub fn child_with(&self, options: ContextOptions<'_>) -> Result<Context, HostError> {
-        // SAFETY: an allocator in the options was promised to live long enough when it was put there.
+        // SAFETY: what `ContextOptions::allocator` asks; the handle's reference.
         let node = unsafe { create::make_child(self.node, &options) }?;
         Ok(Context::owning(node))
     }
 
-    /// Allocates a block of `layout` in `scope`. Size 0 returns an aligned dangling pointer, which is not counted.
+    /// Allocates a block of `layout` in `scope`. Size 0 returns an aligned dangling pointer, uncounted.
     ///
     /// # Errors
     /// [`HostError`]: closed, over budget (whose), out of memory.
@@ -59,16 +63,46 @@ impl ContextHandle {
             .map_err(|_| self.node().refusal(layout, scope))
     }
 
-    /// Frees a block of [`try_allocate`](ContextHandle::try_allocate). Cannot fail and allocates nothing.
+    /// Frees a block of [`try_allocate`](ContextHandle::try_allocate). Cannot fail; allocates nothing.
     ///
     /// # Safety
     /// `block` is a live block of this context, of this `layout` and `scope`.
     pub unsafe fn free(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: this function's contract: a live block of this context.
+        // SAFETY: this function's contract.
         unsafe { self.node().deallocate(block, layout, scope) }
     }
 
-    /// The context's id, which no other context of the process ever has.
+    /// As the context's own [`allocate`](crate::HostAllocator::allocate), with the thread's table.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn allocate_on(
+        &self,
+        table: ThreadTable<'_>,
+        layout: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
+        self.node().allocate_on(table, layout, scope)
+    }
+
+    /// As [`free`](ContextHandle::free), with the thread's table.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub unsafe fn free_on(
+        &self,
+        table: ThreadTable<'_>,
+        block: NonNull<u8>,
+        layout: Layout,
+        scope: Scope,
+    ) {
+        // SAFETY: this function's contract.
+        unsafe { self.node().deallocate_on(table, block, layout, scope) }
+    }
+
+    /// An id that no other context of the process ever has.
     #[must_use]
     pub fn id(&self) -> ContextId {
         self.node().id()
@@ -101,45 +135,38 @@ impl ContextHandle {
         })
     }
 
-    /// The id of the context above, `None` for a root. O(1).
-    #[must_use]
-    pub fn parent_id(&self) -> Option<ContextId> {
-        let _held = self.node().root().tree_lock.lock();
-        self.node().parent().map(ContextNode::id)
-    }
-
     /// True once the context, or one above it, was closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.node().flags() & CLOSED != 0
     }
 
-    /// The context's own account, without those below; still answers after it was closed. O(threads that used it).
+    /// The context's own account, without those below, also after it was closed. O(threads that used it).
     #[must_use]
     pub fn usage(&self) -> Usage {
         tree::node_usage(self.node())
     }
 
-    /// As [`ContextHandle::usage`], without waiting: `None` while another thread is reading or folding.
+    /// As [`usage`](ContextHandle::usage); `None` while another thread is reading or folding.
     #[must_use]
     pub fn try_usage(&self) -> Option<Usage> {
         tree::try_node_usage(self.node())
     }
 
-    /// The account of this context and all below; the totals include ended contexts. O(contexts), under the tree's lock: no context of
-    /// the tree is created or ended meanwhile.
+    /// The account of this context and all below; totals include ended contexts. O(contexts), under the tree's lock:
+    /// none is created or ended meanwhile.
     #[must_use]
     pub fn subtree_usage(&self) -> Usage {
         tree::subtree_usage(self.node())
     }
 
-    /// Copies the accounts of this context and all below, for printing or JSON. The copy lies in memory of this context and is counted
-    /// there while it lives; the printed total states its bytes. [`Snapshot::capture`] accepts another allocator.
+    /// Copies the accounts of this context and all below, for printing or JSON, into memory of this context, counted
+    /// there. [`Snapshot::capture`] accepts another allocator.
     ///
     /// # Errors
     /// As [`try_allocate`](ContextHandle::try_allocate).
     pub fn snapshot(&self) -> Result<Snapshot<&Self>, HostError> {
-        Snapshot::copy_of(self.node(), self, true)
+        Snapshot::capture(self, self)
     }
 
     /// The budget set on this context itself.
@@ -151,8 +178,8 @@ impl ContextHandle {
     /// Raises or lowers the limit of the budget set on this context itself. O(contexts below).
     ///
     /// # Errors
-    /// The limit is unchanged. [`Misuse::NoBudget`](crate::Misuse::NoBudget) when the context has no budget of its own;
-    /// [`HostError::OverBudget`] when more than `bytes` is already charged.
+    /// The limit is unchanged. [`Misuse::NoBudget`](crate::Misuse::NoBudget) without a budget of its own;
+    /// [`HostError::OverBudget`] when more than `bytes` is charged.
     pub fn set_limit(&self, bytes: u64) -> Result<(), HostError> {
         self.node().set_limit(bytes)
     }
@@ -183,7 +210,7 @@ impl ContextHandle {
 
     #[inline]
     pub(crate) fn node(&self) -> &ContextNode {
-        // SAFETY: the handle holds a reference.
+        // SAFETY: the handle's reference.
         unsafe { self.node.as_ref() }
     }
 }
@@ -200,12 +227,6 @@ impl Drop for ContextHandle {
     fn drop(&mut self) {
         // SAFETY: the handle's own reference, used no more.
         unsafe { create::release(self.node) };
-    }
-}
-
-impl From<&Context> for ContextHandle {
-    fn from(context: &Context) -> Self {
-        context.handle()
     }
 }
 

@@ -3,10 +3,11 @@
 mod allocate;
 mod allocators;
 mod backing;
+mod budget_charge;
 mod create;
+mod default;
 mod end;
 mod handle;
-mod lease;
 mod moves;
 mod node;
 mod transfer;
@@ -20,11 +21,11 @@ use core::ptr::NonNull;
 
 use backing::Backing;
 pub use create::ContextOptions;
+pub use default::{default_context, set_default_context};
 pub use end::{CloseError, Outstanding};
 pub use handle::ContextHandle;
 pub(crate) use moves::ContextMove;
-pub use moves::ContextRef;
-pub(crate) use node::{CLOSED, ContextNode, DRAINED, FOREIGN, ORPHANED, OWNED_BY_PARENT};
+pub(crate) use node::{CLOSED, ContextNode, DRAINED, FOREIGN, ORPHANED};
 pub(crate) use transfer::{check_room, check_transfer, transfer};
 
 use crate::error::{HostError, Misuse};
@@ -34,51 +35,56 @@ use crate::sync::{Ordering, Relaxed as _};
 
 /// The owner of a node in a tree of contexts that inherit their allocator.
 ///
-/// There is one owner, move-only. It dereferences to [`ContextHandle`], its counted companion, which lists the common operations.
-/// `&Context` and `ContextHandle` are [`Allocator`](crate::Allocator)s, so that collections account to the context with no byte in front of
+/// One owner, move-only. It dereferences to [`ContextHandle`], which lists the common operations. `&Context` and
+/// `ContextHandle` are [`Allocator`](crate::Allocator)s: collections account to the context with no byte in front of
 /// their blocks.
 ///
-/// Dropping (or [closing](Context::close)) the owner ends the node: nothing new can be allocated from it or from any context below
-/// it; their values are destroyed, children before their parents, the newest first (see [`ContextHandle::own`]); contexts
-/// [left](Context::leave) to their parents end with them; blocks that collections still hold stay valid and charged until they are freed.
+/// Dropping (or [closing](Context::close)) the owner ends the node: neither it nor any context below allocates any
+/// more; their values are destroyed, children before parents, the newest first (see [`ContextHandle::own`]); blocks
+/// that collections still hold stay valid and charged until they are freed.
+///
+/// The owner can be a value of the context's parent, `parent.own(parent.child(name)?)`: then the context ends with its
+/// parent. The end of such a tree is no recursion; contexts that are values of others than their own parents end each
+/// within the destructor of the one before.
 ///
 /// To print a tree: [`snapshot`](ContextHandle::snapshot).
 ///
-/// Thread rules: `Send + Sync`; any thread may call every operation, but not from a signal handler. The child of a fork may use every context
-/// of its parent (see [`after_fork`](crate::after_fork)).
+/// Thread rules: `Send + Sync`; any thread may call every operation, but not a signal handler. The child of a fork may
+/// use every context of its parent (see [`after_fork`](crate::after_fork)).
+#[doc(alias("ralloc", "talloc", "heap"))]
 pub struct Context {
-    /// The owner's own reference.
     handle: ContextHandle,
 }
 
 impl Context {
-    /// Creates the root of a tree whose memory all comes from `backing`. The root's own record (and label) is allocated at once and counted
-    /// in the root, in its default scope ([`Scope::Instance`](crate::Scope::Instance) unless the options name another).
+    /// Creates the root of a tree whose memory all comes from `backing`. The root's own record (and label) is allocated
+    /// at once and counted in the root, in its default scope ([`Scope::Instance`](crate::Scope::Instance) unless set).
     ///
     /// # Errors
-    /// The refusal of `backing`, mostly [`HostError::OutOfHostMemory`]; [`HostError::OverBudget`] when the record is larger than the root's
-    /// own budget.
+    /// The refusal of `backing`, mostly [`HostError::OutOfHostMemory`]; [`HostError::OverBudget`] when the record
+    /// exceeds the root's own budget.
     ///
     /// # Safety
     /// `backing` lives, unmoved, until one of these:
     /// - [`close_root`](Context::close_root) has returned `Ok`;
     /// - all contexts, handles and blocks of the tree are gone;
-    /// - [`abandon`](Context::abandon) has returned, and every operation of another thread on the tree has either returned before or
-    ///   happens after it (by a lock, a join, a channel). Even then the memory of the backing must stay readable and writable until all
-    ///   contexts, handles and blocks of the tree are gone, because the records of the contexts lie in it.
+    /// - [`abandon`](Context::abandon) has returned, and every operation of another thread on the tree has either
+    ///   returned before or happens after it (by a lock, a join, a channel). Even then the backing's memory must stay
+    ///   readable and writable until all contexts, handles and blocks of the tree are gone, because the contexts'
+    ///   records lie in it.
     ///
-    /// The root keeps the address of `backing`. Where `A` is a reference (`&dyn HostAllocator`), that is the address of the reference,
-    /// which must live as long.
+    /// The root keeps the address of `backing`: where `A` is a reference (`&dyn HostAllocator`), the address of the
+    /// reference.
     pub unsafe fn root<A: HostAllocator + Sync>(
         backing: &A,
         options: ContextOptions<'_>,
     ) -> Result<Self, HostError> {
-        // SAFETY: this function's contract: the backing lives as long as the tree.
+        // SAFETY: this function's contract.
         let node = unsafe { create::make_root(Backing::of(backing), &options) }?;
         Ok(Self::owning(node))
     }
 
-    /// As [`root`](Context::root), over an allocator that lives for ever.
+    /// As [`root`](Context::root), over a static allocator.
     ///
     /// # Errors
     /// As [`root`](Context::root).
@@ -90,8 +96,8 @@ impl Context {
         unsafe { Self::root(backing, options) }
     }
 
-    /// As [`root`](Context::root), over an allocator that the root owns: it lies in front of the root's record, in one block of the
-    /// allocator's own memory, and is dropped with the record. For callers that have no place to keep an allocator.
+    /// As [`root`](Context::root), over an allocator that the root owns, for callers without a place for one: it lies
+    /// in front of the root's record, in one block of its own memory, and is dropped with it.
     ///
     /// # Errors
     /// The allocator, with the error of [`root`](Context::root).
@@ -102,7 +108,8 @@ impl Context {
         create::make_owned_root(allocator, &options).map(Self::owning)
     }
 
-    /// Converts the owner into an address, for C. [`from_raw`](Self::from_raw) converts it back; [`ContextHandle::from_raw`] must not.
+    /// Converts the owner into an address, for C. [`from_raw`](Self::from_raw) converts it back;
+    /// [`ContextHandle::from_raw`] must not.
     #[must_use]
     pub fn into_raw(self) -> NonNull<c_void> {
         ManuallyDrop::new(self).handle.node_ptr().cast()
@@ -123,13 +130,11 @@ impl Context {
         self.handle.clone()
     }
 
-    /// Ends the node, as dropping it does, and returns what is still outstanding below it.
-    ///
-    /// Blocks that collections hold through handles stay valid and charged until they are freed. [Held](ContextHandle::get) values stay
-    /// valid until the last hold is dropped.
+    /// Ends the node, as dropping it does, and returns what is still outstanding: blocks that collections hold stay
+    /// valid and charged until they are freed, [held](ContextHandle::get) values until their last hold is dropped.
     ///
     /// # Panics
-    /// After the rest has been destroyed, if a destructor of an owned value panicked.
+    /// If a destructor of an owned value panicked; after the rest has been destroyed.
     pub fn close(self) -> Outstanding {
         end::end_subtree(&self.handle);
         end::outstanding(self.node())
@@ -137,13 +142,12 @@ impl Context {
 
     /// Ends the node if nothing is outstanding in it or below it, so that its own allocator may be destroyed.
     ///
-    /// Owned values and contexts left to their parents end with it. Handles, blocks and contexts that the values themselves hold count as
-    /// outstanding, because only their destructors know them: call [`clear`](Context::clear) first.
+    /// Owned values end with it. Handles, blocks and contexts that values hold count as outstanding, because only
+    /// destructors know them: call [`clear`](Context::clear) first.
     ///
     /// # Errors
-    /// The context, still open, with what is [outstanding](CloseError::Outstanding). Bytes that an ended context below lost count as well,
-    /// even if they came from an allocator of its own. Declared memory ([`Foreign`](crate::Foreign)) does not count;
-    /// [`subtree_usage`](ContextHandle::subtree_usage) states it.
+    /// The context, still open, with what is [outstanding](CloseError::Outstanding). Bytes that an ended context below
+    /// lost count as well, even of an allocator of its own; declared memory ([`Foreign`](crate::Foreign)) does not.
     pub fn try_close(self) -> Result<(), Rejected<Self, CloseError>> {
         let outstanding = end::seal(self.node());
         if outstanding.needs_backing() {
@@ -165,18 +169,17 @@ impl Context {
         self.try_close()
     }
 
-    /// Cuts off an allocator that is gone or about to be destroyed: this node and all below it with the same allocator never call it again.
-    /// Their memory stays where it is; later frees are counted and not forwarded; allocations fail with `Closed`. Destructors of owned
-    /// values run before the call returns.
-    ///
-    /// [`root`](Context::root) states when the allocator may be destroyed.
+    /// Cuts off an allocator that is gone or about to be destroyed: this node and all below it with the same allocator
+    /// never call it again. Their memory stays in place; later frees are counted and not forwarded; allocations fail
+    /// with `Closed`. Destructors of owned values run before the call returns. [`root`](Context::root) states when the
+    /// allocator may be destroyed.
     pub fn abandon(self) -> Outstanding {
         let outstanding = end::outstanding(self.node());
         tree::abandon(self.node());
         outstanding
     }
 
-    /// Closes the context and all below: no new allocation. Its values stay until it is dropped.
+    /// Closes the context and all below. Its values stay until it is dropped.
     pub(crate) fn refuse_allocations(&self) {
         tree::close(self.node());
     }
@@ -207,7 +210,7 @@ impl Drop for Context {
     fn drop(&mut self) {
         let node = self.node();
         node.set_flags(ORPHANED);
-        // A single reference means no children and no handles; without values only the node itself is to be ended.
+        // A single reference: no children and no handles; without values only the node itself is to be ended.
         if node.flags() & DRAINED == 0
             && (node.references.load(Ordering::Acquire) != 1 || !node.owned.get().is_null())
         {

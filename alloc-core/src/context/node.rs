@@ -7,15 +7,15 @@
 //! 328  foreign memory, by kind (see `account::foreign`)
 //! 448  five rows of 64 bytes: the account of one scope (see `account::row`); the locks of a root's tree; owned values
 //! ```
-//! Aligned to 16 only: the system's allocators are slower above that, and the counters that threads write all the time lie in their own
-//! tables.
+//! Aligned to 16 only: the system's allocators are slower above that, and the counters that threads write all the time
+//! lie in their own tables.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::backing::{Abandoned, Backing, DynAllocator};
 use crate::account::{
-    AccountRow, Counts, ForeignCells, ScopeUsage, evict, read_row, slot, try_read_row,
+    AccountRow, Counts, ForeignCells, ForeignKind, ForeignUsage, ScopeUsage, evict, slot,
 };
 use crate::error::ContextId;
 use crate::requester::with_identity;
@@ -30,14 +30,12 @@ pub(crate) const BUDGETED: u8 = 2;
 pub(crate) const ABANDONED: u8 = 4;
 /// The owner is gone; handles or children keep the record.
 pub(crate) const ORPHANED: u8 = 8;
-/// The parent owns the node, which ends with it. Written under the root's tree lock.
-pub(crate) const OWNED_BY_PARENT: u8 = 16;
-/// Closed, and all values of it and those below it were removed to be destroyed.
-pub(crate) const DRAINED: u8 = 32;
+/// Closed; the values of it and of all below were removed to be destroyed.
+pub(crate) const DRAINED: u8 = 16;
 /// The backing reads the requester. Never changes.
-pub(crate) const TRACKS_REQUESTER: u8 = 64;
+pub(crate) const TRACKS_REQUESTER: u8 = 32;
 /// A root's backing lies in front of it and is dropped with it. Never changes.
-pub(crate) const OWNS_BACKING: u8 = 128;
+pub(crate) const OWNS_BACKING: u8 = 64;
 
 /// In `parts_in_use`, beside a bit for each scope: foreign memory was declared.
 pub(crate) const FOREIGN: u8 = 1 << Scope::COUNT;
@@ -46,16 +44,16 @@ pub(super) const GONE: u8 = 2 << Scope::COUNT;
 /// In `parts_in_use` of a root: a context of the tree was given a budget.
 pub(super) const BUDGETS: u8 = 4 << Scope::COUNT;
 
-/// A context's record, see the file's head. `create` creates and ends it.
+/// Layout: the file's head.
 #[repr(C, align(16))]
 pub(crate) struct ContextNode {
     pub(super) backing: Backing,
     tag_base: u64,
     flags: AtomicU8,
     pub(crate) scope: Scope,
-    /// The scope of the record's own block: the default scope of the parent that it was created below.
+    /// The scope of the record's own block: the default one of the parent that it was created below.
     pub(crate) home: Scope,
-    /// The parts of the account that were ever written, see [`FOREIGN`]. Sums read no others.
+    /// The parts of the account that were ever written; sums read no others. See [`FOREIGN`].
     parts_in_use: AtomicU8,
     /// `None` = this is the root.
     root: Option<NonNull<ContextNode>>,
@@ -68,17 +66,17 @@ pub(crate) struct ContextNode {
     /// Foreign memory of this node, and of ended children.
     pub(crate) foreign: ForeignCells,
     rows: [AccountRow; Scope::COUNT],
-    /// Used by a root only: its tree's lock and its budgets' lock.
+    /// Used by a root only: the locks of its tree and of its budgets.
     pub(crate) tree_lock: Lock,
     pub(crate) budget_lock: Lock,
-    /// The node's values: null, or a `ValueTable` of `owned::table`, which alone reads and sets it and has its own lock. By address, so that
-    /// a node knows nothing of values.
+    /// Null, or a `ValueTable` of `owned::table`, which alone reads and sets it and has its own lock. By address: a
+    /// node knows nothing of values.
     pub(crate) owned: AtomicPtr<u8>,
 }
 
-// SAFETY: all mutation goes through atomics; tree links are written under the root's tree lock; the backing is `Sync`.
+// SAFETY: atomics alone are written; links under the root's tree lock; the backing is `Sync`.
 unsafe impl Sync for ContextNode {}
-// SAFETY: a node has no thread affinity; it is freed by whichever thread drops the last reference.
+// SAFETY: no thread affinity: whichever thread drops the last reference frees it.
 unsafe impl Send for ContextNode {}
 
 /// A node's links to its parent, children and siblings, newest first. Written under the root's tree lock.
@@ -86,13 +84,13 @@ unsafe impl Send for ContextNode {}
 pub(crate) struct TreeLinks {
     pub(crate) parent: AtomicPtr<ContextNode>,
     pub(crate) children: NodeList,
-    /// The next older sibling; of a root: the next older root of the process.
+    /// The next older sibling, or root of the process.
     pub(crate) next: AtomicPtr<ContextNode>,
     /// The next newer sibling, or root.
     pub(crate) prev: AtomicPtr<ContextNode>,
 }
 
-/// Siblings, or the roots of the process. Changed and read under one lock: the root's tree lock, or the roots'.
+/// Siblings, or the roots of the process; under one lock, the root's tree lock or the roots'.
 #[derive(Default)]
 pub(crate) struct NodeList {
     pub(super) newest: AtomicPtr<ContextNode>,
@@ -108,7 +106,7 @@ impl NodeList {
     }
 }
 
-/// A node's own budget; written under the root's budget lock. `limit` of `u64::MAX` = none of its own.
+/// A node's own budget; written under the root's budget lock. `limit` of `u64::MAX` = none.
 #[derive(Default)]
 pub(crate) struct BudgetCell {
     pub(crate) limit: AtomicU64,
@@ -121,12 +119,43 @@ pub(crate) struct BudgetCell {
 
 /// Sums of ended children, by scope; written under the root's tree lock.
 #[derive(Default)]
-pub(crate) struct ClosedSums {
-    pub(crate) total_bytes: [AtomicU64; Scope::COUNT],
-    pub(crate) total_blocks: [AtomicU64; Scope::COUNT],
-    /// Blocks that were live when their context ended, so that they can no longer be freed through it.
-    pub(crate) lost_bytes: [AtomicU64; Scope::COUNT],
-    pub(crate) lost_blocks: [AtomicU64; Scope::COUNT],
+pub(crate) struct ClosedSums([ClosedSum; Scope::COUNT]);
+
+#[derive(Default)]
+struct ClosedSum {
+    total_bytes: AtomicU64,
+    total_blocks: AtomicU64,
+    /// Blocks live when their context ended: nothing can free them through it any more.
+    lost_bytes: AtomicU64,
+    lost_blocks: AtomicU64,
+}
+
+impl ClosedSums {
+    /// Live bytes of an ending context are lost.
+    pub(super) fn add(&self, scope: Scope, gone: &ScopeUsage) {
+        if let Some(sum) = self.0.get(scope.index()) {
+            for (cell, by) in [
+                (&sum.total_bytes, gone.total_bytes),
+                (&sum.total_blocks, gone.total_blocks),
+                (&sum.lost_bytes, gone.live_bytes),
+                (&sum.lost_blocks, gone.live_blocks),
+            ] {
+                cell.set(cell.get().wrapping_add(by));
+            }
+        }
+    }
+
+    /// `live_*` are the lost bytes and blocks.
+    pub(super) fn sum(&self, scope: Scope) -> ScopeUsage {
+        let sum = self.0.get(scope.index()).map(|sum| ScopeUsage {
+            live_bytes: sum.lost_bytes.get(),
+            live_blocks: sum.lost_blocks.get(),
+            total_bytes: sum.total_bytes.get(),
+            total_blocks: sum.total_blocks.get(),
+            ..ScopeUsage::default()
+        });
+        sum.unwrap_or_default()
+    }
 }
 
 // The documents state this size.
@@ -148,7 +177,7 @@ impl ContextNode {
         root: Option<NonNull<Self>>,
     ) -> Self {
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the new node has the backing.
+        // SAFETY: the type's invariant: the new node has the backing.
         let flags = if unsafe { backing.get() }.traits().tracks_requester {
             TRACKS_REQUESTER
         } else {
@@ -185,7 +214,7 @@ impl ContextNode {
         self.tag_base | scope as u64
     }
 
-    /// The index of the entry for `scope` in the threads' tables.
+    /// The index in the threads' tables.
     #[inline]
     pub(crate) fn slot(&self, scope: Scope) -> usize {
         slot(self.tag_base >> 3, scope as u64)
@@ -217,10 +246,6 @@ impl ContextNode {
         self.flags.fetch_or(flags, Ordering::Relaxed);
     }
 
-    pub(crate) fn clear_flags(&self, flags: u8) {
-        self.flags.fetch_and(!flags, Ordering::Relaxed);
-    }
-
     #[inline]
     pub(crate) fn is_budgeted(&self) -> bool {
         self.flags() & BUDGETED != 0
@@ -247,7 +272,7 @@ impl ContextNode {
         if self.flags() & ABANDONED != 0 {
             return &Abandoned;
         }
-        // SAFETY: the node was not abandoned.
+        // SAFETY: the invariant of `Backing`: the node was not abandoned.
         unsafe { self.backing.get() }
     }
 
@@ -260,7 +285,7 @@ impl ContextNode {
         self.root.is_none()
     }
 
-    /// The root above this node; `None` for a root.
+    /// `None` for a root.
     pub(crate) fn root_ptr(&self) -> Option<NonNull<Self>> {
         self.root
     }
@@ -270,21 +295,19 @@ impl ContextNode {
         ContextId::from_raw(SERIALS.get()).unwrap_or(ContextId::FIRST)
     }
 
-    /// The node at the top of this tree.
     pub(crate) fn root(&self) -> &ContextNode {
-        // SAFETY: every node holds a reference on its parent, so the root outlives all of its tree.
+        // SAFETY: every node holds a reference on its parent, so the root outlives its tree.
         self.root.map_or(self, |root| unsafe { root.as_ref() })
     }
 
-    /// As [`parent`](ContextNode::parent).
     pub(crate) fn parent_ptr(&self) -> Option<NonNull<ContextNode>> {
         NonNull::new(self.tree.parent.get())
     }
 
-    /// The node above. It changes (see `reparent`) only under both the root's tree lock and budget lock: the caller holds one of them, or
+    /// It changes (`reparent`) only under both the root's tree lock and budget lock: the caller holds one of them, or
     /// has the only reference to the node.
     pub(crate) fn parent(&self) -> Option<&ContextNode> {
-        // SAFETY: a node holds a reference on its parent for as long as it is linked to it.
+        // SAFETY: a linked node holds a reference on its parent.
         unsafe { self.tree.parent.get().as_ref() }
     }
 
@@ -295,7 +318,7 @@ impl ContextNode {
         core::str::from_utf8(bytes).ok()
     }
 
-    /// Bytes and blocks of the node's record and label, which lie in the parent's memory.
+    /// Bytes and blocks of record and label, which lie in the parent's memory.
     pub(crate) fn record(&self) -> (u64, u64) {
         let label = self.label.map_or(0, |label| label.len() as u64);
         let record = if self.flags() & OWNS_BACKING == 0 {
@@ -309,8 +332,8 @@ impl ContextNode {
         )
     }
 
-    /// Notes, before something is first counted in a part of the account, that the part is in use, so that a reader that must see the count
-    /// sees this.
+    /// Notes that a part of the account is in use, before the first count there, so that a reader that must see the
+    /// count sees this.
     pub(crate) fn note(&self, part: u8) {
         if !self.uses(part) {
             self.parts_in_use.fetch_or(part, Ordering::Relaxed);
@@ -321,33 +344,23 @@ impl ContextNode {
         self.parts_in_use.get() & part != 0
     }
 
-    /// Notes that `scope` is in use.
     pub(crate) fn note_scope(&self, scope: Scope) {
         self.note(1 << scope.index());
     }
 
-    /// Whether anything was ever counted in `scope`.
     pub(crate) fn counts_in(&self, scope: Scope) -> bool {
         self.uses(1 << scope.index())
     }
 
-    /// The account of one scope of this node.
-    pub(crate) fn usage(&self, scope: Scope) -> ScopeUsage {
-        if !self.counts_in(scope) {
-            return ScopeUsage::default();
+    pub(crate) fn foreign_usage(&self) -> [ForeignUsage; ForeignKind::COUNT] {
+        if self.uses(FOREIGN) {
+            self.foreign.usage()
+        } else {
+            Default::default()
         }
-        read_row(self.row(scope), self.tag(scope))
     }
 
-    /// As [`ContextNode::usage`]; `None` where it would have to wait for a lock.
-    pub(crate) fn try_usage(&self, scope: Scope) -> Option<ScopeUsage> {
-        if !self.counts_in(scope) {
-            return Some(ScopeUsage::default());
-        }
-        try_read_row(self.row(scope), self.tag(scope))
-    }
-
-    /// As [`ContextNode::usage`], once all entries are evicted.
+    /// The account of one scope of this node, once all entries are evicted.
     pub(crate) fn folded_usage(&self, scope: Scope) -> ScopeUsage {
         if !self.counts_in(scope) {
             return ScopeUsage::default();
@@ -355,7 +368,7 @@ impl ContextNode {
         self.row(scope).folded()
     }
 
-    /// The folded live bytes, without waiting for a lock; `None` while one is held.
+    /// The folded live bytes; `None` while a row's lock is held.
     pub(super) fn try_live_bytes(&self) -> Option<u64> {
         Scope::ALL.into_iter().try_fold(0_u64, |sum, scope| {
             let live = self.row(scope).try_lock()?.live_bytes();
@@ -363,7 +376,17 @@ impl ContextNode {
         })
     }
 
-    /// Folds and closes every thread's entries of an ending or quiet node.
+    /// Bytes that ended children lost: they stay charged.
+    pub(super) fn lost_bytes(&self) -> u64 {
+        Scope::ALL.into_iter().fold(0, |sum, scope| {
+            self.closed_children
+                .sum(scope)
+                .live_bytes
+                .saturating_add(sum)
+        })
+    }
+
+    /// Folds and closes every thread's entries; no thread uses the node.
     pub(crate) fn evict_entries(&self) {
         if Scope::ALL.into_iter().any(|scope| self.counts_in(scope)) {
             evict(Scope::ALL.map(|scope| (self.row(scope), self.tag(scope))));
@@ -383,7 +406,6 @@ impl ContextNode {
 /// A saturated reference count: the node is never freed. Only leaking billions of references reaches it.
 pub(super) const STUCK: usize = usize::MAX / 2;
 
-/// Acquires one more reference.
 pub(super) fn retain(node: NonNull<ContextNode>) -> NonNull<ContextNode> {
     // SAFETY: the caller has a reference.
     let references = unsafe { &node.as_ref().references };
@@ -393,7 +415,7 @@ pub(super) fn retain(node: NonNull<ContextNode>) -> NonNull<ContextNode> {
     node
 }
 
-/// Acquires one more reference to a linked node. False when the last one was already released. The tree lock is held.
+/// False when the last reference was already released. The tree lock is held.
 pub(super) fn retain_living(node: &ContextNode) -> bool {
     let mut references = node.references.get();
     while references != 0 {

@@ -1,14 +1,14 @@
-//! Moving the charge for blocks, without their context: what a stolen value, arena or tagged block takes along.
+//! Moving the charge for blocks without their context: for a stolen value, arena or tagged block.
 
+use super::budget_charge::{has_room, with_leases};
 use super::node::{CLOSED, ContextNode};
 use crate::account::{Counts, FOLD_MAX};
 use crate::error::{HostError, Misuse};
-use crate::refusal::Shortage;
 use crate::scope::Scope;
 use crate::sync::Held;
-use crate::threads::with_table;
+use crate::threads::fold_thread;
 
-/// Checks that memory of one context's default scope can be moved to another context.
+/// Checks that memory of one context's default scope can move to another context.
 ///
 /// # Errors
 /// [`Misuse::SameContext`], [`Misuse::OtherBacking`], [`Misuse::OtherScope`], [`HostError::Closed`].
@@ -28,8 +28,8 @@ pub(crate) fn check_transfer(from: &ContextNode, to: &ContextNode) -> Result<(),
     Ok(())
 }
 
-/// Moves the charge for `blocks` blocks of `bytes` bytes in all from `from`'s default scope to `to`, which must free them from then on, in
-/// the same scope. Budgets above both do not change. Does nothing when both are the same context.
+/// Moves the charge for `blocks` blocks of `bytes` bytes in all from `from`'s default scope to `to`, which frees them
+/// from then on, in the same scope. Budgets above both do not change. Nothing for the same context.
 ///
 /// # Errors
 /// Nothing was changed. As [`check_transfer`]; [`HostError::OverBudget`].
@@ -48,7 +48,7 @@ pub(crate) fn transfer(
         to.count_arriving(to.scope, bytes, blocks);
         return Ok(());
     }
-    // Under the tree lock no context moves, so that the common budgets stay the same.
+    // Under the tree lock no context moves, so the common budgets stay the same.
     let held = to.root().tree_lock.lock();
     to.charge_unshared(&held, from, bytes)?;
     from.count_leaving(from.scope, bytes, blocks);
@@ -57,7 +57,7 @@ pub(crate) fn transfer(
     Ok(())
 }
 
-/// Checks that the budgets above `to` and not above `from` have room for `bytes`.
+/// Whether the budgets above `to` and not above `from` have room for `bytes`.
 ///
 /// # Errors
 /// [`HostError::OverBudget`].
@@ -99,7 +99,7 @@ pub(super) fn unshared_budgets<'n>(
 }
 
 impl ContextNode {
-    /// Charges `bytes` to every budget from here up that is not above `other`, or to none.
+    /// Charges every budget from here up that is not above `other`, or none.
     fn charge_unshared(
         &self,
         held: &Held<'_>,
@@ -108,33 +108,22 @@ impl ContextNode {
     ) -> Result<(), HostError> {
         let charge = || {
             let _held = self.root().budget_lock.lock();
-            if let Some(shortage) = Shortage::first(unshared_budgets(self, other), bytes) {
-                return Err(shortage);
-            }
+            has_room(unshared_budgets(self, other), bytes)?;
             unshared_budgets(self, other).for_each(|node| node.budget.add(bytes));
             Ok(())
         };
         let charged = charge().or_else(|_| {
             // This thread's own leases may hold the missing bytes.
-            self.fold_tree();
+            fold_thread();
             charge()
         });
-        charged.map_err(|shortage| shortage.error(held, self))
+        charged.map_err(|error| with_leases(error, held, self))
     }
 
-    /// Refunds `bytes` to every budget from here up that is not above `other`. The tree lock is held.
+    /// Refunds every budget from here up that is not above `other`. The tree lock is held.
     pub(super) fn refund_unshared(&self, other: &ContextNode, bytes: u64) {
         let _held = self.root().budget_lock.lock();
         unshared_budgets(self, other).for_each(|node| node.budget.subtract(bytes));
-    }
-
-    /// Refunds the calling thread's leases of the tree.
-    pub(super) fn fold_tree(&self) {
-        with_table(|table| {
-            if let Some(table) = table {
-                table.fold_tree(self.root());
-            }
-        });
     }
 
     /// Counts blocks as moved to another context. The caller refunds their charge.
@@ -159,7 +148,7 @@ impl ContextNode {
         });
     }
 
-    /// Counts blocks that came from another context. The budgets have already been charged for them.
+    /// The budgets have already been charged.
     pub(super) fn count_arriving(&self, scope: Scope, bytes: u64, blocks: u64) {
         if self.is_budgeted() {
             self.conclude(scope, bytes, blocks, true);

@@ -1,19 +1,18 @@
-//! The tree of contexts: linking, unlinking and walking, all under the root's tree lock, none of it recursive.
+//! The tree of contexts: linking, unlinking and walking, under the root's tree lock, without recursion.
+//!
+//! The *link rule* of the SAFETY comments: linked nodes are alive, since a node is unlinked, under the tree lock,
+//! before it is freed; whoever follows a link holds that lock.
 
 use core::ptr::NonNull;
 
-use super::node::{
-    ABANDONED, BUDGETS, CLOSED, ContextNode, DRAINED, FOREIGN, GONE, NodeList, ORPHANED,
-    OWNED_BY_PARENT,
-};
-use crate::account::{ScopeUsage, Usage};
+use super::node::{ABANDONED, BUDGETS, CLOSED, ContextNode, DRAINED, FOREIGN, GONE, NodeList};
+use crate::account::{AccountRow, ScopeUsage, Usage, read_row, try_read_row};
 use crate::scope::Scope;
-use crate::sync::{AtomicPtr, AtomicU64, Held, Lock, Ordering, Relaxed as _, fence};
+use crate::sync::{AtomicPtr, Held, Lock, Ordering, Relaxed as _, fence};
 
 /// The roots of the process. The lock is held together with no other.
 static ROOTS: (Lock, NodeList) = (Lock::new(), NodeList::new());
 
-/// Lists a new root.
 pub(super) fn list_root(root: NonNull<ContextNode>) {
     let _held = ROOTS.0.lock();
     ROOTS.1.put_first(root, root);
@@ -24,8 +23,8 @@ fn unlist_root(root: &ContextNode) {
     ROOTS.1.detach(root, root);
 }
 
-/// In the child of a fork: charges all budgets with what is live. No entry is open, so nothing is leased. Waits for no lock; a tree with a
-/// lock that is held stays as it is.
+/// In the child of a fork: charges all budgets with what is live. No entry is open, so nothing is leased. Waits for no
+/// lock; a tree whose lock is held stays as it is.
 pub(crate) fn recharge() {
     ROOTS.0.reset();
     for root in ROOTS.1.iter() {
@@ -34,36 +33,29 @@ pub(crate) fn recharge() {
             && let Some(_budget) = root.budget_lock.try_lock()
         {
             each_under(&held, root, |node, _| {
-                if node.is_budgeted()
-                    && let Some(live) = node.try_live_bytes()
-                {
-                    let lost = Scope::ALL.map(|scope| node.closed_children.sum(scope).live_bytes);
-                    let charged = lost.into_iter().fold(live, u64::saturating_add);
-                    node.budget.charged.set(charged);
+                if node.is_budgeted() {
+                    // Of a row that is locked for ever at most what was charged.
+                    let live = node
+                        .try_live_bytes()
+                        .unwrap_or_else(|| node.budget.charged.get());
+                    let own = live.saturating_add(node.lost_bytes());
+                    // Parents come before their children.
+                    node.budget.charged.set(0);
+                    node.charged().for_each(|above| above.budget.add(own));
                 }
             });
-            post_order(
-                &held,
-                root,
-                |_| true,
-                |node| {
-                    if let Some(parent) = node.parent().filter(|parent| parent.is_budgeted()) {
-                        parent.budget.add(node.budget.charged.get());
-                    }
-                },
-            );
         }
     }
 }
 
 /// Links a new node below `above`, as its newest child, which keeps the caller's reference on `above`.
 pub(super) fn link(above: NonNull<ContextNode>, new: NonNull<ContextNode>) {
-    // SAFETY: the caller's reference keeps it alive.
+    // SAFETY: the caller's reference.
     let parent = unsafe { above.as_ref() };
     // SAFETY: new, and not yet visible to other threads.
     let child = unsafe { new.as_ref() };
     let _held = parent.root().tree_lock.lock();
-    // Pointers to the whole node, not ones made from a reference: the node is freed through one of these.
+    // Pointers to the whole node, not made from a reference: the node is freed through one of these.
     child.tree.parent.set(above.as_ptr());
     parent.tree.children.put_first(new, new);
     // A parent that was closed meanwhile closes its new child as well.
@@ -79,7 +71,7 @@ pub(super) fn link(above: NonNull<ContextNode>, new: NonNull<ContextNode>) {
     }
 }
 
-/// Unlinks an ending node and adds its sums to its parent's. Returns the parent, whose reference the caller must release.
+/// Adds the sums of an ending node to its parent's. Returns the parent, whose reference the caller must release.
 pub(super) fn unlink(node: &ContextNode) -> Option<NonNull<ContextNode>> {
     if node.is_root() {
         unlist_root(node);
@@ -111,17 +103,17 @@ pub(super) fn unlink(node: &ContextNode) -> Option<NonNull<ContextNode>> {
 }
 
 impl NodeList {
-    /// Links a chain of siblings, from its newest to its oldest, before all others.
+    /// Links a chain of siblings, newest to oldest, before all others.
     pub(super) fn put_first(&self, newest: NonNull<ContextNode>, oldest: NonNull<ContextNode>) {
         let first = self.newest.get();
-        // SAFETY: linked nodes are alive: a node is unlinked, under the lock held here, before it is freed.
+        // SAFETY: the link rule.
         match unsafe { first.as_ref() } {
             Some(first) => first.tree.prev.set(oldest.as_ptr()),
             None => self.oldest.set(oldest.as_ptr()),
         }
-        // SAFETY: the chain's nodes are about to be linked, hence alive.
+        // SAFETY: about to be linked, hence alive.
         unsafe { oldest.as_ref() }.tree.next.set(first);
-        // SAFETY: linked nodes are alive, see `put_first`.
+        // SAFETY: about to be linked, hence alive.
         unsafe { newest.as_ref() }
             .tree
             .prev
@@ -129,15 +121,14 @@ impl NodeList {
         self.newest.set(newest.as_ptr());
     }
 
-    /// Unlinks a chain of siblings.
     pub(super) fn detach(&self, newest: &ContextNode, oldest: &ContextNode) {
         let (newer, older) = (newest.tree.prev.get(), oldest.tree.next.get());
-        // SAFETY: linked nodes are alive, see `put_first`.
+        // SAFETY: the link rule.
         match unsafe { newer.as_ref() } {
             Some(newer) => newer.tree.next.set(older),
             None => self.newest.set(older),
         }
-        // SAFETY: linked nodes are alive, see `put_first`.
+        // SAFETY: the link rule.
         match unsafe { older.as_ref() } {
             Some(older) => older.tree.prev.set(newer),
             None => self.oldest.set(newer),
@@ -146,14 +137,14 @@ impl NodeList {
 
     /// The nodes, newest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &ContextNode> {
-        // SAFETY: linked nodes are alive, see `put_first`.
+        // SAFETY: the link rule.
         let at = |link: &AtomicPtr<ContextNode>| unsafe { link.get().as_ref() };
         core::iter::successors(at(&self.newest), move |node| at(&node.tree.next))
     }
 }
 
-/// Calls `visit` with every node of the subtree and its depth below `top`, parents before children, oldest child first. The tree lock is
-/// held meanwhile: `visit` must make no call out of the library.
+/// Calls `visit` with every node of the subtree and its depth below `top`, parents before children, oldest child first.
+/// The tree lock is held: `visit` must make no call out of the library.
 pub(crate) fn each(top: &ContextNode, visit: impl FnMut(&ContextNode, usize)) {
     let held = top.root().tree_lock.lock();
     each_under(&held, top, visit);
@@ -168,7 +159,7 @@ pub(super) fn each_under(
     let (mut at, mut depth) = (top, 0usize);
     loop {
         visit(at, depth);
-        // SAFETY: linked nodes are alive, see `put_first`.
+        // SAFETY: the link rule.
         if let Some(child) = unsafe { at.tree.children.oldest.get().as_ref() } {
             (at, depth) = (child, depth.saturating_add(1));
             continue;
@@ -177,7 +168,7 @@ pub(super) fn each_under(
             if core::ptr::eq(at, top) {
                 return;
             }
-            // SAFETY: linked nodes are alive, see `put_first`.
+            // SAFETY: the link rule.
             if let Some(sibling) = unsafe { at.tree.prev.get().as_ref() } {
                 at = sibling;
                 break;
@@ -188,49 +179,8 @@ pub(super) fn each_under(
     }
 }
 
-/// Calls `visit` with the nodes of the subtree, children before parents, without those below budgeted nodes. `visit` must make no call out
-/// of the library.
-pub(super) fn unbudgeted_post_order(
-    held: &Held<'_>,
-    top: &ContextNode,
-    visit: impl FnMut(&ContextNode),
-) {
-    post_order(held, top, |node| !node.is_budgeted(), visit);
-}
-
-/// Calls `visit` with the nodes of the subtree, children before parents, and those below a node only if it is `open`.
-fn post_order(
-    _: &Held<'_>,
-    top: &ContextNode,
-    open: impl Fn(&ContextNode) -> bool,
-    mut visit: impl FnMut(&ContextNode),
-) {
-    let child = |at: &ContextNode| at.tree.children.newest.get();
-    let down = |mut at| {
-        // SAFETY: linked nodes are alive, see `put_first`.
-        while let Some(child) = unsafe { child(at).as_ref() }.filter(|_| open(at)) {
-            at = child;
-        }
-        at
-    };
-    let mut at = down(top);
-    loop {
-        // SAFETY: linked nodes are alive, see `put_first`. Read before the visit, which may make the node budgeted.
-        let (next, parent) = (unsafe { at.tree.next.get().as_ref() }, at.parent());
-        visit(at);
-        if core::ptr::eq(at, top) {
-            return;
-        }
-        at = match (next, parent) {
-            (Some(sibling), _) => down(sibling),
-            (None, Some(parent)) => parent,
-            (None, None) => return,
-        };
-    }
-}
-
-/// Closes the node and everything below it: no new allocation. Everything below a closed node is closed already ([`link`] closes new
-/// children), so closing a deep tree from the top down walks it once.
+/// Closes the node and all below. Everything below a closed node is closed already ([`link`] closes new children), so
+/// closing a deep tree from the top down walks it once.
 pub(super) fn close(top: &ContextNode) {
     let held = top.root().tree_lock.lock();
     if top.flags() & CLOSED == 0 {
@@ -238,31 +188,31 @@ pub(super) fn close(top: &ContextNode) {
     }
 }
 
-/// Returns the next node, children before parents and newer ones before older, that has values or is left to its parent, or else `top`.
-/// The caller gets a reference to it. Marks skipped nodes as drained: they and the nodes below them own nothing.
+/// Returns, with a reference, the next node that has values, children before parents and newer ones before older, or
+/// else `top`. Marks skipped nodes as drained: they and those below them own nothing.
 ///
-/// All are closed. `after` is the node that the last call returned, still referenced by the caller; `None` begins the walk.
+/// All are closed. `after` is the node that the last call returned, still referenced by the caller; `None` begins the
+/// walk.
 pub(super) fn next_to_drain(
     top: NonNull<ContextNode>,
     after: Option<NonNull<ContextNode>>,
 ) -> NonNull<ContextNode> {
-    // SAFETY: the caller refers to it.
+    // SAFETY: the caller's reference.
     let root = unsafe { top.as_ref() }.root();
     let _held = root.tree_lock.lock();
     let mut at = match after {
         Some(done) => past(done).unwrap_or(top),
         None => {
-            // Pairs with the fence in `owned::table`: of a thread that closes a context and one that adds the first value, one sees the
-            // other's write.
+            // Pairs with the fence in `owned::table`: of a thread that closes a context and one that adds the first
+            // value, one sees the other's write.
             fence(Ordering::SeqCst);
             lowest(top)
         }
     };
     loop {
-        // SAFETY: linked nodes are alive, see `put_first`.
+        // SAFETY: the link rule.
         let node = unsafe { at.as_ref() };
-        let busy = node.flags() & OWNED_BY_PARENT != 0 || !node.owned.get().is_null();
-        if (at == top || busy) && super::node::retain_living(node) {
+        if (at == top || !node.owned.get().is_null()) && super::node::retain_living(node) {
             return at;
         }
         node.set_flags(DRAINED);
@@ -274,7 +224,7 @@ pub(super) fn next_to_drain(
 fn lowest(mut at: NonNull<ContextNode>) -> NonNull<ContextNode> {
     loop {
         match undrained(
-            // SAFETY: linked nodes are alive, see `put_first`.
+            // SAFETY: the link rule.
             unsafe { at.as_ref() }.tree.children.newest.get(),
         ) {
             Some(child) => at = child,
@@ -285,7 +235,7 @@ fn lowest(mut at: NonNull<ContextNode>) -> NonNull<ContextNode> {
 
 /// The node after `done` in post-order.
 fn past(done: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
-    // SAFETY: linked nodes are alive, see `put_first`.
+    // SAFETY: the link rule.
     let done = unsafe { done.as_ref() };
     match undrained(done.tree.next.get()) {
         Some(older) => Some(lowest(older)),
@@ -293,34 +243,17 @@ fn past(done: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
     }
 }
 
-/// This sibling or the next older one that is not drained.
-fn undrained(at: *mut ContextNode) -> Option<NonNull<ContextNode>> {
-    find_sibling(at, |node| node.flags() & DRAINED == 0)
-}
-
-/// This sibling or the next older one that is `wanted`, as the pointer that it was linked with: its new owner may have to free it, and a
-/// pointer made from a reference must not. The tree lock is held.
-pub(super) fn find_sibling(
-    mut at: *mut ContextNode,
-    wanted: impl Fn(&ContextNode) -> bool,
-) -> Option<NonNull<ContextNode>> {
-    // SAFETY: linked nodes are alive, see `put_first`.
+/// This sibling or the next older one that is not drained, as the pointer that it was linked with: whoever gets a
+/// reference to it may have to free it, and a pointer made from a Rust reference must not. The tree lock is held.
+fn undrained(mut at: *mut ContextNode) -> Option<NonNull<ContextNode>> {
+    // SAFETY: the link rule.
     while let Some(node) = unsafe { at.as_ref() } {
-        if wanted(node) {
+        if node.flags() & DRAINED == 0 {
             return NonNull::new(at);
         }
         at = node.tree.next.get();
     }
     None
-}
-
-/// Marks the node as drained and ownerless if its parent owned it. Returns whether the parent did.
-pub(super) fn end_of_drain(node: &ContextNode) -> bool {
-    let _held = node.root().tree_lock.lock();
-    let left = node.flags() & OWNED_BY_PARENT != 0;
-    node.clear_flags(OWNED_BY_PARENT);
-    node.set_flags(if left { DRAINED | ORPHANED } else { DRAINED });
-    left
 }
 
 /// Closes the subtree and cuts off the backing of every node in it that may have the same one as `top`.
@@ -335,26 +268,34 @@ pub(super) fn abandon(top: &ContextNode) {
 
 /// The account of one node, without those below.
 pub(crate) fn node_usage(node: &ContextNode) -> Usage {
-    Usage {
-        scopes: Scope::ALL.map(|scope| node.usage(scope)),
-        foreign: node.foreign.usage(),
-    }
+    usage_by(node, |row, tag| Some(read_row(row, tag))).unwrap_or_default()
 }
 
-/// As [`node_usage`]; `None` where it would have to wait for a lock.
+/// `None` where it would have to wait for a lock.
 pub(crate) fn try_node_usage(node: &ContextNode) -> Option<Usage> {
+    usage_by(node, try_read_row)
+}
+
+fn usage_by(
+    node: &ContextNode,
+    read: impl Fn(&AccountRow, u64) -> Option<ScopeUsage>,
+) -> Option<Usage> {
     let mut usage = Usage {
-        scopes: [ScopeUsage::default(); Scope::COUNT],
-        foreign: node.foreign.usage(),
+        foreign: node.foreign_usage(),
+        ..Usage::default()
     };
     for (place, scope) in usage.scopes.iter_mut().zip(Scope::ALL) {
-        *place = node.try_usage(scope)?;
+        if node.counts_in(scope) {
+            *place = read(node.row(scope), node.tag(scope))?;
+        }
     }
     Some(usage)
 }
 
-/// The sums of ended children of the node.
 pub(crate) fn gone_usage(node: &ContextNode) -> Usage {
+    if !node.uses(GONE) {
+        return Usage::default();
+    }
     Usage {
         scopes: Scope::ALL.map(|scope| node.closed_children.sum(scope)),
         foreign: node.foreign.gone(),
@@ -366,55 +307,11 @@ pub(crate) fn subtree_usage(top: &ContextNode) -> Usage {
     subtree_usage_under(&top.root().tree_lock.lock(), top)
 }
 
-/// As [`subtree_usage`], with the tree's lock held.
 pub(super) fn subtree_usage_under(held: &Held<'_>, top: &ContextNode) -> Usage {
     let mut sum = Usage::default();
     each_under(held, top, |node, _| {
-        for (place, scope) in sum.scopes.iter_mut().zip(Scope::ALL) {
-            if node.counts_in(scope) {
-                *place = place.plus(&node.usage(scope));
-            }
-        }
-        if node.uses(FOREIGN) {
-            sum.add(
-                &[ScopeUsage::default(); Scope::COUNT],
-                &node.foreign.usage(),
-            );
-        }
-        if node.uses(GONE) {
-            let gone = gone_usage(node);
-            sum.add(&gone.scopes, &gone.foreign);
-        }
+        sum.add(&node_usage(node));
+        sum.add(&gone_usage(node));
     });
     sum
-}
-
-impl super::node::ClosedSums {
-    /// Adds the sums of an ending context for `scope`. Its live bytes are lost.
-    fn add(&self, scope: Scope, gone: &ScopeUsage) {
-        let at = scope.index();
-        for (cells, by) in [
-            (&self.total_bytes, gone.total_bytes),
-            (&self.total_blocks, gone.total_blocks),
-            (&self.lost_bytes, gone.live_bytes),
-            (&self.lost_blocks, gone.live_blocks),
-        ] {
-            if let Some(cell) = cells.get(at) {
-                cell.set(cell.get().wrapping_add(by));
-            }
-        }
-    }
-
-    /// The sums of ended children for `scope`; `live_*` are their lost bytes and blocks.
-    fn sum(&self, scope: Scope) -> ScopeUsage {
-        let read =
-            |cells: &[AtomicU64; Scope::COUNT]| cells.get(scope.index()).map_or(0, |c| c.get());
-        ScopeUsage {
-            live_bytes: read(&self.lost_bytes),
-            live_blocks: read(&self.lost_blocks),
-            total_bytes: read(&self.total_bytes),
-            total_blocks: read(&self.total_blocks),
-            ..ScopeUsage::default()
-        }
-    }
 }

@@ -12,12 +12,11 @@ use crate::context::{ContextHandle, ContextNode};
 use crate::error::{ContextId, HostError, Misuse};
 
 impl ContextHandle {
-    /// Holds a value for reading. Until the last hold is dropped, the value cannot be removed, destroyed, stolen or written; if the context
-    /// ends meanwhile, on any thread, the value is destroyed with its last hold.
+    /// Holds a value for reading. Until the last hold is dropped, it cannot be removed, destroyed, stolen or written;
+    /// if the context ends meanwhile, it is destroyed with its last hold.
     ///
     /// # Errors
-    /// [`Misuse::OtherContext`], [`Misuse::NotOwned`], [`HostError::Closed`] as [`remove`](ContextHandle::remove); [`Misuse::Held`] while the
-    /// value is held for writing.
+    /// As [`remove`](ContextHandle::remove); [`Misuse::Held`] only while the value is held for writing.
     #[inline]
     pub fn get<T: Send + Sync + 'static>(&self, id: Owned<T>) -> Result<Hold<'_, T>, HostError> {
         let place = SlotReference::hold(self.node(), id, |holds| {
@@ -29,7 +28,7 @@ impl ContextHandle {
         })
     }
 
-    /// Holds a value for writing: as [`get`](ContextHandle::get), for one hold at a time.
+    /// Holds a value for writing: as [`get`](ContextHandle::get), for one hold alone.
     ///
     /// # Errors
     /// As [`get`](ContextHandle::get); [`Misuse::Held`] while there is any other hold.
@@ -45,12 +44,11 @@ impl ContextHandle {
     }
 }
 
-/// A hold on a slot, released when dropped.
 struct SlotReference<'c> {
     node: &'c ContextNode,
     slot: NonNull<ValueSlot>,
     value: NonNull<u8>,
-    /// What this hold adds to the slot's `holds`.
+    /// What it adds to the slot's `holds`.
     share: u32,
 }
 
@@ -66,7 +64,6 @@ impl<'c> SlotReference<'c> {
         let before = slot.holds.get();
         let holds = more(before).ok_or(HostError::Misuse(Misuse::Held))?;
         slot.holds.set(holds);
-        table.holds.set(table.holds.get().wrapping_add(1));
         Ok(Self {
             node,
             slot: id.slot(),
@@ -87,7 +84,6 @@ impl Drop for SlotReference<'_> {
             let slot = unsafe { self.slot.as_ref() };
             let holds = slot.holds.get().wrapping_sub(self.share);
             slot.holds.set(holds);
-            table.holds.set(table.holds.get().wrapping_sub(1));
             if holds != DOOMED {
                 return;
             }
@@ -99,9 +95,8 @@ impl Drop for SlotReference<'_> {
     }
 }
 
-/// A hold on an owned value for reading, see [`ContextHandle::get`].
-///
-/// Forgetting it (`mem::forget`) leaves the value held for as long as the context's record lives.
+/// A hold for reading, see [`ContextHandle::get`]. Forgetting it (`mem::forget`) leaves the value held as long as the
+/// context's record lives.
 #[must_use = "dropping it gives the value free"]
 pub struct Hold<'c, T> {
     _place: SlotReference<'c>,
@@ -138,7 +133,7 @@ pub struct HoldMut<'c, T> {
     writes: PhantomData<&'c mut T>,
 }
 
-// SAFETY: as good as the value itself, which may be destroyed on the thread that drops this.
+// SAFETY: as good as the value, which may be destroyed on the thread that drops this.
 unsafe impl<T: Send> Send for HoldMut<'_, T> {}
 // SAFETY: a shared one gives out `&T` only.
 unsafe impl<T: Send + Sync> Sync for HoldMut<'_, T> {}
@@ -156,7 +151,7 @@ impl<T> Deref for HoldMut<'_, T> {
 impl<T> DerefMut for HoldMut<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: held by this guard alone, which is borrowed mutably.
+        // SAFETY: held by this guard alone, borrowed mutably.
         unsafe { self.value.as_mut() }
     }
 }
@@ -169,11 +164,11 @@ impl<T: fmt::Debug> fmt::Debug for HoldMut<'_, T> {
 
 /// The id of a value that a context owns. `Copy`; does not keep the value.
 ///
-/// It consists of the context's number (never used twice), the value's slot, and the slot's generation. An id whose value was destroyed,
-/// removed, stolen or adopted, or whose context is another one or has ended, gives an error and never another value; freed memory is not
-/// read to find that out.
+/// The context's number (never used twice), the value's slot, and the slot's generation. An id whose value was
+/// destroyed, removed, stolen or adopted, or of another or ended context, gives an error, never another value; no freed
+/// memory is read to find that out.
 ///
-/// 24 bytes on a 64-bit machine. `Send` and `Sync` for every `T`, because only contexts give access to values.
+/// 24 bytes on a 64-bit machine. `Send` and `Sync` for every `T`: only contexts give access to values.
 pub struct Owned<T> {
     context: ContextId,
     slot: NonNull<ValueSlot>,
@@ -182,9 +177,9 @@ pub struct Owned<T> {
     value: PhantomData<fn(T) -> T>,
 }
 
-// SAFETY: an id gives no access; only the context reads the slot, under its lock.
+// SAFETY: only the context reads the slot, under its lock.
 unsafe impl<T> Send for Owned<T> {}
-// SAFETY: an id gives no access; only the context reads the slot, under its lock.
+// SAFETY: only the context reads the slot, under its lock.
 unsafe impl<T> Sync for Owned<T> {}
 
 impl<T> Owned<T> {

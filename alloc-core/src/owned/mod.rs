@@ -1,36 +1,37 @@
 //! Values that a context owns: reached by id, destroyed with the context.
 
 use core::alloc::Layout;
-use core::ptr::NonNull;
 
 use crate::context::{
     CLOSED, Context, ContextHandle, ContextMove, ContextNode, check_room, check_transfer, transfer,
 };
 use crate::error::{HostError, Misuse};
 use crate::rejected::Rejected;
+use crate::unwind::{Defer, run_to_end};
 
 pub use hold::{Hold, HoldMut, Owned};
-use table::{DOOMED, List, Locked, RemovedValue, ValueSlot, ValueType};
-pub(crate) use table::{Marker, PlacedMarker, bytes_freed_with, free_table};
+use table::{DOOMED, Locked, NodeBlock, RemovedValue, ValueSlot, ValueType};
+pub(crate) use table::{bytes_freed_with, free_table};
 
 mod hold;
 mod table;
 
-/// Owned values. A context owns them until it ends or the caller destroys or removes them; an id reaches them.
+/// Owned values: a context owns them until it ends or the caller destroys or removes them; an id reaches them.
 ///
-/// When a context ends (see [`Context`]), the values of the contexts below it are destroyed first, newest context first,
-/// then its own values, newest first; each is removed under the context's lock and destroyed outside any lock. A destructor may use the
-/// whole library: it may free its siblings, drop handles and close contexts. Allocating from the ending context or adding a value to it
-/// fails with [`Closed`](HostError::Closed). When a destructor panics, the rest is destroyed first and the panic then continues. Several
-/// threads may end parts of a tree at the same time: one of them destroys each value, once. The order holds within one thread, which does
-/// not wait for values of a context that another thread is ending.
+/// When a context ends (see [`Context`]), the values of the contexts below it are destroyed first, newest context
+/// first, then its own, newest first; each is removed under the context's lock and destroyed outside any lock. A
+/// destructor may use the whole library: free its siblings, drop handles, close contexts; but allocating from the
+/// ending context or adding a value to it is [`Closed`](HostError::Closed). When one panics, the rest is destroyed
+/// first. Of several threads that end parts of a tree, one destroys each value, once; the order holds within a thread,
+/// which does not wait for another's values.
 ///
-/// A value has a block of its own, of exactly its size, and 40 bytes in the context's table; the table is memory of the context,
-/// made with the first value. A value without size takes no block.
+/// A value has a block of exactly its size (none without size), and 40 bytes in the context's table, made with the
+/// first value.
 impl ContextHandle {
     /// Moves `value` into a block of this context, which owns it from now on.
     ///
-    /// A value may hold handles, also of this context: handles keep no values alive, so there is no cycle. Any thread may destroy it.
+    /// A value may hold handles, also of this context: they keep no values alive, so there is no cycle. Any thread may
+    /// destroy it.
     ///
     /// ```
     /// use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostError, Misuse};
@@ -62,23 +63,17 @@ impl ContextHandle {
                 error: node.refusal(layout, node.scope),
             });
         };
-        // SAFETY: the new block is as large and as aligned as a `T`.
+        // SAFETY: a new block with the layout of a `T`.
         unsafe { block.cast::<T>().write(value) };
+        let kind = ValueType::of::<T>();
+        let unlisted = || RemovedValue { value: block, kind };
         // If the allocator unwinds, the value is destroyed and its block freed.
-        let unlisted = UnlistedValue {
-            node,
-            value: block,
-            kind: ValueType::of::<T>(),
-        };
-        let put = table::put(node, block, unlisted.kind);
-        core::mem::forget(unlisted);
+        let unwound = Defer(|| unlisted().destroy(node));
+        let put = table::put(node, block, kind);
+        core::mem::forget(unwound);
         put.map(|put| Owned::new(node.id(), &put)).map_err(|error| {
-            let removed = RemovedValue {
-                value: block,
-                kind: ValueType::of::<T>(),
-            };
             // SAFETY: a `T` was written above.
-            let value = unsafe { removed.into_value(node) };
+            let value = unsafe { unlisted().into_value(node) };
             Rejected { value, error }
         })
     }
@@ -86,8 +81,8 @@ impl ContextHandle {
     /// Removes a value and returns it.
     ///
     /// # Errors
-    /// [`Misuse::OtherContext`] when this context never owned the value; [`Misuse::NotOwned`] when it no longer owns it
-    /// ([`HostError::Closed`] when the context has ended); [`Misuse::Held`] while there is a hold on it.
+    /// [`Misuse::OtherContext`] when this context never owned the value; [`Misuse::NotOwned`] when it no longer does
+    /// ([`HostError::Closed`] after its end); [`Misuse::Held`] while there is a hold on it.
     #[inline]
     pub fn remove<T: Send + 'static>(&self, id: Owned<T>) -> Result<T, HostError> {
         let taken = remove_slot(self.node(), id)?;
@@ -105,31 +100,25 @@ impl ContextHandle {
         Ok(())
     }
 
-    /// How many values this context owns. O(1).
+    /// How many values this context owns. O(values).
     #[must_use]
     pub fn owned_values(&self) -> usize {
-        table::lock(self.node()).map_or(0, |table| table.live_len.get())
+        table::lock(self.node()).map_or(0, |table| table.live_values().count)
     }
 }
 
-/// A value in its block that has no slot yet.
-struct UnlistedValue<'n> {
-    node: &'n ContextNode,
-    value: NonNull<u8>,
-    kind: &'static ValueType,
-}
-
-impl Drop for UnlistedValue<'_> {
-    fn drop(&mut self) {
-        RemovedValue {
-            value: self.value,
-            kind: self.kind,
-        }
-        .destroy(self.node);
+impl Context {
+    /// Destroys what this context owns when the call begins, newest first. It stays open, and so do held values, and
+    /// all that destructors or other threads add meanwhile; so it returns, unless other threads add and clear without
+    /// end: clears of one context at the same time share what is to be destroyed.
+    ///
+    /// Call it before [`close_root`](Context::close_root) or [`try_close`](Context::try_close) when values hold
+    /// handles, blocks or contexts of the tree.
+    pub fn clear(&self) {
+        run_to_end(clearing(self.node()));
     }
 }
 
-/// Removes a value without holds from its slot.
 #[inline]
 fn remove_slot<T>(node: &ContextNode, id: Owned<T>) -> Result<RemovedValue, HostError> {
     let table = locked_for(node, id)?;
@@ -137,7 +126,6 @@ fn remove_slot<T>(node: &ContextNode, id: Owned<T>) -> Result<RemovedValue, Host
     Ok(table.remove(slot, kind))
 }
 
-/// Locks the table of `node`, if that is the id's context.
 #[inline]
 fn locked_for<T>(node: &ContextNode, id: Owned<T>) -> Result<Locked<'_>, HostError> {
     if id.context() != node.id() {
@@ -146,7 +134,6 @@ fn locked_for<T>(node: &ContextNode, id: Owned<T>) -> Result<Locked<'_>, HostErr
     table::lock(node).ok_or(HostError::Misuse(Misuse::NotOwned))
 }
 
-/// The slot of a present value without holds.
 #[inline]
 fn find<'t, T>(
     node: &ContextNode,
@@ -161,7 +148,6 @@ fn find<'t, T>(
     }
 }
 
-/// The slot of a present value. The id's context is `node`.
 #[inline]
 fn look_up<'t, T>(
     node: &ContextNode,
@@ -181,36 +167,23 @@ fn look_up<'t, T>(
     }
 }
 
-/// Frees a value's block after the value, also after a panic of its destructor.
-struct ValueBlock<'n> {
-    node: &'n ContextNode,
-    removed: RemovedValue,
-}
-
-impl Drop for ValueBlock<'_> {
-    fn drop(&mut self) {
-        // SAFETY: the block was allocated from this node, or its charge moved here, in its default scope with the layout of the kind.
-        unsafe {
-            self.node.deallocate(
-                self.removed.value,
-                self.removed.kind.layout,
-                self.node.scope,
-            )
-        };
-    }
-}
-
 impl RemovedValue {
     /// Runs the destructor and frees the block. No lock is held.
     #[inline]
     pub(super) fn destroy(self, node: &ContextNode) {
-        let block = ValueBlock {
+        let _block = self.block(node);
+        if let Some(destroy) = self.kind.destroy {
+            // SAFETY: removed from its slot, so that nothing else reaches it.
+            unsafe { destroy(self.value) };
+        }
+    }
+
+    /// The value's block, freed after the value.
+    fn block<'n>(&self, node: &'n ContextNode) -> NodeBlock<'n> {
+        NodeBlock {
             node,
-            removed: self,
-        };
-        if let Some(destroy) = block.removed.kind.destroy {
-            // SAFETY: the value was removed from its slot, so that nothing else reaches it.
-            unsafe { destroy(block.removed.value) };
+            block: self.value,
+            layout: self.kind.layout,
         }
     }
 
@@ -220,47 +193,40 @@ impl RemovedValue {
     /// The value is a `T`.
     #[inline]
     unsafe fn into_value<T>(self, node: &ContextNode) -> T {
-        let block = ValueBlock {
-            node,
-            removed: self,
-        };
-        // SAFETY: the value is a `T` (this function's contract), which is read once: freeing the block does not touch it.
-        unsafe { block.removed.value.cast::<T>().read() }
+        let _block = self.block(node);
+        // SAFETY: this function's contract; read once, as freeing the block does not touch it.
+        unsafe { self.value.cast::<T>().read() }
     }
 }
 
 /// Destroys the values of an ending node, newest first. A held value is destroyed with its last hold.
 pub(crate) fn end_values(node: &ContextNode) {
-    while let Some(taken) = next(node) {
-        taken.destroy(node);
-    }
+    let mut step = clearing(node);
+    while step() {}
 }
 
-fn next(node: &ContextNode) -> Option<RemovedValue> {
-    let table = table::lock(node)?;
-    let mut at = table.live.newest();
-    while let Some(slot) = at {
-        at = slot.older();
-        match slot.kind.get() {
-            Some(kind) if slot.is_free_to_go() => return Some(table.remove(slot, kind)),
-            Some(kind) => table.doom(slot, kind),
-            None => {} // a marker
-        }
+/// Each step destroys a value; false if none is left.
+fn clearing(node: &ContextNode) -> impl FnMut() -> bool {
+    if let Some(table) = table::lock(node) {
+        table.begin_clear();
     }
-    None
-}
-
-fn newest(list: &List) -> Option<(&ValueSlot, &'static ValueType)> {
-    let slot = list.newest()?;
-    Some((slot, slot.kind.get()?))
+    move || {
+        // Under the lock: whichever clear comes to a held value of an ended context dooms it.
+        let next =
+            table::lock(node).and_then(|table| table.next_to_clear(node.flags() & CLOSED != 0));
+        next.is_some_and(|removed| {
+            removed.destroy(node);
+            true
+        })
+    }
 }
 
 /// Destroys the remaining values of a node without references: their holds were forgotten (`mem::forget`) and can no longer be used.
 pub(crate) fn destroy_leftovers(node: &ContextNode) {
     let leftover = || {
         let table = table::lock(node)?;
-        let (slot, kind) = newest(&table.live).or_else(|| newest(&table.doomed))?;
-        Some(table.remove(slot, kind))
+        let slot = table.live.newest()?;
+        Some(table.remove(slot, slot.kind.get()?))
     };
     while let Some(taken) = leftover() {
         taken.destroy(node);
@@ -274,9 +240,10 @@ impl ContextHandle {
     /// The value's charge does not change in budgets above both contexts; the table of this context may have to grow.
     ///
     /// # Errors
-    /// Nothing was changed: as [`remove`](ContextHandle::remove), for `from`; [`Misuse::SameContext`]; [`Misuse::OtherBacking`] when the
-    /// contexts draw on different allocators, [`Misuse::OtherScope`] when they name different scopes; [`HostError::Closed`] when
-    /// this one is closed; [`HostError::OverBudget`] when its budget cannot hold the value.
+    /// Nothing was changed: as [`remove`](ContextHandle::remove), for `from`; [`Misuse::SameContext`];
+    /// [`Misuse::OtherBacking`] and [`Misuse::OtherScope`] when the contexts differ in these; [`HostError::Closed`]
+    /// when this one is closed; [`HostError::OverBudget`].
+    #[doc(alias("ralloc_steal", "talloc_steal"))]
     pub fn steal<T: Send + 'static>(
         &self,
         from: &ContextHandle,
@@ -287,7 +254,7 @@ impl ContextHandle {
         drop(locked_for(source, id)?);
         loop {
             if let (Some(theirs), Some(ours)) = table::lock_both(source, node)
-                && ours.room() > 0
+                && ours.free.newest().is_some()
             {
                 let (slot, kind) = find(source, &theirs, id)?;
                 if node.flags() & CLOSED != 0 {
@@ -306,29 +273,30 @@ impl ContextHandle {
         }
     }
 
-    /// Moves all values of `from` and all contexts below it, whatever their owners, to this context. They keep their order and are newer
-    /// than this context's own. Moves everything or nothing. `from` stays and is empty.
+    /// Moves all values of `from` and all contexts below it, whatever their owners, to this context, or nothing. They
+    /// keep their order and are newer than this context's own. `from` stays and is empty.
     ///
-    /// The ids of the values become invalid; [`steal`](ContextHandle::steal) a value that is needed by id later. Contexts move as with
+    /// The values' ids become invalid: [`steal`](ContextHandle::steal) what is needed by id. Contexts move as with
     /// [`Context::reparent`].
     ///
-    /// O(values + contexts directly below). Budgets above both contexts do not change.
+    /// O(slots of both tables + contexts directly below). Budgets above both contexts do not change.
     ///
     /// # Errors
-    /// Nothing was changed. [`Misuse::SameContext`]; [`Misuse::Cycle`] when this context is below `from`; [`Misuse::Held`] while there is a
-    /// hold on one of the values; as [`steal`](ContextHandle::steal) and [`Context::reparent`] otherwise.
+    /// Nothing was changed. [`Misuse::SameContext`]; [`Misuse::Cycle`] when this context is below `from`;
+    /// [`Misuse::Held`]; otherwise as [`steal`](ContextHandle::steal) and [`Context::reparent`].
+    #[doc(alias("ralloc_adopt"))]
     pub fn adopt(&self, from: &Context) -> Result<(), HostError> {
         let (source, node) = (from.node(), self.node());
         check_transfer(source, node)?;
         loop {
             let (theirs, ours) = table::lock_both(source, node);
-            if theirs.as_ref().is_some_and(|table| table.is_held()) {
+            let owned = theirs.as_ref().map(|table| table.live_values());
+            let owned = owned.unwrap_or_default();
+            if owned.are_held {
                 return Err(HostError::Misuse(Misuse::Held));
             }
-            let wanted = theirs.as_ref().map_or(0, |table| table.live_len.get());
             let room = ours.as_ref().map_or(0, |table| table.room());
-            let values = theirs.as_ref().map_or((0, 0), |table| table.values());
-            let missing = wanted.saturating_sub(room);
+            let (values, missing) = (owned.size, owned.count.saturating_sub(room));
             if missing == 0 {
                 return adopt_all(from, self, values, theirs.as_ref().zip(ours.as_ref()));
             }
@@ -346,7 +314,6 @@ impl ContextHandle {
     }
 }
 
-/// With room for all values in the destination's table.
 fn adopt_all(
     from: &Context,
     to: &ContextHandle,
@@ -366,7 +333,7 @@ fn adopt_all(
     let Some((theirs, ours)) = tables else {
         return Ok(());
     };
-    let mut at = theirs.live.oldest();
+    let mut at = theirs.live.iter().last();
     while let Some(slot) = at {
         at = slot.newer();
         if let Some(kind) = slot.kind.get() {

@@ -8,16 +8,16 @@ use super::{Fill, TaggedDestructor, collector, domain, header, tree};
 use crate::error::{HostError, Misuse};
 use crate::threads::ThreadTable;
 
-/// A live block, by the address of its payload, which is aligned to 16.
+/// A live block, by the address of its payload, which is aligned to 16. 8 bytes, `Copy`, so that it may outlive its
+/// block: every use is unsafe.
 ///
-/// 8 bytes, `Copy`, so that it may outlive its block: every use is unsafe.
-///
-/// Threads: one thread at a time uses a tree of blocks, and may hand it to another thread. Several threads may use different trees of a
-/// domain at once. If the allocator behind the domain calls back while it allocates, resizes or frees, the callback may use any tree except
-/// the one that is being changed.
+/// Threads: one thread at a time uses a tree of blocks, and may hand it to another. Several may use different trees of
+/// a domain at once. If the allocator behind the domain calls back, the callback may use any tree but the one that is
+/// being changed.
 ///
 /// # Safety of all its functions
-/// The block is live and was allocated here, and so are all other blocks that are passed; no other thread uses their trees meanwhile.
+/// The *tree rule*: the block is live and was allocated here, and so are all other blocks that are passed; no other
+/// thread uses their trees meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub struct TaggedBlock(NonNull<u8>);
@@ -35,21 +35,21 @@ impl TaggedBlock {
         self.0
     }
 
-    /// Allocates a block of `size` bytes as the newest child of this one, in this one's domain.
+    /// Allocates a block of `size` bytes as the newest child of this one, in its domain.
     ///
     /// # Errors
-    /// The refusal of the domain's context; [`HostError::TooLarge`] where size and header overflow; [`Misuse::Held`] when this block lies in
-    /// a collector's slab.
+    /// The refusal of the domain's context; [`HostError::TooLarge`]; [`Misuse::Held`] when this block lies in a
+    /// collector's slab.
     ///
     /// # Safety
     /// See the type.
     #[inline]
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<Self, HostError> {
-        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         ThreadTable::with(|table| unsafe { self.allocate_on(table, size, fill) })
     }
 
-    /// As [`allocate`](Self::allocate), with the calling thread's table, for callers that have it.
+    /// As [`allocate`](Self::allocate), with the calling thread's table.
     ///
     /// # Errors
     /// As [`allocate`](Self::allocate).
@@ -63,7 +63,7 @@ impl TaggedBlock {
         size: usize,
         fill: Fill,
     ) -> Result<Self, HostError> {
-        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let parent = unsafe { self.block() };
         if parent.is_slot() {
             return Err(HostError::Misuse(Misuse::Held));
@@ -77,18 +77,19 @@ impl TaggedBlock {
         Ok(Self(new.payload()))
     }
 
-    /// Resizes the payload, keeping what fits. The block keeps its place, its parent and its children, and may move.
+    /// Resizes the payload, keeping what fits. The block keeps its parent, place and children, and may move.
     ///
-    /// O(1), and O(children) if the block moves: each child names its parent (1 ns a child, about). Keep data that grows often in a block
-    /// without children, below the one that has them.
+    /// O(1), and O(children) if the block moves, about 1 ns each: keep data that grows often in a block without
+    /// children.
     ///
     /// # Errors
-    /// The block is unchanged. As [`allocate`](Self::allocate); [`Misuse::Dying`] in a destructor, for a block that is being freed.
+    /// The block is unchanged. As [`allocate`](Self::allocate); [`Misuse::Dying`] in a destructor, for a block that is
+    /// being freed.
     ///
     /// # Safety
     /// See the type.
     pub unsafe fn resize(self, size: usize) -> Result<Self, HostError> {
-        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let block = unsafe { self.block() };
         if block.is_slot() || collector::is_collector(block) {
             return Err(HostError::Misuse(Misuse::Held));
@@ -96,17 +97,17 @@ impl TaggedBlock {
         if block.has(DYING) {
             return Err(HostError::Misuse(Misuse::Dying));
         }
-        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         unsafe { tree::resize(block, size) }.map(|block| Self(block.payload()))
     }
 
-    /// Frees the block and all below it: children before their parents, newer ones before older. Allocates nothing and does not recurse.
-    /// Does nothing to a block that is already being freed.
+    /// Frees the block and all below it: children before parents, newer ones before older. Allocates nothing, does not
+    /// recurse, and does nothing to a block that is already being freed.
     ///
     /// # Safety
-    /// See the type. None of the blocks is used after this, and their destructors obey the rules of [`TaggedDestructor`].
+    /// See the type. None of the blocks is used after this; their destructors obey the rules of [`TaggedDestructor`].
     pub unsafe fn free(self) {
-        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         ThreadTable::with(|table| unsafe { self.free_on(table) });
     }
 
@@ -115,43 +116,43 @@ impl TaggedBlock {
     /// # Safety
     /// As [`free`](Self::free).
     pub unsafe fn free_on(self, table: ThreadTable<'_>) {
-        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let block = unsafe { self.block() };
         if block.is_slot() {
-            // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
+            // SAFETY: the tree rule (`TaggedBlock`).
             unsafe { collector::free(block) };
         } else if !block.has(DYING) {
-            // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
+            // SAFETY: the tree rule (`TaggedBlock`).
             unsafe { tree::free(block, table) };
         }
     }
 
-    /// Moves the block, with all below it, below `parent` as the newest child; with `None` it becomes the top of a tree. Returns false, and
-    /// changes nothing, if `parent` lies in the block's own subtree or the block is being freed.
+    /// Moves the block, with all below it, below `parent` as the newest child; with `None` it becomes the top of a
+    /// tree. False, and nothing changed, if `parent` lies in the block's own subtree or the block is being freed.
     ///
     /// O(1) for a block without children, else O(depth of `parent`).
     ///
     /// # Safety
     /// See the type.
     pub unsafe fn steal(self, parent: Option<Self>) -> bool {
-        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let block = unsafe { self.block() };
-        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let parent = parent.map(|parent| unsafe { parent.block() });
         tree::steal(block, parent)
     }
 
-    /// Moves all children of `from` to this block, in their order, before its own. Returns false, and changes nothing, if this block is
-    /// `from` or lies below it, or `from` is being freed.
+    /// Moves all children of `from` to this block, in their order, before its own. False, and nothing changed, if this
+    /// block is `from` or lies below it, or `from` is being freed.
     ///
     /// O(children of `from` + depth of this block).
     ///
     /// # Safety
     /// See the type.
     pub unsafe fn adopt(self, from: Self) -> bool {
-        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let block = unsafe { self.block() };
-        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let from = unsafe { from.block() };
         tree::adopt(block, from)
     }
@@ -162,7 +163,7 @@ impl TaggedBlock {
     /// See the type.
     #[must_use]
     pub unsafe fn parent(self) -> Option<Self> {
-        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let block = unsafe { self.block() };
         let parent = if block.is_slot() {
             // SAFETY: a live slot.
@@ -179,7 +180,7 @@ impl TaggedBlock {
     /// See the type.
     #[must_use]
     pub unsafe fn size(self) -> usize {
-        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let block = unsafe { self.block() };
         if block.is_slot() {
             collector::size(block)
@@ -194,7 +195,7 @@ impl TaggedBlock {
     /// See the type.
     #[must_use]
     pub unsafe fn domain(self) -> DomainId {
-        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let block = unsafe { self.block() };
         if block.is_slot() {
             // SAFETY: a live slot.
@@ -207,9 +208,9 @@ impl TaggedBlock {
     /// Sets, replaces or removes the destructor of the block.
     ///
     /// # Errors
-    /// The former destructor stays. [`Misuse::TableFull`] when the process has 4 092 other destructors. [`Misuse::Dying`] in a destructor,
-    /// for a block that is being freed: a destructor that set itself again would be called without end. [`Misuse::Held`] for a block that a
-    /// [collector](super::GcBlocks) frees.
+    /// The former destructor stays. [`Misuse::TableFull`] when the process has 4 092 other destructors.
+    /// [`Misuse::Dying`] in a destructor, for a block that is being freed: it could be called without end.
+    /// [`Misuse::Held`] for a block that a [collector](super::GcBlocks) frees.
     ///
     /// # Safety
     /// See the type.
@@ -217,7 +218,7 @@ impl TaggedBlock {
         self,
         destructor: Option<TaggedDestructor>,
     ) -> Result<(), HostError> {
-        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let block = unsafe { self.block() };
         if block.is_collected() || collector::is_collector(block) {
             return Err(HostError::Misuse(Misuse::Held));

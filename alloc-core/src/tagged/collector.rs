@@ -1,29 +1,30 @@
 //! Blocks that a mark-and-sweep collector frees, for a compiler that cannot tell when it stops using them.
 //!
-//! The collector is a block. Small blocks of an [initialised](GcBlocks::init) collector lie in its slabs (see `slabs`), all others are
-//! children with a reserved destructor number. The colour is one bit. The collector's bit is the colour of live blocks, and each sweep flips
-//! it. A block has one colour, so a collected block cannot be a collector.
+//! The collector is a block. Small blocks of an [initialised](GcBlocks::init) collector lie in its slabs, all others
+//! are children with a reserved destructor number. The colour is one bit; the collector's is the colour of live blocks,
+//! and each sweep flips it. A block has one colour, so a collected block cannot be a collector.
 //!
-//! A slab has contiguous slots of all sizes, and the collector lists of free slots.
+//! A slab has contiguous slots of all sizes; the collector lists the free ones by size. They are neither split nor
+//! joined, because compilers request few different sizes. A sweep frees the slabs in which it leaves nothing, except
+//! the newest, which is used again from its start.
 //!
-//! Slots are neither split nor joined, because compilers request few different sizes. A sweep frees the slabs in which it leaves nothing, except
-//! the newest one, which is used again from its start.
+//! A slot's tail has the same place as a block's, with domain 0: a payload's address is enough to tell one from the
+//! other.
 //!
-//! A slot: a small block in a slab of a collector. Its tail has the same place as a block's, with domain 0, so that a payload's address is
-//! enough to tell a slot from a block.
+//! The *slab rule* of the SAFETY comments: a collector's slabs, and so the slots in its lists, are live; only the
+//! thread that uses the tree reaches them.
 //!
 //! ```text
 //!   block of the collector: | header | SlabLists |
 //!   child block, a slab:    | header | Slab, 24 | tail, 8 | payload, aligned to 16 | tail | payload | ..   unused |
 //!   tail: word u32 | bits u16: COLLECTED and the colour, 0: free | 0 u16
-//!   word: 4 bits 0 | 6 bits, bytes to the next slot in units of 16 | 11 bits, place of the payload in its slab in units of 16 | 11 bits size
+//!   word: 16 bits, size | 16 bits, place of the payload in its slab, in bytes
 //! ```
 
 use core::cell::Cell;
 use core::ptr::NonNull;
 
-use super::header::{Block, DESTRUCTOR_SHIFT, DYING, MARKED, Tail};
-use super::header::{COLLECTED, COLLECTOR, SLAB};
+use super::header::{Block, COLLECTED, COLLECTOR, DESTRUCTOR_SHIFT, DYING, MARKED, SLAB, Tail};
 use super::{Fill, TaggedBlock, tree};
 use crate::error::{HostError, Misuse};
 use crate::threads::ThreadTable;
@@ -31,7 +32,7 @@ use crate::threads::ThreadTable;
 /// A collector: a block below which collected blocks are allocated. A sweep does not free its other children.
 ///
 /// # Safety of all its functions
-/// As those of [`TaggedBlock`]; the collector's block is live, and so are all other blocks that are passed.
+/// The tree rule of [`TaggedBlock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct GcBlocks(TaggedBlock);
@@ -40,15 +41,16 @@ impl GcBlocks {
     /// The size that a block must have for [`init`](Self::init).
     pub const BLOCK_SIZE: usize = size_of::<SlabLists>();
 
-    /// Makes a block a collector with slabs: its blocks of up to 512 bytes lie in slabs of 4 to 32 KiB, with 8 bytes in front. Such a block
-    /// can be freed and has a size, a domain and the collector as its parent; it cannot have children, be resized or be stolen. The
-    /// collector itself has no destructor, and its children cannot be adopted.
+    /// Makes a block a collector with slabs: its blocks of up to 512 bytes lie in slabs of 4 to 32 KiB, with 8 bytes in
+    /// front. Such a block can be freed and has a size, a domain and a parent, the collector; it has no children, and
+    /// cannot be resized or stolen. The collector has no destructor, and its children cannot be adopted.
     ///
     /// # Safety
-    /// The block is live, new, without children, and has [`BLOCK_SIZE`](Self::BLOCK_SIZE) bytes, which have no other use.
+    /// See the type. The block is new, without children, and has [`BLOCK_SIZE`](Self::BLOCK_SIZE) bytes without other
+    /// use.
     #[must_use]
     pub unsafe fn init(block: TaggedBlock) -> Self {
-        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let header = unsafe { block.block() };
         // SAFETY: this function's contract; payloads are aligned to 16.
         unsafe { block.payload().cast().write(SlabLists::new()) };
@@ -68,57 +70,77 @@ impl GcBlocks {
         self.0
     }
 
-    /// Allocates a block that the sweep after the next [`begin_sweep`](Self::begin_sweep) frees unless it is [marked](Self::mark).
-    /// [`TaggedBlock::free`] frees it earlier.
+    /// Allocates a block that the sweep after the next [`begin_sweep`](Self::begin_sweep) frees unless it is
+    /// [marked](Self::mark), or [`TaggedBlock::free`] earlier.
     ///
     /// # Errors
-    /// As [`TaggedBlock::allocate`]; [`Misuse::Held`] if another collector collects this one's block; [`Misuse::Dying`] if this one has slabs
-    /// and is being freed.
+    /// As [`TaggedBlock::allocate`]; [`Misuse::Held`] if another collector collects this one's block; [`Misuse::Dying`]
+    /// if this one has slabs and is being freed.
     ///
     /// # Safety
     /// See the type.
     #[inline]
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<TaggedBlock, HostError> {
-        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         if let Some(new) = unsafe { self.allocate_in_slab(size, fill) } {
             return Ok(new);
         }
-        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         unsafe { self.allocate_further(size, fill) }
     }
 
-    /// As [`allocate`](Self::allocate) if one of the collector's slabs has room for the block, else does nothing. Calls no allocator, and
-    /// no C library function except for filling memory.
+    /// As [`allocate`](Self::allocate) if a slab has room, else does nothing. Calls no allocator, and no C library
+    /// function except for filling memory.
     ///
     /// # Safety
     /// See the type.
     #[inline]
     pub unsafe fn allocate_in_slab(self, size: usize, fill: Fill) -> Option<TaggedBlock> {
-        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let collector = unsafe { self.0.block() };
-        if !has_slot_for(collector, size) {
+        if !has_slot_for(collector, size) || collector.has(DYING) {
             return None;
         }
-        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
-        let new = unsafe { allocate_slot(collector, size) }?;
-        Some(filled(new, size, fill))
+        // SAFETY: the tree rule (`TaggedBlock`); a collector with slabs.
+        let lists = unsafe { lists(collector) };
+        let head = lists.free.get(class(size))?;
+        let slot = match head.get() {
+            Some(free) => {
+                // SAFETY: the slab rule.
+                head.set(unsafe { next_free(free) });
+                free
+            }
+            // SAFETY: the slab rule.
+            None => unsafe { unused(lists.newest.get()?, stride(size)) }?,
+        };
+        set_live(slot, size, collector);
+        if fill == Fill::Zeros {
+            // SAFETY: the slot has that many bytes.
+            unsafe { slot.payload().write_bytes(0, size) };
+        }
+        Some(TaggedBlock::from_payload(slot.payload()))
     }
 
     /// # Safety
     /// See the type.
     #[inline(never)]
     unsafe fn allocate_further(self, size: usize, fill: Fill) -> Result<TaggedBlock, HostError> {
-        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let collector = unsafe { self.0.block() };
         if has_slot_for(collector, size) {
-            // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
-            let new = unsafe { allocate_in_further(collector, size) }?;
-            return Ok(filled(new, size, fill));
+            if collector.has(DYING) {
+                return Err(HostError::Misuse(Misuse::Dying));
+            }
+            // SAFETY: the tree rule (`TaggedBlock`).
+            unsafe { further(collector) }?;
+            // SAFETY: the tree rule (`TaggedBlock`). A new slab has room for the longest slot.
+            let new = unsafe { self.allocate_in_slab(size, fill) };
+            return new.ok_or(HostError::Misuse(Misuse::Held));
         }
         if collector.is_collected() {
             return Err(HostError::Misuse(Misuse::Held));
         }
-        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let new = unsafe { self.0.allocate(size, fill) }?;
         // SAFETY: just allocated.
         let block = unsafe { new.block() };
@@ -127,13 +149,13 @@ impl GcBlocks {
         Ok(new)
     }
 
-    /// Makes all present blocks unmarked; blocks allocated from now on are marked. Returns false, and changes nothing, if another collector
-    /// collects this one's block.
+    /// Makes all present blocks unmarked; those allocated from now on are marked. False, and nothing changed, if
+    /// another collector collects this one's block.
     ///
     /// # Safety
     /// See the type.
     pub unsafe fn begin_sweep(self) -> bool {
-        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let collector = unsafe { self.0.block() };
         if collector.is_collected() {
             return false;
@@ -146,48 +168,41 @@ impl GcBlocks {
         true
     }
 
-    /// Keeps a block of this collector in the present sweep. Does nothing to a block that is not collected.
+    /// Keeps a block of this collector in the present sweep. Nothing for one that is not collected.
     ///
     /// # Safety
     /// See the type.
     #[inline]
     pub unsafe fn mark(self, block: TaggedBlock) {
-        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let block = unsafe { block.block() };
         if block.is_collected() {
-            // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
+            // SAFETY: the tree rule (`TaggedBlock`).
             paint(block, unsafe { self.0.block() });
         }
     }
 
-    /// Frees all unmarked blocks of this collector, with what is below them, newer ones before older. O(blocks of the collector).
+    /// Frees all unmarked blocks of this collector, with what is below them, newest first. O(blocks of the collector).
     ///
     /// # Safety
     /// See the type; and as [`TaggedBlock::free`] for the unmarked blocks.
     pub unsafe fn end_sweep(self) {
-        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
-        ThreadTable::with(|table| unsafe { self.end_sweep_on(table) });
-    }
-
-    /// # Safety
-    /// As [`end_sweep`](Self::end_sweep).
-    unsafe fn end_sweep_on(self, table: ThreadTable<'_>) {
-        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let collector = unsafe { self.0.block() };
         if collector.is_slot() {
             return;
         }
         if is_collector(collector) {
-            // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
-            unsafe { sweep(collector, table) };
+            // SAFETY: the tree rule (`TaggedBlock`).
+            ThreadTable::with(|table| unsafe { sweep(collector, table) });
         }
         let is_dead = |block: &Block| {
             block.is_collected() && block.has(MARKED) != collector.has(MARKED) && !block.has(DYING)
         };
         let mut dead = tree::children(collector).filter(is_dead);
         let Some(first) = dead.next() else { return };
-        // Chains the dead blocks, each below the next older one, and frees the oldest, so that no walk over siblings is under way during
-        // calls of allocators.
+        // Chains the dead blocks, each below the next older one, and frees the oldest: no walk over siblings is under
+        // way while allocators are called.
         let mut dying = first;
         let mut at = first.header().next.get();
         while let Some(block) = at {
@@ -197,38 +212,25 @@ impl GcBlocks {
                 dying = block;
             }
         }
-        // SAFETY: the collector and its blocks are live, and only this thread uses their tree (`GcBlocks`).
-        unsafe { tree::free(dying, table) };
+        // SAFETY: the tree rule (`TaggedBlock`).
+        ThreadTable::with(|table| unsafe { tree::free(dying, table) });
     }
 }
 
-/// Whether blocks of that size lie in slabs of the collector.
 fn has_slot_for(collector: Block, size: usize) -> bool {
     is_collector(collector) && size <= MAX_SIZE
 }
 
-/// A new slot, filled.
-#[inline]
-fn filled(slot: Block, size: usize, fill: Fill) -> TaggedBlock {
-    if fill == Fill::Zeros {
-        // SAFETY: the slot has that many bytes.
-        unsafe { slot.payload().write_bytes(0, size) };
-    }
-    TaggedBlock::from_payload(slot.payload())
-}
-
-/// Sets a block's colour to its collector's.
 fn paint(block: Block, collector: Block) {
     block.set_colour(collector.colour());
 }
 
-/// Bytes of a collector's first slab. With [`FRONT`] added, each further slab is twice as long as the previous slab, up to [`MAX_SLAB`].
+/// Bytes of the first slab. With [`FRONT`] added, each further one is twice as long as the last, up to [`MAX_SLAB`].
 const MIN_SLAB: usize = (4 << 10) - FRONT;
 const MAX_SLAB: usize = (32 << 10) - FRONT;
-/// Room for the header of the slab's block and the C library's header: a slab and both headers together fill a power of two.
+/// Room for the headers of the slab's block and of the C library: with both a slab fills a power of two.
 const FRONT: usize = 64;
 
-/// The payload of a collector with slabs.
 #[repr(C)]
 struct SlabLists {
     newest: Cell<Option<NonNull<Slab>>>,
@@ -245,7 +247,7 @@ impl SlabLists {
 
     /// Frees a slot that is in no list.
     fn push(&self, slot: Block) {
-        if let Some(head) = self.free.get(own_class(slot)) {
+        if let Some(head) = self.free.get(class(size(slot))) {
             set_free(slot, head.get());
             head.set(Some(slot));
         }
@@ -259,56 +261,13 @@ unsafe fn lists<'c>(collector: Block) -> &'c SlabLists {
     unsafe { collector.payload().cast::<SlabLists>().as_ref() }
 }
 
-/// Allocates a slot in its collector's colour if a slab has room for it. Calls no allocator. The content is undefined.
-///
-/// # Safety
-/// The block is a live collector with slabs, and only this thread uses its tree.
-#[inline]
-unsafe fn allocate_slot(collector: Block, size: usize) -> Option<Block> {
-    if collector.has(DYING) {
-        return None;
-    }
-    // SAFETY: this function's contract: a live collector with slabs, whose tree only this thread uses.
-    let lists = unsafe { lists(collector) };
-    let head = lists.free.get(class(size))?;
-    let slot = match head.get() {
-        Some(free) => {
-            // SAFETY: a slot in a list is free, and lies in a live slab.
-            head.set(unsafe { next_free(free) });
-            free
-        }
-        // SAFETY: a collector's slabs are live.
-        None => unsafe { unused(lists.newest.get()?, stride(size)) }?,
-    };
-    set_live(slot, size, collector);
-    Some(slot)
-}
-
-/// As [`allocate_slot`], from a new slab.
-///
-/// # Errors
-/// [`Misuse::Dying`] if the collector is being freed; the domain's refusal of a slab.
-///
-/// # Safety
-/// As [`allocate_slot`].
-#[cold]
-unsafe fn allocate_in_further(collector: Block, size: usize) -> Result<Block, HostError> {
-    if collector.has(DYING) {
-        return Err(HostError::Misuse(Misuse::Dying));
-    }
-    // SAFETY: this function's contract: a live collector with slabs, whose tree only this thread uses.
-    unsafe { further(collector) }?;
-    // SAFETY: this function's contract. A slab has room for the longest slot.
-    unsafe { allocate_slot(collector, size) }.ok_or(HostError::Misuse(Misuse::Held))
-}
-
 /// The next unused slot of a slab, if it has room for one.
 ///
 /// # Safety
 /// The slab is live.
 #[inline]
 unsafe fn unused(slab: NonNull<Slab>, stride: usize) -> Option<Block> {
-    // SAFETY: this function's contract: a live collector with slabs, whose tree only this thread uses.
+    // SAFETY: this function's contract.
     let state = unsafe { slab.as_ref() };
     let at = usize::from(state.used.get());
     let end = at.saturating_add(stride);
@@ -317,17 +276,24 @@ unsafe fn unused(slab: NonNull<Slab>, stride: usize) -> Option<Block> {
     }
     state.used.set(end as u16);
     // SAFETY: the slab has `stride` unused bytes from `at`.
-    Some(unsafe { init_slot(slab, at, stride) })
+    let tail = unsafe { slab.cast::<u8>().add(at) };
+    let place = at.saturating_add(TAIL) as u32;
+    // SAFETY: the slot's first bytes, aligned to 8.
+    unsafe { tail.cast::<Tail>().write(Tail::of_slot(place, 0)) };
+    // SAFETY: this function's contract.
+    Some(unsafe { slot_at(slab, at) })
 }
 
+/// Adds a slab to a collector.
+///
 /// # Safety
-/// As [`allocate_slot`].
+/// The block is a live collector with slabs, and only this thread uses its tree.
 unsafe fn further(collector: Block) -> Result<(), HostError> {
-    // SAFETY: this function's contract: a live collector with slabs, whose tree only this thread uses.
+    // SAFETY: this function's contract.
     let lists = unsafe { lists(collector) };
     let older = lists.newest.get();
     let bytes = older.map_or(MIN_SLAB, |older| {
-        // SAFETY: a collector's slabs are live.
+        // SAFETY: the slab rule.
         let last = usize::from(unsafe { older.as_ref() }.end);
         last.saturating_add(FRONT)
             .saturating_mul(2)
@@ -351,7 +317,7 @@ unsafe fn further(collector: Block) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Frees a slot, to be used again. Does nothing if the slot is already free.
+/// Does nothing if the slot is already free.
 ///
 /// # Safety
 /// The slot's slab is live, and only this thread uses its tree. The slot is not used after this.
@@ -369,7 +335,7 @@ pub(super) unsafe fn free(slot: Block) {
 /// # Safety
 /// The slab is live as long as the iterator is used.
 unsafe fn slots(slab: NonNull<Slab>) -> impl Iterator<Item = Block> {
-    // SAFETY: this function's contract: a live collector with slabs, whose tree only this thread uses.
+    // SAFETY: this function's contract.
     let used = usize::from(unsafe { slab.as_ref() }.used.get());
     let mut at = FIRST;
     core::iter::from_fn(move || {
@@ -378,7 +344,7 @@ unsafe fn slots(slab: NonNull<Slab>) -> impl Iterator<Item = Block> {
         }
         // SAFETY: slots lie one after the other up to there.
         let slot = unsafe { slot_at(slab, at) };
-        at = at.wrapping_add(own_stride(slot));
+        at = at.wrapping_add(stride(size(slot)));
         Some(slot)
     })
 }
@@ -393,16 +359,16 @@ unsafe fn sweep(collector: Block, table: ThreadTable<'_>) {
     }
     // SAFETY: this function's contract.
     let lists = unsafe { lists(collector) };
-    // All free slots are put into the lists anew, so that none of a freed slab is left in one.
+    // All free slots are listed anew, so that none of a freed slab is left.
     lists.free.iter().for_each(|head| head.set(None));
     let kept = live_bits(collector);
     let mut newer: Option<&Slab> = None;
     let mut next = lists.newest.get();
     while let Some(slab) = next {
-        // SAFETY: a collector's slabs are live.
+        // SAFETY: the slab rule.
         let state = unsafe { slab.as_ref() };
         next = state.older.get();
-        // SAFETY: the slab is live.
+        // SAFETY: the slab rule.
         let all = || unsafe { slots(slab) };
         if all().any(|slot| bits(slot) == kept) {
             all()
@@ -424,25 +390,19 @@ unsafe fn sweep(collector: Block, table: ThreadTable<'_>) {
     }
 }
 
-/// The largest payload that a slab has slots for.
+/// The largest payload in a slab.
 const MAX_SIZE: usize = 512;
-/// Slots and slabs are multiples of this, and payloads aligned to it.
+/// Slots and slabs are multiples of this; payloads are aligned to it.
 const UNIT: usize = 16;
 const TAIL: usize = size_of::<Tail>();
 /// A free slot has room for the link to the next one.
 const MIN_STRIDE: usize = (TAIL + size_of::<Option<Block>>()).next_multiple_of(UNIT);
 const CLASS_COUNT: usize = class(MAX_SIZE) + 1;
 
-/// In a tail's word: bytes to the next slot, unshifted, because a walk over slots waits for this value.
-const STRIDE_MASK: u32 = 0x3f0;
-const PLACE_SHIFT: u32 = 10;
-const PLACE_MASK: u32 = 0x7ff;
-const SIZE_SHIFT: u32 = 21;
+const SIZE_SHIFT: u32 = 16;
 
-const _: () =
-    assert!(stride(MAX_SIZE) <= STRIDE_MASK as usize && MAX_SIZE >> (32 - SIZE_SHIFT) == 0);
+const _: () = assert!(MAX_SLAB <= u16::MAX as usize);
 
-/// Bytes from one slot of that size to the next.
 const fn stride(size: usize) -> usize {
     let stride = size.saturating_add(TAIL).next_multiple_of(UNIT);
     if stride < MIN_STRIDE {
@@ -452,42 +412,24 @@ const fn stride(size: usize) -> usize {
     }
 }
 
-/// The index of the list of free slots for `size` bytes.
 const fn class(size: usize) -> usize {
-    class_of_stride(stride(size))
+    stride(size).saturating_sub(MIN_STRIDE) / UNIT
 }
 
-const fn class_of_stride(stride: usize) -> usize {
-    stride.saturating_sub(MIN_STRIDE) / UNIT
-}
-
-/// Bytes from this slot to the next.
-#[inline]
-fn own_stride(slot: Block) -> usize {
-    (slot.tail().size.get() & STRIDE_MASK) as usize
-}
-
-/// The index of the list that the slot is in when it is free.
-#[inline]
-fn own_class(slot: Block) -> usize {
-    class_of_stride(own_stride(slot))
-}
-
-/// The state of a slab, at the beginning of its payload.
 #[repr(C)]
 struct Slab {
     pub(super) older: Cell<Option<NonNull<Slab>>>,
-    /// Offset of the next unused slot, in bytes.
+    /// Offset of the next unused slot.
     used: Cell<u16>,
     pub(super) end: u16,
 }
 
-/// Offset of a slab's first slot, behind [`Slab`]: as many bytes lie in front of its payload as a header has.
+/// Offset of the first slot: as many bytes lie in front of its payload as a header has.
 const FIRST: usize = 32 - TAIL;
 
 const _: () = assert!((FIRST + TAIL).is_multiple_of(UNIT) && size_of::<Slab>() <= FIRST);
 
-/// Whether the block is a collector with slabs: it then has a reserved destructor number.
+/// It has a reserved destructor number then.
 pub(super) fn is_collector(block: Block) -> bool {
     block.destructor_number() == COLLECTOR
 }
@@ -498,28 +440,12 @@ pub(super) fn is_collector(block: Block) -> bool {
 /// The slab is live, and long enough.
 #[inline]
 unsafe fn slot_at(slab: NonNull<Slab>, at: usize) -> Block {
-    // SAFETY: this function's contract: the slot's slab is live.
+    // SAFETY: this function's contract: the slot lies within the slab.
     let tail = unsafe { slab.cast::<u8>().add(at) };
-    // SAFETY: this function's contract: the slot's slab is live.
+    // SAFETY: this function's contract: the slot lies within the slab.
     let payload = unsafe { tail.add(TAIL) };
     // SAFETY: at least 32 bytes of the slab lie in front of every payload.
     unsafe { Block::of_payload(payload) }
-}
-
-/// Makes a free slot at offset `place` of a slab.
-///
-/// # Safety
-/// The slab has `stride` unused bytes at `place`.
-unsafe fn init_slot(slab: NonNull<Slab>, place: usize, stride: usize) -> Block {
-    // SAFETY: this function's contract: the slot's slab is live.
-    let slot = unsafe { slot_at(slab, place) };
-    // SAFETY: this function's contract: the slot's slab is live.
-    let tail = unsafe { slab.cast::<u8>().add(place) };
-    let unit = (place.saturating_add(TAIL) / UNIT) as u32;
-    let word = unit << PLACE_SHIFT | stride as u32 & STRIDE_MASK;
-    // SAFETY: the slot's first bytes, aligned to 8.
-    unsafe { tail.cast::<Tail>().write(Tail::of_slot(word, 0)) };
-    slot
 }
 
 #[inline]
@@ -531,12 +457,11 @@ pub(super) fn size(slot: Block) -> usize {
 #[inline]
 fn set_live(slot: Block, size: usize, collector: Block) {
     let tail = slot.tail();
-    let rest = tail.size.get() & !(u32::MAX << SIZE_SHIFT);
-    tail.size.set(rest | (size as u32) << SIZE_SHIFT);
+    let place = tail.size.get() & u32::from(u16::MAX);
+    tail.size.set(place | (size as u32) << SIZE_SHIFT);
     tail.bits.set(live_bits(collector));
 }
 
-/// The bits of a live slot in its collector's colour.
 #[inline]
 fn live_bits(collector: Block) -> u16 {
     collector.colour() | COLLECTED << DESTRUCTOR_SHIFT
@@ -568,9 +493,9 @@ unsafe fn next_free(slot: Block) -> Option<Block> {
 /// # Safety
 /// The slot's slab is live.
 pub(super) unsafe fn slab(slot: Block) -> Block {
-    let units = slot.tail().size.get() >> PLACE_SHIFT & PLACE_MASK;
-    // SAFETY: the slab begins that many units before the payload.
-    let slab = unsafe { slot.payload().sub(units as usize * UNIT) };
+    let place = slot.tail().size.get() & u32::from(u16::MAX);
+    // SAFETY: the slab begins that many bytes before the payload.
+    let slab = unsafe { slot.payload().sub(place as usize) };
     // SAFETY: a slab is the payload of a block.
     unsafe { Block::of_payload(slab) }
 }
@@ -580,6 +505,6 @@ pub(super) unsafe fn slab(slot: Block) -> Block {
 /// # Safety
 /// The slot's slab is live.
 pub(super) unsafe fn collector(slot: Block) -> Option<Block> {
-    // SAFETY: this function's contract: the slot's slab is live.
+    // SAFETY: this function's contract.
     tree::parent(unsafe { slab(slot) })
 }

@@ -1,4 +1,8 @@
-//! Domains: each binds blocks to the context that their memory comes from and is freed to.
+//! Domains bind blocks to the context that their memory comes from and is freed to.
+//!
+//! The *domain rule* of the SAFETY comments: a record is in the table, and stays in place, until its last reference is
+//! released; the owner, each counted block, and a domain that falls back to it have one, and a block that is not
+//! counted has a parent of the same domain.
 
 use core::alloc::Layout;
 use core::ffi::c_void;
@@ -18,11 +22,13 @@ use crate::threads::ThreadTable;
 
 /// The owner of a domain: a context whose memory is tagged blocks.
 ///
-/// Dropping it closes the domain: nothing more can be allocated, live blocks stay valid, and the free of the last one, on any thread, ends
-/// the domain and its context. All blocks are counted in the context, in its default scope, headers included.
+/// Dropping it closes the domain: nothing more can be allocated, live blocks stay valid, and freeing the last one, on
+/// any thread, ends the domain and its context. All blocks are counted in the context, in its default scope, headers
+/// included.
 ///
-/// A domain costs its context and one record in it; each block costs 32 bytes. Only blocks whose parent belongs to another domain or does
-/// not exist, mostly tops of trees, are references to the domain and cost one atomic operation when allocated and when freed.
+/// A domain costs its context and one record in it; a block costs 32 bytes. Only blocks without a parent of the same
+/// domain, mostly tops of trees, are references to the domain and cost an atomic operation when allocated and when
+/// freed.
 ///
 /// ```
 /// use alloc_core::tagged::{Fill, TaggedDomain};
@@ -48,7 +54,7 @@ pub struct TaggedDomain {
     record: NonNull<DomainRecord>,
 }
 
-// SAFETY: a record is changed through atomics, and any thread may use and end its context.
+// SAFETY: a record is changed through atomics; any thread may use and end its context.
 unsafe impl Send for TaggedDomain {}
 // SAFETY: a shared owner reads atomics and a context, which is `Sync`.
 unsafe impl Sync for TaggedDomain {}
@@ -71,18 +77,18 @@ pub(super) struct DomainRecord {
 const RECORD: Layout = Layout::new::<DomainRecord>();
 
 impl TaggedDomain {
-    /// Creates a domain of `context`. Its record lies in the context's own memory.
+    /// Creates a domain of `context`, with its record in the context's own memory.
     ///
     /// # Errors
-    /// The context, with its refusal, or [`Misuse::TableFull`] when the process has 65 535 domains.
+    /// The context, with its refusal, or [`Misuse::TableFull`] with 65 535 domains in the process.
     pub fn new(context: Context) -> Result<Self, Rejected<Context, HostError>> {
         Self::create(context, None)
     }
 
-    /// As [`new`](Self::new), for code that cannot survive a refusal: `fallback` serves the requests that the context refuses, and
-    /// [`reset_refused`](Self::reset_refused) reports it afterwards. Blocks below such a block belong to the fallback as well.
-    ///
-    /// The fallback's own fallback is not used. The fallback lives at least as long as this domain, and serves until either is closed.
+    /// As [`new`](Self::new), for code that cannot survive a refusal: `fallback` serves what the context refuses, and
+    /// [`reset_refused`](Self::reset_refused) reports it afterwards. Blocks below such a block belong to the fallback
+    /// as well. It lives at least as long as this domain, and serves until either is closed; its own fallback is not
+    /// used.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -93,9 +99,10 @@ impl TaggedDomain {
         Self::create(context, Some(fallback.record))
     }
 
-    /// Creates a domain over `bytes` that are reserved now, as one block of `context`: a fallback for code that cannot survive a refusal.
-    /// The domain's own records take about 1 KiB of them. Block sizes are rounded up by less than a half, and freed memory is used again for
-    /// blocks of about the same size. The context cannot be closed before this domain has ended.
+    /// Creates a domain over `bytes` that are reserved now, as one block of `context`: a fallback for code that cannot
+    /// survive a refusal. The domain's records take about 1 KiB of them; block sizes are rounded up by less than a
+    /// half; freed memory serves blocks of about the same size. The context cannot be closed before this domain has
+    /// ended.
     ///
     /// ```
     /// use alloc_core::tagged::{Fill, TaggedDomain};
@@ -114,7 +121,8 @@ impl TaggedDomain {
     /// ```
     ///
     /// # Errors
-    /// The context's refusal; [`HostError::OutOfHostMemory`] also if `bytes` is too small for the records; [`Misuse::TableFull`].
+    /// The context's refusal; [`HostError::OutOfHostMemory`] also if `bytes` has no room for the records;
+    /// [`Misuse::TableFull`].
     pub fn reserve(context: &ContextHandle, bytes: usize) -> Result<Self, HostError> {
         let options = ContextOptions::new("reserve").scope(context.scope());
         let root = Context::root_owned(Reserve::new(context, bytes)?, options);
@@ -137,7 +145,7 @@ impl TaggedDomain {
             return Err(Rejected::new(context, HostError::Misuse(Misuse::TableFull)));
         };
         if let Some(fallback) = fallback {
-            // SAFETY: the fallback's owner keeps it alive; from here on this domain does.
+            // SAFETY: the domain rule: the fallback's owner keeps it, and from here on this domain.
             unsafe { fallback.as_ref() }.retain();
         }
         let record = DomainRecord {
@@ -147,7 +155,7 @@ impl TaggedDomain {
             fallback,
             refused: AtomicU8::new(0),
         };
-        // SAFETY: the block has the record's layout. No block has its number yet, so that no thread reads the record.
+        // SAFETY: the block has the record's layout. No block has its number yet, so no thread reads the record.
         unsafe { place.write(record) };
         Ok(Self { record: place })
     }
@@ -173,7 +181,7 @@ impl TaggedDomain {
         &self.record().context
     }
 
-    /// Whether the context refused a request, so that the fallback was used, since the last call.
+    /// Whether the context refused a request, and the fallback was used, since the last call.
     #[must_use]
     pub fn reset_refused(&self) -> bool {
         self.record().refused.swap(0, Ordering::Relaxed) != 0
@@ -194,7 +202,7 @@ impl TaggedDomain {
     }
 
     fn record(&self) -> &DomainRecord {
-        // SAFETY: the owner's reference keeps it.
+        // SAFETY: the domain rule: the owner's reference.
         unsafe { self.record.as_ref() }
     }
 }
@@ -217,7 +225,6 @@ impl fmt::Debug for TaggedDomain {
 }
 
 impl DomainId {
-    /// The id with the number in a live block's header.
     #[inline]
     pub(super) const fn of_block(number: u16) -> Self {
         Self(number)
@@ -235,16 +242,17 @@ impl DomainId {
     /// As [`TaggedBlock::allocate`].
     ///
     /// # Safety
-    /// The domain has an owner or a live block that stays during the call.
+    /// The domain has an owner or a live block throughout the call.
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<TaggedBlock, HostError> {
-        // SAFETY: this function's contract: the domain stays during the call.
+        // SAFETY: this function's contract.
         let block = ThreadTable::with(|table| unsafe { allocate(self, table, size, fill) })?;
         retain(block);
         Ok(TaggedBlock::from_payload(block.payload()))
     }
 }
 
-/// Whether a block with this parent is a reference to its domain. Any other block has a parent of the same domain, which outlives it.
+/// Whether a block with this parent is a reference to its domain. Any other has a parent of the same domain, which
+/// outlives it.
 #[inline]
 pub(super) fn is_counted(block: Block, parent: Option<Block>) -> bool {
     parent.is_none_or(|parent| parent.domain() != block.domain())
@@ -253,7 +261,7 @@ pub(super) fn is_counted(block: Block, parent: Option<Block>) -> bool {
 /// Acquires the reference of a block that becomes [counted](is_counted). The domain is live.
 #[cold]
 pub(super) fn retain(block: Block) {
-    // SAFETY: the block keeps the domain, by itself from here on.
+    // SAFETY: the domain rule: the block keeps the domain, by itself from here on.
     if let Ok(record) = unsafe { record_of(block.domain()) } {
         record.retain();
     }
@@ -278,18 +286,18 @@ impl DomainRecord {
         self.context.scope()
     }
 
-    /// Each counted block has at least 32 bytes, so that the count cannot overflow.
+    /// A counted block has at least 32 bytes, so the count cannot overflow.
     fn retain(&self) {
         self.references.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// # Safety
-/// The domain has an owner or a live block that stays for as long as the record is used.
+/// The domain has an owner or a live block while the record is used.
 #[inline]
 unsafe fn record_of<'r>(domain: DomainId) -> Result<&'r DomainRecord, HostError> {
     let record = header::domain(domain.0).ok_or(HostError::Misuse(Misuse::NoDomain))?;
-    // SAFETY: a record is in the table until its last reference is released, and there is one.
+    // SAFETY: the domain rule.
     Ok(unsafe { record.as_ref() })
 }
 
@@ -303,24 +311,24 @@ impl Drop for Reference {
     }
 }
 
-/// Releases a reference. The last one ends the domain, and perhaps its fallback, and so on.
+/// The last one ends the domain, and perhaps its fallback, and so on.
 ///
 /// # Safety
-/// The caller owns one reference, and does not use the record after this.
+/// The caller owns a reference, and does not use the record after this.
 unsafe fn release(record: NonNull<DomainRecord>) {
-    // SAFETY: this function's contract: the domain stays during the call.
+    // SAFETY: this function's contract.
     if unsafe { is_last(record) } {
-        // SAFETY: the last reference was released just now.
+        // SAFETY: the last reference was just released.
         unsafe { end_all(record) };
     }
 }
 
-/// Releases a reference. True when it was the last one: then the caller must end the domain.
+/// True for the last one: then the caller must end the domain.
 ///
 /// # Safety
 /// As [`release`].
 unsafe fn is_last(record: NonNull<DomainRecord>) -> bool {
-    // SAFETY: the reference that is being released keeps it.
+    // SAFETY: the domain rule: the reference that is being released.
     let references = unsafe { &record.as_ref().references };
     if references.fetch_sub(1, Ordering::Release) != 1 {
         return false;
@@ -329,21 +337,21 @@ unsafe fn is_last(record: NonNull<DomainRecord>) -> bool {
     true
 }
 
-/// Ends a domain, then its fallback if the domain had the last reference, and so on: a loop, not recursion. The fallback lives until the
-/// destructors of the domain's values have run, since they may allocate from it.
+/// Ends a domain, then its fallback if that was the last reference on it, and so on: a loop, not recursion. The
+/// fallback lives until the destructors of the domain's values have run, since they may allocate from it.
 ///
 /// # Safety
 /// The record has no reference.
 #[cold]
 unsafe fn end_all(mut record: NonNull<DomainRecord>) {
     loop {
-        // SAFETY: the record stays in its place until it is ended below.
+        // SAFETY: the record stays in place until it is ended below.
         let fallback = unsafe { record.as_ref() }.fallback.map(Reference);
-        // SAFETY: this function's contract, or the last reference was released just now.
+        // SAFETY: this function's contract, or the last reference was just released.
         unsafe { end(record) };
         let Some(fallback) = fallback else { return };
         let fallback = ManuallyDrop::new(fallback).0;
-        // SAFETY: the reference of the domain that has ended, which is not released by its value.
+        // SAFETY: the ended domain's reference, which its value does not release.
         if !unsafe { is_last(fallback) } {
             return;
         }
@@ -351,12 +359,12 @@ unsafe fn end_all(mut record: NonNull<DomainRecord>) {
     }
 }
 
-/// Ends a domain and its context. The caller releases the reference on its fallback.
+/// The caller releases the reference on its fallback.
 ///
 /// # Safety
 /// The record has no reference.
 unsafe fn end(place: NonNull<DomainRecord>) {
-    // SAFETY: written when the domain was created; the place is not read after this.
+    // SAFETY: written when the domain was created; not read after this.
     let record = unsafe { place.read() };
     // Before the memory is freed: another domain may get the number from here on.
     header::remove_domain(record.number);
@@ -376,17 +384,17 @@ pub(super) unsafe fn allocate(
     fill: Fill,
 ) -> Result<Block, HostError> {
     if u32::try_from(size).is_err() || fill == Fill::Zeros {
-        // SAFETY: this function's contract: the domain stays during the call.
+        // SAFETY: this function's contract.
         return unsafe { allocate_otherwise(domain, size, fill) };
     }
     let plan = Plan::new(size)?;
-    // SAFETY: this function's contract: the domain stays during the call.
+    // SAFETY: this function's contract.
     let record = unsafe { record_of(domain) }?;
     let (node, scope) = (record.context.node(), record.scope());
     let Ok(memory) = node.allocate_on(table, plan.layout, scope) else {
         return record.allocate_by_fallback(size, fill);
     };
-    // SAFETY: that is the memory's layout.
+    // SAFETY: the memory has this layout.
     let block = unsafe { plan.block(memory) };
     // SAFETY: planned for this size, and new.
     unsafe { block.init(size, record.id()) };
@@ -404,7 +412,7 @@ unsafe fn allocate_otherwise(
     fill: Fill,
 ) -> Result<Block, HostError> {
     let plan = Plan::new(size)?;
-    // SAFETY: this function's contract: the domain stays during the call.
+    // SAFETY: this function's contract.
     let record = unsafe { record_of(domain) }?;
     match record.allocate(&plan, size, fill) {
         Some(block) => Ok(block),
@@ -412,28 +420,28 @@ unsafe fn allocate_otherwise(
     }
 }
 
-/// Frees the memory of one block, and releases its reference if it was [counted](is_counted).
+/// Frees one block's memory, and releases its reference if it was [counted](is_counted).
 ///
 /// # Safety
-/// The block is live, has no children, is not linked, and is not used after this. If it was not counted, its former parent is a live block
-/// of its domain.
+/// The block is live, without children, unlinked, and not used after this. If it was not counted, its former parent is
+/// a live block of its domain.
 pub(super) unsafe fn free(block: Block, was_counted: bool, table: ThreadTable<'_>) {
     let Some(place) = header::domain(block.domain().get()) else {
         return; // a live block's domain is there
     };
     let _reference = was_counted.then(|| Reference(place));
-    // SAFETY: a record is in the table until its last reference is released; this block's is released after this, or the former parent has one.
+    // SAFETY: the domain rule: this block's reference is released after this, or the former parent has one.
     let record = unsafe { place.as_ref() };
-    // SAFETY: the record is that of the block's domain.
+    // SAFETY: the block's own domain.
     unsafe { record.free(block, table) };
 }
 
-/// Frees the newest children of a block, as long as they have neither children nor a destructor.
+/// Frees the newest children of a block while they have neither children nor a destructor.
 ///
 /// # Safety
 /// The block is live; its children are used no more.
 pub(super) unsafe fn free_leaves(above: Block, table: ThreadTable<'_>) {
-    // SAFETY: the block is one of the domain's, and outlives its children.
+    // SAFETY: the domain rule: the block outlives its children.
     let Ok(record) = (unsafe { record_of(above.domain()) }) else {
         return; // a live block's domain is there
     };
@@ -454,9 +462,8 @@ const fn is_for_a_fallback(error: HostError) -> bool {
     !matches!(error, HostError::Closed { .. })
 }
 
-/// Whether the block's domain has a fallback that may serve a request with this refusal.
 pub(super) fn has_fallback(block: Block, error: HostError) -> bool {
-    // SAFETY: the block is one of the domain's.
+    // SAFETY: the domain rule: a live block's domain.
     let record = unsafe { record_of(block.domain()) };
     is_for_a_fallback(error) && record.is_ok_and(|record| record.fallback.is_some())
 }
@@ -467,15 +474,15 @@ pub(super) fn has_fallback(block: Block, error: HostError) -> bool {
 /// The context's refusal; the block is as it was.
 ///
 /// # Safety
-/// The block is live, and of `old`; `new` has its header at the same place.
+/// The block is live, with the plan `old`; `new` has its header at the same place.
 pub(super) unsafe fn resize(block: Block, old: &Plan, new: &Plan) -> Result<Block, HostError> {
-    // SAFETY: the block is one of the domain's.
+    // SAFETY: the domain rule: a live block's domain.
     let record = unsafe { record_of(block.domain()) }?;
     let node = record.context.node();
-    // SAFETY: the block's memory is of this context, with the layout of its plan and the context's scope.
+    // SAFETY: the block's memory is this context's, with its plan's layout and the context's scope.
     let memory = unsafe { node.resize(block.memory(), old.layout, new.layout, record.scope()) };
     let memory = memory.map_err(|_| node.refusal(new.layout, record.scope()))?;
-    // SAFETY: that is the memory's layout now.
+    // SAFETY: the memory has this layout now.
     Ok(unsafe { new.block(memory) })
 }
 
@@ -489,7 +496,7 @@ impl DomainRecord {
             Fill::Zeros => node.allocate_zeroed(plan.layout, scope),
         };
         let memory = memory.ok()?;
-        // SAFETY: that is the memory's layout.
+        // SAFETY: the memory has this layout.
         let block = unsafe { plan.block(memory) };
         // SAFETY: planned for this size, and new.
         unsafe { block.init(size, self.id()) };
@@ -507,7 +514,7 @@ impl DomainRecord {
             return Err(error);
         };
         self.refused.set(1);
-        // SAFETY: the domain keeps its fallback.
+        // SAFETY: the domain rule: this domain's reference on its fallback.
         let fallback = unsafe { fallback.as_ref() };
         fallback
             .allocate(&plan, size, fill)
@@ -522,7 +529,7 @@ impl DomainRecord {
             return; // it was planned when it was allocated
         };
         let (node, scope) = (self.context.node(), self.scope());
-        // SAFETY: the block's memory is of this context, with the layout of its plan and the context's scope.
+        // SAFETY: the block's memory is this context's, with its plan's layout and the context's scope.
         unsafe { node.deallocate_on(table, block.memory(), plan.layout, scope) };
     }
 }

@@ -10,9 +10,8 @@
 //!   30  domain u16; 0: these 8 bytes are a slot's (see `slot`), and the links in front of them are not there
 //!   32  payload, aligned to 16
 //! ```
-//! The newest child needs no flag: its parent's link points at it.
-//!
-//! Two tables of the process number domains with 16 bits and destructors with 12.
+//! The newest child needs no flag: its parent's link points at it. Two tables of the process number domains and
+//! destructors.
 
 use core::alloc::Layout;
 use core::cell::Cell;
@@ -30,22 +29,21 @@ pub(super) const PARENT: u16 = 1;
 const HUGE: u16 = 2;
 /// Being freed: on the path from the freed top to the block that is freed next.
 pub(super) const DYING: u16 = 4;
-/// The colour of a garbage collector's sweep; see `gc`.
+/// The colour of a garbage collector's sweep, see `collector`.
 pub(super) const MARKED: u16 = 8;
 pub(super) const DESTRUCTOR_SHIFT: u32 = 4;
 
 const ALIGN: usize = 16;
 const HEADER_SIZE: usize = size_of::<Header>();
-/// In front of a huge block's header: the size, padded.
+/// Bytes in front of a huge block's header: the size, padded.
 const HUGE_SIZE: usize = 16;
 
-/// A block's header, see the file's head.
 #[repr(C, align(16))]
 pub(super) struct Header {
     pub(super) link: Cell<Option<Block>>,
     pub(super) next: Cell<Option<Block>>,
     pub(super) prev: Cell<Option<Block>>,
-    /// Padding where addresses have fewer than 8 bytes.
+    /// Padding for small addresses.
     rest: [MaybeUninit<u8>; REST],
     tail: Tail,
 }
@@ -59,14 +57,13 @@ const _: () = assert!(offset_of!(Header, tail) == HEADER_SIZE - size_of::<Tail>(
 /// The 8 bytes directly in front of each payload.
 #[repr(C)]
 pub(super) struct Tail {
-    /// For a slot its word, see `slot`.
+    /// For a slot its word, see `collector`.
     pub(super) size: Cell<u32>,
     pub(super) bits: Cell<u16>,
     domain: u16,
 }
 
 impl Tail {
-    /// A slot's tail.
     pub(super) const fn of_slot(word: u32, bits: u16) -> Self {
         Self {
             size: Cell::new(word),
@@ -78,24 +75,25 @@ impl Tail {
 
 /// The address of a live block's header, with provenance over all of its memory.
 ///
-/// Its creator guarantees that the block is live; this module keeps no `Block` beyond the free of its memory.
+/// Invariant: its creator guarantees that the block is live, and one thread at a time uses its tree; no `Block` is kept
+/// beyond the free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub(super) struct Block(NonNull<Header>);
 
-/// Where a payload of some size lies in its memory.
+/// Where a payload lies in its memory.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
     pub(super) layout: Layout,
     /// Bytes before the header.
-    front: usize,
+    pub(super) front: usize,
 }
 
 impl Plan {
     #[inline]
     pub(super) fn new(size: usize) -> Result<Self, HostError> {
         match u32::try_from(size) {
-            // Where an address has 64 bits, there is nothing to check.
+            // With addresses of 64 bits, there is nothing to check.
             Ok(small) => Self::with_front(small as usize, 0),
             Err(_) => Self::huge(size),
         }
@@ -116,12 +114,7 @@ impl Plan {
         Ok(Self { layout, front })
     }
 
-    /// True when both have the header at the same offset.
-    pub(super) const fn is_alike(&self, other: &Self) -> bool {
-        self.front == other.front
-    }
-
-    /// The block in `memory`, whose header is yet to be written.
+    /// The header is yet to be written.
     ///
     /// # Safety
     /// `memory` has this plan's layout.
@@ -136,7 +129,7 @@ impl Block {
     /// Writes the header of a new block without parent and children.
     ///
     /// # Safety
-    /// The block is that of the plan for `size`, in memory without any other use.
+    /// The block is that of the plan for `size`, in memory without other use.
     #[inline]
     pub(super) unsafe fn init(self, size: usize, domain: DomainId) {
         let small = u32::try_from(size);
@@ -151,7 +144,7 @@ impl Block {
                 domain: domain.get(),
             },
         };
-        // SAFETY: the caller's memory has room for a header here, aligned to 16.
+        // SAFETY: this function's contract: room for a header, aligned to 16.
         unsafe { self.0.write(header) };
         if small.is_err() {
             // SAFETY: this function's contract.
@@ -177,7 +170,7 @@ impl Block {
     /// The header of a block that is not a slot.
     #[inline]
     pub(super) fn header<'b>(self) -> &'b Header {
-        // SAFETY: a live block's header (see the type), which is only reached through cells, by one thread at a time.
+        // SAFETY: the type's invariant; headers are only reached through cells.
         unsafe { self.0.as_ref() }
     }
 
@@ -186,7 +179,7 @@ impl Block {
     pub(super) fn tail<'b>(self) -> &'b Tail {
         // SAFETY: the payload lies that far behind the header's begin, and its tail in front of it.
         let tail = unsafe { self.0.cast::<u8>().add(HEADER_SIZE - size_of::<Tail>()) };
-        // SAFETY: a live block's or slot's tail, which is only reached through cells, by one thread at a time.
+        // SAFETY: the type's invariant; tails are only reached through cells.
         unsafe { tail.cast::<Tail>().as_ref() }
     }
 
@@ -199,10 +192,11 @@ impl Block {
     /// The block or slot with this payload.
     ///
     /// # Safety
-    /// `payload` is that of a block or slot, whose header or tail lies in front of it.
+    /// A block's or slot's payload, whose header or tail lies in front of it.
     #[inline]
     pub(super) const unsafe fn of_payload(payload: NonNull<u8>) -> Self {
-        // A slot's header is never read as one; of the first slot of a slab it begins in the slab's own memory all the same.
+        // A slot's header is never read as one; that of a slab's first slot begins in the slab's own memory all the
+        // same.
         // SAFETY: this function's contract.
         Self(unsafe { payload.sub(HEADER_SIZE) }.cast())
     }
@@ -224,7 +218,6 @@ impl Block {
         unsafe { place.cast::<usize>().read() }
     }
 
-    /// The beginning of the block's memory.
     #[inline]
     pub(super) fn memory(self) -> NonNull<u8> {
         let front = if self.has(HUGE) { HUGE_SIZE } else { 0 };
@@ -234,7 +227,7 @@ impl Block {
 
     #[inline]
     pub(super) fn payload(self) -> NonNull<u8> {
-        // SAFETY: the header is the block's own; behind it is the payload, or the block's end.
+        // SAFETY: behind the header is the payload, or the block's end.
         unsafe { self.0.cast::<u8>().add(HEADER_SIZE) }
     }
 
@@ -272,7 +265,7 @@ impl Block {
         DomainId::of_block(self.tail().domain)
     }
 
-    /// Copies links, flags and destructor of `from`, which this block will replace.
+    /// `from` will be replaced by this block.
     pub(super) fn copy_links(self, from: Self) {
         let (to, from) = (self.header(), from.header());
         to.link.set(from.link.get());
@@ -288,7 +281,7 @@ impl Block {
         self.tail().bits.get() >> DESTRUCTOR_SHIFT
     }
 
-    /// Whether only its memory has to be freed: it has no children and no destructor, or a collector's number instead of one.
+    /// Only its memory has to be freed: no children and no destructor, or a collector's number instead of one.
     #[inline]
     pub(super) fn is_plain_leaf(self) -> bool {
         let bits = self.tail().bits.get();
@@ -301,11 +294,6 @@ impl Block {
         self.destructor_number() == COLLECTED
     }
 
-    /// Whether the block is a slab of its parent, which users never see.
-    pub(super) fn is_slab(self) -> bool {
-        self.destructor_number() == SLAB
-    }
-
     pub(super) fn set_destructor_number(self, number: u16) {
         let cell = &self.tail().bits;
         let flags = cell.get() & ((1 << DESTRUCTOR_SHIFT) - 1);
@@ -316,27 +304,28 @@ impl Block {
 const DOMAIN_COUNT: usize = 1 << 16;
 const DESTRUCTOR_COUNT: usize = 1 << 12;
 
-/// By number; number 0 stays null.
+/// By number; 0 stays null.
 static DOMAINS: [AtomicPtr<DomainRecord>; DOMAIN_COUNT] =
     [const { AtomicPtr::new(null_mut()) }; DOMAIN_COUNT];
 
-/// The destructor number of blocks that a collector frees (see `gc`). No function has it.
+/// The destructor number of blocks that a collector frees. No function has it.
 pub(super) const COLLECTED: u16 = 4095;
 
-/// The destructor number of a collector with slabs (see `slabs`). No function has it.
+/// The destructor number of a collector with slabs. No function has it.
 pub(super) const COLLECTOR: u16 = 4094;
 
-/// The destructor number of a collector's slab. No function has it.
+/// The destructor number of a slab. No function has it.
 pub(super) const SLAB: u16 = 4093;
 
 /// The next number to try.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// By number; numbers 0, [`SLAB`], [`COLLECTOR`] and [`COLLECTED`] stay null. Never cleared: a function of an unloaded library costs a slot.
+/// By number; 0, [`SLAB`], [`COLLECTOR`] and [`COLLECTED`] stay null. Never cleared: a function of an unloaded library
+/// costs a slot.
 static DESTRUCTORS: [AtomicPtr<()>; DESTRUCTOR_COUNT] =
     [const { AtomicPtr::new(null_mut()) }; DESTRUCTOR_COUNT];
 
-/// Assigns a free number to the record; `None` when there is none.
+/// `None` when there is no free number.
 pub(super) fn add_domain(record: NonNull<DomainRecord>) -> Option<u16> {
     // One of the tries is number 0.
     (0..DOMAIN_COUNT).find_map(|_| {

@@ -5,9 +5,9 @@
 //!                                             ^ the handle
 //!   without sizes:      | state, 24 |         | first suballocation | second | ..
 //! ```
-//! The handle is the address of the first suballocation, so that it serves compilers that pass an object for the linear memory as well as
-//! older ones that pass the first suballocation. The older ones resize suballocations and need a size in front of each; the others rely on
-//! suballocations that follow one another directly.
+//! The handle is the address of the first suballocation: it serves compilers that pass an object for the linear memory
+//! as well as older ones that pass the first suballocation. The older ones resize suballocations and need a size in
+//! front of each; the others rely on suballocations that follow one another directly.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -20,15 +20,13 @@ const ALIGN: usize = 8;
 const SIZE: usize = 8;
 /// In front of the handle: the state, and the first suballocation's size.
 const FRONT: usize = 32;
-/// The room of an ordinary chunk; a large suballocation gets a larger one.
 const CHUNK: usize = 2048;
 /// In `LinearState::chunk`, beside its multiple of [`ALIGN`]: suballocations have no size in front.
 const UNSIZED: usize = 1;
 
-/// The position of the next suballocation.
 struct LinearState {
     at: Cell<NonNull<u8>>,
-    /// Bytes from there to the chunk's end.
+    /// Bytes to the chunk's end.
     room: Cell<usize>,
     /// The room of a further chunk, and [`UNSIZED`].
     chunk: Cell<usize>,
@@ -39,7 +37,7 @@ const _: () = assert!(size_of::<LinearState>() + SIZE <= FRONT && align_of::<Lin
 /// Linear memory by its handle: suballocations are aligned to 8 and not freed by themselves.
 ///
 /// # Safety of all its functions
-/// As those of [`TaggedBlock`]; the linear memory is live, and so is what is passed.
+/// The tree rule of [`TaggedBlock`], for the memory's block and all that is passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct LinearBlocks(NonNull<u8>);
@@ -55,10 +53,10 @@ impl LinearBlocks {
         Ok(whole.max(CHUNK))
     }
 
-    /// Makes a block linear memory. The first suballocation is [`first`](Self::first).
+    /// Makes a block linear memory with a [`first`](Self::first) suballocation.
     ///
     /// # Safety
-    /// The block is live, has no other use, and its size is that of [`block_size`](Self::block_size) for `first`.
+    /// See the type. The block has no other use, and the size [`block_size`](Self::block_size) for `first`.
     #[must_use]
     pub unsafe fn init(block: TaggedBlock, first: usize) -> Self {
         let used = FRONT.saturating_add(first.next_multiple_of(ALIGN));
@@ -69,7 +67,8 @@ impl LinearBlocks {
         handle
     }
 
-    /// As [`block_size`](Self::block_size), for [`init_unsized`](Self::init_unsized): every chunk has room for at least `chunk` bytes.
+    /// As [`block_size`](Self::block_size), for [`init_unsized`](Self::init_unsized): every chunk has room for `chunk`
+    /// bytes.
     ///
     /// # Errors
     /// [`HostError::TooLarge`].
@@ -78,26 +77,26 @@ impl LinearBlocks {
         FRONT.checked_add(room).ok_or(HostError::TooLarge)
     }
 
-    /// Makes a block linear memory whose suballocations have nothing in front of them, and so cannot be [resized](Self::resize). The handle
-    /// is not a suballocation.
+    /// Makes a block linear memory whose suballocations have nothing in front, and cannot be [resized](Self::resize).
+    /// The handle is not a suballocation.
     ///
     /// # Safety
-    /// The block is live, has no other use, and its size is that of [`unsized_block_size`](Self::unsized_block_size).
+    /// See the type. The block has no other use, and a size of [`unsized_block_size`](Self::unsized_block_size).
     #[must_use]
     pub unsafe fn init_unsized(block: TaggedBlock) -> Self {
-        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let chunk = unsafe { block.size() }.saturating_sub(FRONT);
         // SAFETY: this function's contract: a block of that size has more than the front.
         unsafe { Self::init_state(block, FRONT, chunk | UNSIZED) }
     }
 
     /// # Safety
-    /// As [`init`](Self::init); the block has at least `used` bytes, and those at least [`FRONT`].
+    /// As [`init`](Self::init); the block has at least `used` bytes, at least [`FRONT`].
     unsafe fn init_state(block: TaggedBlock, used: usize, chunk: usize) -> Self {
         let payload = block.payload();
-        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let size = unsafe { block.size() };
-        // SAFETY: the block has that many bytes.
+        // SAFETY: this function's contract.
         let at = unsafe { payload.add(used) };
         let state = LinearState {
             at: Cell::new(at),
@@ -132,33 +131,33 @@ impl LinearBlocks {
         TaggedBlock::from_payload(unsafe { self.0.sub(FRONT) })
     }
 
-    /// A suballocation of `size` bytes. One of 0 bytes may share its address with another one.
+    /// A suballocation; one of 0 bytes may share its address with another.
     ///
     /// # Errors
-    /// As [`TaggedBlock::allocate`], of a further chunk.
+    /// As [`TaggedBlock::allocate`], for a further chunk.
     ///
     /// # Safety
     /// See the type.
     #[inline]
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<NonNull<u8>, HostError> {
-        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         if let Some(new) = unsafe { self.allocate_in_chunk(size, fill) } {
             return Ok(new);
         }
-        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let start = unsafe { self.further_chunk(size) }?;
         // SAFETY: the chunk's first bytes were reserved for this.
         Ok(unsafe { self.place(start, size, fill) })
     }
 
-    /// As [`allocate`](Self::allocate) if the current chunk has room for it, else does nothing. Calls no allocator, and no C library function
-    /// except for filling memory.
+    /// As [`allocate`](Self::allocate) if the current chunk has room, else does nothing. Calls no allocator, and no C
+    /// library function except for filling memory.
     ///
     /// # Safety
     /// See the type.
     #[inline]
     pub unsafe fn allocate_in_chunk(self, size: usize, fill: Fill) -> Option<NonNull<u8>> {
-        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let state = unsafe { self.state() };
         let need = state.need(size).ok()?;
         let (at, room) = (state.at.get(), state.room.get());
@@ -178,9 +177,9 @@ impl LinearBlocks {
     /// See the type; at `start` are the bytes of [`LinearState::need`], reserved for it.
     #[inline]
     unsafe fn place(self, start: NonNull<u8>, size: usize, fill: Fill) -> NonNull<u8> {
-        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let front = unsafe { self.state() }.front();
-        // SAFETY: the reserved bytes are that many, and `size` more.
+        // SAFETY: that many bytes are reserved, and `size` more.
         let new = unsafe { start.add(front) };
         if front != 0 {
             // SAFETY: the size's place is part of the reserved bytes.
@@ -199,15 +198,15 @@ impl LinearBlocks {
     /// See the type.
     #[cold]
     unsafe fn further_chunk(self, size: usize) -> Result<NonNull<u8>, HostError> {
-        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let state = unsafe { self.state() };
         let need = state.need(size)?;
-        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let block = unsafe { self.block() };
         let length = need.max(state.chunk.get() & !UNSIZED);
-        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let chunk = unsafe { block.allocate(length, Fill::Undefined) }?.payload();
-        // The chunk with more room becomes the current one, so that a large suballocation does not end a chunk with room left.
+        // The chunk with more room becomes the current one: a large suballocation does not end a chunk with room left.
         let room = length.saturating_sub(need);
         if room > state.room.get() {
             // SAFETY: the chunk has at least that many bytes.
@@ -220,22 +219,22 @@ impl LinearBlocks {
     /// Allocates `size` bytes and copies as much of `old` as fits; `old` stays valid.
     ///
     /// # Errors
-    /// As [`allocate`](Self::allocate); [`Misuse::UnknownSize`] of linear memory without sizes.
+    /// As [`allocate`](Self::allocate); [`Misuse::UnknownSize`] without sizes.
     ///
     /// # Safety
     /// See the type; `old` is a suballocation of any linear memory with sizes.
     pub unsafe fn resize(self, old: NonNull<u8>, size: usize) -> Result<NonNull<u8>, HostError> {
-        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         if unsafe { self.state() }.front() == 0 {
             return Err(HostError::Misuse(Misuse::UnknownSize));
         }
-        // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let new = unsafe { self.allocate(size, Fill::Undefined) }?;
         // SAFETY: the size of a suballocation stands in front of it.
         let place = unsafe { old.sub(SIZE) };
         // SAFETY: written there when the suballocation was made, aligned to 8.
         let kept = unsafe { place.cast::<usize>().read() }.min(size);
-        // SAFETY: both are different suballocations with at least that many bytes.
+        // SAFETY: different suballocations of at least that many bytes.
         unsafe { old.copy_to_nonoverlapping(new, kept) };
         Ok(new)
     }
@@ -251,14 +250,12 @@ impl LinearBlocks {
 }
 
 impl LinearState {
-    /// Bytes to reserve for a suballocation of `size`.
     #[inline]
     fn need(&self, size: usize) -> Result<usize, HostError> {
         let whole = padded(size)?.checked_add(self.front());
         whole.ok_or(HostError::TooLarge)
     }
 
-    /// Bytes in front of each suballocation.
     fn front(&self) -> usize {
         if self.chunk.get() & UNSIZED == 0 {
             SIZE
@@ -271,9 +268,9 @@ impl LinearState {
 /// # Safety
 /// The 8 bytes in front of `of`, which is aligned to 8, are the caller's.
 unsafe fn write_size(of: NonNull<u8>, size: usize) {
-    // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
+    // SAFETY: this function's contract.
     let place = unsafe { of.sub(SIZE) };
-    // SAFETY: the linear memory is live, and only this thread uses its tree (`LinearBlocks`).
+    // SAFETY: this function's contract.
     unsafe { place.cast::<usize>().write(size) };
 }
 

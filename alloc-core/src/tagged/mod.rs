@@ -1,5 +1,5 @@
-//! Blocks that own other blocks, as ralloc's do: freeing one frees all below it. For compilers in C, whose trees of a million blocks cannot
-//! afford a context for each.
+//! Blocks that own other blocks, as ralloc's do: freeing one frees all below it. For compilers in C, whose trees of a
+//! million blocks cannot afford a context for each.
 //!
 //! ```text
 //!   TaggedDomain --- Context        all blocks of a domain are memory of its context, counted there
@@ -8,10 +8,10 @@
 //!                  +--- block ---- block
 //! ```
 //!
-//! Blocks need no memory beside them, so that only allocating and resizing can fail: freeing, stealing, adopting and finding the parent
-//! allocate nothing. A block keeps the domain that it was allocated in, wherever it is stolen to, and is freed to that domain's context.
+//! Only allocating and resizing can fail: freeing, stealing, adopting and finding the parent allocate nothing. A block
+//! keeps its domain wherever it is stolen to, and is freed to that domain's context.
 //!
-//! Headers refer by number to two tables of the process: 65 535 domains and 4 092 destructors. The tables are static arrays, half a MiB of
+//! Headers refer by number to two static tables of the process: 65 535 domains and 4 092 destructors, half a MiB of
 //! address space of which only the pages in use cost memory.
 
 mod block;

@@ -1,13 +1,13 @@
-//! Links between blocks. No function allocates; each touches a bounded number of blocks unless its comment states otherwise.
+//! Links between blocks. No function allocates; each touches a bounded number of blocks unless its comment states
+//! otherwise.
 //!
-//! Freeing a tree: children before their parents, newer ones before older, as ralloc does, without recursion or allocation.
+//! Freeing a tree: children before their parents, newer ones before older, as ralloc does, without recursion or
+//! allocation. A destructor sees a consistent tree: a block is unlinked when all below it are freed, and every block
+//! from the top down to the one whose destructor runs is marked: freeing, stealing or resizing those changes nothing.
+//! Blocks that it adds below a dying block are freed as well, because the walk looks for children again afterwards.
 //!
-//! A destructor always sees a consistent tree. A block is unlinked when all below it are freed, and every block from the top down to the one
-//! whose destructor runs is marked: freeing, stealing or resizing those changes nothing. Blocks that the destructor adds below a dying block
-//! are freed as well, because the walk looks for children again when the destructor has returned.
-//!
-//! Most blocks have neither children nor a destructor. They are not marked, because no code can reach them while they are freed: a callback of
-//! the allocator must not use the tree.
+//! Blocks with neither children nor a destructor, the most, are not marked: no code reaches them while they are freed,
+//! since a callback of the allocator must not use the tree.
 
 use super::header::{Block, DYING, PARENT, Plan};
 use super::{Fill, TaggedBlock, collector, domain, header};
@@ -42,20 +42,20 @@ fn set_parent(block: Block, parent: Option<Block>) {
     }
 }
 
-/// Links a block that has neither a parent nor children below `above`, as its newest child.
+/// As the newest child of `above`; the block has neither parent nor children.
 #[inline]
 pub(super) fn add_leaf(above: Block, new: Block) {
     put_first(above, new, new);
     new.header().link.set(Some(above));
 }
 
-/// Links a block that has no parent below `above`, as its newest child.
+/// As the newest child of `above`; the block has no parent.
 fn add_child(above: Block, new: Block) {
     put_first(above, new, new);
     set_parent(new, Some(above));
 }
 
-/// Links a chain of siblings, from its newest to its oldest, before the other children. Does not set their parents.
+/// Links a chain of siblings, newest to oldest, before the other children. Does not set their parents.
 #[inline]
 fn put_first(above: Block, newest: Block, oldest: Block) {
     let former = newest_child(above);
@@ -71,7 +71,6 @@ fn put_first(above: Block, newest: Block, oldest: Block) {
     above.header().link.set(Some(newest));
 }
 
-/// Unlinks a block from its parent and siblings.
 fn unlink(block: Block) {
     let Some(above) = parent(block) else { return };
     let (older, newer) = (block.header().next.take(), block.header().prev.take());
@@ -95,7 +94,7 @@ pub(super) fn remove_newest(above: Block, newest: Block) {
     remove_newest_of(above, header.next.get(), header.prev.get());
 }
 
-/// Unlinks the newest child of `above`: `older` is its sibling, and `grand` the parent of `above`.
+/// `older` is the newest child's sibling, `grand` the parent of `above`.
 #[inline]
 fn remove_newest_of(above: Block, older: Option<Block>, grand: Option<Block>) {
     match older {
@@ -136,7 +135,8 @@ pub(super) fn move_below(block: Block, above: Option<Block>) {
     }
 }
 
-/// Updates the domains' references of the children of `above`, whose parent was `before` and is `now`: see [`domain::is_counted`].
+/// Updates the domains' references of the children of `above`, whose parent was `before` and is `now`
+/// ([`domain::is_counted`]).
 fn recount_children(above: Block, before: Block, now: Block) {
     let (before, now) = (before.domain(), now.domain());
     if before != now {
@@ -172,14 +172,14 @@ pub(super) fn adopt(above: Block, from: Block) -> bool {
     true
 }
 
-/// True when `block` is `top` or lies below it. O(1) where `top` has no children, else O(depth).
+/// O(1) where `top` has no children, else O(depth).
 fn is_below(block: Block, top: Block) -> bool {
     block == top
         || newest_child(top).is_some()
             && core::iter::successors(Some(block), |block| parent(*block)).any(|at| at == top)
 }
 
-/// Redirects the links that point at `old` to its copy `new`. The memory of `old` is not read. O(children).
+/// Redirects the links that point at `old` to its copy `new`, without reading `old`. O(children).
 fn relocate(old: Block, new: Block) {
     for child in children(new) {
         set_parent(child, Some(new));
@@ -203,7 +203,7 @@ impl TaggedBlock {
     /// See the type.
     #[must_use]
     pub unsafe fn newest_child(self) -> Option<Self> {
-        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let block = unsafe { self.block() };
         if block.is_slot() {
             return None;
@@ -217,7 +217,7 @@ impl TaggedBlock {
     /// See the type.
     #[must_use]
     pub unsafe fn next_older(self) -> Option<Self> {
-        // SAFETY: the block is live, and only this thread uses its tree (`TaggedBlock`).
+        // SAFETY: the tree rule (`TaggedBlock`).
         let block = unsafe { self.block() };
         if block.is_slot() {
             return None;
@@ -226,10 +226,10 @@ impl TaggedBlock {
     }
 }
 
-/// The first of some siblings that is not a slab. A user must not get a slab: freeing, moving or changing it would corrupt its collector.
+/// Skips slabs: freeing, moving or changing one would corrupt its collector.
 fn first_known(first: Option<Block>) -> Option<TaggedBlock> {
     core::iter::successors(first, |sibling| sibling.header().next.get())
-        .find(|sibling| !sibling.is_slab())
+        .find(|sibling| sibling.destructor_number() != header::SLAB)
         .map(|sibling| TaggedBlock::from_payload(sibling.payload()))
 }
 
@@ -239,7 +239,7 @@ pub(super) unsafe fn free(top: Block, table: ThreadTable<'_>) {
     let was_counted = domain::is_counted(top, parent(top));
     if top.is_plain_leaf() {
         unlink(top);
-        // SAFETY: this function's contract; if it was not counted, its parent belongs to its domain, and is live.
+        // SAFETY: this function's contract; if it was not counted, its parent is live and of its domain.
         unsafe { domain::free(top, was_counted, table) };
         return;
     }
@@ -265,7 +265,7 @@ struct Walk<'t> {
 impl Walk<'_> {
     fn run(&mut self) {
         while let Some(at) = self.at {
-            // SAFETY: the caller of `free` promised that the tree is not used any more.
+            // SAFETY: the contract of `free`: the tree is not used any more.
             unsafe { domain::free_leaves(at, self.table) };
             if let Some(child) = newest_child(at) {
                 child.set(DYING);
@@ -274,7 +274,7 @@ impl Walk<'_> {
             }
             if let Some(destructor) = header::destructor(at.destructor_number()) {
                 at.set_destructor_number(0);
-                // SAFETY: the caller of `free` promised that the destructors of the tree may be called with their payloads.
+                // SAFETY: the contract of `free`: the tree's destructors may be called with their payloads.
                 unsafe { destructor(at.payload().as_ptr().cast()) };
                 // It may have added children.
                 continue;
@@ -289,29 +289,28 @@ impl Walk<'_> {
 }
 
 impl Drop for Walk<'_> {
-    /// Frees the rest after the allocator has unwound.
+    /// The rest, after the allocator has unwound.
     fn drop(&mut self) {
         self.run();
     }
 }
 
-/// As [`TaggedBlock::resize`](super::TaggedBlock::resize). O(1), and where the block moves O(children).
-///
-/// The block is linked during the allocator's call: a callback must not use this tree.
+/// As [`TaggedBlock::resize`](super::TaggedBlock::resize). The block is linked during the allocator's call: a callback
+/// must not use this tree.
 ///
 /// # Safety
 /// The block is live, and only this thread uses its tree.
 pub(super) unsafe fn resize(block: Block, size: usize) -> Result<Block, HostError> {
     let (old, new) = (Plan::new(block.size())?, Plan::new(size)?);
-    if !old.is_alike(&new) {
-        // SAFETY: this function's contract: the block is live, and only this thread uses its tree.
+    if old.front != new.front {
+        // SAFETY: this function's contract.
         return unsafe { replace(block, size) };
     }
     // SAFETY: this function's contract; both headers have the same offset.
     let resized = match unsafe { domain::resize(block, &old, &new) } {
         Ok(resized) => resized,
         Err(error) if !domain::has_fallback(block, error) => return Err(error),
-        // SAFETY: this function's contract: the block is live, and only this thread uses its tree.
+        // SAFETY: this function's contract.
         Err(_) => return unsafe { replace(block, size) },
     };
     // SAFETY: resized to the plan of this size.
@@ -338,7 +337,7 @@ unsafe fn replace(block: Block, size: usize) -> Result<Block, HostError> {
         domain::retain(new);
     }
     let kept = block.size().min(size);
-    // SAFETY: both blocks are live, different, and hold the kept bytes.
+    // SAFETY: two live blocks that hold the kept bytes.
     unsafe { block.payload().copy_to_nonoverlapping(new.payload(), kept) };
     relocate(block, new);
     recount_children(new, block, new);

@@ -63,7 +63,8 @@ fn root() -> Context {
 fn values_are_dropped_newest_first_wherever_they_lie() {
     let (w, log) = (Witness::new(), DropLog::default());
     let mut arena = Arena::new_in(w.source());
-    for number in 0..300 {
+    let count = if cfg!(miri) { 60 } else { 300 };
+    for number in 0..count {
         // Plain blocks between them, large ones with chunks of their own, and many chunks.
         arena.try_alloc([number; 7]).expect("memory");
         if number % 50 == 0 {
@@ -75,47 +76,20 @@ fn values_are_dropped_newest_first_wherever_they_lie() {
             assert_eq!(placed.number, number);
         }
     }
-    assert!(arena.chunks_held() > 8);
+    assert!(arena.chunks_held() > if cfg!(miri) { 3 } else { 8 });
     assert_eq!(
         log.taken(),
         [0_u32; 0],
         "nothing is dropped before its time"
     );
     arena.reset();
-    assert_eq!(log.taken(), (0..300).rev().collect::<Vec<_>>());
+    assert_eq!(log.taken(), (0..count).rev().collect::<Vec<_>>());
     arena.reset();
     arena.release();
     assert_eq!(log.taken(), [0_u32; 0], "and nothing twice");
     arena.try_own(log.value(7)).expect("memory");
     drop(arena);
     assert_eq!(log.taken(), [7]);
-    w.assert_empty();
-}
-
-#[test]
-fn a_scope_drops_what_was_made_in_it() {
-    let (w, log) = (Witness::new(), DropLog::default());
-    let mut arena = Arena::new_in(w.source());
-    arena.try_own(log.value(0)).expect("memory");
-    {
-        let mut outer = arena.scope();
-        outer.try_own(log.value(1)).expect("memory");
-        {
-            let inner = outer.scope();
-            inner.try_own(log.value(2)).expect("memory");
-            inner.try_own(log.value(3)).expect("memory");
-        }
-        assert_eq!(log.taken(), [3, 2]);
-        outer.try_own(log.value(4)).expect("memory");
-        // A forgotten scope leaves its values to the next one outside.
-        let forgotten = outer.scope();
-        forgotten.try_own(log.value(5)).expect("memory");
-        mem::forget(forgotten);
-        assert_eq!(log.taken(), [0_u32; 0]);
-    }
-    assert_eq!(log.taken(), [5, 4, 1]);
-    drop(arena);
-    assert_eq!(log.taken(), [0]);
     w.assert_empty();
 }
 
@@ -177,10 +151,14 @@ fn values_of_every_alignment_and_of_no_size_are_dropped() {
     w.assert_empty();
 }
 
+/// How many values `fill` makes; the one at three fifths panics.
+const FILLED: u32 = if cfg!(miri) { 20 } else { 100 };
+const PANICS: u32 = FILLED / 5 * 3;
+
 fn fill(arena: &Arena<Scoped<&Witness>>, log: &DropLog) {
-    for number in 0..100 {
+    for number in 0..FILLED {
         arena
-            .try_own((log.panicking(number, number == 60), [0_u64; 40]))
+            .try_own((log.panicking(number, number == PANICS), [0_u64; 40]))
             .map(drop)
             .map_err(|refused| refused.error)
             .expect("memory");
@@ -200,10 +178,10 @@ fn a_destructor_that_panics_keeps_nobody_from_going() {
                 arena.reset()
             }
         });
-        assert!(catch_unwind(end).is_err(), "value 60 panics");
+        assert!(catch_unwind(end).is_err(), "one value panics");
         assert_eq!(
             log.taken(),
-            (0..100).rev().collect::<Vec<_>>(),
+            (0..FILLED).rev().collect::<Vec<_>>(),
             "all went, each once"
         );
         assert!(arena.bytes_used() == 0 && w.blocks() <= usize::from(!release));
@@ -214,9 +192,9 @@ fn a_destructor_that_panics_keeps_nobody_from_going() {
         fill(&scope, &log);
         assert!(
             catch_unwind(AssertUnwindSafe(|| drop(scope))).is_err(),
-            "value 60 panics"
+            "one value panics"
         );
-        assert_eq!(log.taken(), (0..100).rev().collect::<Vec<_>>());
+        assert_eq!(log.taken(), (0..FILLED).rev().collect::<Vec<_>>());
         drop(arena);
         assert_eq!(log.taken(), [1000]);
         w.assert_empty();
@@ -290,31 +268,31 @@ fn a_value_that_was_never_finished_is_not_dropped() {
 fn values_move_with_their_arena_to_another_context_and_thread() {
     let (root, log) = (root(), DropLog::default());
     let [a, b] = ["a", "b"].map(|name| root.child(name).expect("memory"));
-    let arena = Arena::new_in(a.handle());
-    for number in 0..50 {
+    let mut arena = Arena::new_in(a.handle());
+    let count = if cfg!(miri) { 8 } else { 50 };
+    for number in 0..count {
         arena
             .try_own((log.value(number), [0_u64; 10]))
             .map(drop)
             .map_err(|refused| refused.error)
             .expect("memory");
     }
-    let arena = arena
+    arena
         .move_to(b.handle())
-        .map_err(|(_, error)| error)
         .expect("the same allocator and scope");
     assert_eq!((log.taken(), a.usage().total().live_bytes), (vec![], 0));
     assert_eq!(b.usage().total().live_bytes, arena.bytes_held() as u64);
     thread::spawn(move || drop(arena)).join().expect("no panic");
-    assert_eq!(log.taken(), (0..50).rev().collect::<Vec<_>>());
+    assert_eq!(log.taken(), (0..count).rev().collect::<Vec<_>>());
     assert_eq!(b.usage().total().live_bytes, 0);
 
     // Refused: it is the arena it was.
     let poor = root
         .child_with(ContextOptions::new("poor").budget(Budget::exact(10)))
         .expect("memory");
-    let arena = Arena::new_in(a.handle());
+    let mut arena = Arena::new_in(a.handle());
     arena.try_own(log.value(1)).map(drop).expect("memory");
-    let (arena, error) = arena
+    let error = arena
         .move_to(poor.handle())
         .expect_err("10 bytes are short");
     assert!(matches!(error, HostError::OverBudget { .. }));
@@ -342,7 +320,7 @@ fn destructors_may_use_the_context_behind_the_arena() {
     let root = root();
     let context = root.child("busy").expect("memory");
     let mut arena = Arena::new_in(context.handle());
-    for _ in 0..20 {
+    for _ in 0..if cfg!(miri) { 3 } else { 20 } {
         arena
             .try_own(Busy(context.handle(), TryVec::new_in(context.handle())))
             .map(drop)

@@ -92,47 +92,6 @@ fn clear_returns_although_every_destructor_gives_the_context_another_value() {
     witness.assert_empty();
 }
 
-#[test]
-fn clear_returns_although_every_end_leaves_the_context_another_child() {
-    struct Another(ContextHandle, u32, Arc<AtomicU32>);
-    impl Another {
-        fn leave_in(self) {
-            let child = self.0.child("another").expect("memory");
-            child
-                .own(self)
-                .map(drop)
-                .map_err(|refused| refused.error)
-                .expect("memory");
-            drop(
-                child
-                    .leave()
-                    .map_err(|refused| refused.error)
-                    .expect("no root"),
-            );
-        }
-    }
-    impl Drop for Another {
-        fn drop(&mut self) {
-            self.2.fetch_add(1, SeqCst);
-            if let Some(left) = self.1.checked_sub(1)
-                && !self.0.is_closed()
-            {
-                Self(self.0.clone(), left, self.2.clone()).leave_in();
-            }
-        }
-    }
-    let witness = Witness::new();
-    let root = root(&witness);
-    let ended = Arc::new(AtomicU32::new(0));
-    for _ in 0..5 {
-        Another(root.handle(), 50, ended.clone()).leave_in();
-    }
-    root.clear();
-    assert_eq!((ended.load(SeqCst), root.owned_values()), (5, 0));
-    assert_eq!(root.close().contexts, 0, "those left go with their parent");
-    witness.assert_empty();
-}
-
 /// What was there goes in its order, around values that came later, were taken, are held, or went otherwise meanwhile.
 #[test]
 fn clear_destroys_what_was_there_and_keeps_what_came_later() {
@@ -287,7 +246,7 @@ fn clear_returns_while_another_thread_ends_the_context() {
 /// Two threads clear, a third gives: every value goes once, and none that came before both began is left.
 #[test]
 fn clear_on_two_threads_beside_a_third_that_gives() {
-    let rounds = if cfg!(miri) { 3 } else { 200 };
+    let rounds = if cfg!(miri) { 1 } else { 200 };
     let witness = Witness::new();
     let root = root(&witness);
     for _ in 0..rounds {

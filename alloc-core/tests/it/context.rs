@@ -14,7 +14,7 @@ use std::thread;
 use alloc_core::{
     Allocator, AllocatorTraits, Budget, CloseError, Context, ContextHandle, ContextOptions,
     FromGlobalAlloc, HostAllocator, HostError, Misuse, Scope, TryBox, TryMap, TryString, TryVec,
-    held_state_locks,
+    fold_thread, held_state_locks,
 };
 use allocator_api2::vec::Vec as AVec;
 
@@ -139,18 +139,6 @@ fn m1_zero_size_allocation_is_dangling_and_uncounted() {
 }
 
 #[test]
-fn m1_no_parent_means_root_and_any_context_may_be_a_parent() {
-    let root = root();
-    assert_eq!(root.parent_id(), None);
-    let mut chain = vec![root.child("0").expect("child")];
-    for _ in 0..50 {
-        let next = chain.last().expect("one").child("next").expect("child");
-        chain.push(next);
-    }
-    assert_eq!(chain[50].parent_id(), Some(chain[49].id()));
-}
-
-#[test]
 fn m2_blocks_are_aligned_as_asked_and_refusal_is_an_error() {
     let root = root();
     for align in [1usize, 2, 8, 16, 64, 4096, 65536] {
@@ -194,7 +182,10 @@ fn m7_parent_is_known_in_constant_time() {
             .collect();
         let started = std::time::Instant::now();
         for _ in 0..if cfg!(miri) { 2 } else { 100 } {
-            assert_eq!(siblings[0].parent_id(), Some(root.id()));
+            assert_eq!(
+                siblings[0].parent().map(|parent| parent.id()),
+                Some(root.id())
+            );
             assert_eq!(siblings[0].parent(), Some(root.handle()));
         }
         started.elapsed()
@@ -266,28 +257,6 @@ fn m21_total_size_and_blocks_are_those_of_a_context_and_all_below() {
 }
 
 #[test]
-fn m21_totals_of_a_subtree_include_what_is_gone() {
-    let root = root();
-    let parent = root.child("parent").expect("child");
-    let base = parent.subtree_usage().total();
-    {
-        let child = parent.child("child").expect("child");
-        let v: AVec<u8, _> = AVec::with_capacity_in(1000, &child);
-        assert_eq!(
-            parent.subtree_usage().total().live_bytes - parent.usage().total().live_bytes,
-            1000
-        );
-        drop(v);
-    }
-    let after = parent.subtree_usage().total();
-    assert_eq!(after.live_bytes, base.live_bytes);
-    assert_eq!(
-        after.total_bytes - base.total_bytes,
-        1000 + parent.usage().total().total_bytes
-    );
-}
-
-#[test]
 fn a_vec_outlives_its_context() {
     let backing = Mortal::default();
     // SAFETY: the backing outlives the tree, or the tree is abandoned before it dies.
@@ -321,7 +290,7 @@ fn holder(context: &Context) -> TryBox<Holder, ContextHandle> {
         list: TryVec::new_in(handle()),
         map: TryMap::new_in(handle()),
     };
-    value.list.try_extend(0..50).expect("room");
+    (0..50).for_each(|number| value.list.try_push(number).expect("room"));
     for key in 0..5 {
         let text = TryString::try_from_str_in("in the same context", handle()).expect("room");
         value.map.try_insert(key, text).expect("room");
@@ -475,20 +444,25 @@ fn more_contexts_than_entries_stay_exact() {
     }
 }
 
+/// Of large blocks, which are folded as they come, and of small ones, whose peak is over when they are.
 #[test]
 fn the_peak_of_one_thread_is_exact() {
     let root = root();
-    let c = root.child("c").expect("child");
-    let l = layout(100_000);
-    let ps: Vec<_> = (0..5)
-        .map(|_| c.try_allocate(l, Scope::Object).expect("block"))
-        .collect();
-    for p in ps {
-        // SAFETY: a live block of this allocator, with its layout and scope.
-        unsafe { HostAllocator::deallocate(&c, p, l, Scope::Object) };
+    for size in [50, 100_000] {
+        let c = root.child("c").expect("child");
+        let l = layout(size);
+        let ps: Vec<_> = (0..5)
+            .map(|_| c.try_allocate(l, Scope::Object).expect("block"))
+            .collect();
+        for p in ps {
+            // SAFETY: a live block of this allocator, with its layout and scope.
+            unsafe { HostAllocator::deallocate(&c, p, l, Scope::Object) };
+        }
+        fold_thread();
+        let u = c.usage().scope(Scope::Object);
+        let peak = 5 * size as u64;
+        assert_eq!((u.peak_bytes, u.peak_slack, u.live_bytes), (peak, 0, 0));
     }
-    let u = c.usage().scope(Scope::Object);
-    assert_eq!((u.peak_bytes, u.peak_slack, u.live_bytes), (500_000, 0, 0));
 }
 
 #[test]

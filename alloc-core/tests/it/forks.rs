@@ -226,7 +226,7 @@ fn m45_a_thread_that_holds_a_lock_can_fork_without_thread_locals() {
             alloc_core::forgo_thread_locals();
             let root = context(ContextOptions::new("root"));
             let held = LOCK.lock();
-            fork_while(0, 3, |_| (), |_| drop(root.child("child")));
+            fork_while(0, 1, |_| (), |_| drop(root.child("child")));
             drop(held);
             drop(root.child("child").expect("memory"));
         },

@@ -174,6 +174,30 @@ fn stale_ids_are_told_apart() {
 }
 
 #[test]
+fn every_held_value_is_passed_once_when_its_context_is_cleared_and_ends() {
+    testkit::assert_linear("values, half of them held", 400, |count| {
+        let witness = Witness::new();
+        let root = root(&witness);
+        let child = root.child("child").unwrap();
+        let handle = child.handle();
+        let old: Vec<_> = (0..count).map(|n| child.own(n).unwrap()).collect();
+        let held: Vec<_> = (0..count).map(|n| child.own(n).unwrap()).collect();
+        let holds: Vec<_> = held.iter().map(|id| handle.get(*id).unwrap()).collect();
+        child.clear();
+        assert_eq!(
+            (child.owned_values(), child.get(old[0]).err()),
+            (count, Some(HostError::Misuse(Misuse::NotOwned)))
+        );
+        (0..count).for_each(|n| drop(handle.get(held[n])));
+        drop(child);
+        assert_eq!((*holds[count - 1], handle.owned_values()), (count - 1, 0));
+        drop(holds);
+        drop((handle, root));
+        witness.assert_empty();
+    });
+}
+
+#[test]
 fn what_is_held_stays() {
     let witness = Witness::new();
     let root = root(&witness);
@@ -289,13 +313,10 @@ fn a_value_may_hold_a_handle_of_its_own_context() {
 fn a_root_closes_over_what_goes_with_it_and_not_over_what_does_not() {
     let witness = Witness::new();
     let root = root(&witness);
-    let child = root.child("left").unwrap().leave().unwrap();
-    let deep = child.child("deep").unwrap().leave().unwrap();
-    deep.own([0_u64; 9]).unwrap();
+    root.own([0_u64; 9]).unwrap();
     let id = root
-        .own(TryVec::try_from_slice_in(&[1_u8], deep.clone()).unwrap())
+        .own(TryVec::try_from_slice_in(&[1_u8], root.handle()).unwrap())
         .unwrap();
-    drop((child, deep));
     // A value's own block and handle are not known to go with it.
     let refused = root.close_root().unwrap_err();
     assert_eq!(

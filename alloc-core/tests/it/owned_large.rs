@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use alloc_core::{
     AllocError, AllocatorTraits, Context, ContextHandle, ContextOptions, FromGlobalAlloc,
-    HostAllocator, Outstanding, Scope, TryVec, held_state_locks,
+    HostAllocator, Scope, TryVec, held_state_locks,
 };
 
 const MILLION: u32 = 1_000_000;
@@ -88,13 +88,15 @@ fn on_a_small_stack(run: impl FnOnce() + Send) {
     });
 }
 
-/// The last of a chain of contexts, each left to the one above.
-fn chain(top: &ContextHandle, links: u32) -> ContextHandle {
+/// A chain of contexts, each below the one before.
+fn chain(top: &ContextHandle, links: u32) -> Vec<Context> {
     let mut at = top.clone();
-    for _ in 0..links {
-        at = at.child("link").unwrap().leave().unwrap();
-    }
-    at
+    let link = |_| {
+        let link = at.child("link").unwrap();
+        at = link.handle();
+        link
+    };
+    (0..links).map(link).collect()
 }
 
 struct Witness(&'static AtomicU64);
@@ -114,20 +116,38 @@ fn m4_a_tree_a_million_deep_ends_without_recursion_and_without_memory() {
         let root = root();
         let mut top = root.child("top").unwrap();
         let beside = root.child("beside").unwrap();
-        let deepest = chain(&top, MILLION);
+        let links = chain(&top, MILLION);
+        let deepest = links.last().unwrap();
         deepest.own(Witness(&ENDED)).unwrap();
         top.own(Witness(&ENDED)).unwrap();
-        drop(deepest);
         HOST.without_memory(|| top.reparent(&beside).unwrap());
-        assert_eq!(HOST.without_memory(|| top.close()), Outstanding::default());
+        let left = HOST.without_memory(|| top.close());
+        assert_eq!((left.contexts, left.handles), (u64::from(MILLION), 0));
         assert_eq!(ENDED.load(Relaxed), 2);
+        HOST.without_memory(|| drop(links));
         // By the last handle of a chain whose owners went from the top down, each holding all below it.
         let top = root.child("top").unwrap();
-        let deepest = chain(&top, MILLION / 4);
-        drop(top);
+        let links = chain(&top, MILLION / 4);
+        let deepest = links.last().unwrap().handle();
+        drop((top, links));
         assert!(deepest.is_closed());
         HOST.without_memory(|| drop(deepest));
-        drop(beside);
+        // By the context above, when each is a value of its parent, in a chain and side by side.
+        let top = root.child("top").unwrap();
+        let mut at = top.handle();
+        for _ in 0..MILLION / 16 {
+            let link = at.child("link").unwrap();
+            let next = link.handle();
+            at.own(link).unwrap();
+            at = next;
+        }
+        at.own(Witness(&ENDED)).unwrap();
+        drop(at);
+        for _ in 0..MILLION / 16 {
+            beside.own(beside.child("sibling").unwrap()).unwrap();
+        }
+        HOST.without_memory(|| drop((top, beside)));
+        assert_eq!(ENDED.load(Relaxed), 3);
         root.close_root().unwrap();
     });
     assert_eq!(HOST.alive(), alive);
@@ -207,11 +227,12 @@ fn m8_a_million_children_and_values_are_no_cost_to_a_parent_that_grows_or_moves(
         let root = root();
         let (mut many, mut few) = (root.child("many").unwrap(), root.child("few").unwrap());
         let other = root.child("other").unwrap();
+        let mut children = Vec::new();
         for _ in 0..MILLION {
-            many.child("child").unwrap().leave().unwrap();
+            children.push(many.child("child").unwrap());
             many.own(1_u8).unwrap();
         }
-        few.child("child").unwrap().leave().unwrap();
+        children.push(few.child("child").unwrap());
         few.own(1_u8).unwrap();
         // Blocks grow, values come, go and are stolen, the context moves: nothing has to be rewritten.
         let work = |context: &mut Context| {
@@ -241,8 +262,8 @@ fn m8_a_million_children_and_values_are_no_cost_to_a_parent_that_grows_or_moves(
             "{few_took:?}, {many_took:?}"
         );
         let left = HOST.without_memory(|| many.close());
-        assert_eq!(left, Outstanding::default());
-        drop((few, other));
+        assert_eq!((left.contexts, left.blocks), (u64::from(MILLION), 0));
+        drop((few, other, children));
         root.close_root().unwrap();
     }
     assert_eq!(HOST.alive(), alive);
@@ -256,8 +277,9 @@ fn a_million_children_and_values_are_adopted() {
     {
         let root = root();
         let (from, to) = (root.child("from").unwrap(), root.child("to").unwrap());
+        let mut children = Vec::new();
         for _ in 0..MILLION / 4 {
-            from.child("child").unwrap().leave().unwrap();
+            children.push(from.child("child").unwrap());
             from.own(Witness(&ENDED)).unwrap();
         }
         let sum = root.subtree_usage().total();
@@ -269,7 +291,7 @@ fn a_million_children_and_values_are_adopted() {
         assert!(root.subtree_usage().total().live_bytes >= sum.live_bytes);
         drop(from);
         assert_eq!(ENDED.load(Relaxed), 0);
-        HOST.without_memory(|| drop(to));
+        HOST.without_memory(|| drop((to, children)));
         assert_eq!(ENDED.load(Relaxed), u64::from(MILLION) / 4);
         root.close_root().unwrap();
     }

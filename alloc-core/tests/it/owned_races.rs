@@ -184,14 +184,9 @@ fn an_allocator_is_not_called_after_try_close_was_answered() {
     closed
         .own(Waiting(inside, opened))
         .unwrap_or_else(|refused| panic!("{}", refused.error));
-    let left = closed
-        .child("left")
-        .unwrap()
-        .leave()
+    closed
+        .own(Trigger(Some((parent, go))))
         .unwrap_or_else(|refused| panic!("{}", refused.error));
-    left.own(Trigger(Some((parent, go))))
-        .unwrap_or_else(|refused| panic!("{}", refused.error));
-    drop(left);
     closed.try_close().expect("nothing but what goes with it");
     MORTAL.dead.store(true, Ordering::SeqCst);
     gate.send(()).ok();

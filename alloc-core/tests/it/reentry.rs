@@ -9,13 +9,11 @@ mod contexts;
 use std::alloc::{Layout, System};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
 use alloc_core::{
-    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope, Scoped, TryVec,
-    held_state_locks,
+    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope, Scoped, held_state_locks,
 };
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
@@ -171,26 +169,4 @@ fn free_what_the_base_kept() {
 
 fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, 8).expect("a layout")
-}
-
-/// A vector forgets its block before it gives it back.
-#[test]
-fn a_vector_frees_its_block_once_when_the_allocator_unwinds_in_the_free() {
-    let mut list = TryVec::<u64, Base>::new_in(BASE);
-    list.try_extend_from_slice(&[3; 20]).expect("memory");
-    list.clear();
-    let hooked = Hooked::new(|call| assert_ne!(call, ReentrantCall::Free, "on purpose"));
-    assert!(catch_unwind(AssertUnwindSafe(|| list.try_shrink_to_fit())).is_err());
-    drop(hooked);
-    assert_eq!((list.len(), list.capacity()), (0, 0));
-    list.try_push(4).expect("memory");
-    drop(list);
-    LIVE.with_borrow(|live| {
-        assert_eq!(
-            live.len(),
-            1,
-            "the block in whose end the allocator unwound"
-        )
-    });
-    free_what_the_base_kept();
 }

@@ -297,12 +297,12 @@ fn what_moved_is_told_as_its_new_contexts() {
     let (value, told) = heard(|| new.remove(stolen).expect("there"));
     assert_eq!((value, whose(&told)), ([1; 9], freed_by_new.to_vec()));
 
-    let arena = Arena::new_in(&old);
+    let mut arena = Arena::new_in(old.handle());
     let (_, told) = heard(|| arena.try_alloc([0_u8; 9]).expect("room"));
     assert_eq!(whose(&told), [("allocate", old.id())]);
-    let (arena, told) = heard(|| arena.move_to(&new).map_err(|(_, error)| error));
-    assert_eq!(told, []);
-    let ((), told) = heard(|| drop(arena.expect("moved")));
+    let (moved, told) = heard(|| arena.move_to(new.handle()));
+    assert_eq!((moved, told), (Ok(()), vec![]));
+    let ((), told) = heard(|| drop(arena));
     assert_eq!(whose(&told), freed_by_new, "its chunk became the new one's");
 
     let mut moved = old.child("moved").expect("a child");

@@ -94,9 +94,9 @@ fn a_snapshot_shows_the_tree_in_order_of_birth() {
     drop((v, snapshot));
 }
 
-/// Whoever prints the tree into its own memory reads how much of the figures the print itself is.
+/// A tree can be copied into its own memory: the copy is part of the figures then.
 #[test]
-fn a_tree_prints_itself_and_says_what_the_copy_takes() {
+fn a_tree_prints_itself_and_counts_the_copy() {
     let root = Context::root_static(&SYSTEM, ContextOptions::new("root")).expect("root");
     let child = root
         .child_with(ContextOptions::new("child").label("a label"))
@@ -107,14 +107,12 @@ fn a_tree_prints_itself_and_says_what_the_copy_takes() {
     let copy = counted.live_bytes - before.live_bytes;
     assert_eq!(counted.live_blocks - before.live_blocks, 2);
     assert_eq!(snapshot.total().total().live_bytes, counted.live_bytes);
-    let says = |text: &str| text.contains(&format!("; {copy} bytes are this snapshot's\n"));
-    assert!(copy > 0 && says(&snapshot.to_string()), "{snapshot}");
+    assert!(copy > 0);
     drop(snapshot);
     assert_eq!(root.subtree_usage().total().live_bytes, before.live_bytes);
-    // Elsewhere: the figures hold no byte of the copy, and say nothing of one.
+    // Elsewhere: the figures hold no byte of the copy.
     let beside = Snapshot::capture(&root, Scoped::new(&SYSTEM, Scope::Object)).expect("room");
     assert_eq!(beside.total().total().live_bytes, before.live_bytes);
-    assert!(!beside.to_string().contains("this snapshot's"), "{beside}");
     drop(beside);
     // Of a part of the tree, by a handle.
     let part = child.handle();

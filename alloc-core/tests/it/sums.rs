@@ -16,7 +16,7 @@ enum Thing {
     Map(TryMap<u32, TryString<ContextHandle>, ContextHandle>),
     Arena(Arena<ContextHandle>),
     Snapshot(Snapshot<ContextHandle>),
-    Page(TryBox<[u8], ContextHandle>),
+    Page(TryBox<[u8; 999], ContextHandle>),
     Context(Context),
 }
 
@@ -80,7 +80,7 @@ fn make(rng: &mut Rng, root: &Context, context: &Context) -> Option<Thing> {
             Thing::Arena(arena)
         }
         3 => Thing::Snapshot(Snapshot::capture(root, handle()).ok()?),
-        4 => Thing::Page(TryBox::try_from_slice_in(&vec![1; size], handle()).ok()?),
+        4 => Thing::Page(TryBox::try_new_in([1; 999], handle()).ok()?),
         5 => Thing::Context(context.child("nested").ok()?),
         _ => {
             let scope = Scope::ALL[rng.below(Scope::COUNT as u64) as usize];
@@ -97,8 +97,7 @@ fn make(rng: &mut Rng, root: &Context, context: &Context) -> Option<Thing> {
 fn change(rng: &mut Rng, thing: Thing, to: &Context, moved: &mut Moved) -> Thing {
     match thing {
         Thing::List(mut list) => {
-            let _ = list.try_extend(0..rng.below(500));
-            let _ = list.try_shrink_to_fit();
+            let _ = list.try_reserve(rng.below(500) as usize);
             Thing::List(list)
         }
         Thing::Arena(mut arena) => {
@@ -107,9 +106,7 @@ fn change(rng: &mut Rng, thing: Thing, to: &Context, moved: &mut Moved) -> Thing
                 arena.reset();
             }
             let from = arena.base().id();
-            let arena = arena
-                .move_to(to.handle())
-                .unwrap_or_else(|(arena, _)| arena);
+            let _ = arena.move_to(to.handle());
             if arena.base().id() != from {
                 let (bytes, blocks) = &mut moved[to.scope().index()];
                 *bytes += arena.bytes_held() as u64;

@@ -6,10 +6,53 @@
 //!   RequesterInfo + stack --hash--> table: bucket -> site -> site ..    SiteId: the site's place in the arena
 //!                                     |  none: written there, and linked       (arena.rs; nothing moves or is reused)
 //! ```
-//! A stack that was walked lately is known by its depth and by the return addresses at their places (`recent`).
+//! A stack that was walked lately is known by its depth and by the return addresses at their places (`recent`). An
+//! allocation keeps spare room in the arena; a free, which grows nothing, stores its site there or gets none. Sites are
+//! read without a lock, also in a signal handler.
 //!
-//! An allocation may grow the arena and keeps spare room in it. A free stores its site in that room or gets none. Stored sites are read
-//! without a lock, also in a signal handler.
+//! The *site rule* of the SAFETY comments: the lists name sites that were written to the arena before; nothing there
+//! changes, moves or is freed before the depot ends.
+
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri)
+))]
+mod linux;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri)
+))]
+use linux as system;
+
+#[cfg(all(windows, target_arch = "x86_64", not(miri)))]
+mod windows;
+#[cfg(all(windows, target_arch = "x86_64", not(miri)))]
+use windows as system;
+
+#[cfg(not(all(
+    any(
+        all(
+            target_os = "linux",
+            any(target_arch = "x86_64", target_arch = "aarch64")
+        ),
+        all(windows, target_arch = "x86_64")
+    ),
+    not(miri)
+)))]
+mod other;
+#[cfg(not(all(
+    any(
+        all(
+            target_os = "linux",
+            any(target_arch = "x86_64", target_arch = "aarch64")
+        ),
+        all(windows, target_arch = "x86_64")
+    ),
+    not(miri)
+)))]
+use other as system;
 
 mod arena;
 mod requester;
@@ -19,9 +62,10 @@ mod thread_stack;
 mod unwind;
 mod walk;
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use alloc_core::{AllocError, HostAllocator, Scope};
+use alloc_core::{AllocError, HostAllocator};
 
 use crate::block::SiteId;
 use crate::mode::Stacks;
@@ -31,14 +75,14 @@ use crate::os;
 use arena::{ArenaOffset, SiteArena};
 pub use requester::CommandMark;
 pub(crate) use requester::{RequesterInfo, SiteView};
-use site::{MAX_FRAMES, NewSite, SiteRef};
+use site::{MAX_FRAMES, NewSite, Site, SiteRef};
 pub use support::StackSupport;
 use thread_stack::ThreadStack;
 pub(crate) use unwind::walk_from;
 pub(crate) use walk::call_site;
 use walk::{Bounds, WalkStart};
 
-/// Room that an allocation leaves for later frees: hundreds may come in a row, each with a new site.
+/// Room left for later frees: hundreds may come in a row, each with a new site.
 const fn keep(stacks: Stacks) -> usize {
     match stacks {
         Stacks::Off => 16 * 1024,
@@ -47,46 +91,25 @@ const fn keep(stacks: Stacks) -> usize {
     }
 }
 
-/// Requests before the arena tries to grow again after a refusal.
-const PATIENCE: u32 = 1000;
 /// Lists of sites, by hash.
 const BUCKETS: usize = 4096;
-/// Stacks of one requester and one depth that are known again.
+/// Stacks of one requester and depth that are known again.
 const ALIKE: usize = 16;
 /// Lists of them.
 const RECENT: usize = 128;
 
-/// Maximum bytes of a depot.
 const MAX_BYTES: usize = 256 << 20;
 
-/// The statistics of a depot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SiteStats {
-    /// Distinct call sites, of allocations and of frees.
-    pub(crate) sites: u64,
-    /// Bytes allocated for them.
-    pub(crate) bytes: u64,
-    /// Allocations and frees without room for their site.
-    pub(crate) lost: u64,
-    /// Passes of the unwinder.
-    pub(crate) unwound: u64,
-}
-
-/// The depot of call sites of one guard.
 pub(crate) struct Sites {
     arena: SiteArena,
-    /// The newest site of each list; 0: none.
-    buckets: [AtomicU32; BUCKETS],
-    /// By requester and depth, the sites of stacks that were walked last: half of the key, and the site's place; 0: none.
-    recent: [[AtomicU64; ALIKE]; RECENT],
+    /// The newest site of each list.
+    buckets: [AtomicPtr<Site>; BUCKETS],
+    /// By requester and depth, the sites of the stacks walked last; each list is filled from its front.
+    recent: [[AtomicPtr<Site>; ALIKE]; RECENT],
     count: AtomicU32,
-    /// By scope, the site without requester and stack; 0: not created yet.
-    plain: [AtomicU32; Scope::ALL.len()],
     /// Marks the sites of this depot.
     key: u32,
-    patience: AtomicU32,
     lost: AtomicU64,
-    unwound: AtomicU64,
     /// The next place in a list of recent sites.
     turn: AtomicU32,
     tallying: AtomicU32,
@@ -98,25 +121,21 @@ impl Sites {
         Self::with_limit(memory, MAX_BYTES)
     }
 
-    /// As [`new`](Self::new), with at most about `limit` bytes.
     fn with_limit(memory: &dyn HostAllocator, limit: usize) -> Result<Self, AllocError> {
         let _ = StackSupport::of_this_process();
         Ok(Self {
             arena: SiteArena::new(memory, limit)?,
-            buckets: [const { AtomicU32::new(0) }; BUCKETS],
-            recent: [const { [const { AtomicU64::new(0) }; ALIKE] }; RECENT],
+            buckets: [const { AtomicPtr::new(null_mut()) }; BUCKETS],
+            recent: [const { [const { AtomicPtr::new(null_mut()) }; ALIKE] }; RECENT],
             count: AtomicU32::new(0),
-            plain: [const { AtomicU32::new(0) }; Scope::ALL.len()],
             key: os::random_u64() as u32,
-            patience: AtomicU32::new(0),
             lost: AtomicU64::new(0),
-            unwound: AtomicU64::new(0),
             turn: AtomicU32::new(0),
             tallying: AtomicU32::new(0),
         })
     }
 
-    /// Frees everything. Nothing else is called afterwards.
+    /// Nothing else is called afterwards.
     pub(crate) fn close(&mut self, memory: &dyn HostAllocator) {
         self.arena.close(memory);
     }
@@ -129,109 +148,93 @@ impl Sites {
         requester: &RequesterInfo<'_>,
         stacks: Stacks,
     ) -> SiteId {
-        self.known_plain(requester, stacks)
-            .unwrap_or_else(|| self.note_walked(memory, requester, stacks))
+        if stacks == Stacks::Off && requester.is_anonymous() {
+            return SiteId::ANONYMOUS;
+        }
+        let room = keep(stacks);
+        if self.arena.room() < 2 * room {
+            self.arena.grow(2 * room, memory);
+        }
+        self.walked(requester, stacks, room)
     }
 
     /// The site of a free. Allocates nothing; 0 without room.
     #[inline]
     pub(crate) fn note_free(&self, requester: &RequesterInfo<'_>, stacks: Stacks) -> SiteId {
-        self.known_plain(requester, stacks)
-            .unwrap_or_else(|| self.walked(requester, stacks, None))
-    }
-
-    /// The site of a scope without requester and stack, once it is there.
-    #[inline]
-    fn known_plain(&self, requester: &RequesterInfo<'_>, stacks: Stacks) -> Option<SiteId> {
-        let is_plain = stacks == Stacks::Off && requester.is_anonymous();
-        let place = self
-            .plain
-            .get(requester.scope.index())
-            .filter(|_| is_plain)?;
-        Some(SiteId(place.load(Ordering::Relaxed))).filter(|site| site.0 != 0)
-    }
-
-    #[inline(never)]
-    fn note_walked(
-        &self,
-        memory: &dyn HostAllocator,
-        requester: &RequesterInfo<'_>,
-        stacks: Stacks,
-    ) -> SiteId {
-        if self.arena.room() < 2 * keep(stacks) {
-            self.grow(memory);
+        if stacks == Stacks::Off && requester.is_anonymous() {
+            return SiteId::ANONYMOUS;
         }
-        let site = self.walked(requester, stacks, Some(memory));
-        if stacks == Stacks::Off
-            && requester.is_anonymous()
-            && let Some(place) = self.plain.get(requester.scope.index())
-        {
-            place.store(site.0, Ordering::Relaxed);
-        }
-        site
+        self.walked(requester, stacks, 0)
     }
 
-    /// The site with the stack of the calling thread. Not inlined: both callers have the same frames.
+    /// A new site leaves `keep` bytes of room. Not inlined: both callers have the same frames.
     #[inline(never)]
-    fn walked(
-        &self,
-        requester: &RequesterInfo<'_>,
-        stacks: Stacks,
-        memory: Option<&dyn HostAllocator>,
-    ) -> SiteId {
+    fn walked(&self, requester: &RequesterInfo<'_>, stacks: Stacks, keep: usize) -> SiteId {
         let from = thread_stack::read_registers();
-        let request = SiteRequest {
+        let mut request = SiteRequest {
             requester,
-            who: requester.hash(),
-            stacks,
-            memory,
+            who: requester.hash(stacks),
+            key: 0,
+            keep,
         };
-        let walked = |local: &ThreadStack| {
-            if stacks == Stacks::Off || from.stack == 0 {
-                return None;
-            }
-            let start = start_of(local, from, requester);
-            let key = request.key(start);
-            let recent = self.recent.get(key as usize % RECENT)?;
-            let known = recent.iter().find_map(|known| {
-                let known = known.load(Ordering::Relaxed);
-                if known >> 32 != key >> 32 {
-                    return None;
-                }
-                let site = self.at(known as u32)?;
-                request.is_at(site, start).then(|| site.id())
-            });
-            known.or_else(|| {
-                let id = match stacks {
-                    Stacks::Fast => self.fast(&request, start),
-                    _ => self.full(&request, local, start)?,
-                };
-                let site = self.site(id).filter(|site| request.is_at(*site, start));
-                let turn = self.turn.fetch_add(1, Ordering::Relaxed) as usize % ALIKE;
-                if let (Some(_), Some(place)) = (site, recent.get(turn)) {
-                    let entry = key >> 32 << 32 | u64::from(id.0 & !SiteId::WHOLE);
-                    place.store(entry, Ordering::Relaxed);
-                }
-                Some(id)
+        let site = if stacks == Stacks::Off || from.stack == 0 {
+            self.site_with(&request, (&[], &[]), false)
+        } else {
+            thread_stack::with(|local| {
+                let start = start_of(local, from, requester);
+                request.key = key(request.who, start);
+                self.recent(&request)
+                    .map_while(|place| self.linked(place.load(Ordering::Acquire)))
+                    .find(|site| request.is_at(*site, start))
+                    .or_else(|| self.walk(&request, stacks, local, start))
             })
         };
-        thread_stack::with(walked).unwrap_or_else(|| self.site_with(&request, (&[], &[]), false))
+        site.map_or(SiteId::default(), SiteRef::id)
     }
 
-    /// By frame pointers. That their addresses are those of calls is verified once, for a new site.
+    #[inline(always)]
+    fn recent(&self, request: &SiteRequest<'_>) -> core::slice::Iter<'_, AtomicPtr<Site>> {
+        let list = self.recent.get(request.key as usize % RECENT);
+        list.map_or(&[][..], |list| list).iter()
+    }
+
+    /// Walks the stack, and remembers its site where it can be known again.
     #[cold]
     #[inline(never)]
-    fn fast(&self, request: &SiteRequest<'_>, start: WalkStart) -> SiteId {
+    fn walk(
+        &self,
+        request: &SiteRequest<'_>,
+        stacks: Stacks,
+        local: &ThreadStack,
+        start: WalkStart,
+    ) -> Option<SiteRef<'_>> {
+        let site = match stacks {
+            Stacks::Fast => self.fast(request, start),
+            _ => self.full(request, local, start),
+        }?;
+        if request.is_at(site, start) {
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed) as usize % ALIKE;
+            let is_free = |place: &&AtomicPtr<Site>| place.load(Ordering::Relaxed).is_null();
+            let free = self.recent(request).find(is_free);
+            if let Some(place) = free.or_else(|| self.recent(request).nth(turn)) {
+                place.store(site.as_ptr(), Ordering::Release);
+            }
+        }
+        Some(site)
+    }
+
+    /// By frame pointers; that their addresses follow calls is verified once, for a new site.
+    fn fast(&self, request: &SiteRequest<'_>, start: WalkStart) -> Option<SiteRef<'_>> {
         let (mut frames, mut slots) = ([0; walk::MAX_FRAMES], [0; walk::MAX_FRAMES]);
         let (count, end) = walk::frames(start, &mut frames, &mut slots);
         let frames = frames.get(..count).unwrap_or_default();
         if let Some(known) = self.find(request.hash(frames)) {
-            return known.id();
+            return Some(known);
         }
         let calls = walk::count_calls(frames);
         let whole = end == walk::End::Reached && calls == count;
         let frames = frames.get(..calls).unwrap_or_default();
-        // What stands behind the last frame of a chain that ended early is not compared: another stack may begin alike.
+        // What is behind the last frame of a chain that ended early is not compared: another stack may begin alike.
         let is_known_again = whole || calls == walk::MAX_FRAMES;
         let slots = slots
             .get(..calls)
@@ -240,56 +243,58 @@ impl Sites {
         self.site_with(request, (frames, slots), whole)
     }
 
-    /// By the unwinder. `None` if the unwinder itself allocates.
-    #[cold]
-    #[inline(never)]
+    /// By the unwinder; without a stack if the unwinder itself allocates.
     fn full(
         &self,
         request: &SiteRequest<'_>,
         local: &ThreadStack,
         start: WalkStart,
-    ) -> Option<SiteId> {
+    ) -> Option<SiteRef<'_>> {
         let (mut frames, mut slots) = ([0; MAX_FRAMES], [0; MAX_FRAMES]);
-        let (count, whole) = unwind::walk(local, start, &mut frames, &mut slots)?;
-        self.unwound.fetch_add(1, Ordering::Relaxed);
+        let Some((count, whole)) = unwind::walk(local, start, &mut frames, &mut slots) else {
+            return self.site_with(request, (&[], &[]), false);
+        };
+        #[cfg(test)]
+        tests::count_walk();
         let frames = frames.get(..count).unwrap_or_default();
         let slots = slots.get(..count).unwrap_or_default();
-        // SAFETY: no slot is above the last one.
+        // SAFETY: no slot is above the last one, as they are sorted.
         let placed = whole && slots.is_sorted() && unsafe { start.stands(frames, slots) };
         let slots = if placed { slots } else { &[] };
-        Some(self.site_with(request, (frames, slots), whole))
+        self.site_with(request, (frames, slots), whole)
     }
 
-    /// The site with these frames: one that is there, or a new one; 0 without room.
+    /// Found or new; `None` without room.
+    #[inline]
     fn site_with(
         &self,
         request: &SiteRequest<'_>,
         stack: (&[usize], &[u32]),
         whole: bool,
-    ) -> SiteId {
+    ) -> Option<SiteRef<'_>> {
         let hash = request.hash(stack.0);
         self.find(hash)
-            .map(SiteRef::id)
-            .unwrap_or_else(|| self.make(hash, request, stack, whole))
+            .or_else(|| self.make(hash, request, stack, whole))
     }
 
-    fn bucket(&self, hash: u64) -> Option<&AtomicU32> {
+    fn bucket(&self, hash: u64) -> Option<&AtomicPtr<Site>> {
         self.buckets.get(hash as usize % BUCKETS)
     }
 
-    /// The sites of a list, from `first` on.
-    fn chain(&self, first: u32) -> impl Iterator<Item = SiteRef<'_>> {
-        let mut next = self.at(first);
-        core::iter::from_fn(move || {
-            let site = next?;
-            next = self.at(site.next());
-            Some(site)
-        })
+    #[inline(always)]
+    fn linked(&self, site: *mut Site) -> Option<SiteRef<'_>> {
+        // SAFETY: the site rule.
+        NonNull::new(site).map(|site| unsafe { SiteRef::new(site) })
+    }
+
+    fn chain(&self, first: *mut Site) -> impl Iterator<Item = SiteRef<'_>> {
+        let next = |site: &SiteRef<'_>| self.linked(site.next.load(Ordering::Relaxed));
+        core::iter::successors(self.linked(first), next)
     }
 
     fn find(&self, hash: u64) -> Option<SiteRef<'_>> {
         let first = self.bucket(hash)?.load(Ordering::Acquire);
-        self.chain(first).find(|site| site.hash() == hash)
+        self.chain(first).find(|site| site.hash == hash)
     }
 
     #[cold]
@@ -299,70 +304,67 @@ impl Sites {
         request: &SiteRequest<'_>,
         (frames, slots): (&[usize], &[u32]),
         whole: bool,
-    ) -> SiteId {
+    ) -> Option<SiteRef<'_>> {
         let made = NewSite {
             hash,
-            who: request.who,
+            key: request.key,
             requester: request.requester,
             frames,
             slots: if slots.is_sorted() { slots } else { &[] },
             whole,
             modules: modules::note(frames),
         };
-        let keep = request.memory.map_or(0, |_| keep(request.stacks));
-        let site = self.put(made, keep).or_else(|| {
-            self.arena
-                .grow(request.memory?)
-                .then(|| self.put(made, keep))?
-        });
+        let site = self.put(made, request.keep);
         if site.is_none() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
-        site.unwrap_or_default()
+        site
     }
 
-    /// Writes the site to the arena and links it, unless another thread was faster. `None` without room.
-    fn put(&self, made: NewSite<'_>, keep: usize) -> Option<SiteId> {
+    /// Writes the site and links it, unless another thread was faster. `None` without room.
+    fn put(&self, made: NewSite<'_>, keep: usize) -> Option<SiteRef<'_>> {
         let (place, at) = self.arena.allocate(made.bytes(), keep)?;
         // SAFETY: just allocated, so many bytes at a multiple of 16.
-        unsafe { made.write(self.key, place, at) };
-        let site = self.at(place.raw())?;
+        let site: SiteRef<'_> = unsafe { made.write(self.key, place, at) };
         let bucket = self.bucket(made.hash)?;
         let mut first = bucket.load(Ordering::Acquire);
         loop {
-            if let Some(faster) = self.chain(first).find(|other| other.hash() == made.hash) {
-                return Some(faster.id());
+            let faster = self.chain(first).find(|other| other.hash == made.hash);
+            if faster.is_some() {
+                return faster;
             }
-            site.set_next(first);
-            match bucket.compare_exchange(first, place.raw(), Ordering::AcqRel, Ordering::Acquire) {
+            site.next.store(first, Ordering::Relaxed);
+            match bucket.compare_exchange(first, site.as_ptr(), Ordering::AcqRel, Ordering::Acquire)
+            {
                 Ok(_) => break,
                 Err(now) => first = now,
             }
         }
         self.count.fetch_add(1, Ordering::Relaxed);
-        Some(site.id())
+        Some(site)
     }
 
-    /// The recorded site. Async-signal-safe; `None` for a number of no site of this depot.
+    /// Async-signal-safe; `None` for a number of no site of this depot.
     pub(crate) fn get(&self, id: SiteId) -> Option<SiteView<'_>> {
+        if id == SiteId::ANONYMOUS {
+            return Some(SiteView::default());
+        }
         Some(self.site(id)?.view())
     }
 
-    pub(crate) fn stats(&self) -> SiteStats {
-        SiteStats {
-            sites: u64::from(self.count.load(Ordering::Relaxed)),
-            bytes: self.arena.bytes() as u64,
-            lost: self.lost.load(Ordering::Relaxed),
-            unwound: self.unwound.load(Ordering::Relaxed),
-        }
+    /// Distinct call sites, of allocations and of frees.
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed).into()
+    }
+
+    /// Allocations and frees without room for their site.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
     }
 
     fn site(&self, id: SiteId) -> Option<SiteRef<'_>> {
-        self.at(id.0 & !SiteId::WHOLE)
-    }
-
-    fn at(&self, place: u32) -> Option<SiteRef<'_>> {
-        SiteRef::at(&self.arena, self.key, ArenaOffset::from_raw(place)?)
+        let place = ArenaOffset::new(id.0 & !SiteId::WHOLE)?;
+        SiteRef::at(&self.arena, self.key, place)
     }
 
     /// All sites, in no order.
@@ -373,27 +375,15 @@ impl Sites {
             .map(|first| first.load(Ordering::Acquire));
         firsts.flat_map(|first| self.chain(first))
     }
-
-    #[cold]
-    fn grow(&self, memory: &dyn HostAllocator) {
-        let waited = self.patience.load(Ordering::Relaxed);
-        let next = match waited.checked_sub(1) {
-            Some(less) => less,
-            None if self.arena.grow(memory) => 0,
-            None => PATIENCE,
-        };
-        self.patience.store(next, Ordering::Relaxed);
-    }
 }
 
-/// The requester and the memory for its site.
 struct SiteRequest<'a> {
     requester: &'a RequesterInfo<'a>,
-    /// Its hash.
+    /// The hash of the requester and the kind of walk.
     who: u64,
-    stacks: Stacks,
-    /// `None`: a free.
-    memory: Option<&'a dyn HostAllocator>,
+    /// That with the stack's depth; 0 without a stack.
+    key: u64,
+    keep: usize,
 }
 
 impl SiteRequest<'_> {
@@ -401,23 +391,25 @@ impl SiteRequest<'_> {
         requester::stack(self.who, frames)
     }
 
-    /// Of the requester, the kind of walk, and how far the stack reaches up to its end.
-    fn key(&self, start: WalkStart) -> u64 {
-        let Bounds { mark, top, .. } = start.bounds;
-        let end = if mark == 0 { top } else { mark };
-        let depth = end.wrapping_sub(start.from.stack) as u64;
-        requester::mix(self.who, depth << 8 | self.stacks as u64)
-    }
-
-    /// True if the stack is that of `site`: all return addresses are at their places again. The key is that of the site's stack.
+    /// All return addresses are at their places again.
+    #[inline(always)]
     fn is_at(&self, site: SiteRef<'_>, start: WalkStart) -> bool {
-        let placed = site.placed().filter(|_| site.who() == self.who);
-        // SAFETY: a site has no other slots than those that rise, or none.
-        placed.is_some_and(|(frames, slots)| unsafe { start.stands(frames, slots) })
+        let (frames, slots) = site.placed();
+        // SAFETY: a site's slots rise, or there are none.
+        site.key == self.key && unsafe { start.stands(frames, slots) }
     }
 }
 
+/// Of requester, kind of walk, and the depth of the stack.
+#[inline(always)]
+fn key(who: u64, start: WalkStart) -> u64 {
+    let Bounds { mark, top, .. } = start.bounds;
+    let end = if mark == 0 { top } else { mark };
+    requester::mix(who, end.wrapping_sub(start.from.stack) as u64)
+}
+
 /// The start of a walk that ends at the requester's command.
+#[inline(always)]
 fn start_of(
     local: &ThreadStack,
     from: thread_stack::Registers,

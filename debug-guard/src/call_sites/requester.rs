@@ -1,14 +1,14 @@
-//! The requester of a block, its text in reports, and the hash of a requester with its stack.
-//!
-//! Two call sites with the same 64 bits are merged: among a million sites that happens once in 30 million runs.
+//! The requester of a block, and the hash of a requester with its stack. Call sites with the same 64 bits are merged:
+//! among a million that happens once in 30 million runs.
 
 #![forbid(unsafe_code)]
 
 use alloc_core::{ContextId, Scope};
 
 use crate::fold::fold;
+use crate::mode::Stacks;
 
-/// Longer names and labels are cut, at the end of a character.
+/// Longer ones are cut, at the end of a character.
 const LONGEST_NAME: usize = 200;
 
 /// The caller that allocates or frees, as the guard knows it at that moment.
@@ -19,9 +19,9 @@ pub(crate) struct RequesterInfo<'a> {
     pub(crate) name: &'a str,
     pub(crate) label: Option<&'a str>,
     pub(crate) scope: Scope,
-    /// Bytes of a C bridge's header in front of what its caller sees.
+    /// Bytes of a C bridge's header in front of its caller's block.
     pub(crate) front: u32,
-    /// The command in which it happens; frames end at its frame.
+    /// Frames end at its frame.
     pub(crate) command: Option<&'a CommandMark>,
 }
 
@@ -32,28 +32,25 @@ pub struct CommandMark {
     pub name: &'static str,
     /// Its number, counted up over the process.
     pub serial: u64,
-    /// An address in the stack frame that issued the command: stacks end there. 0: they do not.
+    /// An address in the stack frame that issued the command, where stacks end; 0: they do not.
     pub stack: usize,
 }
 
-/// A recorded call site, borrowed from the depot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SiteView<'a> {
     pub(crate) context: Option<ContextId>,
     pub(crate) name: &'a str,
     pub(crate) label: Option<&'a str>,
-    pub(crate) scope: Scope,
     pub(crate) front: u32,
     pub(crate) command: Option<&'static str>,
     /// Return addresses, innermost first.
     pub(crate) frames: &'a [usize],
     /// True when `frames` reach the frame of the command, or the thread's first where there is no command.
     pub(crate) whole: bool,
-    /// The modules of the frames are among the first so many that were noted.
+    /// The frames' modules are among the first so many that were noted.
     pub(crate) modules: u16,
 }
 
-/// The beginning of `text` that is kept.
 pub(super) fn cut(text: &str) -> &str {
     let mut end = text.len().min(LONGEST_NAME);
     while !text.is_char_boundary(end) {
@@ -63,7 +60,8 @@ pub(super) fn cut(text: &str) -> &str {
 }
 
 impl RequesterInfo<'_> {
-    /// True if only the scope is known.
+    /// True if nothing is known of it but the scope, which the block's record has too.
+    #[inline]
     pub(super) fn is_anonymous(&self) -> bool {
         self.context.is_none()
             && self.command.is_none()
@@ -72,9 +70,11 @@ impl RequesterInfo<'_> {
             && self.name.is_empty()
     }
 
-    /// A hash of all but the stack.
-    pub(super) fn hash(&self) -> u64 {
-        let start = u64::from(self.front) << 8 | u64::from(self.scope.as_raw());
+    /// A hash of all but the stack, and of how that is walked.
+    #[inline]
+    pub(super) fn hash(&self, stacks: Stacks) -> u64 {
+        let kind = (stacks as u64) << 4 | u64::from(self.scope.as_raw());
+        let start = u64::from(self.front) << 8 | kind;
         let h = mix(1, start);
         let h = match self.context {
             Some(context) => mix(h, context.get()),
@@ -89,13 +89,11 @@ const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
 const SECOND: u64 = 0xd6e8_feb8_6659_fd93;
 const STEP: u64 = 0xa076_1d64_78bd_642f;
 
-/// `h` and one word more.
 #[inline]
 pub(super) const fn mix(h: u64, word: u64) -> u64 {
     fold(h ^ FIRST, word ^ SECOND ^ h.rotate_left(32))
 }
 
-/// `h` and the bytes of `text`.
 pub(super) fn text(h: u64, text: &str) -> u64 {
     let (words, rest) = text.as_bytes().as_chunks::<8>();
     let whole = words.iter().fold(mix(h, text.len() as u64), |h, word| {
@@ -107,7 +105,7 @@ pub(super) fn text(h: u64, text: &str) -> u64 {
     mix(whole, rest)
 }
 
-/// The requester's hash `who` and the frames: a sum of independent products, which are computed at once.
+/// A sum of independent products, which are computed at once.
 pub(super) fn stack(who: u64, frames: &[usize]) -> u64 {
     let (mut sum, mut key) = (0_u64, STEP);
     for frame in frames {
@@ -169,25 +167,29 @@ mod tests {
                 ..who
             },
         ];
-        let hashes: HashSet<u64> = all.iter().map(|who| who.hash()).collect();
+        let hashes: HashSet<u64> = all.iter().map(|who| who.hash(Stacks::Off)).collect();
         assert_eq!(hashes.len(), all.len());
         let other = RequesterInfo {
             name: "other",
             ..all[7]
         };
-        assert_eq!(other.hash(), all[7].hash(), "the context says it all");
+        assert_eq!(
+            other.hash(Stacks::Off),
+            all[7].hash(Stacks::Off),
+            "the context says it all"
+        );
         let later = CommandMark {
             name: "vkA",
             serial: 9,
             stack: 99,
         };
         assert_eq!(
-            all[5].hash(),
+            all[5].hash(Stacks::Off),
             RequesterInfo {
                 command: Some(&later),
                 ..who
             }
-            .hash(),
+            .hash(Stacks::Off),
             "not which run of the command"
         );
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   0        8                16      20      24        32          48         60
-//!   | hash   | the requester's | check | front | context | command   | lengths, scope, flags | tally: blocks, bytes | next |
+//!   | hash   | the requester's | check | front | context | command   | lengths, whole | tally: blocks, bytes | next |
 //!   | frames: innermost first .. | where they stand on the stack .. | name .. | label .. |
 //! ```
 //! All but the tally is written before the site is linked, and never again.
@@ -11,9 +11,10 @@ use core::marker::PhantomData;
 use core::mem::offset_of;
 use core::ops::Deref;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use alloc_core::{ContextId, Scope};
+use alloc_core::ContextId;
 
 use super::Sites;
 use super::arena::{ArenaOffset, SiteArena};
@@ -21,15 +22,16 @@ use super::requester::{RequesterInfo, SiteView, cut};
 use crate::block::SiteId;
 use crate::os;
 
-/// Maximum frames of a site. An unoptimised program has fifty of its own between a driver's call and the guard.
+/// An unoptimised program has fifty of its own between a driver's call and the guard.
 pub(super) const MAX_FRAMES: usize = 192;
 
 #[repr(C)]
 pub(crate) struct Site {
-    hash: u64,
-    /// That of the requester.
-    who: u64,
-    /// The site's own place, xored with the key: proves that a site stands here.
+    pub(super) hash: u64,
+    /// Of the requester, the kind of walk and the depth of the stack that it was first seen on.
+    pub(super) key: u64,
+    place: ArenaOffset,
+    /// The place xored with the depot's key: proves that a site stands here.
     check: AtomicU32,
     front: u32,
     context: Option<ContextId>,
@@ -37,42 +39,34 @@ pub(crate) struct Site {
     frames: u8,
     name: u8,
     label: u8,
-    flags: u8,
-    scope: Scope,
+    /// Of as many slots as frames, or of none.
+    slots: u8,
+    whole: bool,
     /// Noted modules when it was made.
     modules: u16,
     pub(super) tally: Tally,
-    /// The next site of its list.
-    next: AtomicU32,
+    pub(super) next: AtomicPtr<Site>,
 }
 
-/// A site in an arena, with the data behind it.
 #[derive(Clone, Copy)]
 pub(crate) struct SiteRef<'a> {
     at: NonNull<Site>,
-    place: ArenaOffset,
     arena: PhantomData<&'a SiteArena>,
 }
 
-/// Scratch of one walk over the blocks.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) blocks: AtomicU64,
     pub(super) bytes: AtomicU64,
 }
 
-const WHOLE: u8 = 1;
-const LABELLED: u8 = 2;
-const PLACED: u8 = 4;
-
-/// The data of a new site.
 #[derive(Clone, Copy)]
 pub(super) struct NewSite<'a> {
     pub(super) hash: u64,
-    pub(super) who: u64,
+    pub(super) key: u64,
     pub(super) requester: &'a RequesterInfo<'a>,
     pub(super) frames: &'a [usize],
-    /// Where each frame's return address stands, in words above the stack pointer; empty if that is not known.
+    /// Where the frames' return addresses stand, in words above the stack pointer; empty if not known.
     pub(super) slots: &'a [u32],
     pub(super) whole: bool,
     /// Noted modules, those of the frames among them.
@@ -90,16 +84,23 @@ impl NewSite<'_> {
             .saturating_add(names)
     }
 
-    /// Writes the site to `place`, where `bytes()` bytes are.
+    /// Writes the site.
     ///
     /// # Safety
-    /// `at` is `place` in its arena, with [`Self::bytes`] writable bytes at a multiple of 16 that no other thread knows.
-    pub(super) unsafe fn write(&self, key: u32, place: ArenaOffset, at: NonNull<u8>) {
+    /// `at` is `place` in its arena, which lives for `'a`, with [`Self::bytes`] writable bytes at a multiple of 16 that
+    /// no other thread knows.
+    pub(super) unsafe fn write<'a>(
+        &self,
+        key: u32,
+        place: ArenaOffset,
+        at: NonNull<u8>,
+    ) -> SiteRef<'a> {
         let (name, label) = (cut(self.requester.name), self.requester.label.map(cut));
         let short = |len: usize| u8::try_from(len).unwrap_or(0);
         let site = Site {
             hash: self.hash,
-            who: self.who,
+            key: self.key,
+            place,
             check: AtomicU32::new(0),
             front: self.requester.front,
             context: self.requester.context,
@@ -107,20 +108,18 @@ impl NewSite<'_> {
             frames: short(self.frames.len()),
             name: short(name.len()),
             label: short(label.map_or(0, str::len)),
-            flags: if self.whole { WHOLE } else { 0 }
-                | if label.is_some() { LABELLED } else { 0 }
-                | if self.slots.is_empty() { 0 } else { PLACED },
-            scope: self.requester.scope,
+            slots: short(self.slots.len()),
+            whole: self.whole,
             modules: self.modules,
             tally: Tally::default(),
-            next: AtomicU32::new(0),
+            next: AtomicPtr::new(null_mut()),
         };
         let to = at.cast::<Site>();
-        // SAFETY: the caller gives that many bytes, aligned to 16.
+        // SAFETY: this function's contract.
         unsafe { to.write(site) };
         // SAFETY: the frames stand behind the site, within `bytes()`.
         let frames = unsafe { to.add(1) }.cast();
-        // SAFETY: aligned as a `Site` is, which is a word or more.
+        // SAFETY: within `bytes()`, aligned as a `Site` is, which is a word or more.
         let slots = unsafe { copy(frames, self.frames) }.cast();
         // SAFETY: the slots stand behind the frames, within `bytes()`.
         let names = unsafe { copy(slots, self.slots) }.cast();
@@ -128,139 +127,120 @@ impl NewSite<'_> {
         let labels = unsafe { copy(names, name.as_bytes()) };
         // SAFETY: the label stands behind the name, within `bytes()`.
         unsafe { copy(labels, label.unwrap_or("").as_bytes()) };
-        // SAFETY: written above.
-        unsafe { to.as_ref() }
-            .check
-            .store(place.raw() ^ key, Ordering::Release);
+        // SAFETY: written above (the site rule).
+        let site = unsafe { SiteRef::new(to) };
+        site.check.store(place.get() ^ key, Ordering::Release);
+        site
     }
 }
 
-/// Copies `items` to `to`; the address behind them.
+/// The address behind the copied items.
 ///
 /// # Safety
-/// There is room for them, aligned, that no other thread knows of.
+/// There is aligned room that no other thread knows of.
 unsafe fn copy<T: Copy>(to: NonNull<T>, items: &[T]) -> NonNull<T> {
-    // SAFETY: the caller's promise.
+    // SAFETY: this function's contract.
     unsafe { to.copy_from_nonoverlapping(NonNull::from(items).cast(), items.len()) };
     // SAFETY: at most the end of the room.
     unsafe { to.add(items.len()) }
 }
 
-/// The `count` items at `from`, and the address behind them.
+/// The items, and the address behind them.
 ///
 /// # Safety
 /// They are there for `'a`, aligned and initialised, and are not written.
 unsafe fn read<'a, T>(from: NonNull<T>, count: u8) -> (&'a [T], NonNull<T>) {
     let count = usize::from(count);
-    // SAFETY: the caller's promise.
+    // SAFETY: this function's contract.
     let items = unsafe { core::slice::from_raw_parts(from.as_ptr(), count) };
     // SAFETY: at most the end of the room.
     (items, unsafe { from.add(count) })
 }
 
-impl Site {
-    const fn whole(&self) -> bool {
-        self.flags & WHOLE != 0
-    }
-
-    /// How many slots stand behind the frames: one each, or none.
-    const fn slots(&self) -> u8 {
-        if self.flags & PLACED != 0 {
-            self.frames
-        } else {
-            0
-        }
-    }
-
-    pub(super) fn hash(&self) -> u64 {
-        self.hash
-    }
-
-    /// The hash of the requester.
-    pub(super) fn who(&self) -> u64 {
-        self.who
-    }
-
-    /// The place of the next site in its list; 0: none.
-    pub(super) fn next(&self) -> u32 {
-        self.next.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn set_next(&self, next: u32) {
-        self.next.store(next, Ordering::Relaxed);
-    }
-}
-
 impl Deref for SiteRef<'_> {
     type Target = Site;
     fn deref(&self) -> &Site {
-        // SAFETY: `SiteRef::at` saw that a site stands there; it lives as long as the arena.
+        // SAFETY: the site rule; made by `new`, whose contract asks for a site.
         unsafe { self.at.as_ref() }
     }
 }
 
 impl<'a> SiteRef<'a> {
-    /// The site at `place`; `None` where no site was ever put, whatever the number came from.
+    /// # Safety
+    /// [`NewSite::write`] wrote the site there, in an arena that lives for `'a`.
+    #[inline(always)]
+    pub(super) unsafe fn new(at: NonNull<Site>) -> Self {
+        Self {
+            at,
+            arena: PhantomData,
+        }
+    }
+
+    pub(super) fn as_ptr(self) -> *mut Site {
+        self.at.as_ptr()
+    }
+
+    /// `None` where no site was ever put, whatever the number came from.
     pub(crate) fn at(arena: &'a SiteArena, key: u32, place: ArenaOffset) -> Option<Self> {
         let at = arena.at(place, size_of::<Site>())?.cast::<Site>();
-        // SAFETY: within the bytes of a site, which `at` gave.
+        // SAFETY: within the bytes that `at` gave.
         let check = unsafe { at.byte_add(offset_of!(Site, check)) }.cast::<AtomicU32>();
-        // SAFETY: in memory that is never taken back; any word is an `AtomicU32`.
+        // SAFETY: arena memory is never taken back; any word is an `AtomicU32`.
         let check = unsafe { check.as_ref() };
-        // Only `NewSite::write` puts that word there, last of all, and a random key keeps other data from looking like it.
-        (check.load(Ordering::Acquire) == place.raw() ^ key).then_some(Self {
-            at,
-            place,
-            arena: PhantomData,
-        })
+        // Only `NewSite::write` puts that word there, last of all, and a random key keeps other data from looking like
+        // it.
+        let is_site = check.load(Ordering::Acquire) == place.get() ^ key;
+        // SAFETY: that word proves a site.
+        is_site.then(|| unsafe { Self::new(at) })
     }
 
-    /// Its number.
     pub(crate) fn id(self) -> SiteId {
-        SiteId(self.place.raw() | if self.whole() { SiteId::WHOLE } else { 0 })
+        SiteId(self.place.get() | if self.whole { SiteId::WHOLE } else { 0 })
     }
 
-    /// The frames, and where they stand on the stack.
-    pub(super) fn placed(self) -> Option<(&'a [usize], &'a [u32])> {
-        // SAFETY: it lives as long as the arena.
-        let site: &'a Site = unsafe { self.at.as_ref() };
+    /// The frames, and where they stand on the stack, if that is known.
+    #[inline(always)]
+    pub(super) fn placed(self) -> (&'a [usize], &'a [u32]) {
+        let (frames, slots, ..) = self.parts();
+        (frames, slots)
+    }
+
+    /// What stands behind the site: frames, slots, name and label.
+    #[inline(always)]
+    fn parts(self) -> (&'a [usize], &'a [u32], &'a [u8], &'a [u8]) {
         // SAFETY: the frames stand behind the site.
         let frames = unsafe { self.at.add(1) }.cast();
-        // SAFETY: `write` put that many frames there, and they are never written again.
-        let (frames, slots) = unsafe { read(frames, site.frames) };
-        // SAFETY: likewise; the slots stand behind the frames.
-        let (slots, _) = unsafe { read(slots.cast(), site.slots()) };
-        (!slots.is_empty()).then_some((frames, slots))
+        // SAFETY: the site rule: `write` put that many frames there.
+        let (frames, slots) = unsafe { read(frames, self.frames) };
+        // SAFETY: the site rule: the slots stand behind the frames.
+        let (slots, names) = unsafe { read(slots.cast(), self.slots) };
+        // SAFETY: the site rule: the name stands behind the slots.
+        let (name, labels) = unsafe { read(names.cast(), self.name) };
+        // SAFETY: the site rule: the label stands behind the name.
+        let (label, _) = unsafe { read(labels, self.label) };
+        (frames, slots, name, label)
     }
 
     pub(crate) fn view(self) -> SiteView<'a> {
-        // SAFETY: it lives as long as the arena.
+        // SAFETY: the site rule.
         let site: &'a Site = unsafe { self.at.as_ref() };
-        // SAFETY: the frames stand behind the site.
-        let frames = unsafe { self.at.add(1) }.cast();
-        // SAFETY: `write` put that many frames there, and they are never written again.
-        let (frames, behind) = unsafe { read(frames, site.frames) };
-        // SAFETY: likewise; the slots stand behind the frames.
-        let (_, names) = unsafe { read(behind.cast::<u32>(), site.slots()) };
-        // SAFETY: likewise; the name stands behind the slots.
-        let (name, labels) = unsafe { read(names.cast(), site.name) };
-        // SAFETY: likewise; the label stands behind the name.
-        let (label, _) = unsafe { read(labels, site.label) };
+        let (frames, _, name, label) = self.parts();
         SiteView {
             context: site.context,
             name: core::str::from_utf8(name).unwrap_or(""),
-            label: (site.flags & LABELLED != 0).then(|| core::str::from_utf8(label).unwrap_or("")),
-            scope: site.scope,
+            label: core::str::from_utf8(label)
+                .ok()
+                .filter(|label| !label.is_empty()),
             front: site.front,
             command: site.command,
             frames,
-            whole: site.whole(),
+            whole: site.whole,
             modules: site.modules,
         }
     }
 }
 
-/// One walk. Its sums stand in the sites, so there is one walk at a time.
+/// Sums over a walk of blocks. They stand in the sites, so there is one walk at a time.
 pub(crate) struct Tallying<'a> {
     sites: &'a Sites,
     /// The sums of blocks without a known site.
@@ -291,7 +271,6 @@ impl Sites {
 }
 
 impl Tallying<'_> {
-    /// Counts a block of `bytes` that was allocated at `id`.
     pub(crate) fn add(&mut self, id: SiteId, bytes: u64) {
         match self.sites.site(id) {
             Some(site) => {
@@ -305,6 +284,11 @@ impl Tallying<'_> {
                 )
             }
         }
+    }
+
+    /// The number under which blocks of `id` are counted.
+    pub(crate) fn group(&self, id: SiteId) -> SiteId {
+        self.sites.site(id).map_or(SiteId::default(), SiteRef::id)
     }
 
     /// Calls `tell` for each site with blocks: number, blocks, bytes. Number 0: the site is not known.

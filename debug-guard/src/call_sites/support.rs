@@ -4,13 +4,15 @@ use core::fmt;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU8, Ordering};
 
+use super::system::{self, ADVICE};
 use super::walk::WalkStart;
 use super::{thread_stack, unwind};
 
 /// The [`Stacks`](crate::Stacks) that work in this process.
 ///
-/// Frame pointers depend on how code is compiled (`-C force-frame-pointers=yes`, `-fno-omit-frame-pointer`). The result is for this
-/// library; a driver may be compiled without, and then only [`Stacks::Full`](crate::Stacks::Full) sees its callers.
+/// Frame pointers depend on how code is compiled (`-C force-frame-pointers=yes`, `-fno-omit-frame-pointer`). The result
+/// is for this library; only [`Stacks::Full`](crate::Stacks::Full) sees the callers of a driver that is compiled
+/// without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StackSupport {
@@ -21,7 +23,8 @@ pub struct StackSupport {
 }
 
 impl StackSupport {
-    /// Walks the own stack in both ways, once a process. Allocates nothing; the unwinder may, from the C library, the first time.
+    /// Walks its own stack in both ways, once a process. Allocates nothing; the unwinder may, from the C library, the
+    /// first time.
     #[must_use]
     pub fn of_this_process() -> Self {
         static KNOWN: AtomicU8 = AtomicU8::new(0);
@@ -42,14 +45,14 @@ impl StackSupport {
 
 impl fmt::Display for StackSupport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match (self.fast, self.full) {
-            (true, true) => "stacks are walked by frame pointers, and by the unwinder where those end",
-            (true, false) => "stacks are walked by frame pointers; there is no unwinder",
-            (false, true) => {
-                "stacks are walked by the unwinder only: this program was compiled without frame pointers, ask for full stacks"
-            }
-            (false, false) => "no stack can be walked: compile with frame pointers, on Linux on x86-64 or AArch64",
-        })
+        match (self.fast, self.full) {
+            (true, true) => f.write_str("stacks are walked by frame pointers, and by the unwinder where those end"),
+            (true, false) => f.write_str("stacks are walked by frame pointers; there is no unwinder"),
+            (false, true) => write!(f, "stacks are walked by the unwinder only: {ADVICE}"),
+            (false, false) => f.write_str(
+                "no stack can be walked: compile with frame pointers, on Linux on x86-64 or AArch64, or on Windows on x86-64",
+            ),
+        }
     }
 }
 
@@ -57,7 +60,7 @@ const TRIED: u8 = 1;
 const FAST: u8 = 2;
 const FULL: u8 = 4;
 
-/// Walks the own stack in both ways. The chain of frame pointers works where it finds what the unwinder finds.
+/// Frame pointers work where they find what the unwinder finds.
 #[inline(never)]
 fn try_both() -> u8 {
     let from = thread_stack::read_registers();
@@ -65,7 +68,7 @@ fn try_both() -> u8 {
     thread_stack::with(|local| {
         let bounds = local.bounds(from.stack);
         unwind::chained(WalkStart { from, bounds }, &mut fast, 0);
-        local.once(|| unwind::pass(|_, at| at.stack > from.stack, bounds.mark, &mut full));
+        local.once(|| system::pass(|_, at| at.stack > from.stack, bounds.mark, &mut full));
     });
     let [_, caller] = full;
     match black_box(caller) {

@@ -5,21 +5,22 @@
 //!                                \__________________________________________________^
 //!   sp                                                                                     the mark of the command        top
 //! ```
-//! Code that uses the register for something else ends the chain, or leads it astray: each step must go up, stay below the end of the
-//! stack and stand at a multiple of 16, as the calling conventions of x86-64 and AArch64 have it. So nothing but the thread's own stack
-//! is ever read. The end of another stack (a fiber's, a coroutine's) is not known: memory above it may be
-//! unmapped at any time, so there each word is read without a fault. A chain that is led astray may skip callers: each address on a new stack
-//! must follow a call instruction, whose bytes are read without a fault.
+//! Code that uses the register for something else ends the chain, or leads it astray: each step must go up, stay below
+//! the end of the stack and stand at a multiple of 16, as the calling conventions of x86-64 and AArch64 have it. So
+//! only the thread's own stack is read. The end of another stack (a fiber's, a coroutine's) is not known, and memory
+//! above it may be unmapped at any time: there each word is read without a fault. A chain that is led astray may skip
+//! callers: each address on a new stack must follow a call instruction, read without a fault.
+//!
+//! The *stack rule* of the SAFETY comments: of the thread's own stack, every word from the stack pointer up to `top`
+//! can be read.
 
 use super::thread_stack;
 use super::thread_stack::Registers;
 use crate::os;
 
-/// Maximum frames of a chain.
 pub(super) const MAX_FRAMES: usize = 32;
 const ALIGN: usize = 16;
 const WORD: usize = size_of::<usize>();
-/// No code is mapped below it.
 const LOWEST_CODE: usize = 4096;
 
 /// Why a chain ended.
@@ -27,18 +28,16 @@ const LOWEST_CODE: usize = 4096;
 pub(super) enum End {
     /// At the frame of the command, or at the thread's first.
     Reached,
-    /// Before.
     Short,
 }
 
-/// The bounds of a walk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// The last frame is the one with this address; 0: all frames.
     pub(super) mark: usize,
     /// The first address that is not the stack's.
     pub(super) top: usize,
-    /// `top` is certain: everything from the stack pointer up to it can be read as long as the thread lives.
+    /// The stack rule holds up to `top`.
     own: bool,
 }
 
@@ -46,7 +45,7 @@ impl Bounds {
     /// The running thread's own stack, from its stack pointer up to `top`.
     ///
     /// # Safety
-    /// These addresses can be read as long as the thread lives.
+    /// The stack rule holds up to `top`.
     #[inline(always)]
     pub(super) const unsafe fn own(top: usize) -> Self {
         Self {
@@ -65,25 +64,12 @@ impl Bounds {
         }
     }
 
-    /// Up to the frame with `mark`; 0: all frames.
     #[inline(always)]
     pub(super) const fn up_to(self, mark: usize) -> Self {
         Self { mark, ..self }
     }
-
-    /// The word at `at`, which is a multiple of the word's size between the stack pointer and `top`; `None` where it cannot be read.
-    #[inline(always)]
-    pub(super) fn word(&self, at: usize) -> Option<usize> {
-        if self.own {
-            // SAFETY: of the thread's own stack all words can be read.
-            Some(unsafe { word(at) })
-        } else {
-            caught(at)
-        }
-    }
 }
 
-/// The registers that a walk starts from, with its bounds.
 #[derive(Clone, Copy)]
 pub(super) struct WalkStart {
     pub(super) from: Registers,
@@ -91,8 +77,8 @@ pub(super) struct WalkStart {
 }
 
 impl WalkStart {
-    /// True if each of `frames` stands so many words above the stack pointer. False on a stack that is not the thread's own: each read
-    /// there may be a system call.
+    /// True if each of `frames` stands so many words above the stack pointer. False on another stack than the thread's
+    /// own: each read there may be a system call.
     ///
     /// # Safety
     /// No slot is above the last one.
@@ -103,19 +89,11 @@ impl WalkStart {
         if !bounds.own || slots.last().is_none_or(|last| *last as usize >= room) {
             return false;
         }
-        let differing = |(frame, slot): (&usize, &u32)| {
-            // SAFETY: a whole number of words above the stack pointer, and no higher than the last one, which is below `top`; the bounds are
-            // the thread's own.
-            let word = unsafe { word(from.stack.wrapping_add(*slot as usize * WORD)) };
-            word ^ frame
-        };
-        let ((fours, frames), (places, slots)) = (frames.as_chunks::<4>(), slots.as_chunks::<4>());
-        let mut pairs = fours.iter().zip(places);
-        // Four at a time: half of the instructions.
-        pairs.all(|(frames, slots)| {
-            let pairs = frames.iter().zip(slots);
-            pairs.map(differing).fold(0, |all, one| all | one) == 0
-        }) && frames.iter().zip(slots).all(|pair| differing(pair) == 0)
+        frames.iter().zip(slots).all(|(frame, slot)| {
+            // SAFETY: the stack rule: a whole number of words above the stack pointer, no higher than the last one,
+            // which is below `top`.
+            *frame == unsafe { word(from.stack.wrapping_add(*slot as usize * WORD)) }
+        })
     }
 }
 
@@ -127,8 +105,8 @@ pub(super) fn slot_of(at: usize, stack: usize) -> u32 {
         .unwrap_or(u32::MAX)
 }
 
-/// Writes the return addresses of the chain, innermost first, and to `slots` where they stand above the stack pointer. Returns their
-/// number, and why the chain ended.
+/// Writes the chain's return addresses, innermost first, and to `slots` where they stand above the stack pointer.
+/// Returns their number, and why the chain ended.
 pub(super) fn frames(start: WalkStart, frames: &mut [usize], slots: &mut [u32]) -> (usize, End) {
     let WalkStart { from, bounds } = start;
     let mut count = 0;
@@ -146,7 +124,7 @@ pub(super) fn frames(start: WalkStart, frames: &mut [usize], slots: &mut [u32]) 
             None => false,
         }
     };
-    // SAFETY: `chain` reads words between the stack pointer and the top; of the thread's own stack all of them can be read.
+    // SAFETY: the stack rule: `chain` reads words between the stack pointer and the top.
     let own = |at| Some(unsafe { word(at) });
     let end = if bounds.own {
         chain(from, bounds, own, tell)
@@ -156,9 +134,8 @@ pub(super) fn frames(start: WalkStart, frames: &mut [usize], slots: &mut [u32]) 
     (count, end)
 }
 
-/// Passes the place of each return address and itself to `tell`, innermost first, until that has no room.
-///
-/// `read` reads a word of the stack at or above `from.stack` and below `bounds.top`, if it can be read.
+/// Passes each return address and its place to `tell`, innermost first, until that has no room. `read` reads a word at
+/// or above `from.stack` and below `bounds.top`, if that can be read.
 #[inline(always)]
 fn chain(
     from: Registers,
@@ -208,10 +185,10 @@ fn chain(
 /// Reads a word of the running thread's own stack.
 ///
 /// # Safety
-/// `at` is a multiple of the word's size between this thread's stack pointer and the end of its stack.
+/// A multiple of the word's size within the stack rule.
 #[inline(always)]
 unsafe fn word(at: usize) -> usize {
-    // SAFETY: the caller's promise; volatile, because the compiler knows nothing of other frames.
+    // SAFETY: this function's contract; volatile, because the compiler knows nothing of other frames.
     unsafe { core::ptr::with_exposed_provenance::<usize>(at).read_volatile() }
 }
 
@@ -235,7 +212,8 @@ fn returns_to(back: usize) -> bool {
     os::read_u64_by_kernel(before).is_some_and(|bytes| follows_call(bytes.to_le_bytes()))
 }
 
-/// x86-64: `call rel32` (E8 and four bytes), or `call r/m64` (FF, whose second byte has 2 in its middle, and none to five bytes more).
+/// x86-64: `call rel32` (E8 and four bytes), or `call r/m64` (FF, whose second byte has 2 in its middle, and none to
+/// five bytes more).
 #[cfg(target_arch = "x86_64")]
 fn follows_call(bytes: [u8; 8]) -> bool {
     let [_, b7, b6, b5, b4, b3, b2, b1] = bytes;
@@ -258,7 +236,8 @@ fn follows_call(bytes: [u8; 8]) -> bool {
 
 /// Calls that are hashed, if frame pointers chain.
 const NEAR: usize = 2;
-/// The depth of the stack distinguishes further calls. Only within a page: threads' stacks begin at the same position of a page.
+/// The stack's depth distinguishes further calls. Only within a page: threads' stacks begin at the same position of a
+/// page.
 const DEPTH: usize = 0xFFF;
 
 /// A hash of the caller's calls and of the size. The calls are those of the function that this is inlined into. Allocates nothing; a few
@@ -266,36 +245,15 @@ const DEPTH: usize = 0xFFF;
 #[inline(always)]
 pub(crate) fn call_site(size: usize) -> usize {
     let from = thread_stack::read_registers();
-    // The user mixes the hash.
     let start = size ^ (from.stack & DEPTH).rotate_left(20);
     if from.stack == 0 {
         return start;
     }
-    thread_stack::with(|local| walk(start, from, local.bounds(from.stack)))
-}
-
-#[inline(always)]
-fn walk(start: usize, from: Registers, bounds: Bounds) -> usize {
-    let (mut site, mut frame) = (start, from.frame);
-    // For two words, so that one comparison checks both.
-    let room = bounds
-        .top
-        .wrapping_sub(from.stack)
-        .wrapping_sub(2 * size_of::<usize>());
-    for _ in 0..NEAR {
-        if frame.wrapping_sub(from.stack) > room || !frame.is_multiple_of(align_of::<usize>()) {
-            break;
-        }
-        let (Some(next), Some(back)) = (
-            bounds.word(frame),
-            bounds.word(frame.wrapping_add(size_of::<usize>())),
-        ) else {
-            break;
-        };
-        site = site.rotate_left(usize::BITS / 3) ^ back;
-        frame = next;
-    }
-    site
+    let bounds = thread_stack::with(|local| local.bounds(from.stack));
+    let mut near = [0; NEAR];
+    frames(WalkStart { from, bounds }, &mut near, &mut []);
+    let mix = |site: usize, back: &usize| site.rotate_left(usize::BITS / 3) ^ back;
+    near.iter().fold(start, mix)
 }
 
 #[cfg(test)]
@@ -522,7 +480,7 @@ mod caller_hash_tests {
 
     #[test]
     fn a_place_stays_the_same_and_others_differ() {
-        if !thread_stack::REGISTERS_KNOWN {
+        if !super::super::system::REGISTERS_KNOWN {
             return;
         }
         let all: std::vec::Vec<[usize; 3]> = (0..5)

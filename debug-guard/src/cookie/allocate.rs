@@ -5,16 +5,13 @@ use core::ptr::{NonNull, with_exposed_provenance_mut};
 use alloc_core::{AllocError, HostAllocator};
 
 use super::Cookies;
-use super::layout::HeaderWords;
-use super::layout::Stage;
-use super::layout::{HEADER, plan};
+use super::layout::{HEADER, HeaderWords, Stage, plan};
 use super::memory::{FRESH, fill, write_header, write_pad, write_tail};
 use super::quarantine::Quarantine;
 use super::record::CookieRecord;
 use super::table::NONE;
 use crate::block::{BlockMark, BlockRequest};
 
-/// The memory of a new block.
 enum BlockMemory<'c> {
     /// A block that left quarantine.
     Spare(&'c CookieRecord, NonNull<u8>),
@@ -23,11 +20,11 @@ enum BlockMemory<'c> {
 }
 
 impl Cookies {
-    /// Allocates a block from `memory`, filled with CD or zeros. A header-only block has no tail, no fill and no quarantine. A block of
-    /// 0 bytes is a real one.
+    /// Allocates a block, filled with CD or zeros. A header-only block has no tail, no fill and no quarantine. A block
+    /// of 0 bytes is a real one.
     ///
     /// # Errors
-    /// [`AllocError`] if `memory` refuses, and for more than 2^48 bytes; nothing was allocated.
+    /// [`AllocError`] if `memory` refuses, and above 2^48 bytes; nothing was allocated.
     #[inline(always)]
     pub(crate) fn allocate<A: HostAllocator>(
         &self,
@@ -68,17 +65,17 @@ impl Cookies {
         let start = base.as_ptr().addr().wrapping_add(plan.front);
         let words = words(record);
         let sum = self.keys.sum(start, words, Stage::Live);
-        // SAFETY: a block of this plan, this thread's alone; as for all that follows.
+        // SAFETY: the block rule (`memory.rs`): a block of this plan, this thread's alone.
         unsafe { write_header(start, words, sum) };
         if !header_only {
-            // SAFETY: not header-only.
+            // SAFETY: the block rule; not header-only.
             unsafe { write_tail(start, size, sum) };
             if plan.front > HEADER {
-                // SAFETY: `front` is the plan's.
+                // SAFETY: the block rule; `front` is the plan's.
                 unsafe { write_pad(&self.keys, start, plan.front) };
             }
             if let Some(content) = content {
-                // SAFETY: the object's bytes.
+                // SAFETY: the block rule.
                 unsafe { fill(start, content, size) };
             }
         }
@@ -87,7 +84,7 @@ impl Cookies {
         Ok(unsafe { base.add(plan.front) })
     }
 
-    /// The block that left the thread's quarantine last, if it fits, or a record.
+    /// The thread's spare block, if it fits, or a record.
     #[inline]
     fn place<A: HostAllocator>(
         &self,
@@ -111,11 +108,12 @@ impl Cookies {
                     return Ok(BlockMemory::Spare(spare, base));
                 }
             }
-            if let Some(record) = shard.unused(&self.table) {
-                return Ok(BlockMemory::Record(record));
-            }
+            let unused = shard.unused(&self.table);
             drop(shard);
-            self.grow(memory)?;
+            match unused {
+                Ok(record) => return Ok(BlockMemory::Record(record)),
+                Err(seen) => self.table.records.grow(seen, memory)?,
+            }
         }
     }
 }

@@ -1,16 +1,13 @@
 //! Verifies all live and quarantined blocks.
 
 use super::Cookies;
-use super::layout::HeaderWords;
-use super::layout::Stage;
-use super::layout::{HEADER, tail_len};
-use super::memory::Header;
+use super::layout::{HEADER, HeaderWords, Stage, tail_len};
 use super::memory::{
-    header_changes, pad_changes, pad_holds, poison, poison_changes, poison_holds, read_header,
-    write_header, write_pad, write_tail,
+    Header, header_changes, pad_changes, pad_holds, poison, poison_changes, poison_holds,
+    read_header, write_header, write_pad, write_tail,
 };
 use super::record::{CookieRecord, Life, Listed};
-use crate::block::{FindingSink, GuardFinding, HeldBlock, Known};
+use crate::block::{FindingSink, GuardFinding, Known};
 use crate::report_kind::ReportKind;
 
 impl Cookies {
@@ -24,8 +21,8 @@ impl Cookies {
         }
     }
 
-    /// Verifies what stands around every live block, and every byte of quarantined ones. Changes are repaired, so each is reported once.
-    /// Other threads may allocate and free meanwhile. No lock is held in the calls.
+    /// Verifies what is around every live block, and every byte of quarantined ones. Changes are repaired, so each is
+    /// reported once. Other threads may allocate and free meanwhile. `found` is called with no lock held.
     pub(crate) fn check(&self, found: &mut FindingSink<'_>) {
         for record in self.table.all() {
             let Some(words) = record.read().map(|listed| listed.words) else {
@@ -40,7 +37,7 @@ impl Cookies {
                     life: Life::Live,
                     ..
                 }) => {
-                    // SAFETY: a live block of ours, whose shard is locked.
+                    // SAFETY: the block rule: a live block whose shard is locked.
                     let header = unsafe { read_header(start) };
                     if header == (words, sum) && self.is_whole(start, words, sum) {
                         [None; 2]
@@ -58,46 +55,46 @@ impl Cookies {
         }
     }
 
-    /// The change of a quarantined block, which is repaired. Its shard is locked.
+    /// Repairs a quarantined block, whose shard is locked.
     fn mend_freed(&self, record: &CookieRecord, listed: &Listed) -> Option<GuardFinding> {
         let (start, words, sum) = (listed.start, listed.words, listed.sum);
         if self.is_poisoned(start, words, sum) {
             return None;
         }
         let finding = self.write_after_free(record)?;
-        // SAFETY: a block in quarantine, whose shard is locked.
+        // SAFETY: the block rule: in quarantine, its shard locked.
         unsafe { write_header(start, words, self.keys.turned(sum, Stage::Freed)) };
-        // SAFETY: as above; header-only blocks do not wait.
+        // SAFETY: the block rule; header-only blocks do not wait.
         unsafe { write_tail(start, words.size(), sum) };
-        // SAFETY: as above.
+        // SAFETY: the block rule.
         unsafe { poison(start, words.size()) };
-        // SAFETY: as above.
+        // SAFETY: the block rule.
         unsafe { write_pad(&self.keys, start, words.align().max(HEADER)) };
         Some(finding)
     }
 
-    /// True if header, pad and poison of a freed block are as its free wrote them.
+    /// Header, pad, poison and tail of a freed block are as its free wrote them.
     #[inline(always)]
     pub(super) fn is_poisoned(&self, start: usize, words: HeaderWords, sum: u64) -> bool {
-        // SAFETY: blocks in quarantine are ours.
+        // SAFETY: the block rule: in quarantine.
         let header = unsafe { read_header(start) };
         header == (words, self.keys.turned(sum, Stage::Freed))
-            // SAFETY: as above.
+            // SAFETY: the block rule: in quarantine.
             && unsafe { poison_holds(start, words.size(), sum) }
-            // SAFETY: as above; `front` as in its plan.
+            // SAFETY: the block rule; `front` as in its plan.
             && (words.align() <= HEADER || unsafe { pad_holds(&self.keys, start, words.align()) })
     }
 
-    /// The finding of a write to a freed block: to its bytes, its header or its pad, in this order.
+    /// A write to the bytes, the header or the pad of a freed block, in this order.
     #[cold]
     pub(super) fn write_after_free(&self, record: &CookieRecord) -> Option<GuardFinding> {
         let listed = record.read()?;
         let (start, words) = (listed.start, listed.words);
-        // SAFETY: as in `is_poisoned`.
+        // SAFETY: the block rule: in quarantine.
         let object = unsafe { poison_changes(start, words.size(), listed.sum) };
-        // SAFETY: as above.
+        // SAFETY: the block rule: in quarantine.
         let header = || unsafe { header_changes(&self.keys, start, words, Stage::Freed) };
-        // SAFETY: as above.
+        // SAFETY: the block rule: in quarantine.
         let pad = || unsafe { pad_changes(&self.keys, start, words.align().max(HEADER)) };
         let changed = object.or_else(header).or_else(pad)?;
         let known = Some(listed.known());
@@ -128,17 +125,12 @@ impl Cookies {
         Some(listed.known())
     }
 
-    /// The quarantined blocks, without spare ones, which are not verified any more.
-    pub(crate) fn held(&self) -> HeldBlock {
-        let (quarantined, quarantined_bytes) = self.quarantine.waiting();
-        HeldBlock {
-            quarantined,
-            quarantined_bytes,
-            ..HeldBlock::default()
-        }
+    /// The quarantined blocks and their bytes, without spare ones, which are not verified any more.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> (u64, u64) {
+        self.quarantine.waiting()
     }
 
-    /// The live block at `start`.
     pub(super) fn listed(
         &self,
         start: usize,
@@ -160,7 +152,6 @@ impl Cookies {
         })
     }
 
-    /// The freed block that `wanted` accepts.
     pub(super) fn freed(&self, wanted: impl Fn(&Listed) -> bool) -> Option<Listed> {
         self.table.all().find_map(|record| {
             record

@@ -1,33 +1,28 @@
 //! Frees a block: verification, poison, quarantine, and release to the allocator behind.
 
-use core::alloc::Layout;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 
 use alloc_core::HostAllocator;
 
 use super::Cookies;
-use super::layout::HeaderWords;
-use super::layout::Stage;
-use super::layout::plan;
-use super::memory::{Header, peek_freed};
-use super::memory::{poison, write_sum};
+use super::layout::{HeaderWords, Stage, plan};
+use super::memory::{Header, peek_freed, poison, write_sum};
 use super::quarantine::Quarantine;
 use super::record::{CookieRecord, Life, Listed};
 use super::table::NONE;
 use crate::block::{BlockMark, BlockState, Findings, FreeRequest, Freed, GuardFinding};
-use crate::mode::Mode;
 use crate::report_kind::ReportKind;
 
 /// Larger objects are poisoned and verified without the lock.
 const SHORT: usize = 4096;
 
 impl Cookies {
-    /// Frees the block at `address`, if it is certain: a header that is valid there names the record of a live block. `found` receives the
-    /// findings, also those about other blocks, which leave quarantine now.
+    /// Frees the block at `address`, if it is certain: a valid header that names the record of a live block. `found`
+    /// also gets findings about other blocks, which leave quarantine now.
     ///
     /// # Safety
-    /// Blocks come from `memory`. The block is no longer used. If the system [catches no reads](crate::os::CATCHES_READS), [`HEADER`](super::layout::HEADER) bytes
-    /// can be read in front of `address`.
+    /// The *free contract*: blocks come from `memory`; the block is no longer used; if the system [catches no
+    /// reads](crate::os::CATCHES_READS), [`HEADER`](super::layout::HEADER) bytes can be read in front of `address`.
     #[inline]
     pub(crate) unsafe fn free<A: HostAllocator>(
         &self,
@@ -36,11 +31,11 @@ impl Cookies {
         request: FreeRequest,
         found: &mut Findings<'_>,
     ) -> Option<Freed> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the free contract.
         let header = unsafe { peek_freed(address) };
         let live = self.live(address, header);
         let Some((record, words)) = live.or_else(|| self.listed(address, header)) else {
-            found(self.accuse(address, header));
+            found(self.classify_bad_free(address, header));
             return None;
         };
         let (size, sum) = (words.size(), self.keys.sum(address, words, Stage::Live));
@@ -57,10 +52,11 @@ impl Cookies {
             ));
             return None;
         }
-        // Layout or scope are wrong, but the block is certain: it is freed.
+        // Layout or scope are wrong, but the block is certain.
         let FreeRequest { layout, scope, .. } = request;
         if !words.is(layout.size(), layout.align(), scope) {
-            found(mismatch(address, words, layout));
+            let block = words.known(address, BlockState::Live, BlockMark::default());
+            request.mismatches(block).for_each(&mut *found);
         }
         if header != Some((words, sum)) || !self.is_whole(address, words, sum) {
             let damage = self.mend(address, words, sum);
@@ -69,12 +65,12 @@ impl Cookies {
         record.free(address, request.mark, request.moved_to.unwrap_or(0));
         if words.header_only() || !self.quarantine.takes(size) {
             drop(shard);
-            // SAFETY: a block of ours, this thread's alone.
+            // SAFETY: the block rule (`memory.rs`): this thread's alone; the free contract.
             unsafe { self.release(memory, record, None) };
         } else {
-            // SAFETY: a block that is not header-only, this thread's alone.
+            // SAFETY: the block rule: not header-only, this thread's alone.
             unsafe { write_sum(address, self.keys.turned(sum, Stage::Freed)) };
-            // SAFETY: as above.
+            // SAFETY: the block rule: not header-only, this thread's alone.
             let poison = || unsafe { poison(address, size) };
             let mut shard = if size > SHORT {
                 drop(shard);
@@ -96,24 +92,22 @@ impl Cookies {
             }
             drop(shard);
             if let Some(left) = oldest {
-                // SAFETY: it was in quarantine, and is this thread's.
+                // SAFETY: the block rule: out of quarantine, this thread's; the free contract.
                 unsafe { self.release(memory, left, Some(&mut *found)) };
-                // SAFETY: the caller's promise.
+                // SAFETY: the free contract.
                 unsafe { self.trim(memory, number, found) };
             }
             if is_new {
                 for number in 0..self.quarantine.shards().count() {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the free contract.
                     unsafe { self.trim(memory, number, found) };
                 }
             }
         }
-        let mode = if words.header_only() {
-            Mode::Off
-        } else {
-            Mode::Cookie
-        };
-        Some(Freed { size, mode })
+        Some(Freed {
+            size,
+            mode: words.mode(),
+        })
     }
 
     /// True for a block that left quarantine, is intact, and may serve the next request of its layout. Its shard is locked.
@@ -123,10 +117,10 @@ impl Cookies {
         words.size() <= SHORT && words.is_plain() && self.is_poisoned(start, words, sum)
     }
 
-    /// Releases the blocks of a shard that must leave.
+    /// The blocks of a shard that must leave.
     ///
     /// # Safety
-    /// As [`free`](Self::free).
+    /// The free contract, for `memory`.
     unsafe fn trim<A: HostAllocator>(&self, memory: &A, number: usize, late: &mut Findings<'_>) {
         let limits = self.quarantine.limits(number);
         let oldest = || {
@@ -136,12 +130,12 @@ impl Cookies {
                 .oldest(&self.table, limits)
         };
         while let Some(left) = oldest() {
-            // SAFETY: it was in quarantine, and is this thread's.
+            // SAFETY: the block rule: out of quarantine, this thread's; the free contract.
             unsafe { self.release(memory, left, Some(&mut *late)) };
         }
     }
 
-    /// The record of the live block at `address` and its header's words. `header` was read there.
+    /// Found by `header`, which was read at `address`.
     #[inline(always)]
     pub(super) fn live(
         &self,
@@ -157,7 +151,7 @@ impl Cookies {
     /// Returns a block to the allocator behind. One that was in quarantine is verified for `late`.
     ///
     /// # Safety
-    /// A block of ours that this thread alone has; blocks come from `memory`.
+    /// The block rule: this thread's alone; blocks come from `memory`.
     unsafe fn release<A: HostAllocator>(
         &self,
         memory: &A,
@@ -172,7 +166,7 @@ impl Cookies {
             self.write_after_free(record)
         };
         record.end();
-        // SAFETY: the caller's promise.
+        // SAFETY: this function's contract.
         unsafe { write_sum(start, self.keys.turned(sum, Stage::Gone)) };
         let number = Quarantine::number_of_thread(words.thread());
         self.quarantine.shard(number).lock().keep(record);
@@ -192,29 +186,17 @@ impl Cookies {
     /// Verifies and frees the quarantine and all own memory. Live blocks stay valid, and unknown to every guard.
     ///
     /// # Safety
-    /// Blocks come from `memory`. Afterwards this value is dropped and not used: counts and lists are not reset.
+    /// Blocks come from `memory`. Afterwards this value is dropped: counts and lists are not reset.
     pub(crate) unsafe fn close(&mut self, memory: &dyn HostAllocator, late: &mut Findings<'_>) {
         for record in self.table.all() {
             let Some(listed) = record.read().filter(Listed::is_freed) else {
                 continue;
             };
             let waits = listed.life == Life::Waiting;
-            // SAFETY: freed, and no other thread uses the cookies.
+            // SAFETY: the block rule: freed, and no other thread uses the cookies.
             unsafe { self.release(&memory, record, if waits { Some(&mut *late) } else { None }) };
         }
-        // SAFETY: the caller; borrowed for this call alone, so there are no references.
-        unsafe { self.table.close(memory) };
+        // SAFETY: this function's contract; borrowed for this call alone, so there are no references.
+        unsafe { self.table.records.close(memory) };
     }
-}
-
-fn mismatch(address: usize, words: HeaderWords, layout: Layout) -> GuardFinding {
-    let kind = if layout.size() != words.size() {
-        ReportKind::SizeMismatch
-    } else if layout.align() != words.align() {
-        ReportKind::AlignmentMismatch
-    } else {
-        ReportKind::ScopeMismatch
-    };
-    let known = words.known(address, BlockState::Live, BlockMark::default());
-    GuardFinding::new(kind, Some(known), address)
 }

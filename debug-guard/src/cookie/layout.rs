@@ -12,8 +12,8 @@
 //!  word 2   serial 40 | thread 24
 //!  word 3   the sum: fold of all three, the object's address and the guard's keys, xor the word of its stage
 //! ```
-//! A header-only block has no tail: `total` ends with the object. Every sum depends on the address it stands at, so that a header or tail
-//! that was copied elsewhere is found (T37, T38).
+//! A header-only block has no tail: `total` ends with the object. Every sum depends on the address, so that a copied
+//! header or tail is found (T37, T38).
 
 #![forbid(unsafe_code)]
 
@@ -25,21 +25,17 @@ use crate::block::{BlockMark, BlockState, Known, SiteId};
 use crate::fold::fold;
 use crate::mode::{BackEnd, Mode};
 
-/// Bytes of a header.
 pub(super) const HEADER: usize = 32;
-/// Minimum bytes of a tail.
 const TAIL: usize = 8;
 /// Bytes of a pad, those nearest to the header, that are written and verified.
 const PAD_SEEN: usize = 256;
 /// Objects stand at multiples of this, and a tail ends at one.
 const GRANULE: usize = 16;
-/// A header has 48 bits for the size.
 const MAX_SIZE: u64 = 1 << 48;
 
 /// The layout that is requested of the allocator behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CookieLayout {
-    /// The whole block.
     pub(super) whole: Layout,
     /// Bytes from its beginning to the object.
     pub(super) front: usize,
@@ -83,12 +79,12 @@ const SCOPE_AT: u32 = 54;
 const HEADER_ONLY_AT: u32 = 57;
 const SERIAL_BITS: u32 = 40;
 
-/// The three words.
 #[derive(Clone, Copy, Debug, Default, Eq)]
 pub(super) struct HeaderWords(pub(super) [u64; 3]);
 
 impl PartialEq for HeaderWords {
-    /// Word by word: compared as one array they would go through memory, where a processor waits for the stores of the single words.
+    /// Word by word: compared as an array they would go through memory, where a processor waits for the stores of the
+    /// single words.
     #[inline(always)]
     fn eq(&self, other: &Self) -> bool {
         let ([a, b, c], [x, y, z]) = (self.0, other.0);
@@ -110,13 +106,11 @@ impl HeaderWords {
         Self([first, mark.site.0 as u64 | (token as u64) << 32, when(mark)])
     }
 
-    /// Word 0 of a block that is not header-only.
     #[inline(always)]
     const fn first(size: usize, align: usize, scope: Scope) -> u64 {
         size as u64 | (align.trailing_zeros() as u64) << SIZE_BITS | (scope as u64) << SCOPE_AT
     }
 
-    /// True for a block of this size, alignment and scope.
     #[inline(always)]
     pub(super) const fn is(self, size: usize, align: usize, scope: Scope) -> bool {
         self.0[0] & !(1 << HEADER_ONLY_AT) == Self::first(size, align, scope)
@@ -173,7 +167,14 @@ impl HeaderWords {
         Scope::from_raw((self.0[0] >> SCOPE_AT & 7) as u32).unwrap_or(Scope::Object)
     }
 
-    /// The block as other modules know it.
+    pub(super) const fn mode(self) -> Mode {
+        if self.header_only() {
+            Mode::Off
+        } else {
+            Mode::Cookie
+        }
+    }
+
     pub(super) fn known(self, start: usize, state: BlockState, freed: BlockMark) -> Known {
         Known {
             start,
@@ -183,17 +184,13 @@ impl HeaderWords {
             state,
             allocated: mark(self.0[1] as u32, self.0[2]),
             freed,
-            mode: if self.header_only() {
-                Mode::Off
-            } else {
-                Mode::Cookie
-            },
+            mode: self.mode(),
             back_end: BackEnd::Cookies,
         }
     }
 }
 
-/// Thread and serial of a mark in one word.
+/// Thread and serial in one word.
 #[inline]
 pub(super) const fn when(mark: BlockMark) -> u64 {
     mark.serial & ((1 << SERIAL_BITS) - 1) | (mark.thread as u64) << SERIAL_BITS
@@ -208,7 +205,6 @@ pub(super) const fn mark(site: u32, when: u64) -> BlockMark {
     }
 }
 
-/// A guard's keys.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Keys(pub(super) [u64; Keys::COUNT]);
 
@@ -262,7 +258,6 @@ impl Keys {
         }
     }
 
-    /// The word of a pad at `address`.
     #[inline(always)]
     pub(super) const fn pad(&self, address: usize) -> u64 {
         let [.., c, d, _, _] = self.0;
@@ -270,8 +265,8 @@ impl Keys {
     }
 }
 
-/// Eight bytes of the tail of the live block with this sum, indexed by the last three bits of an address. None of them is a letter or a
-/// byte that ends strings, fills or poison (00, FF, CD, DD).
+/// Eight bytes of a live block's tail, indexed by the last three bits of an address. None is a letter or a byte that
+/// ends strings, fills or poison (00, FF, CD, DD).
 #[inline(always)]
 pub(super) const fn tail(sum: u64) -> u64 {
     sum & 0x3F3F_3F3F_3F3F_3F3F | 0x8080_8080_8080_8080
@@ -411,7 +406,7 @@ mod keys_tests {
     }
 
     #[test]
-    fn t09_no_tail_begins_with_a_byte_that_strings_and_fills_end_with() {
+    fn t09_every_tail_begins_with_no_byte_that_strings_and_fills_end_with() {
         let mut seen = [0_u32; 256];
         let stop = if cfg!(miri) { 0x4000 } else { 0x50_000 };
         for start in (0x1000..stop).step_by(16) {

@@ -1,5 +1,10 @@
-//! The bytes around and in a guarded block, and reads in front of an unknown pointer. All are accessed by address: a program's pointer may
-//! have lost the provenance of the header (a `Box` covers its object only); the allocator's own pointer, exposed at the allocation, has it.
+//! The bytes around and in a guarded block, and reads in front of an unknown pointer. All are accessed by address: a
+//! program's pointer may have lost the provenance of the header (a `Box` covers its object only); the allocator's own
+//! pointer, exposed at the allocation, has it.
+//!
+//! The *block rule* of the SAFETY comments: a block of the guard begins at `start`, its memory is not released, and
+//! words, sum, size and front are those that it was written with. It holds for a live or quarantined block while its
+//! shard is locked, and for one that a thread alone has.
 
 use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 use core::sync::atomic::AtomicU64;
@@ -14,61 +19,61 @@ pub(super) const FRESH: u8 = 0xCD;
 /// Fills freed bytes.
 const POISON: u8 = 0xDD;
 
-/// A word of a header, which another thread may verify.
+/// A header word, which another thread may verify.
 ///
 /// # Safety
-/// The eight bytes at `address`, a multiple of 8, are in a block that was not returned to the allocator behind.
+/// The block rule; eight bytes at a multiple of 8 in the block.
 #[inline]
 unsafe fn word<'w>(address: usize) -> &'w AtomicU64 {
-    // SAFETY: aligned, valid, and header words are accessed only as atomics; the caller's promise.
+    // SAFETY: this function's contract: aligned, valid, and header words are accessed only as atomics.
     unsafe { AtomicU64::from_ptr(with_exposed_provenance_mut(address)) }
 }
 
 /// # Safety
-/// As for all functions here: a block of the guard begins at `start`, its memory is not released, and it was planned with these values.
+/// The block rule.
 #[inline(always)]
 pub(super) unsafe fn write_header(start: usize, words: HeaderWords, sum: u64) {
     let [one, two, three] = words.0;
     for (back, value) in [(32, one), (24, two), (16, three), (8, sum)] {
-        // SAFETY: one of the four words in front of the object.
+        // SAFETY: the block rule: one of the four words in front of the object.
         unsafe { word(start.wrapping_sub(back)) }.store(value, Relaxed);
     }
 }
 
 /// # Safety
-/// As [`write_header`].
+/// The block rule.
 #[inline]
 pub(super) unsafe fn write_sum(start: usize, sum: u64) {
-    // SAFETY: the last word of the header.
+    // SAFETY: the block rule: the last word of the header.
     unsafe { word(start.wrapping_sub(8)) }.store(sum, Relaxed);
 }
 
 /// The words of a header and its sum.
 ///
 /// # Safety
-/// As [`write_header`].
+/// The block rule.
 #[inline(always)]
 pub(super) unsafe fn read_header(start: usize) -> (HeaderWords, u64) {
-    // SAFETY: one of the four words in front of the object.
+    // SAFETY: the block rule: one of the four words in front of the object.
     let at = |back: usize| unsafe { word(start.wrapping_sub(back)) }.load(Relaxed);
     (HeaderWords([at(32), at(24), at(16)]), at(8))
 }
 
 /// # Safety
-/// As [`write_header`].
+/// The block rule; the object is not in use.
 #[inline]
 pub(super) unsafe fn fill(start: usize, byte: u8, len: usize) {
-    // SAFETY: the object's bytes, which are not in use.
+    // SAFETY: this function's contract.
     unsafe { with_exposed_provenance_mut::<u8>(start).write_bytes(byte, len) };
 }
 
 /// The eight bytes at `address`.
 ///
 /// # Safety
-/// They are in a block of ours.
+/// They are in a block of the block rule.
 #[inline]
 unsafe fn read(address: usize) -> u64 {
-    // SAFETY: the caller; any address will do.
+    // SAFETY: this function's contract; any address will do.
     unsafe { with_exposed_provenance::<u64>(address).read_unaligned() }
 }
 
@@ -76,7 +81,7 @@ unsafe fn read(address: usize) -> u64 {
 /// As [`read`].
 #[inline]
 unsafe fn write(address: usize, bytes: u64) {
-    // SAFETY: as above.
+    // SAFETY: this function's contract.
     unsafe { with_exposed_provenance_mut::<u64>(address).write_unaligned(bytes) };
 }
 
@@ -100,7 +105,7 @@ fn tail_pieces(start: usize, size: usize, sum: u64) -> [(usize, u64); 3] {
 /// Writes the tail behind an object.
 ///
 /// # Safety
-/// As [`write_header`]; the block is not header-only, and `sum` is its own while it lives.
+/// The block rule; not header-only, and `sum` is its own while it lives.
 #[inline(always)]
 pub(super) unsafe fn write_tail(start: usize, size: usize, sum: u64) {
     for (at, bytes) in tail_pieces(start, size, sum) {
@@ -131,14 +136,14 @@ pub(super) unsafe fn tail_changes(start: usize, size: usize, sum: u64) -> Option
     let end = start.wrapping_add(size);
     let tail = tail(sum).to_le_bytes();
     let expected = |at: usize| tail.get(end.wrapping_add(at) & 7).copied().unwrap_or(0);
-    // SAFETY: the tail of a block of ours.
+    // SAFETY: this function's contract: the tail.
     unsafe { changes(end, tail_len(size), expected) }
 }
 
 /// Writes the pad in front of a header.
 ///
 /// # Safety
-/// As [`write_header`]; `front` bytes of the block lie in front of the object.
+/// The block rule; `front` bytes of the block lie in front of the object.
 #[inline]
 pub(super) unsafe fn write_pad(keys: &Keys, start: usize, front: usize) {
     let end = start.wrapping_sub(HEADER);
@@ -175,14 +180,14 @@ pub(super) unsafe fn pad_changes(keys: &Keys, start: usize, front: usize) -> Opt
             .copied()
             .unwrap_or(0)
     };
-    // SAFETY: the pad of a block of ours.
+    // SAFETY: this function's contract: the pad.
     unsafe { changes(first, len, expected) }
 }
 
 /// The change of a header that was written with `words` and `stage`.
 ///
 /// # Safety
-/// As [`write_header`].
+/// The block rule.
 pub(super) unsafe fn header_changes(
     keys: &Keys,
     start: usize,
@@ -197,7 +202,7 @@ pub(super) unsafe fn header_changes(
             .and_then(|word| word.to_ne_bytes().get(at & 7).copied())
             .unwrap_or(0)
     };
-    // SAFETY: the header of a block of ours.
+    // SAFETY: the block rule: the header.
     unsafe { changes(start.wrapping_sub(HEADER), HEADER, expected) }
 }
 
@@ -207,7 +212,7 @@ pub(super) unsafe fn header_changes(
 /// As [`write_tail`]; the object is not in use.
 #[inline(always)]
 pub(super) unsafe fn poison(start: usize, size: usize) {
-    // SAFETY: the object.
+    // SAFETY: this function's contract.
     unsafe { fill(start, POISON, size) };
 }
 
@@ -218,12 +223,12 @@ pub(super) unsafe fn poison(start: usize, size: usize) {
 #[inline(always)]
 pub(super) unsafe fn poison_holds(start: usize, size: usize, sum: u64) -> bool {
     const RUN: usize = 32;
-    // SAFETY: the object; only a write after free could write to it.
+    // SAFETY: the block rule: the object; only a write after free could write to it.
     let bytes = unsafe { core::slice::from_raw_parts(with_exposed_provenance::<u8>(start), size) };
     let (runs, rest) = bytes.as_chunks::<RUN>();
     runs.iter().all(|run| *run == [POISON; RUN])
         && rest.iter().all(|byte| *byte == POISON)
-        // SAFETY: the caller's promise.
+        // SAFETY: this function's contract.
         && unsafe { tail_holds(start, size, sum) }
 }
 
@@ -232,16 +237,15 @@ pub(super) unsafe fn poison_holds(start: usize, size: usize, sum: u64) -> bool {
 /// # Safety
 /// As [`write_tail`].
 pub(super) unsafe fn poison_changes(start: usize, size: usize, sum: u64) -> Option<Changed> {
-    // SAFETY: the bytes of an object of ours.
+    // SAFETY: the block rule: the object.
     let object = unsafe { changes(start, size, |_| POISON) };
-    // SAFETY: the caller's promise.
+    // SAFETY: this function's contract.
     object.or_else(|| unsafe { tail_changes(start, size, sum) })
 }
 
 /// No system has smaller pages.
 const MIN_PAGE: usize = 4096;
 
-/// The words and the sum of a header.
 pub(super) type Header = (HeaderWords, u64);
 
 /// True for addresses at which blocks may begin.
@@ -250,9 +254,8 @@ const fn may_begin(address: usize) -> bool {
     address.is_multiple_of(16) && address >= HEADER
 }
 
-/// The four words in front of an address at which a block may begin; `None` if one of them cannot be read.
-///
-/// Reads nothing if the system catches no reads: then only the table knows the address.
+/// The four words in front of `address`; `None` if no block can begin there, or one cannot be read. Reads nothing if
+/// the system catches no reads: then only the table knows the address.
 pub(super) fn peek(address: usize) -> Option<Header> {
     if !may_begin(address) {
         return None;
@@ -265,8 +268,8 @@ pub(super) fn peek(address: usize) -> Option<Header> {
 /// As [`peek`], for a free.
 ///
 /// # Safety
-/// If a block of the guard begins at `address`, it is the caller's. If the system catches no reads, [`HEADER`] bytes can be read in front
-/// of `address` in any case.
+/// If a block of the guard begins at `address`, it is the caller's. If the system catches no reads, [`HEADER`] bytes
+/// can be read in front of `address` in any case.
 #[inline(always)]
 pub(super) unsafe fn peek_freed(address: usize) -> Option<Header> {
     if !may_begin(address) {
@@ -278,6 +281,7 @@ pub(super) unsafe fn peek_freed(address: usize) -> Option<Header> {
             os::read_u64(address.wrapping_sub(8))?;
         }
     }
-    // SAFETY: the caller's promise; elsewhere both ends have just been read, no page ends between, and the words stand at multiples of 8.
+    // SAFETY: this function's contract; elsewhere both ends have just been read, no page ends between, and the words
+    // stand at multiples of 8.
     Some(unsafe { read_header(address) })
 }

@@ -8,18 +8,18 @@
 //!                                                table.rs, record.rs: a second copy of every header
 //!   free.rs    header, tail, pad, layout, scope right? -> poison -> quarantine.rs -> verified -> the allocator behind, or the next block
 //!                   \ no
-//!   accuse.rs        damaged, moved, freed before, inside of a block, foreign
+//!   classify.rs       damaged, moved, freed before, inside of a block, foreign
 //!   check.rs         verifies and lists all live and quarantined blocks
 //! ```
-//! A free checks that the header is valid for this address, and that the header's record has a live block there. If both checks pass, the
-//! block belongs to this guard and is live. All other code handles errors, and may walk the table.
+//! A free checks that the header is valid for this address, and that its record has a live block there: then the block
+//! is this guard's and live. All other code handles errors, and may walk the table.
 //!
-//! A block belongs to the shard of the thread that allocated it. With that shard locked no thread frees the block, and it does not leave
-//! quarantine. No lock is held during a call to the allocator behind.
+//! A block belongs to the shard of the thread that allocated it. With that shard locked no thread frees the block, and
+//! it does not leave quarantine. No lock is held during a call to the allocator behind.
 
-mod accuse;
 mod allocate;
 mod check;
+mod classify;
 mod free;
 mod layout;
 mod memory;
@@ -29,43 +29,32 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use alloc_core::{AllocError, HostAllocator};
-
 use self::layout::Keys;
 use self::quarantine::Quarantine;
-use self::table::RecordTable;
+use self::table::CookieTable;
 use crate::os;
 
-/// The options of cookies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CookieOptions {
-    /// Approximate number of quarantined blocks; 0: none.
+    /// Quarantined, approximately; 0: none.
     pub(crate) blocks: usize,
     /// Approximate bytes of quarantined blocks; larger blocks are not quarantined.
     pub(crate) bytes: usize,
 }
 
-/// The cookies of a guard.
 #[derive(Debug)]
 pub(crate) struct Cookies {
     keys: Keys,
-    table: RecordTable,
+    table: CookieTable,
     quarantine: Quarantine,
 }
 
 impl Cookies {
-    /// Allocates nothing yet.
     pub(crate) fn new(options: CookieOptions) -> Self {
         Self {
             keys: Keys([(); Keys::COUNT].map(|()| os::random_u64() | 1)),
-            table: RecordTable::new(),
+            table: CookieTable::new(),
             quarantine: Quarantine::new(options.blocks, options.bytes),
         }
-    }
-
-    /// Adds records for further blocks.
-    #[cold]
-    fn grow(&self, memory: &dyn HostAllocator) -> Result<(), AllocError> {
-        self.table.grow(memory)
     }
 }

@@ -1,18 +1,19 @@
-//! The quarantine: freed blocks wait poisoned, so that writes after free are found. And the records of blocks that are gone.
+//! Freed blocks wait poisoned, so that writes after free are found; and the records of blocks that are gone.
 //!
 //! ```text
 //!   shard 0: large blocks         free --> last .. first --too many, or too many bytes--> spare, if intact --> the next of its layout
 //!   shards 1 to 15: by thread                                    \                           \ another one comes
 //!                                                                 verified, released          released
 //! ```
-//! The lists go through the records, so a free allocates nothing. A block in quarantine is known from its record, so a damaged header loses
-//! nothing. The shards in use share the limits.
+//! The lists go through the records: a free allocates nothing, and a damaged header loses nothing. The shards in use
+//! share the limits.
 
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
 
 use super::layout::HeaderWords;
 use super::record::CookieRecord;
-use super::table::{NONE, RecordTable};
+use super::table::{CookieTable, NONE};
 use crate::os::lock::{Abandoned, ForkSafeMutex};
 
 const SHARDS: usize = 16;
@@ -42,13 +43,16 @@ impl Shard {
         is_used: false,
     };
 
-    /// A record without a block, which is the caller's then.
+    /// A record without a block; the caller's from here on.
+    ///
+    /// # Errors
+    /// As [`CookieTable::fresh`].
     #[inline(always)]
-    pub(super) fn unused<'t>(&mut self, table: &'t RecordTable) -> Option<&'t CookieRecord> {
+    pub(super) fn unused<'t>(&mut self, table: &'t CookieTable) -> Result<&'t CookieRecord, u32> {
         match table.record(self.unused).filter(|_| self.unused != NONE) {
             Some(record) => {
                 self.unused = record.link().load(Relaxed);
-                Some(record)
+                Ok(record)
             }
             None => table.fresh(),
         }
@@ -60,9 +64,8 @@ impl Shard {
         self.unused = record.token();
     }
 
-    /// Queues a freed block of `size` bytes.
     #[inline(always)]
-    pub(super) fn push(&mut self, table: &RecordTable, record: &CookieRecord, size: usize) {
+    pub(super) fn push(&mut self, table: &CookieTable, record: &CookieRecord, size: usize) {
         let token = record.token();
         match table.record(self.last).filter(|_| self.len > 0) {
             Some(last) => last.link().store(token, Relaxed),
@@ -73,11 +76,11 @@ impl Shard {
         self.bytes += size;
     }
 
-    /// The block that has waited longest, which is the caller's then, if there are too many.
+    /// The block that has waited longest, if there are too many; the caller's from here on.
     #[inline(always)]
     pub(super) fn oldest<'t>(
         &mut self,
-        table: &'t RecordTable,
+        table: &'t CookieTable,
         (blocks, bytes): (usize, usize),
     ) -> Option<&'t CookieRecord> {
         if self.len <= blocks && self.bytes <= bytes || self.len == 0 {
@@ -102,24 +105,21 @@ impl Abandoned for Shard {
     }
 }
 
-/// A shard on cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 struct CachePadded(ForkSafeMutex<Shard>);
 
-/// A guard's quarantine.
 #[derive(Debug)]
 pub(super) struct Quarantine {
     shards: [CachePadded; SHARDS],
     /// Maximum number of blocks, and bytes of them.
     blocks: usize,
     bytes: usize,
-    /// Shards of threads that are in use.
     used: AtomicUsize,
 }
 
 impl Quarantine {
-    /// For this many blocks and bytes; no quarantine if either is 0.
+    /// No quarantine if either is 0.
     pub(super) const fn new(blocks: usize, bytes: usize) -> Self {
         let none = blocks == 0 || bytes == 0;
         Self {
@@ -130,13 +130,11 @@ impl Quarantine {
         }
     }
 
-    /// True if a block of this size may be quarantined.
     #[inline(always)]
     pub(super) const fn takes(&self, size: usize) -> bool {
         self.blocks > 0 && size <= self.bytes
     }
 
-    /// The number of the shard of a block.
     #[inline(always)]
     pub(super) const fn number(&self, words: HeaderWords) -> usize {
         if words.size() > self.bytes / 16 {
@@ -146,7 +144,6 @@ impl Quarantine {
         }
     }
 
-    /// The number of a thread's shard.
     #[inline(always)]
     pub(super) const fn number_of_thread(thread: u32) -> usize {
         1 + thread as usize % (SHARDS - 1)
@@ -162,7 +159,6 @@ impl Quarantine {
         self.shards.iter().map(|padded| &padded.0)
     }
 
-    /// The blocks and bytes that may wait in a shard.
     #[inline(always)]
     pub(super) fn limits(&self, number: usize) -> (usize, usize) {
         match self.used.load(Relaxed) {
@@ -178,7 +174,7 @@ impl Quarantine {
         is_new && self.used.fetch_add(1, Relaxed) > 0
     }
 
-    /// Blocks that wait, and their bytes.
+    #[cfg(test)]
     pub(super) fn waiting(&self) -> (u64, u64) {
         self.shards().fold((0, 0), |(blocks, bytes), shard| {
             let shard = shard.lock();
@@ -186,7 +182,7 @@ impl Quarantine {
         })
     }
 
-    /// As it is in a child, where a thread that was left behind held the locks.
+    /// As in a child, where a thread that was left behind held the locks.
     #[cfg(test)]
     pub(super) fn leave_behind(&mut self) {
         self.shards

@@ -1,30 +1,26 @@
-//! The record of a block, outside of the block: its address, a copy of its header, and, after its free, the freeing call.
+//! The record of a block: its address, a copy of its header, and, after its free, the freeing call.
 //!
 //! ```text
 //!  at: address of the object + life     Live 0 --free--> Freeing 1 --poisoned--> Waiting 2 --the lock--> Held 3 --> Gone 4
 //!   (objects stand at multiples of 16)    ^                                                               |
 //!                                         +------------- the next block of the same size, over Gone ------+
 //! ```
-//! A record may change while it is read: [`CookieRecord::enter`] first clears `at`, then writes the word with the serial, and `at` last; a
-//! free changes `at` before anything else. So [`CookieRecord::read`] sees one life of one block or none.
+//! A record may change while it is read: [`CookieRecord::enter`] first clears `at`, then writes the word with the
+//! serial, and `at` last; a free changes `at` first. So [`CookieRecord::read`] sees one life of one block or none.
 
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{
-    AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
-    fence,
-};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, fence};
 
 use super::layout::{HeaderWords, mark, when};
 use crate::block::{BlockMark, BlockState, Known};
 
-/// The stage of a block's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Live,
-    /// A thread is freeing it: the freeing call may not be recorded yet.
+    /// The freeing call may not be recorded yet.
     Freeing,
-    /// In quarantine.
     Waiting,
     /// Out of quarantine: being verified, the spare, or to be released.
     Held,
@@ -48,7 +44,6 @@ pub(super) struct CookieRecord {
     moved: AtomicUsize,
 }
 
-/// The content of a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Listed {
     pub(super) start: usize,
@@ -56,7 +51,6 @@ pub(super) struct Listed {
     /// The sum of the header while the block is live.
     pub(super) sum: u64,
     pub(super) life: Life,
-    /// Thread and serial of the free.
     freed: u64,
     site: u32,
     /// Where a reallocation moved it, or 0.
@@ -81,7 +75,7 @@ impl Listed {
 }
 
 impl CookieRecord {
-    /// Lists a live block. Only the owner of the record may call this.
+    /// Lists a live block. For the record's owner.
     #[inline(always)]
     pub(super) fn enter(&self, address: usize, words: HeaderWords, sum: u64) {
         let ([zero, one, two], [a, b, c]) = (&self.words, words.0);
@@ -127,13 +121,11 @@ impl CookieRecord {
         fence(Release);
     }
 
-    /// True if a live block begins at `address`.
     #[inline(always)]
     pub(super) fn lives(&self, address: usize) -> bool {
         self.at.load(Acquire) == address
     }
 
-    /// True if the live block at `address` has these words.
     #[inline(always)]
     pub(super) fn is(&self, address: usize, words: HeaderWords) -> bool {
         self.lives(address) && self.own().1 == words
@@ -151,7 +143,6 @@ impl CookieRecord {
         (self.at.load(Relaxed) & !LIFE, words, self.sum.load(Relaxed))
     }
 
-    /// The record's token, as [`number`](Self::number) stored it.
     #[inline(always)]
     pub(super) fn token(&self) -> u32 {
         (self.words[1].load(Relaxed) >> 32) as u32
@@ -192,7 +183,6 @@ impl CookieRecord {
         (self.at.load(Acquire) == at && two.load(Relaxed) == stamp).then_some(listed)
     }
 
-    /// The listed live block.
     pub(super) fn live(&self) -> Option<Listed> {
         self.read().filter(|listed| listed.life == Life::Live)
     }

@@ -1,4 +1,4 @@
-//! The armed plan, and the counts that its numbers refer to.
+//! The armed plan with its counts.
 
 #![forbid(unsafe_code)]
 
@@ -11,50 +11,36 @@ use crate::os::lock::Abandoned;
 #[derive(Debug)]
 pub(super) struct ArmedPlan {
     pub(super) fault: Fault,
-    /// Number of plans armed before.
-    armed: u64,
     pub(super) requests: u64,
     in_scope: [u64; Scope::COUNT],
     in_context: u64,
     pub(super) refused: u64,
-    /// Bytes allocated, including those of requests in progress.
-    pub(super) total: u64,
 }
-
-/// The plan that admitted a request, which has its charge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PlanNumber(u64);
 
 impl ArmedPlan {
     pub(super) const fn new(fault: Fault) -> Self {
         Self {
             fault,
-            armed: 0,
             requests: 0,
             in_scope: [0; Scope::COUNT],
             in_context: 0,
             refused: 0,
-            total: 0,
         }
     }
 
     /// Another plan, which counts from 0.
     pub(super) fn arm(&mut self, fault: Fault) {
-        *self = Self {
-            armed: self.armed.wrapping_add(1),
-            ..Self::new(fault)
-        };
+        *self = Self::new(fault);
     }
 
-    /// Counts a request for a block of `size` bytes, `bytes` more than there were, and charges them unless the plan refuses it. `charge`
-    /// adds them to what is live, up to the limit that it is given.
+    /// Counts a request for a block of `size` bytes; false if the plan refuses it. `charge` adds its bytes to what is
+    /// live, up to the given limit.
     pub(super) fn admit(
         &mut self,
         size: u64,
-        bytes: u64,
         scope: Scope,
         charge: impl FnOnce(u64) -> bool,
-    ) -> Option<PlanNumber> {
+    ) -> bool {
         let request = CountedRequest {
             number: post_increment(&mut self.requests),
             number_in_scope: self
@@ -65,26 +51,9 @@ impl ArmedPlan {
             scope,
             size,
         };
-        let total = self
-            .total
-            .checked_add(bytes)
-            .filter(|total| *total <= self.fault.total_limit());
-        if let Some(total) = total
-            && !self.fault.strikes(request)
-            && charge(self.fault.live_limit())
-        {
-            self.total = total;
-            return Some(PlanNumber(self.armed));
-        }
-        self.refused = self.refused.saturating_add(1);
-        None
-    }
-
-    /// Reverts the charge of a request that the allocator behind refused, if the plan that admitted it is still armed.
-    pub(super) fn discharge(&mut self, plan: PlanNumber, bytes: u64) {
-        if plan == PlanNumber(self.armed) {
-            self.total = self.total.saturating_sub(bytes);
-        }
+        let admitted = !self.fault.strikes(request) && charge(self.fault.live_limit());
+        self.refused = self.refused.saturating_add(u64::from(!admitted));
+        admitted
     }
 
     /// Counts the request if a context that the plan is about makes it.

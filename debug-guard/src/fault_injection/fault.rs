@@ -1,4 +1,4 @@
-//! The plan of a [`FailingAllocator`](crate::FailingAllocator): which requests are refused, and the plan as text. Pure arithmetic.
+//! The plan of a [`FailingAllocator`](crate::FailingAllocator), also as text. Pure arithmetic.
 
 #![forbid(unsafe_code)]
 
@@ -9,60 +9,55 @@ use alloc_core::Scope;
 
 /// Which requests are refused.
 ///
-/// Requests are numbered from 0, from the moment the plan was armed. `allocate`, `allocate_zeroed` and `resize` are
-/// requests; `deallocate` and requests for 0 bytes are not.
+/// `allocate`, `allocate_zeroed` and `resize` are requests, numbered from 0 since the plan was armed; `deallocate` and
+/// requests for 0 bytes are not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// None. Requests are counted all the same.
+    /// None; requests are counted.
     #[default]
     Never,
-    /// The request with this number, and no other.
+    /// The request with this number.
     Nth(u64),
     /// The request with this number and every later one.
     From(u64),
-    /// Every request after which more than this many bytes would be live. Bytes that were live when the plan was armed count.
+    /// Requests after which more than this many bytes would be live, those from before the plan included.
     LiveBytes(u64),
-    /// Every request after which more than this many bytes would have been given since the plan was armed, whether they were
-    /// freed meanwhile or not. A `resize` gives what the block gains.
-    TotalBytes(u64),
-    /// Of the requests with this scope (numbered apart, from 0) the one with this number and every later one.
-    /// `Scope(s, 0)` refuses the scope altogether.
+    /// Of the requests with this scope (numbered apart, from 0) this one and every later one. `Scope(s, 0)` refuses the
+    /// scope altogether.
     Scope(Scope, u64),
-    /// Of the requests that contexts of this name make (numbered apart, from 0) the one with this number and every later one. Over
+    /// Of the requests by contexts of this name (numbered apart, from 0) this one and every later one. Over
     /// `vk-callbacks` a context is named after the kind of object, as `VkBuffer`.
     Context(ContextName, u64),
-    /// Every request for a block of more than this many bytes; those that a C bridge puts in front count.
+    /// Requests for a block of more than this many bytes, a C bridge's header included.
     SizeAbove(u64),
-    /// Each request with this chance, in millionths (1 000 000 and above: always). The same seed refuses the same numbers.
-    Probability {
-        /// Millionths.
-        per_million: u32,
+    /// By chance one request in so many; 0: none. A seed always refuses the same numbers.
+    OneIn {
+        /// Requests for each refused one, on average.
+        requests: u32,
         /// Start of the sequence of decisions.
         seed: u64,
     },
 }
 
-/// A request as the plan sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CountedRequest {
     /// Number among all requests since the plan was armed.
     pub(super) number: u64,
-    /// Number among those of its scope.
+    /// Among those of its scope.
     pub(super) number_in_scope: u64,
-    /// Number among those of the contexts that the plan is about; `None` for others.
+    /// Among those of the contexts that the plan is about; `None` for others.
     pub(super) number_in_context: Option<u64>,
-    /// Its scope.
     pub(super) scope: Scope,
     /// The size that the block is to have.
     pub(super) size: u64,
 }
 
 impl Fault {
-    /// True when the plan refuses `request` for its number, name or size. The limits in bytes are checked with the sums.
+    /// True when the plan refuses `request` for its number, name or size. The limit in bytes is checked with the sum.
     pub(super) const fn strikes(self, request: CountedRequest) -> bool {
         match self {
-            Self::Never | Self::LiveBytes(_) | Self::TotalBytes(_) => false,
+            Self::Never | Self::LiveBytes(_) => false,
             Self::Nth(n) => request.number == n,
             Self::From(n) => request.number >= n,
             Self::Scope(scope, n) => {
@@ -70,42 +65,33 @@ impl Fault {
             }
             Self::Context(_, n) => matches!(request.number_in_context, Some(number) if number >= n),
             Self::SizeAbove(limit) => request.size > limit,
-            Self::Probability { per_million, seed } => draw(seed, request.number) < per_million,
+            Self::OneIn { requests, seed } => match u64::MAX.checked_div(requests as u64) {
+                Some(share) => draw(seed, request.number) <= share,
+                None => false,
+            },
         }
     }
 
-    /// Maximum live bytes.
     pub(super) const fn live_limit(self) -> u64 {
         match self {
             Self::LiveBytes(limit) => limit,
             _ => u64::MAX,
         }
     }
-
-    /// Maximum bytes in all.
-    pub(super) const fn total_limit(self) -> u64 {
-        match self {
-            Self::TotalBytes(limit) => limit,
-            _ => u64::MAX,
-        }
-    }
 }
 
-/// A number in `0..1_000_000` for the request `number`, evenly spread (SplitMix64: Steele, Lea, Flood 2014). It depends on
+/// A number for the request `number`, evenly spread over all there are (SplitMix64: Steele, Lea, Flood 2014). It depends on
 /// nothing else, so which requests fail does not depend on how threads interleave between two numbers.
-const fn draw(seed: u64, number: u64) -> u32 {
+const fn draw(seed: u64, number: u64) -> u64 {
     let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^= z >> 31;
-    // The high half of z times a million lies below a million.
-    ((z as u128 * 1_000_000) >> 64) as u32
+    z ^ z >> 31
 }
 
-/// Maximum bytes of a name.
 const MAX_LEN: usize = 63;
 
-/// The name of contexts: exactly this, or beginning with it where it ends in `*`. 1 to 63 bytes.
+/// Exactly this, or beginning with it where it ends in `*`. 1 to 63 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ContextName {
     length: u8,
@@ -123,7 +109,6 @@ impl ContextName {
         let mut bytes = [0; MAX_LEN];
         let (to, _) = bytes.split_at_mut(from.len());
         to.copy_from_slice(from);
-        // At most 63.
         Some(Self {
             length: from.len() as u8,
             bytes,
@@ -139,7 +124,6 @@ impl ContextName {
             .unwrap_or("")
     }
 
-    /// True if it stands for `name`.
     pub(super) fn is(&self, name: &str) -> bool {
         crate::guard::name_matches(self.as_str(), name)
     }
@@ -161,7 +145,7 @@ impl fmt::Display for ContextName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultError {
-    /// The text begins with no plan.
+    /// It begins with no plan.
     UnknownPlan,
     /// A number is missing or too large.
     NotANumber,
@@ -169,7 +153,7 @@ pub enum FaultError {
     UnknownScope,
     /// The name of a context is empty or longer than 63 bytes.
     BadContextName,
-    /// A chance of one in 0, or in more than a million.
+    /// A chance of one in 0, or in more than 4294967295.
     BadChance,
 }
 
@@ -179,26 +163,23 @@ impl fmt::Display for FaultError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::UnknownPlan => {
-                "expected nth=N, from=N, live-bytes=N, total-bytes=N, scope=SCOPE[:N], context=NAME[:N], size>N, one-in=N[,seed=S], \
-                 per-million=N[,seed=S] or never"
+                "expected nth=N, from=N, live-bytes=N, scope=SCOPE[:N], context=NAME[:N], size>N, one-in=N[,seed=S] \
+                 or never"
             }
             Self::NotANumber => "expected one number below 2^64, decimal digits and no unit",
             Self::UnknownScope => "expected command, object, cache, device or instance",
             Self::BadContextName => "expected the name of a context, 1 to 63 bytes; `*` at its end stands for any end",
-            Self::BadChance => "expected one in 1 to one in 1000000, or at most 1000000 of a million",
+            Self::BadChance => "expected one in 1 to one in 4294967295",
         })
     }
 }
 
-/// Millionths in one.
-const MILLION: u32 = 1_000_000;
-
 impl FromStr for Fault {
     type Err = FaultError;
 
-    /// Reads `nth=7`, `from=7`, `live-bytes=65536`, `total-bytes=65536`, `scope=object`, `scope=object:3`, `context=VkBuffer`,
-    /// `context=VkBuffer:3`, `context=VkPipeline*`, `size>4096`, `one-in=1000,seed=7`, `per-million=20,seed=7` or `never`. Where a
-    /// number or a seed may be left out it is 0. Case does not matter, except in the name of a context.
+    /// Reads `nth=7`, `from=7`, `live-bytes=65536`, `scope=object`, `scope=object:3`, `context=VkBuffer`,
+    /// `context=VkBuffer:3`, `context=VkPipeline*`, `size>4096`, `one-in=1000,seed=7` or `never`. A number or seed that
+    /// is left out is 0. Case does not matter, except in the name of a context.
     ///
     /// ```
     /// use alloc_core::Scope;
@@ -218,16 +199,7 @@ impl FromStr for Fault {
             return Ok(Self::SizeAbove(number(limit)?));
         }
         let (word, value) = text.split_once('=').ok_or(FaultError::UnknownPlan)?;
-        let plans = [
-            "nth",
-            "from",
-            "live-bytes",
-            "total-bytes",
-            "scope",
-            "context",
-            "one-in",
-            "per-million",
-        ];
+        let plans = ["nth", "from", "live-bytes", "scope", "context", "one-in"];
         let plan = plans
             .into_iter()
             .find(|plan| plan.eq_ignore_ascii_case(word));
@@ -235,7 +207,6 @@ impl FromStr for Fault {
             "nth" => Ok(Self::Nth(number(value)?)),
             "from" => Ok(Self::From(number(value)?)),
             "live-bytes" => Ok(Self::LiveBytes(number(value)?)),
-            "total-bytes" => Ok(Self::TotalBytes(number(value)?)),
             "scope" => {
                 let (scope, first) = with_first(value)?;
                 let scope = Scope::ALL
@@ -252,19 +223,11 @@ impl FromStr for Fault {
             }
             "one-in" => {
                 let (chance, seed) = with_seed(value)?;
-                let one_in = u32::try_from(chance).ok().filter(|n| *n <= MILLION);
-                Ok(Self::Probability {
-                    per_million: one_in.and_then(share).ok_or(FaultError::BadChance)?,
+                let requests = u32::try_from(chance).ok().filter(|requests| *requests > 0);
+                Ok(Self::OneIn {
+                    requests: requests.ok_or(FaultError::BadChance)?,
                     seed,
                 })
-            }
-            "per-million" => {
-                let (chance, seed) = with_seed(value)?;
-                let per_million = u32::try_from(chance)
-                    .ok()
-                    .filter(|n| *n <= MILLION)
-                    .ok_or(FaultError::BadChance)?;
-                Ok(Self::Probability { per_million, seed })
             }
             _ => Err(FaultError::UnknownPlan),
         }
@@ -279,34 +242,15 @@ impl fmt::Display for Fault {
             Self::Nth(n) => write!(f, "nth={n}"),
             Self::From(n) => write!(f, "from={n}"),
             Self::LiveBytes(n) => write!(f, "live-bytes={n}"),
-            Self::TotalBytes(n) => write!(f, "total-bytes={n}"),
             Self::Scope(scope, 0) => write!(f, "scope={scope}"),
             Self::Scope(scope, n) => write!(f, "scope={scope}:{n}"),
             // A name with a colon would be read as one with a number.
             Self::Context(name, 0) if !name.as_str().contains(':') => write!(f, "context={name}"),
             Self::Context(name, n) => write!(f, "context={name}:{n}"),
             Self::SizeAbove(n) => write!(f, "size>{n}"),
-            Self::Probability { per_million, seed } => {
-                let one_in = MILLION
-                    .saturating_add(*per_million / 2)
-                    .checked_div(*per_million)
-                    .unwrap_or(0);
-                // Of small shares many are nearest to the same.
-                let is_exact = one_in <= 1000 || one_in.checked_mul(*per_million) == Some(MILLION);
-                match share(one_in) {
-                    Some(share) if share == *per_million && is_exact => {
-                        write!(f, "one-in={one_in},seed={seed}")
-                    }
-                    _ => write!(f, "per-million={},seed={seed}", MILLION.min(*per_million)),
-                }
-            }
+            Self::OneIn { requests, seed } => write!(f, "one-in={requests},seed={seed}"),
         }
     }
-}
-
-/// One in so many, in millionths, to the nearest: one in three is 333 333.
-const fn share(one_in: u32) -> Option<u32> {
-    MILLION.saturating_add(one_in / 2).checked_div(one_in)
 }
 
 /// Digits, nothing else: no sign, no space.
@@ -318,7 +262,7 @@ fn number(text: &str) -> Result<u64, FaultError> {
     }
 }
 
-/// `what` or `what:N`. A context's name may have colons of its own: what follows the last counts where it is a number.
+/// `what` or `what:N`. A context's name may have colons: what follows the last counts if it is a number.
 fn with_first(text: &str) -> Result<(&str, u64), FaultError> {
     match text.rsplit_once(':') {
         None => Ok((text, 0)),
@@ -375,26 +319,18 @@ mod tests {
 
     #[test]
     fn chance_is_even_and_repeatable() {
-        let count = |per_million, seed| {
+        let count = |requests, seed| {
             (0..100_000)
-                .filter(|n| Fault::Probability { per_million, seed }.strikes(request(*n)))
+                .filter(|n| Fault::OneIn { requests, seed }.strikes(request(*n)))
                 .count()
         };
         assert_eq!(count(0, 1), 0);
-        assert_eq!(count(1_000_000, 1), 100_000);
-        assert_eq!(count(u32::MAX, 1), 100_000);
-        assert!((9_500..10_500).contains(&count(100_000, 1)));
-        assert_eq!(count(100_000, 7), count(100_000, 7));
-        assert_ne!(
-            struck(Fault::Probability {
-                per_million: 500_000,
-                seed: 1
-            }),
-            struck(Fault::Probability {
-                per_million: 500_000,
-                seed: 3
-            })
-        );
+        assert_eq!(count(1, 1), 100_000);
+        assert!(count(u32::MAX, 1) <= 1);
+        assert!((9_500..10_500).contains(&count(10, 1)));
+        assert_eq!(count(10, 7), count(10, 7));
+        let struck = |seed| struck(Fault::OneIn { requests: 2, seed });
+        assert_ne!(struck(1), struck(3));
     }
 }
 
@@ -444,7 +380,7 @@ mod text_tests {
             ("nth=7", Fault::Nth(7)),
             ("from=18446744073709551615", Fault::From(u64::MAX)),
             ("live-bytes=65536", Fault::LiveBytes(65_536)),
-            ("total-bytes=0", Fault::TotalBytes(0)),
+            ("live-bytes=0", Fault::LiveBytes(0)),
             ("scope=object", Fault::Scope(Scope::Object, 0)),
             ("scope=instance:2", Fault::Scope(Scope::Instance, 2)),
             ("context=VkBuffer", Fault::Context(name("VkBuffer"), 0)),
@@ -452,31 +388,17 @@ mod text_tests {
             ("context=a:b:0", Fault::Context(name("a:b"), 0)),
             ("size>4096", Fault::SizeAbove(4096)),
             (
-                "one-in=1000,seed=7",
-                Fault::Probability {
-                    per_million: 1000,
+                "one-in=4294967295,seed=7",
+                Fault::OneIn {
+                    requests: u32::MAX,
                     seed: 7,
                 },
             ),
             (
                 "one-in=3",
-                Fault::Probability {
-                    per_million: 333_333,
+                Fault::OneIn {
+                    requests: 3,
                     seed: 0,
-                },
-            ),
-            (
-                "per-million=21,seed=1",
-                Fault::Probability {
-                    per_million: 21,
-                    seed: 1,
-                },
-            ),
-            (
-                "per-million=0,seed=1",
-                Fault::Probability {
-                    per_million: 0,
-                    seed: 1,
                 },
             ),
         ] {
@@ -496,7 +418,7 @@ mod text_tests {
             "SIZE>4096",
             "scope=OBJECT",
             "Scope=Cache:3",
-            "Per-Million=20,seed=1",
+            "One-In=20,seed=1",
         ] {
             assert_eq!(text.parse::<Fault>(), text.to_lowercase().parse(), "{text}");
             assert!(text.parse::<Fault>().is_ok(), "{text}");
@@ -525,8 +447,7 @@ mod text_tests {
             ("scope=objekt", FaultError::UnknownScope),
             ("context=", FaultError::BadContextName),
             ("one-in=0", FaultError::BadChance),
-            ("one-in=1000001", FaultError::BadChance),
-            ("per-million=1000001", FaultError::BadChance),
+            ("one-in=4294967296", FaultError::BadChance),
         ] {
             assert_eq!(text.parse::<Fault>(), Err(error), "{text}");
         }

@@ -6,36 +6,33 @@ mod fault;
 use core::alloc::Layout;
 use core::fmt;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU64};
 
 use alloc_core::{
     AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope, dangling,
 };
 
 use crate::os::lock::ForkSafeMutex;
-use armed_plan::{ArmedPlan, PlanNumber};
-pub use fault::ContextName;
-pub use fault::Fault;
-pub use fault::FaultError;
+use armed_plan::ArmedPlan;
+pub use fault::{ContextName, Fault, FaultError};
 
-/// A host allocator that refuses on purpose and forwards the rest to the allocator behind it.
+/// A host allocator that refuses on purpose and forwards the rest.
 ///
-/// It may stand on either side of a [`Guard`](crate::Guard): around one it refuses the program's requests, behind one also the guard's
-/// own.
-///
-/// It keeps no memory of its own and adds no byte to a block. Size 0 passes: it is answered with
-/// [`dangling`], never counted and never refused. A block given before the plan changed may be freed
-/// after.
+/// Around a [`Guard`](crate::Guard) it refuses the program's requests, behind one also the guard's own. It keeps no
+/// memory and adds no byte to a block. Size 0 passes: answered with [`dangling`], never counted or refused. A block
+/// allocated before the plan changed may be freed after.
 ///
 /// # Threads
-/// `Sync` where `A` is. The limits in bytes are never exceeded at any instant, and exactly one request has the number of
-/// [`Fault::Nth`]. [`arm`](Self::arm) and [`disarm`](Self::disarm) may come at any moment, from the allocator behind, too: a request is
-/// counted, judged and charged by the one plan that was armed when it came.
+/// `Sync` where `A` is. No instant exceeds the limit in bytes, and exactly one request has the number of
+/// [`Fault::Nth`]. [`arm`](Self::arm) and [`disarm`](Self::disarm) may come at any moment, from the allocator behind,
+/// too: one plan, the one armed when it came, counts, judges and charges a request.
+#[doc(alias("failmalloc", "out of memory"))]
 pub struct FailingAllocator<A> {
     inner: A,
     plan: ForkSafeMutex<ArmedPlan>,
     live: AtomicU64,
-    /// The latest refusal came from the plan, not from `inner`.
+    /// The latest refusal was the plan's, not `inner`'s.
     ours: AtomicBool,
 }
 
@@ -50,17 +47,17 @@ impl<A> FailingAllocator<A> {
         }
     }
 
-    /// Replaces the plan. Requests, refusals and total bytes are counted from 0 again; live bytes stay.
+    /// Replaces the plan. Requests and refusals count from 0 again; live bytes stay.
     pub fn arm(&self, fault: Fault) {
         self.plan.lock().arm(fault);
     }
 
-    /// Refuses nothing from now on. The counts go on as they are.
+    /// Refuses nothing from now on. The counts continue.
     pub fn disarm(&self) {
         self.plan.lock().fault = Fault::Never;
     }
 
-    /// Requests since the plan was armed, refused ones included.
+    /// Since the plan was armed, refused ones included.
     pub fn requests(&self) -> u64 {
         self.plan.lock().requests
     }
@@ -70,28 +67,18 @@ impl<A> FailingAllocator<A> {
         self.plan.lock().refused
     }
 
-    /// Bytes given and not yet freed.
+    /// Bytes allocated and not yet freed.
     pub fn live_bytes(&self) -> u64 {
         self.live.load(Relaxed)
     }
 
-    /// Bytes given since the plan was armed.
-    pub fn total_bytes(&self) -> u64 {
-        self.plan.lock().total
-    }
-
-    /// Counts a request that goes to another allocator than the one behind, and asks the plan: `false` where that refuses it. Its bytes
-    /// count as given, and as live for no longer than this: their free is not reported. One for 0 bytes is none.
+    /// Counts a request to another allocator; `false` if the plan refuses it. Its bytes count as live during this call
+    /// only, since their free is not reported. One for 0 bytes is none.
     pub fn admits(&self, bytes: usize, scope: Scope) -> bool {
         if bytes == 0 {
             return true;
         }
-        let Ok(charge) = self.admit(bytes, bytes as u64, scope) else {
-            return false;
-        };
-        core::mem::forget(charge);
-        self.live.fetch_sub(bytes as u64, Relaxed);
-        true
+        self.admit(bytes, bytes as u64, scope).is_ok()
     }
 
     /// The allocator behind.
@@ -99,24 +86,15 @@ impl<A> FailingAllocator<A> {
         &self.inner
     }
 
-    /// Counts a request for a block of `size` bytes, `bytes` more than there were, and asks the plan. On `Ok` those are charged.
-    fn admit(&self, size: usize, bytes: u64, scope: Scope) -> Result<Charge<'_>, AllocError> {
-        let admitted = self.plan.lock().admit(size as u64, bytes, scope, |limit| {
-            charge(&self.live, bytes, limit)
-        });
-        match admitted {
-            Some(number) => Ok(Charge {
-                plan: &self.plan,
-                number,
-                live: Live {
-                    live: &self.live,
-                    bytes,
-                },
-            }),
-            None => {
-                self.ours.store(true, Relaxed);
-                Err(AllocError)
-            }
+    /// Counts a request for a block of `size` bytes, `bytes` more than there were. On `Ok` those are live.
+    fn admit(&self, size: usize, bytes: u64, scope: Scope) -> Result<Live<'_>, AllocError> {
+        let charge = |limit| charge(&self.live, bytes, limit);
+        if self.plan.lock().admit(size as u64, scope, charge) {
+            let live = &self.live;
+            Ok(Live { live, bytes })
+        } else {
+            self.ours.store(true, Relaxed);
+            Err(AllocError)
         }
     }
 
@@ -134,11 +112,11 @@ impl<A> FailingAllocator<A> {
         self.record_outcome(allocate(), charge)
     }
 
-    /// Returns the result of `inner`; the charge stays if that is a block.
+    /// The charge stays if `inner` gave a block.
     fn record_outcome(
         &self,
         answer: Result<NonNull<u8>, AllocError>,
-        charge: Charge<'_>,
+        charge: Live<'_>,
     ) -> Result<NonNull<u8>, AllocError> {
         match answer {
             Ok(_) => core::mem::forget(charge),
@@ -148,7 +126,7 @@ impl<A> FailingAllocator<A> {
     }
 }
 
-/// Bytes that are live until this is dropped, also if the allocator behind unwinds.
+/// Bytes live until this is dropped: if the allocator behind does not serve the request, or unwinds; or freed.
 struct Live<'a> {
     live: &'a AtomicU64,
     bytes: u64,
@@ -160,21 +138,8 @@ impl Drop for Live<'_> {
     }
 }
 
-/// The charge of a request; dropped if the allocator behind does not serve it.
-struct Charge<'a> {
-    plan: &'a ForkSafeMutex<ArmedPlan>,
-    number: PlanNumber,
-    live: Live<'a>,
-}
-
-impl Drop for Charge<'_> {
-    fn drop(&mut self) {
-        self.plan.lock().discharge(self.number, self.live.bytes);
-    }
-}
-
-/// Adds `bytes` to `sum` unless that would exceed `limit`; false when it would. Checked and added in one step: a request that
-/// is too large never makes another one fail that would have fitted.
+/// Adds `bytes` to `sum` unless that would exceed `limit`. In one step: a request that is too large never makes another
+/// one fail.
 fn charge(sum: &AtomicU64, bytes: u64, limit: u64) -> bool {
     let fits = |now: u64| {
         now.checked_add(bytes)
@@ -183,8 +148,8 @@ fn charge(sum: &AtomicU64, bytes: u64, limit: u64) -> bool {
     sum.fetch_update(Relaxed, Relaxed, fits).is_ok()
 }
 
-// SAFETY: blocks come from `inner` and go back to it with the layout and scope they were given with; size 0, which `inner` never
-// sees, is answered with a dangling pointer here. A refused resize has not touched the block.
+// SAFETY: blocks come from `inner` and are freed to it with their layout and scope; size 0, which `inner` never sees,
+// gets a dangling pointer. A refused resize has not touched the block.
 unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
     /// A plan may name a context, and so may the next one.
     fn traits(&self) -> AllocatorTraits {
@@ -205,7 +170,7 @@ unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
                 live: &self.live,
                 bytes: layout.size() as u64,
             };
-            // SAFETY: the caller's promise; a block of a size above 0 came from `inner`.
+            // SAFETY: the contract of `HostAllocator::deallocate`; a block of a size above 0 came from `inner`.
             unsafe { self.inner.deallocate(block, layout, scope) };
         }
     }
@@ -221,13 +186,13 @@ unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
             return self.allocate(new, scope);
         }
         if new.size() == 0 {
-            // SAFETY: the caller's promise. Shrinking to nothing frees, and freeing is never refused.
+            // SAFETY: the contract of `HostAllocator::resize`. Shrinking to nothing frees, which is never refused.
             unsafe { self.deallocate(block, old, scope) };
             return Ok(dangling(new));
         }
         let more = new.size().saturating_sub(old.size()) as u64;
         let charge = self.admit(new.size(), more, scope)?;
-        // SAFETY: the caller's promise; a block of a size above 0 came from `inner`.
+        // SAFETY: the contract of `HostAllocator::resize`; a block of a size above 0 came from `inner`.
         let answer = unsafe { self.inner.resize(block, old, new, scope) };
         if answer.is_ok() {
             self.live

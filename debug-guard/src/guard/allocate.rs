@@ -12,18 +12,18 @@ use core::ptr::NonNull;
 
 use alloc_core::{AllocError, HostAllocator, Scope};
 
-use super::policy::{PolicyChoice, RuleQuery};
-use super::reporter::Operation;
-use super::reporter::{DeferredReports, RollbackGuard};
+use super::policy::PolicyChoice;
+use super::reporter::{DeferredReports, Operation, RollbackGuard};
 use super::state::GuardState;
 use super::stats::Count;
 use crate::block::{BlockMark, BlockRequest};
 use crate::call_sites::RequesterInfo;
 use crate::mode::{Mode, Placement, Stacks};
+use crate::report::DetectedAt;
 use crate::slots::{SlotRefused, Slots};
 
 impl GuardState {
-    /// Allocates a block; `layout` may have size 0. Not inlined: the sampler tells call sites apart by the calls that lead here.
+    /// `layout` may have size 0. Not inlined: the sampler tells call sites apart by the calls that lead here.
     #[inline(never)]
     pub(super) fn allocate<M: HostAllocator>(
         &self,
@@ -66,12 +66,11 @@ impl GuardState {
         is_sampled: bool,
         requester: &RequesterInfo<'_>,
     ) -> Result<NonNull<u8>, AllocError> {
-        let choice = self.options.apply_rules(&RuleQuery {
-            scope: requester.scope,
-            name: requester.name,
-            size: request.layout.size(),
-        });
-        let mark = |stacks| self.mark(memory, requester, stacks);
+        let size = request.layout.size();
+        let choice = self
+            .options
+            .apply_rules(requester.scope, requester.name, size);
+        let mark = |stacks| self.mark_of_allocation(memory, requester, stacks);
         match choice.mode {
             Mode::Cookie => {
                 self.allocate_cookie(memory, request, mark(choice.stacks), choice.stacks)
@@ -120,7 +119,6 @@ impl GuardState {
         Ok(block)
     }
 
-    /// From the allocator behind, untouched.
     fn pass_through<M: HostAllocator>(
         &self,
         memory: &M,
@@ -151,7 +149,7 @@ impl GuardState {
         Ok(block)
     }
 
-    /// In pages of its own; with a cookie if none are left, or the system has no back end.
+    /// In pages of its own; with a cookie if none are left, or without a back end.
     fn allocate_page<M: HostAllocator>(
         &self,
         memory: &M,
@@ -214,7 +212,7 @@ impl GuardState {
             layout: request.layout,
             scope: request.scope,
         });
-        later.report_all(&Operation::of_others(self));
+        later.report_all(&Operation::of_check(self, DetectedAt::Eviction));
         core::mem::forget(rollback);
     }
 

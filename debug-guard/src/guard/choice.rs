@@ -27,7 +27,7 @@ pub enum GuardChoice {
     Strict,
     /// [`Mode::Cookie`].
     Cookie,
-    /// [`Mode::Sampled`]: in the long run one block in this many.
+    /// [`Mode::Sampled`]: one block in this many, in the long run.
     Sampled(NonZeroU32),
 }
 
@@ -36,7 +36,7 @@ pub enum GuardChoice {
 pub enum ChoiceError {
     /// There is no such mode.
     UnknownMode,
-    /// Behind `sampled=` stands no number from 1 to 2^32 - 1.
+    /// No number from 1 to 2^32 - 1 after `sampled=`.
     NoShare,
 }
 
@@ -53,7 +53,6 @@ impl fmt::Display for ChoiceError {
     }
 }
 
-/// The default share of sampled blocks.
 const USUAL_SHARE: NonZeroU32 = NonZeroU32::new(1000).unwrap();
 
 impl GuardChoice {

@@ -7,16 +7,16 @@ use core::fmt;
 use crate::mode::{BackEnd, Mode};
 use crate::os::OsRefusal;
 
-/// Why options were refused, or no guard could be created. Rules are counted from 0.
+/// Why options were refused, or no guard could be created. Rules count from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GuardError {
-    /// More rules than a guard has room for.
+    /// More rules than there is room for.
     TooManyRules {
-        /// The number of rules.
+        /// Their number.
         handed_over: usize,
     },
-    /// Whatever the rule matches, an earlier one matches too.
+    /// An earlier rule matches all that this one does.
     RuleNeverMatches {
         /// The rule.
         rule: usize,
@@ -28,14 +28,14 @@ pub enum GuardError {
         /// The rule.
         rule: usize,
     },
-    /// The rule asks for a context without a name.
+    /// A rule for a context without a name.
     EmptyName {
         /// The rule.
         rule: usize,
     },
-    /// Leaks are to be listed, and stacks are off.
+    /// Leaks are to be listed without stacks.
     ListWithoutStacks,
-    /// Leaks are to be listed, and no mode of the guard records blocks.
+    /// Leaks are to be listed, and no mode records blocks.
     ListOfPlainBlocks,
     /// The requested back end is not offered here.
     NotOffered {
@@ -56,21 +56,21 @@ pub enum GuardError {
         /// The back end.
         back_end: BackEnd,
     },
-    /// [`Mode::Sampled`] that would fence no block at all.
+    /// [`Mode::Sampled`] without a block to fence.
     SamplesNothing,
     /// Fewer pages than one block needs, or fewer bytes than a page.
     NoPages,
     /// The descriptor for reports is negative.
     NoDescriptor,
-    /// A list at exit is requested, and only Linux has it.
+    /// A list at exit is requested, and only Linux and Windows have it.
     NoExitHere,
-    /// A descriptor other than the standard error is requested, and only Linux has it.
+    /// A descriptor other than the standard error, which only Linux has.
     OneDescriptorHere,
     /// [`OnReport::Panic`](crate::OnReport::Panic) in a global allocator.
     PanicInGlobal,
-    /// The allocator behind a global guard allocated from that guard while the guard was set up.
+    /// The allocator behind a global guard allocated from the guard while that was set up.
     CalledBack,
-    /// The maximum number of guards lives.
+    /// As many guards live as can.
     TooManyGuards,
     /// The allocator behind refused the guard's own memory.
     NoHostMemory {
@@ -79,10 +79,10 @@ pub enum GuardError {
     },
 }
 
-/// A guard was not closed, since blocks of it are live.
+/// A guard was not closed: blocks of it are live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuardInUse {
-    /// Number of live blocks.
+    /// How many.
     pub live_blocks: u64,
 }
 
@@ -129,7 +129,7 @@ impl fmt::Display for GuardError {
             Self::SamplesNothing => f.write_str("sampling one in 0, or with 0 slots, fences nothing: use `Mode::Off`"),
             Self::NoPages => f.write_str("a fenced block needs 3 pages of addresses and one of memory: allow more"),
             Self::NoDescriptor => f.write_str("a descriptor is 0 or above: leave `report_to` out for the standard error"),
-            Self::NoExitHere => f.write_str("leaks are listed at exit on Linux only: leave `exit_leaks` out and ask `Guard::leaks` at the end"),
+            Self::NoExitHere => f.write_str("leaks are listed at exit on Linux and Windows only: leave `exit_leaks` out and ask `Guard::leaks` at the end"),
             Self::OneDescriptorHere => {
                 f.write_str("reports go to other descriptors on Linux only: leave `report_to` out, or use `OnReport::Call`")
             }

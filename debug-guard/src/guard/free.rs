@@ -3,7 +3,7 @@
 //! ```text
 //!   the address lies in -> Slots | Cookies | neither: a block of the allocator behind, where blocks pass untouched
 //! ```
-//! Slots and cookies return findings, with no lock held; they are reported here. A block is freed only if it is certain which one it is.
+//! Slots and cookies return findings, reported here with no lock held. Only a certain block is freed.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -11,8 +11,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use alloc_core::{AllocError, HostAllocator, Scope};
 
-use super::reporter::Operation;
-use super::reporter::{DeferredReports, RollbackGuard};
+use super::reporter::{DeferredReports, Operation, RollbackGuard};
 use super::state::GuardState;
 use super::stats::Count;
 use crate::block::{BlockRequest, FreeRequest, Freed};
@@ -20,15 +19,15 @@ use crate::call_sites::RequesterInfo;
 use crate::mode::Mode;
 use crate::report::DetectedAt;
 
-/// Fills the bytes that a block gains when it grows.
 const GROWN: u8 = 0xFD;
 
 impl GuardState {
     /// Frees a block.
     ///
     /// # Safety
-    /// Where blocks pass, the contract of [`HostAllocator::deallocate`]. Elsewhere the guard checks it. If the system does not
-    /// [catch reads](crate::os::CATCHES_READS), the bytes in front of `block` must be readable, as they are for every live block.
+    /// The *free contract*: where blocks pass, that of [`HostAllocator::deallocate`] or [`HostAllocator::resize`];
+    /// elsewhere the guard checks it. All of this guard's blocks come from `memory`. If the system does not [catch
+    /// reads](crate::os::CATCHES_READS), the bytes in front of `block` can be read, as they can for every live block.
     pub(super) unsafe fn free<M: HostAllocator>(
         &self,
         memory: &M,
@@ -37,18 +36,18 @@ impl GuardState {
         scope: Scope,
     ) {
         if self.cookies.is_none() && self.slots_at(block.as_ptr().addr()).is_none() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the free contract: blocks pass.
             unsafe { memory.deallocate(block, layout, scope) };
             return self.tally.add(Count::OffFreed, layout.size());
         }
         self.with_requester(scope, |requester| {
-            // SAFETY: the caller's promise.
+            // SAFETY: the free contract.
             unsafe { self.free_for(memory, block, layout, requester, DetectedAt::Free, None) };
         });
     }
 
     /// # Safety
-    /// As [`free`](Self::free).
+    /// The free contract of [`free`](Self::free).
     #[inline(always)]
     unsafe fn free_for<M: HostAllocator>(
         &self,
@@ -67,7 +66,7 @@ impl GuardState {
             moved_to,
         };
         let mut later = DeferredReports::new();
-        // SAFETY: the caller's promise.
+        // SAFETY: the free contract.
         unsafe { self.free_unreported(memory, block, request, &mut later) };
         if !later.is_empty() {
             later.report_all(&Operation::of_free(
@@ -80,10 +79,10 @@ impl GuardState {
         }
     }
 
-    /// Frees a block. Findings are added to `later`, to be reported when the free is complete.
+    /// Adds findings to `later`, to be reported when the free is complete.
     ///
     /// # Safety
-    /// As [`free`](Self::free).
+    /// The free contract of [`free`](Self::free).
     pub(super) unsafe fn free_unreported<M: HostAllocator>(
         &self,
         memory: &M,
@@ -96,7 +95,7 @@ impl GuardState {
         let found = &mut |finding| later.note(finding);
         let freed = match (slots, &self.cookies) {
             (Some(slots), _) => slots.free(address, request, found),
-            // SAFETY: all of this guard's cookies are over `memory`; the rest is the caller's promise.
+            // SAFETY: the free contract, that of `Cookies::free` as well.
             (None, Some(cookies)) => unsafe { cookies.free(memory, address, request, found) },
             (None, None) => None,
         };
@@ -114,10 +113,10 @@ impl GuardState {
         }
     }
 
-    /// Allocates, copies and frees, so that a stale pointer to the old place points to a freed block.
+    /// Always moves the block: a stale pointer to the old place points to a freed one.
     ///
     /// # Safety
-    /// As [`free`](Self::free); where blocks pass, the contract of [`HostAllocator::resize`].
+    /// The free contract of [`free`](Self::free).
     pub(super) unsafe fn resize<M: HostAllocator>(
         &self,
         memory: &M,
@@ -128,11 +127,14 @@ impl GuardState {
     ) -> Result<NonNull<u8>, AllocError> {
         let address = block.as_ptr().expose_provenance();
         if self.cookies.is_none() && self.slots_at(address).is_none() {
-            // SAFETY: the caller's promise.
-            return unsafe { self.pass_resized(memory, block, old, new, scope) };
+            // SAFETY: the free contract: blocks pass.
+            let moved = unsafe { memory.resize(block, old, new, scope) }?;
+            self.tally.add(Count::OffFreed, old.size());
+            self.tally.add(Count::OffAllocated, new.size());
+            return Ok(moved);
         }
         self.with_requester(scope, |requester| {
-            // SAFETY: the caller's promise.
+            // SAFETY: the free contract.
             let known = match unsafe { self.known_freed(address) }.ok_or(AllocError)? {
                 Ok(known) => known,
                 Err(finding) => {
@@ -155,11 +157,11 @@ impl GuardState {
             let is_sampled = self.is_sampled(new.size());
             let moved = self.allocate_for(memory, request, is_sampled, requester)?;
             let kept = known.size.min(new.size());
-            // SAFETY: both are live blocks of ours with at least `kept` bytes, hence disjoint.
+            // SAFETY: two live blocks of ours, hence disjoint, of at least `kept` bytes.
             unsafe { moved.copy_from_nonoverlapping(block, kept) };
             // SAFETY: `kept` is at most the new block's size.
             let tail = unsafe { moved.add(kept) };
-            // SAFETY: what is left of the new block.
+            // SAFETY: the rest of the new block.
             unsafe { tail.write_bytes(GROWN, new.size().saturating_sub(kept)) };
             let to = moved.as_ptr().expose_provenance();
             let rollback = RollbackGuard {
@@ -169,7 +171,7 @@ impl GuardState {
                 layout: new,
                 scope,
             };
-            // SAFETY: the caller's promise.
+            // SAFETY: the free contract.
             unsafe {
                 self.free_for(
                     memory,
@@ -183,22 +185,5 @@ impl GuardState {
             core::mem::forget(rollback);
             Ok(moved)
         })
-    }
-
-    /// # Safety
-    /// As [`HostAllocator::resize`].
-    unsafe fn pass_resized<M: HostAllocator>(
-        &self,
-        memory: &M,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: the caller's promise.
-        let moved = unsafe { memory.resize(block, old, new, scope) }?;
-        self.tally.add(Count::OffFreed, old.size());
-        self.tally.add(Count::OffAllocated, new.size());
-        Ok(moved)
     }
 }

@@ -10,17 +10,17 @@ use alloc_core::{
 use super::Guard;
 use crate::report::OnReport;
 
-// SAFETY: blocks are those of the core: pages, or blocks of `inner` with a header and a tail, each given once and valid until it comes
-// back; moving the guard moves neither. `resize` copies into a new block before the old one goes.
+// SAFETY: blocks are the core's: pages, or blocks of `inner` with a header and a tail, each given once and valid until
+// freed; moving the guard moves neither. `resize` copies into a new block before the old one is freed.
 unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
     fn traits(&self) -> AllocatorTraits {
-        let (inner, options) = (self.inner.traits(), &self.core().options);
+        let (inner, options) = (self.inner.traits(), &self.options);
         // A user function may panic.
         let unwinds = matches!(options.on_report, OnReport::Panic | OnReport::Call(_))
             || options.command.is_some();
         AllocatorTraits {
             may_unwind: unwinds || inner.may_unwind,
-            exact_alignment: self.core().fences() || inner.exact_alignment,
+            exact_alignment: (**self).fences() || inner.exact_alignment,
             tracks_requester: true,
         }
     }
@@ -29,20 +29,21 @@ unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
         if layout.size() == 0 {
             return Ok(dangling(layout));
         }
-        self.core().allocate(&*self.inner, layout, scope, false)
+        (**self).allocate(&*self.inner, layout, scope, false)
     }
 
     fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         if layout.size() == 0 {
             return Ok(dangling(layout));
         }
-        self.core().allocate(&*self.inner, layout, scope, true)
+        (**self).allocate(&*self.inner, layout, scope, true)
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         if layout.size() != 0 {
-            // SAFETY: the caller's promise, as far as the guard does not find out.
-            unsafe { self.core().free(&*self.inner, block, layout, scope) };
+            // SAFETY: the contract of `HostAllocator::deallocate`, which the guard checks; `inner` is its memory (the
+            // free contract).
+            unsafe { (**self).free(&*self.inner, block, layout, scope) };
         }
     }
 
@@ -57,12 +58,13 @@ unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
             return self.allocate(new, scope);
         }
         if new.size() == 0 {
-            // SAFETY: as in `deallocate`. Shrinking to nothing frees.
+            // SAFETY: the contract of `HostAllocator::resize`. Shrinking to nothing frees.
             unsafe { self.deallocate(block, old, scope) };
             return Ok(dangling(new));
         }
-        // SAFETY: as in `deallocate`.
-        unsafe { self.core().resize(&*self.inner, block, old, new, scope) }
+        // SAFETY: the contract of `HostAllocator::resize`, which the guard checks; `inner` is its memory (the free
+        // contract).
+        unsafe { (**self).resize(&*self.inner, block, old, new, scope) }
     }
 
     fn notify(&self, notice: Notice) {
@@ -74,6 +76,6 @@ unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
     }
 
     fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
-        self.core().validate_pointer(pointer, front)
+        (**self).validate_pointer(pointer, front)
     }
 }

@@ -1,9 +1,8 @@
-//! Leaks: live blocks between two marks, summed by call site, and the list at exit.
-//!
-//! The sums stand in the sites themselves, so a list allocates nothing; the largest 64 are selected at a time.
+//! Leaks: live blocks between two marks, summed by call site, and the list at exit. The sums stand in the sites, so a
+//! list allocates nothing; the largest 64 are selected at a time.
 
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::serial;
 use super::state::GuardState;
@@ -11,7 +10,7 @@ use crate::block::{Known, SiteId};
 use crate::os;
 use crate::report::{self, BlockInfo, Leak};
 
-/// A moment between two allocations of a process. The [`Default`] is before all of them.
+/// A moment between two allocations of a process. The [`Default`] is before all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LeakMark(u64);
 
@@ -27,56 +26,35 @@ pub struct LeakSum {
     pub bytes: u64,
 }
 
-/// Sites selected at a time.
 const PICKED: usize = 64;
-/// Maximum number of stacks in the list at exit.
 const LISTED: u64 = 64;
 
-/// The blocks of one site.
 #[derive(Clone, Copy, Default)]
 struct LeakGroup {
     site: SiteId,
     blocks: u64,
     bytes: u64,
-    /// The first block that was seen.
+    /// The first that was seen.
     example: Option<Known>,
 }
 
 impl LeakGroup {
-    /// Order of the list: most bytes first; no two are equal.
+    /// Most bytes first; no two are equal.
     fn rank(&self) -> (u64, u32) {
         (self.bytes, self.site.0)
     }
 }
 
-impl LeakMark {
-    pub(super) fn now() -> Self {
-        Self(serial::boundary())
-    }
-}
-
-/// Where the list at exit begins.
-#[derive(Default)]
-pub(super) struct ExitFrom(AtomicU64);
-
-impl ExitFrom {
-    pub(super) fn set(&self, mark: LeakMark) {
-        self.0.store(mark.0, Relaxed);
-    }
-
-    fn get(&self) -> LeakMark {
-        LeakMark(self.0.load(Relaxed))
-    }
-}
-
 impl GuardState {
-    /// Calls `each` for each group of live blocks that were allocated between `from` and `to`.
-    pub(super) fn leaks(
-        &self,
-        from: LeakMark,
-        to: LeakMark,
-        each: &mut dyn FnMut(&Leak<'_>),
-    ) -> LeakSum {
+    /// The present moment, for [`leaks`](Self::leaks).
+    pub fn mark(&self) -> LeakMark {
+        LeakMark(serial::boundary())
+    }
+
+    /// Calls `each` for each call site with live blocks allocated between `from` and `to`, most bytes first, and
+    /// returns the sum. Blocks that pass are not known. Allocates nothing; `each` may allocate and free, and a list
+    /// that it requests is empty.
+    pub fn leaks(&self, from: LeakMark, to: LeakMark, each: &mut dyn FnMut(&Leak<'_>)) -> LeakSum {
         let mut sum = LeakSum::default();
         // Nothing was recorded, or another list is being made, perhaps by `each` itself.
         let Some(mut tally) = self.sites.as_ref().and_then(|sites| sites.tally()) else {
@@ -103,10 +81,9 @@ impl GuardState {
                 }
             });
             self.outstanding(from, to, &mut |known| {
-                if let Some(group) = picked
-                    .iter_mut()
-                    .find(|group| group.blocks != 0 && group.site == self.site_of(known))
-                {
+                if let Some(group) = picked.iter_mut().find(|group| {
+                    group.blocks != 0 && group.site == tally.group(known.allocated.site)
+                }) {
                     group.example.get_or_insert(*known);
                 }
             });
@@ -119,12 +96,6 @@ impl GuardState {
             }
         }
         sum
-    }
-
-    /// 0 if the site is not known.
-    fn site_of(&self, known: &Known) -> SiteId {
-        let id = known.allocated.site;
-        self.site(id).map_or(SiteId::default(), |_| id)
     }
 
     fn report_group(&self, group: &LeakGroup, sum: &mut LeakSum, each: &mut dyn FnMut(&Leak<'_>)) {
@@ -147,10 +118,17 @@ impl GuardState {
         });
     }
 
+    /// Begins the list of [`exit_leaks`](crate::GuardOptions::exit_leaks) at `mark`: what the runtime and static values
+    /// allocated before is no leak.
+    pub fn exit_leaks_from(&self, mark: LeakMark) {
+        self.counters.exit_from.store(mark.0, Relaxed);
+    }
+
     /// Writes the list at exit, if it is requested and blocks are live. Returns the process's exit code, unless it is 0.
     pub(super) fn list_outstanding(&self) -> Option<i32> {
         let code = self.options.exit_leaks?;
-        let (from, to) = (self.counters.exit_from.get(), LeakMark::now());
+        let from = LeakMark(self.counters.exit_from.load(Relaxed));
+        let to = self.mark();
         let LeakSum {
             blocks,
             bytes,
@@ -207,7 +185,7 @@ pub(super) fn register_list_at_exit() {
 
 extern "C" fn report_at_exit() {
     let mut code = None;
-    let _: Option<()> = report::query(|guard| {
+    let _: Option<()> = report::REGISTRY.query(|guard| {
         let own = guard.at_exit();
         code = code.or(own);
         None

@@ -14,7 +14,7 @@ use crate::mode::Stacks;
 use crate::os;
 
 impl GuardState {
-    /// Calls `f` with the requester: the requesting context, and the command that the thread is in.
+    /// The requesting context, and the command that the thread is in.
     #[inline]
     pub(super) fn with_requester<R>(
         &self,
@@ -24,35 +24,23 @@ impl GuardState {
         let command = self.options.query_command();
         let command = command.as_ref();
         with_requester(|origin| {
-            f(&match origin {
-                Some(origin) => RequesterInfo {
-                    context: origin.context,
-                    name: origin.name,
-                    label: origin.label,
-                    scope,
-                    front: u32::try_from(origin.front).unwrap_or(0),
-                    command,
-                },
-                None => RequesterInfo {
-                    context: None,
-                    name: "",
-                    label: None,
-                    scope,
-                    front: 0,
-                    command,
-                },
+            f(&RequesterInfo {
+                context: origin.and_then(|origin| origin.context),
+                name: origin.map_or("", |origin| origin.name),
+                label: origin.and_then(|origin| origin.label),
+                scope,
+                front: origin.map_or(0, |origin| u32::try_from(origin.front).unwrap_or(0)),
+                command,
             })
         })
     }
 
-    /// The recorded call site, if there is one.
     pub(super) fn site(&self, id: SiteId) -> Option<SiteView<'_>> {
         self.sites.as_ref()?.get(id)
     }
 
-    /// What is recorded of an allocation.
     #[inline]
-    pub(super) fn mark(
+    pub(super) fn mark_of_allocation(
         &self,
         memory: &dyn HostAllocator,
         requester: &RequesterInfo<'_>,
@@ -75,7 +63,6 @@ impl GuardState {
     /// What is recorded of a free. Allocates nothing.
     #[inline]
     pub(super) fn mark_of_free(&self, requester: &RequesterInfo<'_>) -> BlockMark {
-        // As in `mark`.
         let thread = os::thread_id();
         let site = self
             .sites
@@ -105,7 +92,7 @@ impl Drop for QueryGuard {
 }
 
 impl GuardOptions {
-    /// The command that this thread is in. The program's function is not called again on the thread while it runs.
+    /// The program's function is not called again on the thread while it runs.
     pub(super) fn query_command(&self) -> Option<CommandMark> {
         let query = self.command?;
         if QUERYING.replace(true) {

@@ -19,11 +19,12 @@ mod stats;
 
 use core::fmt;
 use core::mem::ManuallyDrop;
+use core::ops::Deref;
 use core::ptr::NonNull;
 
 use alloc_core::{HostAllocator, Rejected};
 
-use crate::report::{self, BlockInfo, DetectedAt, GuardSlotId, Leak};
+use crate::report::{self, DetectedAt, GuardSlotId};
 
 pub use choice::{ChoiceError, GuardChoice};
 pub use error::{GuardError, GuardInUse};
@@ -32,25 +33,25 @@ pub use leaks::{LeakMark, LeakSum};
 pub use options::{GuardOptions, Sampling};
 pub use policy::Rule;
 pub(crate) use policy::name_matches;
-use state::GuardState;
+pub use state::GuardState;
 pub use stats::GuardStats;
 
 /// A host allocator that guards its blocks and reports misuse.
 ///
-/// The guard checks what the trait's contract requires of callers: a second free, a free with another layout and a free of an unknown
-/// pointer are reported ([`OnReport`](crate::OnReport)), and only a certain live block is freed. A reallocation always moves the block, so
-/// that stale pointers show. Size 0 gets a dangling pointer.
+/// It checks what the trait's contract asks of callers: a second free, a free with another layout and a free of an
+/// unknown pointer are reported ([`OnReport`](crate::OnReport)), and only a certain live block is freed. A reallocation
+/// always moves the block, so that stale pointers show. Size 0 gets a dangling pointer.
 ///
-/// A guard may be moved. Its own memory, except pages of fenced blocks, comes from the allocator behind: at creation, and for new call
-/// sites. Freeing allocates nothing.
+/// A guard may be moved. Its own memory, except pages of fenced blocks, comes from the allocator behind: at creation,
+/// and for new call sites. Freeing allocates nothing.
 ///
 /// # Threads
-/// `Send` and `Sync` where the allocator behind is. No lock is held while that allocator, a function of the options or a report's
-/// is called. After a fork the child's guard works as the parent's does.
+/// `Send` and `Sync` where the allocator behind is. No lock is held while that allocator, a function of the options or
+/// a report's is called. After a fork the child's guard works as the parent's does.
 ///
 /// # Going
-/// [`close`](Self::close) returns the allocator. A guard that is dropped with live blocks leaks its own memory: the blocks stay valid, and
-/// wrong accesses are still reported.
+/// [`close`](Self::close) returns the allocator. A guard dropped with live blocks leaks its own memory: the blocks stay
+/// valid, and wrong accesses are still reported.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -68,15 +69,16 @@ pub use stats::GuardStats;
 /// # unsafe { guard.deallocate(block, layout, Scope::Object) };
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("electric fence", "guard page", "page heap"))]
 pub struct Guard<A: HostAllocator> {
     inner: ManuallyDrop<A>,
     core: NonNull<GuardState>,
     slot: GuardSlotId,
 }
 
-// SAFETY: the core is `Sync` and only ever shared; `inner` may be sent if `A` may.
+// SAFETY: the core is `Sync` and only shared; `inner` may be sent if `A` may.
 unsafe impl<A: HostAllocator + Send> Send for Guard<A> {}
-// SAFETY: as above.
+// SAFETY: the core is `Sync` and only shared; `inner` may be shared if `A` may.
 unsafe impl<A: HostAllocator + Sync> Sync for Guard<A> {}
 
 impl<A: HostAllocator> Guard<A> {
@@ -103,51 +105,12 @@ impl<A: HostAllocator> Guard<A> {
         &self.inner
     }
 
-    /// Counts since the guard was created.
-    pub fn stats(&self) -> GuardStats {
-        self.core().stats()
-    }
-
-    /// The present moment, for [`leaks`](Self::leaks).
-    pub fn mark(&self) -> LeakMark {
-        LeakMark::now()
-    }
-
-    /// Calls `each` for each call site with live blocks that were allocated between `from` and `to`, those with the most bytes first.
-    /// Returns the sum. Blocks that pass are not known. Allocates nothing; `each` may allocate and free, and a list that it
-    /// requests is empty.
-    pub fn leaks(&self, from: LeakMark, to: LeakMark, each: &mut dyn FnMut(&Leak<'_>)) -> LeakSum {
-        self.core().leaks(from, to, each)
-    }
-
-    /// The list of [`exit_leaks`](GuardOptions::exit_leaks) begins at `mark`: older blocks may live as long as the process.
-    pub fn exit_leaks_from(&self, mark: LeakMark) {
-        self.core().counters.exit_from.set(mark);
-    }
-
-    /// Calls `each` for every live block, in no order. `each` may allocate and free; blocks that change meanwhile may be missed.
-    pub fn live(&self, each: &mut dyn FnMut(&BlockInfo<'_>)) {
-        self.core().live(each);
-    }
-
-    /// Verifies everything that the guard wrote around live blocks and into freed ones, and reports changes. Returns the number of
-    /// reports.
-    pub fn check_all(&self) -> usize {
-        self.core().check_all(DetectedAt::Check)
-    }
-
-    /// The requested size of the block that begins at `pointer`. Another pointer is reported, and `None`. A pointer that may be a block
-    /// which passed is `None` without a report.
-    pub fn usable_size(&self, pointer: NonNull<u8>) -> Option<usize> {
-        self.core().usable_size(pointer)
-    }
-
     /// Closes the guard after a last check, and returns the allocator.
     ///
     /// # Errors
-    /// The guard, if blocks are live. Blocks that pass do not count: they are the allocator's.
+    /// The guard, if blocks are live; blocks that pass do not count.
     pub fn close(self) -> Result<A, Rejected<Self, GuardInUse>> {
-        let live_blocks = self.core().on_record();
+        let live_blocks = self.on_record();
         if live_blocks != 0 {
             return Err(Rejected::new(self, GuardInUse { live_blocks }));
         }
@@ -159,18 +122,23 @@ impl<A: HostAllocator> Guard<A> {
 
     /// Frees everything but `inner`; nothing, if blocks are live or another thread reads the state.
     fn end(&mut self) {
-        if self.core().on_record() != 0 {
+        if self.on_record() != 0 {
             return;
         }
-        self.core().check_all(DetectedAt::Exit);
-        if report::leave(&self.slot) {
+        self.verify(DetectedAt::Exit);
+        if report::REGISTRY.leave(&self.slot) {
             // SAFETY: created over `inner`; nothing refers to it any more.
             unsafe { GuardState::destroy(self.core, &*self.inner) };
         }
     }
+}
 
-    fn core(&self) -> &GuardState {
-        // SAFETY: made by `GuardState::make`, destroyed when the guard goes.
+impl<A: HostAllocator> Deref for Guard<A> {
+    type Target = GuardState;
+
+    #[inline]
+    fn deref(&self) -> &GuardState {
+        // SAFETY: made by `GuardState::create`, destroyed when the guard is.
         unsafe { self.core.as_ref() }
     }
 }
@@ -185,8 +153,14 @@ impl<A: HostAllocator> Drop for Guard<A> {
 
 impl<A: HostAllocator> fmt::Debug for Guard<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl fmt::Debug for GuardState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
-            .field("name", &self.core().options.name)
+            .field("name", &self.options.name)
             .field("stats", &self.stats())
             .finish_non_exhaustive()
     }

@@ -1,4 +1,4 @@
-//! The options of a guard: one builder, usable in a `static`; and the check for contradictions.
+//! The options of a guard, usable in a `static`, and the check for contradictions.
 
 #![forbid(unsafe_code)]
 
@@ -6,6 +6,7 @@ use super::error::GuardError;
 use super::policy::Rule;
 use crate::call_sites::CommandMark;
 use crate::mode::{BackEnd, Mode, Placement, Stacks};
+use crate::os;
 use crate::report::OnReport;
 
 /// The options of a guard. [`check`](Self::check) and the creation of a guard refuse contradictions, with the reason.
@@ -47,9 +48,9 @@ pub struct GuardOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sampling {
-    /// In the long run one in this many blocks of a call site is guarded as [`Mode::Strict`] does; at least 1.
+    /// One in this many blocks of a call site is guarded as in [`Mode::Strict`], in the long run; at least 1.
     pub one_in: u32,
-    /// The maximum number of guarded blocks at a time, a page each.
+    /// Maximum number of guarded blocks at a time, a page each.
     pub slots: u32,
     /// The number of first blocks of each call site that are all guarded.
     pub first: u32,
@@ -66,14 +67,14 @@ impl Sampling {
         }
     }
 
-    /// Another number of slots.
+    /// Sets the number of slots.
     #[must_use]
     pub const fn slots(mut self, slots: u32) -> Self {
         self.slots = slots;
         self
     }
 
-    /// Another number of first blocks.
+    /// Sets the number of first blocks.
     #[must_use]
     pub const fn first(mut self, first: u32) -> Self {
         self.first = first;
@@ -81,14 +82,12 @@ impl Sampling {
     }
 }
 
-/// Most rules of a guard.
 pub(crate) const MAX_RULES: usize = 16;
 
-/// Rules in their order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleList {
     list: [Rule; MAX_RULES],
-    /// Number of rules; [`GuardOptions::check`] refuses more than there is room for.
+    /// [`GuardOptions::check`] refuses more than there is room for.
     given: usize,
 }
 
@@ -110,8 +109,9 @@ impl RuleList {
 }
 
 impl GuardOptions {
-    /// Blocks that no rule matches get `mode`. The other defaults: no rules, [`Placement::Right`], [`Stacks::Full`], [`OnReport::Abort`], the
-    /// best back end that is offered, a quarantine of 4096 blocks and 16 MiB, no check but at a block's free and its end of quarantine.
+    /// Blocks that no rule matches get `mode`. Defaults: no rules, [`Placement::Right`], [`Stacks::Full`],
+    /// [`OnReport::Abort`], the best back end offered, a quarantine of 4096 blocks and 16 MiB, checks at a block's free
+    /// and its end of quarantine only.
     pub const fn new(mode: Mode) -> Self {
         Self {
             mode,
@@ -144,7 +144,7 @@ impl GuardOptions {
         self
     }
 
-    /// Adds a rule; 16 at most. The first that matches decides.
+    /// Adds a rule, 16 at most. The first that matches decides.
     pub const fn rule(mut self, rule: Rule) -> Self {
         self.rules.push(rule);
         self
@@ -168,7 +168,7 @@ impl GuardOptions {
         self
     }
 
-    /// This back end and no other. Refused if the kernel does not offer it.
+    /// This back end alone; refused if the kernel does not offer it.
     pub const fn back_end(mut self, back_end: BackEnd) -> Self {
         self.back_end = Some(back_end);
         self
@@ -183,7 +183,7 @@ impl GuardOptions {
         self
     }
 
-    /// Verifies every byte around a fenced block and of a poisoned one, instead of the nearest 256.
+    /// Verifies every byte around a fenced block and of a poisoned one, not only the nearest 256.
     pub const fn deep(mut self, deep: bool) -> Self {
         self.deep = deep;
         self
@@ -208,20 +208,21 @@ impl GuardOptions {
         self
     }
 
-    /// Returns the command that the thread is in; called at every allocation and free. It must not allocate from this guard or unwind.
+    /// Returns the thread's command; called at every allocation and free. It must not allocate from this guard or
+    /// unwind.
     pub const fn command(mut self, ask: fn() -> Option<CommandMark>) -> Self {
         self.command = Some(ask);
         self
     }
 
-    /// The descriptor for reports; the default is 2, the standard error. Other descriptors are refused except on Linux.
+    /// The descriptor for reports: 2, the standard error, unless set. Others are refused except on Linux.
     pub const fn report_to(mut self, descriptor: i32) -> Self {
         self.report_to = descriptor;
         self
     }
 
-    /// Whether a line of JSON follows the text of each report and each leak. The default is yes, unless the descriptor for reports is a
-    /// terminal when the report is written.
+    /// Whether a line of JSON follows the text of each report and leak. Unset: unless the descriptor is a terminal when
+    /// it is written.
     pub const fn json(mut self, json: bool) -> Self {
         self.json = Some(json);
         self
@@ -234,22 +235,63 @@ impl GuardOptions {
         self
     }
 
-    /// Pages of addresses reserved for each of Fence and Strict. Addresses are not memory. Unset: 2^25 pages, fewer if the kernel refuses
-    /// so many. In [`Mode::Strict`] this also decides how long freed blocks stay inaccessible.
+    /// Pages of addresses, not memory, reserved for each of Fence and Strict. Unset: 2^25, fewer if the kernel refuses.
+    /// In [`Mode::Strict`] this also decides how long freed blocks stay inaccessible.
     pub const fn pages(mut self, pages: usize) -> Self {
         self.pages = Some(pages);
         self
     }
 
-    /// Refuses contradictions. Whether the kernel offers a back end is known only when a guard is created.
+    /// Refuses contradictions. Whether a back end is offered is known only when a guard is created.
     ///
     /// # Errors
     /// A [`GuardError`] with the contradiction and the remedy.
     pub fn check(&self) -> Result<(), GuardError> {
-        check(self)
+        let given = self.rules.given;
+        if given > MAX_RULES {
+            return Err(GuardError::TooManyRules { handed_over: given });
+        }
+        rules(self)?;
+        if self.exit_leaks.is_some() {
+            if self.plain() {
+                return Err(GuardError::ListOfPlainBlocks);
+            }
+            if self.stacks == Stacks::Off {
+                return Err(GuardError::ListWithoutStacks);
+            }
+        }
+        back_end(self)?;
+        let sampling = self.sampling;
+        if self.may_use(&[Mode::Sampled]) && (sampling.one_in == 0 || sampling.slots == 0) {
+            return Err(GuardError::SamplesNothing);
+        }
+        if self.may_use(&FENCED)
+            && (self.pages.is_some_and(|pages| pages < 3)
+                || self.max_guarded_bytes.is_some_and(|bytes| bytes < PAGE))
+        {
+            return Err(GuardError::NoPages);
+        }
+        if self.report_to < 0 {
+            return Err(GuardError::NoDescriptor);
+        }
+        self.check_for(os::LISTS_AT_EXIT, os::WRITES_TO_ANY_DESCRIPTOR)
     }
 
-    /// True when some block may get one of `modes`.
+    /// Refuses what the system cannot honour.
+    fn check_for(
+        &self,
+        lists_at_exit: bool,
+        writes_to_any_descriptor: bool,
+    ) -> Result<(), GuardError> {
+        if self.exit_leaks.is_some() && !lists_at_exit {
+            Err(GuardError::NoExitHere)
+        } else if self.report_to != STANDARD_ERROR && !writes_to_any_descriptor {
+            Err(GuardError::OneDescriptorHere)
+        } else {
+            Ok(())
+        }
+    }
+
     pub(crate) fn may_use(&self, modes: &[Mode]) -> bool {
         modes.contains(&self.mode) || self.rules.iter().any(|rule| modes.contains(&rule.mode))
     }
@@ -263,67 +305,14 @@ impl GuardOptions {
     pub(crate) fn plain(&self) -> bool {
         !self.may_use(&[Mode::Cookie, Mode::Fence, Mode::Strict])
     }
-
-    /// Number of rules.
-    const fn rules_given(&self) -> usize {
-        self.rules.given
-    }
 }
 
-/// The modes that lay blocks out in pages.
-const FENCED: [Mode; 3] = [Mode::Sampled, Mode::Fence, Mode::Strict];
+pub(super) const FENCED: [Mode; 3] = [Mode::Sampled, Mode::Fence, Mode::Strict];
 
-/// The smallest page that any system has.
 const PAGE: u64 = 4096;
 
-/// The only descriptor that systems other than Linux write to.
+/// The only one that every system writes to.
 const STANDARD_ERROR: i32 = 2;
-
-pub(super) fn check(options: &GuardOptions) -> Result<(), GuardError> {
-    let given = options.rules_given();
-    if given > MAX_RULES {
-        return Err(GuardError::TooManyRules { handed_over: given });
-    }
-    rules(options)?;
-    if options.exit_leaks.is_some() {
-        if options.plain() {
-            return Err(GuardError::ListOfPlainBlocks);
-        }
-        if options.stacks == Stacks::Off {
-            return Err(GuardError::ListWithoutStacks);
-        }
-    }
-    back_end(options)?;
-    let sampling = options.sampling;
-    if options.may_use(&[Mode::Sampled]) && (sampling.one_in == 0 || sampling.slots == 0) {
-        return Err(GuardError::SamplesNothing);
-    }
-    if options.may_use(&FENCED)
-        && (options.pages.is_some_and(|pages| pages < 3)
-            || options.max_guarded_bytes.is_some_and(|bytes| bytes < PAGE))
-    {
-        return Err(GuardError::NoPages);
-    }
-    if options.report_to < 0 {
-        return Err(GuardError::NoDescriptor);
-    }
-    if cfg!(not(all(target_os = "linux", not(miri)))) {
-        elsewhere(options)?;
-    }
-    Ok(())
-}
-
-/// What systems other than Linux cannot honour.
-fn elsewhere(options: &GuardOptions) -> Result<(), GuardError> {
-    if options.exit_leaks.is_some() {
-        return Err(GuardError::NoExitHere);
-    }
-    if options.report_to == STANDARD_ERROR {
-        Ok(())
-    } else {
-        Err(GuardError::OneDescriptorHere)
-    }
-}
 
 /// Each rule by itself, then against those before it.
 fn rules(options: &GuardOptions) -> Result<(), GuardError> {
@@ -368,11 +357,14 @@ mod check_tests {
     #[test]
     fn other_systems_refuse_what_they_cannot_do() {
         let plain = GuardOptions::new(Mode::Cookie);
-        assert_eq!(elsewhere(&plain), Ok(()));
-        assert_eq!(elsewhere(&plain.exit_leaks(1)), Err(GuardError::NoExitHere));
+        let (list, file) = (plain.exit_leaks(1), plain.report_to(3));
+        assert_eq!(plain.check_for(false, false), Ok(()));
+        assert_eq!(list.check_for(false, true), Err(GuardError::NoExitHere));
+        assert_eq!(list.check_for(true, false), Ok(()));
         assert_eq!(
-            elsewhere(&plain.report_to(3)),
+            file.check_for(true, false),
             Err(GuardError::OneDescriptorHere)
         );
+        assert_eq!(file.check_for(false, true), Ok(()));
     }
 }

@@ -16,7 +16,7 @@ use super::state::GuardState;
 use crate::call_sites;
 use crate::mode::{Mode, Placement, Stacks};
 
-/// The mode of blocks that meet all conditions of the rule. The first matching rule, in the order of the calls of
+/// The mode of blocks that meet all conditions. The first matching rule, in the order of the calls of
 /// [`GuardOptions::rule`](crate::GuardOptions::rule), decides; without one, the guard's own mode.
 ///
 /// ```
@@ -40,15 +40,6 @@ pub struct Rule {
     pub(crate) stacks: Option<Stacks>,
 }
 
-/// The request as rules see it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RuleQuery<'a> {
-    pub(crate) scope: Scope,
-    /// Name of the requesting context; empty without one.
-    pub(crate) name: &'a str,
-    pub(crate) size: usize,
-}
-
 impl Rule {
     /// A rule that matches every block and gives it `mode`.
     pub const fn new(mode: Mode) -> Self {
@@ -68,14 +59,14 @@ impl Rule {
         self
     }
 
-    /// Only blocks of contexts with this name; a name that ends in `*` is a prefix. With `vk-callbacks` the context's name is the kind of
+    /// Only blocks of contexts with this name, a prefix if it ends in `*`. With `vk-callbacks` that is the kind of
     /// object, such as `VkBuffer`.
     pub const fn name(mut self, name: &'static str) -> Self {
         self.name = Some(name);
         self
     }
 
-    /// Only blocks of `min` to `max` bytes, both included.
+    /// Only blocks of `min` to `max` bytes, inclusive.
     pub const fn size(mut self, min: usize, max: usize) -> Self {
         self.size = (min, max);
         self
@@ -93,14 +84,12 @@ impl Rule {
         self
     }
 
-    /// True when the rule matches.
-    pub(crate) fn matches(&self, query: &RuleQuery<'_>) -> bool {
-        self.size.0 <= query.size
-            && query.size <= self.size.1
-            && self.scope.is_none_or(|scope| scope == query.scope)
-            && self
-                .name
-                .is_none_or(|pattern| name_matches(pattern, query.name))
+    /// True when the rule matches a block of `size` bytes of the context `name`, which is empty without one.
+    pub(crate) fn matches(&self, scope: Scope, name: &str, size: usize) -> bool {
+        self.size.0 <= size
+            && size <= self.size.1
+            && self.scope.is_none_or(|own| own == scope)
+            && self.name.is_none_or(|pattern| name_matches(pattern, name))
     }
 
     /// True when this rule matches every block that `other` matches.
@@ -114,7 +103,7 @@ impl Rule {
     }
 }
 
-/// True when `pattern` matches `name`. A pattern is a name, or a prefix followed by `*`.
+/// A pattern is a name, or a prefix followed by `*`.
 pub(crate) fn name_matches(pattern: &str, name: &str) -> bool {
     pattern
         .strip_suffix('*')
@@ -150,12 +139,13 @@ impl Drop for PoolReservation<'_> {
 }
 
 impl GuardState {
-    /// True when the sampler selects this request. The caller's stack identifies the call site, so this must be inlined.
+    /// The caller's stack identifies the call site, so this must be inlined.
+    #[inline(always)]
     pub(super) fn is_sampled(&self, size: usize) -> bool {
         self.pool.is_some() && self.sampler.chooses(call_sites::call_site(size))
     }
 
-    /// A place in the pool, if one is free.
+    /// `None` if no place is free.
     pub(super) fn reserve_sample(&self) -> Option<PoolReservation<'_>> {
         let max = u64::from(self.options.sampling.slots);
         let reservation = PoolReservation {
@@ -165,7 +155,6 @@ impl GuardState {
     }
 }
 
-/// The settings of a rule, or the guard's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PolicyChoice {
     pub(super) mode: Mode,
@@ -174,15 +163,15 @@ pub(super) struct PolicyChoice {
 }
 
 impl GuardOptions {
-    /// The choice of the first rule that matches, or the guard's own.
     #[inline(always)]
-    pub(super) fn apply_rules(&self, query: &RuleQuery<'_>) -> PolicyChoice {
+    pub(super) fn apply_rules(&self, scope: Scope, name: &str, size: usize) -> PolicyChoice {
         let own = PolicyChoice {
             mode: self.mode,
             placement: self.placement,
             stacks: self.stacks,
         };
-        match self.rules.iter().find(|rule| rule.matches(query)) {
+        let matches = |rule: &&Rule| rule.matches(scope, name, size);
+        match self.rules.iter().find(matches) {
             Some(rule) => PolicyChoice {
                 mode: rule.mode,
                 placement: rule.placement.unwrap_or(own.placement),
@@ -197,33 +186,25 @@ impl GuardOptions {
 mod rule_tests {
     use super::*;
 
-    const BLOCK: RuleQuery<'_> = RuleQuery {
-        scope: Scope::Object,
-        name: "VkBuffer",
-        size: 64,
-    };
+    fn matches(rule: Rule) -> bool {
+        rule.matches(Scope::Object, "VkBuffer", 64)
+    }
 
     #[test]
     fn each_condition_decides_alone() {
         let any = Rule::new(Mode::Off);
-        assert!(any.matches(&BLOCK));
+        assert!(matches(any));
+        assert!(matches(any.scope(Scope::Object)) && !matches(any.scope(Scope::Device)));
         assert!(
-            any.scope(Scope::Object).matches(&BLOCK) && !any.scope(Scope::Device).matches(&BLOCK)
+            matches(any.name("VkBuffer")) && matches(any.name("Vk*")) && matches(any.name("*"))
         );
         assert!(
-            any.name("VkBuffer").matches(&BLOCK)
-                && any.name("Vk*").matches(&BLOCK)
-                && any.name("*").matches(&BLOCK)
+            !matches(any.name("VkBuf"))
+                && !matches(any.name("VkBufferView"))
+                && !matches(any.name("vk*"))
         );
         assert!(
-            !any.name("VkBuf").matches(&BLOCK)
-                && !any.name("VkBufferView").matches(&BLOCK)
-                && !any.name("vk*").matches(&BLOCK)
-        );
-        assert!(
-            any.size(64, 64).matches(&BLOCK)
-                && !any.size(65, 99).matches(&BLOCK)
-                && !any.size(0, 63).matches(&BLOCK)
+            matches(any.size(64, 64)) && !matches(any.size(65, 99)) && !matches(any.size(0, 63))
         );
     }
 
@@ -272,7 +253,7 @@ mod tests {
                     .scope(Scope::Cache)
                     .stacks(Stacks::Fast),
             );
-        let asked = |name, size, scope| options.apply_rules(&RuleQuery { scope, name, size });
+        let asked = |name, size, scope| options.apply_rules(scope, name, size);
         let choice = |mode, placement, stacks| PolicyChoice {
             mode,
             placement,

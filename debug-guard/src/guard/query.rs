@@ -5,8 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use alloc_core::{PointerStatus, Scope};
 
-use super::reporter::Operation;
-use super::reporter::report_each;
+use super::reporter::{Operation, report_each};
 use super::state::GuardState;
 use crate::block::{BlockState, GuardFinding, Known};
 use crate::call_sites::RequesterInfo;
@@ -25,17 +24,18 @@ impl GuardState {
     /// As [`known`](Self::known), for a free: never walks all records.
     ///
     /// # Safety
-    /// As [`free`](Self::free).
+    /// The free contract of [`free`](Self::free).
     pub(super) unsafe fn known_freed(&self, address: usize) -> Option<Result<Known, GuardFinding>> {
         match self.slots_at(address) {
             Some(slots) => Some(slots.validate_pointer(address)),
-            // SAFETY: the caller's promise.
-            None => Some(unsafe { self.cookies.as_ref()?.vet_freed(address) }),
+            // SAFETY: the free contract.
+            None => Some(unsafe { self.cookies.as_ref()?.validate_freed(address) }),
         }
     }
 
-    /// The requested size of the block; a pointer that is no live block's is reported.
-    pub(super) fn usable_size(&self, pointer: NonNull<u8>) -> Option<usize> {
+    /// The requested size of the block that begins at `pointer`. Another pointer is reported, and `None`; one that may
+    /// be a block which passed is `None` without a report.
+    pub fn usable_size(&self, pointer: NonNull<u8>) -> Option<usize> {
         match self.known(pointer.as_ptr().expose_provenance())? {
             Ok(known) => Some(known.size),
             Err(mut finding) => {
@@ -65,7 +65,7 @@ impl GuardState {
     pub(super) fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
         let address = pointer.as_ptr().expose_provenance();
         self.with_requester(Scope::Object, |requester| {
-            // Looked up after the call of the command function, which may free the block.
+            // After the call of the command function, which may free the block.
             let Some(found) = self.known(address.wrapping_sub(front)) else {
                 return PointerStatus::Unknown;
             };
@@ -78,7 +78,7 @@ impl GuardState {
                 .filter(|known| known.start.wrapping_add(self.front_of(known, front)) == address);
             let finding = match (meant, found) {
                 (Some(known), _) if known.state == BlockState::Live => {
-                    // Allocated through other callbacks, or through none: then there is no header that could be read.
+                    // Allocated through other callbacks, or through none: then there is no header to read.
                     if self.is_owner(&known, requester) && self.front_of(&known, front) >= front {
                         return PointerStatus::Live;
                     }
@@ -106,8 +106,8 @@ impl GuardState {
         })
     }
 
-    /// Bytes in front of the C caller's block. If nothing was recorded, the size of a bridge's header: `least` bytes, or as much as the
-    /// alignment requires.
+    /// Bytes in front of the C caller's block. If nothing was recorded, the size of a bridge's header: `least` bytes,
+    /// or what the alignment requires.
     fn front_of(&self, known: &Known, least: usize) -> usize {
         self.site(known.allocated.site)
             .and_then(|site| usize::try_from(site.front).ok())
@@ -133,12 +133,19 @@ impl GuardState {
         }
     }
 
-    pub(super) fn live(&self, each: &mut dyn FnMut(&BlockInfo<'_>)) {
+    /// Calls `each` for every live block, in no order. `each` may allocate and free; blocks that change meanwhile may
+    /// be missed.
+    pub fn live(&self, each: &mut dyn FnMut(&BlockInfo<'_>)) {
         self.for_each_live(&mut |known| each(&BlockInfo::new(*known, |id| self.site(id))));
     }
 
-    /// Verifies every byte that the guard wrote around live blocks and into freed ones. Returns the number of reports.
-    pub(super) fn check_all(&self, moment: DetectedAt) -> usize {
+    /// Verifies all that the guard wrote around live blocks and into freed ones; reports changes and returns their
+    /// number.
+    pub fn check_all(&self) -> usize {
+        self.verify(DetectedAt::Check)
+    }
+
+    pub(super) fn verify(&self, moment: DetectedAt) -> usize {
         let doing = Operation::of_check(self, moment);
         let mut found: usize = 0;
         let mut tell = |findings: &mut dyn Iterator<Item = GuardFinding>| {
@@ -161,7 +168,7 @@ impl GuardState {
             .fetch_add(1, Relaxed)
             .wrapping_add(1);
         if count.is_multiple_of(self.options.check_every) {
-            self.check_all(DetectedAt::Check);
+            self.check_all();
         }
     }
 }
@@ -178,7 +185,8 @@ mod tests {
     use crate::report::OnReport;
     use crate::{Guard, GuardOptions};
 
-    /// Under miri this is undefined where a byte in front of such a pointer is read: nothing is there, or another allocation.
+    /// Under miri this is undefined where a byte in front of such a pointer is read: nothing is there, or another
+    /// allocation.
     #[test]
     fn vet_reads_nothing_through_a_pointer_that_it_does_not_know() {
         /// Begins where its allocation does.

@@ -1,16 +1,15 @@
-//! The guard as reports use it. Allocates nothing and, except `claims` and `at_exit`, which no signal handler calls, acquires no lock.
+//! The guard as reports use it. Allocates nothing and, except `claims` and `at_exit`, which no signal handler calls,
+//! acquires no lock.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::serial;
 use super::state::GuardState;
-use crate::block::{Accused, Known, SiteId};
-use crate::call_sites::CommandMark;
-use crate::call_sites::SiteView;
+use crate::block::{Known, SiteId, StoppedAccess};
+use crate::call_sites::{CommandMark, SiteView};
 use crate::mode::BackEnd;
 use crate::os;
-use crate::report::OnReport;
-use crate::report::ReportingGuard;
+use crate::report::{OnReport, ReportingGuard};
 
 impl ReportingGuard for GuardState {
     fn name(&self) -> &'static str {
@@ -56,9 +55,9 @@ impl ReportingGuard for GuardState {
         self.slots_at(address).is_some()
     }
 
-    fn accused(&self, address: usize) -> Accused {
+    fn classify_access(&self, address: usize) -> StoppedAccess {
         self.slots_at(address)
-            .map_or(Accused::WILD, |slots| slots.accused(address))
+            .map_or(StoppedAccess::WILD, |slots| slots.classify_access(address))
     }
 
     fn land(&self, address: usize) -> bool {

@@ -1,5 +1,5 @@
-//! Makes a report of a finding: adds the requester, and the guard that owns the block. Findings of an operation wait until the block is freed and
-//! counted, because a report may unwind.
+//! Makes a report of a finding: adds the requester, and the guard that owns the block. Findings of an operation wait
+//! until the block is freed and counted, because a report may unwind.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -8,13 +8,13 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use alloc_core::{HostAllocator, Scope};
 
-use super::state::{FENCED, GuardState};
+use super::options::FENCED;
+use super::state::GuardState;
 use crate::block::{BlockMark, FreeRequest, GuardFinding};
 use crate::call_sites::RequesterInfo;
 use crate::report::{self, DetectedAt, FreeArgs, ReportContext, Stack};
 use crate::report_kind::ReportKind;
 
-/// The operation of a guard that found something.
 pub(super) struct Operation<'a> {
     core: &'a GuardState,
     moment: DetectedAt,
@@ -25,7 +25,6 @@ pub(super) struct Operation<'a> {
 }
 
 impl<'a> Operation<'a> {
-    /// A free.
     pub(super) fn of_free(
         core: &'a GuardState,
         moment: DetectedAt,
@@ -58,12 +57,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// An eviction of other blocks from quarantine.
-    pub(super) fn of_others(core: &'a GuardState) -> Self {
-        Self::of_check(core, DetectedAt::Eviction)
-    }
-
-    /// A check of all blocks.
+    /// A check of all blocks, or an eviction of other blocks from quarantine.
     pub(super) fn of_check(core: &'a GuardState, moment: DetectedAt) -> Self {
         Self {
             core,
@@ -74,7 +68,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Reports the finding. May not return.
+    /// May not return.
     #[cold]
     pub(super) fn report(&self, mut finding: GuardFinding) {
         self.core.find_owner(&mut finding);
@@ -106,7 +100,7 @@ impl GuardState {
         if finding.kind != ReportKind::ForeignFree {
             return;
         }
-        let claimed = report::query(|guard| {
+        let claimed = report::REGISTRY.query(|guard| {
             let other = (guard.number() != self.number).then_some(guard)?;
             other
                 .claims(finding.address)
@@ -122,7 +116,7 @@ impl GuardState {
         }
     }
 
-    /// Counts a block that got a cookie instead of a page. The first one is reported in a line.
+    /// A block that got a cookie instead of a page. The first one is reported in a line.
     #[cold]
     pub(super) fn report_unguarded(&self) {
         if self.counters.unguarded.fetch_add(1, Relaxed) == 0 && self.laid_out().next().is_some() {
@@ -160,7 +154,6 @@ pub(super) struct DeferredReports {
 
 struct DeferredReport {
     list: [Option<GuardFinding>; MAX_DEFERRED],
-    /// Findings without room in the list.
     lost: u64,
 }
 
@@ -173,7 +166,7 @@ impl DeferredReports {
         self.noted.is_none()
     }
 
-    /// Adds a finding; without room it is counted as lost.
+    /// Without room it is counted as lost.
     #[cold]
     #[inline(never)]
     pub(super) fn note(&mut self, finding: GuardFinding) {
@@ -218,7 +211,7 @@ pub(super) fn report_each(
     }
 }
 
-/// An allocated block that the caller does not have yet. Dropping it, if a report unwinds, frees the block without a report.
+/// A block that the caller does not have yet. Dropping it, if a report unwinds, frees the block without a report.
 pub(super) struct RollbackGuard<'a, M: HostAllocator> {
     pub(super) core: &'a GuardState,
     pub(super) memory: &'a M,

@@ -6,15 +6,13 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::thread_local;
 
-/// The next number to draw.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 /// Incremented by [`boundary`]: threads discard the numbers drawn before.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 
-/// Numbers that a thread draws at a time.
 const BATCH: u64 = 64;
 
-/// Numbers of this thread: the next, the first that is not its own, and the epoch of the draw.
+/// The next, the first that is not the thread's own, and the epoch of the draw.
 struct ThreadSerials {
     next: Cell<u64>,
     end: Cell<u64>,
@@ -57,7 +55,7 @@ pub(crate) fn boundary() -> u64 {
     NEXT.load(SeqCst)
 }
 
-/// The next number of this thread; the difference to an earlier one is its age in allocations. Async-signal-safe.
+/// The thread's next number; the difference to an earlier one is its age in allocations. Async-signal-safe.
 #[inline]
 pub(crate) fn reached() -> u64 {
     OWN.with(|own| {

@@ -1,4 +1,4 @@
-//! The state of a guard, in memory of the allocator behind it.
+//! A guard's state: its parts are created and destroyed here.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -8,9 +8,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use alloc_core::{HostAllocator, Scope};
 
 use super::error::GuardError;
-use super::leaks::ExitFrom;
 use super::leaks::register_list_at_exit;
-use super::options::GuardOptions;
+use super::options::{FENCED, GuardOptions};
 use super::stats::Tally;
 use crate::call_sites::Sites;
 use crate::cookie::{CookieOptions, Cookies};
@@ -18,23 +17,23 @@ use crate::mode::{BackEnd, Mode, Placement};
 use crate::os::{self, BackEnds};
 use crate::report::{self, GuardEntry, GuardSlotId, ReportingGuard};
 use crate::sampling::Sampler;
-use crate::slots::{Kind, SlotOptions, Slots, SlotsError};
+use crate::slots::{SlotOptions, Slots, SlotsError};
 
-/// A guard's state. Never moves: the signal handler knows its address.
+/// The state of a [`Guard`](crate::Guard) or [`GlobalGuard`](crate::GlobalGuard), in memory of the allocator behind,
+/// and the questions that it answers: counts, live blocks, leaks, checks. Never moves: the signal handler knows its
+/// address.
 ///
 /// ```text
 ///   strict, fence, pool   blocks in pages of their own       each exists if the options name a mode that
 ///   cookies               blocks with a header and a tail    needs it; pages only if the system has a back end
 ///   sites                 call sites, by number
 /// ```
-pub(crate) struct GuardState {
+pub struct GuardState {
     pub(super) options: GuardOptions,
-    /// Unique in the process.
     pub(super) number: u64,
     pub(super) back_end: BackEnd,
     pub(super) strict: Option<Slots>,
     pub(super) fence: Option<Slots>,
-    /// Pages of sampled blocks.
     pub(super) pool: Option<Slots>,
     /// `None` if blocks that pass are those of the allocator behind, untouched.
     pub(super) cookies: Option<Cookies>,
@@ -53,15 +52,12 @@ pub(super) struct Counters {
     pub(super) lost: AtomicU64,
     pub(super) notices: AtomicU64,
     pub(super) unguarded: AtomicU64,
-    /// Live blocks of the pool.
     pub(super) sampled: AtomicU64,
     /// Allocations, for periodic checks.
     pub(super) operations: AtomicU64,
-    pub(super) exit_from: ExitFrom,
+    /// Where the list at exit begins: a `LeakMark`.
+    pub(super) exit_from: AtomicU64,
 }
-
-/// The modes that lay blocks out in pages.
-pub(super) const FENCED: [Mode; 3] = [Mode::Sampled, Mode::Fence, Mode::Strict];
 
 impl GuardState {
     /// Creates the state of a guard and registers it.
@@ -98,10 +94,10 @@ impl GuardState {
         // SAFETY: a block of this layout, not shared yet.
         unsafe { place.write(core) };
         let slot = made.and_then(|()| {
-            // SAFETY: just written; only the address is taken.
+            // SAFETY: just written; only the address is used.
             let entry = unsafe { &raw const (*place.as_ptr()).entry };
             // SAFETY: the slot is left before the core is destroyed, or the core stays.
-            unsafe { report::enter(entry) }.ok_or(GuardError::TooManyGuards)
+            unsafe { report::REGISTRY.enter(entry) }.ok_or(GuardError::TooManyGuards)
         });
         match slot {
             Ok(slot) => {
@@ -121,7 +117,7 @@ impl GuardState {
         }
     }
 
-    /// Creates the parts that the options need. After a refusal, the parts created before stay in their fields.
+    /// The parts that the options need. After a refusal, those created before stay in their fields.
     fn init(&mut self, memory: &dyn HostAllocator) -> Result<(), GuardError> {
         let options = self.options;
         if options.passes_all() {
@@ -135,26 +131,26 @@ impl GuardState {
             };
             self.cookies = Some(Cookies::new(cookies));
         }
-        // Without the handler accesses are still stopped, but not reported, and reading in front of an unknown pointer takes longer.
+        // Without the handler accesses are stopped, but not reported, and reading in front of an unknown pointer takes
+        // longer.
         let _ = os::install_fault_handler(report::on_trap);
         if options.may_use(&FENCED) {
-            self.init_layout(memory)
+            self.init_slots(memory)
         } else {
             Ok(())
         }
     }
 
     /// Reserves addresses for fenced blocks, with the best back end that succeeds.
-    fn init_layout(&mut self, memory: &dyn HostAllocator) -> Result<(), GuardError> {
+    fn init_slots(&mut self, memory: &dyn HostAllocator) -> Result<(), GuardError> {
         let offered = BackEnds::probe();
         let forced = self.options.back_end;
-        let pages = BackEnd::ALL
-            .into_iter()
-            .filter(|back_end| *back_end != BackEnd::Cookies);
-        for back_end in pages.filter(|back_end| forced.is_none_or(|forced| forced == *back_end)) {
+        let best = BackEnd::ALL.iter().copied().filter(|_| forced.is_none());
+        let pages = forced.into_iter().chain(best);
+        for back_end in pages.filter(|back_end| *back_end != BackEnd::Cookies) {
             let refusal = match offered.refusal(back_end) {
                 Some(refusal) => refusal,
-                None => match self.init_layout_with(memory, back_end) {
+                None => match self.init_slots_with(memory, back_end) {
                     Ok(()) => return Ok(()),
                     Err(SlotsError::NoMemory) => return Err(no_memory(0)),
                     Err(SlotsError::TooFewPages) => return Err(GuardError::NoPages),
@@ -168,7 +164,7 @@ impl GuardState {
         Ok(())
     }
 
-    fn init_layout_with(
+    fn init_slots_with(
         &mut self,
         memory: &dyn HostAllocator,
         back_end: BackEnd,
@@ -191,17 +187,12 @@ impl GuardState {
             pages: sampled_pages(options.sampling.slots),
             ..strict
         };
-        let wanted = [
-            (Kind::Strict, strict),
-            (Kind::Fence, fence),
-            (Kind::Strict, pool),
-        ];
         let mut made: [Option<Slots>; 3] = [None, None, None];
-        for (place, (kind, wanted)) in made.iter_mut().zip(wanted) {
+        for (place, wanted) in made.iter_mut().zip([strict, fence, pool]) {
             if !options.may_use(&[wanted.mode]) {
                 continue;
             }
-            match Slots::new(memory, kind, back_end, wanted) {
+            match Slots::new(memory, back_end, wanted) {
                 Ok(slots) => *place = Some(slots),
                 Err(error) => {
                     for slots in made.into_iter().flatten() {
@@ -217,40 +208,39 @@ impl GuardState {
         Ok(())
     }
 
-    /// Frees all of the guard's own memory.
+    /// All of the guard's own memory.
     ///
     /// # Safety
-    /// `core` came from [`create`](Self::create) with the same `memory`, has left its slot, has no live block, and is used no more.
+    /// `core` came from [`create`](Self::create) with the same `memory`, has left its slot, has no live block, and is
+    /// used no more.
     pub(super) unsafe fn destroy(core: NonNull<Self>, memory: &dyn HostAllocator) {
-        // SAFETY: live, and the caller's alone; it is not used again.
+        // SAFETY: this function's contract: live, and not used again.
         let mut own = unsafe { core.read() };
         if let Some(cookies) = &mut own.cookies {
             // The quarantine was checked before the guard ended.
-            // SAFETY: created with `memory`; they are no longer used.
+            // SAFETY: created with `memory`, and used no more.
             unsafe { cookies.close(memory, &mut |_| ()) };
         }
         for slots in [own.strict.take(), own.fence.take(), own.pool.take()]
             .into_iter()
             .flatten()
         {
-            // SAFETY: created with `memory`; no block is live, and they are no longer used.
+            // SAFETY: created with `memory`; no block is live, and they are used no more.
             unsafe { slots.close(memory) };
         }
         if let Some(sites) = &mut own.sites {
             sites.close(memory);
         }
-        // SAFETY: allocated in `create` with this layout and scope; what stood there was moved out.
+        // SAFETY: allocated in `create` with this layout and scope; its content was moved out.
         unsafe { memory.deallocate(core.cast(), Layout::new::<Self>(), Scope::Instance) };
     }
 
-    /// The slots that exist.
     pub(super) fn laid_out(&self) -> impl Iterator<Item = &Slots> {
         [&self.strict, &self.fence, &self.pool]
             .into_iter()
             .flatten()
     }
 
-    /// The slots with the page of `address`.
     pub(super) fn slots_at(&self, address: usize) -> Option<&Slots> {
         for slots in [&self.strict, &self.fence, &self.pool] {
             if let Some(slots) = slots

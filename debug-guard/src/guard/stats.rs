@@ -1,35 +1,37 @@
-//! The statistics of a guard, and its counters: a row for each thread, so that counting is one plain addition.
+//! The statistics of a guard: a row for each thread, so that counting is one plain addition.
 //!
 //! ```text
 //! rows  | thread 0 | thread 1 | .. | thread 62 |   others  | all further threads: atomic additions |
 //! ```
-//! A row stays when its thread ends, so no count is lost. Each row has one writer, so plain loads and stores are enough.
+//! A row stays when its thread ends, so no count is lost. Each has one writer: plain loads and stores are enough.
 
 #![forbid(unsafe_code)]
 
 use core::cell::Cell;
 use core::fmt;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU64, AtomicUsize};
 use std::thread_local;
 
 use super::state::GuardState;
 use crate::call_sites::{Sites, StackSupport};
-use crate::cookie::Cookies;
 use crate::mode::BackEnd;
+use crate::slots::Slots;
 
-/// Counts since the guard was created. Exact at any moment when no other thread allocates or frees.
+/// Counts since the guard was created. Exact while no other thread allocates or frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GuardStats {
     /// The back end of pages; [`BackEnd::Cookies`] if there is none, or no mode needs one.
     pub back_end: BackEnd,
-    /// Blocks allocated in pages of their own (Fence, Strict, and selected by Sampled).
+    /// Blocks allocated in pages (Fence, Strict, and selected by Sampled).
     pub guarded: u64,
-    /// Blocks allocated with cookies, the `unguarded` ones included.
+    /// Blocks allocated with cookies, `unguarded` included.
     pub cookies: u64,
     /// Blocks that passed (Off, and not selected by Sampled).
     pub off: u64,
-    /// Blocks that got cookies instead of pages, because addresses, mappings or the allowed bytes were used up, or there is no back end.
+    /// Blocks with cookies instead of pages: addresses, mappings or the allowed bytes were used up, or there is no back
+    /// end.
     pub unguarded: u64,
     /// Live blocks of all three kinds.
     pub live_blocks: u64,
@@ -41,14 +43,10 @@ pub struct GuardStats {
     pub live_guarded: u64,
     /// Reports made.
     pub reports: u64,
-    /// Reports that were not written: too many at a time.
+    /// Reports not written: too many at a time.
     pub lost: u64,
-    /// Notices written (of exhaustion, or of a missing back end).
+    /// Notices written (exhaustion, a missing back end).
     pub notices: u64,
-    /// Freed blocks in quarantine.
-    pub quarantined: u64,
-    /// Pages that hold memory.
-    pub pages: u64,
     /// Bytes of addresses reserved.
     pub reserved: u64,
     /// Stacks walked.
@@ -57,18 +55,15 @@ pub struct GuardStats {
     pub whole_stacks: u64,
     /// Distinct call sites of allocations and frees: requester, command, calls.
     pub sites: u64,
-    /// Bytes allocated for them.
-    pub site_bytes: u64,
-    /// Allocations and frees whose site could not be recorded: there was no room.
+    /// Allocations and frees whose site had no room.
     pub lost_sites: u64,
-    /// Passes of the unwinder: one for each stack in full that was not known from before.
-    pub unwound: u64,
-    /// What stacks can show of this library, as it was compiled.
+    /// What stacks can show of this library, as compiled.
     pub stack_support: StackSupport,
 }
 
 impl GuardState {
-    pub(super) fn stats(&self) -> GuardStats {
+    /// Counts since the guard was created.
+    pub fn stats(&self) -> GuardStats {
         let counter = |counter: &AtomicU64| counter.load(Relaxed);
         let total = |[(a, x), (b, y), (c, z)]: [(u64, u64); 3]| {
             (
@@ -76,7 +71,7 @@ impl GuardState {
                 x.saturating_add(y).saturating_add(z),
             )
         };
-        // Frees before allocations, so that a thread that allocates meanwhile never makes a difference negative.
+        // Frees before allocations: a thread that allocates meanwhile never makes a difference negative.
         let freed = [Count::FencedFreed, Count::CookieFreed, Count::OffFreed]
             .map(|count| self.tally.sum(count));
         let allocated = [
@@ -90,14 +85,7 @@ impl GuardState {
         let [(guarded, _), (cookies, _), (off, _)] = allocated;
         let [(freed_guarded, _), ..] = freed;
         let (stacks, whole_stacks) = self.tally.sum(Count::Stacks);
-        let mut held = self.cookies.as_ref().map(Cookies::held).unwrap_or_default();
-        for slots in self.laid_out() {
-            let more = slots.held();
-            held.quarantined = held.quarantined.saturating_add(more.quarantined);
-            held.pages = held.pages.saturating_add(more.pages);
-            held.reserved = held.reserved.saturating_add(more.reserved);
-        }
-        let sites = self.sites.as_ref().map(Sites::stats).unwrap_or_default();
+        let reserved = self.laid_out().map(Slots::reserved);
         GuardStats {
             back_end: self.back_end,
             guarded,
@@ -111,20 +99,16 @@ impl GuardState {
             reports: counter(&self.counters.reports),
             lost: counter(&self.counters.lost),
             notices: counter(&self.counters.notices),
-            quarantined: held.quarantined,
-            pages: held.pages,
-            reserved: held.reserved,
+            reserved: reserved.fold(0, u64::saturating_add),
             stacks,
             whole_stacks,
-            sites: sites.sites,
-            site_bytes: sites.bytes,
-            lost_sites: sites.lost,
-            unwound: sites.unwound,
+            sites: self.sites.as_ref().map_or(0, Sites::count),
+            lost_sites: self.sites.as_ref().map_or(0, Sites::lost),
             stack_support: StackSupport::of_this_process(),
         }
     }
 
-    /// Live blocks with a record; blocks that pass through have none.
+    /// Live blocks with a record; those that pass have none.
     pub(super) fn on_record(&self) -> u64 {
         let live = |allocated, freed| {
             let (freed, _) = self.tally.sum(freed);
@@ -142,8 +126,8 @@ impl GuardState {
 }
 
 impl fmt::Display for GuardStats {
-    /// One line: `guarded = 12 (userfaultfd-move), cookies = 0, off = 3, unguarded = 0, live = 2 (96 bytes), reports = 0, ..`, and what of
-    /// stacks can be seen.
+    /// One line: `guarded = 12 (userfaultfd-move), cookies = 0, off = 3, unguarded = 0, live = 2 (96 bytes), reports =
+    /// 0, ..`, and what of stacks can be seen.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             guarded,
@@ -170,27 +154,25 @@ impl fmt::Display for GuardStats {
     }
 }
 
-/// Threads with a row of their own.
 const OWN_ROWS: usize = 63;
 
-/// What is counted: events, each with an amount.
+/// Events, each with an amount.
 #[derive(Clone, Copy, Debug)]
 #[repr(usize)]
 pub(crate) enum Count {
-    /// Blocks allocated and freed in pages, with cookies, and without either; the amount is their bytes.
+    /// Blocks in pages, with cookies, and without either; the amount is their bytes.
     FencedAllocated,
     FencedFreed,
     CookieAllocated,
     CookieFreed,
     OffAllocated,
     OffFreed,
-    /// Stacks walked; the amount is how many of them reached their end.
+    /// Stacks walked; the amount is how many reached their end.
     Stacks,
 }
 
 const COUNTS: usize = 7;
 
-/// The events and their summed amount.
 #[derive(Default)]
 struct CountPair {
     events: AtomicU64,
@@ -209,7 +191,6 @@ impl TallyRow {
     }
 }
 
-/// The counts of one guard.
 pub(crate) struct Tally {
     rows: [TallyRow; OWN_ROWS],
     others: TallyRow,
@@ -223,31 +204,20 @@ impl Tally {
         }
     }
 
-    /// Counts one event with its amount.
     #[inline]
     pub(crate) fn add(&self, count: Count, amount: usize) {
-        match self.rows.get(known()) {
-            Some(row) => {
-                let CountPair {
-                    events,
-                    amount: sum,
-                } = row.of(count);
-                events.store(events.load(Relaxed).wrapping_add(1), Relaxed);
-                sum.store(sum.load(Relaxed).wrapping_add(amount as u64), Relaxed);
-            }
-            None => self.add_anew(count, amount),
+        let amount = amount as u64;
+        if let Some(row) = self.rows.get(row_index()) {
+            let pair = row.of(count);
+            let add =
+                |sum: &AtomicU64, more| sum.store(sum.load(Relaxed).wrapping_add(more), Relaxed);
+            add(&pair.events, 1);
+            add(&pair.amount, amount);
+        } else {
+            let pair = self.others.of(count);
+            pair.events.fetch_add(1, Relaxed);
+            pair.amount.fetch_add(amount, Relaxed);
         }
-    }
-
-    /// For a thread without a row, or without one yet.
-    #[cold]
-    fn add_anew(&self, count: Count, amount: usize) {
-        if row_index() < OWN_ROWS {
-            return self.add(count, amount);
-        }
-        let pair = self.others.of(count);
-        pair.events.fetch_add(1, Relaxed);
-        pair.amount.fetch_add(amount as u64, Relaxed);
     }
 
     /// The events and their amount, summed over all threads: exact while no thread counts.
@@ -263,24 +233,21 @@ impl Tally {
     }
 }
 
-thread_local! {
-    // Const and without Drop. Beyond all rows: none, or none yet.
-    static ROW_INDEX: Cell<usize> = const { Cell::new(usize::MAX) };
-}
-
-/// The row of this thread, if it has one yet.
+/// `OWN_ROWS` if it shares one.
 #[inline(always)]
-fn known() -> usize {
-    ROW_INDEX.get()
-}
-
-/// The row of this thread; `OWN_ROWS` if it shares one.
 fn row_index() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    if known() == usize::MAX {
-        ROW_INDEX.set(NEXT.fetch_add(1, Relaxed).min(OWN_ROWS));
+    thread_local! {
+        // Const and without Drop. Beyond all rows: none yet.
+        static INDEX: Cell<usize> = const { Cell::new(usize::MAX) };
     }
-    known()
+    let index = INDEX.get();
+    if index != usize::MAX {
+        return index;
+    }
+    let index = NEXT.fetch_add(1, Relaxed).min(OWN_ROWS);
+    INDEX.set(index);
+    index
 }
 
 #[cfg(test)]

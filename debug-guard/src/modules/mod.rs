@@ -1,4 +1,4 @@
-//! The file and offset of an address of code: `path+0x1234`, as addr2line and debuggers take it.
+//! The file and offset of an address of code, `path+0x1234`, as addr2line and debuggers take it.
 //!
 //! ```text
 //!   map list:   base ............ text ...        file:   ELF header, segment table: offset 0 is meant for address v
@@ -11,8 +11,8 @@ mod noted;
 use crate::os::{self, Mapping};
 pub(crate) use noted::{find, note};
 
-/// The difference between an address in `text` and the file's own address. If the beginning of the file is not mapped, the difference to
-/// the offset in the file.
+/// The difference between an address in `text` and the file's own address; to the offset in the file, if the file's
+/// beginning is not mapped.
 fn bias(text: &Mapping<'_>) -> usize {
     let by_offset = || text.start.wrapping_sub(text.offset as usize);
     text.base
@@ -31,11 +31,9 @@ fn first_address(base: usize) -> Option<usize> {
     })
 }
 
-/// The addresses of the program headers of the ELF file at `base`.
 fn program_headers(base: usize) -> Option<impl Iterator<Item = usize>> {
-    /// Sizes and places of a 64-bit file.
     const MAGIC: u64 = u64::from_le_bytes([0x7f, b'E', b'L', b'F', 2, 1, 0, 0]);
-    // A mapping may have gone meanwhile.
+    // A mapping may disappear meanwhile.
     let word = os::read_u64;
     if word(base)? & 0xffff_ffff_ffff != MAGIC & 0xffff_ffff_ffff {
         return None;
@@ -48,10 +46,9 @@ fn program_headers(base: usize) -> Option<impl Iterator<Item = usize>> {
     Some(entries.map(move |n| table.wrapping_add(n.wrapping_mul(usize::from(size)))))
 }
 
-/// Maximum bytes of a build id that are kept.
 const BUILD_ID: usize = 32;
 
-/// The file that an address of code lies in, as it is mapped now.
+/// The file that an address of code lies in, as mapped now.
 ///
 /// ```
 /// use debug_guard::Module;
@@ -76,25 +73,23 @@ pub struct Module<'n> {
 }
 
 impl<'n> Module<'n> {
-    /// The same module with its path in other memory.
     pub(super) const fn with_path<'p>(&self, path: &'p str) -> Module<'p> {
         Module { path, ..*self }
     }
 
-    /// Where the file's first byte is mapped, if that is known.
     pub(super) const fn base(&self) -> Option<usize> {
         self.base
     }
 
-    /// Looks `address` up in the list of mappings; `name` is room for the path, of which the end is cut off if it is too short. `None` where
-    /// nothing is mapped, or the system does not say. Allocates nothing. Threads: any, at once. Takes a microsecond, and before Linux 6.11 up
-    /// to some hundred.
+    /// Looks `address` up in the list of mappings; `name` is room for the path, whose end is cut off if need be. `None`
+    /// where nothing is mapped, or the system does not say. Allocates nothing. Threads: any, at once. Takes a
+    /// microsecond, before Linux 6.11 up to some hundred.
     #[must_use]
     pub fn at(address: usize, name: &'n mut [u8]) -> Option<Self> {
         let text = os::mapping_at(address, name)?;
         let (build_id, build_id_len) = build_id_of(&text);
         Some(Self {
-            // The file was removed, or another one has its name now: the build id tells.
+            // Removed, or another file has its name now: the build id tells.
             path: text.name.strip_suffix(" (deleted)").unwrap_or(text.name),
             start: text.start,
             end: text.end,
@@ -105,7 +100,7 @@ impl<'n> Module<'n> {
         })
     }
 
-    /// The path; empty for memory that is no file's. The kernel's own code has a name in brackets.
+    /// Empty for memory that is no file's. The kernel's own code has a name in brackets.
     #[must_use]
     pub const fn path(&self) -> &'n str {
         self.path
@@ -117,7 +112,7 @@ impl<'n> Module<'n> {
         self.start..self.end
     }
 
-    /// The path, and what the file's own tables call an address in it.
+    /// The path, and the file's own address.
     pub(crate) fn place(&self, address: usize) -> (&'n str, usize) {
         (self.path, address.wrapping_sub(self.bias))
     }
@@ -135,7 +130,6 @@ impl<'n> Module<'n> {
     }
 }
 
-/// The build id of the file, and its length.
 fn build_id_of(text: &Mapping<'_>) -> ([u8; BUILD_ID], usize) {
     let mut id = [0; BUILD_ID];
     let len = text.base.and_then(|base| copy_build_id(base, &mut id));

@@ -1,4 +1,4 @@
-//! The back ends that this process can use: each is tried once.
+//! The back ends that this process can use: each is tried once. What happens where one is denied: `guard/state.rs`.
 
 use super::{OsRefusal, Region, system};
 use crate::mode::BackEnd;
@@ -10,13 +10,18 @@ use crate::os::lock::{Abandoned, ForkSafeMutex};
 #[derive(Clone, Copy, Debug)]
 pub struct BackEnds {
     /// In the order of [`BackEnd::ALL`].
-    refusals: [Option<OsRefusal>; BackEnd::ALL.len()],
+    refusals: [Option<OsRefusal>; system::BACK_ENDS.len()],
 }
 
 /// The first result.
 static PROBED: ForkSafeMutex<Probed> = ForkSafeMutex::new(Probed(None));
 
 struct Probed(Option<BackEnds>);
+
+impl BackEnd {
+    /// Those of this system, the best first. What is not among them is never offered here.
+    pub const ALL: &'static [Self] = &system::BACK_ENDS;
+}
 
 impl Abandoned for Probed {
     /// A child may try them again.
@@ -32,14 +37,14 @@ impl BackEnds {
     pub fn probe() -> Self {
         let known = PROBED.lock().0;
         known.unwrap_or_else(|| {
-            let refusals = BackEnd::ALL.map(|back_end| attempt(back_end).err());
+            let refusals = system::BACK_ENDS.map(|back_end| attempt(back_end).err());
             *PROBED.lock().0.get_or_insert(Self { refusals })
         })
     }
 
     /// The back ends that cannot be used, the best first, each with the reason.
     pub(crate) fn refusals(self) -> impl Iterator<Item = (BackEnd, OsRefusal)> {
-        BackEnd::ALL
+        system::BACK_ENDS
             .into_iter()
             .filter_map(move |back_end| Some((back_end, self.refusal(back_end)?)))
     }
@@ -47,7 +52,7 @@ impl BackEnds {
     /// The best that is offered.
     #[must_use]
     pub fn best(&self) -> BackEnd {
-        BackEnd::ALL
+        system::BACK_ENDS
             .into_iter()
             .find(|&back_end| self.offers(back_end))
             .unwrap_or(BackEnd::Cookies)
@@ -62,8 +67,9 @@ impl BackEnds {
     /// Why it cannot be used; `None` if it can.
     #[must_use]
     pub fn refusal(&self, back_end: BackEnd) -> Option<OsRefusal> {
-        let mut all = BackEnd::ALL.into_iter().zip(self.refusals);
-        all.find(|(other, _)| *other == back_end)?.1
+        let mut all = system::BACK_ENDS.into_iter().zip(self.refusals);
+        let of_this_system = all.find(|(other, _)| *other == back_end);
+        of_this_system.map_or(Some(OsRefusal::Unavailable), |(_, refusal)| refusal)
     }
 }
 

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   BackEnds  what the kernel offers, tried once a process         Region  a run of pages, inaccessible until provided, by PageCalls
-//!   faults    the handler of SIGSEGV and SIGBUS, read_u64          process pages, threads, random numbers, mappings, writing, the end
+//!   faults    the handler of stopped accesses, read_u64            process pages, threads, random numbers, mappings, writing, the end
 //! ```
-//! Linux has all of it; the back ends are `userfaultfd.rs`, `guard_markers.rs`, `mprotect.rs`. Elsewhere, and under miri, `other.rs` offers no back
-//! end but cookies and no handler, and says so.
+//! Linux has all of it; the back ends are `userfaultfd.rs`, `guard_markers.rs`, `mprotect.rs`. Windows has it but for forks; its back end is
+//! `virtual_alloc.rs`. Elsewhere, and under miri, `other.rs` offers no back end but cookies and no handler, and says so.
 
 mod refusal;
 mod trap;
@@ -15,10 +15,33 @@ mod linux;
 #[cfg(all(target_os = "linux", not(miri)))]
 use linux as system;
 
-#[cfg(not(all(target_os = "linux", not(miri))))]
+#[cfg(all(windows, target_arch = "x86_64", not(miri)))]
+mod windows;
+#[cfg(all(windows, target_arch = "x86_64", not(miri)))]
+use windows as system;
+
+#[cfg(not(all(
+    any(target_os = "linux", all(windows, target_arch = "x86_64")),
+    not(miri)
+)))]
 mod other;
-#[cfg(not(all(target_os = "linux", not(miri))))]
+#[cfg(not(all(
+    any(target_os = "linux", all(windows, target_arch = "x86_64")),
+    not(miri)
+)))]
 use other as system;
+
+#[cfg(all(
+    any(
+        all(
+            target_os = "linux",
+            any(target_arch = "x86_64", target_arch = "aarch64")
+        ),
+        all(windows, target_arch = "x86_64")
+    ),
+    not(miri)
+))]
+mod caught;
 
 mod back_ends;
 pub(crate) mod lock;
@@ -34,10 +57,12 @@ pub(crate) use region::{PageCalls, Region};
 ))]
 pub(crate) use system::tables_without_lock;
 pub(crate) use system::{
-    CATCHES_READS, abort, at_exit, exit_now, forks, install_fault_handler, is_terminal, mapping_at,
-    page_calls, page_size, pause, process_id, random_u64, read_u64, read_u64_by_kernel, thread_id,
-    thread_name, total_memory, write,
+    CATCHES_READS, LISTS_AT_EXIT, NAMES, WRITES_TO_ANY_DESCRIPTOR, abort, at_exit, exit_now, forks,
+    install_fault_handler, is_terminal, mapping_at, page_calls, page_size, pause, process_id,
+    random_u64, read_u64, read_u64_by_kernel, thread_id, thread_name, total_memory, write,
 };
+#[cfg(all(windows, target_arch = "x86_64", not(miri)))]
+pub(crate) use system::{OwnStack, UnwindContext, own_stack};
 /// Has the processor fetch the line of `address`, which is used soon; any address will do.
 #[inline(always)]
 pub(crate) fn prefetch(address: usize) {

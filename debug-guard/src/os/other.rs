@@ -3,6 +3,23 @@
 use super::{Handled, Mapping, OsRefusal, PageCalls, Trap};
 use crate::mode::BackEnd;
 
+/// How a person gets the names of functions, as a line of a report.
+pub(crate) const NAMES: &str =
+    "  names of functions: steward symbols FILE, with all of this in FILE\n";
+
+/// No list of leaks when the process exits.
+pub(crate) const LISTS_AT_EXIT: bool = false;
+/// The standard error only.
+pub(crate) const WRITES_TO_ANY_DESCRIPTOR: bool = false;
+
+/// No pages can be made inaccessible.
+pub(crate) const BACK_ENDS: [BackEnd; 1] = [BackEnd::Cookies];
+
+/// No call is made, so none fails.
+pub(crate) fn describe(_: &str, _: i32) -> (&'static str, &'static str) {
+    ("not known", "use cookies")
+}
+
 /// None offers any.
 pub(crate) fn page_calls(_: BackEnd) -> Option<&'static dyn PageCalls> {
     None

@@ -4,6 +4,8 @@
 
 use core::fmt;
 
+use super::system;
+
 /// A refusal of the operating system, or of the guard on its behalf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -45,7 +47,8 @@ impl fmt::Display for OsRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Call { call, errno } => {
-                write!(f, "{call} failed with error {errno} ({}); {}", name(errno), remedy(call, errno))
+                let (name, remedy) = system::describe(call, errno);
+                write!(f, "{call} failed with error {errno} ({name}); {remedy}")
             }
             Self::Ineffective { call } => write!(f, "{call} succeeded and left the page within reach; use another back end"),
             Self::Unavailable => f.write_str("this system has no such call; blocks get cookies instead"),
@@ -61,37 +64,3 @@ impl fmt::Display for OsRefusal {
 }
 
 impl core::error::Error for OsRefusal {}
-
-/// The numbers that are the same on every Linux.
-const fn name(errno: i32) -> &'static str {
-    match errno {
-        1 => "EPERM",
-        4 => "EINTR",
-        9 => "EBADF",
-        11 => "EAGAIN",
-        12 => "ENOMEM",
-        13 => "EACCES",
-        14 => "EFAULT",
-        16 => "EBUSY",
-        17 => "EEXIST",
-        22 => "EINVAL",
-        24 => "EMFILE",
-        25 => "ENOTTY",
-        38 => "ENOSYS",
-        _ => "see errno(3)",
-    }
-}
-
-fn remedy(call: &str, errno: i32) -> &'static str {
-    match (errno, call) {
-        (1 | 13, _) => {
-            "a seccomp filter or a security policy forbids it: allow it, or use another back end"
-        }
-        (38 | 22 | 25, _) => {
-            "the kernel is older than the call: use another back end, or a newer kernel"
-        }
-        (12, _) => "out of memory or of mappings: guard fewer blocks",
-        (24, _) => "too many open files: raise the limit",
-        _ => "use another back end",
-    }
-}

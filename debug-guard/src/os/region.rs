@@ -77,7 +77,7 @@ pub(crate) trait PageCalls: Sync {
     /// # Safety
     /// As there.
     unsafe fn revoke(&self, base: usize, bytes: usize) -> Result<(), OsRefusal> {
-        // SAFETY: the caller's promise.
+        // SAFETY: pages of the caller's, opened, whose content nobody uses again.
         unsafe { self.close(base, bytes) }
     }
 
@@ -157,7 +157,7 @@ impl Region {
     }
 
     /// The page that holds `address`; `None` outside of the region.
-    #[cfg(test)]
+    #[cfg(all(test, not(miri)))]
     pub(crate) fn page_of(&self, address: usize) -> Option<usize> {
         let page = address.wrapping_sub(self.base) >> self.shift;
         (page < self.pages).then_some(page)
@@ -183,7 +183,7 @@ impl Region {
             // SAFETY: the caller's pages, not provided: they have no valid content.
             unsafe { self.calls.close(base, bytes) }?;
         }
-        // SAFETY: opened above; the caller's promise.
+        // SAFETY: opened above; the pages are the caller's and not provided, and `pattern` is a page.
         unsafe { self.calls.provide(base, bytes, pattern) }
     }
 
@@ -195,7 +195,7 @@ impl Region {
     /// # Safety
     /// Exactly the pages of one call that provided them, and no thread may access them again.
     pub(crate) unsafe fn revoke(&self, first: usize, count: usize) -> Result<(), OsRefusal> {
-        // SAFETY: the caller's promise.
+        // SAFETY: pages that were provided in one call, and that no thread accesses again: their content is used by nobody.
         unsafe {
             self.calls
                 .revoke(self.address_of(first), count << self.shift)
@@ -211,7 +211,7 @@ impl Region {
     /// Both pages are the caller's, `from` is provided and `to` is not, and no thread may access `from` again.
     pub(crate) unsafe fn pass_on(&self, from: usize, to: usize) -> Result<bool, OsRefusal> {
         self.open_up_to(to + 1)?;
-        // SAFETY: opened above; the caller's promise.
+        // SAFETY: `to` is opened above; both pages are the caller's, and no thread accesses `from` again.
         Ok(unsafe {
             self.calls
                 .pass_on(self.address_of(from), self.address_of(to))
@@ -244,7 +244,7 @@ impl Region {
     #[cold]
     pub(crate) unsafe fn close_again(&self, page: usize) {
         if self.exchange_guard(page + 1, 0) {
-            // SAFETY: the caller's promise: the page has no valid content.
+            // SAFETY: the page is not provided, so it has no valid content.
             let _ = unsafe { self.calls.close(self.address_of(page), 1 << self.shift) };
         }
     }

@@ -6,7 +6,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(any(test, all(target_os = "linux", not(miri)))),
-    expect(dead_code, reason = "nothing provides pages there")
+    expect(dead_code, reason = "only Linux provides pages with a pattern")
 )]
 pub(crate) enum Content {
     /// The pattern, in every page.

@@ -1,4 +1,4 @@
-//! A block with the calls that allocated and freed it, as reports and lists show it.
+//! A block with the calls that allocated and freed it.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ pub struct BlockInfo<'a> {
     pub address: usize,
     /// In bytes.
     pub size: usize,
-    /// In bytes; of the whole block, if a bridge's header stands in front.
+    /// In bytes; of the whole block, with a bridge's header.
     pub align: usize,
     /// Its lifetime in Vulkan's terms.
     pub scope: Scope,
@@ -46,15 +46,15 @@ pub struct Actor<'a> {
     pub context: Option<ContextId>,
     /// The name of that context; "" without one.
     pub owner: &'a str,
-    /// The label of that context.
+    /// Its label.
     pub label: Option<&'a str>,
     /// The Vulkan command that the thread was in.
     pub command: Option<&'static str>,
-    /// That command's number. Known only for the reporting call: call sites record the command, not its number.
+    /// Known only for the reporting call: call sites record the command, not its number.
     pub command_serial: Option<u64>,
-    /// The stack of the thread.
+    /// The thread's stack.
     pub stack: Stack<'a>,
-    /// Bytes of a C bridge's header in front of the block.
+    /// Bytes of a C bridge's header in front.
     pub(super) front: usize,
 }
 
@@ -115,7 +115,7 @@ impl<'a> Actor<'a> {
 }
 
 impl<'a> Stack<'a> {
-    /// The file that a frame lies in, as it was mapped when the stack was recorded. `None` for code that is no file's.
+    /// The file that a frame lies in, as mapped when the stack was recorded. `None` for code that is no file's.
     #[must_use]
     pub fn module(&self, frame: usize) -> Option<Module<'static>> {
         modules::find(frame, self.modules)

@@ -1,11 +1,11 @@
-//! Delivers a report, also that of an access which the signal handler stopped: writes it or passes it to a function; then the process aborts,
-//! the thread panics, or the program continues.
+//! Writes a report, also that of a stopped access, or passes it to a function; then the process aborts, the thread
+//! panics, or the program continues.
 
 use core::fmt::{self, Write};
 
 use super::block_info::Stack;
 use super::guard_report::{DetectedAt, Report, ReportContext};
-use super::registry::{ReportingGuard, query};
+use super::registry::{REGISTRY, ReportingGuard};
 use super::scratch::{Out, Scratch, Unavailable, exclusively};
 use super::text::Leak;
 use crate::block::GuardFinding;
@@ -19,24 +19,23 @@ use crate::report_kind::ReportKind;
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub enum OnReport {
-    /// Written to the standard error, as text and, unless that is a terminal, as a line of JSON, then the process is aborted.
+    /// Written to the standard error, as text and, unless that is a terminal, as a line of JSON; then the process
+    /// aborts.
     #[default]
     Abort,
     /// Written, then the thread panics. Reports of the signal handler abort: a signal cannot unwind.
     Panic,
     /// Written, and the program continues: a bad free frees nothing, a stopped access gets an accessible page.
     Log,
-    /// Passed to a function and not written, then as [`Log`](Self::Log). It may be called in the signal handler: it may only do what
-    /// signal-safety(7) allows, and must not allocate from the guard.
+    /// Passed to a function and not written, then as [`Log`](Self::Log). It may be called in the signal handler: it may
+    /// only do what signal-safety(7) allows, and must not allocate from the guard.
     Call(fn(&Report<'_>)),
 }
 
-/// The mapping of a pointer into the guard's pages.
 const OWN_PAGES: &str = "the guard's own pages";
 
 /// How to get function names: reading debug information allocates, which reports must not.
-pub(super) const NAMES: &str =
-    "  names of functions: steward symbols FILE, with all of this in FILE\n";
+pub(super) use os::NAMES;
 
 /// Makes the report of `case` and delivers it as the options of `guard` say.
 ///
@@ -58,13 +57,12 @@ pub(crate) fn deliver(guard: &dyn ReportingGuard, case: &ReportContext<'_>) {
     }
 }
 
-/// Writes the report, or calls the function.
 fn write(guard: &dyn ReportingGuard, case: &ReportContext<'_>) {
     let written = exclusively(|scratch| match case.finding.owner {
         None => write_with(guard, Some(guard), case, scratch),
         // The owner of the block has the call sites.
         Some(owner) => {
-            let written = query(|other| {
+            let written = REGISTRY.query(|other| {
                 (other.number() == owner).then(|| write_with(guard, Some(other), case, scratch))
             });
             written.unwrap_or_else(|| write_with(guard, None, case, scratch));
@@ -104,7 +102,6 @@ fn write_with(
         return function(&report);
     }
     let mut out = Out::new(guard.report_to(), out);
-    // What cannot be written is lost.
     let _ = write!(out, "{report}");
     if guard.json() {
         let _ = report.write_json(&mut out);
@@ -117,7 +114,7 @@ fn unwind(kind: ReportKind) -> ! {
     core::panic!("debug-guard: {}: the report is above", kind.name())
 }
 
-/// Writes one line that is no report: a failure that the guard continues after.
+/// A failure that the guard continues after.
 pub(crate) fn notice(guard: &dyn ReportingGuard, text: fmt::Arguments<'_>) {
     write_line(
         guard.report_to(),
@@ -125,13 +122,13 @@ pub(crate) fn notice(guard: &dyn ReportingGuard, text: fmt::Arguments<'_>) {
     );
 }
 
-/// Writes one line. Needs no scratch, so it is not lost while a report is made.
+/// Needs no scratch: not lost while a report is made.
 pub(crate) fn write_line(descriptor: i32, text: fmt::Arguments<'_>) {
     let mut room = [0; 256];
     let _ = writeln!(Out::new(descriptor, &mut room), "debug-guard: {text}");
 }
 
-/// Writes the leak list: a headline, then each leak with its stack and a line of JSON.
+/// A headline, then each leak with its stack and a line of JSON.
 pub(crate) fn list(
     guard: &dyn ReportingGuard,
     headline: fmt::Arguments<'_>,
@@ -152,20 +149,21 @@ pub(crate) fn list(
     }
 }
 
-/// Maximum frames of the stack of an access.
 const FRAMES: usize = 64;
 
 /// Handles a stopped access: for [`install_fault_handler`](crate::os::install_fault_handler). Async-signal-safe.
 pub(crate) fn on_trap(trap: &Trap) -> Handled {
-    query(|guard| guard.covers(trap.address).then(|| stopped(guard, trap))).unwrap_or(Handled::No)
+    let covering =
+        |guard: &dyn ReportingGuard| guard.covers(trap.address).then(|| stopped(guard, trap));
+    REGISTRY.query(covering).unwrap_or(Handled::No)
 }
 
 fn stopped(guard: &dyn ReportingGuard, trap: &Trap) -> Handled {
-    let accused = guard.accused(trap.address);
+    let stopped = guard.classify_access(trap.address);
     let mut frames = [0; FRAMES];
     let mark = guard.command().map_or(0, |command| command.stack);
     let (len, whole) = walk_from(trap.pc, trap.frame, trap.stack, mark, &mut frames);
-    let finding = GuardFinding::new(accused.kind, accused.block, trap.address);
+    let finding = GuardFinding::new(stopped.kind, stopped.block, trap.address);
     let frames = frames.get(..len).unwrap_or_default();
     let stack = Stack {
         frames,
@@ -176,12 +174,11 @@ fn stopped(guard: &dyn ReportingGuard, trap: &Trap) -> Handled {
         guard,
         &ReportContext {
             access: trap.access,
-            other: accused.other,
+            other: stopped.other,
             stack,
             ..ReportContext::new(finding, DetectedAt::Instruction)
         },
     );
-    // The report returned, so the program continues.
     if guard.land(trap.address) {
         Handled::Resume
     } else {

@@ -1,5 +1,4 @@
 //! A report: what went wrong, and all that is known of it.
-
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -18,12 +17,12 @@ use crate::report_kind::ReportKind;
 
 /// What went wrong, and all that is known of it.
 ///
-/// `Display` writes it for people, in lines; [`write_json`](Self::write_json) in one line for programs. Neither allocates, so both
-/// may be used in [`OnReport::Call`](crate::OnReport::Call), also in a signal handler.
+/// `Display` writes it for people, in lines; [`write_json`](Self::write_json) in one line for programs. Neither
+/// allocates: both may be used in [`OnReport::Call`](crate::OnReport::Call), also in a signal handler.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Report<'a> {
-    /// What went wrong.
+    /// The mistake.
     pub kind: ReportKind,
     /// When a finding was made.
     pub moment: DetectedAt,
@@ -37,17 +36,17 @@ pub struct Report<'a> {
     pub block: Option<BlockInfo<'a>>,
     /// Another block nearby, if it is not certain which one was meant.
     pub neighbour: Option<BlockInfo<'a>>,
-    /// Bytes from the address to the neighbour's nearest byte.
+    /// Bytes from the address to its nearest byte.
     pub neighbour_distance: Option<usize>,
     /// The call that accessed, freed or queried the block; for a late finding, the call that found it. Its serial is 0.
     pub by: Actor<'a>,
     /// How the block was freed, if this free is reported.
     pub came_back: Option<FreeArgs>,
-    /// The bytes that are not as the guard wrote them.
+    /// Bytes that are not as the guard wrote them.
     pub changed: Option<Changed>,
-    /// The name of the guard that owns the block, if another guard was asked to free it.
+    /// The guard that owns the block, if another one was to free it.
     pub right_guard: Option<&'static str>,
-    /// The name of the reporting guard.
+    /// The reporting guard.
     pub guard: &'static str,
     /// The back end of the block's pages; without a block, the guard's.
     pub back_end: BackEnd,
@@ -55,15 +54,14 @@ pub struct Report<'a> {
     pub mode: Option<Mode>,
     /// The process's number.
     pub process: u32,
-    /// The mapping of a pointer that is no block's, as the system's map list calls it (`[stack]`, a file); "" if it has no name.
-    /// `the guard's own pages` are those that the guard keeps for its blocks; `block` then says whose page it is.
+    /// The mapping of a pointer that is no block's, as the system's map list calls it (`[stack]`, a file); "" without a
+    /// name. `the guard's own pages` are those that the guard keeps for its blocks; `block` then says whose page it is.
     pub mapping: &'a str,
     clock: u64,
 }
 
 impl<'a> Report<'a> {
-    /// The report of `case`, which `guard` found. `home` is the guard that owns the block, if that guard lives. `mapping`
-    /// names the mapping of the address.
+    /// `home` is the guard that owns the block, if that guard lives.
     pub(super) fn new(
         guard: &'a dyn ReportingGuard,
         home: Option<&'a dyn ReportingGuard>,
@@ -167,7 +165,6 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The maximum distance of a neighbour: four pages.
 const NEARBY: usize = 16 << 10;
 
 /// True if another block at this distance may be the one that was meant: not if the report's block is much nearer.
@@ -179,7 +176,6 @@ fn may_be_meant(away: usize, case: &ReportContext<'_>) -> bool {
     away <= NEARBY && !case.finding.block.is_some_and(nearer)
 }
 
-/// Bytes from `address` to the nearest byte of `block`.
 fn distance(block: &BlockInfo<'_>, address: usize) -> usize {
     match block.place_of(address) {
         AddressPosition::Before(bytes) => bytes,
@@ -223,9 +219,7 @@ impl fmt::Debug for Report<'_> {
 pub(crate) struct ReportContext<'a> {
     pub(crate) finding: GuardFinding,
     pub(crate) moment: DetectedAt,
-    /// For a stopped instruction, if the processor says so.
     pub(crate) access: Option<Access>,
-    /// Another block nearby.
     pub(crate) other: Option<Known>,
     /// The arguments of the free, if a free is reported.
     pub(crate) came_back: Option<FreeArgs>,
@@ -272,17 +266,17 @@ impl ReportContext<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DetectedAt {
-    /// At the access: an inaccessible page stopped the instruction.
+    /// At the access, stopped by an inaccessible page.
     Instruction,
-    /// When the block was freed.
+    /// At its free.
     Free,
-    /// When the block was to be reallocated.
+    /// At its reallocation.
     Reallocation,
-    /// When the block, freed before, left quarantine.
+    /// When it left quarantine.
     Eviction,
-    /// When the block was queried: [`usable_size`](crate::Guard::usable_size).
+    /// When it was queried: [`usable_size`](crate::GuardState::usable_size).
     Query,
-    /// When all blocks were verified, on request or every so many operations: [`check_all`](crate::Guard::check_all).
+    /// When all blocks were verified, on request or periodically: [`check_all`](crate::GuardState::check_all).
     Check,
     /// When the guard was closed, or the process ended.
     Exit,
@@ -303,7 +297,6 @@ impl DetectedAt {
         }
     }
 
-    /// Its phrase in a report's first line.
     pub(super) const fn phrase(self) -> &'static str {
         match self {
             Self::Instruction => "at the instruction",
@@ -335,7 +328,6 @@ pub enum AddressPosition {
 }
 
 impl AddressPosition {
-    /// The position of `address` relative to the `size` bytes from `start` on.
     pub(super) const fn of(address: usize, start: usize, size: usize) -> Self {
         match address.checked_sub(start) {
             None => Self::Before(start.wrapping_sub(address)),

@@ -1,4 +1,4 @@
-//! A report for programs: one line of JSON, in the format that REPORT.md describes.
+//! A report as one line of JSON, in the format of REPORT.md.
 
 #![forbid(unsafe_code)]
 
@@ -8,19 +8,17 @@ use alloc_core::support::Json;
 use alloc_core::{ContextId, Scope};
 
 use super::block_info::{Actor, BlockInfo, Stack};
-use super::guard_report::AddressPosition;
-use super::guard_report::Report;
-use super::text::Hex;
-use super::text::Leak;
+use super::guard_report::{AddressPosition, Report};
+use super::text::{Hex, Leak};
 use crate::block::BlockState;
 use crate::mode::Mode;
 use crate::os::{self, Access, BackEnds};
 
-/// The version of the format: it changes when readers of the former version could misread the new one.
+/// Changes when readers of the former version could misread the new one.
 const VERSION: u32 = 1;
 
 impl Report<'_> {
-    /// Writes it as one line of JSON, without the end of line, in the format of `debug-guard/REPORT.md`. Allocates nothing.
+    /// Writes one line of JSON without its end, in the format of `debug-guard/REPORT.md`. Allocates nothing.
     ///
     /// # Errors
     /// Those of `out`.

@@ -4,10 +4,11 @@
 //!   a check finds a Fault --> ReportContext --+
 //!                                    +--> deliver: Report --> text, JSON line | a function; then abort, panic, go on
 //!   a page stops an access           |
-//!     --> handler --> whose? (registry) --> accused? --> ReportContext
+//!     --> handler --> whose? (registry) --> stopped access --> ReportContext
 //! ```
 //!
-//! Nothing here takes memory or a lock that an allocation may hold: all of it may run in a signal handler, and in a free.
+//! Nothing here allocates or acquires a lock that an allocation may hold: all of it may run in a signal handler, and in
+//! a free.
 
 mod block_info;
 mod deliver;
@@ -19,14 +20,10 @@ mod text;
 
 pub use block_info::{Actor, BlockInfo, Stack};
 pub use deliver::OnReport;
-pub(crate) use deliver::on_trap;
-pub(crate) use deliver::{deliver, list, notice, write_line};
-pub use guard_report::AddressPosition;
-pub use guard_report::DetectedAt;
-pub use guard_report::FreeArgs;
-pub use guard_report::Report;
+pub(crate) use deliver::{deliver, list, notice, on_trap, write_line};
 pub(crate) use guard_report::ReportContext;
-pub(crate) use registry::{GuardEntry, GuardSlotId, ReportingGuard, enter, leave, query};
+pub use guard_report::{AddressPosition, DetectedAt, FreeArgs, Report};
+pub(crate) use registry::{GuardEntry, GuardSlotId, REGISTRY, ReportingGuard};
 pub use text::Leak;
 
 #[cfg(test)]

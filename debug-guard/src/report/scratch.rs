@@ -1,6 +1,5 @@
-//! The memory for reports: one for the process, one user at a time.
-//!
-//! A thread that reports while another does waits; a report within a report fails.
+//! The memory for reports: one for the process, one user at a time. A thread that reports while another does waits; a
+//! report within a report fails.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -12,7 +11,6 @@ use crate::os;
 const OUT: usize = 16 * 1024;
 
 pub(super) struct Scratch {
-    /// The name of the mapping of an address.
     pub(super) mapping: [u8; 256],
     pub(super) out: [u8; OUT],
 }
@@ -22,7 +20,8 @@ struct ScratchCell(UnsafeCell<Scratch>);
 // SAFETY: only the holder of `REPORTER` uses it.
 unsafe impl Sync for ScratchCell {}
 
-/// Two, used by turns from fork to fork: a report's function may fork, and its data must stay unchanged while the child reports.
+/// Two, by turns from fork to fork: a report's function may fork, and its data must stay unchanged while the child
+/// reports.
 static SCRATCH: [ScratchCell; 2] = [const {
     ScratchCell(UnsafeCell::new(Scratch {
         mapping: [0; 256],
@@ -36,10 +35,9 @@ static REPORTER: ReporterTurn = ReporterTurn(AtomicU64::new(0));
 #[derive(Debug)]
 struct ReporterTurn(AtomicU64);
 
-/// Tries of a waiting thread: about two seconds in all. Only a holder that waits for this thread takes longer.
+/// Tries of a waiting thread: about two seconds. Only a holder that waits for this thread takes longer.
 const PATIENCE: usize = 20_000;
 
-/// Why there is no scratch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unavailable {
     /// This thread is reporting: something went wrong within a report.
@@ -48,7 +46,6 @@ pub(super) enum Unavailable {
     Busy,
 }
 
-/// Runs `report` with exclusive use of the scratch.
 pub(super) fn exclusively<R>(report: impl FnOnce(&mut Scratch) -> R) -> Result<R, Unavailable> {
     let [even, odd] = &SCRATCH;
     let forks = os::forks();
@@ -64,7 +61,8 @@ struct ScratchGuard<'t>(&'t ReporterTurn);
 
 impl ReporterTurn {
     fn acquire(&self, forks: u32, thread: u32) -> Result<ScratchGuard<'_>, Unavailable> {
-        // Systems without thread numbers have one for all threads: there a report within a report waits, and is then lost.
+        // Systems without thread numbers have one for all threads: there a report within a report waits, and is then
+        // lost.
         let me = (u64::from(forks) << 32) | u64::from(thread.max(1));
         for _ in 0..PATIENCE {
             let holder = self.0.load(Ordering::Relaxed);
@@ -93,7 +91,7 @@ impl Drop for ScratchGuard<'_> {
     }
 }
 
-/// Collects text and writes it to a descriptor when its room is full.
+/// Collects text and writes it to a descriptor when the next piece has no room.
 pub(super) struct Out<'a> {
     fd: i32,
     room: &'a mut [u8],
@@ -115,23 +113,16 @@ impl<'a> Out<'a> {
 
 impl fmt::Write for Out<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let mut rest = text.as_bytes();
-        while !rest.is_empty() {
-            let room = self.room.get_mut(self.used..).unwrap_or_default();
-            let now = rest.len().min(room.len());
-            let (Some(to), Some((from, later))) = (room.get_mut(..now), rest.split_at_checked(now))
-            else {
-                return Err(fmt::Error);
-            };
-            to.copy_from_slice(from);
-            rest = later;
-            self.used = self.used.saturating_add(now);
-            if !rest.is_empty() {
-                if self.used == 0 {
-                    return Err(fmt::Error);
-                }
-                self.flush();
+        if text.len() > self.room.len().saturating_sub(self.used) {
+            self.flush();
+        }
+        let end = self.used.saturating_add(text.len());
+        match self.room.get_mut(self.used..end) {
+            Some(room) => {
+                room.copy_from_slice(text.as_bytes());
+                self.used = end;
             }
+            None => os::write(self.fd, text.as_bytes()),
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Reports and leaks for people: the first line says all that matters.
+//! Reports and leaks for people; the first line says all that matters.
 
 #![forbid(unsafe_code)]
 
@@ -66,7 +66,6 @@ impl Display for Report<'_> {
 }
 
 impl Report<'_> {
-    /// The calls that allocated and freed the block.
     fn life(&self, block: &BlockInfo<'_>, f: &mut Formatter<'_>) -> Result {
         let allocated = &block.allocated;
         write!(
@@ -94,7 +93,6 @@ impl Report<'_> {
         write!(f, "about {age} allocation{s} ago")
     }
 
-    /// What happened, to which block, and its owner.
     fn headline(&self, f: &mut Formatter<'_>) -> Result {
         let (verb, second) = match self.moment {
             DetectedAt::Reallocation => ("realloc", "realloc, after its free,"),
@@ -176,7 +174,6 @@ impl Report<'_> {
         write!(f, " {fate}")
     }
 
-    /// An access, or bytes found changed.
     fn touch(&self, f: &mut Formatter<'_>) -> Result {
         f.write_str(match self.moment {
             DetectedAt::Instruction => self.access.map_or("access", Access::name),
@@ -220,7 +217,6 @@ const fn plural(n: usize) -> &'static str {
     if n == 1 { "" } else { "s" }
 }
 
-/// A block in one phrase.
 pub(super) struct BlockLine<'a, 'b>(pub(super) &'a BlockInfo<'b>);
 
 impl Display for BlockLine<'_, '_> {
@@ -256,7 +252,6 @@ impl Display for BlockLine<'_, '_> {
     }
 }
 
-/// A thread, its owner and its command.
 struct ActorName<'a, 'b>(&'a Actor<'b>);
 
 impl Display for ActorName<'_, '_> {
@@ -287,7 +282,6 @@ impl Display for ActorName<'_, '_> {
     }
 }
 
-/// Bytes, two digits each.
 pub(super) struct Hex<'a>(pub(super) &'a [u8]);
 
 impl Display for Hex<'_> {
@@ -296,18 +290,18 @@ impl Display for Hex<'_> {
     }
 }
 
-/// Blocks that were not freed: all of one call site, owner and command.
+/// Blocks that were not freed, of one call site, owner and command.
 #[derive(Clone, Copy, Debug)]
 pub struct Leak<'a> {
     /// One of them.
     pub block: BlockInfo<'a>,
-    /// Number of blocks.
+    /// How many.
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
-/// As reports write it: the blocks, the stack that allocated them, and how to get the names of its functions (`steward symbols`, which also
+/// The blocks, the stack that allocated them, and how to get the names of its functions (`steward symbols`, which also
 /// leaves out the frames of the guard and of the runtime). Allocates nothing.
 impl Display for Leak<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {

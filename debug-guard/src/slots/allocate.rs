@@ -9,11 +9,12 @@ use super::geometry::{BlockPlacement, Shape};
 use super::lists::Claim;
 use super::record::{SlotKind, SlotState};
 use super::redzone::{self, FRESH, Margins};
-use super::{Kind, SlotRefused, Slots};
+use super::{SlotRefused, Slots};
 use crate::block::{BlockMark, BlockRequest, Findings};
+use crate::mode::Mode;
 use crate::os::{Content, OsRefusal};
 
-/// From this size on a block is zero between its ends, as the system gives it, and takes memory when it is touched.
+/// From this size on a block is zero between its ends, as the system gives it, and takes memory when touched.
 const LARGE: usize = 1 << 20;
 /// Bytes at either end of a large block that are made [`FRESH`].
 const LARGE_FRESH: usize = 64 << 10;
@@ -75,16 +76,19 @@ impl Slots {
                 .claim(&self.table, self.geometry.cells(), cells);
             match claim {
                 Claim::Cell(cell) => return Ok(cell),
-                Claim::Missing(number) => self
-                    .table
-                    .add(number, memory.ok_or(SlotRefused::Exhausted)?)
-                    .map_err(|_| SlotRefused::NoMemory)?,
+                Claim::Missing(seen) => {
+                    let memory = memory.ok_or(SlotRefused::Exhausted)?;
+                    if self.table.grow(seen, memory).is_err() {
+                        // Earlier than it should; the request is not refused while addresses rest.
+                        let rested = self.lists.lock().rested(&self.table, cells);
+                        return rested.ok_or(SlotRefused::NoMemory);
+                    }
+                }
                 Claim::Exhausted => return Err(SlotRefused::Exhausted),
             }
         }
     }
 
-    /// Claims cells and provides the block's pages.
     fn fresh_run(
         &self,
         memory: &dyn HostAllocator,
@@ -112,10 +116,12 @@ impl Slots {
             Err(SlotRefused::Exhausted)
         } else {
             let pattern = zeroed.is_none().then_some(self.pattern.page());
-            // SAFETY: the cells are claimed by the caller and hold nothing.
+            // SAFETY: the cell rule (`slots`): claimed by the caller, without content.
             let content = unsafe { self.pages.provide(place.page, place.pages, pattern) };
             content.map_err(|refusal| match refusal {
-                OsRefusal::Call { call, .. } if !matches!(call, "mmap" | "mprotect") => {
+                OsRefusal::Call { call, .. }
+                    if !matches!(call, "mmap" | "mprotect" | "VirtualAlloc(MEM_COMMIT)") =>
+                {
                     SlotRefused::NoMemory
                 }
                 _ => SlotRefused::Exhausted,
@@ -131,35 +137,34 @@ impl Slots {
                 let (from, to) = self.extent(place);
                 let (block, end) =
                     zeroed.map_or((to, to), |shape| (place.start, place.start + shape.size));
-                // SAFETY: provided just now, for the caller alone.
+                // SAFETY: the cell rule: provided just now, for the caller alone.
                 unsafe { self.pattern.write(from, block - from) };
-                // SAFETY: as above.
+                // SAFETY: the cell rule: provided just now, for the caller alone.
                 unsafe { self.pattern.write(end, to - end) };
             }
         }
         Ok(())
     }
 
-    /// Verifies what will be around a new block in a page that held another one: a change happened after the check of that one.
+    /// What will be around a new block in a page that held another one: a change happened after the check of that one.
     fn check_ready(&self, cell: u32, shape: Shape, found: &mut Findings<'_>) {
         let Some(record) = self.table.get(cell) else {
             return;
         };
-        if self.kind == Kind::Fence && record.word().shape() == shape {
+        if self.mode == Mode::Fence && record.word().shape() == shape {
             return;
         }
         let Margins { front, behind, .. } = self.margins(self.geometry.place(cell, shape), shape);
-        // SAFETY: the page is provided and this thread's alone.
+        // SAFETY: the cell rule: provided, this thread's alone.
         if unsafe { self.pattern.is_at(front, behind) } {
             return;
         }
-        // SAFETY: as above.
+        // SAFETY: the cell rule: provided, this thread's alone.
         if let Some(changed) = unsafe { self.pattern.mend(front, behind) } {
             found(self.late(cell, record, changed));
         }
     }
 
-    /// Records the block and fills it.
     fn finish(
         &self,
         cell: u32,
@@ -180,7 +185,8 @@ impl Slots {
         record.came_from.store(0, Relaxed);
         record.set_allocated(mark);
         record.set(SlotState::new(SlotKind::Live, shape, request.scope));
-        // SAFETY: of all three calls: pages of the block, provided, this thread's alone; a block of no bytes has none that are filled.
+        // SAFETY: the cell rule: pages of the block, provided, this thread's alone; a block of no bytes has none that
+        // are filled.
         let fill = |from, len, value| unsafe { redzone::fill(start + from, len, value) };
         match request.zeroed {
             // Larger blocks are zero as the system provided them.

@@ -2,20 +2,19 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::accuse::FoundBlock;
+use super::Slots;
+use super::classify::FoundBlock;
 use super::geometry::BlockPlacement;
-use super::record::CellRecord;
-use super::record::{SlotKind, SlotState};
+use super::record::{CellRecord, SlotKind, SlotState};
 use super::redzone::{self, FREED, NEAR, Redzone};
-use super::{Kind, Slots};
 use crate::block::{Findings, FreeRequest, Freed, GuardFinding};
 use crate::changed::Changed;
-use crate::mode::BackEnd;
+use crate::mode::{BackEnd, Mode};
 use crate::os;
 use crate::report_kind::ReportKind;
 
-/// Fetches the lines of a block and of the redzone in front of it: they are cold, since thousands of pages are in use, and waiting for
-/// each would be most of a free.
+/// The lines of a block and of the redzone in front are cold, since thousands of pages are in use: waiting for each
+/// would be most of a free.
 fn prefetch(start: usize) {
     for back in (0..=NEAR).step_by(64) {
         os::prefetch(start.wrapping_sub(back));
@@ -23,10 +22,10 @@ fn prefetch(start: usize) {
 }
 
 impl Slots {
-    /// Frees a block. `None` if `address` is no live block's first byte; then nothing is done.
+    /// `None` if `address` is no live block's first byte; then nothing is done.
     ///
-    /// `found` receives the findings: an unknown pointer, another layout or scope, a changed redzone, and writes after free to older
-    /// blocks.
+    /// `found` receives the findings: an unknown pointer, another layout or scope, a changed redzone, writes after free
+    /// to older blocks.
     ///
     /// Allocates nothing. Of several threads that free one block, one does.
     pub(crate) fn free(
@@ -40,7 +39,7 @@ impl Slots {
             .live(address)
             .and_then(|block| Some((self.claim_free(&block)?, block)));
         let Some((oldest, block)) = claimed else {
-            found(self.no_block(address));
+            found(self.classify_bad_free(address));
             return None;
         };
         block.record.set_freed(request.mark, request.moved_to);
@@ -57,10 +56,11 @@ impl Slots {
         if !agrees || redzone.is_some() {
             self.report_free(&block, request, redzone.unwrap_or_default(), found);
         }
-        match self.kind {
-            Kind::Fence if self.is_single(shape) => self.keep(&block, oldest, found),
-            Kind::Strict if self.is_single(shape) && self.send_on(&block) => {}
-            _ => self.revoke(&block),
+        let single = self.is_single(shape);
+        if single && self.mode == Mode::Fence {
+            self.keep(&block, oldest, found);
+        } else if !single || !self.send_on(&block) {
+            self.revoke(&block);
         }
         Some(Freed {
             size: shape.size,
@@ -75,7 +75,7 @@ impl Slots {
             return None;
         }
         block.record.set(block.word.with(SlotKind::Leaving));
-        let joins = self.kind == Kind::Fence && self.is_single(block.word.shape());
+        let joins = self.mode == Mode::Fence && self.is_single(block.word.shape());
         // The block joins later, as the last one.
         let others = self.limit.checked_sub(1).filter(|_| joins);
         Some(others.and_then(|others| lists.oldest(&self.table, others)))
@@ -89,39 +89,23 @@ impl Slots {
         redzone: Redzone,
         found: &mut Findings<'_>,
     ) {
-        let shape = block.word.shape();
         let known = self.known_of(block.cell, block.word.with(SlotKind::Leaving), block.record);
-        for (differs, kind) in [
-            (
-                request.layout.size() != shape.size,
-                ReportKind::SizeMismatch,
-            ),
-            (
-                request.layout.align() != shape.align,
-                ReportKind::AlignmentMismatch,
-            ),
-            (
-                request.scope != block.word.scope(),
-                ReportKind::ScopeMismatch,
-            ),
-        ] {
-            if differs {
-                found(GuardFinding::new(kind, Some(known), known.start));
-            }
-        }
-        redzone.findings(known).for_each(found);
+        request
+            .mismatches(known)
+            .chain(redzone.findings(known))
+            .for_each(found);
     }
 
-    /// Fence: poisons the block and queues it. The page of the block that left quarantine for it is ready for another.
+    /// Fence: poisons and queues it. The page of the block that left quarantine for it is ready for another.
     fn keep(&self, block: &FoundBlock<'_>, oldest: Option<u32>, found: &mut Findings<'_>) {
-        // SAFETY: the block is this thread's alone.
+        // SAFETY: the cell rule (`slots`): this thread's alone.
         unsafe { redzone::fill(block.place.start, block.word.shape().size, FREED) };
         let mut lists = self.lists.lock();
         lists.wait(&self.table, block.cell);
         // Frees at one time may all have begun while there was room for one more; and with limit 0 no block waits.
         let excess = lists.oldest(&self.table, self.limit);
         let surplus = oldest.filter(|cell| !lists.make_ready(&self.table, *cell));
-        let next = lists.next_oldest();
+        let next = lists.quarantine.first;
         drop(lists);
         if let Some(record) = self.table.get(next) {
             prefetch(self.geometry.place(next, record.word().shape()).start);
@@ -158,9 +142,9 @@ impl Slots {
         let word = record.word();
         let shape = word.shape();
         let place = self.geometry.place(cell, shape);
-        // SAFETY: a page of a freed block, provided, this thread's alone.
+        // SAFETY: the cell rule: a freed block's page, provided, this thread's alone.
         let written = unsafe { redzone::poison_changed(place.start, shape.size, self.deep) };
-        // SAFETY: as above.
+        // SAFETY: the cell rule: a freed block's page, provided, this thread's alone.
         unsafe { self.pattern.write(place.start, shape.size) };
         let redzone = self.mended_redzone(place, shape);
         let changed =
@@ -171,10 +155,9 @@ impl Slots {
         record.set(word.with(SlotKind::Ready));
     }
 
-    /// The finding of a write to a page after its block was freed.
     #[cold]
     pub(super) fn late(&self, cell: u32, record: &CellRecord, changed: Changed) -> GuardFinding {
-        // Under Strict the page, and what is in it, may have come from another cell.
+        // Under Strict the page, and its content, may have come from another cell.
         let from = record
             .came_from
             .load(Relaxed)
@@ -199,13 +182,13 @@ impl Slots {
         let Ok(to) = self.claim(None, 1) else {
             return false;
         };
-        // SAFETY: the block is this thread's alone.
+        // SAFETY: the cell rule: this thread's alone.
         unsafe {
             self.pattern
                 .write(block.place.start, block.word.shape().size)
         };
         let pages = [block.cell, to].map(|cell| self.geometry.guard_of(cell) + 1);
-        // SAFETY: the block is taken out of use, and `to` is claimed.
+        // SAFETY: the cell rule: the block is out of use, and `to` is claimed.
         let moved = unsafe { self.pages.pass_on(pages[0], pages[1]) }.unwrap_or(false);
         if moved && let Some(record) = self.table.get(to) {
             record.came_from.store(block.cell + 1, Relaxed);
@@ -225,9 +208,9 @@ impl Slots {
     /// Makes a block's pages inaccessible. If the system refuses, they stay poisoned for ever.
     fn revoke(&self, block: &FoundBlock<'_>) {
         let (place, shape) = (block.place, block.word.shape());
-        // SAFETY: provided together for this place, whose block the caller has taken out of use.
+        // SAFETY: the cell rule: provided together for this place, whose block is out of use.
         if unsafe { self.pages.revoke(place.page, place.pages) }.is_err() {
-            // SAFETY: still provided, this thread's alone.
+            // SAFETY: the cell rule: still provided, this thread's alone.
             unsafe { redzone::fill(place.start, shape.size, FREED) };
             return block.record.set(block.word.with(SlotKind::Kept));
         }
@@ -245,7 +228,8 @@ impl Slots {
     fn close_sides(&self, place: BlockPlacement) {
         if self.pages.has_landed() {
             for page in [place.page - 1, place.page + place.pages] {
-                // SAFETY: between a block's pages and any other's there is always one that is never provided: these are such.
+                // SAFETY: between a block's pages and any other's there is always one that is never provided: these are
+                // such.
                 unsafe { self.pages.close_again(page) };
             }
         }

@@ -1,22 +1,23 @@
-//! Where in a region a block stands: arithmetic alone.
+//! Where a block stands in a region, and how its layout is drawn: arithmetic alone.
 
 #![forbid(unsafe_code)]
 
 use core::alloc::Layout;
 
-/// A region cut into cells of two pages. The first page of a cell is never provided; one page more closes the last cell.
+/// A region cut into cells of two pages. The first page of a cell is never provided; one page more closes the last
+/// cell.
 ///
 /// ```text
 ///               G D | G D | G D | .. | G        a block of up to a page: one cell
 ///                   |     |                      more: a run of cells, the guards within are data, one behind stays
 ///   page of the run: 0 1     2 3
 /// ```
-/// The pages of a run that a block needs are provided, and the next one never is: a guard stands directly behind them. In front
-/// of them is the guard of the run's first cell, or, where an alignment above a page made some be left out, one of those.
+/// The pages of a run that a block needs are provided, and the next one never is: a guard directly behind them. In
+/// front is the guard of the run's first cell, or, where an alignment above a page left some out, one of those.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometry {
     base: usize,
-    /// The number of bytes of a page is a power of two: its logarithm.
+    /// The logarithm of a page's bytes.
     page_shift: u32,
     cells: u32,
 }
@@ -24,14 +25,11 @@ pub(super) struct Geometry {
 /// Pages of a cell, its guard included.
 const STRIDE: usize = 2;
 
-/// A block in its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockPlacement {
-    /// The block's first byte.
     pub(super) start: usize,
     /// The first page to provide, counted over the region.
     pub(super) page: usize,
-    /// Number of pages.
     pub(super) pages: usize,
 }
 
@@ -40,7 +38,7 @@ pub(super) struct BlockPlacement {
 pub(super) struct Shape {
     pub(super) size: usize,
     pub(super) align: usize,
-    /// Against the end of its pages, as far as the alignment permits.
+    /// Against the end of its pages, as far as alignment permits.
     pub(super) right: bool,
 }
 
@@ -55,7 +53,7 @@ impl Shape {
 }
 
 impl Geometry {
-    /// `pages` is the length of the region at `base`. `None` if no cell fits.
+    /// `None` if no cell fits into the `pages` pages at `base`.
     pub(super) fn new(base: usize, pages: usize, page_shift: u32) -> Option<Self> {
         let cells = pages.checked_sub(1)? / STRIDE;
         let cells = u32::try_from(cells)
@@ -76,7 +74,6 @@ impl Geometry {
         1 << self.page_shift
     }
 
-    /// Address of a page of the region.
     pub(super) const fn address(&self, page: usize) -> usize {
         self.base.wrapping_add(page << self.page_shift)
     }
@@ -96,7 +93,6 @@ impl Geometry {
         ((page / STRIDE) as u32, page.is_multiple_of(STRIDE))
     }
 
-    /// The guard page of `cell`.
     pub(super) const fn guard_of(&self, cell: u32) -> usize {
         cell as usize * STRIDE
     }
@@ -108,14 +104,13 @@ impl Geometry {
         if size == 0 { 1 } else { whole + rest as usize }
     }
 
-    /// The number of cells of a block. `None` if no region can hold it, and for blocks of no bytes aligned above a page, which have no
-    /// guard page to stand in.
+    /// `None` if no region can hold the block, and for blocks of no bytes aligned above a page, which have no guard
+    /// page to stand in.
     pub(super) fn cells_for(&self, shape: Shape) -> Option<u32> {
         let left_out = (shape.align >> self.page_shift).saturating_sub(1);
         if shape.size == 0 && left_out > 0 {
             return None;
         }
-        // The guard of the run's first cell counts.
         let pages = self
             .pages_of(shape.size)
             .checked_add(left_out)?

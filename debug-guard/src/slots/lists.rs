@@ -1,4 +1,4 @@
-//! The lists of cells, under one lock that is held for some loads and stores. They are linked through the records, so they never grow.
+//! The lists of cells, under one lock held for some loads and stores. Linked through the records, so they never grow.
 //!
 //! ```text
 //!   never used: from `next` on --claim--> live --free--> Fence: quarantine --oldest, verified--> ready --> live
@@ -10,23 +10,20 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::record::NONE;
-use super::record::SlotKind;
+use super::record::{CellTable, NONE, SlotKind};
 use super::redzone::next_random;
-use super::table::{CHUNK, SideTable};
 use crate::os::lock::Abandoned;
 
-/// Sizes of runs: 1, 2, 4, .. cells.
 const CLASSES: usize = 32;
-/// Blocks of one size freed before an address is used again, as long as there are addresses that never were.
+/// Blocks of one size freed before an address is used again, while there are addresses that never were.
 const DISTANCE: u32 = 1 << 17;
 /// Ready pages that stay in memory; further ones are returned to the system.
 const IDLE: u32 = 8192;
 
-/// Cells, the oldest first.
+/// The oldest first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queue {
-    first: u32,
+    pub(super) first: u32,
     last: u32,
     len: u32,
 }
@@ -42,8 +39,7 @@ impl Queue {
         self.len
     }
 
-    /// Adds a cell at the end.
-    pub(super) fn push(&mut self, table: &SideTable, cell: u32) {
+    pub(super) fn push(&mut self, table: &CellTable, cell: u32) {
         match table.get(self.last).filter(|_| self.len > 0) {
             Some(last) => last.link.store(cell, Relaxed),
             None => self.first = cell,
@@ -52,8 +48,7 @@ impl Queue {
         self.len += 1;
     }
 
-    /// Adds a cell at the front.
-    pub(super) fn push_front(&mut self, table: &SideTable, cell: u32) {
+    pub(super) fn push_front(&mut self, table: &CellTable, cell: u32) {
         if self.len == 0 {
             return self.push(table, cell);
         }
@@ -64,7 +59,7 @@ impl Queue {
         }
     }
 
-    pub(super) fn pop(&mut self, table: &SideTable) -> Option<u32> {
+    pub(super) fn pop(&mut self, table: &CellTable) -> Option<u32> {
         let left = self.len.checked_sub(1)?;
         let cell = self.first;
         self.first = table.get(cell)?.link.load(Relaxed);
@@ -75,26 +70,23 @@ impl Queue {
 
 #[derive(Debug)]
 pub(super) struct Lists {
-    /// Cells from here on were never used.
     next: u32,
-    /// Freed, poisoned, accessible.
-    quarantine: Queue,
+    pub(super) quarantine: Queue,
     /// Provided and filled with the pattern.
     pub(super) ready: Queue,
-    /// First cells of runs that are inaccessible, by the logarithm of their length.
+    /// First cells of inaccessible runs, by the logarithm of their length.
     gone: [Queue; CLASSES],
     random: u64,
 }
 
-/// The result of a claim.
 pub(super) enum Claim {
     Cell(u32),
-    /// The records of this chunk are needed first.
+    /// Further records than this many are needed first.
     Missing(u32),
     Exhausted,
 }
 
-/// The list of runs of so many cells: the next power of two.
+/// The next power of two.
 const fn class_of(cells: u32) -> usize {
     cells.next_power_of_two().trailing_zeros() as usize
 }
@@ -114,7 +106,7 @@ impl Lists {
     ///
     /// Of cells that were never used one is left out now and then: a program that always writes one stride too far does not always hit
     /// its next block.
-    pub(super) fn claim(&mut self, table: &SideTable, all: u32, cells: u32) -> Claim {
+    pub(super) fn claim(&mut self, table: &CellTable, all: u32, cells: u32) -> Claim {
         let class = class_of(cells);
         let Some(gone) = self.gone.get_mut(class) else {
             return Claim::Exhausted;
@@ -124,9 +116,9 @@ impl Lists {
         let first = self.next.saturating_add(gap);
         let end = first.saturating_add(1 << class);
         if end <= all && gone.len() < DISTANCE {
-            let mut chunks = first / CHUNK..=(end - 1) / CHUNK;
-            if let Some(missing) = chunks.find(|number| table.chunk(*number).is_none()) {
-                return Claim::Missing(missing);
+            let count = table.count();
+            if end > count {
+                return Claim::Missing(count);
             }
             self.next = end;
             return Claim::Cell(first);
@@ -134,20 +126,24 @@ impl Lists {
         gone.pop(table).map_or(Claim::Exhausted, Claim::Cell)
     }
 
+    /// A run of at least `cells` cells that has rested, the longest of its class.
+    pub(super) fn rested(&mut self, table: &CellTable, cells: u32) -> Option<u32> {
+        self.gone.get_mut(class_of(cells))?.pop(table)
+    }
+
     /// Lets the addresses of an inaccessible run rest.
-    pub(super) fn rest(&mut self, table: &SideTable, cell: u32, cells: u32) {
+    pub(super) fn rest(&mut self, table: &CellTable, cell: u32, cells: u32) {
         if let Some(gone) = self.gone.get_mut(class_of(cells)) {
             gone.push(table, cell);
         }
     }
 
-    /// True while further ready pages stay in memory.
     pub(super) fn wants_ready(&self) -> bool {
         self.ready.len() < IDLE
     }
 
     /// Offers a verified page for another block. False if enough are ready.
-    pub(super) fn make_ready(&mut self, table: &SideTable, cell: u32) -> bool {
+    pub(super) fn make_ready(&mut self, table: &CellTable, cell: u32) -> bool {
         let is_wanted = self.wants_ready();
         if is_wanted {
             self.ready.push_front(table, cell);
@@ -155,26 +151,20 @@ impl Lists {
         is_wanted
     }
 
-    /// Freed blocks that wait.
+    #[cfg(test)]
     pub(super) fn waiting(&self) -> u32 {
         self.quarantine.len()
     }
 
-    /// Queues a freed block.
-    pub(super) fn wait(&mut self, table: &SideTable, cell: u32) {
+    pub(super) fn wait(&mut self, table: &CellTable, cell: u32) {
         if let Some(record) = table.get(cell) {
             record.set(record.word().with(SlotKind::Kept));
             self.quarantine.push(table, cell);
         }
     }
 
-    /// The block that has waited longest.
-    pub(super) fn next_oldest(&self) -> u32 {
-        self.quarantine.first
-    }
-
-    /// The block that has waited longest, which is the caller's then, if more than `limit` wait.
-    pub(super) fn oldest(&mut self, table: &SideTable, limit: u32) -> Option<u32> {
+    /// The block that has waited longest, if more than `limit` wait; the caller's from here on.
+    pub(super) fn oldest(&mut self, table: &CellTable, limit: u32) -> Option<u32> {
         if self.quarantine.len() <= limit {
             return None;
         }

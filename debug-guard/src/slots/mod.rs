@@ -6,19 +6,22 @@
 //!                Fence    poisons the block and queues it; the oldest that waits is verified, and its page is ready again
 //!                Strict   moves the page to another cell, or revokes it; the addresses stay inaccessible
 //!                more than a page: revokes it in both
-//!   accuse     which mistake a bad free or a stopped access is
+//!   classify   which mistake a bad free or a stopped access is
 //!   side table (memory of the allocator behind)   cell -> record: word, marks, link; never in pages a program could reach by mistake
 //! ```
 //! One lock (`lists.rs`), never held over a system call or the allocator behind.
+//!
+//! The *cell rule* of the SAFETY comments: the pages of a cell, provided or not, are its owner's alone: who claimed it,
+//! who has its live block, who took that out of use, or, while a block waits in quarantine, who has the lock of the
+//! lists.
 
-mod accuse;
 mod allocate;
+mod classify;
 mod free;
 mod geometry;
 mod lists;
 mod record;
 mod redzone;
-mod table;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -31,21 +34,12 @@ use alloc_core::{HostAllocator, Scope};
 use crate::mode::{BackEnd, Mode};
 use crate::os::lock::ForkSafeMutex;
 use crate::os::{self, OsRefusal, PageCalls, Region};
+use crate::segments::Record;
 use geometry::Geometry;
 use lists::Lists;
+use record::{CellRecord, CellTable};
 use redzone::Pattern;
-use table::SideTable;
 
-/// What happens with a freed page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// It stays accessible, poisoned, until many others were freed.
-    Fence,
-    /// It is inaccessible at once.
-    Strict,
-}
-
-/// The options of slots.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlotOptions {
     /// Pages of addresses to reserve; halved until the system agrees. 0: 2^25; on 32 bits 2^17.
@@ -57,11 +51,11 @@ pub(crate) struct SlotOptions {
     pub(crate) quarantine_bytes: usize,
     /// Pages are verified whole, not 256 bytes on either side of the block.
     pub(crate) deep: bool,
-    /// The mode of the blocks.
+    /// Under Fence a freed page stays accessible, poisoned, until many others were freed; else it is inaccessible at
+    /// once.
     pub(crate) mode: Mode,
 }
 
-/// Why no slots were created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotsError {
     /// The allocator behind refused.
@@ -72,7 +66,6 @@ pub(crate) enum SlotsError {
     Os(OsRefusal),
 }
 
-/// Why a block was not allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotRefused {
     /// The allocator behind, or the system, has no memory.
@@ -88,42 +81,39 @@ const USUAL_PAGES: usize = 1 << if usize::BITS == 64 { 25 } else { 17 };
 /// Minimum pages of addresses, if the system refuses more.
 const MIN_PAGES: usize = 1 << 11;
 
+// SAFETY: 64 bytes, aligned to as many, of atomics alone.
+unsafe impl Record for CellRecord {}
+
 /// Blocks between inaccessible pages. Any thread may call; only [`allocate`](Self::allocate) allocates.
 pub(crate) struct Slots {
     pages: Region,
     geometry: Geometry,
-    table: SideTable,
+    table: CellTable,
     lists: ForkSafeMutex<Lists>,
-    /// Pages provided now.
     provided: AtomicUsize,
     max_pages: usize,
     pattern: Pattern,
-    kind: Kind,
     mode: Mode,
     deep: bool,
-    /// Freed pages in quarantine.
     limit: u32,
 }
 
 impl Slots {
-    /// Reserves addresses from the system, and some pages from `memory`.
+    /// Addresses from the system, and some pages from `memory`.
     ///
     /// # Errors
     /// [`SlotsError`]; nothing was allocated.
     pub(crate) fn new(
         memory: &dyn HostAllocator,
-        kind: Kind,
         back_end: BackEnd,
         options: SlotOptions,
     ) -> Result<Self, SlotsError> {
         let calls = os::page_calls(back_end).ok_or(SlotsError::Os(OsRefusal::Unavailable))?;
-        Self::with_calls(memory, kind, calls, options)
+        Self::with_calls(memory, calls, options)
     }
 
-    /// As [`new`](Self::new), by the calls of a back end.
     fn with_calls(
         memory: &dyn HostAllocator,
-        kind: Kind,
         calls: &'static dyn PageCalls,
         options: SlotOptions,
     ) -> Result<Self, SlotsError> {
@@ -140,24 +130,20 @@ impl Slots {
         let shift = page_bytes.trailing_zeros();
         let geometry =
             Geometry::new(pages.base(), pages.pages(), shift).ok_or(SlotsError::TooFewPages)?;
-        let table = SideTable::new(memory, geometry.cells()).map_err(|_| SlotsError::NoMemory)?;
-        let Ok(page) = memory.allocate(pattern_layout(page_bytes)?, SCOPE) else {
-            // SAFETY: made above from the same memory, and not used.
-            unsafe { table.close(memory) };
-            return Err(SlotsError::NoMemory);
-        };
+        let page = memory
+            .allocate(pattern_layout(page_bytes)?, SCOPE)
+            .map_err(|_| SlotsError::NoMemory)?;
         // SAFETY: allocated above with so many bytes; stays until `close`.
         let pattern = unsafe { Pattern::fill(page, page_bytes, os::random_u64()) };
         let limit = options.quarantine_bytes / page_bytes;
         Ok(Self {
             pages,
             geometry,
-            table,
+            table: CellTable::new(),
             lists: ForkSafeMutex::new(Lists::new(os::random_u64())),
             provided: AtomicUsize::new(0),
             max_pages: wanted(options.max_pages, usize::MAX),
             pattern,
-            kind,
             mode: options.mode,
             deep: options.deep,
             limit: u32::try_from(limit.min(options.quarantine_blocks)).unwrap_or(u32::MAX),
@@ -167,9 +153,9 @@ impl Slots {
     /// Frees addresses and records.
     ///
     /// # Safety
-    /// `memory` is that of `new`; no block is live, and these slots are not used by other threads.
-    pub(crate) unsafe fn close(self, memory: &dyn HostAllocator) {
-        // SAFETY: the caller's promise.
+    /// `memory` is that of `new`; no block is live, and no other thread uses these slots.
+    pub(crate) unsafe fn close(mut self, memory: &dyn HostAllocator) {
+        // SAFETY: this function's contract.
         unsafe { self.table.close(memory) };
         if let Ok(layout) = pattern_layout(self.pages.page_bytes()) {
             // SAFETY: allocated in `new` with this layout and scope.

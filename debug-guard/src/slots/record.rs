@@ -1,5 +1,5 @@
-//! The record of a cell, outside of the pages that a program can reach by mistake, and its state word: the kind of the cell and the shape of
-//! its block, changed in one step.
+//! A cell's record, outside of the pages that a program can reach by mistake, and its state word: the kind of the cell
+//! and the shape of its block, changed in one step.
 
 #![forbid(unsafe_code)]
 
@@ -10,9 +10,12 @@ use alloc_core::Scope;
 
 use super::geometry::Shape;
 use crate::block::{BlockMark, SiteId};
+use crate::segments::BlockRecordTable;
 
-/// No cell.
 pub(super) const NONE: u32 = u32::MAX;
+
+/// Of all cells that were ever claimed.
+pub(super) type CellTable = BlockRecordTable<CellRecord>;
 
 /// One line of the processor's cache. All zero: never used.
 #[repr(C, align(64))]
@@ -21,7 +24,7 @@ pub(super) struct CellRecord {
     word: AtomicU64,
     allocated: SiteStamp,
     freed: SiteStamp,
-    /// Where a reallocation moved the block; 0 = it did not.
+    /// By a reallocation; 0 = not.
     moved_to: AtomicUsize,
     /// The next cell in a list; for a body, its block's first cell.
     pub(super) link: AtomicU32,
@@ -84,7 +87,6 @@ impl CellRecord {
     }
 }
 
-/// The kind of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum SlotKind {
@@ -100,7 +102,7 @@ pub(super) enum SlotKind {
     Kept = 4,
     /// Freed, inaccessible; may be claimed.
     Gone = 5,
-    /// A further cell of a live block; the record's link says which.
+    /// A further cell of a live block, named by the record's link.
     Body = 6,
     /// A further cell of a block that is gone; may be claimed.
     BodyGone = 7,
@@ -133,7 +135,7 @@ pub(super) struct SlotState(pub(super) u64);
 const BLOCK: u64 = 1 << 63;
 
 impl SlotState {
-    /// The largest size that can be recorded.
+    /// The largest recordable size.
     pub(super) const LIMIT: usize = if usize::BITS == 64 {
         ((1_u64 << 45) - 1) as usize
     } else {
@@ -154,7 +156,6 @@ impl SlotState {
         )
     }
 
-    /// The same block in another state.
     pub(super) const fn with(self, kind: SlotKind) -> Self {
         Self(self.0 & !15 | kind as u64)
     }

@@ -8,7 +8,6 @@ use crate::block::{GuardFinding, Known};
 use crate::changed::{Changed, changes};
 use crate::report_kind::ReportKind;
 
-/// The changes around a block.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Redzone {
     pub(super) front: Option<Changed>,
@@ -58,14 +57,14 @@ impl Slots {
         )
     }
 
-    /// The bytes of the redzone that are not the pattern, which is written again; `None` if there are none. Only this thread may have the
+    /// The bytes that are not the pattern, which is written again; `None` if there are none. Only this thread has the
     /// block, or the lists are locked.
     #[inline]
     pub(super) fn mended_redzone(&self, place: BlockPlacement, shape: Shape) -> Option<Redzone> {
         let margins = self.margins(place, shape);
-        // SAFETY: pages of the block, provided, outside of its bytes: no thread may write there.
+        // SAFETY: the cell rule (`slots`): provided, and outside of the block's bytes: no thread may write there.
         let front = unsafe { self.pattern.is_at(margins.front, margins.start) };
-        // SAFETY: as above.
+        // SAFETY: the cell rule: provided, and outside of the block's bytes.
         let behind = unsafe { self.pattern.is_at(margins.end, margins.behind) };
         (!front || !behind).then(|| self.mend(margins))
     }
@@ -76,15 +75,13 @@ impl Slots {
             (margins.front, margins.start),
             (margins.end, margins.behind),
         ];
-        // SAFETY: as in `mended_redzone`.
+        // SAFETY: the cell rule, as for `mended_redzone`.
         let [front, behind] = sides.map(|(from, to)| unsafe { self.pattern.mend(from, to) });
         Redzone { front, behind }
     }
 }
 
-/// Fills a fresh block.
 pub(super) const FRESH: u8 = 0xCD;
-/// Fills a freed block.
 pub(super) const FREED: u8 = 0xDD;
 /// Bytes on either side of a block that are always verified.
 pub(super) const NEAR: usize = 256;
@@ -96,14 +93,14 @@ pub(super) struct Pattern {
     page_bytes: usize,
 }
 
-// SAFETY: the page is written before this is made, and only read since.
+// SAFETY: written before this is made, and only read since.
 unsafe impl Send for Pattern {}
-// SAFETY: as above.
+// SAFETY: written before this is made, and only read since.
 unsafe impl Sync for Pattern {}
 
 impl Pattern {
     /// # Safety
-    /// `page` has `page_bytes` bytes, a power of two, that no other thread writes as long as this is used.
+    /// `page` has `page_bytes` bytes, a power of two, that no other thread writes while this is used.
     pub(super) unsafe fn fill(page: NonNull<u8>, page_bytes: usize, mut seed: u64) -> Self {
         for offset in 0..page_bytes {
             let byte = match next_random(&mut seed) as u8 {
@@ -138,7 +135,7 @@ impl Pattern {
     pub(super) unsafe fn write(&self, mut address: usize, mut len: usize) {
         while len > 0 {
             let part = self.partial(address, len);
-            // SAFETY: the caller's promise; the pattern is elsewhere.
+            // SAFETY: this function's contract; the pattern is elsewhere.
             unsafe {
                 with_exposed_provenance_mut::<u8>(address)
                     .copy_from_nonoverlapping(part.as_ptr(), part.len())
@@ -156,7 +153,7 @@ impl Pattern {
     pub(super) unsafe fn is_at(&self, mut at: usize, end: usize) -> bool {
         while at < end {
             let part = self.partial(at, end - at);
-            // SAFETY: the caller's promise.
+            // SAFETY: this function's contract.
             if unsafe { bytes(at, part.len()) } != part {
                 return false;
             }
@@ -172,7 +169,7 @@ impl Pattern {
     #[cold]
     pub(super) unsafe fn mend(&self, from: usize, to: usize) -> Option<Changed> {
         let expected = |at| self.partial(from + at, 1).first().copied().unwrap_or(0);
-        // SAFETY: the caller's promise.
+        // SAFETY: this function's contract.
         let changed = unsafe { changes(from, to - from, expected) }?;
         // SAFETY: within these bytes.
         unsafe { self.write(changed.first, changed.span) };
@@ -183,7 +180,7 @@ impl Pattern {
 /// # Safety
 /// `len` bytes at `address` may be read, and no thread writes them.
 unsafe fn bytes<'a>(address: usize, len: usize) -> &'a [u8] {
-    // SAFETY: the caller's promise.
+    // SAFETY: this function's contract.
     unsafe { core::slice::from_raw_parts(with_exposed_provenance(address), len) }
 }
 
@@ -192,7 +189,7 @@ unsafe fn bytes<'a>(address: usize, len: usize) -> &'a [u8] {
 /// # Safety
 /// `len` bytes at `address` may be written.
 pub(super) unsafe fn fill(address: usize, len: usize, value: u8) {
-    // SAFETY: the caller's promise.
+    // SAFETY: this function's contract.
     unsafe { with_exposed_provenance_mut::<u8>(address).write_bytes(value, len) };
 }
 
@@ -201,7 +198,7 @@ pub(super) unsafe fn fill(address: usize, len: usize, value: u8) {
 /// # Safety
 /// `len` bytes at `address` may be read, and no thread writes them.
 pub(super) unsafe fn poison_changed(address: usize, len: usize, all: bool) -> Option<Changed> {
-    // SAFETY: the caller's promise.
+    // SAFETY: this function's contract.
     let block = unsafe { bytes(address, len) };
     let is_poison = |part: &[u8]| {
         part.iter()
@@ -215,7 +212,7 @@ pub(super) unsafe fn poison_changed(address: usize, len: usize, all: bool) -> Op
     if untouched {
         return None;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: this function's contract.
     unsafe { changes(address, len, |_| FREED) }
 }
 

@@ -1,19 +1,15 @@
 //! Verifies and lists blocks independently of frees.
 
-use core::sync::atomic::Ordering::Relaxed;
-
-use super::Slots;
-use super::record::SlotKind;
-use super::redzone;
-use crate::block::{FindingSink, HeldBlock, Known};
+use super::record::{CellRecord, SlotKind};
+use super::{Slots, redzone};
+use crate::block::{FindingSink, Known};
 
 impl Slots {
-    /// Verifies what is around every live block, and every freed one within reach. Returns the number of findings.
-    ///
-    /// Changes are repaired, so that each is reported once. Other threads may continue meanwhile.
+    /// Verifies what is around every live block, and every freed one within reach. Changes are repaired, so that each
+    /// is reported once. Other threads may continue meanwhile. Returns the number of findings.
     pub(crate) fn check(&self, found: &mut FindingSink<'_>) -> usize {
         let mut count = 0;
-        for (cell, record) in self.table.all() {
+        for (cell, record) in self.cells() {
             let word = record.word();
             if !matches!(word.kind(), SlotKind::Live | SlotKind::Kept) {
                 continue;
@@ -28,10 +24,10 @@ impl Slots {
             let redzone = self.mended_redzone(place, shape).unwrap_or_default();
             let block = self.known_of(cell, word, record);
             let late = if word.kind() == SlotKind::Kept && shape.size > 0 {
-                // SAFETY: the cell keeps a freed block of this place and size; the lists are locked.
+                // SAFETY: the cell rule (`slots`): a freed block of this place and size; the lists are locked.
                 let written = unsafe { redzone::poison_changed(place.start, shape.size, true) };
                 written.map(|written| {
-                    // SAFETY: within that block.
+                    // SAFETY: the cell rule: within that block.
                     unsafe { redzone::fill(written.first, written.span, redzone::FREED) };
                     self.late(cell, record, written)
                 })
@@ -44,9 +40,13 @@ impl Slots {
         count
     }
 
+    fn cells(&self) -> impl Iterator<Item = (u32, &CellRecord)> {
+        (0..self.table.count()).filter_map(|cell| Some((cell, self.table.get(cell)?)))
+    }
+
     /// Calls `each` for every live block, in no order. Blocks allocated or freed meanwhile may be missing.
     pub(crate) fn for_each(&self, each: &mut dyn FnMut(&Known)) {
-        for (cell, record) in self.table.all() {
+        for (cell, record) in self.cells() {
             let word = record.word();
             if word.kind() == SlotKind::Live {
                 each(&self.known_of(cell, word, record));
@@ -54,14 +54,16 @@ impl Slots {
         }
     }
 
-    /// Quarantined blocks, pages and addresses.
-    pub(crate) fn held(&self) -> HeldBlock {
-        let quarantined = u64::from(self.lists.lock().waiting());
-        HeldBlock {
-            quarantined,
-            quarantined_bytes: quarantined * self.geometry.page_bytes() as u64,
-            pages: self.provided.load(Relaxed) as u64,
-            reserved: (self.pages.pages() * self.geometry.page_bytes()) as u64,
-        }
+    pub(crate) fn reserved(&self) -> u64 {
+        (self.pages.pages() * self.geometry.page_bytes()) as u64
+    }
+
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> (u32, usize) {
+        let waiting = self.lists.lock().waiting();
+        (
+            waiting,
+            self.provided.load(core::sync::atomic::Ordering::Relaxed),
+        )
     }
 }

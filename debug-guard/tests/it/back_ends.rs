@@ -126,7 +126,7 @@ fn deny(denied: &[Denied]) {
 #[test]
 fn what_the_kernel_offers_is_said() {
     let found = BackEnds::probe();
-    for back_end in BackEnd::ALL {
+    for &back_end in BackEnd::ALL {
         match found.refusal(back_end) {
             None => println!("{back_end}: offered"),
             Some(refusal) => println!("NOT OFFERED {back_end}: {refusal}"),

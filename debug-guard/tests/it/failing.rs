@@ -53,7 +53,7 @@ fn t46_nth_fails_alone_and_from_fails_on() {
 }
 
 #[test]
-fn live_limit_frees_up_and_total_limit_does_not() {
+fn a_live_limit_frees_up() {
     let host = host(Fault::LiveBytes(100));
     let block = host.allocate(bytes(60), Scope::Device).expect("60 of 100");
     assert!(!takes(&host, 41, Scope::Device));
@@ -61,13 +61,7 @@ fn live_limit_frees_up_and_total_limit_does_not() {
     // SAFETY: the live block of this host.
     unsafe { host.deallocate(block, bytes(60), Scope::Device) };
     assert!(takes(&host, 100, Scope::Device));
-
-    host.arm(Fault::TotalBytes(100));
-    assert!(takes(&host, 60, Scope::Device));
-    assert!(!takes(&host, 41, Scope::Device));
-    assert!(takes(&host, 40, Scope::Device));
-    assert!(!takes(&host, 1, Scope::Device));
-    assert_eq!((host.total_bytes(), host.live_bytes()), (100, 0));
+    assert_eq!((host.refused(), host.live_bytes()), (1, 0));
 }
 
 #[test]
@@ -85,7 +79,7 @@ fn a_refused_grow_or_shrink_leaves_the_block() {
     let block = host.allocate(bytes(16), Scope::Object).expect("16 bytes");
     // SAFETY: 16 bytes of ours.
     unsafe { block.as_ptr().write_bytes(7, 16) };
-    for fault in [Fault::From(0), Fault::LiveBytes(16), Fault::TotalBytes(15)] {
+    for fault in [Fault::From(0), Fault::LiveBytes(31)] {
         host.arm(fault);
         assert_eq!(
             // SAFETY: the live block of this host.
@@ -93,11 +87,7 @@ fn a_refused_grow_or_shrink_leaves_the_block() {
             Err(AllocError),
             "{fault:?}"
         );
-        assert_eq!(
-            (host.live_bytes(), host.total_bytes(), host.refused()),
-            (16, 0, 1),
-            "{fault:?}"
-        );
+        assert_eq!((host.live_bytes(), host.refused()), (16, 1), "{fault:?}");
     }
     host.arm(Fault::Nth(0));
     assert_eq!(
@@ -113,14 +103,11 @@ fn a_refused_grow_or_shrink_leaves_the_block() {
     // SAFETY: as above.
     let block =
         unsafe { host.resize(block, bytes(16), bytes(8), Scope::Object) }.expect("request 1");
-    assert_eq!((host.live_bytes(), host.total_bytes()), (8, 0));
+    assert_eq!(host.live_bytes(), 8);
     // SAFETY: the live block of this host.
     let block =
         unsafe { host.resize(block, bytes(8), bytes(24), Scope::Object) }.expect("request 2");
-    assert_eq!(
-        (host.live_bytes(), host.total_bytes(), host.requests()),
-        (24, 16, 3)
-    );
+    assert_eq!((host.live_bytes(), host.requests()), (24, 3));
     // SAFETY: the live block of this host.
     unsafe { host.deallocate(block, bytes(24), Scope::Object) };
     assert_eq!(host.live_bytes(), 0);
@@ -171,8 +158,8 @@ fn a_refusal_says_who_refused() {
     assert!(outer.allocate(bytes(8), Scope::Object).is_err());
     assert_eq!((outer.refused(), outer.inner().refused()), (1, 1));
     assert_eq!(
-        (outer.live_bytes(), outer.total_bytes()),
-        (8, 8),
+        outer.live_bytes(),
+        8,
         "a refusal of the allocator behind charges nothing"
     );
     // SAFETY: the live block of `outer`.
@@ -309,7 +296,7 @@ unsafe impl HostAllocator for Rearming {
 
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         if self.0.swap(false, Relaxed) {
-            IN_FRONT.arm(Fault::TotalBytes(100));
+            IN_FRONT.arm(Fault::LiveBytes(100));
             return Err(AllocError);
         }
         FromGlobalAlloc::SYSTEM.allocate(layout, scope)
@@ -331,12 +318,11 @@ fn a_plan_that_is_armed_during_a_request_owes_nothing_to_it_reenters() {
     );
     assert_eq!(
         (
-            IN_FRONT.total_bytes(),
             IN_FRONT.live_bytes(),
             IN_FRONT.requests(),
             IN_FRONT.refused()
         ),
-        (0, 0, 0, 0)
+        (0, 0, 0)
     );
     let block = IN_FRONT
         .allocate(bytes(100), Scope::Object)
@@ -348,12 +334,11 @@ fn a_plan_that_is_armed_during_a_request_owes_nothing_to_it_reenters() {
     );
     assert_eq!(
         (
-            IN_FRONT.total_bytes(),
             IN_FRONT.live_bytes(),
             IN_FRONT.requests(),
             IN_FRONT.refused()
         ),
-        (100, 100, 2, 1)
+        (100, 2, 1)
     );
     // SAFETY: the live block of this host.
     unsafe { IN_FRONT.deallocate(block, bytes(100), Scope::Object) };
@@ -426,12 +411,8 @@ fn what_an_allocator_behind_did_that_unwinds_is_counted() {
     let free = || unsafe { host.deallocate(block, bytes(40), Scope::Cache) };
     catch_unwind(AssertUnwindSafe(free)).expect_err("a mismatch is reported");
     assert_eq!(
-        (
-            host.live_bytes(),
-            host.total_bytes(),
-            host.inner().stats().live_blocks
-        ),
-        (0, 40, 0)
+        (host.live_bytes(), host.inner().stats().live_blocks),
+        (0, 0)
     );
 
     let block = host.allocate(bytes(40), Scope::Object).expect("memory");
@@ -441,12 +422,8 @@ fn what_an_allocator_behind_did_that_unwinds_is_counted() {
     catch_unwind(AssertUnwindSafe(|| host.allocate(bytes(30), Scope::Object)))
         .expect_err("the fourth request looks at all blocks");
     assert_eq!(
-        (
-            host.live_bytes(),
-            host.total_bytes(),
-            host.inner().stats().live_blocks
-        ),
-        (47, 87, 2)
+        (host.live_bytes(), host.inner().stats().live_blocks),
+        (47, 2)
     );
     for (block, size) in [(block, 40), (late, 7)] {
         // SAFETY: a live block of this host.

@@ -33,7 +33,8 @@ fn guard(options: GuardOptions) -> Guarded {
 
 fn offered() -> impl Iterator<Item = BackEnd> {
     BackEnd::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|&back_end| back_end != BackEnd::Cookies && BackEnds::probe().offers(back_end))
 }
 

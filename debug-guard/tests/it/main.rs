@@ -18,3 +18,4 @@ mod sweep;
 mod terminal;
 mod traits;
 mod unloaded;
+mod windows;

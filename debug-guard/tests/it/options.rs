@@ -100,7 +100,8 @@ fn options_that_do_not_go_together_are_refused_with_the_reason() {
 fn a_back_end_that_is_not_offered_is_refused_by_name() {
     let offered = BackEnds::probe();
     for back_end in BackEnd::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|back_end| *back_end != BackEnd::Cookies)
     {
         match (

@@ -76,7 +76,10 @@ fn a_guard_adds_what_its_options_need_and_hides_nothing() {
         );
         assert_eq!(
             of(options(Mode::Fence).on_report(OnReport::Log)),
-            traits.with_requester().with_exact_alignment()
+            AllocatorTraits {
+                exact_alignment: true,
+                ..traits.with_requester()
+            }
         );
     }
 }

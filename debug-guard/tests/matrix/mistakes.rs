@@ -1,6 +1,7 @@
 //! The 24 mistakes, each made with blocks as a C program would have them: 16-byte alignment, 64 bytes where nothing else is said.
 
 use std::hint::black_box;
+use std::io::{Read, Write, pipe};
 use std::ptr::NonNull;
 
 use alloc_core::{HostAllocator, Scope, with_front};
@@ -118,16 +119,11 @@ fn with_a_live_block(lab: &Lab, number: usize) {
 }
 
 fn reads_from_a_pipe(block: *mut u8) {
-    let mut ends = [0; 2];
-    // SAFETY: room for two descriptors.
-    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
-    assert_eq!(
-        // SAFETY: so many bytes there are.
-        unsafe { libc::write(ends[1], [0x41_u8; 80].as_ptr().cast(), 80) },
-        80
-    );
-    // SAFETY: 16 bytes more than the block has.
-    black_box(unsafe { libc::read(ends[0], block.cast(), 80) });
+    let (mut reader, mut writer) = pipe().expect("a pipe");
+    writer.write_all(&[0x41; 80]).expect("it holds so many");
+    // SAFETY: broken on purpose: 16 bytes more than the block has. The system writes them, or refuses to.
+    let beyond = unsafe { std::slice::from_raw_parts_mut(block, 80) };
+    let _ = black_box(reader.read(beyond));
 }
 
 fn with_a_freed_block(lab: &Lab, number: usize) {

@@ -64,9 +64,7 @@ fn t01_t15_of_a_busy_site_a_share_is_seen() {
     }
 
     skip_what_is_not_offered("t01_t15 sampled");
-    let offered = lent()
-        .into_iter()
-        .filter(|back_end| BackEnds::probe().offers(*back_end));
+    let offered = lent().filter(|back_end| BackEnds::probe().offers(*back_end));
     let configs: Vec<_> = offered
         .map(|back_end| Config {
             mode: Mode::Sampled,

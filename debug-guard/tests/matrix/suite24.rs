@@ -17,6 +17,7 @@ use debug_guard::{BackEnd, BackEnds, GuardOptions, Mode, Placement, Sampling};
 
 use crate::common::{Config, Lab, Place, SeenByChild, is_child, lent, skip_what_is_not_offered};
 use crate::mistakes::{CASES, MISTAKES, commit};
+use crate::system::ENDS_WITH_A_BROKEN_HEAP;
 
 const TABLE: &str = include_str!("../suite24.table");
 /// Which mistake the child makes, and how many blocks it takes before.
@@ -27,6 +28,8 @@ const LEAKS: i32 = 24;
 /// The mistake that is about no block, and those that only read.
 const FOREIGN: usize = 12;
 const READS: [usize; 3] = [3, 5, 7];
+/// It writes behind what a cookie guards, where there may be no memory.
+const FAR_BEHIND: usize = 15;
 /// Those that damage what the C library keeps next to its blocks, or hand it what is none of its own: it may end the process.
 const DAMAGING: [usize; 13] = [4, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 19, 21];
 
@@ -104,10 +107,7 @@ fn rows() -> Vec<Config> {
         back_end: None,
     };
     let mut rows = vec![plain(Mode::Off), plain(Mode::Cookie)];
-    for back_end in lent()
-        .into_iter()
-        .filter(|back_end| BackEnds::probe().offers(*back_end))
-    {
+    for back_end in lent().filter(|back_end| BackEnds::probe().offers(*back_end)) {
         let on = |mode, placement| Config {
             mode,
             placement,
@@ -153,6 +153,9 @@ fn letters(place: Place, rows: &[Config]) -> Vec<String> {
 }
 
 fn judge(place: Place, config: Config, number: usize) -> char {
+    if is_damaged(config, number) && !ENDS_WITH_A_BROKEN_HEAP {
+        return '~';
+    }
     let before = if config.placement == Placement::Alternate {
         &[0, 1][..]
     } else {
@@ -199,10 +202,8 @@ fn letter(number: usize, seen: &SeenByChild) -> char {
         }
         return if told.at_once() { 'I' } else { 'F' };
     }
-    let unguarded =
-        seen.config.mode == Mode::Off || (seen.config.mode == Mode::Sampled && number == FOREIGN);
     match seen.finished.code {
-        _ if unguarded && DAMAGING.contains(&number) => '~',
+        _ if is_damaged(seen.config, number) => '~',
         Some(0) => {
             let guarded = ["guarded", "cookies"]
                 .map(|name| seen.note(name))
@@ -231,6 +232,14 @@ fn letter(number: usize, seen: &SeenByChild) -> char {
         }
         _ => '!',
     }
+}
+
+/// The C library meets the mistake by itself.
+fn is_damaged(config: Config, number: usize) -> bool {
+    let unguarded = config.mode == Mode::Off
+        || (config.mode == Mode::Sampled && number == FOREIGN)
+        || (config.mode == Mode::Cookie && number == FAR_BEHIND);
+    unguarded && DAMAGING.contains(&number)
 }
 
 fn options(config: Config, options: GuardOptions) -> GuardOptions {

@@ -1,11 +1,11 @@
 //! Allocating regions without a resource, and freeing all regions.
 
 use super::{BatchError, GpuAllocator};
-use crate::device::{BufferHandle, DeviceMemory, ImageHandle, ResourceRequirements};
+use crate::device::{DeviceMemory, ResourceHandle, ResourceRequirements};
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::{PlaceKind, RegionId};
+use crate::id::{RangePlacement, RegionId};
 use crate::pool::{AllocationRequest, Suballocation};
-use crate::region::{Region, RegionContent};
+use crate::region::Region;
 use crate::region_metadata::{Leftovers, RemovedRoot, RootView};
 use crate::request::RegionOptions;
 use alloc_core::{HostAllocator, Rejected};
@@ -14,12 +14,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Allocates a region for a resource that the caller creates and binds, or for any other use.
     ///
     /// # Errors
-    /// [`GpuMisuse`] for a size of 0, an alignment that is no power of two, an invalid pool or priority;
-    /// [`GpuMisuse::UnnamedResource`] for a resource that requires a memory object of its own, and is not
-    /// [named](RegionOptions::dedicated_for);
-    /// [`GpuMisuse::NotEnabled`] for device addresses, exports or priorities that are not enabled; [`GpuError::TooLarge`] above the size
-    /// of heaps and
-    /// blocks; [`GpuError::MemoryType`] if no type fits; refusals of host memory, device and limits.
+    /// [`GpuMisuse`] for a size of 0, an alignment that is no power of two, an invalid pool or priority; [`GpuMisuse::UnnamedResource`] for
+    /// a resource that must have a memory object of its own and is not [named](RegionOptions::dedicated_for); [`GpuMisuse::NotEnabled`];
+    /// [`GpuError::TooLarge`]; [`GpuError::MemoryType`] if no type fits; refusals of host memory, device and limits.
     #[doc(alias("vmaAllocateMemory", "vkAllocateMemory"))]
     #[inline]
     pub fn allocate(
@@ -32,15 +29,15 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.allocate_by(request, options, |request| self.place_or_evict(request))
     }
 
-    /// Allocates a region at a place of the options' custom pool, to replay a captured run for instance. Block and
-    /// offset are those of a [memory map](GpuAllocator::memory_map), whose sizes include padding. The block must exist:
-    /// [`reserve`](GpuAllocator::reserve) allocates blocks, of one size in a pool with a [`block_size`](crate::PoolOptions::block_size).
-    /// The time grows with the regions and holes in front of the place. `lifetime` and `within_budget` are not read.
+    /// Allocates a region at a place of the options' custom pool, for example to replay a capture. Block and offset are those of a [memory
+    /// map](GpuAllocator::memory_map). The block must exist: [`reserve`](GpuAllocator::reserve) allocates blocks, of one size in a pool
+    /// with a [`block_size`](crate::PoolOptions::block_size). Examines each range in front of the place. `lifetime` and `within_budget` are
+    /// not read.
     ///
     /// # Errors
-    /// [`GpuMisuse::NoSuchPlace`], [`GpuMisuse::PlaceTaken`], [`GpuMisuse::PlaceMisaligned`]; [`GpuMisuse::PlacesItself`] for a linear pool;
-    /// [`GpuMisuse::Defragmenting`] for a block that is being emptied; [`GpuMisuse::NoSuchPool`] without a pool;
-    /// [`GpuMisuse::BadOptions`] for a region that needs a memory object of its own; otherwise as [`allocate`](GpuAllocator::allocate).
+    /// [`GpuMisuse::NoSuchPlace`], [`GpuMisuse::PlaceTaken`], [`GpuMisuse::PlaceMisaligned`]; [`GpuMisuse::PlacesItself`] for a linear
+    /// pool; [`GpuMisuse::Defragmenting`] for a block that is being emptied; [`GpuMisuse::NoSuchPool`] without a pool;
+    /// [`GpuMisuse::BadOptions`] for a region that must be dedicated; otherwise as [`allocate`](GpuAllocator::allocate).
     pub fn allocate_at(
         &self,
         block: u32,
@@ -63,26 +60,25 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         options: &RegionOptions<'_>,
         place: impl FnOnce(&AllocationRequest) -> Result<Suballocation, GpuError>,
     ) -> Result<Region, GpuError> {
-        let new = self.records.prepare_root(self.host(), None, options)?;
-        request.slot = new.number();
+        let new = self.records.prepare(self.host(), None, options)?;
+        request.slot = new.slot;
         match self.with_margin(|| place(&request)) {
             Ok(placed) => {
                 let view = RootView {
-                    resource: 0,
-                    content: RegionContent::Bare,
+                    resource: None,
                     asked: request.size,
                 };
                 let key = self.records.insert_root(new, placed.at, view);
                 Ok(self.region(&view, &placed, key))
             }
             Err(error) => {
-                self.records.cancel_root(self.host(), new);
+                self.records.cancel(self.host(), new);
                 Err(error)
             }
         }
     }
 
-    /// Allocates a region for each place of `out`, all alike, or none. All places must be `None`, or it is [`GpuMisuse::Held`].
+    /// Allocates a region for each place of `out`, all alike, or none. A place that is not `None` is [`GpuMisuse::Held`].
     ///
     /// # Errors
     /// As [`allocate`](GpuAllocator::allocate).
@@ -108,14 +104,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         result
     }
 
-    /// Frees a region, with the buffer or image that was created with it; of a wrapped buffer or a crop, only the bookkeeping.
-    ///
-    /// The device must not use it any more. Allocates nothing.
+    /// Frees a region, with the buffer or image that was created with it; of a wrapped buffer or a crop, only the bookkeeping. The device
+    /// must not use it any more. Allocates nothing.
     ///
     /// # Errors
-    /// The region, and [`GpuMisuse::HasCrops`] or [`GpuMisuse::Mapped`] while it is in use ([`free_when_unused`](GpuAllocator::free_when_unused)
-    /// waits for that), [`GpuMisuse::OutOfOrder`] before its turn in a linear pool, [`GpuMisuse::MarginOverwritten`] once, [`GpuMisuse::OtherAllocator`], or [`GpuMisuse::Stale`]
-    /// if it was freed by its id.
+    /// The region, and [`GpuMisuse::HasCrops`] or [`GpuMisuse::Mapped`] while it is in use
+    /// ([`free_when_unused`](GpuAllocator::free_when_unused) waits), [`GpuMisuse::OutOfOrder`] in a linear pool,
+    /// [`GpuMisuse::MarginOverwritten`] once, [`GpuMisuse::OtherAllocator`], or [`GpuMisuse::Stale`] if it was freed by its id.
     #[doc(alias("vmaFreeMemory", "vmaDestroyBuffer", "vmaDestroyImage", "vkFreeMemory"))]
     #[inline]
     pub fn free(&self, region: Region) -> Result<(), Rejected<Region, GpuError>> {
@@ -125,8 +120,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// As [`free`](GpuAllocator::free), but the memory of a region with crops or mappings is freed with the last of them. Its id is stale at
-    /// once. The space of a linear pool's region is reclaimed in its turn.
+    /// As [`free`](GpuAllocator::free), but a region with crops or mappings is freed with the last of them. Its id is stale at once. A
+    /// linear pool reclaims the space in its turn.
     ///
     /// # Errors
     /// The region, and [`GpuMisuse::OtherAllocator`] or [`GpuMisuse::Stale`].
@@ -145,8 +140,16 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(self.free_named(id, false)?)
     }
 
-    /// Frees each region of `regions`, and sets its place to `None`. Regions of a linear pool must be in the order in which the pool frees
-    /// them.
+    /// As [`free_when_unused`](GpuAllocator::free_when_unused), by id. A crop of the whole region is a counted user then: the last one that is
+    /// freed frees the region.
+    ///
+    /// # Errors
+    /// As [`free_when_unused`](GpuAllocator::free_when_unused).
+    pub fn free_id_when_unused(&self, id: RegionId) -> Result<(), GpuError> {
+        Ok(self.free_named(id, true)?)
+    }
+
+    /// Frees each region of `regions`, and sets its place to `None`. Those of a linear pool must be in its order.
     ///
     /// # Errors
     /// The index of the first region that was refused, and why; the others are freed.
@@ -166,7 +169,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         first
     }
 
-    /// Frees the region of an id.
     #[inline]
     pub(crate) fn free_named(&self, id: RegionId, wait: bool) -> Result<(), GpuMisuse> {
         let rest = self.begin_removal(id, wait)?;
@@ -174,52 +176,46 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(())
     }
 
-    /// Ends a region; the caller frees what is left of it.
+    /// Ends a region; the caller frees the leftovers.
     pub(super) fn begin_removal(&self, id: RegionId, wait: bool) -> Result<Leftovers, GpuMisuse> {
         self.check_tag(id)?;
         if self.pools.margin() > 0 && !wait {
             self.check_margin(id.key())?;
         }
         self.records.begin_removal(id.key(), wait, |at| {
-            if at.kind() == PlaceKind::Linear && !wait {
-                self.pools.check_order(at)
+            if at.kind() == RangePlacement::Linear && !wait {
+                self.pools().check_order(at)
             } else {
                 Ok(())
             }
         })
     }
 
-    /// Frees leftovers.
     pub(crate) fn free_leftovers(&self, rest: Leftovers) {
         if let Some(gone) = rest.free(self.host()) {
             self.destroy_removed_root(gone);
         }
     }
 
-    /// Destroys a removed root: resource, memory, slot.
     pub(crate) fn destroy_removed_root(&self, gone: RemovedRoot) {
-        self.destroy_resource(gone.view.content, gone.view.resource);
+        self.destroy_resource(gone.view.resource);
         let freed = self.pools().free(gone.place);
         debug_assert!(freed.is_ok(), "a region has a place: {freed:?}");
         self.records.finish_removal(self.host(), gone);
     }
 
     /// Destroys a buffer or image that this allocator created.
-    pub(crate) fn destroy_resource(&self, content: RegionContent, resource: u64) {
-        match content {
-            RegionContent::Bare => {}
-            RegionContent::Buffer => {
-                if let Some(buffer) = BufferHandle::from_raw(resource) {
-                    // SAFETY: created by this allocator and no longer reachable; by the promise of `new` the device does not use it.
-                    unsafe { self.device.destroy_buffer(buffer) };
-                }
+    pub(crate) fn destroy_resource(&self, resource: Option<ResourceHandle>) {
+        match resource {
+            Some(ResourceHandle::Buffer(buffer)) => {
+                // SAFETY: created by this allocator and no longer reachable; by the promise of `new` the device does not use it.
+                unsafe { self.device.destroy_buffer(buffer) };
             }
-            RegionContent::Image => {
-                if let Some(image) = ImageHandle::from_raw(resource) {
-                    // SAFETY: as for buffers.
-                    unsafe { self.device.destroy_image(image) };
-                }
+            Some(ResourceHandle::Image(image)) => {
+                // SAFETY: created by this allocator and no longer reachable; by the promise of `new` the device does not use the image.
+                unsafe { self.device.destroy_image(image) };
             }
+            None => {}
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::error::{GpuError, GpuMisuse};
 use crate::id::RegionId;
 use crate::pool::{AllocationRequest, Suballocation};
 use crate::region::Region;
-use crate::region_metadata::{NewRoot, ResourceDescription, RootView};
+use crate::region_metadata::{NewRegion, ResourceDescription, RootView};
 use crate::request::{RegionOptions, ResourceKind};
 use alloc_core::HostAllocator;
 use core::sync::atomic::Ordering;
@@ -22,15 +22,13 @@ const SPARSE_OR_DISJOINT_IMAGE: u32 = 0b111 | 0x200;
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Creates a buffer and binds it to a new region, or reuses a [kept](GpuAllocator::release) buffer that fits exactly.
     ///
-    /// `options.kind` is not read: a buffer is [`Linear`](ResourceKind::Linear).
+    /// `options.kind` is not read.
     ///
     /// # Errors
-    /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse buffers, [`GpuMisuse::NotEnabled`] for a
-    /// device address without `bufferDeviceAddress` and for [`external`](BufferInfo::external) types without external memory,
-    /// [`GpuError::TooLarge`] above `maxBufferSize`;
-    /// [`GpuMisuse::BadOptions`] if options name [another resource](RegionOptions::dedicated_for), [`GpuError::AfterAllocation`] for a
-    /// refused bind;
-    /// otherwise as [`allocate`](GpuAllocator::allocate), and refusals of the driver. No buffer remains then.
+    /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse buffers, [`GpuMisuse::NotEnabled`],
+    /// [`GpuError::TooLarge`] above `maxBufferSize`; [`GpuMisuse::BadOptions`] if options name [another
+    /// resource](RegionOptions::dedicated_for), [`GpuError::AfterAllocation`] for a refused bind; otherwise as
+    /// [`allocate`](GpuAllocator::allocate), and refusals of the driver. No buffer remains then.
     #[doc(alias("vmaCreateBuffer", "vkCreateBuffer", "vkBindBufferMemory"))]
     pub fn create_buffer(
         &self,
@@ -51,9 +49,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         {
             return Ok(self.region_of(RegionId::new(self.tag, key))?);
         }
-        let new = self
-            .records
-            .prepare_root(self.host(), Some(&kind), options)?;
+        let new = self.records.prepare(self.host(), Some(&kind), options)?;
         // SAFETY: the info is valid, by the promise of `new`.
         let create = || unsafe { self.device.create_buffer(info) }.map(ResourceHandle::Buffer);
         self.create(new, create, info.size, ResourceKind::Linear, options)
@@ -87,7 +83,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             ImageTiling::Optimal => ResourceKind::Optimal,
             ImageTiling::Linear => ResourceKind::Linear,
         };
-        let new = self.records.prepare_root(
+        let new = self.records.prepare(
             self.host(),
             Some(&ResourceDescription::of_image(info, resource, options)),
             options,
@@ -97,7 +93,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.create(new, create, 0, resource, options)
     }
 
-    /// As [`check_options`](Self::check_options), for a resource that the allocator creates: the options name no other one.
+    /// As [`check_options`](Self::check_options); the options must not name another resource.
     fn check_creation(&self, options: &RegionOptions<'_>) -> Result<(), GpuMisuse> {
         if options.dedicated_for.is_some() {
             return Err(GpuMisuse::BadOptions);
@@ -135,40 +131,38 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Creates, places and binds a resource. The region has `asked` bytes, or if that is 0 those of the resource's requirements.
     fn create(
         &self,
-        new: NewRoot,
+        new: NewRegion,
         create: impl Fn() -> Result<ResourceHandle, DeviceError>,
         asked: u64,
         kind: ResourceKind,
         options: &RegionOptions<'_>,
     ) -> Result<Region, GpuError> {
-        let number = new.number();
         let resource = match self.retry_after_evicting(|| create().map_err(GpuError::Device)) {
             Ok(resource) => resource,
             Err(error) => {
-                self.records.cancel_root(self.host(), new);
+                self.records.cancel(self.host(), new);
                 return Err(error);
             }
         };
-        match self.bind_new(resource, number, asked, kind, options) {
+        match self.bind_new(resource, new.slot, asked, kind, options) {
             Ok((placed, asked)) => {
                 // The usable bytes are the buffer's, although its memory may be larger.
                 let view = RootView {
-                    resource: resource.as_raw(),
-                    content: resource.content(),
+                    resource: Some(resource),
                     asked,
                 };
                 let key = self.records.insert_root(new, placed.at, view);
                 Ok(self.region(&view, &placed, key))
             }
             Err(error) => {
-                self.destroy_resource(resource.content(), resource.as_raw());
-                self.records.cancel_root(self.host(), new);
+                self.destroy_resource(Some(resource));
+                self.records.cancel(self.host(), new);
                 Err(error)
             }
         }
     }
 
-    /// Places and binds a new resource. Returns its place and its bytes. A refusal frees the place; the caller still owns the resource.
+    /// Returns its place and its bytes. A refusal frees the place; the resource is still the caller's.
     fn bind_new(
         &self,
         resource: ResourceHandle,
@@ -181,12 +175,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let request = self.allocation_request(&requirements, options);
         // An import is of the resource only if it must be: VUID-VkMemoryDedicatedAllocateInfo-buffer-01879, image-01878.
         let is_named = options.next.is_none() || requirements.requires_dedicated;
-        let placed = self.place(&AllocationRequest {
+        let request = AllocationRequest {
             kind,
             slot,
             resource: is_named.then_some(resource),
             ..request
-        })?;
+        };
+        let placed = self.with_margin(|| self.place_or_evict(&request))?;
         if let Err(error) = self.bind(resource, placed.memory, placed.offset) {
             let freed = self.pools().free(placed.at);
             debug_assert!(freed.is_ok(), "{freed:?}");
@@ -216,7 +211,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             ResourceHandle::Buffer(buffer) => unsafe {
                 self.device.bind_buffer(buffer, memory, offset)
             },
-            // SAFETY: as for buffers.
+            // SAFETY: the image is live, the caller's alone and not bound; the place meets its requirements.
             ResourceHandle::Image(image) => unsafe {
                 self.device.bind_image(image, memory, offset)
             },

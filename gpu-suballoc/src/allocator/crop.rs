@@ -6,16 +6,17 @@ use super::GpuAllocator;
 use crate::device::{BufferHandle, DeviceLimits, DeviceMemory};
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::RegionId;
-use crate::region::{Ownership, Region, RegionContent};
+use crate::region::{Ownership, Region};
+use crate::request::RegionOptions;
 use alloc_core::HostAllocator;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Creates a crop of a region: `size` bytes from `offset`, both multiples of `element_bytes`. A crop of a crop is a crop of the same
-    /// root, with the sum of the offsets. A crop is freed like any region; its root lives at least as long.
+    /// Creates a crop of a region: `size` bytes from `offset`, both multiples of `element_bytes`. A crop of a crop is one of the same root,
+    /// at the sum of the offsets. A crop is freed like any region; its root lives at least as long.
     ///
     /// # Errors
-    /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::ZeroElement`], [`GpuMisuse::Misaligned`], [`GpuMisuse::Outside`]; [`GpuMisuse::NoBuffer`] for an image, whose
-    /// bytes have no order; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`], [`GpuMisuse::Moved`]; a refusal of the host allocator. The region is unchanged then.
+    /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::ZeroElement`], [`GpuMisuse::Misaligned`], [`GpuMisuse::Outside`]; [`GpuMisuse::NoBuffer`] for
+    /// an image; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`], [`GpuMisuse::Moved`]; a refusal of the host allocator.
     pub fn crop(
         &self,
         of: &Region,
@@ -26,11 +27,14 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.check_tag(of.id)?;
         check(of, offset, size, element_bytes)?;
         self.check_place(of)?;
-        let slot = self.records.prepare_crop(self.host())?;
-        let key = match self.records.insert_crop(slot, of.id.key(), (offset, size)) {
+        let new = (self.records).prepare(self.host(), None, &RegionOptions::new())?;
+        let key = match self
+            .records
+            .insert_crop(new.slot, of.id.key(), (offset, size))
+        {
             Ok(key) => key,
             Err(error) => {
-                self.records.unreserve(slot);
+                self.records.cancel(self.host(), new);
                 return Err(error);
             }
         };
@@ -53,7 +57,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 }
 
 impl Region {
-    /// The value of a crop of this region.
     pub(super) fn part(&self, id: RegionId, offset: u64, size: u64) -> Self {
         Self {
             id,
@@ -68,7 +71,7 @@ impl Region {
 }
 
 fn check(of: &Region, offset: u64, size: u64, element: u64) -> Result<(), GpuMisuse> {
-    if of.content == RegionContent::Image {
+    if of.image().is_some() {
         return Err(GpuMisuse::NoBuffer);
     }
     if element == 0 {
@@ -131,11 +134,10 @@ impl DescriptorUse {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// The descriptor for a region of elements of `element_bytes`, at any element of its buffer, as crops and wrapped
-    /// buffers are. A region at an aligned offset has index 0.
+    /// The descriptor for a region of elements of `element_bytes`, wherever it begins in its buffer. At an aligned offset its index is 0.
     ///
-    /// Vulkan specification, *Descriptor Set Updates* (`VkDescriptorBufferInfo`). The range includes the bytes between the aligned offset and
-    /// the region.
+    /// The range includes the bytes between the aligned offset and the region. Vulkan specification, *Descriptor Set Updates*
+    /// (`VkDescriptorBufferInfo`).
     ///
     /// # Errors
     /// [`GpuMisuse::NoBuffer`], [`GpuMisuse::ZeroElement`], [`GpuMisuse::OtherAllocator`]; [`GpuMisuse::NoDescriptorOffset`] if no aligned
@@ -166,9 +168,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 }
 
-/// The highest multiple of `alignment` up to `start` that is a whole number of elements in front of `start`, and this number.
+/// The highest multiple of `alignment` that is a whole number of elements in front of `start`, and this number.
 ///
-/// Steps of one size repeat their remainders after as many steps as the other size, so the larger of the two is the step.
+/// Steps of one size repeat their remainders after as many steps as the other size: the larger of the two is the step.
 fn split(start: u64, element: u64, alignment: u64) -> Result<(u64, u64), GpuMisuse> {
     let alignment = alignment.max(1);
     let (first, step) = if element <= alignment {

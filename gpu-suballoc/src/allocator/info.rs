@@ -34,9 +34,9 @@ pub struct RegionInfo {
     pub offset: u64,
     /// As [`Region::size`].
     pub size: u64,
-    /// Bytes that its root occupies: whole granules, and its [margin](crate::pool::MemoryOptions::margin).
+    /// Bytes that its root occupies, in whole granules and with its [margin](crate::pool::MemoryOptions::margin).
     pub reserved: u64,
-    /// Bytes of the whole memory object, which an import into another API must name. `None` where `memory` is.
+    /// Bytes of the whole memory object, for an import into another API. `None` where `memory` is.
     pub memory_size: Option<u64>,
     /// As [`Region::buffer`].
     pub buffer: Option<BufferHandle>,
@@ -110,7 +110,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             root: RegionId::new(self.tag, found.root_key),
             placement: match found.root {
                 RecordView::Wrapped(_) => RangePlacement::Wrapped,
-                RecordView::Root(_, place) => place.kind().into(),
+                RecordView::Root(_, place) => place.kind(),
             },
             memory: region.memory(),
             offset: region.offset(),
@@ -128,13 +128,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         })
     }
 
-    /// The bytes that the driver has backed so far of the memory object of a region (`vkGetDeviceMemoryCommitment`). `None` if its memory
-    /// is not
-    /// lazily allocated, and so backed whole; for a wrapped buffer; and if the device does not report it. Statistics and limits count the
-    /// whole object.
+    /// The bytes of a region's memory object that the driver has backed so far (`vkGetDeviceMemoryCommitment`); `None` if its memory is not
+    /// lazily allocated, for a wrapped buffer, and if the device does not report it.
     ///
     /// # Errors
-    /// [`GpuMisuse::Stale`], [`GpuMisuse::OtherAllocator`]; [`GpuMisuse::NestedMap`] from a device that is called for this.
+    /// [`GpuMisuse::Stale`], [`GpuMisuse::OtherAllocator`]; [`GpuMisuse::NestedMap`] from a device that is in this query.
     pub fn commitment(&self, id: RegionId) -> Result<Option<u64>, GpuMisuse> {
         match self.region_and_root(id)?.1.root {
             RecordView::Wrapped(_) => Ok(None),
@@ -142,18 +140,17 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Replaces name, tag and site of a region by those of `options`, of which nothing else is read.
+    /// Replaces name, tag and site of a region by those of `options`.
     ///
     /// # Errors
-    /// [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; a refusal of the host allocator. The region keeps its name.
+    /// [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; a refusal of the host allocator, after which the region keeps its name.
     #[doc(alias("vmaSetAllocationName", "rename_allocation"))]
     pub fn set_name(&self, region: &Region, options: &RegionOptions<'_>) -> Result<(), GpuError> {
         self.check_tag(region.id)?;
         (self.records).set_name(self.host(), region.id.key(), options)
     }
 
-    /// Calls `then` with the region of an id, again if another thread moves the region between lookup and call: an id stays valid, so only a
-    /// value is refused with [`GpuMisuse::Moved`].
+    /// Calls `then` with the region of an id, again if another thread moves it meanwhile: [`GpuMisuse::Moved`] is for values alone.
     pub(super) fn at_its_place<T>(
         &self,
         id: RegionId,
@@ -179,7 +176,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         RegionId::from_slot_key(key, self.tag)
     }
 
-    /// The region of an id, its root, and where the root lies if the memory is the allocator's.
+    /// Returns the region of an id, its root, and where the root lies if the memory is the allocator's.
     fn region_and_root(
         &self,
         id: RegionId,

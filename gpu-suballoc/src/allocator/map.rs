@@ -21,9 +21,9 @@ const WHOLE_SIZE: u64 = u64::MAX;
 
 /// A mapping of a region, until dropped. The region cannot be freed meanwhile.
 ///
-/// It has a pointer, not a slice, since the device and other mappings may use the same bytes. Memory that is not coherent needs a
-/// [`flush`](GpuAllocator::flush) after writes of the host, and an [`invalidate`](GpuAllocator::invalidate) before reads of what the
-/// device wrote. Any thread may use and drop it, if the host allocator is `Sync`.
+/// Memory that is not coherent needs a [`flush`](GpuAllocator::flush) after writes of the host, and an
+/// [`invalidate`](GpuAllocator::invalidate) before reads. The device and other mappings may use the same bytes. Any thread may use and drop
+/// it, if the host allocator is `Sync`.
 #[must_use = "dropping it unmaps"]
 pub struct Mapping<'a, D: DeviceMemory, A: HostAllocator> {
     start: Address,
@@ -76,30 +76,54 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             reason: MapRefusal::AddressSpace,
         })?;
         let key = region.id.key();
-        let (root, offset, properties) = self.root_of(key)?;
-        let start = match root {
-            RecordView::Wrapped(wrap) => self.map_wrapped(key, &wrap, offset)?,
-            RecordView::Root(..) if properties.contains(PropertyFlags::HOST_VISIBLE) => self
-                .map_counted(key, || {
-                    // The region stays where it is now.
-                    let place = self.records.mapped_place(key)?;
-                    Ok(Address(self.pools().map(place)?).offset(offset).0)
-                })?,
-            RecordView::Root(..) => {
+        let is_own = region.memory_type().is_some();
+        if is_own && !region.properties.contains(PropertyFlags::HOST_VISIBLE) {
+            let _ = self.region_of(region.id)?;
+            return Err(GpuError::MapUnsupported {
+                reason: MapRefusal::NotHostVisible,
+            });
+        }
+        // While the mapping is counted, the region stays where it is, and a wrapped buffer keeps its memory.
+        let (root, offset) = self.records.count_map(key)?;
+        match self.map_root(&root, offset) {
+            Ok(start) => Ok(Mapping {
+                start,
+                size,
+                key,
+                allocator: self,
+            }),
+            Err(error) => {
+                if let Ok(rest) = self.records.end_map(key) {
+                    self.free_leftovers(rest);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The address of the byte at `offset` of a root, which is mapped.
+    fn map_root(&self, root: &RecordView, offset: u64) -> Result<Address, GpuError> {
+        let wrap = match root {
+            RecordView::Root(_, place) => {
+                let (_, first) = self.pools().map(*place)?;
+                return Ok(Address(first).offset(offset));
+            }
+            RecordView::Wrapped(wrap) => wrap,
+        };
+        let backing = visible(wrap)?;
+        let start = match (backing.mapped, wrap.foreign) {
+            (Some(start), _) => start,
+            (None, Some(foreign)) => self.records.map_foreign(foreign, &*self.device)?,
+            (None, None) => {
                 return Err(GpuError::MapUnsupported {
-                    reason: MapRefusal::NotHostVisible,
+                    reason: MapRefusal::BackingUnknown,
                 });
             }
         };
-        Ok(Mapping {
-            start: Address(start),
-            size,
-            key,
-            allocator: self,
-        })
+        Ok(Address(start).offset(backing.offset + wrap.offset + offset))
     }
 
-    /// As [`map`](GpuAllocator::map), by id: mapped until [`unmap_id`](GpuAllocator::unmap_id) is called as often.
+    /// As [`map`](GpuAllocator::map), by id: until [`unmap_id`](GpuAllocator::unmap_id) is called as often.
     ///
     /// # Errors
     /// As [`map`](GpuAllocator::map).
@@ -109,7 +133,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(ManuallyDrop::new(mapping).start.0)
     }
 
-    /// Undoes one [`map_id`](GpuAllocator::map_id), and no [`Mapping`]; also of a region that waits for its last mapping.
+    /// Undoes one [`map_id`](GpuAllocator::map_id), also of a region that waits for its last mapping.
     ///
     /// # Errors
     /// [`GpuMisuse::NotMapped`]; [`GpuMisuse::Stale`], [`GpuMisuse::OtherAllocator`].
@@ -124,12 +148,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.free_leftovers(rest);
         match seen {
             RecordView::Wrapped(wrap) => {
-                if let Some(foreign) = wrap.foreign() {
-                    foreign.unmap(&*self.device);
+                if let Some(foreign) = wrap.foreign {
+                    self.records.unmap_foreign(foreign, &*self.device);
                 }
             }
             RecordView::Root(_, place) => {
-                let unmapped = self.pools().unmap(place);
+                let unmapped = self.pools().unmap(place.block);
                 debug_assert!(unmapped.is_ok(), "mapped when it was counted: {unmapped:?}");
             }
         }
@@ -137,67 +161,15 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(())
     }
 
-    /// The root of a region, the region's offset in it, and the properties of its own memory.
-    fn root_of(&self, key: RegionKey) -> Result<(RecordView, u64, PropertyFlags), GpuMisuse> {
-        let (found, placed) = self
-            .records
-            .look_up(key, |place| self.pools().find(place))?;
-        let offset = found.crop.map_or(0, |(offset, _)| offset);
-        let properties = match placed {
-            Some(placed) => placed?.properties,
-            None => PropertyFlags::default(),
-        };
-        Ok((found.root, offset, properties))
-    }
-
-    /// Counts a mapping, and maps by `start`. The count is undone if that fails.
-    fn map_counted(
-        &self,
-        key: RegionKey,
-        start: impl FnOnce() -> Result<NonNull<u8>, GpuError>,
-    ) -> Result<NonNull<u8>, GpuError> {
-        self.records.count_map(key)?;
-        let started = start();
-        if started.is_err()
-            && let Ok(rest) = self.records.end_map(key)
-        {
-            self.free_leftovers(rest);
-        }
-        started
-    }
-
-    fn map_wrapped(
-        &self,
-        key: RegionKey,
-        wrap: &WrappedBuffer,
-        offset: u64,
-    ) -> Result<NonNull<u8>, GpuError> {
-        let backing = visible(wrap)?;
-        // The mapping is counted at the region whose id was looked up: while it lives, so do the wrapped buffer and its memory.
-        self.map_counted(key, || {
-            let start = match (backing.mapped, wrap.foreign()) {
-                (Some(start), _) => start,
-                (None, Some(foreign)) => foreign.map(&*self.device)?,
-                (None, None) => {
-                    return Err(GpuError::MapUnsupported {
-                        reason: MapRefusal::BackingUnknown,
-                    });
-                }
-            };
-            let offset = backing.offset + wrap.offset + offset;
-            Ok(Address(start).offset(offset).0)
-        })
-    }
-
-    /// Makes the host's writes to `size` bytes from `offset` of a mapped region visible to the device; `u64::MAX` bytes (`VK_WHOLE_SIZE`) reach
-    /// to the end of the region, and 0 bytes need nothing mapped. For coherent memory the driver is not called. For an owned region no other region's bytes are affected; for a wrapped one the range grows to multiples of
-    /// `nonCoherentAtomSize` of the application's memory.
+    /// Makes the host's writes to `size` bytes from `offset` of a mapped region visible to the device; `u64::MAX` bytes (`VK_WHOLE_SIZE`)
+    /// reach to its end, and 0 bytes need nothing mapped. Coherent memory needs no call of the driver. Of an owned region no other region's
+    /// bytes are affected; of a wrapped one the range grows to multiples of `nonCoherentAtomSize`.
     ///
-    /// Of an owned region the memory object must be mapped: by a mapping of this region, or of another one of its block.
-    /// A wrapped region must be mapped itself, unless its [`Backing`] has a pointer.
+    /// The memory object of an owned region must be mapped, by a mapping of any region of it. A wrapped region must be mapped itself,
+    /// unless its [`Backing`] has a pointer.
     ///
     /// # Errors
-    /// [`GpuMisuse::Outside`]; [`GpuMisuse::NotMapped`] if by these rules nothing is mapped; otherwise as [`map`](GpuAllocator::map).
+    /// [`GpuMisuse::Outside`]; [`GpuMisuse::NotMapped`]; otherwise as [`map`](GpuAllocator::map).
     #[doc(alias("vmaFlushAllocation", "vkFlushMappedMemoryRanges"))]
     pub fn flush(&self, region: &Region, offset: u64, size: u64) -> Result<(), GpuError> {
         self.sync(region, offset, size, HostAccess::Wrote)
@@ -243,11 +215,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
         self.check_place(region)?;
         let key = region.id.key();
-        let (root, base, _) = self.root_of(key)?;
+        let (found, _) = self.records.look_up(key, |_| ())?;
+        let base = found.crop.map_or(0, |(offset, _)| offset);
         if size == 0 {
             return Ok(());
         }
-        match root {
+        match found.root {
             RecordView::Wrapped(wrap) => {
                 let backing = visible(&wrap)?;
                 if backing.mapped.is_none() && !self.records.is_mapped(key)? {
@@ -269,7 +242,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Flushes or invalidates the range, rounded to whole atoms or to the end of the memory object.
+    /// Flushes or invalidates the range, in whole atoms or to the end of the memory object.
     pub(super) fn sync_range(
         &self,
         properties: PropertyFlags,

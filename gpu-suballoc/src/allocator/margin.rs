@@ -1,4 +1,4 @@
-//! Margins behind regions: a pattern that is written when a region is placed, and checked when it is freed, or on demand.
+//! Margins behind regions: a pattern, written when a region is placed, and checked when it is freed or on demand.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -7,8 +7,9 @@ use alloc_core::HostAllocator;
 use super::GpuAllocator;
 use crate::device::{DeviceMemory, MappedRange};
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::{PlaceKind, RegionKey};
+use crate::id::{RangePlacement, RegionKey};
 use crate::memory_type::PropertyFlags;
+use crate::on_drop::OnDrop;
 use crate::pool::{HostAccess, Suballocation};
 use crate::threads;
 
@@ -19,24 +20,16 @@ const PATTERN: [u8; 4] = [0x9d, 0xe3, 0xb7, 0xc5];
 const MAX_ATTEMPTS: u32 = 1 << 14;
 
 /// Counts a thread from before it places a region until the margin is written, or while it reads a margin from the device.
-pub(super) struct Counted<'c>(&'c AtomicU32);
-
-impl<'c> Counted<'c> {
-    /// The lock of a pool, which is taken next, orders it with those who look at the count after they had that lock.
-    fn new(count: &'c AtomicU32) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
+fn count(count: &AtomicU32) -> OnDrop<impl FnMut() + use<'_>> {
+    // The lock of a pool, which is taken next, orders it with those who look at the count after they had that lock.
+    count.fetch_add(1, Ordering::Relaxed);
+    OnDrop(|| {
         // A thread that sees the count fall sees the margin, or that the device was read.
-        self.0.fetch_sub(1, Ordering::Release);
-    }
+        count.fetch_sub(1, Ordering::Release);
+    })
 }
 
-/// The first overwritten byte of a margin, and the bytes from there to the last one.
+/// Finds the first overwritten byte of a margin, and the bytes from there to the last one.
 fn damage(margin: impl Iterator<Item = u8>) -> Option<(u64, u64)> {
     let mut found: Option<(u64, u64)> = None;
     for ((number, byte), wanted) in (0u64..).zip(margin).zip(PATTERN.into_iter().cycle()) {
@@ -61,20 +54,15 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Called before a region with a margin is placed.
-    pub(super) fn begin_arming(&self) -> Counted<'_> {
-        Counted::new(&self.arming)
-    }
-
-    /// Called after a region was placed and before the host writes to it: another thread may be reading the margin of the region that was
-    /// freed there from the device, and that discards unflushed writes of the host. A thread that is reading itself, in an outer call, stops waiting.
+    /// Called after a region was placed and before the host writes to it: another thread may be reading from the device the margin that was
+    /// there before, which discards unflushed writes of the host. A thread that is reading itself, in an outer call, stops waiting.
     fn await_asking(&self) {
         let mut tries = 0;
         while self.asking.load(Ordering::Acquire) != 0 && threads::pause(&mut tries) {}
     }
 
-    /// Whether there was a moment at which no thread was about to write a margin: then the margins of all regions that were found before are
-    /// written and flushed.
+    /// Whether there was a moment at which no thread was about to write a margin: the margins of all regions found before are written and
+    /// flushed then.
     pub(crate) fn margins_are_written(&self) -> bool {
         (0..MAX_ATTEMPTS).any(|_| {
             let is_idle = self.arming.load(Ordering::Acquire) == 0;
@@ -85,11 +73,16 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         })
     }
 
-    /// Writes the margin of a new region. A refusal frees the region.
+    /// Calls `place`, and writes the region's margin. A refusal frees the region.
     #[cold]
-    pub(super) fn arm_margin(&self, placed: Suballocation) -> Result<Suballocation, GpuError> {
+    pub(super) fn place_with_margin(
+        &self,
+        place: impl FnOnce() -> Result<Suballocation, GpuError>,
+    ) -> Result<Suballocation, GpuError> {
+        let _arming = count(&self.arming);
+        let placed = place()?;
         self.await_asking();
-        // The device has written nothing to the region yet: the atom that margin and region share is flushed as well.
+        // The device has written nothing there yet: the atom that margin and region share is flushed as well.
         match self.write_margin(&placed, placed.size) {
             Ok(()) => Ok(placed),
             Err(error) => {
@@ -103,7 +96,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// The bytes of a region's margin, from the requested bytes to the end of its granules: regions in shared, host-visible blocks have one.
     fn margin_size(&self, placed: &Suballocation) -> u64 {
         let margin = self.pools.margin_of(placed.properties);
-        if margin == 0 || placed.at.kind() == PlaceKind::Dedicated {
+        if margin == 0 || placed.at.kind() == RangePlacement::Dedicated {
             return 0;
         }
         // What a large alignment added is not written.
@@ -111,8 +104,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         rest.min(margin.saturating_add(self.pools.granule()))
     }
 
-    /// The first byte of the margin, from the region's start, that is in no atom of the region: to flush or invalidate what is in front
-    /// of it would lose what device or host wrote to the region.
+    /// The first byte of the margin, from the region's start, that shares no atom with the region: flushing or invalidating that atom would
+    /// lose writes to the region.
     fn whole_margin(&self, placed: &Suballocation) -> u64 {
         let atom = self.limits.non_coherent_atom_size.max(1);
         (placed.size.checked_next_multiple_of(atom)).unwrap_or(placed.reserved)
@@ -128,13 +121,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Writes a margin, and flushes it from `flushed` on, a number of bytes from the region's start.
+    /// Writes a margin, and flushes it from the byte `flushed` of the region on.
     fn write_margin(&self, placed: &Suballocation, flushed: u64) -> Result<(), GpuError> {
         let size = self.margin_size(placed);
         if size == 0 {
             return Ok(());
         }
-        let first = self.pools().map(placed.at)?;
+        let (object, first) = self.pools().map(placed.at)?;
         let margin = first.as_ptr().wrapping_add(placed.size as usize);
         for (number, byte) in (0..size as usize).zip(PATTERN.into_iter().cycle()) {
             // SAFETY: the margin is the end of the region's range of the block, all of which is mapped until the unmap below.
@@ -142,13 +135,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
         let range = self.margin_from(placed, flushed);
         let flushed = self.sync_range(placed.properties, u64::MAX, range, HostAccess::Wrote);
-        self.pools().unmap(placed.at)?;
+        self.pools().unmap(object)?;
         flushed
     }
 
-    /// The place of a region with a margin, and the margin's damage. `None` without a margin, for a freed region, and if the
-    /// memory cannot be mapped or read. The device's writes are read only if the margin `is_written`, since the invalidation discards
-    /// writes of the host that are not flushed yet.
+    /// The place of a region with a margin, and the margin's damage. `None` without a margin, for a freed region, and if the memory cannot
+    /// be mapped or read. The device's writes are read only if the margin `is_written`: the invalidation discards unflushed writes of the
+    /// host.
     pub(crate) fn read_margin(
         &self,
         key: RegionKey,
@@ -160,22 +153,23 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if size == 0 {
             return None;
         }
-        let (object, first) = self.pools().map_object(at).ok()?;
+        let (object, first) = self.pools().map(at).ok()?;
         let margin = first.as_ptr().wrapping_add(placed.size as usize);
         let range = self.margin_from(&placed, self.whole_margin(&placed));
         let find_damage = || {
             damage((0..size as usize).map(|number| {
-                // SAFETY: as in `write_margin`. Volatile, because a wrong write may happen at the same time.
+                // SAFETY: the margin is the end of the region's range of the block, which is mapped until the unmap below. Volatile: a
+                // wrong write may happen meanwhile.
                 unsafe { margin.wrapping_add(number).read_volatile() }
             }))
         };
-        // Writes of the host are seen before the invalidation, which may discard them; writes of the device after it.
+        // Writes of the host are seen before the invalidation, which may discard them; those of the device after it.
         let (mut found, mut read) = (find_damage(), Ok(()));
         let is_coherent = placed.properties.contains(PropertyFlags::HOST_COHERENT);
         let place = |of: &Suballocation| (of.memory, of.offset, of.size);
         let is_there = || (self.pools().find(at)).is_ok_and(|now| place(&now) == place(&placed));
         if found.is_none() && is_written && !is_coherent {
-            let _asking = Counted::new(&self.asking);
+            let _asking = count(&self.asking);
             // While the region is still there, what is placed after it waits.
             if is_there() {
                 let _call = threads::enter_call();
@@ -184,10 +178,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 found = find_damage();
             }
         }
-        // If another thread moved or freed the region before the mapping, these bytes may be another region's. The mapping of the memory
-        // object is undone in any case.
+        // If another thread moved or freed the region before the mapping, these bytes may be another region's. The memory object is
+        // unmapped in any case.
         let lives = is_there();
-        let unmapped = self.pools().unmap_object(object).is_ok();
+        let unmapped = self.pools().unmap(object).is_ok();
         (read.is_ok() && lives && unmapped).then_some((placed, found))
     }
 }

@@ -1,7 +1,7 @@
 //! The allocator of a device: requests in, regions out.
 //!
 //! ```text
-//!   allocate, create_buffer, create_image ---> pools (a place in a block) + records (not for a bare region)
+//!   allocate, create_buffer, create_image ---> pools (a place in a block) + records
 //!   wrap, crop                            ---> records alone
 //!   free, release, detach                 ---> record first: is the region in use? then resource, place, record
 //! ```
@@ -42,7 +42,7 @@ use alloc_core::{HostAllocator, Rejected};
 use self::counting_allocator::CountingAllocator;
 use crate::device::{DeviceLimits, DeviceMemory, HeapBudget, ResourceRequirements};
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::{PlaceKind, PoolId, RegionId, RegionKey, next_tag};
+use crate::id::{PoolId, RangePlacement, RegionId, RegionKey, next_tag};
 use crate::pool::{AllocationRequest, DevicePools, PoolOptions, Pools, Suballocation};
 use crate::region::{Ownership, Region};
 use crate::region_metadata::{RegionMetadata, RootView};
@@ -50,22 +50,19 @@ use crate::request::{DedicatedPolicy, RegionOptions};
 
 /// An allocator of the memory of one device.
 ///
-/// Any number of threads may use it at once. It has no reference to the regions that it returns: their ids lead back to it.
-/// All bookkeeping memory comes from its host allocator, in [`Scope::Object`](alloc_core::Scope::Object). Neither host allocator nor device is
-/// called under a lock that guards its state.
+/// Any number of threads may use it at once. It does not refer to the regions that it returns: their ids lead back to it. All bookkeeping
+/// memory comes from its host allocator, in [`Scope::Object`](alloc_core::Scope::Object). Neither that nor the device is called under a
+/// lock.
 ///
-/// Dropping it is [`free_all`](GpuAllocator::free_all): live regions are freed with it. [`close`](GpuAllocator::close) reports them instead, and
+/// Dropping it is [`free_all`](GpuAllocator::free_all). [`close`](GpuAllocator::close) reports live regions instead, and
 /// [`abandon`](GpuAllocator::abandon) does not call the driver.
 #[doc(alias("VmaAllocator", "Allocator", "suballocator"))]
 pub struct GpuAllocator<D: DeviceMemory, A: HostAllocator> {
     pub(crate) pools: Pools,
     pub(crate) records: RegionMetadata,
-    /// The tag of all its ids.
     pub(crate) tag: u32,
     pub(crate) limits: DeviceLimits,
     reuse: AtomicBool,
-    /// A region was moved: values of regions may have an old place.
-    has_moved: AtomicBool,
     /// Calls that have placed regions and have not written their margins yet.
     arming: AtomicU32,
     /// Calls that ask the device what it wrote to a margin, which discards what the host wrote there.
@@ -80,7 +77,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Creates an allocator for `device` with its bookkeeping in `memory`. Allocates no device memory yet.
     ///
     /// # Errors
-    /// Both values, with [`GpuMisuse::BadOptions`] or [`GpuMisuse::BlockTooSmall`] if an option is out of its range, or the refusal of
+    /// Both values, with [`GpuMisuse::BadOptions`] or [`GpuMisuse::BlockTooSmall`] for an option out of its range, or the refusal of
     /// `memory`.
     ///
     /// # Safety
@@ -115,7 +112,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             tag: next_tag(),
             limits,
             reuse: AtomicBool::new(options.reuse),
-            has_moved: AtomicBool::new(false),
             arming: AtomicU32::new(0),
             asking: AtomicU32::new(0),
             max_reusable_buffers: options.max_reusable_buffers,
@@ -159,8 +155,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Destroys a pool and frees its blocks.
     ///
     /// # Errors
-    /// [`GpuMisuse::PoolInUse`] while regions of it live; [`GpuMisuse::Defragmenting`] until its [`Defragmentation`] is dropped;
-    /// [`GpuMisuse::NoSuchPool`].
+    /// [`GpuMisuse::PoolInUse`] while regions of it live; [`GpuMisuse::Defragmenting`]; [`GpuMisuse::NoSuchPool`].
     #[doc(alias("vmaDestroyPool"))]
     pub fn destroy_pool(&self, pool: PoolId) -> Result<(), GpuError> {
         self.check_pool(Some(pool))?;
@@ -168,8 +163,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(self.pools().destroy_pool(pool.index, pool.generation)?)
     }
 
-    /// Frees empty blocks and kept buffers in this order, until at least `bytes` were
-    /// freed or none is left; `u64::MAX` frees all. Returns the freed bytes of memory objects.
+    /// Frees empty blocks, then kept buffers, until at least `bytes` were freed or none is left. Returns the freed bytes of memory objects.
     pub fn trim(&self, bytes: u64) -> u64 {
         let mut given = self.pools().trim(bytes);
         for _ in 0..self.records.counts().reusable {
@@ -177,7 +171,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             if given >= bytes || !self.evict_one(0, 0) {
                 break;
             }
-            // What has a memory object of its own, or was the last of a block, is freed with it.
+            // A dedicated memory object, or the last buffer's block, is freed with it.
             given = given.saturating_add(before.saturating_sub(self.pools.bytes()));
             if given < bytes {
                 given = given.saturating_add(self.pools().trim(bytes - given));
@@ -186,17 +180,16 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         given
     }
 
-    /// Allocates blocks until the pool of `options` has at least `bytes` free bytes, in one or several ranges: ahead of a frame that must not
-    /// wait for the driver. This is the custom pool, or the pool of the first choice for these memory types and preference.
-    /// [`trim`](GpuAllocator::trim) frees blocks that stay empty. Free bytes of blocks that a defragmentation empties do not count. A linear
-    /// pool has one block, whose free bytes are those between its ends. The new blocks stay within budgets if the options say so
-    /// ([`RegionOptions::within_budget`]).
+    /// Allocates blocks until the pool of `options` has at least `bytes` free bytes, in one or several ranges: ahead of a frame that must
+    /// not wait for the driver. This is the custom pool, or the pool of the first choice for these memory types and preference. Regions
+    /// fill the new blocks when the others are full; [`trim`](GpuAllocator::trim) frees those that stay empty. Blocks that a
+    /// defragmentation empties do not count; a linear pool has one block, and only what is free between its ends counts. Budgets hold if
+    /// the options [say so](RegionOptions::within_budget).
     ///
     /// # Errors
-    /// [`GpuMisuse::NoSuchPool`], [`GpuError::MemoryType`], [`GpuMisuse::BadOptions`] for lazily allocated memory, which has no blocks;
-    /// [`GpuError::TooLarge`] or [`Limit`](crate::error::Limit) if the heap, its limits or,
-    /// with `within_budget`, its budget have less than is missing: then no block was created; the driver's refusal of a block: the blocks
-    /// before it stay.
+    /// [`GpuMisuse::NoSuchPool`], [`GpuError::MemoryType`], [`GpuMisuse::BadOptions`] for lazily allocated memory; [`GpuError::TooLarge`]
+    /// or [`Limit`](crate::error::Limit) if heap, limits or, with `within_budget`, budget have less than is missing: no block was created;
+    /// the driver's refusal of a block: those before it stay.
     pub fn reserve(
         &self,
         bytes: u64,
@@ -204,34 +197,22 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         options: &RegionOptions<'_>,
     ) -> Result<(), GpuError> {
         self.check_pool(options.pool)?;
-        match options.pool {
-            Some(pool) => self
-                .pools()
-                .reserve_custom(pool, bytes, options.within_budget),
-            None => {
-                let types = memory_type_bits & options.memory_type_bits;
-                let of = (types, options.preference);
-                let within = options.within_budget;
-                self.pools()
-                    .reserve_of_type(of, options.pinned, bytes, within)
-            }
-        }
+        self.pools().reserve(bytes, memory_type_bits, options)
     }
 
-    /// Begins a frame: if `frame` is a new number, the device is asked for its budgets (`VK_EXT_memory_budget`), and heaps above theirs lose
-    /// their empty blocks. True if the device reported budgets.
+    /// Begins a frame: for a new number the device is asked for its budgets (`VK_EXT_memory_budget`), and heaps above theirs lose their
+    /// empty blocks. True if the device reported budgets.
     ///
-    /// A program without frames need not call it. Before it allocates a memory object, the allocator asks again once 30 requests were served
-    /// by new memory objects or have freed one, or half a second later by the device's [`clock`](DeviceMemory::clock); a request that
-    /// budgets refuse asks before it is refused (without feature `std`, unless a query is under way). Reports show what was asked last.
+    /// A program without frames need not call it. Before it allocates a memory object, the allocator asks again once 30 requests were
+    /// served by new memory objects or have freed one, or half a second later by the device's [`clock`](DeviceMemory::clock); so does a
+    /// request before a budget refuses it (without feature `std`, unless a query is under way). Reports show what was asked last.
     #[doc(alias("vmaSetCurrentFrameIndex"))]
     pub fn set_frame(&self, frame: u32) -> bool {
         self.pools().set_frame(frame)
     }
 
     /// The budget of a heap and the use of the whole process, as they were read last; without `VK_EXT_memory_budget` the heap's size, and
-    /// what this
-    /// allocator uses. `None` if the device has no such heap.
+    /// this allocator's use.
     #[must_use]
     pub fn heap_budget(&self, heap: u32) -> Option<HeapBudget> {
         let heaps = self.device.properties().heaps.len();
@@ -254,10 +235,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// Ends the allocator, whatever lives: destroys the buffers and images that it created, then frees all memory objects and all
-    /// bookkeeping. Wrapped buffers are not destroyed; if the allocator mapped their memory, it is unmapped. Values and ids of regions mean
-    /// nothing afterwards. Allocates nothing. Returns device and host allocator.
+    /// bookkeeping. Wrapped buffers are not destroyed; their memory is unmapped if the allocator mapped it. Values and ids of regions mean
+    /// nothing afterwards. Allocates nothing.
     ///
-    /// What a caller created and bound to a region itself stays: it must be destroyed, and must not be used any more.
+    /// A resource that a caller created and bound to a region stays: it must be destroyed, and not used any more.
     #[doc(alias("vmaDestroyAllocator"))]
     pub fn free_all(self) -> (D, A) {
         let mut allocator = self;
@@ -265,19 +246,19 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         allocator.into_parts()
     }
 
-    /// Frees the host memory without a call of the device, which is destroyed or must not be called any more. Returns device and host
-    /// allocator. Device memory stays allocated until the device is destroyed.
+    /// Frees the host memory without a call of the device, which is destroyed or must not be called. Device memory stays allocated until
+    /// the device is destroyed.
     pub fn abandon(self) -> (D, A) {
         let mut allocator = self;
         allocator.free_everything(false);
         allocator.into_parts()
     }
 
-    /// Frees the host memory of pools and records, and what the device has of them unless the `driver` must not be called.
+    /// Frees all memory, that of the device only if the `driver` may be called.
     fn free_everything(&mut self, driver: bool) {
         let mut slot = 0;
-        while driver && let Some((content, resource)) = self.records.detach_resource(&mut slot) {
-            self.destroy_resource(content, resource);
+        while driver && let Some(resource) = self.records.detach_resource(&mut slot) {
+            self.destroy_resource(Some(resource));
         }
         let device: Option<&dyn DeviceMemory> = if driver { Some(&*self.device) } else { None };
         self.pools.free_all(device, &*self.memory);
@@ -288,7 +269,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let mut allocator = ManuallyDrop::new(self);
         // SAFETY: the allocator is not dropped, and its device is not used again.
         let device = unsafe { ManuallyDrop::take(&mut allocator.device) };
-        // SAFETY: as above, for the memory.
+        // SAFETY: the allocator is not dropped, and its memory is not used again.
         let memory = unsafe { ManuallyDrop::take(&mut allocator.memory) };
         (device, memory.inner)
     }
@@ -322,7 +303,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.check_pool(options.pool)
     }
 
-    /// Refuses an id of another allocator.
     #[inline]
     fn check_tag(&self, id: RegionId) -> Result<(), GpuMisuse> {
         if id.tag() == self.tag {
@@ -341,7 +321,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// The request to the pools. One literal, written where it is read: it is too large to be copied on the hot path.
+    /// One literal, written where it is read: it is too large to be copied on the hot path.
     #[inline(always)]
     fn allocation_request(
         &self,
@@ -350,7 +330,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ) -> AllocationRequest {
         AllocationRequest {
             size: requirements.size,
-            // One that is none is refused with the request.
+            // No power of two is refused with the request.
             alignment: if requirements.alignment.is_power_of_two() {
                 requirements.alignment.max(options.min_alignment)
             } else {
@@ -382,12 +362,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Places a region. If device memory is short, frees kept buffers and tries again.
-    #[inline(always)]
-    fn place(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
-        self.with_margin(|| self.place_or_evict(request))
-    }
-
     /// Calls `place`, and writes the margin if the allocator has margins.
     #[inline(always)]
     fn with_margin(
@@ -395,21 +369,15 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         place: impl FnOnce() -> Result<Suballocation, GpuError>,
     ) -> Result<Suballocation, GpuError> {
         if self.pools.margin() == 0 {
-            return place();
+            place()
+        } else {
+            self.place_with_margin(place)
         }
-        let _arming = self.begin_arming();
-        self.arm_margin(place()?)
     }
 
     #[inline(always)]
     fn place_or_evict(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
         self.retry_after_evicting(|| self.pools().place(request))
-    }
-
-    /// Frees kept buffers. Whether there were any.
-    #[cold]
-    fn evict_everything(&self) -> bool {
-        self.evict_reusable(0, 0) > 0
     }
 
     /// If device memory is short, frees kept buffers and tries again.
@@ -423,7 +391,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             Err(error)
                 if error.is_out_of_device_memory()
                     && !error.driver_owns_import()
-                    && self.evict_everything() =>
+                    && self.evict_reusable(0, 0) > 0 =>
             {
                 attempt().map_err(|again| match again {
                     again if again.is_device_lost() || again.driver_owns_import() => again,
@@ -444,38 +412,16 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             size: view.asked,
             resource: view.resource,
             buffer_offset: 0,
-            memory_type: placed.memory_type as u8,
-            is_dedicated: placed.at.kind() == PlaceKind::Dedicated,
+            memory_type: Some(placed.memory_type),
+            is_dedicated: placed.at.kind() == RangePlacement::Dedicated,
             properties: placed.properties,
             mapped: placed.mapped,
-            content: view.content,
             ownership: Ownership::Owned,
         }
     }
 
-    /// Notes that a region is about to move.
-    fn note_moved(&self) {
-        self.has_moved.store(true, Ordering::Release);
-    }
-
-    /// Whether a value may have an old place of its region.
-    #[inline]
-    fn may_have_moved(&self, region: &Region) -> bool {
-        region.ownership != Ownership::Wrapped && self.has_moved.load(Ordering::Acquire)
-    }
-
     /// Refuses a value with an old place of its region.
-    #[inline]
     fn check_place(&self, region: &Region) -> Result<(), GpuMisuse> {
-        if self.may_have_moved(region) {
-            self.compare_place(region)
-        } else {
-            Ok(())
-        }
-    }
-
-    #[cold]
-    fn compare_place(&self, region: &Region) -> Result<(), GpuMisuse> {
         let now = self.region_of(region.id)?;
         let place = |region: &Region| (region.memory, region.offset, region.resource);
         if place(&now) == place(region) {

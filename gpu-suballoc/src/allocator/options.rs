@@ -36,12 +36,10 @@ impl Default for AllocatorOptions {
     }
 }
 
-/// Five numbers separated by colons, the last ones optional, in the format of Halide:
-/// `pool_MB:min_block_MB:max_block_MB:max_blocks:nearest_multiple`.
+/// Five numbers separated by colons, the last ones optional, as in Halide: `pool_MB:min_block_MB:max_block_MB:max_blocks:nearest_multiple`.
 ///
-/// Sizes are MiB, `nearest_multiple` is bytes; 0 is "no limit", or "the default" for block sizes and the multiple. The block sizes are
-/// those of shared blocks, of all memory: a larger region is dedicated. Fields are decimal digits: no sign, no space, no empty field,
-/// no sixth field.
+/// Sizes are MiB, `nearest_multiple` is bytes; 0 is "no limit", or the default of a block size or the multiple. A region larger than a
+/// block is dedicated. Fields are decimal digits: no sign, space, empty or sixth field.
 impl core::str::FromStr for AllocatorOptions {
     type Err = OptionsParseError;
 

@@ -7,7 +7,7 @@ use alloc_core::HostAllocator;
 use core::fmt;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Counts what prevents closing, after freeing the kept buffers.
+    /// Frees the kept buffers first.
     pub(crate) fn outstanding(&self) -> OutstandingRegions {
         self.evict_reusable(0, 0);
         let counts = self.records.counts();
@@ -39,19 +39,24 @@ pub struct BatchError {
     pub error: GpuError,
 }
 
-impl fmt::Display for OutstandingRegions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl OutstandingRegions {
+    pub(crate) const fn named(self) -> [(u64, &'static str); 3] {
         let Self {
             regions,
             wrapped,
             crops,
-        } = *self;
-        let what = [
+        } = self;
+        [
             (regions, "region"),
             (wrapped, "wrapped buffer"),
             (crops, "crop"),
-        ];
-        write_in_use(f, &what, "the allocator", "call free_all")
+        ]
+    }
+}
+
+impl fmt::Display for OutstandingRegions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_in_use(f, &self.named(), "the allocator", "call free_all")
     }
 }
 

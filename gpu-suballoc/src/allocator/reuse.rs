@@ -9,18 +9,18 @@ use alloc_core::{HostAllocator, Rejected};
 use super::GpuAllocator;
 use crate::device::{BufferInfo, DeviceMemory};
 use crate::error::{GpuError, GpuMisuse};
-use crate::id::PlaceKind;
-use crate::region::{Ownership, Region, RegionContent};
+use crate::id::{RangePlacement, RegionId};
+use crate::region::{Ownership, Region};
 use crate::region_metadata::RemovedRoot;
 use crate::request::RegionOptions;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// As [`free`](GpuAllocator::free), but keeps buffer and memory for the next
-    /// [`create_buffer`](GpuAllocator::create_buffer) of the same size, usage and options, if [reuse](GpuAllocator::set_reuse) is on.
+    /// As [`free`](GpuAllocator::free), but keeps buffer and memory for the next [`create_buffer`](GpuAllocator::create_buffer) of the same
+    /// size, usage and options, if [reuse](GpuAllocator::set_reuse) is on.
     ///
-    /// Kept buffers have limits (`max_reusable_buffers`, `max_reusable_bytes` of the options; the oldest is freed first). They are freed when
-    /// memory is short, by [`trim`](GpuAllocator::trim), and when reuse is switched off. The region's id is stale at once.
-    /// Regions without a buffer of their own and those shared with other devices are freed.
+    /// Kept buffers have limits (`max_reusable_buffers`, `max_reusable_bytes` of the options; the oldest is freed first). They are freed
+    /// when memory is short, by [`trim`](GpuAllocator::trim), and when reuse is switched off. Regions without a buffer of their own and
+    /// those shared with other devices are freed.
     ///
     /// # Errors
     /// The region, with [`GpuMisuse::IsWrapped`] for a wrapped buffer; otherwise as [`free`](GpuAllocator::free).
@@ -31,7 +31,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let is_reusable = self.reuse.load(Ordering::Relaxed)
             && self.max_reusable_buffers > 0
             && region.size <= self.max_reusable_bytes
-            && region.content == RegionContent::Buffer
+            && region.buffer().is_some()
             && region.ownership() == Ownership::Owned;
         if !is_reusable {
             return self.free(region);
@@ -47,9 +47,18 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
+    /// As [`release`](GpuAllocator::release), by id: for tables and C.
+    ///
+    /// # Errors
+    /// As [`release`](GpuAllocator::release); the id of a freed region is [`GpuMisuse::Stale`] for ever.
+    pub fn release_id(&self, id: RegionId) -> Result<(), GpuError> {
+        let region = self.region_of(id)?;
+        self.release(region).map_err(|refused| refused.error)
+    }
+
     fn cache_buffer(&self, gone: RemovedRoot) {
         // A linear pool frees in order.
-        if gone.place.kind() == PlaceKind::Linear || !self.records.is_reusable(&gone) {
+        if gone.place.kind() == RangePlacement::Linear || !self.records.is_reusable(&gone) {
             self.destroy_removed_root(gone);
             return;
         }
@@ -66,11 +75,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Returns a buffer of at least the size of `info`: `region` itself if it is large enough, otherwise a new one with undefined content.
+    /// Returns a buffer of at least the size of `info`: `region` if it is large enough, else a new one with undefined content.
     ///
     /// # Errors
-    /// The region, unchanged, with [`GpuMisuse::Moved`] if it must be [refreshed](GpuAllocator::refresh), [`GpuMisuse::IsCrop`], [`GpuMisuse::NoBuffer`], [`GpuMisuse::IsWrapped`] for a wrapped buffer that is too small,
-    /// [`GpuMisuse::HasCrops`] or [`GpuMisuse::Mapped`] for one in use; or the refusal of a new buffer.
+    /// The region, with [`GpuMisuse::Moved`] if it must be [refreshed](GpuAllocator::refresh), [`GpuMisuse::IsCrop`],
+    /// [`GpuMisuse::NoBuffer`], [`GpuMisuse::IsWrapped`] for a wrapped buffer that is too small, [`GpuMisuse::HasCrops`] or
+    /// [`GpuMisuse::Mapped`] for one in use; or the refusal of a new buffer.
     pub fn ensure_buffer(
         &self,
         region: Region,
@@ -96,12 +106,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Whether a buffer is as large as `info` says. Refused if it is smaller and cannot be replaced.
+    /// Refused if the buffer is smaller than `info` says and cannot be replaced.
     fn is_large_enough(&self, region: &Region, info: &BufferInfo) -> Result<bool, GpuMisuse> {
         if region.ownership() == Ownership::CropAlias {
             return Err(GpuMisuse::IsCrop);
         }
-        if region.content != RegionContent::Buffer {
+        if region.buffer().is_none() {
             return Err(GpuMisuse::NoBuffer);
         }
         // A move may have replaced its buffer.
@@ -129,13 +139,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         was
     }
 
-    /// Frees kept buffers until at most `count` buffers and `bytes` bytes are left, and at most as many as are kept now: a device that calls back
-    /// may add more. Returns the number of freed buffers.
+    /// Frees kept buffers until at most `count` buffers and `bytes` bytes are left, and at most as many as are kept now: a device that
+    /// calls back may add more. Returns their number.
     pub(crate) fn evict_reusable(&self, count: u32, bytes: u64) -> u64 {
         let mut freed = 0u64;
         let kept = self.records.counts().reusable;
         while freed < kept && self.evict_one(count, bytes) {
-            freed = freed.saturating_add(1);
+            freed += 1;
         }
         freed
     }

@@ -2,11 +2,11 @@
 
 #![forbid(unsafe_code)]
 
-use crate::region::{Ownership, Region, RegionContent};
+use crate::region::{Ownership, Region};
 use alloc_core::{HostAllocator, Rejected};
 
 use super::GpuAllocator;
-use crate::device::{BufferHandle, DeviceMemory};
+use crate::device::{BufferHandle, DeviceMemory, ResourceHandle};
 use crate::error::{GpuError, GpuMisuse};
 use crate::flags::setters;
 use crate::id::{RegionId, RegionKey};
@@ -61,7 +61,6 @@ impl<'n> WrapInfo<'n> {
         }
     }
 
-    /// Checks everything. Returns the buffer and the bytes.
     fn check(&self) -> Result<(BufferHandle, u64), GpuMisuse> {
         let buffer = self.buffer.ok_or(GpuMisuse::NullHandle)?;
         let size = match (self.size, self.buffer_size) {
@@ -100,13 +99,12 @@ pub struct DetachedBuffer {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Creates a region of a buffer of the application. The same buffer may be wrapped any number of times, overlapping or not (the
-    /// planes of an image, for instance).
+    /// Creates a region of a buffer of the application, which may be wrapped any number of times, overlapping or not.
     ///
     /// # Errors
-    /// [`GpuMisuse::NullHandle`], [`GpuMisuse::ZeroSize`], [`GpuMisuse::Outside`] past the known end of buffer or memory; [`GpuMisuse::OwnMemory`] if
-    /// the backing is a memory object of this allocator and `HOST_VISIBLE`; [`Limit::WrappedBytes`](crate::error::Limit::WrappedBytes); a refusal of the host
-    /// allocator.
+    /// [`GpuMisuse::NullHandle`], [`GpuMisuse::ZeroSize`], [`GpuMisuse::Outside`] past the known end of buffer or memory;
+    /// [`GpuMisuse::OwnMemory`] if the backing is this allocator's and `HOST_VISIBLE`;
+    /// [`Limit::WrappedBytes`](crate::error::Limit::WrappedBytes); a refusal of the host allocator.
     pub fn wrap(&self, info: &WrapInfo<'_>) -> Result<Region, GpuError> {
         let (buffer, size) = info.check()?;
         // The allocator maps its own memory objects as a whole, so a wrapped buffer would map one twice.
@@ -116,22 +114,27 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if visible.is_some_and(|backing| self.pools().owns(backing.memory)) {
             return Err(GpuMisuse::OwnMemory.into());
         }
-        let wrap = WrappedBuffer::new(buffer, info.offset, size, info.backing);
+        let wrap = WrappedBuffer {
+            buffer,
+            offset: info.offset,
+            size,
+            backing: info.backing,
+            foreign: None,
+        };
         let options = RegionOptions {
             name: info.name,
             tag: info.tag,
             ..RegionOptions::new()
         };
-        let new = self.records.prepare_wrap(self.host(), wrap, &options)?;
-        let key = self.records.insert_wrap(self.host(), new)?;
+        let key = (self.records).insert_wrap(self.host(), wrap, &options)?;
         Ok(wrap.region(key, self.tag))
     }
 
-    /// Frees a wrapped region, or a crop of one, and returns its buffer. The application's buffer and memory are not touched.
+    /// Frees a wrapped region, or a crop of one, and returns its buffer.
     ///
     /// # Errors
-    /// The region, which stays valid: [`GpuMisuse::NotWrapped`] for the allocator's own and their crops; [`GpuMisuse::HasCrops`] or
-    /// [`GpuMisuse::Mapped`] while it is in use; otherwise as [`free`](GpuAllocator::free).
+    /// The region: [`GpuMisuse::NotWrapped`] for the allocator's own and their crops; [`GpuMisuse::HasCrops`] or [`GpuMisuse::Mapped`]
+    /// while it is in use; otherwise as [`free`](GpuAllocator::free).
     pub fn detach(&self, region: Region) -> Result<DetachedBuffer, Rejected<Region, GpuError>> {
         let checked = self
             .root_is_wrapped(&region)
@@ -162,7 +165,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 }
 
 impl WrappedBuffer {
-    /// The region of a wrapped buffer.
     pub(super) fn region(&self, key: RegionKey, tag: u32) -> Region {
         Region {
             id: RegionId::new(tag, key),
@@ -171,9 +173,9 @@ impl WrappedBuffer {
                 .backing
                 .map_or(0, |backing| backing.offset + self.offset),
             size: self.size,
-            resource: self.buffer.as_raw(),
+            resource: Some(ResourceHandle::Buffer(self.buffer)),
             buffer_offset: self.offset,
-            memory_type: Region::NO_TYPE,
+            memory_type: None,
             is_dedicated: false,
             properties: self
                 .backing
@@ -182,7 +184,6 @@ impl WrappedBuffer {
                 let first = Address(backing.mapped?);
                 Some(first.offset(backing.offset + self.offset))
             }),
-            content: RegionContent::Buffer,
             ownership: Ownership::Wrapped,
         }
     }

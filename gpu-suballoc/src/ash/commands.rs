@@ -4,6 +4,7 @@
 use core::ffi::CStr;
 use core::mem::transmute_copy;
 
+use crate::device::DeviceFeatures;
 use ash::vk;
 
 /// Commands of the instance that are called; every Vulkan 1.0 has them.
@@ -11,7 +12,6 @@ pub(super) const OF_INSTANCE: [&CStr; 2] = [
     c"vkGetPhysicalDeviceProperties",
     c"vkGetPhysicalDeviceMemoryProperties",
 ];
-/// As [`OF_INSTANCE`], of the device.
 pub(super) const OF_DEVICE: [&CStr; 15] = [
     c"vkAllocateMemory",
     c"vkFreeMemory",
@@ -37,7 +37,6 @@ pub(super) struct DeviceCommands {
     pub(super) physical_device2: PhysicalDevice2,
 }
 
-/// An instance and a device, with their tables of Vulkan 1.0.
 pub(super) struct CommandTables<'t> {
     pub(super) of_instance: &'t ash::InstanceFnV1_0,
     pub(super) physical_device2: PhysicalDevice2,
@@ -45,7 +44,7 @@ pub(super) struct CommandTables<'t> {
     pub(super) of_device: &'t ash::DeviceFnV1_0,
 }
 
-/// The later queries of a physical device: of Vulkan 1.1, or of `VK_KHR_get_physical_device_properties2`.
+/// The queries of Vulkan 1.1, or of `VK_KHR_get_physical_device_properties2`.
 #[derive(Clone, Copy, Default)]
 pub(super) struct PhysicalDevice2 {
     pub(super) memory_properties: Option<vk::PFN_vkGetPhysicalDeviceMemoryProperties2>,
@@ -63,7 +62,7 @@ impl PhysicalDevice2 {
         let find = |core: &'static CStr, other: &'static CStr| {
             let core = (api_version >= vk::API_VERSION_1_1).then_some(core);
             core.into_iter().chain([other]).find_map(|name| {
-                // SAFETY: the caller's promise; the name is a C string.
+                // SAFETY: the instance is live and of this loader (`load`), and the name is a C string.
                 unsafe { get_instance_proc_addr(instance, name.as_ptr()) }
             })
         };
@@ -76,14 +75,13 @@ impl PhysicalDevice2 {
             c"vkGetPhysicalDeviceProperties2KHR",
         );
         Self {
-            // SAFETY: the functions of these names, with or without suffix, have these types; here and below.
+            // SAFETY: functions of this name, with or without suffix, have the field's type.
             memory_properties: unsafe { cast(memory_properties) },
-            // SAFETY: as above.
+            // SAFETY: functions of this name, with or without suffix, have the field's type.
             properties: unsafe { cast(properties) },
         }
     }
 
-    /// Those of Vulkan 1.1, which every instance of that version has; none below.
     pub(super) fn of_instance(instance: &ash::Instance, api_version: u32) -> Self {
         if api_version < vk::API_VERSION_1_1 {
             return Self::default();
@@ -96,7 +94,7 @@ impl PhysicalDevice2 {
     }
 }
 
-/// Both are present, or neither.
+/// Both or neither.
 #[derive(Clone, Copy)]
 pub(super) struct Requirements2 {
     pub(super) buffer: vk::PFN_vkGetBufferMemoryRequirements2,
@@ -105,47 +103,54 @@ pub(super) struct Requirements2 {
 
 impl DeviceCommands {
     /// # Safety
-    /// Instance and device are live and belong to the tables and to each other; the version is at most that of either.
-    pub(super) unsafe fn load(tables: &CommandTables<'_>, api_version: u32) -> Self {
-        let of_device = |since: u32, core: &'static CStr, others: &[&'static CStr]| {
-            let core = (api_version >= since).then_some(core);
+    /// Instance and device are live and belong to the tables and to each other; the version is at most that of either, and the device was made with
+    /// the features.
+    pub(super) unsafe fn load(
+        tables: &CommandTables<'_>,
+        api_version: u32,
+        features: &DeviceFeatures,
+    ) -> Self {
+        // A feature is an extension or a version: whoever names it need not know which.
+        let of_device = |is_known: bool, core: &'static CStr, others: &[&'static CStr]| {
+            let core = is_known.then_some(core);
             core.into_iter()
                 .chain(others.iter().copied())
                 .find_map(|name| {
-                    // SAFETY: the caller's promise; the name is a C string.
+                    // SAFETY: the device is live and of these tables (`load`), and the name is a C string.
                     unsafe {
                         (tables.of_instance.get_device_proc_addr)(tables.device, name.as_ptr())
                     }
                 })
         };
+        let is_1_1 = api_version >= vk::API_VERSION_1_1 || features.dedicated_allocation;
         let buffer2 = of_device(
-            vk::API_VERSION_1_1,
+            is_1_1,
             c"vkGetBufferMemoryRequirements2",
             &[c"vkGetBufferMemoryRequirements2KHR"],
         );
         let image2 = of_device(
-            vk::API_VERSION_1_1,
+            is_1_1,
             c"vkGetImageMemoryRequirements2",
             &[c"vkGetImageMemoryRequirements2KHR"],
         );
         let address = of_device(
-            vk::API_VERSION_1_2,
+            api_version >= vk::API_VERSION_1_2 || features.buffer_device_address,
             c"vkGetBufferDeviceAddress",
             &[
                 c"vkGetBufferDeviceAddressKHR",
                 c"vkGetBufferDeviceAddressEXT",
             ],
         );
-        // SAFETY: the functions of these names, with or without suffix, have these types; here and below.
+        // SAFETY: functions of this name, with or without suffix, have the type of `Requirements2::buffer`.
         let buffer = unsafe { cast(buffer2) };
-        // SAFETY: as above.
+        // SAFETY: functions of this name, with or without suffix, have the type of `Requirements2::image`.
         let image = unsafe { cast(image2) };
         Self {
             core: tables.of_device.clone(),
             requirements2: buffer
                 .zip(image)
                 .map(|(buffer, image)| Requirements2 { buffer, image }),
-            // SAFETY: as above.
+            // SAFETY: functions of this name, with or without suffix, have the field's type.
             buffer_address: unsafe { cast(address) },
             physical_device2: tables.physical_device2,
         }
@@ -156,6 +161,6 @@ impl DeviceCommands {
 /// `F` is the type of the function.
 unsafe fn cast<F: Copy>(function: vk::PFN_vkVoidFunction) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<unsafe extern "system" fn()>()) };
-    // SAFETY: the caller's promise: both are function pointers.
+    // SAFETY: `F` is the function's type; both are function pointers of one size.
     function.map(|function| unsafe { transmute_copy(&function) })
 }

@@ -6,8 +6,7 @@ use alloc_core::{ContextHandle, TryVec};
 use ash::vk::{self, Handle as _};
 
 use super::commands::{CommandTables, PhysicalDevice2};
-use super::kernel::LoadedDevice;
-use super::kernel::{CompiledKernel, KernelInfo};
+use super::kernel::{CompiledKernel, KernelInfo, LoadedDevice};
 use super::{AshDevice, AshOptions};
 use crate::allocator::AllocatorOptions;
 use crate::cache::{CompiledShader, StoreIdentity};
@@ -81,10 +80,10 @@ impl AshContexts {
         };
         let (memory, allocator) = (info.memory.clone(), info.allocator);
         let load = |state: &DeviceState| {
-            // SAFETY: the caller's promise; `acquire` has seen that no handle is null.
+            // SAFETY: the handles are live and belong together (`acquire_ash`), and `acquire` has seen that none is null.
             unsafe { load(&info, state) }
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the handles outlive the context (`acquire_ash`), and `load` returns their device.
         unsafe { self.acquire(handles, memory, allocator, load) }
     }
 }
@@ -111,7 +110,7 @@ unsafe fn load(
     }
     let mut missing = None;
     let of_instance = ash::InstanceFnV1_0::load(|name| {
-        // SAFETY: the caller's promise; the name is a C string.
+        // SAFETY: the instance is live and of this loader (`acquire_ash`), and the name is a C string.
         let function = void(unsafe { (info.get_instance_proc_addr)(info.instance, name.as_ptr()) });
         note(
             &mut missing,
@@ -125,7 +124,7 @@ unsafe fn load(
         return Err(missing);
     }
     let of_device = ash::DeviceFnV1_0::load(|name| {
-        // SAFETY: the caller's promise; the name is a C string.
+        // SAFETY: the device is live and of this instance (`acquire_ash`), and the name is a C string.
         let function =
             void(unsafe { (of_instance.get_device_proc_addr)(info.device, name.as_ptr()) });
         note(
@@ -142,19 +141,18 @@ unsafe fn load(
     let (loader, version) = (info.get_instance_proc_addr, info.options.api_version);
     let tables = CommandTables {
         of_instance: &of_instance,
-        // SAFETY: the caller's promise.
+        // SAFETY: the instance is live, of this loader, and of this version (`acquire_ash`).
         physical_device2: unsafe { PhysicalDevice2::load(loader, info.instance, version) },
         device: info.device,
         of_device: &of_device,
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: handles, version and callbacks are as `AshDevice::new` demands (`acquire_ash`), and no command of the tables is missing.
     let ash = unsafe { AshDevice::of_tables(&tables, info.physical_device, info.options) };
     let (data, memory) = (info.pipeline_cache_data, info.memory.clone());
-    // SAFETY: the caller's promise.
+    // SAFETY: device and callbacks outlive the kernels, and the data is a pipeline cache's (`acquire_ash`).
     Ok(unsafe { LoadedDevice::new(ash, data, state.clone(), memory) }?)
 }
 
-/// Stores the first command that is needed and missing.
 fn note(
     missing: &mut Option<ContextError>,
     level: CommandSource,
@@ -183,13 +181,13 @@ impl AshContext {
     /// The refusal of driver or memory; nothing remains then.
     ///
     /// # Safety
-    /// The info is valid for the device: its code (`VkShaderModuleCreateInfo`), layouts and constants. The device no longer uses the kernel
-    /// when its owner, or the last reference, is released.
+    /// The info is valid for the device: code (`VkShaderModuleCreateInfo`), layouts and constants. The device does not use the kernel when
+    /// its owner, or the last reference, is released.
     pub unsafe fn compile(
         &self,
         info: &KernelInfo<'_>,
     ) -> Result<CompiledShader<CompiledKernel>, GpuError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the info is valid for the device (`compile`).
         let value = unsafe { CompiledKernel::compile(self.device(), info) }?;
         Ok(CompiledShader {
             value,
@@ -223,12 +221,12 @@ pub unsafe fn physical_device_identity(
     format: u32,
 ) -> StoreIdentity {
     let mut properties = vk::PhysicalDeviceProperties::default();
-    // SAFETY: the caller's promise.
+    // SAFETY: `physical` is live and of `instance` (`physical_device_identity`).
     unsafe { (instance.fp_v1_0().get_physical_device_properties)(physical, &raw mut properties) };
     let mut id = vk::PhysicalDeviceIDProperties::default();
     if api_version >= vk::API_VERSION_1_1 {
         let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut id);
-        // SAFETY: the caller's promise; 1.1 has the command and the structure.
+        // SAFETY: `physical` is live and of `instance` (`physical_device_identity`); 1.1 has the command and the structure.
         unsafe { (instance.fp_v1_1().get_physical_device_properties2)(physical, &raw mut all) };
     }
     StoreIdentity {

@@ -2,8 +2,8 @@
 
 use super::AshDevice;
 use super::layout::{check, new_handle};
-use crate::context::{ContextDevice, DeviceState};
-use crate::device::DeviceError;
+use crate::context::DeviceState;
+use crate::device::{DeviceError, forward_device_memory};
 use crate::error::GpuError;
 use crate::shared_box::SharedBox;
 use alloc_core::{ContextHandle, TryVec};
@@ -35,8 +35,8 @@ pub struct KernelPipeline<'a> {
     pub specialization: Option<&'a vk::SpecializationInfo<'a>>,
 }
 
-/// Shader module, descriptor set layouts, pipeline layout and compute pipelines, created with the callbacks of the context that compiled
-/// the kernel. Dropping it destroys pipelines, pipeline layout, descriptor set layouts and module in this order, unless the device is lost.
+/// Shader module, descriptor set layouts, pipeline layout and compute pipelines. Dropping it destroys them in the reverse order, with the
+/// callbacks of the context that compiled the kernel, unless the device is lost.
 pub struct CompiledKernel {
     pipelines: TryVec<vk::Pipeline, ContextHandle>,
     layout: vk::PipelineLayout,
@@ -47,7 +47,7 @@ pub struct CompiledKernel {
 }
 
 impl CompiledKernel {
-    /// Creates in the reverse of the order of row H29. If a step fails, what the steps before created is destroyed as in `drop`.
+    /// Creates everything in the reverse of the order of row H29. If a step fails, what the steps before created is destroyed as in `drop`.
     ///
     /// # Safety
     /// As [`AshContext::compile`](super::AshContext).
@@ -75,16 +75,16 @@ impl CompiledKernel {
         }
         let commands = device.commands();
         let module = vk::ShaderModuleCreateInfo::default().code(info.code);
-        // SAFETY: the caller's promise.
+        // SAFETY: the code is valid for the device (`AshContext::compile`).
         kernel.module = unsafe { device.create(commands.create_shader_module, &module) }?;
         for (set, info) in kernel.set_layouts.iter_mut().zip(info.set_layouts) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the set layout's info is valid for the device (`AshContext::compile`).
             *set = unsafe { device.create(commands.create_descriptor_set_layout, info) }?;
         }
         let layout = vk::PipelineLayoutCreateInfo::default()
             .set_layouts(&kernel.set_layouts)
             .push_constant_ranges(info.push_constant_ranges);
-        // SAFETY: the caller's promise; the set layouts were created above.
+        // SAFETY: the push constant ranges are valid (`AshContext::compile`); the set layouts were created above.
         kernel.layout = unsafe { device.create(commands.create_pipeline_layout, &layout) }?;
         for (pipeline, info) in kernel.pipelines.iter_mut().zip(info.pipelines) {
             let mut stage = vk::PipelineShaderStageCreateInfo::default()
@@ -97,7 +97,7 @@ impl CompiledKernel {
             let info = vk::ComputePipelineCreateInfo::default()
                 .stage(stage)
                 .layout(kernel.layout);
-            // SAFETY: the caller's promise; module and layout were created above.
+            // SAFETY: entry point and constants are valid (`AshContext::compile`); module and layout were created above.
             *pipeline = unsafe { device.pipeline(&info) }?;
         }
         Ok(kernel)
@@ -158,11 +158,11 @@ impl fmt::Debug for CompiledKernel {
     }
 }
 
-// The device of a context: its memory, and what creates and destroys its kernels; shared with each kernel.
+// What creates and destroys the kernels of a context.
 
 /// The commands of one context, loaded when it was acquired.
 pub struct LoadedDevice {
-    /// The context has a reference, and so has each kernel that was compiled with it.
+    /// The context has a reference, and so has each of its kernels.
     inner: SharedBox<LoadedInner>,
 }
 
@@ -173,27 +173,19 @@ struct LoadedInner {
     memory: ContextHandle,
 }
 
-/// `vkCreate*` of an object `V`.
 type Create<I, V> = unsafe extern "system" fn(
     vk::Device,
     *const I,
     *const vk::AllocationCallbacks<'_>,
     *mut V,
 ) -> vk::Result;
-/// `vkDestroy*` of an object `V`.
 type Destroy<V> = unsafe extern "system" fn(vk::Device, V, *const vk::AllocationCallbacks<'_>);
 
 fn not_null<V: vk::Handle>(raw: u64) -> Option<V> {
     (raw != 0).then(|| V::from_raw(raw))
 }
 
-impl ContextDevice for LoadedDevice {
-    type Memory = AshDevice;
-
-    fn memory(&self) -> &AshDevice {
-        &self.inner.ash
-    }
-}
+forward_device_memory!([] LoadedDevice, self => self.inner.ash, self.live().ok());
 
 impl LoadedDevice {
     /// A device with a pipeline cache that begins with `data`.
@@ -208,7 +200,7 @@ impl LoadedDevice {
         memory: ContextHandle,
     ) -> Result<Self, GpuError> {
         let info = vk::PipelineCacheCreateInfo::default().initial_data(data);
-        // SAFETY: the caller's promise.
+        // SAFETY: device and callbacks are live, and `data` is a pipeline cache's (`new`).
         let cache = unsafe { ash.create(ash.core().create_pipeline_cache, &info, not_null) }?;
         let inner = LoadedInner {
             ash,
@@ -253,7 +245,7 @@ impl LoadedDevice {
         info: &I,
     ) -> Result<V, DeviceError> {
         let ash = self.live()?;
-        // SAFETY: the caller's promise; the device is live, by the promise of `new`.
+        // SAFETY: the info is valid (`create`); the device is not lost, so it lives (`new`).
         unsafe { ash.create(command, info, not_null) }
     }
 
@@ -267,7 +259,7 @@ impl LoadedDevice {
         let mut pipeline = vk::Pipeline::null();
         let create = ash.core().create_compute_pipelines;
         let (cache, callbacks) = (self.inner.cache, ash.callbacks());
-        // SAFETY: the caller's promise; the device is live, by the promise of `new`, and the cache is its.
+        // SAFETY: the info is valid (`pipeline`); the device is not lost, so it lives (`new`), and the cache is its own.
         let result = unsafe { create(ash.device, cache, 1, info, callbacks, &raw mut pipeline) };
         let answer = new_handle(result, pipeline, not_null);
         if answer.is_err() {
@@ -277,7 +269,6 @@ impl LoadedDevice {
         answer
     }
 
-    /// Appends the data of the pipeline cache.
     pub(super) fn cache_data(&self, data: &mut TryVec<u8, ContextHandle>) -> Result<(), GpuError> {
         let ash = self.live()?;
         let get = ash.core().get_pipeline_cache_data;
@@ -305,7 +296,7 @@ impl LoadedDevice {
 }
 
 impl LoadedInner {
-    /// Destroys an object that the caller alone owns. Does nothing for a null handle, and after the loss of the device.
+    /// Destroys an object, unless the handle is null or the device is lost.
     fn destroy<V: vk::Handle + Copy>(&self, handle: V, command: Destroy<V>) {
         if handle.as_raw() != 0 && !self.state.is_lost() {
             // SAFETY: created by this device with these callbacks, destroyed once, by its only owner; the user is done with it.

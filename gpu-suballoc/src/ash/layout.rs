@@ -72,7 +72,6 @@ pub(super) fn sharing_mode(sharing: QueueFamilies) -> vk::SharingMode {
     }
 }
 
-/// The indices of the families, lowest first.
 pub(super) fn families(sharing: QueueFamilies, indices: &mut [u32; 64]) -> &[u32] {
     let mut count = 0;
     for (index, place) in (0..64u32)

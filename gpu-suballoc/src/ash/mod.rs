@@ -38,7 +38,6 @@ pub use kernel::{CompiledKernel, KernelInfo, KernelPipeline, LoadedDevice};
 use layout::{check, families, new_handle, pointer_to};
 use physical_device::PhysicalDeviceInfo;
 
-/// Ranges of a flush that go to the driver in one call.
 const RANGES_AT_ONCE: usize = 16;
 
 /// What an application must say of its device, because Vulkan does not tell.
@@ -76,6 +75,7 @@ impl AshOptions {
     /// [`AshDevice::new`] demands, which is longer than this borrow.
     ///
     /// ```
+    ///
     /// # static SYSTEM: alloc_core::FromGlobalAlloc<std::alloc::System> = alloc_core::FromGlobalAlloc::SYSTEM;
     /// # // SAFETY: a static lives for ever.
     /// # let root = unsafe { alloc_core::Context::root(&SYSTEM, alloc_core::ContextOptions::new("application")) }?;
@@ -120,13 +120,13 @@ impl fmt::Debug for AshOptions {
     }
 }
 
-/// A Vulkan device, as far as memory goes. Allocates no memory, and owns nothing: neither device nor instance is destroyed with it.
+/// A Vulkan device, as far as memory goes. It allocates and owns nothing: neither device nor instance is destroyed with it.
 ///
 /// Works from Vulkan 1.0 on. It uses, where they are there, `vkGet*MemoryRequirements2` (1.1, or
 /// `VK_KHR_get_memory_requirements2`), `vkGetPhysicalDevice*2` (1.1, or `VK_KHR_get_physical_device_properties2`) and
 /// `vkGetBufferDeviceAddress` (1.2, or `VK_KHR_buffer_device_address`, or `VK_EXT_buffer_device_address`).
 ///
-/// Handles and flags of this crate turn into ash's by `From`, and back by `From` or, where they may be null, `TryFrom`.
+/// Handles and flags of this crate are ash's by `From`, and back by `From` or, where they may be null, `TryFrom`.
 ///
 /// ```no_run
 /// use alloc_core::FromGlobalAlloc;
@@ -167,8 +167,8 @@ pub struct AshDevice {
 }
 
 impl AshDevice {
-    /// What it calls of Vulkan 1.0, by `vkGetInstanceProcAddr`. Ash's tables stand in for a command that is not there with a function that
-    /// panics: ask for these before, where handles and functions may not belong together.
+    /// What it calls of Vulkan 1.0, by `vkGetInstanceProcAddr`. Ash's tables have a function that panics for a command that is not there:
+    /// ask for these before, where handles and functions may not belong together.
     pub const INSTANCE_COMMANDS: [&CStr; 2] = commands::OF_INSTANCE;
     /// The same, by `vkGetDeviceProcAddr`.
     pub const DEVICE_COMMANDS: [&CStr; 15] = commands::OF_DEVICE;
@@ -178,11 +178,10 @@ impl AshDevice {
     /// A feature of the options whose command the driver does not have is left out, as [`properties`](DeviceMemory::properties) shows.
     ///
     /// # Safety
-    /// - `instance` was made with `entry`, `physical` is of it, `device` was made from both; they outlive the value that is
-    ///   returned. A `vk::Handle` of another device of the same instance is no handle of this one.
+    /// - `instance` was made with `entry`, `physical` is of it, `device` was made from both; they outlive the value that is returned.
     /// - `options` tells the truth: see its fields.
-    /// - Callbacks are what Vulkan demands (*Host Memory*), for as long as an object that was made with them lives. Whatever this
-    ///   value destroys and did not create was created with compatible ones.
+    /// - Callbacks are what Vulkan demands (*Host Memory*), for as long as an object that was made with them lives, and compatible with
+    ///   those of what this value destroys and did not create.
     #[must_use]
     pub unsafe fn new(
         entry: &ash::Entry,
@@ -197,19 +196,19 @@ impl AshDevice {
         );
         let tables = CommandTables {
             of_instance: instance.fp_v1_0(),
-            // SAFETY: the caller's promise.
+            // SAFETY: the instance is live, of this loader, and of this version (`new`).
             physical_device2: unsafe { PhysicalDevice2::load(loader, instance.handle(), version) },
             device: device.handle(),
             of_device: device.fp_v1_0(),
         };
-        // SAFETY: the caller's promise for all four.
+        // SAFETY: instance, physical device and device are live and belong together, and the options are true (`new`).
         unsafe { Self::of_tables(&tables, physical, options) }
     }
 
     /// As [`new`](Self::new), for who has no [`ash::Entry`]: what an allocator behind another interface is passed.
     ///
-    /// The only difference: an instance of Vulkan 1.0 cannot be asked for the commands of `VK_KHR_get_physical_device_properties2`, so that
-    /// [`memory_budget`](DeviceFeatures::memory_budget) is left out there, and limits later than 1.0 are not known.
+    /// The difference: of an instance of Vulkan 1.0 the commands of `VK_KHR_get_physical_device_properties2` are not known, so there is no
+    /// [`memory_budget`](DeviceFeatures::memory_budget), and no limit later than 1.0.
     ///
     /// # Safety
     /// As [`new`](Self::new).
@@ -226,7 +225,7 @@ impl AshDevice {
             device: device.handle(),
             of_device: device.fp_v1_0(),
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: instance, physical device and device are live and belong together, and the options are true (`of_device`).
         unsafe { Self::of_tables(&tables, physical, options) }
     }
 
@@ -237,13 +236,14 @@ impl AshDevice {
         physical: vk::PhysicalDevice,
         options: AshOptions,
     ) -> Self {
-        // SAFETY: the caller's promise.
-        let commands = unsafe { DeviceCommands::load(tables, options.api_version) };
+        // SAFETY: instance and device are live and of these tables; version and features are the device's (`of_tables`).
+        let commands =
+            unsafe { DeviceCommands::load(tables, options.api_version, &options.features) };
         let mut features = options.features;
         features.memory_budget &= commands.physical_device2.memory_properties.is_some();
         features.dedicated_allocation &= commands.requirements2.is_some();
         features.buffer_device_address &= commands.buffer_address.is_some();
-        // SAFETY: the caller's promise for the physical device and the version.
+        // SAFETY: the physical device is the instance's, and supports the version (`of_tables`).
         let info = unsafe {
             PhysicalDeviceInfo::query(
                 tables.of_instance,
@@ -276,7 +276,7 @@ impl AshDevice {
         ours: fn(u64) -> Option<H>,
     ) -> Result<H, DeviceError> {
         let mut handle = V::default();
-        // SAFETY: the caller's promise; device and callbacks are as `new` was promised.
+        // SAFETY: the info is valid (`create`); device and callbacks are live (`new`).
         let result = unsafe { command(self.device, info, self.callbacks(), &raw mut handle) };
         new_handle(result, handle, ours)
     }
@@ -294,7 +294,7 @@ impl AshDevice {
     ) -> ResourceRequirements {
         let Some(command2) = command2 else {
             let mut core = vk::MemoryRequirements::default();
-            // SAFETY: the caller's promise.
+            // SAFETY: the resource is live and of this device (`requirements`).
             unsafe { command(self.device, resource, &raw mut core) };
             return layout::requirements(&core, None);
         };
@@ -304,7 +304,7 @@ impl AshDevice {
         if has_dedicated {
             all.p_next = (&raw mut dedicated).cast();
         }
-        // SAFETY: the caller's promise; the chain holds what is enabled.
+        // SAFETY: the resource in `info` is live and of this device (`requirements`); the chain holds what is enabled.
         unsafe { command2(self.device, info, &raw mut all) };
         layout::requirements(
             &all.memory_requirements,
@@ -320,7 +320,6 @@ impl AshDevice {
         pointer_to(self.callbacks.as_ref())
     }
 
-    /// Calls a command for [`RANGES_AT_ONCE`] ranges at a time.
     fn ranges(
         &self,
         ranges: &[MappedRange],
@@ -349,13 +348,13 @@ unsafe impl DeviceMemory for AshDevice {
 
     unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
         layout::with_allocate_info(request, |info| {
-            // SAFETY: as the caller promises.
+            // SAFETY: the request names what is live and enabled (`DeviceMemory::allocate`), and so does the info that is made of it.
             unsafe { self.create(self.core().allocate_memory, info, MemoryHandle::from_raw) }
         })
     }
 
     unsafe fn free(&self, memory: MemoryHandle) {
-        // SAFETY: as the caller promises; the callbacks are compatible with those of its creation.
+        // SAFETY: the memory is live and unused (`DeviceMemory::free`); the callbacks are compatible with those of its creation.
         unsafe { (self.core().free_memory)(self.device, memory.into(), self.callbacks()) }
     }
 
@@ -368,20 +367,20 @@ unsafe impl DeviceMemory for AshDevice {
         let mut first = core::ptr::null_mut();
         let (memory, flags) = (memory.into(), vk::MemoryMapFlags::empty());
         let map = self.core().map_memory;
-        // SAFETY: as the caller promises.
+        // SAFETY: the memory is live, host-visible, not mapped, and this thread's alone (`DeviceMemory::map`).
         check(unsafe { map(self.device, memory, offset, size, flags, &raw mut first) })?;
         NonNull::new(first.cast()).ok_or(DeviceError::MapFailed)
     }
 
     unsafe fn unmap(&self, memory: MemoryHandle) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the memory is live, mapped, and this thread's alone (`DeviceMemory::unmap`).
         unsafe { (self.core().unmap_memory)(self.device, memory.into()) }
     }
 
     unsafe fn flush(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
         let flush = self.core().flush_mapped_memory_ranges;
         self.ranges(ranges, |raw| {
-            // SAFETY: as the caller promises; at most `RANGES_AT_ONCE` of them.
+            // SAFETY: the ranges are mapped, in whole atoms (`DeviceMemory::flush`); `raw` has at most `RANGES_AT_ONCE` of them.
             unsafe { flush(self.device, raw.len() as u32, raw.as_ptr()) }
         })
     }
@@ -389,7 +388,7 @@ unsafe impl DeviceMemory for AshDevice {
     unsafe fn invalidate(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
         let invalidate = self.core().invalidate_mapped_memory_ranges;
         self.ranges(ranges, |raw| {
-            // SAFETY: as the caller promises; at most `RANGES_AT_ONCE` of them.
+            // SAFETY: the ranges are mapped, in whole atoms (`DeviceMemory::invalidate`); `raw` has at most `RANGES_AT_ONCE` of them.
             unsafe { invalidate(self.device, raw.len() as u32, raw.as_ptr()) }
         })
     }
@@ -407,12 +406,12 @@ unsafe impl DeviceMemory for AshDevice {
         if !info.external.is_empty() {
             raw.p_next = (&raw const external).cast();
         }
-        // SAFETY: as the caller promises; `external` and `indices` live until after the call.
+        // SAFETY: the info is valid (`DeviceMemory::create_buffer`); `external` and `indices` live until after the call.
         unsafe { self.create(self.core().create_buffer, &raw, BufferHandle::from_raw) }
     }
 
     unsafe fn destroy_buffer(&self, buffer: BufferHandle) {
-        // SAFETY: as the caller promises; the callbacks are compatible with those of its creation.
+        // SAFETY: the buffer is live and unused (`DeviceMemory::destroy_buffer`); the callbacks are compatible with those of its creation.
         unsafe { (self.core().destroy_buffer)(self.device, buffer.into(), self.callbacks()) }
     }
 
@@ -420,7 +419,7 @@ unsafe impl DeviceMemory for AshDevice {
         let command = self.core().get_buffer_memory_requirements;
         let command2 = self.commands.requirements2.map(|both| both.buffer);
         let info = vk::BufferMemoryRequirementsInfo2::default().buffer(buffer.into());
-        // SAFETY: as the caller promises.
+        // SAFETY: the buffer is live and of this device (`DeviceMemory::buffer_requirements`).
         unsafe { self.requirements(command, info.buffer, command2, &info) }
     }
 
@@ -431,7 +430,7 @@ unsafe impl DeviceMemory for AshDevice {
         offset: u64,
     ) -> Result<(), DeviceError> {
         let bind = self.core().bind_buffer_memory;
-        // SAFETY: as the caller promises.
+        // SAFETY: both are live, the buffer is not bound, and the place meets its requirements (`DeviceMemory::bind_buffer`).
         check(unsafe { bind(self.device, buffer.into(), memory.into(), offset) })
     }
 
@@ -444,12 +443,12 @@ unsafe impl DeviceMemory for AshDevice {
         if !info.external.is_empty() {
             raw.p_next = (&raw const external).cast();
         }
-        // SAFETY: as the caller promises; `external` and `indices` live until after the call.
+        // SAFETY: the info is valid (`DeviceMemory::create_image`); `external` and `indices` live until after the call.
         unsafe { self.create(self.core().create_image, &raw, ImageHandle::from_raw) }
     }
 
     unsafe fn destroy_image(&self, image: ImageHandle) {
-        // SAFETY: as the caller promises; the callbacks are compatible with those of its creation.
+        // SAFETY: the image is live and unused (`DeviceMemory::destroy_image`); the callbacks are compatible with those of its creation.
         unsafe { (self.core().destroy_image)(self.device, image.into(), self.callbacks()) }
     }
 
@@ -457,7 +456,7 @@ unsafe impl DeviceMemory for AshDevice {
         let command = self.core().get_image_memory_requirements;
         let command2 = self.commands.requirements2.map(|both| both.image);
         let info = vk::ImageMemoryRequirementsInfo2::default().image(image.into());
-        // SAFETY: as the caller promises.
+        // SAFETY: the image is live and of this device (`DeviceMemory::image_requirements`).
         unsafe { self.requirements(command, info.image, command2, &info) }
     }
 
@@ -468,7 +467,7 @@ unsafe impl DeviceMemory for AshDevice {
         offset: u64,
     ) -> Result<(), DeviceError> {
         let bind = self.core().bind_image_memory;
-        // SAFETY: as the caller promises.
+        // SAFETY: both are live, the image is not bound, and the place meets its requirements (`DeviceMemory::bind_image`).
         check(unsafe { bind(self.device, image.into(), memory.into(), offset) })
     }
 
@@ -478,14 +477,14 @@ unsafe impl DeviceMemory for AshDevice {
             .buffer_address
             .filter(|_| self.info.features.buffer_device_address)?;
         let info = vk::BufferDeviceAddressInfo::default().buffer(buffer.into());
-        // SAFETY: as the caller promises, and the feature is enabled.
+        // SAFETY: the buffer is live, bound, and made for addresses (`DeviceMemory::buffer_address`); the feature is enabled.
         NonZeroU64::new(unsafe { command(self.device, &raw const info) })
     }
 
     unsafe fn commitment(&self, memory: MemoryHandle) -> Option<u64> {
         let mut bytes = 0;
         let command = self.core().get_device_memory_commitment;
-        // SAFETY: as the caller promises.
+        // SAFETY: the memory is live and lazily allocated (`DeviceMemory::commitment`).
         unsafe { command(self.device, memory.into(), &raw mut bytes) };
         Some(bytes)
     }

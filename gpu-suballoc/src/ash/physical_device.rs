@@ -28,9 +28,9 @@ impl PhysicalDeviceInfo {
         features: DeviceFeatures,
     ) -> Self {
         let mut memory = vk::PhysicalDeviceMemoryProperties::default();
-        // SAFETY: the caller's promise.
+        // SAFETY: the physical device is live and the instance's (`query`).
         unsafe { (instance.get_physical_device_memory_properties)(physical, &raw mut memory) };
-        // SAFETY: the caller's promise.
+        // SAFETY: the physical device is the instance's, and supports the version (`query`).
         let limits = unsafe { limits(instance, commands, physical, api_version) };
         Self {
             types: memory.memory_types.each_ref().map(type_of),
@@ -76,11 +76,11 @@ unsafe fn limits(
         if api_version >= vk::API_VERSION_1_3 {
             properties = properties.push_next(&mut buffer);
         }
-        // SAFETY: the caller's promise; the chain holds what the version knows.
+        // SAFETY: the physical device supports the version (`limits`), which knows what the chain holds.
         unsafe { properties2(physical, &raw mut properties) };
     } else {
         let core = &raw mut properties.properties;
-        // SAFETY: the caller's promise.
+        // SAFETY: the physical device is live and the instance's (`limits`).
         unsafe { (instance.get_physical_device_properties)(physical, core) };
     }
     let core = properties.properties.limits;
@@ -94,14 +94,13 @@ unsafe fn limits(
         min_storage_buffer_offset_alignment: core.min_storage_buffer_offset_alignment,
         min_uniform_buffer_offset_alignment: core.min_uniform_buffer_offset_alignment,
         min_texel_buffer_offset_alignment: core.min_texel_buffer_offset_alignment,
-        optimal_buffer_copy_offset_alignment: core.optimal_buffer_copy_offset_alignment,
     }
 }
 
 /// The capabilities that Vulkan reports for a device created with these extensions.
 ///
-/// Vulkan reports no links. Unified memory is never reported, since no object of one `VkDevice` is usable on another.
-/// Below Vulkan 1.1 there are no UUIDs and no external handles: the result has no capabilities.
+/// Vulkan reports no links. Memory is never unified, since no object of one `VkDevice` is usable on another. Below Vulkan 1.1 there are no
+/// UUIDs, no external handles, and so no capabilities.
 ///
 /// Vulkan specification, *Physical Device Properties* (`VkPhysicalDeviceIDProperties`, `VkPhysicalDeviceDriverProperties`),
 /// *Additional Buffer Capabilities* and *Additional Semaphore Capabilities*.
@@ -127,11 +126,11 @@ pub unsafe fn physical_device_capabilities(
     if knows_driver {
         properties = properties.push_next(&mut driver);
     }
-    // SAFETY: the caller's promise; 1.1 has the command, and the chain holds what version and extensions know.
+    // SAFETY: `physical` is live and of `instance` (`physical_device_capabilities`); version and extensions know what the chain holds.
     unsafe { (instance.fp_v1_1().get_physical_device_properties2)(physical, &raw mut properties) };
-    // SAFETY: the caller's promise.
+    // SAFETY: `physical` is of `instance`, and the version is 1.1 at least.
     let (buffer_import, buffer_export) = unsafe { buffer_handles(instance, physical, has) };
-    // SAFETY: as above.
+    // SAFETY: `physical` is of `instance`, and the version is 1.1 at least.
     let (semaphore_import, semaphore_export) =
         unsafe { semaphore_handles(instance, physical, has) };
     DeviceCapabilities {
@@ -209,7 +208,7 @@ unsafe fn buffer_handles(
             .usage(usage)
             .handle_type(raw);
         let mut properties = vk::ExternalBufferProperties::default();
-        // SAFETY: the caller's promise; 1.1 has the command, and the extension knows the handle type.
+        // SAFETY: `physical` is live and supports 1.1, which has the command (`buffer_handles`); its extension knows the handle type.
         unsafe { query(physical, &raw const info, &raw mut properties) };
         let can = properties
             .external_memory_properties
@@ -256,7 +255,7 @@ unsafe fn semaphore_handles(
     handle_types(types, has, |raw| {
         let info = vk::PhysicalDeviceExternalSemaphoreInfo::default().handle_type(raw);
         let mut properties = vk::ExternalSemaphoreProperties::default();
-        // SAFETY: the caller's promise; 1.1 has the command, and the extension knows the handle type.
+        // SAFETY: `physical` is live and supports 1.1, which has the command (`semaphore_handles`); its extension knows the handle type.
         unsafe { query(physical, &raw const info, &raw mut properties) };
         let can = properties.external_semaphore_features;
         (

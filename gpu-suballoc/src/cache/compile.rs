@@ -31,8 +31,7 @@ const ENDED: u32 = 1;
 pub struct CompiledShader<P> {
     /// The shader.
     pub value: P,
-    /// Bytes that count against the cache's limit: host and device memory, as far as the compiler knows. Bytes that would raise the cache's
-    /// sum above 2^64 - 1 are not counted.
+    /// Host and device memory that count against the cache's limit. Bytes that would raise the cache's sum above 2^64 - 1 are not counted.
     pub bytes: u64,
 }
 
@@ -50,15 +49,15 @@ pub(super) struct Compile<P, E> {
     pub(super) next: Cell<Option<NonNull<Self>>>,
 }
 
-/// A thread that waits for a compile, on its own stack. Its cells are used under the shard's lock until the compile has ended.
+/// A thread that waits, on its own stack. Its cells are used under the shard's lock until the compile has ended.
 struct Waiter<P, E> {
-    state: AtomicU32,
+    wait: Wait,
     /// With a reference for this thread. `None`: the compiling thread unwound, or lacked memory.
     outcome: Cell<Option<Outcome<P, E>>>,
     next: Cell<Option<NonNull<Self>>>,
 }
 
-impl<P, E: Copy> Compile<P, E> {
+impl<P, E> Compile<P, E> {
     fn waiters(&self) -> impl Iterator<Item = &Waiter<P, E>> {
         // SAFETY: threads in the list wait until the compile has ended, and then for the lock.
         let waiter = |at: Option<NonNull<Waiter<P, E>>>| at.map(|at| unsafe { at.as_ref() });
@@ -66,15 +65,14 @@ impl<P, E: Copy> Compile<P, E> {
     }
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
+impl<P, E: Copy> CacheOwner<P, E> {
     /// The shader: found, or compiled by this thread, or by another thread that already compiles it.
     ///
-    /// `compile` runs at most once, without a lock; it may request other shaders from this cache. If it unwinds, waiting threads
-    /// continue, and one of them compiles.
+    /// `compile` runs at most once, without a lock; it may request other shaders. If it unwinds, one of the waiting threads compiles.
     ///
     /// # Errors
-    /// [`CacheError::Compile`] with the compiler's error, from this thread or the one that it waited for; [`CacheError::Host`] if the
-    /// owner's or the cache's context refuses memory, before anything is compiled; [`CacheError::Recursive`]; [`CacheError::OtherDevice`].
+    /// [`CacheError::Compile`] with the compiler's error, from this thread or the one that it waited for; [`CacheError::Host`] before
+    /// anything is compiled; [`CacheError::Recursive`]; [`CacheError::OtherDevice`].
     pub fn get_or_compile(
         &self,
         key: ShaderKey,
@@ -116,7 +114,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         }
     }
 
-    /// Waits for another thread's compile. `None`: the caller must try again.
+    /// Returns `None` if the caller must try again.
     fn join(
         &self,
         shard: &StateMutex<Shard<P, E>>,
@@ -124,26 +122,26 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         running: NonNull<Compile<P, E>>,
     ) -> Result<Option<ShaderRef<'_, P, E>>, CacheError<E>> {
         let waiter = Waiter {
-            state: AtomicU32::new(RUNNING),
+            wait: Wait::new(),
             outcome: Cell::new(None),
             next: Cell::new(None),
         };
-        let (wait, me) = (Wait::new(), waiting::number());
+        let me = waiting::number();
         // SAFETY: in the list, under the lock.
         let joined = unsafe { running.as_ref() };
-        // SAFETY: `wait` stays on this stack, and ends below, before `waiter` does.
-        if me != 0 && !unsafe { wait.begin(me, joined.leader, &waiter.state) } {
+        // SAFETY: `waiter` stays on this stack, and its wait ends below.
+        if me != 0 && !unsafe { waiter.wait.begin(me, joined.leader) } {
             return Err(CacheError::Recursive);
         }
         let next = joined.waiting.replace(Some(NonNull::from(&waiter)));
         waiter.next.set(next);
         locked.stats.joined += 1;
         drop(locked);
-        waiting::wait_while(&waiter.state, RUNNING);
-        wait.end();
+        waiting::wait_while(&waiter.wait.state, RUNNING);
+        waiter.wait.end();
         // The compiling thread has finished with `waiter` once it releases the lock.
         drop(shard.lock());
-        match waiter.outcome.get() {
+        match waiter.outcome.take() {
             Some(Ok(entry)) => Ok(Some(ShaderRef::new(&self.cache, entry))),
             Some(Err(error)) => Err(CacheError::Compile(error)),
             None => Ok(None),
@@ -151,14 +149,14 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
     }
 }
 
-/// The compiling thread's state. Dropped without a result, by a panic or because memory is missing, it lets a waiting thread compile.
-struct Leader<'o, 'f, P: Send + Sync, E: Copy + Send + Sync> {
+/// Dropped without a result, as by a panic or without memory, it lets a waiting thread compile.
+struct Leader<'o, 'f, P, E: Copy> {
     owner: &'o CacheOwner<P, E>,
     shard: &'o StateMutex<Shard<P, E>>,
     flight: &'f Compile<P, E>,
 }
 
-impl<'o, 'f, P: Send + Sync, E: Copy + Send + Sync> Leader<'o, 'f, P, E> {
+impl<'o, 'f, P, E: Copy> Leader<'o, 'f, P, E> {
     fn begin(
         owner: &'o CacheOwner<P, E>,
         shard: &'o StateMutex<Shard<P, E>>,
@@ -234,31 +232,29 @@ impl<'o, 'f, P: Send + Sync, E: Copy + Send + Sync> Leader<'o, 'f, P, E> {
         }
         shard.stats.compiling -= 1;
         let mut at = self.flight.waiting.get();
-        // SAFETY: as for `waiters`; its own thread waits for the lock once its state has changed.
+        // SAFETY: a thread in the list waits until its state changes, and then for the lock, which `shard` holds.
         while let Some(waiter) = at.map(|at| unsafe { at.as_ref() }) {
             at = waiter.next.get();
             waiter.outcome.set(outcome);
-            waiter.state.store(ENDED, Release);
-            waiting::wake(&waiter.state);
+            waiter.wait.state.store(ENDED, Release);
+            waiting::wake(&waiter.wait.state);
         }
     }
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync> Drop for Leader<'_, '_, P, E> {
+impl<P, E: Copy> Drop for Leader<'_, '_, P, E> {
     fn drop(&mut self) {
         self.end(self.shard.lock(), None);
     }
 }
 
-// Which threads wait for which compiles, in all caches of the process. Threads in a cycle would wait for ever, so the call that would
-// close the cycle fails.
+// Which threads wait for which compiles, in all caches. The call that would close a cycle fails, as its threads would wait for ever.
 //
 // ```text
 //   thread 1: compiles A, waits for B  -->  led by thread 2: compiles B, waits for A  -->  led by thread 1
 // ```
 //
-// A list through the stacks of the waiting threads: it needs no memory and has no limit. Of a cache it refers only to the state of a
-// waiting thread.
+// A list through the stacks of the waiting threads: it needs no memory and has no limit.
 
 /// Acquired while a cache's lock may be held, never the other way round.
 static WAITING: StateMutex<List> = StateMutex::new(List(None));
@@ -269,20 +265,19 @@ struct List(Option<NonNull<Wait>>);
 unsafe impl Send for List {}
 
 pub(super) struct Wait {
-    /// The waiting thread, and the leader of its compile. All fields are accessed only under the list's lock.
+    state: AtomicU32,
+    /// The waiting thread, 0 if none waits, and the leader of its compile. Like `next` they are accessed only under the list's lock.
     thread: Cell<u64>,
     leader: Cell<u64>,
-    /// Its state while the compile runs.
-    state: Cell<Option<NonNull<AtomicU32>>>,
     next: Cell<Option<NonNull<Wait>>>,
 }
 
 impl Wait {
     pub(super) const fn new() -> Self {
         Self {
+            state: AtomicU32::new(RUNNING),
             thread: Cell::new(0),
             leader: Cell::new(0),
-            state: Cell::new(None),
             next: Cell::new(None),
         }
     }
@@ -291,16 +286,14 @@ impl Wait {
     /// through others.
     ///
     /// # Safety
-    /// It must not be waiting; it must be neither moved nor forgotten before it is [ended](Self::end) or dropped; and `state` must live as
-    /// long.
-    pub(super) unsafe fn begin(&self, thread: u64, leader: u64, state: &AtomicU32) -> bool {
+    /// It must not be waiting, and must be neither moved nor forgotten before it is [ended](Self::end) or dropped.
+    pub(super) unsafe fn begin(&self, thread: u64, leader: u64) -> bool {
         let mut list = WAITING.lock();
         let mut after = leader;
         while after != thread {
             let Some(next) = list.leader_of(after) else {
                 self.thread.set(thread);
                 self.leader.set(leader);
-                self.state.set(Some(NonNull::from(state)));
                 self.next.set(list.0);
                 list.0 = Some(NonNull::from(self));
                 return true;
@@ -312,11 +305,10 @@ impl Wait {
 
     /// Stops waiting.
     pub(super) fn end(&self) {
-        if self.state.get().is_none() {
+        let mut list = WAITING.lock();
+        if self.thread.replace(0) == 0 {
             return;
         }
-        let mut list = WAITING.lock();
-        self.state.set(None);
         let (this, next) = (NonNull::from(self), self.next.take());
         if list.0 == Some(this) {
             list.0 = next;
@@ -325,12 +317,9 @@ impl Wait {
         }
     }
 
-    /// True if the thread waits for a compile that still runs. Once the compile ended, the thread does not count, even if it has not woken
-    /// yet.
+    /// A thread does not count once the compile has ended, even if it has not woken yet.
     fn is_for(&self, thread: u64) -> bool {
-        // SAFETY: the state lives until this is removed from the list, as the caller of `begin` promised.
-        let flies = |state: NonNull<AtomicU32>| unsafe { state.as_ref() }.load(Acquire) == RUNNING;
-        self.thread.get() == thread && self.state.get().is_some_and(flies)
+        self.thread.get() == thread && self.state.load(Acquire) == RUNNING
     }
 }
 
@@ -354,7 +343,6 @@ impl List {
         None
     }
 
-    /// The leader of the compile that a thread waits for.
     fn leader_of(&self, thread: u64) -> Option<u64> {
         self.find(|wait| wait.is_for(thread))
             .map(|wait| wait.leader.get())
@@ -371,23 +359,22 @@ mod wait_cycles_tests {
 
     #[test]
     fn whoever_would_close_a_circle_is_told_and_one_that_has_landed_is_none() {
-        let flights = [const { AtomicU32::new(RUNNING) }; 4];
         let waits = [const { Wait::new() }; 4];
-        // SAFETY: none is moved; each is ended or dropped before its state.
+        // SAFETY: none is moved; each is ended or dropped.
         let begin = |thread: usize, leader: usize| unsafe {
-            waits[thread].begin(FROM + thread as u64, FROM + leader as u64, &flights[leader])
+            waits[thread].begin(FROM + thread as u64, FROM + leader as u64)
         };
         assert!(!begin(0, 0), "it leads what it asks for");
         assert!(begin(0, 1) && begin(1, 2) && begin(2, 3));
         assert!(!begin(3, 0) && !begin(3, 2) && !begin(3, 3));
-        flights[2].store(2, Release);
+        waits[1].state.store(ENDED, Release);
         assert!(
             begin(3, 0),
             "1 does not wait for 2 any more, though it has not noticed"
         );
         waits[3].end();
         waits[1].end();
-        flights[2].store(RUNNING, Release);
+        waits[1].state.store(RUNNING, Release);
         assert!(begin(3, 1), "and 1 waits for nobody");
         waits.iter().for_each(Wait::end);
         waits.iter().for_each(Wait::end);

@@ -38,7 +38,6 @@ pub(super) struct CacheEntry<P> {
 pub(super) type EntryLink<P> = Option<NonNull<CacheEntry<P>>>;
 
 impl<P> CacheEntry<P> {
-    /// Created dead, it is found by nobody.
     pub(super) fn new(
         key: ShaderKey,
         (value, bytes): (P, u64),
@@ -74,31 +73,31 @@ impl<P> CacheEntry<P> {
         self.refs.fetch_add(1, SeqCst);
     }
 
-    /// One more reference, if it is live or referenced. Requires the shard's lock.
+    /// Fails for what is neither live nor referenced. Requires the shard's lock.
     pub(super) fn reference(&self) -> bool {
-        // A dead entry without references is about to be destroyed by the thread that dropped the last one.
+        // The thread that dropped the last reference is about to destroy it.
         let add = |refs| (refs != DEAD).then_some(refs + 1);
         self.refs.fetch_update(SeqCst, SeqCst, add).is_ok()
     }
 
-    /// Drops a reference; other threads may destroy the entry from then on, unless it was the last one of a dead entry. Returns what is left:
-    /// 0 if it is live without references, [`DEAD`] if the caller must destroy it.
+    /// Drops a reference; other threads may destroy the entry from then on, unless it was the last one of a dead entry. Returns 0 if it is
+    /// live without references, [`DEAD`] if the caller must destroy it.
     ///
     /// # Safety
     /// The caller has a reference, and does not use it afterwards.
     #[inline]
     pub(super) unsafe fn release(entry: NonNull<Self>) -> u64 {
-        // SAFETY: the caller's reference; no Rust reference to the entry is left when it ends.
+        // SAFETY: the caller's reference keeps the entry until this ends, and no Rust reference to it is left then.
         unsafe { &(*entry.as_ptr()).refs }.fetch_sub(1, SeqCst) - 1
     }
 
-    /// Makes a live entry dead. True if it has no reference. Requires the shard's lock.
+    /// True if it has no reference. Requires the shard's lock.
     pub(super) fn kill(&self) -> bool {
         self.refs.fetch_or(DEAD, SeqCst) == 0
     }
 }
 
-/// A block in an owner's memory for an entry, allocated before the compile.
+/// A block in an owner's memory, allocated before the compile.
 pub(super) struct EntryRoom<'m, P> {
     block: NonNull<CacheEntry<P>>,
     memory: &'m ContextHandle,
@@ -134,7 +133,7 @@ impl<P> Drop for EntryRoom<'_, P> {
     }
 }
 
-/// Entries that nobody can reach any more, to be destroyed without the lock.
+/// Entries that nobody can reach any more.
 pub(super) struct DestroyList<P> {
     first: EntryLink<P>,
     pub(super) counts: RemovalCounts,
@@ -154,7 +153,7 @@ impl<P> DestroyList<P> {
     /// # Safety
     /// The entry is in no list, nobody reaches it, and it is added once.
     pub(super) unsafe fn add(&mut self, entry: NonNull<CacheEntry<P>>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: nobody else reaches the entry (`add`), which is not destroyed yet.
         unsafe { entry.as_ref() }
             .next
             .set(self.first.replace(entry));
@@ -169,7 +168,7 @@ impl<P> DestroyList<P> {
         while let Some(at) = self.first {
             // SAFETY: in this list alone.
             self.first = unsafe { at.as_ref() }.next.take();
-            // SAFETY: as above; its block is not read any more.
+            // SAFETY: in this list alone; its block is not read again.
             let entry = unsafe { at.read() };
             let owner = entry.owner.clone();
             // Freed also if the destructor unwinds.
@@ -195,10 +194,9 @@ pub type ShaderRef<'c, P, E> = CacheRef<P, E, &'c ShaderCache<P, E>>;
 /// A reference that borrows nothing, and keeps the cache alive until it is dropped: see [`CacheRef`].
 pub type WorkRef<P, E> = CacheRef<P, E, ShaderCache<P, E>>;
 
-/// A reference to a compiled shader, which is not destroyed until this is dropped, even if its owner is released. References may be sent
-/// to other threads and dropped there.
+/// A reference to a compiled shader, which is not destroyed before it, even if its owner is released. Any thread may drop it.
 #[must_use = "dropping it says that the shader is not used any more"]
-pub struct CacheRef<P: Send + Sync, E: Copy + Send + Sync, C: Borrow<ShaderCache<P, E>>> {
+pub struct CacheRef<P, E, C: Borrow<ShaderCache<P, E>>> {
     /// Dropped after the reference is released, even if the shader's destructor unwinds.
     cache: C,
     entry: NonNull<CacheEntry<P>>,
@@ -206,17 +204,11 @@ pub struct CacheRef<P: Send + Sync, E: Copy + Send + Sync, C: Borrow<ShaderCache
 }
 
 // SAFETY: the payload is `Send + Sync`; all else of the entry is used under the lock.
-unsafe impl<P: Send + Sync, E: Copy + Send + Sync, C: Borrow<ShaderCache<P, E>> + Send> Send
-    for CacheRef<P, E, C>
-{
-}
-// SAFETY: as above.
-unsafe impl<P: Send + Sync, E: Copy + Send + Sync, C: Borrow<ShaderCache<P, E>> + Sync> Sync
-    for CacheRef<P, E, C>
-{
-}
+unsafe impl<P: Send + Sync, E, C: Borrow<ShaderCache<P, E>> + Send> Send for CacheRef<P, E, C> {}
+// SAFETY: the payload is `Send + Sync`; all else of the entry is used under the lock.
+unsafe impl<P: Send + Sync, E, C: Borrow<ShaderCache<P, E>> + Sync> Sync for CacheRef<P, E, C> {}
 
-impl<P: Send + Sync, E: Copy + Send + Sync, C: Borrow<ShaderCache<P, E>>> CacheRef<P, E, C> {
+impl<P, E, C: Borrow<ShaderCache<P, E>>> CacheRef<P, E, C> {
     /// Of a reference that was counted.
     pub(super) const fn new(cache: C, entry: NonNull<CacheEntry<P>>) -> Self {
         Self {
@@ -242,7 +234,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync, C: Borrow<ShaderCache<P, E>>> CacheR
     }
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync> ShaderRef<'_, P, E> {
+impl<P, E> ShaderRef<'_, P, E> {
     /// Converts this to a reference that outlives the borrow, for example for a submission that runs for milliseconds. Keeps the cache
     /// alive.
     pub fn into_work_ref(self) -> WorkRef<P, E> {
@@ -251,9 +243,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderRef<'_, P, E> {
     }
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync, C: Borrow<ShaderCache<P, E>>> Deref
-    for CacheRef<P, E, C>
-{
+impl<P, E, C: Borrow<ShaderCache<P, E>>> Deref for CacheRef<P, E, C> {
     type Target = P;
 
     fn deref(&self) -> &P {
@@ -261,18 +251,14 @@ impl<P: Send + Sync, E: Copy + Send + Sync, C: Borrow<ShaderCache<P, E>>> Deref
     }
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync, C: Borrow<ShaderCache<P, E>>> Drop
-    for CacheRef<P, E, C>
-{
+impl<P, E, C: Borrow<ShaderCache<P, E>>> Drop for CacheRef<P, E, C> {
     #[inline]
     fn drop(&mut self) {
         self.cache.borrow().core().release(self.entry);
     }
 }
 
-impl<P: Send + Sync + fmt::Debug, E: Copy + Send + Sync, C: Borrow<ShaderCache<P, E>>> fmt::Debug
-    for CacheRef<P, E, C>
-{
+impl<P: fmt::Debug, E, C: Borrow<ShaderCache<P, E>>> fmt::Debug for CacheRef<P, E, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("CacheRef").field(&**self).finish()
     }

@@ -60,7 +60,6 @@ impl Hasher for KeyHasher {
     }
 }
 
-/// Bit of `device`: the key is a hash.
 const HASHED: u64 = 1 << 63;
 
 impl ShaderKey {
@@ -94,7 +93,7 @@ impl ShaderKey {
         CacheDevice(self.device & (HASHED - 1))
     }
 
-    /// The hash for the table. Every bit depends on both numbers, so neighbouring numbers do not collide.
+    /// Every bit depends on both numbers, so neighbouring numbers do not collide.
     #[inline(always)]
     pub(super) const fn mixed(self) -> u64 {
         fold(
@@ -157,7 +156,7 @@ impl fmt::Debug for ShaderKey {
 const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// XORs both halves of the product, then both halves of the result: the lower bits of a product grow linearly with its factors, so
-/// consecutive numbers would collide in them.
+/// consecutive numbers would collide.
 #[inline(always)]
 const fn fold(a: u64, b: u64) -> u64 {
     let product = a as u128 * b as u128;

@@ -19,9 +19,8 @@ mod shader_cache;
 mod shard;
 
 pub use self::entry::{CacheRef, ShaderRef, WorkRef};
-pub use self::shader_cache::CacheError;
+pub use self::shader_cache::{CacheError, CacheLimits, CacheStats, RemovalCounts, ShaderCache};
 pub use compile::CompiledShader;
 pub use key::{CacheDevice, ContentHash, ShaderKey};
 pub use owner::{CacheOwner, OwnerStats, RestoreCounts};
 pub use persist::{StoreError, StoreIdentity, StoreSink, StoreWriter, StoredShader, StoredShaders};
-pub use shader_cache::{CacheLimits, CacheStats, RemovalCounts, ShaderCache};

@@ -6,15 +6,12 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use alloc_core::{ContextHandle, HostError};
 
 use super::compile::CompiledShader;
-use super::entry::ShaderRef;
-use super::entry::{CacheEntry, DestroyList};
+use super::entry::{CacheEntry, DestroyList, ShaderRef};
 use super::key::{CacheDevice, ShaderKey};
 use super::persist::StoredShaders;
-use super::shader_cache::CacheError;
-use super::shader_cache::{Cursor, RemovalCounts, ShaderCache};
+use super::shader_cache::{CacheError, Cursor, RemovalCounts, ShaderCache};
 use crate::shared_box::SharedBox;
 
-/// What an owner and its entries share.
 pub(super) struct Owner {
     device: CacheDevice,
     /// Where its entries lie.
@@ -45,16 +42,16 @@ pub struct RestoreCounts {
     pub refused: u64,
 }
 
-/// A user of the cache that compiles: it owns the entries that it compiles, and they lie in its memory and are removed with it.
+/// Compiles, and owns the entries that it compiles: they lie in its memory and are removed with it.
 ///
 /// Dropping it releases the entries. Keeps the cache alive.
-pub struct CacheOwner<P: Send + Sync, E: Copy + Send + Sync> {
+pub struct CacheOwner<P, E> {
     pub(super) owner: SharedBox<Owner>,
     pub(super) cache: ShaderCache<P, E>,
     is_released: bool,
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
+impl<P, E> CacheOwner<P, E> {
     pub(super) fn new(
         cache: ShaderCache<P, E>,
         device: CacheDevice,
@@ -73,8 +70,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         })
     }
 
-    /// Adds the shaders of a file. `load` creates a shader from its binary; a binary that it refuses is counted, and the next one follows:
-    /// its shader is compiled when it is requested.
+    /// Adds the shaders of a file. `load` creates a shader from its binary; one that it refuses is counted, and compiled when it is
+    /// requested.
     ///
     /// # Errors
     /// As [`get_or_compile`](Self::get_or_compile), without [`CacheError::Compile`]; what was added stays.
@@ -82,7 +79,10 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         &self,
         file: &StoredShaders<'_>,
         mut load: impl FnMut(ShaderKey, &[u8]) -> Result<CompiledShader<P>, E>,
-    ) -> Result<RestoreCounts, CacheError<E>> {
+    ) -> Result<RestoreCounts, CacheError<E>>
+    where
+        E: Copy,
+    {
         let mut counts = RestoreCounts::default();
         for shader in file.iter(self.device()) {
             let (key, binary) = (shader.key, shader.binary);
@@ -97,22 +97,28 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
 
     /// Removes all of its entries. Lookups no longer find those that are referenced; their last reference destroys them.
     pub fn release(mut self) -> RemovalCounts {
-        self.is_released = true;
-        self.remove_all()
+        self.release_all()
     }
 
-    /// As [`release`](Self::release), if no entry is referenced: destroys either all entries before it returns, or none. Concurrent lookups
-    /// of these shaders wait for the decision.
+    /// As [`release`](Self::release), if no entry is referenced: destroys all entries before it returns, or none. Concurrent lookups of
+    /// them wait for the decision.
     ///
     /// # Errors
     /// The owner, unchanged, and the number of shaders in use.
     pub fn release_unused(mut self) -> Result<RemovalCounts, (Self, u64)> {
+        match self.try_release_unused() {
+            Ok(removed) => Ok(removed),
+            Err(in_use) => Err((self, in_use)),
+        }
+    }
+
+    /// The caller drops the owner then.
+    pub(crate) fn try_release_unused(&mut self) -> Result<RemovalCounts, u64> {
         let core = self.cache.core();
         let mut shards = core.lock_all();
         let in_use: u64 = shards.iter().map(|shard| shard.in_use(&self.owner)).sum();
         if in_use != 0 {
-            drop(shards);
-            return Err((self, in_use));
+            return Err(in_use);
         }
         let mut going = DestroyList::new();
         for shard in &mut shards {
@@ -125,7 +131,9 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         Ok(going.destroy())
     }
 
-    fn remove_all(&self) -> RemovalCounts {
+    /// The caller drops the owner then.
+    pub(crate) fn release_all(&mut self) -> RemovalCounts {
+        self.is_released = true;
         let core = self.cache.core();
         let mut going = DestroyList::new();
         for shard in core.shards() {
@@ -198,15 +206,15 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
     }
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync> Drop for CacheOwner<P, E> {
+impl<P, E> Drop for CacheOwner<P, E> {
     fn drop(&mut self) {
         if !self.is_released {
-            self.remove_all();
+            self.release_all();
         }
     }
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync> fmt::Debug for CacheOwner<P, E> {
+impl<P, E> fmt::Debug for CacheOwner<P, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CacheOwner")
             .field("memory", &self.memory().name())

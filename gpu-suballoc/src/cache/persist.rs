@@ -118,7 +118,7 @@ impl<'s, S: StoreSink> StoreWriter<'s, S> {
             .for_each(|(to, from)| *to = from);
         self.put(&entry)?;
         self.put(binary)?;
-        self.count = self.count.saturating_add(1);
+        self.count += 1;
         Ok(())
     }
 
@@ -137,7 +137,7 @@ impl<'s, S: StoreSink> StoreWriter<'s, S> {
 
     fn put(&mut self, bytes: &[u8]) -> Result<(), S::Error> {
         self.hash.update(bytes);
-        self.length = self.length.saturating_add(bytes.len() as u64);
+        self.length += bytes.len() as u64;
         self.sink.write(bytes)
     }
 }
@@ -282,7 +282,6 @@ impl fmt::Display for StoreError {
 
 impl core::error::Error for StoreError {}
 
-/// A sink in a context's memory.
 impl StoreSink for TryVec<u8, ContextHandle> {
     type Error = HostError;
 

@@ -15,14 +15,19 @@ use core::sync::atomic::Ordering::SeqCst;
 ///
 /// - A hit locks a shard for a moment, and returns a [reference](ShaderRef), which keeps the shader unchanged.
 /// - On a miss one thread compiles, without a lock; others wait for its result. Failures are not kept.
-/// - The release of [an owner](CacheOwner) removes its entries; those still referenced are no longer found, and are destroyed with their
-///   last reference. Other owners of the device compile them again.
-/// - Above its limits the cache evicts unreferenced entries that were not used for long; referenced entries above the limits are evicted
-///   when their references are released.
+/// - The release of [an owner](CacheOwner) removes its entries; those still referenced are destroyed with their last reference. Other
+///   owners compile them again.
+/// - Above its limits the cache evicts unreferenced entries that were not used for long, and others when their references are released.
 ///
-/// A value is a handle: clones share one cache, which is destroyed with the last handle, owner and [work reference](super::WorkRef).
-/// `P`'s destructor runs without a lock, on the thread that releases the last reference. All threads may use a cache at once.
-pub struct ShaderCache<P: Send + Sync, E: Copy + Send + Sync>(SharedBox<Core<P, E>>);
+/// Clones share one cache, which is destroyed with the last of them, owner and [work reference](super::WorkRef). `P`'s destructor runs
+/// without a lock, on the thread that releases the last reference. All threads may use a cache at once, if `P` is `Send` and `Sync` and `E`
+/// is `Send`; of other values it stays on its thread:
+///
+/// ```compile_fail,E0277
+/// fn is_sync<T: Sync>() {}
+/// is_sync::<gpu_suballoc::ShaderCache<std::rc::Rc<u8>, ()>>();
+/// ```
+pub struct ShaderCache<P, E>(SharedBox<Core<P, E>>);
 
 /// Limits of a cache; above them, unreferenced entries are evicted. Referenced entries may exceed them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +79,7 @@ pub struct CacheStats {
     pub hits: u64,
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
+impl<P, E> ShaderCache<P, E> {
     /// Creates an empty cache, whose own memory comes from this context.
     ///
     /// # Errors
@@ -117,8 +122,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
         &self.0
     }
 
-    /// Writes the shaders of a device to a file. `binary` returns the bytes to write for a shader, or `None` to omit it. It is called
-    /// without a lock, with the shader referenced.
+    /// Writes the shaders of a device to a file. `binary` returns the bytes of a shader, or `None` to omit it; it is called without a lock,
+    /// with the shader referenced.
     ///
     /// # Errors
     /// The sink's error. The file must not be used then.
@@ -159,8 +164,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
         counts
     }
 
-    /// Removes all entries of a device that will be destroyed, of all owners, and keeps shaders that are being compiled for it out of the
-    /// table. All references to them must be dropped before the device is destroyed.
+    /// Removes all entries of a device that will be destroyed, and keeps shaders that are being compiled for it out of the table. All
+    /// references to them must be dropped before that.
     pub fn release_device(&self, device: CacheDevice) -> RemovalCounts {
         let mut going = DestroyList::new();
         for shard in self.core().shards() {
@@ -203,7 +208,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
         sum
     }
 
-    /// Frees memory of the cache's own context that the present shaders do not need, at any time. Returns the number of bytes.
+    /// Frees memory of the cache's own context that the present shaders do not need. Returns the number of bytes.
     ///
     /// Allocates smaller tables first; a refused one stays as large as it is.
     pub fn trim(&self) -> u64 {
@@ -212,14 +217,14 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
     }
 }
 
-/// Goes through the entries that are there, one after the other; keeps the current one referenced, and so in its list.
-pub(super) struct Cursor<'c, P: Send + Sync, E: Copy + Send + Sync> {
+/// Goes through the entries that are there; keeps the current one referenced, and so in its list.
+pub(super) struct Cursor<'c, P, E> {
     cache: &'c ShaderCache<P, E>,
     shard: usize,
     current: Option<ShaderRef<'c, P, E>>,
 }
 
-impl<'c, P: Send + Sync, E: Copy + Send + Sync> Cursor<'c, P, E> {
+impl<'c, P, E> Cursor<'c, P, E> {
     pub(super) const fn new(cache: &'c ShaderCache<P, E>) -> Self {
         Self {
             cache,
@@ -228,7 +233,6 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> Cursor<'c, P, E> {
         }
     }
 
-    /// The next entry that `which` selects, under the lock.
     pub(super) fn advance(
         &mut self,
         which: impl Fn(&CacheEntry<P>) -> bool,
@@ -252,13 +256,13 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> Cursor<'c, P, E> {
     }
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync> Clone for ShaderCache<P, E> {
+impl<P, E> Clone for ShaderCache<P, E> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync> fmt::Debug for ShaderCache<P, E> {
+impl<P, E> fmt::Debug for ShaderCache<P, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ShaderCache").field(&self.stats()).finish()
     }
@@ -272,8 +276,8 @@ pub enum CacheError<E> {
     Compile(E),
     /// No host memory for an entry or the table. Not a usage error.
     Host(HostError),
-    /// Compiling this key requested this key again: on the same thread, or through other threads' compiles and waits, in this cache or
-    /// others. The caller's error. Without feature `std` threads cannot be distinguished, and such a call waits for ever.
+    /// Compiling this key requested this key again: on the same thread, or through other threads' compiles and waits. The caller's error.
+    /// Without feature `std` threads cannot be distinguished, and such a call waits for ever.
     Recursive,
     /// The owner is for another device than the key. The caller's error.
     OtherDevice,

@@ -15,21 +15,18 @@ use crate::sync::{StateGuard, StateMutex};
 /// The number of locks.
 pub(super) const SHARDS: usize = 16;
 
-/// What all handles of a cache share.
 pub(super) struct Core<P, E> {
     shards: [PaddedShard<P, E>; SHARDS],
-    /// Live entries, and the bytes of all, of all shards. Changed before entries are looked at for eviction: who drops a reference afterwards
-    /// sees the change, and evicts again.
+    /// Live entries, and the bytes of all. Changed before entries are looked at for eviction: who drops a reference afterwards sees the
+    /// change, and evicts again.
     pub(super) entries: AtomicU64,
     pub(super) bytes: AtomicU64,
     max_entries: AtomicU64,
     max_bytes: AtomicU64,
-    /// The shard that the eviction looks at next.
     hand: AtomicUsize,
     pub(super) memory: ContextHandle,
 }
 
-/// In cache lines of its own.
 #[repr(align(128))]
 struct PaddedShard<P, E>(StateMutex<Shard<P, E>>);
 
@@ -39,7 +36,6 @@ pub(super) struct Shard<P, E> {
     index: TryMap<ShaderKey, NonNull<CacheEntry<P>>, ContextHandle, KeyState>,
     pub(super) hits: u64,
     pub(super) first: EntryLink<P>,
-    /// The entry that the eviction looks at next.
     hand: EntryLink<P>,
     pub(super) compiles: Option<NonNull<Compile<P, E>>>,
     pub(super) stats: CacheStats,
@@ -68,12 +64,10 @@ impl<P, E> Shard<P, E> {
         self.index.get(&key).map(|entry| unsafe { entry.as_ref() })
     }
 
-    /// All entries that are not destroyed.
     pub(super) fn entries(&self) -> impl Iterator<Item = &CacheEntry<P>> {
         self.entries_from(self.first)
     }
 
-    /// Those behind this one, which is in the list.
     pub(super) fn entries_after(
         &self,
         entry: &CacheEntry<P>,
@@ -96,7 +90,6 @@ impl<P, E> Shard<P, E> {
         core::iter::successors(compile(self.compiles), move |at| compile(at.next.get()))
     }
 
-    /// References and compiles of an owner.
     pub(super) fn in_use(&self, owner: &Owner) -> u64 {
         let is_held = |entry: &&CacheEntry<P>| entry.is_owned_by(owner) && entry.references() != 0;
         let compiles = self.compiles();
@@ -104,12 +97,11 @@ impl<P, E> Shard<P, E> {
         (self.entries().filter(is_held).count() + compiles.count()) as u64
     }
 
-    /// Places of the index that are in use, or reserved: an insertion takes at most one, and ends one compile.
+    /// Places of the index that are in use or reserved: an insertion takes at most one, and ends one compile.
     fn used(&self) -> usize {
         self.index.len() + self.stats.compiling as usize
     }
 
-    /// Whether a compile can begin.
     pub(super) fn has_room(&self) -> bool {
         self.index.capacity() > self.used()
     }
@@ -163,7 +155,7 @@ impl<P, E> Core<P, E> {
         self.shards.each_ref().map(|shard| shard.0.lock())
     }
 
-    /// Counts a compiled shader's bytes, as far as the sum can hold them. Returns the number that it counted.
+    /// Counts the bytes as far as the sum can hold them. Returns the number that it counted.
     pub(super) fn count_bytes(&self, bytes: u64) -> u64 {
         let add = |sum: u64| Some(sum.saturating_add(bytes));
         let (Ok(before) | Err(before)) = self.bytes.fetch_update(SeqCst, SeqCst, add);
@@ -204,7 +196,6 @@ impl<P, E> Core<P, E> {
         unreferenced
     }
 
-    /// Counts a dead entry without references off, and adds it to `going`.
     fn forget(
         &self,
         shard: &mut Shard<P, E>,
@@ -214,12 +205,12 @@ impl<P, E> Core<P, E> {
         // SAFETY: not destroyed yet.
         let dead = unsafe { entry.as_ref() };
         let (next, before) = (dead.next.get(), dead.before.get());
-        // SAFETY: neighbours in the list, as above.
+        // SAFETY: neighbours in the list are destroyed after they left it, under the lock, which is held.
         match before.map(|before| unsafe { before.as_ref() }) {
             Some(before) => before.next.set(next),
             None => shard.first = next,
         }
-        // SAFETY: as above.
+        // SAFETY: neighbours in the list are destroyed after they left it, under the lock, which is held.
         if let Some(next) = next.map(|next| unsafe { next.as_ref() }) {
             next.before.set(before);
         }
@@ -232,7 +223,6 @@ impl<P, E> Core<P, E> {
         unsafe { going.add(entry) };
     }
 
-    /// Removes entries of a locked shard.
     pub(super) fn remove_where(
         &self,
         shard: &mut Shard<P, E>,
@@ -250,12 +240,12 @@ impl<P, E> Core<P, E> {
         }
     }
 
-    /// Destroys unreferenced entries above the limits: those first that were not found since the hand last passed.
+    /// Destroys unreferenced entries above the limits, first those that were not found since the hand last passed.
     pub(super) fn evict(&self) {
         let mut going = DestroyList::new();
         let start = self.hand.load(Relaxed);
         let order = self.shards.iter().enumerate().cycle().skip(start);
-        // What is left of the present round, and two more: the first makes entries old, the second evicts them.
+        // The rest of the present round, and two more: the first makes entries old, the second evicts them.
         for (number, PaddedShard(shard)) in order.take(3 * SHARDS) {
             if !self.is_over_limits() {
                 break;
@@ -278,8 +268,7 @@ impl<P, E> Core<P, E> {
         going.destroy();
     }
 
-    /// Destroys an entry of this key whose last reference was dropped, if the limits are exceeded: all others without references were
-    /// evicted before.
+    /// Destroys an entry whose last reference was dropped, if the limits are exceeded: all others without references were evicted before.
     #[cold]
     fn evict_released(&self, key: ShaderKey) {
         let mut going = DestroyList::new();
@@ -299,7 +288,7 @@ impl<P, E> Core<P, E> {
     pub(super) fn release(&self, entry: NonNull<CacheEntry<P>>) {
         // SAFETY: referenced until it is released.
         let key = unsafe { entry.as_ref() }.key;
-        // SAFETY: the caller's reference, which ends here.
+        // SAFETY: the reference that is released here is the caller's, and was counted.
         match unsafe { CacheEntry::release(entry) } {
             DEAD => self.destroy_released(key, entry),
             0 if self.is_over_limits() => self.evict_released(key),
@@ -307,7 +296,6 @@ impl<P, E> Core<P, E> {
         }
     }
 
-    /// Destroys a dead entry whose last reference was dropped.
     #[cold]
     fn destroy_released(&self, key: ShaderKey, entry: NonNull<CacheEntry<P>>) {
         let mut going = DestroyList::new();
@@ -344,7 +332,7 @@ impl<P, E> Core<P, E> {
         }
     }
 
-    /// Replaces a shard's index, if what is in it and what may come have room in the new one. Memory is allocated and freed without the lock.
+    /// Replaces a shard's index, unless what is in it and what may come need more room. Memory is allocated and freed without the lock.
     /// Returns the number of bytes freed.
     fn resize(&self, shard: &StateMutex<Shard<P, E>>, room: usize) -> Result<u64, HostError> {
         let mut index = TryMap::with_hasher_in(KeyState::new(), self.memory.clone());

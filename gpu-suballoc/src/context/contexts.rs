@@ -5,36 +5,29 @@ use super::dispatch_lock::DispatchLock;
 use super::error::{ContextError, VulkanHandles};
 use crate::allocator::{AllocatorOptions, GpuAllocator};
 use crate::cache::{CacheDevice, CacheLimits, ShaderCache};
-use crate::device::{
-    BufferHandle, BufferInfo, DeviceError, DeviceMemory, DeviceProperties, HeapBudget, ImageHandle,
-    ImageInfo, MappedRange, MemoryHandle, MemoryRequest, ResourceRequirements,
-    forward_device_memory,
-};
+use crate::device::{DeviceMemory, forward_device_memory};
 use crate::group::MAX_DEVICES;
 use crate::shared_box::SharedBox;
 use crate::sync::Ordering::{Acquire, Release};
 use crate::sync::StateMutex;
 use alloc_core::{ContextHandle, HostError};
 use core::fmt;
-use core::num::NonZeroU64;
-use core::ptr::NonNull;
 use core::sync::atomic::AtomicBool;
 
 /// The contexts of an application's devices, with the shader cache that they share.
 ///
-/// Contexts of one `VkDevice` share its compiled shaders; each owns the shaders that it compiled. A device has a unique number from its first
-/// context on. After its last context was released, or after it was [lost](DeviceContext::device_lost), a device of the same handle is another
+/// Contexts of one `VkDevice` share its compiled shaders; each owns those that it compiled. A device has a unique number from its first
+/// context on. After its last one was released, or after it was [lost](DeviceContext::device_lost), a device of the same handle is another
 /// device.
 ///
 /// At most 64 devices have contexts at once, any number each; one more is [`ContextError::TooManyDevices`].
 ///
-/// A value is a reference: the last of all clones and contexts frees the shared state. There is no global state. Usable from all threads at
-/// once.
-pub struct DeviceContexts<P: Send + Sync, E: Copy + Send + Sync> {
+/// A value is a reference: the last of all clones and contexts frees the shared state. Usable from all threads at once.
+pub struct DeviceContexts<P, E> {
     inner: SharedBox<ContextsInner<P, E>>,
 }
 
-struct ContextsInner<P: Send + Sync, E: Copy + Send + Sync> {
+struct ContextsInner<P, E> {
     cache: ShaderCache<P, E>,
     devices: StateMutex<[Option<DeviceEntry>; MAX_DEVICES]>,
     memory: ContextHandle,
@@ -71,19 +64,18 @@ impl DeviceState {
         self.device.is_lost.load(Acquire)
     }
 
-    /// Marks the device as lost: its driver is not called any more, and no context joins it.
+    /// No context joins it any more.
     pub(super) fn lose(&self) {
         self.device.is_lost.store(true, Release);
     }
 }
 
-/// A context's share of its device, until dropped.
-pub(super) struct DeviceShare<P: Send + Sync, E: Copy + Send + Sync> {
+pub(super) struct DeviceShare<P, E> {
     pub(super) contexts: DeviceContexts<P, E>,
     pub(super) state: DeviceState,
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync> DeviceContexts<P, E> {
+impl<P, E> DeviceContexts<P, E> {
     /// Creates a value without contexts; `memory` is its own memory and the cache's.
     ///
     /// # Errors
@@ -108,19 +100,18 @@ impl<P: Send + Sync, E: Copy + Send + Sync> DeviceContexts<P, E> {
 
     /// Acquires a context on a device of the application: an allocator, and an owner in the shared cache, with bookkeeping in `memory`.
     ///
-    /// `load` opens the device's driver; it is called exactly once. It receives the device's state, so that its result
-    /// can stop calling a lost device.
+    /// `load` opens the device's driver, once. It receives the device's state, so that its result can stop calling a lost device.
     ///
     /// # Errors
     /// [`ContextError::NullHandle`]; [`ContextError::OtherHandle`] for a device that has contexts with another instance or physical device;
-    /// refusals of `load`, the allocator, or `memory`. No context was created then.
+    /// refusals of `load`, the allocator, or `memory`.
     ///
     /// # Safety
-    /// - The handles are live and belong to each other. They outlive the context and all references to its shaders, or the device is reported
-    ///   [lost](DeviceContext::device_lost) first, and is destroyed only after all calls of its contexts that began before have returned.
-    /// - `load` returns that device, whose [`memory`](ContextDevice::memory) is the same at every call.
+    /// - The handles are live and belong to each other. They outlive the context and all references to its shaders, or the device is
+    ///   reported [lost](DeviceContext::device_lost) first, and destroyed after all calls that began before have returned.
+    /// - `load` returns that device.
     /// - As [`GpuAllocator::new`].
-    pub unsafe fn acquire<D: ContextDevice>(
+    pub unsafe fn acquire<D: DeviceMemory>(
         &self,
         handles: VulkanHandles,
         memory: ContextHandle,
@@ -130,7 +121,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> DeviceContexts<P, E> {
         handles.check()?;
         let share = self.join_device(handles)?;
         let device = LossAwareDevice::new(load(&share.state)?, share.state.clone());
-        // SAFETY: the caller's promise.
+        // SAFETY: `acquire` demands what `GpuAllocator::new` does.
         let gpu = unsafe { GpuAllocator::new(device, memory.clone(), options) }
             .map_err(|refused| refused.error)?;
         let owner = self.inner.cache.owner(share.state.cache_device(), memory)?;
@@ -144,19 +135,18 @@ impl<P: Send + Sync, E: Copy + Send + Sync> DeviceContexts<P, E> {
         })
     }
 
-    /// Joins the device, a new one if it has no contexts yet.
     fn join_device(&self, handles: VulkanHandles) -> Result<DeviceShare<P, E>, ContextError> {
         let fresh = SharedDevice {
             handles,
             number: CacheDevice::new_unique(),
             is_lost: AtomicBool::new(false),
         };
-        // Allocated before, so that nothing is allocated under the lock. If the device exists, it is freed after the lock.
+        // Nothing is allocated under the lock. If the device exists, this is freed after it.
         let fresh = SharedBox::new(fresh, self.inner.memory.clone())?;
         let mut devices = self.inner.devices.lock();
         let joined = match find_device(&mut *devices, handles.device) {
             Some(there) => there.device.handles.check_same(handles).map(|()| {
-                there.contexts = there.contexts.saturating_add(1);
+                there.contexts += 1;
                 there.device.clone()
             }),
             None => match devices.iter_mut().find(|place| place.is_none()) {
@@ -178,7 +168,6 @@ impl<P: Send + Sync, E: Copy + Send + Sync> DeviceContexts<P, E> {
     }
 }
 
-/// The device of this handle that is not lost.
 fn find_device(devices: &mut [Option<DeviceEntry>], device: u64) -> Option<&mut DeviceEntry> {
     devices
         .iter_mut()
@@ -186,7 +175,7 @@ fn find_device(devices: &mut [Option<DeviceEntry>], device: u64) -> Option<&mut 
         .find(|there| there.device.handles.device == device && !there.device.is_lost.load(Acquire))
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync> Drop for DeviceShare<P, E> {
+impl<P, E> Drop for DeviceShare<P, E> {
     fn drop(&mut self) {
         let mine: &SharedDevice = &self.state.device;
         let mut devices = self.contexts.inner.devices.lock();
@@ -195,7 +184,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Drop for DeviceShare<P, E> {
             .find(|place| matches!(place, Some(there) if core::ptr::eq(&*there.device, mine)));
         let gone = place.as_mut().and_then(|place| {
             place.take_if(|there| {
-                there.contexts = there.contexts.saturating_sub(1);
+                there.contexts -= 1;
                 there.contexts == 0
             })
         });
@@ -204,7 +193,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Drop for DeviceShare<P, E> {
     }
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync> Clone for DeviceContexts<P, E> {
+impl<P, E> Clone for DeviceContexts<P, E> {
     fn clone(&self) -> Self {
         Self {
             inner: self.inner.clone(),
@@ -212,7 +201,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Clone for DeviceContexts<P, E> {
     }
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync> fmt::Debug for DeviceContexts<P, E> {
+impl<P, E> fmt::Debug for DeviceContexts<P, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeviceContexts")
             .field("cache", self.cache())
@@ -229,33 +218,14 @@ impl fmt::Debug for DeviceState {
     }
 }
 
-// A device wrapper that makes no call after device loss.
-
-/// The device of a context: its memory, and what else the context calls.
-pub trait ContextDevice: Send + Sync {
-    /// The device's memory.
-    type Memory: DeviceMemory;
-
-    /// The device's memory, the same at every call.
-    fn memory(&self) -> &Self::Memory;
-}
-
-impl<D: DeviceMemory> ContextDevice for D {
-    type Memory = D;
-
-    fn memory(&self) -> &D {
-        self
-    }
-}
-
-/// A device whose driver is not called after the device was [reported lost](super::DeviceContext::device_lost): allocating and creating
-/// are [`DeviceError::DeviceLost`] then, and freeing and destroying do nothing.
-pub struct LossAwareDevice<D: ContextDevice> {
+/// A device whose driver is not called after it was [reported lost](super::DeviceContext::device_lost): allocating and creating are
+/// [`DeviceError::DeviceLost`](crate::device::DeviceError::DeviceLost) then, and freeing and destroying do nothing.
+pub struct LossAwareDevice<D: DeviceMemory> {
     device: D,
     state: DeviceState,
 }
 
-impl<D: ContextDevice> LossAwareDevice<D> {
+impl<D: DeviceMemory> LossAwareDevice<D> {
     pub(super) const fn new(device: D, state: DeviceState) -> Self {
         Self { device, state }
     }
@@ -266,9 +236,9 @@ impl<D: ContextDevice> LossAwareDevice<D> {
         &self.device
     }
 
-    fn live_memory(&self) -> Option<&D::Memory> {
-        (!self.state.is_lost()).then(|| self.device.memory())
+    fn live(&self) -> Option<&D> {
+        (!self.state.is_lost()).then_some(&self.device)
     }
 }
 
-forward_device_memory!([D: ContextDevice] LossAwareDevice<D>, self => self.device.memory(), self.live_memory());
+forward_device_memory!([D: DeviceMemory] LossAwareDevice<D>, self => self.device, self.live());

@@ -1,11 +1,11 @@
 //! A context on a device of the application.
 
-use super::contexts::{ContextDevice, LossAwareDevice};
-use super::contexts::{DeviceShare, DeviceState};
+use super::contexts::{DeviceShare, DeviceState, LossAwareDevice};
 use super::dispatch_lock::DispatchLock;
 use super::error::{ContextError, VulkanHandles};
-use crate::allocator::{GpuAllocator, write_in_use};
+use crate::allocator::{GpuAllocator, OutstandingRegions, write_in_use};
 use crate::cache::{CacheOwner, RemovalCounts, ShaderKey};
+use crate::device::DeviceMemory;
 use crate::id::RegionId;
 use crate::region::Ownership;
 use crate::waiting;
@@ -42,10 +42,10 @@ impl DeviceContextId {
 
 /// An allocator and a share of the shader cache, on a device that the application owns.
 ///
-/// Acquired by [`DeviceContexts::acquire`](super::DeviceContexts::acquire). It must be [released](Self::release), or dropped, before the application destroys the device, or the
-/// device must be reported [lost](Self::device_lost) first. It never destroys or waits for the application's instance, device or
-/// queues. Dropping it is [`release_forced`](Self::release_forced) without the report.
-pub struct DeviceContext<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
+/// It must be [released](Self::release), or dropped, before the application destroys the device, or the device must be reported
+/// [lost](Self::device_lost) first. It never destroys or waits for the application's instance, device or queues. Dropping it is
+/// [`release_forced`](Self::release_forced) without the report.
+pub struct DeviceContext<D: DeviceMemory, P, E> {
     // In the order of dropping: shader modules, then regions and blocks, then the share of the device.
     pub(super) owner: CacheOwner<P, E>,
     pub(super) gpu: ContextAllocator<D>,
@@ -55,7 +55,7 @@ pub struct DeviceContext<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync
     pub(super) id: DeviceContextId,
 }
 
-impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P, E> {
+impl<D: DeviceMemory, P, E> DeviceContext<D, P, E> {
     /// Acquires the same context again: checks that these are its handles. Loads and allocates nothing.
     ///
     /// # Errors
@@ -99,8 +99,8 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
     /// Threads that dispatch on several contexts must do so in one order, as with any locks.
     ///
     /// # Errors
-    /// [`ContextError::NestedDispatch`] within a dispatch of this context on the same thread; `run` is not
-    /// called then. Without feature `std` this is not detected, and the thread waits for itself.
+    /// [`ContextError::NestedDispatch`] within a dispatch of this context on the same thread. Without feature `std` this is not detected,
+    /// and the thread waits for itself.
     pub fn dispatch<R>(&self, run: impl FnOnce(&Self) -> R) -> Result<R, ContextError> {
         let _turn = self
             .lock
@@ -110,95 +110,85 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
     }
 
     /// Reports that the device is lost (`VK_ERROR_DEVICE_LOST`), or that the application is about to destroy it. Calls of its contexts that
-    /// begin from now on do not reach the driver: requests are [`DeviceError::DeviceLost`](crate::device::DeviceError::DeviceLost). This call does
-    /// not wait for calls of other threads: the application must, before it destroys the device. Releasing the contexts then frees only
-    /// host memory. A context that is acquired with the same handle later is on another device.
+    /// begin from now on do not reach the driver, and requests are [`DeviceError::DeviceLost`](crate::device::DeviceError::DeviceLost).
+    /// This call does not wait for calls of other threads: the application must, before it destroys the device. Releasing the contexts
+    /// frees host memory only. A context that is acquired with the same handle later is on another device.
     pub fn device_lost(&self) {
         self.device_share.state.lose();
         self.owner.cache().release_device(self.owner.device());
     }
 
-    /// Frees everything: shader modules of this owner, then regions and blocks, then the bookkeeping. Does not wait: the device must have
-    /// finished its work with them.
+    /// Frees everything: shader modules of this owner, then regions and blocks, then the bookkeeping. The device must have finished its
+    /// work with them.
     ///
     /// After the loss of the device the driver is not called, and nothing is refused.
     ///
-    /// A thread that requests one of its shaders through another context of the device at the same time either gets a reference, which
-    /// refuses the release, or does not find the shader. Nothing of the context remains when this returns.
+    /// A thread that requests one of its shaders through another context meanwhile either gets a reference, which refuses the release, or
+    /// does not find the shader.
     ///
     /// # Errors
-    /// The context, unchanged but for kept buffers and empty blocks, while regions, wrapped buffers, crops or referenced shaders of it are left,
-    /// or a shader is being compiled for it.
+    /// The context, unchanged but for kept buffers and empty blocks, while regions, wrapped buffers, crops or referenced shaders of it are
+    /// left, or a shader is being compiled for it.
     #[expect(clippy::result_large_err, reason = "a refusal returns the context")]
-    pub fn release(self) -> Result<ReleaseReport, Rejected<Self, ContextOutstanding>> {
-        let mut context = self;
-        if context.device_share.state.is_lost() {
-            return Ok(context.release_forced().released);
-        }
-        let outstanding = context.outstanding();
-        if outstanding.is_any() {
-            return Err(Rejected::new(context, outstanding));
-        }
-        match context.owner.release_unused() {
-            Ok(shaders) => Ok(release_parts(context.gpu, context.device_share, shaders)),
-            Err((owner, shaders)) => {
-                context.owner = owner;
-                let outstanding = ContextOutstanding {
-                    shaders,
-                    ..outstanding
-                };
-                Err(Rejected::new(context, outstanding))
-            }
+    pub fn release(mut self) -> Result<ReleaseReport, Rejected<Self, ContextOutstanding>> {
+        match self.try_release() {
+            Ok(report) => Ok(report),
+            Err(outstanding) => Err(Rejected::new(self, outstanding)),
         }
     }
 
-    /// As [`release`](Self::release), but frees regions with their buffers, images and memory, and removes referenced shaders from the cache: they
-    /// are destroyed with their last reference, which must be before the device is destroyed.
-    pub fn release_forced(self) -> ForcedRelease {
-        let mut context = self;
-        let outstanding = context.outstanding();
-        let shaders = context.owner.release();
+    /// Releases the shaders, and reports what goes with the context, which the caller drops.
+    pub(super) fn try_release(&mut self) -> Result<ReleaseReport, ContextOutstanding> {
+        let outstanding = self.outstanding();
+        if self.device_share.state.is_lost() {
+            let shaders = self.owner.release_all();
+            return Ok(self.report(shaders));
+        }
+        if outstanding != ContextOutstanding::default() {
+            return Err(outstanding);
+        }
+        match self.owner.try_release_unused() {
+            Ok(shaders) => Ok(self.report(shaders)),
+            Err(shaders) => Err(ContextOutstanding {
+                shaders,
+                ..outstanding
+            }),
+        }
+    }
+
+    /// As [`release`](Self::release), but frees regions with their resources and memory, and removes referenced shaders from the cache:
+    /// they are destroyed with their last reference, which must be before the device is destroyed.
+    pub fn release_forced(mut self) -> ForcedRelease {
+        let outstanding = self.outstanding();
+        let shaders = self.owner.release_all();
         ForcedRelease {
-            released: release_parts(context.gpu, context.device_share, shaders),
+            released: self.report(shaders),
             outstanding,
         }
     }
 
-    /// Counts what prevents a release, after freeing the kept buffers.
-    pub(super) fn outstanding(&mut self) -> ContextOutstanding {
-        let left = self.gpu.outstanding();
+    /// Frees the kept buffers first.
+    fn outstanding(&self) -> ContextOutstanding {
         ContextOutstanding {
-            regions: left.regions,
-            wrapped: left.wrapped,
-            crops: left.crops,
+            allocator: self.gpu.outstanding(),
             shaders: self.owner.in_use(),
+        }
+    }
+
+    fn report(&self, shaders: RemovalCounts) -> ReleaseReport {
+        let stats = self.gpu.stats();
+        ReleaseReport {
+            shaders: shaders.destroyed,
+            held: shaders.held,
+            blocks: stats.total.blocks,
+            block_bytes: stats.total.block_bytes,
+            host_bytes: stats.host_bytes,
+            device_lost: self.device_share.state.is_lost(),
         }
     }
 }
 
-/// Releases a context's memory, then its share of the device.
-fn release_parts<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync>(
-    gpu: ContextAllocator<D>,
-    device_share: DeviceShare<P, E>,
-    shaders: RemovalCounts,
-) -> ReleaseReport {
-    let stats = gpu.stats();
-    let lost = device_share.state.is_lost();
-    drop(gpu);
-    drop(device_share);
-    ReleaseReport {
-        shaders: shaders.destroyed,
-        held: shaders.held,
-        blocks: stats.total.blocks,
-        block_bytes: stats.total.block_bytes,
-        host_bytes: stats.host_bytes,
-        device_lost: lost,
-    }
-}
-
-impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> fmt::Debug
-    for DeviceContext<D, P, E>
-{
+impl<D: DeviceMemory, P, E> fmt::Debug for DeviceContext<D, P, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut all = f.debug_struct("DeviceContext");
         all.field("id", &self.id.0)
@@ -214,8 +204,7 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> fmt::Debug
 pub struct ReleaseReport {
     /// Compiled shaders that were destroyed.
     pub shaders: u64,
-    /// Referenced shaders, which were removed from the cache and are destroyed with their last reference. After an unforced release this is
-    /// 0, unless the device was lost.
+    /// Referenced shaders, which are destroyed with their last reference. After an unforced release this is 0, unless the device was lost.
     pub held: u64,
     /// Memory objects that were freed, or that were lost with the device.
     pub blocks: u64,
@@ -239,34 +228,18 @@ pub struct ForcedRelease {
 /// Counts of what prevents a release.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContextOutstanding {
-    /// Regions of the context's memory.
-    pub regions: u64,
-    /// Wrapped buffers.
-    pub wrapped: u64,
-    /// Crops.
-    pub crops: u64,
+    /// What is left in its allocator.
+    pub allocator: OutstandingRegions,
     /// Shaders that are referenced or being compiled.
     pub shaders: u64,
-}
-
-impl ContextOutstanding {
-    /// Whether a count is not 0.
-    #[must_use]
-    pub const fn is_any(self) -> bool {
-        self.regions | self.wrapped | self.crops | self.shaders != 0
-    }
 }
 
 /// Something that prevents a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReleaseBlocker {
-    /// A region of the context's memory.
-    Region(RegionId),
-    /// A wrapped buffer.
-    Wrapped(RegionId),
-    /// A crop.
-    Crop(RegionId),
+    /// A region of the context's memory, a wrapped buffer or a crop.
+    Region(RegionId, Ownership),
     /// A referenced shader.
     Shader(ShaderKey),
 }
@@ -276,27 +249,17 @@ const BATCH: usize = 16;
 
 impl fmt::Display for ContextOutstanding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            regions,
-            wrapped,
-            crops,
-            shaders,
-        } = self;
-        let what = [
-            (*regions, "region"),
-            (*wrapped, "wrapped buffer"),
-            (*crops, "crop"),
-            (*shaders, "shader"),
-        ];
+        let [regions, wrapped, crops] = self.allocator.named();
+        let what = [regions, wrapped, crops, (self.shaders, "shader")];
         write_in_use(f, &what, "the context", "release the context by force")
     }
 }
 
 impl core::error::Error for ContextOutstanding {}
 
-impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P, E> {
-    /// All that prevents [`release`](Self::release): regions, wrapped buffers, crops, referenced shaders. Allocates
-    /// nothing. Shaders that are being compiled are only counted, by a refused release.
+impl<D: DeviceMemory, P, E> DeviceContext<D, P, E> {
+    /// All that prevents [`release`](Self::release). Allocates nothing. Shaders that are being compiled are only counted, by a refused
+    /// release.
     pub fn release_blockers(&self) -> impl Iterator<Item = ReleaseBlocker> + '_ {
         let allocator = self.allocator();
         let (mut some, mut there, mut from) = ([None; BATCH], BATCH, 0);
@@ -309,11 +272,7 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> DeviceContext<D, P
             let (key, ownership) = some.get_mut(there)?.take()?;
             let id = RegionId::new(allocator.tag, key);
             there += 1;
-            Some(match ownership {
-                Ownership::Wrapped => ReleaseBlocker::Wrapped(id),
-                Ownership::CropAlias => ReleaseBlocker::Crop(id),
-                Ownership::Owned => ReleaseBlocker::Region(id),
-            })
+            Some(ReleaseBlocker::Region(id, ownership))
         });
         regions.chain(self.shaders().held_keys().map(ReleaseBlocker::Shader))
     }

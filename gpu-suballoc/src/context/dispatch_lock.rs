@@ -10,7 +10,6 @@ const LOCKED: u32 = 1;
 /// Held, and a thread waits.
 const CONTENDED: u32 = 2;
 
-/// One thread's turn at a time.
 pub(super) struct DispatchLock {
     word: AtomicU32,
     /// The number of the thread whose turn it is, or 0.
@@ -29,7 +28,7 @@ impl DispatchLock {
         }
     }
 
-    /// Waits for a turn of this thread. `None` if the thread has the turn already; not detected for a thread without a number (0).
+    /// Returns `None` if the thread has the turn already, which is not detected for a thread without a number (0).
     pub(super) fn enter(&self, thread: u64) -> Option<Turn<'_>> {
         // Only this thread writes its own number, and clears it at the end of its turn.
         if thread != 0 && self.thread.load(Relaxed) == thread {
@@ -40,7 +39,7 @@ impl DispatchLock {
             .compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed)
             .is_err()
         {
-            // A thread that waited does not know whether others wait, so it leaves the lock contended.
+            // A thread that waited does not know whether others wait: the lock stays contended.
             while self.word.swap(CONTENDED, Acquire) != UNLOCKED {
                 waiting::wait_while(&self.word, CONTENDED);
             }

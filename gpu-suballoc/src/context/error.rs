@@ -136,7 +136,6 @@ impl VulkanHandles {
         null.map_or(Ok(()), |(which, _)| Err(ContextError::NullHandle(which)))
     }
 
-    /// Refuses other handles and `VK_NULL_HANDLE`.
     pub(super) fn check_same(self, other: Self) -> Result<(), ContextError> {
         other.check()?;
         let other = self

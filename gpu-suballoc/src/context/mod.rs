@@ -18,10 +18,10 @@ mod error;
 mod register;
 mod table;
 
-pub use self::contexts::{ContextDevice, LossAwareDevice};
-pub use self::device_context::{ContextOutstanding, ForcedRelease, ReleaseBlocker, ReleaseReport};
-pub use self::error::{VulkanHandleKind, VulkanHandles};
-pub use contexts::{DeviceContexts, DeviceState};
-pub use device_context::{ContextAllocator, DeviceContext, DeviceContextId};
-pub use error::{CommandSource, ContextError};
+pub use self::contexts::{DeviceContexts, DeviceState, LossAwareDevice};
+pub use self::device_context::{
+    ContextAllocator, ContextOutstanding, DeviceContext, DeviceContextId, ForcedRelease,
+    ReleaseBlocker, ReleaseReport,
+};
+pub use self::error::{CommandSource, ContextError, VulkanHandleKind, VulkanHandles};
 pub use table::{AcquireContext, ContextHandlers, ContextTable, ReleaseContext};

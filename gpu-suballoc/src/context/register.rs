@@ -12,10 +12,9 @@ use super::device_context::DeviceContextId;
 use super::error::ContextError;
 use crate::sync::StateMutex;
 
-/// Most contexts at a time.
 const CONTEXTS: usize = 64;
 
-/// A register of contexts, each a counted reference `C`, and of handlers `H`. A clone of a reference is a user.
+/// Each context is a counted reference `C`, of which a clone is a user.
 pub(super) struct ContextRegister<C, H> {
     state: StateMutex<RegisterState<C, H>>,
 }
@@ -43,7 +42,7 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
         }
     }
 
-    /// Adds a context. Returns it if the register is full.
+    /// Returns the context if the register is full.
     pub(super) fn put(&self, id: DeviceContextId, context: C) -> Result<(), C> {
         let mut state = self.state.lock();
         match state.contexts.iter_mut().find(|slot| slot.is_none()) {
@@ -53,13 +52,12 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
         Ok(())
     }
 
-    /// A reference of a user.
     pub(super) fn get(&self, id: DeviceContextId) -> Result<C, ContextError> {
         let mut state = self.state.lock();
         state.find(id)?.clone().ok_or(ContextError::InUse)
     }
 
-    /// Takes a context out for its release if `is_unused`: it has no user until it is [settled](Self::settle).
+    /// Takes an unused context out for its release: it has no user until it is [settled](Self::settle).
     pub(super) fn close(
         &self,
         id: DeviceContextId,
@@ -72,7 +70,7 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
             .ok_or(ContextError::InUse)
     }
 
-    /// Ends a release: the context comes back, or its number goes.
+    /// The context comes back, or its number goes.
     pub(super) fn settle(&self, id: DeviceContextId, refused: Option<C>) {
         let mut state = self.state.lock();
         if refused.is_none() && state.default == Some(id) {
@@ -88,7 +86,6 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
         }
     }
 
-    /// See [`ContextTable::set_default`](super::ContextTable::set_default).
     pub(super) fn set_default(
         &self,
         id: Option<DeviceContextId>,
@@ -101,21 +98,19 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
         Ok(core::mem::replace(&mut state.default, id))
     }
 
-    /// See [`ContextTable::set_context_handlers`](super::ContextTable::set_context_handlers).
     pub(super) fn set_handlers(&self, handlers: Option<H>) -> Result<Option<H>, ContextError> {
         let mut state = self.state.lock();
         state.check_unused()?;
         Ok(core::mem::replace(&mut state.handlers, handlers))
     }
 
-    /// Begins a dispatch: handlers and default cannot change until it [ends](Self::end).
+    /// Handlers and default cannot change until the dispatch [ends](Self::end).
     pub(super) fn begin(&self) -> (Option<H>, Option<DeviceContextId>) {
         let mut state = self.state.lock();
         state.dispatches = state.dispatches.wrapping_add(1);
         (state.handlers, state.default)
     }
 
-    /// Ends a dispatch, after its handler.
     pub(super) fn end(&self) {
         let mut state = self.state.lock();
         state.dispatches = state.dispatches.wrapping_sub(1);

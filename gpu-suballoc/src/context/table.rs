@@ -1,9 +1,10 @@
 //! Contexts by number, for C and for tables: a number that was released is an error, never another context.
 
-use super::contexts::ContextDevice;
 use super::device_context::{DeviceContext, DeviceContextId, ReleaseReport};
 use super::error::{ContextError, VulkanHandles};
 use super::register::ContextRegister;
+use crate::device::DeviceMemory;
+use crate::on_drop::OnDrop;
 use crate::shared_box::SharedBox;
 use alloc_core::ContextHandle;
 use core::cell::Cell;
@@ -14,9 +15,8 @@ use core::fmt;
 ///
 /// At most 64 contexts are in a table at once; one more is [`ContextError::TooManyContexts`].
 ///
-/// An application may have any number of tables. Usable from all threads at once. Handlers and contexts are called without a
-/// lock of the table.
-pub struct ContextTable<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
+/// Usable from all threads at once. Handlers and contexts are called without a lock of the table.
+pub struct ContextTable<D: DeviceMemory, P, E> {
     register: Register<D, P, E>,
     memory: ContextHandle,
 }
@@ -25,8 +25,8 @@ pub struct ContextTable<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync>
 type Shared<D, P, E> = SharedBox<DeviceContext<D, P, E>>;
 type Register<D, P, E> = ContextRegister<Shared<D, P, E>, ContextHandlers>;
 
-/// `halide_acquire_context` for Vulkan: chooses the context of a dispatch. If `create` is false it must not create one.
-/// `user` is the parameter of the dispatch.
+/// `halide_acquire_context` for Vulkan: chooses the context of a dispatch, and creates none if `create` is false. `user` is the parameter
+/// of the dispatch.
 pub type AcquireContext =
     fn(user: *mut c_void, create: bool) -> Result<Option<DeviceContextId>, ContextError>;
 
@@ -42,7 +42,7 @@ pub struct ContextHandlers {
     pub release_context: ReleaseContext,
 }
 
-impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P, E> {
+impl<D: DeviceMemory, P, E> ContextTable<D, P, E> {
     /// Creates an empty table with its contexts in `memory`.
     #[must_use]
     pub const fn new(memory: ContextHandle) -> Self {
@@ -108,21 +108,22 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
         // A refused context returns to the table. Without one, as where a destructor of a shader unwinds, the number goes.
         let refused = Cell::new(None);
         let _settle = OnDrop(|| self.register.settle(id, refused.take()));
-        if let Err(error) = closed.acquire_again(handles) {
-            refused.set(Some(closed));
-            return Err(error);
-        }
-        let (context, place) = match closed.into_parts() {
-            Ok(parts) => parts,
-            Err(shared) => {
-                refused.set(Some(shared));
-                return Err(ContextError::InUse);
+        // Behind the number: where this unwinds, the context goes before its number does.
+        let mut closed = closed;
+        let released = closed.acquire_again(handles).and_then(|()| {
+            let context = closed.get_mut().ok_or(ContextError::InUse)?;
+            context.try_release().map_err(ContextError::Outstanding)
+        });
+        match released {
+            Ok(report) => {
+                drop(closed);
+                Ok(Some(report))
             }
-        };
-        context.release().map(Some).map_err(|outstanding| {
-            refused.set(Some(place.fill(outstanding.value)));
-            ContextError::Outstanding(outstanding.error)
-        })
+            Err(error) => {
+                refused.set(Some(closed));
+                Err(error)
+            }
+        }
     }
 
     /// Sets the context of dispatches without handlers. Returns the former one.
@@ -136,8 +137,8 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
         self.register.set_default(id)
     }
 
-    /// Sets both handlers at once, so that no dispatch sees one of each pair. Returns the former pair.
-    /// `None` is the default: the context of [`set_default`](Self::set_default).
+    /// Sets both handlers at once, so that no dispatch sees one of each pair. Returns the former pair. `None`, the default: the context of
+    /// [`set_default`](Self::set_default).
     ///
     /// # Errors
     /// [`ContextError::HandlersInUse`] between an acquire and its release.
@@ -148,8 +149,8 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
         self.register.set_handlers(handlers)
     }
 
-    /// Acquires a context for one dispatch, runs it, and releases the context, by one call of each handler. Other dispatches of the
-    /// context wait meanwhile. Nothing is loaded or created. `run` gets `None` if there is no context and `create` is false.
+    /// Acquires a context for one dispatch, runs it, and releases the context, by one call of each handler. Other dispatches of the context
+    /// wait. `run` gets `None` if there is no context and `create` is false.
     ///
     /// # Errors
     /// The handler's refusal; [`ContextError::Released`] if it returned a context that does not exist, [`ContextError::NoContext`] if there
@@ -176,17 +177,8 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
     }
 }
 
-impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> fmt::Debug for ContextTable<D, P, E> {
+impl<D: DeviceMemory, P, E> fmt::Debug for ContextTable<D, P, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ContextTable").finish_non_exhaustive()
-    }
-}
-
-/// Calls the function when it is dropped.
-pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
-
-impl<F: FnMut()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
     }
 }

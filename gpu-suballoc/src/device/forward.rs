@@ -1,8 +1,7 @@
 //! Forwarding of all calls to another device: for pointers at a device, and for a device that may be lost.
 
-use super::*;
-
-/// Forwards calls to `$live`; without it a call of the first list is [`DeviceError::DeviceLost`], and one of the second does nothing.
+/// Without `$live` a call of the first list is [`DeviceError::DeviceLost`](crate::device::DeviceError::DeviceLost), and one of the second
+/// does nothing.
 macro_rules! forward_calls {
     (
         $this:ident, $live:expr;
@@ -11,14 +10,14 @@ macro_rules! forward_calls {
     ) => {
         $(
             unsafe fn $call(&$this, $($name: $type),*) -> Result<$ok, DeviceError> {
-                // SAFETY: the caller's promise.
+                // SAFETY: the call is made of the device that its contract is about.
                 unsafe { $live.ok_or(DeviceError::DeviceLost)?.$call($($name),*) }
             }
         )*
         $(
             unsafe fn $end(&$this, $handle: $of) {
                 if let Some(device) = $live {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the call is made of the device that its contract is about.
                     unsafe { device.$end($handle) }
                 }
             }
@@ -27,9 +26,14 @@ macro_rules! forward_calls {
 }
 pub(crate) use forward_calls;
 
-/// Implements [`DeviceMemory`] for a type. `$live` is the device, or `None` after its loss.
+/// `$live` is the device, or `None` after its loss.
 macro_rules! forward_device_memory {
     ([$($bounds:tt)*] $type:ty, $this:ident => $device:expr, $live:expr) => {
+        const _: () = {
+            use $crate::device::*;
+            use core::num::NonZeroU64;
+            use core::ptr::NonNull;
+
         // SAFETY: every method is that of one device, which is the same at every call, or calls nothing and allocates nothing.
         unsafe impl<$($bounds)*> DeviceMemory for $type {
             $crate::device::forward_calls! {
@@ -57,22 +61,22 @@ macro_rules! forward_device_memory {
             // A resource whose device was lost since its creation cannot be bound.
             unsafe fn buffer_requirements(&$this, buffer: BufferHandle) -> ResourceRequirements {
                 $live.map_or(ResourceRequirements::new(1, 1), |device| {
-                    // SAFETY: the caller's promise, here and below.
+                    // SAFETY: the buffer is this device's, as the method demands.
                     unsafe { device.buffer_requirements(buffer) }
                 })
             }
             unsafe fn image_requirements(&$this, image: ImageHandle) -> ResourceRequirements {
                 $live.map_or(ResourceRequirements::new(1, 1), |device| {
-                    // SAFETY: as above.
+                    // SAFETY: the image is this device's, as the method demands.
                     unsafe { device.image_requirements(image) }
                 })
             }
             unsafe fn buffer_address(&$this, buffer: BufferHandle) -> Option<NonZeroU64> {
-                // SAFETY: as above.
+                // SAFETY: the buffer is this device's and has an address, as the method demands.
                 unsafe { $live?.buffer_address(buffer) }
             }
             unsafe fn commitment(&$this, memory: MemoryHandle) -> Option<u64> {
-                // SAFETY: as above.
+                // SAFETY: the memory is this device's and lazily allocated, as the method demands.
                 unsafe { $live?.commitment(memory) }
             }
             fn budget(&$this, heaps: &mut [HeapBudget]) -> bool {
@@ -82,12 +86,13 @@ macro_rules! forward_device_memory {
                 $live?.clock()
             }
         }
+        };
     };
 }
 #[cfg(feature = "cache")]
 pub(crate) use forward_device_memory;
 
-// Not for all of `Deref`: two calls of it may return two devices, and the trait promises one.
+// Not for all of `Deref`: two calls of it may return two devices.
 forward_device_memory!([D: DeviceMemory + ?Sized] &D, self => (**self), Some(&**self));
 
 #[cfg(feature = "std")]
@@ -96,8 +101,6 @@ mod owning_pointers {
         clippy::disallowed_types,
         reason = "the types are only named: nothing is allocated"
     )]
-
-    use super::*;
 
     forward_device_memory!([D: DeviceMemory + ?Sized] std::boxed::Box<D>, self => (**self), Some(&**self));
     forward_device_memory!([D: DeviceMemory + ?Sized] std::sync::Arc<D>, self => (**self), Some(&**self));

@@ -10,10 +10,10 @@ mod forward;
 mod properties;
 mod request;
 
-pub use self::request::{BufferHandle, ImageHandle, MemoryHandle};
 pub use self::request::{
-    BufferInfo, BufferUsage, ImageInfo, ImageTiling, ImageUsage, QueueFamilies,
-    ResourceRequirements,
+    BufferHandle, BufferInfo, BufferUsage, ExternalHandleTypes, ImageHandle, ImageInfo,
+    ImageTiling, ImageUsage, MappedRange, MemoryHandle, MemoryRequest, NextChain, QueueFamilies,
+    ResourceHandle, ResourceRequirements,
 };
 pub use error::DeviceError;
 pub(crate) use forward::forward_calls;
@@ -23,24 +23,22 @@ pub use properties::{
     DeviceFeatures, DeviceLimits, DeviceProperties, HeapBudget, HeapFlags, MAX_MEMORY_HEAPS,
     MemoryHeap,
 };
-pub use request::{ExternalHandleTypes, MappedRange, MemoryRequest, NextChain, ResourceHandle};
 
 use core::num::NonZeroU64;
 use core::ptr::NonNull;
 use core::time::Duration;
 
-/// `VK_ERROR_FEATURE_NOT_PRESENT`: the error of a device without resources.
 const NO_RESOURCES: DeviceError = DeviceError::Other(-8);
 
 /// The memory of a Vulkan device.
 ///
-/// Every method may be called from any thread. Where Vulkan demands external synchronisation (`vkMapMemory`, `vkUnmapMemory`
-/// and `vkFreeMemory` of one memory object, `vkBind*Memory` and `vkDestroy*` of one resource), the caller provides it.
-/// No method is called under a lock that guards state of this crate, so an implementation may call
-/// the allocator. Vulkan specification, *Memory Allocation* / *Device Memory* and *Resource Memory Association*.
+/// Every method may be called from any thread. Where Vulkan demands external synchronisation (`vkMapMemory`, `vkUnmapMemory` and
+/// `vkFreeMemory` of one memory object, `vkBind*Memory` and `vkDestroy*` of one resource), the caller provides it. No method is called
+/// under a lock of this crate, so an implementation may call the allocator. Vulkan specification, *Memory Allocation* / *Device Memory* and
+/// *Resource Memory Association*.
 ///
-/// Buffers, images, device addresses and budgets have defaults for a device with memory alone: creating is refused with
-/// `VK_ERROR_FEATURE_NOT_PRESENT`, there is no address and no budget. An implementation with a `create` method must have its siblings.
+/// A device with memory alone needs no other method: creating is refused with `VK_ERROR_FEATURE_NOT_PRESENT`, and there is no address and
+/// no budget. An implementation with a `create` method must have its siblings.
 ///
 /// # Safety
 ///
@@ -57,8 +55,8 @@ pub unsafe trait DeviceMemory: Send + Sync {
     /// The driver's error; nothing was allocated.
     ///
     /// # Safety
-    /// A resource that `request` names is live, of this device, and not bound; a chain is as [`NextChain::new`] requires;
-    /// priority, export and device addresses are requested only if [`properties`](DeviceMemory::properties) has them.
+    /// A resource that `request` names is live, of this device, and not bound; a chain is as [`NextChain::new`] requires; what is requested
+    /// beside is in [`properties`](DeviceMemory::properties).
     unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError>;
 
     /// `vkFreeMemory`, which unmaps mapped memory.
@@ -218,14 +216,14 @@ pub unsafe trait DeviceMemory: Send + Sync {
         None
     }
 
-    /// Writes the budget of each heap (`VK_EXT_memory_budget`), in order. False, and nothing is written, if that is not enabled.
+    /// Writes the budget of each heap (`VK_EXT_memory_budget`). False if that is not enabled.
     fn budget(&self, heaps: &mut [HeapBudget]) -> bool {
         let _ = heaps;
         false
     }
 
-    /// The time since some fixed moment, by which budgets grow old. `None` is std's clock, or without feature `std` no clock: then
-    /// budgets are asked again by count alone. It must not call the allocator.
+    /// The time since some fixed moment, by which budgets grow old. `None` is std's clock, or without feature `std` no clock: budgets are
+    /// asked again by count alone. It must not call the allocator.
     fn clock(&self) -> Option<Duration> {
         None
     }

@@ -37,12 +37,6 @@ impl MemoryHeap {
     pub const fn new(size: u64, flags: HeapFlags) -> Self {
         Self { size, flags }
     }
-
-    /// Whether it is the device's own memory.
-    #[must_use]
-    pub const fn is_device_local(&self) -> bool {
-        self.flags.contains(HeapFlags::DEVICE_LOCAL)
-    }
 }
 
 flags! {
@@ -75,8 +69,6 @@ pub struct DeviceLimits {
     pub min_uniform_buffer_offset_alignment: u64,
     /// `minTexelBufferOffsetAlignment`, for buffer views.
     pub min_texel_buffer_offset_alignment: u64,
-    /// `optimalBufferCopyOffsetAlignment`: for speed only.
-    pub optimal_buffer_copy_offset_alignment: u64,
 }
 
 impl Default for DeviceLimits {
@@ -92,7 +84,6 @@ impl Default for DeviceLimits {
             min_storage_buffer_offset_alignment: 256,
             min_uniform_buffer_offset_alignment: 256,
             min_texel_buffer_offset_alignment: 256,
-            optimal_buffer_copy_offset_alignment: 1,
         }
     }
 }

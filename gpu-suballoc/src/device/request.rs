@@ -51,10 +51,17 @@ pub enum ResourceHandle {
 }
 
 impl ResourceHandle {
-    pub(crate) const fn as_raw(self) -> u64 {
-        match self {
-            Self::Buffer(buffer) => buffer.as_raw(),
-            Self::Image(image) => image.as_raw(),
+    pub(crate) const fn buffer(resource: Option<Self>) -> Option<BufferHandle> {
+        match resource {
+            Some(Self::Buffer(buffer)) => Some(buffer),
+            _ => None,
+        }
+    }
+
+    pub(crate) const fn image(resource: Option<Self>) -> Option<ImageHandle> {
+        match resource {
+            Some(Self::Image(image)) => Some(image),
+            _ => None,
         }
     }
 }
@@ -83,10 +90,10 @@ impl NextChain {
     /// From the chain's first structure.
     ///
     /// # Safety
-    /// It is a chain of structures that may follow `VkMemoryAllocateInfo` on this device, other than
-    /// `VkMemoryDedicatedAllocateInfo`, `VkMemoryPriorityAllocateInfoEXT`, `VkExportMemoryAllocateInfo` and
-    /// `VkMemoryAllocateFlagsInfo`, for which a request has fields. It is unchanged and readable from any thread while a request
-    /// or a pool with it may allocate. An import whose handle Vulkan consumes is used for one allocation only.
+    /// A chain of structures that may follow `VkMemoryAllocateInfo` on this device, other than `VkMemoryDedicatedAllocateInfo`,
+    /// `VkMemoryPriorityAllocateInfoEXT`, `VkExportMemoryAllocateInfo` and `VkMemoryAllocateFlagsInfo`, for which a request has fields. It
+    /// is unchanged and readable from any thread while a request or a pool with it may allocate. An import whose handle Vulkan consumes is
+    /// used once.
     #[must_use]
     pub const unsafe fn new(first: NonNull<c_void>) -> Self {
         Self(first)
@@ -101,7 +108,7 @@ impl NextChain {
 
 // SAFETY: a plain address; by the promise of `new` any thread may read the chain.
 unsafe impl Send for NextChain {}
-// SAFETY: as for `Send`; nothing is written through it.
+// SAFETY: a plain address; by the promise of `new` any thread may read the chain, and nothing is written through it.
 unsafe impl Sync for NextChain {}
 
 /// `VkMappedMemoryRange`.
@@ -115,7 +122,7 @@ pub struct MappedRange {
     pub size: u64,
 }
 
-// Vulkan's handles as numbers: 64 bits on every target, never `VK_NULL_HANDLE`.
+// 64 bits on every target, never `VK_NULL_HANDLE`.
 
 macro_rules! handles {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
@@ -143,7 +150,6 @@ macro_rules! handles {
             }
         }
 
-        // In the form of leak lists, memory maps and drivers.
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "{}({:#x})", stringify!($name), self.0)
@@ -174,7 +180,7 @@ mod handle_tests {
     }
 }
 
-// Buffers and images: their create infos and memory requirements.
+// Buffers and images.
 
 /// `VkMemoryRequirements`, with what `VkMemoryDedicatedRequirements` adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,8 +228,8 @@ impl BufferInfo {
 
 /// `VkImageCreateInfo`. Numbers without a type of their own are Vulkan's (`VkFormat`, `VkImageLayout`, ..).
 ///
-/// An image that needs structures behind its create info (a DRM format modifier, a list of formats) is created by the application,
-/// which then [allocates](crate::GpuAllocator::allocate) memory [for it](crate::RegionOptions::dedicated_for), and binds it.
+/// An image that needs structures behind its create info (a DRM format modifier, a list of formats) is created by the application, which
+/// [allocates](crate::GpuAllocator::allocate) memory [for it](crate::RegionOptions::dedicated_for), and binds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ImageInfo {
     /// `VkImageCreateFlags`; neither sparse nor disjoint.

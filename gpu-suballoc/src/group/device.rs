@@ -10,8 +10,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// A device that can be in a [`DeviceGroup`](super::DeviceGroup): a `VkDevice` with its runtime.
 ///
-/// The thread that builds the group makes the calls, one after the other, without a lock. If one unwinds, the group is not built, and
-/// its devices are in no group.
+/// The thread that builds the group makes the calls, one after the other, without a lock. If one unwinds, the group is not built.
 pub trait GroupDevice {
     /// The device's error.
     type Error;
@@ -93,8 +92,7 @@ pub struct Membership {
 
 /// A device's membership. Each device has one, see [`GroupDevice::membership_cell`].
 ///
-/// A group reserves it first of all while it is built, and clears it at its end. So a device of a live group is refused
-/// by every other group.
+/// A group reserves it while it is built, and clears it at its end: a device of a live group is refused by every other group.
 #[derive(Debug, Default)]
 pub struct MembershipCell {
     /// The group's number, and in the low byte the device's number and 1; 0 in no group.

@@ -23,8 +23,7 @@ pub const MAX_DEVICES: usize = 64;
 /// A group of up to 64 devices, and the [`Edge`]s between them, which never change. A device that outlives the group has no
 /// membership.
 ///
-/// Queries are plain loads: wait-free, from any thread, without allocation. Queries of devices of two groups, or of numbers out of
-/// range, return `None`.
+/// Queries are plain loads, from any thread. Of devices of two groups, or of numbers out of range, they return `None`.
 ///
 /// ```
 /// use alloc_core::{FromGlobalAlloc, Scope, Scoped, TryVec};
@@ -49,7 +48,7 @@ pub const MAX_DEVICES: usize = 64;
 /// let cards = [1, 2].map(|uuid| Card { membership: MembershipCell::new(), uuid: [uuid; 16] });
 ///
 /// let mut devices = TryVec::new_in(Scoped::new(&SYSTEM, Scope::Device));
-/// devices.try_extend(&cards)?;
+/// devices.try_extend_from_slice(&cards.each_ref())?;
 /// let group = DeviceGroup::new(devices).map_err(|refused| refused.error)?;
 /// assert_eq!(group.edge_between(0, 1).map(|edge| edge.read), Some(UseMode::Copy));
 ///

@@ -14,10 +14,7 @@ mod device;
 mod device_group;
 mod edge;
 
-pub use self::device::{GroupId, Membership, MembershipCell};
-pub use self::device_group::GroupError;
-pub use self::edge::{LinkClass, UseMode};
+pub use self::device::{GroupDevice, GroupId, Membership, MembershipCell};
+pub use self::device_group::{DeviceGroup, GroupError, MAX_DEVICES};
+pub use self::edge::{Edge, LinkClass, UseMode};
 pub use capabilities::{CapabilityFlags, DeviceCapabilities, HandleTypes};
-pub use device::GroupDevice;
-pub use device_group::{DeviceGroup, MAX_DEVICES};
-pub use edge::Edge;

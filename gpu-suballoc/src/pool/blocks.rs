@@ -7,29 +7,24 @@ use crate::device::MemoryHandle;
 use crate::error::GpuMisuse;
 use crate::growable_vec::Slots;
 use crate::host_memory::GrowableTable;
-use crate::id::RegionPlace;
+use crate::id::{BlockRef, RegionPlace};
 use crate::map_count::MapCount;
 use crate::range::{
-    FreeIndex, FreeRange, GranuleRequest, LiveRange, NodeStore, RangeAllocator, RangeError,
-    RangeRequest, Span,
+    FreeIndex, FreeRange, GranuleRequest, LiveRange, NODES_PER_ALLOCATION, NODES_PER_BLOCK,
+    NodeStore, RangeAllocator, RangeRequest, VirtualBlockError, VirtualRange,
 };
 
-/// The shared blocks of a pool.
 pub(super) struct Blocks {
     pub(super) slots: Slots<LiveBlock>,
     /// The free ranges of all open blocks: a request gets the best fit of all of them.
     pub(super) open: FreeIndex,
-    /// Those of closed blocks, which drain: nothing is allocated there while open blocks have room.
+    /// Those of closed blocks, which drain or were made ahead: nothing is allocated there while open blocks have room.
     pub(super) closed: FreeIndex,
     /// Those of blocks that a defragmentation empties: nothing is allocated there, so this has no memory and keeps no list.
     pub(super) draining: FreeIndex,
     /// Nodes of all cores: blocks fill and drain, a pool's population is steady.
     pub(super) store: NodeStore,
-    /// Unused blocks: they have no node yet and are not listed.
-    blank: u32,
-    /// No block below is unused.
-    first_blank: u32,
-    /// Where the next search for an empty block begins: none searches what the one before it has searched.
+    /// Where the next search for an empty block begins.
     cursor: u32,
     pub(super) turnover: Turnover,
     granule_log2: u32,
@@ -45,7 +40,6 @@ pub(super) struct LiveBlock {
     pub(super) listing: BlockListing,
 }
 
-/// Where a block's free ranges are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockListing {
     Open,
@@ -54,60 +48,38 @@ pub(super) enum BlockListing {
 }
 
 impl LiveBlock {
-    pub(super) const fn new(object: Object, core: RangeAllocator) -> Self {
-        Self {
-            object,
-            core,
-            listing: BlockListing::Open,
+    #[inline]
+    fn empty_bytes(&self) -> u64 {
+        if self.core.is_empty() {
+            self.object.size
+        } else {
+            0
         }
     }
 
-    /// Whether it is empty, not mapped, and not being drained.
     fn is_removable(&self) -> bool {
         self.core.is_empty() && self.object.map.is_idle() && self.listing != BlockListing::Draining
     }
-
-    /// Bytes of it that are free and listed.
-    pub(super) fn listed_bytes(&self) -> u64 {
-        if self.core.is_blank() {
-            0
-        } else {
-            self.core.free_bytes()
-        }
-    }
 }
 
-/// An allocated space. Written and read field by field: a copy of the whole struct would wait for the narrow stores before it.
+/// An allocated space.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockSpace {
     pub(super) block: u32,
     pub(super) node: u32,
     pub(super) offset: u64,
     pub(super) size: u64,
-    /// The requested bytes of it.
     pub(super) asked: u64,
-}
-
-impl BlockSpace {
-    pub(super) const NOWHERE: Self = Self {
-        block: 0,
-        node: 0,
-        offset: 0,
-        size: 0,
-        asked: 0,
-    };
 }
 
 impl Blocks {
     pub(super) const fn new(granule_log2: u32, page: u32) -> Self {
         Self {
-            slots: Slots::new(),
+            slots: Slots::up_to(BlockRef::BLOCKS),
             open: FreeIndex::new(page),
             closed: FreeIndex::new(page),
             draining: FreeIndex::new(page),
             store: NodeStore::new(),
-            blank: 0,
-            first_blank: 0,
             cursor: 0,
             turnover: Turnover::new(),
             granule_log2,
@@ -116,75 +88,87 @@ impl Blocks {
         }
     }
 
-    /// An upper bound of the listed free ranges, those of draining blocks left out, in bytes.
+    /// An upper bound of the listed free ranges in bytes, without those of draining blocks.
     pub(super) fn largest_free_bound(&self) -> u64 {
         let granules = self.open.largest_bound().max(self.closed.largest_bound());
         u64::from(granules) << self.granule_log2
     }
 
-    /// Permits a block of `granules`, once the indices have their reserve for it. A pool with one block closes none.
+    /// Permits a block of `granules`, once the indices have their reserve for it.
     pub(super) fn admit(&mut self, granules: u32) {
         self.open.admit(granules);
-        if self.len() > 0 {
-            self.closed.admit(self.open.largest_block());
-        }
+        self.closed.admit(granules);
     }
 
-    /// Allocates a range: the best fit of all blocks. Returns whether a block has the room.
+    /// Allocates the best fit of all blocks.
     #[inline]
-    pub(super) fn allocate(&mut self, want: &RangeRequest, space: &mut BlockSpace) -> bool {
+    pub(super) fn allocate(&mut self, want: &RangeRequest) -> Option<BlockSpace> {
         // A request that no existing block could hold needs a new one.
-        let Ok(granules) = GranuleRequest::new(want, self.open.largest_block(), self.granule_log2)
-        else {
-            return false;
+        let granules = GranuleRequest::new(want, self.open.largest_block(), self.granule_log2);
+        let granules = granules.ok()?;
+        let found = match self.open.find(&self.store, &granules) {
+            Some(found) => found,
+            None => self.find_slowly(&granules)?,
         };
-        match self.open.find(&self.store, &granules) {
-            Some(found) => self.carve(&found, want, space),
-            None => {
-                (self.find_slowly(&granules)).is_some_and(|found| self.carve(&found, want, space))
-            }
-        }
+        self.carve(&found, want)
     }
 
     #[inline(always)]
-    fn carve(&mut self, found: &FreeRange, want: &RangeRequest, space: &mut BlockSpace) -> bool {
-        let Some(LiveBlock { object, core, .. }) = self.slots.get_mut(found.block) else {
-            return false;
-        };
-        if core.is_empty() {
-            self.empty_bytes = self.empty_bytes.saturating_sub(object.size);
-        }
-        let range = core.carve(&self.store, &self.open, found, want);
-        space.block = found.block;
-        space.node = range.id.node;
-        space.offset = range.offset;
-        space.size = range.size;
-        space.asked = want.asked;
+    fn carve(&mut self, found: &FreeRange, want: &RangeRequest) -> Option<BlockSpace> {
+        let live = self.slots.get_mut(found.block)?;
+        let emptied = live.empty_bytes();
+        let range = live.core.carve(&self.store, &self.open, found, want);
+        Some(self.note_placed(found.block, emptied, range, want))
+    }
+
+    /// Counts a range that was just allocated in a block that had `emptied` empty bytes before.
+    #[inline(always)]
+    fn note_placed(
+        &mut self,
+        block: u32,
+        emptied: u64,
+        range: VirtualRange,
+        want: &RangeRequest,
+    ) -> BlockSpace {
+        self.empty_bytes -= emptied;
         if self.turnover.note_allocation(range.size) {
             self.end_turnover();
         }
-        true
+        BlockSpace {
+            block,
+            node: range.allocation.node,
+            offset: range.offset,
+            size: range.size,
+            asked: want.asked,
+        }
     }
 
-    /// As [`allocate`](Self::allocate), of exactly `want.size`, in open blocks only: no other block is opened.
-    pub(super) fn allocate_open(&mut self, want: &RangeRequest, space: &mut BlockSpace) -> bool {
+    /// Allocates at an end of the one block.
+    pub(super) fn allocate_at_end(&mut self, want: &RangeRequest) -> Option<BlockSpace> {
+        let (block, _) = self.slots.each().next()?;
+        let live = self.slots.get_mut(block)?;
+        let emptied = live.empty_bytes();
+        let granules = GranuleRequest::new(want, live.core.granules(), self.granule_log2).ok()?;
+        let range = (live.core).allocate_at_end(&self.store, &self.open, &granules, want)?;
+        Some(self.note_placed(block, emptied, range, want))
+    }
+
+    /// As [`allocate`](Self::allocate), of exactly `want.size`, and opens no block.
+    pub(super) fn allocate_open(&mut self, want: &RangeRequest) -> Option<BlockSpace> {
         let largest = self.open.largest_block();
-        let Ok(granules) = GranuleRequest::new(want, largest, self.granule_log2) else {
-            return false;
-        };
+        let granules = GranuleRequest::new(want, largest, self.granule_log2).ok()?;
         let granules = granules.exact();
         let found = (self.open.find(&self.store, &granules))
-            .or_else(|| self.open.find_full(&self.store, &granules));
-        found.is_some_and(|found| self.carve(&found, want, space))
+            .or_else(|| self.open.find_full(&self.store, &granules))?;
+        self.carve(&found, want)
     }
 
-    /// Allocates a range that begins at `offset` of a block. Visits each range and hole before it.
+    /// Visits each range and hole in front of `offset`.
     pub(super) fn allocate_at(
         &mut self,
         (block, offset): (u32, u64),
         want: &RangeRequest,
-        space: &mut BlockSpace,
-    ) -> Result<(), GpuMisuse> {
+    ) -> Result<BlockSpace, GpuMisuse> {
         let live = self.block(block).map_err(|_| GpuMisuse::NoSuchPlace)?;
         let end = offset.checked_add(want.size);
         if end.is_none_or(|end| end > live.core.size()) {
@@ -194,39 +178,30 @@ impl Blocks {
             return Err(GpuMisuse::Defragmenting);
         }
         // An allocation opens a closed block: its free bytes count from now on.
-        if live.listing == BlockListing::Closed && !self.list_as(block, BlockListing::Open) {
-            return Err(GpuMisuse::NoSuchPlace);
-        }
-        self.begin_blank(block);
-        let LiveBlock { object, core, .. } =
-            (self.slots.get_mut(block)).ok_or(GpuMisuse::NoSuchPlace)?;
-        let was_empty = core.is_empty();
-        let range = core
-            .allocate_at(&self.store, &self.open, offset, want)
-            .map_err(|refusal| match refusal {
-                RangeError::Full | RangeError::NoNodes => GpuMisuse::PlaceTaken,
-                RangeError::Alignment => GpuMisuse::PlaceMisaligned,
-                RangeError::ZeroSize => GpuMisuse::ZeroSize,
-                _ => GpuMisuse::NoSuchPlace,
-            })?;
-        if was_empty {
-            self.empty_bytes = self.empty_bytes.saturating_sub(object.size);
-        }
-        *space = BlockSpace {
-            block,
-            node: range.id.node,
-            offset: range.offset,
-            size: range.size,
-            asked: want.asked,
-        };
-        if self.turnover.note_allocation(range.size) {
-            self.end_turnover();
-        }
-        Ok(())
+        self.list_as(block, BlockListing::Open);
+        let live = (self.slots.get_mut(block)).ok_or(GpuMisuse::NoSuchPlace)?;
+        let emptied = live.empty_bytes();
+        let placed = (live.core).allocate_at(&self.store, &self.open, offset, want);
+        let range = placed.map_err(|refusal| match refusal {
+            VirtualBlockError::Full | VirtualBlockError::TooManyRanges => GpuMisuse::PlaceTaken,
+            VirtualBlockError::Alignment => GpuMisuse::PlaceMisaligned,
+            VirtualBlockError::ZeroSize => GpuMisuse::ZeroSize,
+            _ => GpuMisuse::NoSuchPlace,
+        })?;
+        Ok(self.note_placed(block, emptied, range, want))
     }
 
-    /// Searches after the quick search failed: every range that might fit, then closed blocks, of which one with room is opened,
-    /// then blocks that are not listed yet.
+    /// Checks that a region of a stack or a ring is the next to be freed.
+    ///
+    /// # Errors
+    /// [`GpuMisuse::OutOfOrder`], [`GpuMisuse::Stale`].
+    pub(super) fn check_order(&self, at: RegionPlace) -> Result<(), GpuMisuse> {
+        let (live, _) = self.range(at)?;
+        let is_next = live.core.is_next(&self.store, at.node);
+        is_next.then_some(()).ok_or(GpuMisuse::OutOfOrder)
+    }
+
+    /// Searches every range that might fit, then closed blocks, of which it opens one with room.
     #[cold]
     fn find_slowly(&mut self, want: &GranuleRequest) -> Option<FreeRange> {
         if let Some(found) = self.open.find_full(&self.store, want) {
@@ -236,41 +211,12 @@ impl Blocks {
             .closed
             .find(&self.store, want)
             .or_else(|| self.closed.find_full(&self.store, want));
-        if let Some(found) = closed {
-            self.list_as(found.block, BlockListing::Open);
-            return Some(found);
-        }
-        if self.blank == 0 {
-            return None;
-        }
-        let end = self.slots.len();
-        let find = |from: u32, count: u32| {
-            let is_it = |live: &LiveBlock| live.core.is_blank() && live.core.granules().0 >= count;
-            (from..end).find(|block| self.block(*block).is_ok_and(is_it))
-        };
-        let first = find(self.first_blank, 0)?;
-        let blank = find(first, want.count)?;
-        self.first_blank = first;
-        self.begin_blank(blank);
-        // The quick search visits the first range of a few bins. With an alignment the block that was just listed may be behind another.
-        self.open
-            .find(&self.store, want)
-            .or_else(|| self.open.find_full(&self.store, want))
+        let found = closed?;
+        self.list_as(found.block, BlockListing::Open);
+        Some(found)
     }
 
-    /// Lists an unused block. The store must have the nodes for it.
-    pub(super) fn begin_blank(&mut self, block: u32) {
-        let live = self.slots.get_mut(block);
-        let Some(live) = live.filter(|live| live.core.is_blank()) else {
-            return;
-        };
-        if live.core.begin(&self.store, &self.open).is_ok() {
-            self.turnover.note_opened(live.listed_bytes(), 0);
-            self.blank = self.blank.saturating_sub(1);
-        }
-    }
-
-    /// Frees a range. Returns its size, and whether the block is empty now.
+    /// Returns the size, and whether the block is empty now.
     #[inline]
     pub(super) fn free(&mut self, at: RegionPlace) -> Result<(u64, bool), GpuMisuse> {
         let live = self.slots.get_mut(at.block()).ok_or(GpuMisuse::Stale)?;
@@ -280,16 +226,12 @@ impl Blocks {
             BlockListing::Draining => &self.draining,
         };
         let id = live.core.id_in_pool(at.node);
-        let freed = live
-            .core
-            .free(&self.store, index, id, Some(at.slot))
-            .map_err(|_| GpuMisuse::Stale)?;
+        let freed = live.core.free(&self.store, index, id, Some(at.slot));
+        let size = freed.map_err(|_| GpuMisuse::Stale)?;
         let is_open = live.listing == BlockListing::Open;
-        self.turnover.note_freed(1, freed.size, is_open);
-        if freed.is_empty {
-            self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
-        }
-        Ok((freed.size, freed.is_empty))
+        self.turnover.note_freed(1, size, is_open);
+        self.empty_bytes += live.empty_bytes();
+        Ok((size, live.core.is_empty()))
     }
 
     /// A live block.
@@ -301,7 +243,6 @@ impl Blocks {
         self.slots.get_mut(block).ok_or(GpuMisuse::Stale)
     }
 
-    /// The block of a live range, and the range.
     pub(super) fn range(&self, at: RegionPlace) -> Result<(&LiveBlock, LiveRange), GpuMisuse> {
         let live = self.block(at.block())?;
         let found = live.core.get(&self.store, live.core.id_in_pool(at.node));
@@ -309,7 +250,6 @@ impl Blocks {
         Ok((live, found.ok_or(GpuMisuse::Stale)?))
     }
 
-    /// Writes another slot into a live range.
     pub(super) fn set_slot(&self, at: RegionPlace, slot: u32) {
         if let Ok(live) = self.block(at.block()) {
             let id = live.core.id_in_pool(at.node);
@@ -318,66 +258,51 @@ impl Blocks {
         }
     }
 
-    /// Every piece of a block, in order of offset.
-    pub(super) fn for_each(&self, live: &LiveBlock, visit: &mut dyn FnMut(Span)) {
-        live.core.for_each(&self.store, visit);
+    /// Reserves a slot for a block, and in the store's reserve the nodes that it begins with.
+    pub(super) fn reserve(&mut self) -> Option<u32> {
+        let block = self.slots.reserve()?;
+        self.store.reserve += NODES_PER_BLOCK;
+        Some(block)
     }
 
-    /// Installs a block in its reserved slot.
-    pub(super) fn install(&mut self, block: u32, live: LiveBlock) {
-        self.bytes = self.bytes.saturating_add(live.object.size);
-        self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
-        self.blank = self.blank.saturating_add(1);
-        self.first_blank = self.first_blank.min(block);
+    pub(super) fn unreserve(&mut self, block: u32) {
+        self.slots.unreserve(block);
+        self.store.reserve -= NODES_PER_BLOCK;
+    }
+
+    pub(super) fn install(&mut self, block: u32, mut live: LiveBlock) {
+        self.store.reserve -= NODES_PER_BLOCK;
+        let index = if live.listing == BlockListing::Open {
+            self.turnover.note_opened(live.core.free_bytes(), 0);
+            &self.open
+        } else {
+            &self.closed
+        };
+        let begun = live.core.begin(&self.store, index);
+        debug_assert!(begun.is_ok(), "reserved: {begun:?}");
+        self.bytes += live.object.size;
+        self.empty_bytes += live.object.size;
         self.slots.fill(block, live);
     }
 
-    /// Removes a block, if it is empty, not mapped and not being drained.
     pub(super) fn remove(&mut self, block: u32) -> Option<Object> {
-        if !self.block(block).is_ok_and(LiveBlock::is_removable) {
-            return None;
-        }
-        self.make_blank(block);
-        let live = self.slots.remove_if(block, |_| true)?;
-        self.blank = self.blank.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(live.object.size);
-        self.empty_bytes = self.empty_bytes.saturating_sub(live.object.size);
-        Some(live.object)
-    }
-
-    /// Frees the nodes of an empty block that is not being drained, which is not listed any more then.
-    fn make_blank(&mut self, block: u32) {
-        let Some(live) = self.slots.get_mut(block) else {
-            return;
-        };
-        if live.core.is_blank() {
-            return;
-        }
+        let mut live = (self.slots).remove_if(block, |live| live.is_removable())?;
         if live.listing == BlockListing::Open {
-            self.turnover.note_closed(live.listed_bytes(), 0);
+            self.turnover.note_closed(live.core.free_bytes(), 0);
             live.core.clear(&self.store, &self.open);
         } else {
             live.core.clear(&self.store, &self.closed);
         }
-        live.listing = BlockListing::Open;
-        self.blank = self.blank.saturating_add(1);
-        self.first_blank = self.first_blank.min(block);
+        self.bytes -= live.object.size;
+        self.empty_bytes -= live.object.size;
+        Some(live.object)
     }
 
-    /// Without any range: detaches the nodes, if they have much memory, for the caller to free without the lock.
+    /// Detaches the nodes of a pool without a block, if they have much memory.
     pub(super) fn detach_idle_nodes(&mut self) -> Option<NodeStore> {
-        let is_idle =
-            |live: &LiveBlock| live.core.is_empty() && live.listing != BlockListing::Draining;
-        if !self.store.is_large()
-            || self.empty_bytes < self.bytes
-            || !self.slots.each().all(|(_, live)| is_idle(live))
-        {
-            return None;
-        }
-        for block in 0..self.slots.len() {
-            self.make_blank(block);
-        }
-        Some(core::mem::replace(&mut self.store, NodeStore::new()))
+        let is_idle = self.slots.filled() == 0 && self.store.reserve == NODES_PER_ALLOCATION;
+        (is_idle && self.store.is_large())
+            .then(|| core::mem::replace(&mut self.store, NodeStore::new()))
     }
 
     /// A block that [`remove`](Self::remove) would remove.
@@ -393,23 +318,26 @@ impl Blocks {
         Some(found)
     }
 
-    /// Free bytes of all blocks that are not being drained. Visits each block.
+    /// Free bytes, without those of draining blocks. Visits each block.
     pub(super) fn available_bytes(&self) -> u64 {
         self.slots
             .each()
             .filter(|(_, live)| live.listing != BlockListing::Draining)
             .fold(0, |sum, (_, live)| {
-                sum.saturating_add(live.core.free_bytes())
+                sum.saturating_add(live.core.available_bytes(&self.store))
             })
     }
 
-    /// Whether the block exists and is not mapped.
     pub(super) fn is_unmapped(&self, block: u32) -> bool {
         self.block(block)
             .is_ok_and(|live| live.object.map.is_idle())
     }
 
-    /// The number of live blocks.
+    pub(super) fn is_draining(&self, block: u32) -> bool {
+        self.block(block)
+            .is_ok_and(|live| live.listing == BlockListing::Draining)
+    }
+
     pub(super) const fn len(&self) -> u32 {
         self.slots.filled()
     }
@@ -441,13 +369,12 @@ impl Object {
     }
 }
 
-/// A dedicated memory object and its region.
 #[derive(Debug)]
 pub(super) struct DedicatedRegion {
     pub(super) object: Object,
     /// The region's slot.
     pub(super) slot: u32,
-    /// Freed while a flush was under way: no lookup finds it, and the object is freed when the flush ends.
+    /// Freed while a flush was under way: no lookup finds it, and the end of the flush frees the object.
     pub(super) is_freed: bool,
 }
 
@@ -459,8 +386,8 @@ impl Slots<DedicatedRegion> {
             .ok_or(GpuMisuse::Stale)
     }
 
-    /// Frees a region. Returns its size, and its object if that is idle. The slot map has checked that the region is not mapped, so only a
-    /// flush that began before may be under way: then the object is [detached](Self::detach_leftover) later.
+    /// Returns the region's size, and its object if that is idle. The slot map has checked that the region is not mapped: only a flush may
+    /// be under way, at whose end the object is [detached](Self::detach_leftover).
     pub(super) fn free(&mut self, at: RegionPlace) -> Result<(u64, Option<Object>), GpuMisuse> {
         let size = self.region(at)?.object.size;
         if let Some(region) = self.get_mut(at.block()) {
@@ -469,7 +396,6 @@ impl Slots<DedicatedRegion> {
         Ok((size, self.detach_leftover(at.block())))
     }
 
-    /// Removes the object of a freed region, once it is idle.
     pub(super) fn detach_leftover(&mut self, place: u32) -> Option<Object> {
         let is_idle = |region: &mut DedicatedRegion| region.is_freed && region.object.map.is_idle();
         Some(self.remove_if(place, is_idle)?.object)

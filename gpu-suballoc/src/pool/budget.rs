@@ -15,11 +15,9 @@ use crate::error::Limit;
 const MAX_OPERATIONS: u64 = 30;
 const MAX_AGE: Duration = Duration::from_millis(500);
 
-/// Without std, a thread cannot know that it is in a query, whose callback would make the next: what is refused meanwhile is refused
-/// without one.
+/// Without std, a thread does not know that it is in a query, whose callback would make the next one.
 const MAX_QUERIES: u32 = if cfg!(feature = "std") { u32::MAX } else { 1 };
 
-/// All memory objects of an allocator.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
     pub(crate) objects: u32,
@@ -44,42 +42,22 @@ pub(crate) struct HeapUsage {
     pub(crate) size: u64,
     /// The limit of `own_bytes` that the options set. The driver decides whether more than `size` can live.
     limit: u64,
-    /// Bytes of this allocator's objects: live, in creation, and not yet freed.
+    /// Live, in creation, and not yet freed.
     pub(crate) own_bytes: u64,
-    /// The driver's last report for the whole process, and `own_bytes` at that time.
+    /// The driver's last report, and `own_bytes` at that time.
     driver_budget: HeapBudget,
     own_bytes_then: u64,
 }
 
-/// The limit that a request would exceed, and by how much.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LimitShortage {
-    pub(crate) limit: Limit,
-    /// It is the heap's budget: the driver might allocate all the same.
-    pub(crate) is_budget: bool,
-}
-
 impl MemoryBudget {
-    /// Without heaps; nothing is allocated.
     pub(crate) fn new(max_objects: u32, max_bytes: u64) -> Self {
-        const NONE: HeapBudget = HeapBudget {
-            usage: 0,
-            budget: 0,
-        };
-        const EMPTY: HeapUsage = HeapUsage {
-            size: 0,
-            limit: 0,
-            own_bytes: 0,
-            driver_budget: NONE,
-            own_bytes_then: 0,
-        };
         Self {
             objects: 0,
             max_objects,
             bytes: 0,
             peak_bytes: 0,
             max_bytes,
-            heaps: [EMPTY; MAX_MEMORY_HEAPS],
+            heaps: [HeapUsage::default(); MAX_MEMORY_HEAPS],
             operations: 0,
             asked_at: Duration::ZERO,
             queries: 0,
@@ -90,38 +68,23 @@ impl MemoryBudget {
     /// Sets a heap's size, and the limit of this allocator's bytes in it. The budget is the whole heap until the driver reports one.
     pub(crate) fn set_heap(&mut self, index: u32, size: u64, limit: u64) {
         if let Some(heap) = self.heap_mut(index) {
-            let budget = HeapBudget {
-                usage: 0,
-                budget: size,
-            };
-            *heap = HeapUsage {
-                size,
-                limit,
-                own_bytes: 0,
-                driver_budget: budget,
-                own_bytes_then: 0,
-            };
+            (heap.size, heap.limit, heap.driver_budget.budget) = (size, limit, size);
         }
     }
 
     fn heap_mut(&mut self, index: u32) -> Option<&mut HeapUsage> {
-        self.heaps.get_mut(usize::try_from(index).ok()?)
+        self.heaps.get_mut(index as usize)
     }
 
     pub(crate) fn heap(&self, index: u32) -> HeapUsage {
-        usize::try_from(index)
-            .ok()
-            .and_then(|index| self.heaps.get(index))
-            .copied()
-            .unwrap_or_default()
+        self.heaps.get(index as usize).copied().unwrap_or_default()
     }
 
-    /// Whether three quarters of the allowed memory objects exist.
     pub(crate) fn is_scarce(&self) -> bool {
         self.objects >= self.max_objects - self.max_objects / 4
     }
 
-    /// The size of the largest memory object that the limits allow in the heap.
+    /// The largest memory object that the limits allow in the heap.
     pub(crate) fn remaining(&self, heap: u32, within_budget: bool) -> u64 {
         if self.objects >= self.max_objects {
             return 0;
@@ -138,19 +101,15 @@ impl MemoryBudget {
         }
     }
 
-    /// The limit that `objects` of together `bytes` would exceed.
     pub(crate) fn shortage(
         &self,
         index: u32,
         (objects, bytes): (u32, u64),
         within_budget: bool,
-    ) -> Option<LimitShortage> {
+    ) -> Option<Limit> {
         if self.objects.saturating_add(objects) > self.max_objects {
-            return Some(LimitShortage {
-                limit: Limit::Objects {
-                    limit: self.max_objects,
-                },
-                is_budget: false,
+            return Some(Limit::Objects {
+                limit: self.max_objects,
             });
         }
         let heap = self.heap(index);
@@ -160,45 +119,35 @@ impl MemoryBudget {
                 .filter(|short_by| *short_by > 0)
         };
         if let Some(short_by) = over(self.max_bytes, self.bytes) {
-            return Some(LimitShortage {
-                limit: Limit::Bytes { short_by },
-                is_budget: false,
-            });
+            return Some(Limit::Bytes { short_by });
         }
         if let Some(short_by) = over(heap.limit, heap.own_bytes) {
-            return Some(LimitShortage {
-                limit: Limit::Heap {
-                    heap: index,
-                    short_by,
-                },
-                is_budget: false,
+            return Some(Limit::Heap {
+                heap: index,
+                short_by,
             });
         }
         let short_by = over(heap.budget(), heap.usage()).filter(|_| within_budget)?;
-        Some(LimitShortage {
-            limit: Limit::Heap {
-                heap: index,
-                short_by,
-            },
-            is_budget: true,
+        Some(Limit::Budget {
+            heap: index,
+            short_by,
         })
     }
 
-    /// Adds an object of `bytes`.
     pub(crate) fn reserve(
         &mut self,
         heap: u32,
         bytes: u64,
         within_budget: bool,
-    ) -> Result<(), LimitShortage> {
+    ) -> Result<(), Limit> {
         if let Some(short) = self.shortage(heap, (1, bytes), within_budget) {
             return Err(short);
         }
         if let Some(heap) = self.heap_mut(heap) {
-            heap.own_bytes = heap.own_bytes.saturating_add(bytes);
+            heap.own_bytes += bytes;
         }
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.objects = self.objects.saturating_add(1);
+        self.bytes += bytes;
+        self.objects += 1;
         Ok(())
     }
 
@@ -208,13 +157,12 @@ impl MemoryBudget {
         self.peak_bytes = self.peak_bytes.max(self.bytes);
     }
 
-    /// Subtracts an object of `bytes`.
     pub(crate) fn release(&mut self, heap: u32, bytes: u64) {
         if let Some(heap) = self.heap_mut(heap) {
-            heap.own_bytes = heap.own_bytes.saturating_sub(bytes);
+            heap.own_bytes -= bytes;
         }
-        self.bytes = self.bytes.saturating_sub(bytes);
-        self.objects = self.objects.saturating_sub(1);
+        self.bytes -= bytes;
+        self.objects -= 1;
         self.operations = self.operations.saturating_add(1);
     }
 
@@ -236,10 +184,9 @@ impl MemoryBudget {
     }
 
     pub(crate) fn end_query(&mut self) {
-        self.queries = self.queries.saturating_sub(1);
+        self.queries -= 1;
     }
 
-    /// Stores the driver's report for each heap.
     pub(crate) fn set_driver_budgets(&mut self, budgets: &[HeapBudget]) {
         for (heap, budget) in self.heaps.iter_mut().zip(budgets) {
             heap.driver_budget = *budget;
@@ -249,7 +196,7 @@ impl MemoryBudget {
 }
 
 impl HeapUsage {
-    /// Estimated use of the whole process: the driver's last report, and the change of `own_bytes` since.
+    /// Estimates the use of the whole process: the driver's last report, and the change of `own_bytes` since.
     pub(crate) fn usage(&self) -> u64 {
         self.driver_budget
             .usage
@@ -257,7 +204,6 @@ impl HeapUsage {
             .saturating_sub(self.own_bytes_then)
     }
 
-    /// The driver's budget, or the heap's size.
     pub(crate) fn budget(&self) -> u64 {
         self.driver_budget.budget
     }
@@ -266,7 +212,6 @@ impl HeapUsage {
         self.budget().saturating_sub(self.usage())
     }
 
-    /// Whether the process uses more than the budget: then no empty block is kept.
     pub(crate) fn is_over_budget(&self) -> bool {
         self.usage() > self.budget()
     }
@@ -301,12 +246,9 @@ mod tests {
         assert_eq!(ledger.remaining(0, true), 250);
         ledger.reserve(0, 200, true).unwrap();
         assert_eq!(ledger.heap(0).usage(), 350);
-        let short = LimitShortage {
-            limit: Limit::Heap {
-                heap: 0,
-                short_by: 1,
-            },
-            is_budget: true,
+        let short = Limit::Budget {
+            heap: 0,
+            short_by: 1,
         };
         assert_eq!(ledger.reserve(0, 51, true), Err(short));
         assert!(!ledger.heap(0).is_over_budget());

@@ -3,49 +3,76 @@
 //! Nothing here knows passes or resources: see `allocator/defragmentation`.
 
 use super::DevicePools;
-use super::blocks::{BlockListing, BlockSpace, LiveBlock};
-use super::request::{LINEAR_RANGE, MOVE_TARGET, Suballocation};
+use super::blocks::BlockListing;
+use super::request::{MOVE_TARGET, Suballocation};
 use super::state::PoolState;
 use crate::error::{GpuError, GpuMisuse};
 use crate::host_memory::lock_filled;
-use crate::id::{BlockRef, PlaceKind, RegionPlace};
+use crate::id::{BlockRef, RangePlacement, RegionPlace};
 use crate::range::{Fit, LiveRange, MAX_NOTED_ALIGNMENT, RangeRequest};
 
-/// Counts of regions that no defragmentation moves, by reason.
+/// Numbers of regions that prevented a block from being drained, by reason. Of each such block only the first is counted. Regions outside
+/// of blocks that could be drained are all counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct UnmovableRegions {
-    pub(crate) dedicated: u64,
-    /// In a pool for pinned regions.
-    pub(crate) pinned: u64,
-    /// In a linear pool.
-    pub(crate) linear: u64,
-    /// With margins.
-    pub(crate) margin: u64,
+pub struct SkippedRegions {
+    /// Mapped regions, and mapped blocks.
+    pub mapped: u32,
+    /// Allocated by [`allocate`](crate::GpuAllocator::allocate): their resources are not known.
+    pub bare: u32,
+    /// Buffers and images without both transfer usages.
+    pub no_transfer: u32,
+    /// Buffers whose device address may have been queried.
+    pub device_address: u32,
+    /// Exported, imported, or created with a `pNext` chain of the user.
+    pub external: u32,
+    /// Excluded by the filter.
+    pub filter: u32,
+    /// Being freed, or without a stored description.
+    pub busy: u32,
+    /// The remaining blocks have no place for them.
+    pub no_room: u32,
+    /// Dedicated regions.
+    pub dedicated: u32,
+    /// Wrapped buffers of the application. Counted only if no single pool is selected.
+    pub wrapped: u32,
+    /// [Pinned](crate::RegionOptions::pinned) regions, and all other regions of their pools.
+    pub pinned: u32,
+    /// In linear pools.
+    pub linear: u32,
+    /// With [margins](crate::pool::MemoryOptions::margin).
+    pub margin: u32,
+}
+
+pub(crate) type SkipReason = fn(&mut SkippedRegions) -> &mut u32;
+
+impl SkippedRegions {
+    pub(crate) fn add(&mut self, reason: SkipReason, regions: u64) {
+        let number = reason(self);
+        *number = number.saturating_add(u32::try_from(regions).unwrap_or(u32::MAX));
+    }
 }
 
 impl DevicePools<'_> {
-    /// Counts the regions of a pool that never move.
-    pub(crate) fn unmovable_regions(&self, index: u16) -> UnmovableRegions {
+    pub(crate) fn count_unmovable(&self, index: u16, skipped: &mut SkippedRegions) {
         let Some(pool) = self.pool(index) else {
-            return UnmovableRegions::default();
+            return;
         };
         let state = pool.lock();
         let dedicated = u64::from(state.dedicated.filled());
-        let in_blocks = state.regions.saturating_sub(dedicated);
-        let counted_if = |is_so: bool| if is_so { in_blocks } else { 0 };
-        let (is_pinned, is_linear) = (state.config.is_pinned, state.config.algorithm.is_linear());
-        UnmovableRegions {
-            dedicated,
-            pinned: counted_if(is_pinned),
-            linear: counted_if(is_linear && !is_pinned),
-            margin: counted_if(state.config.margin > 0 && !is_linear && !is_pinned),
-        }
+        skipped.add(|to| &mut to.dedicated, dedicated);
+        let reason: SkipReason = if state.config.options.pinned {
+            |to| &mut to.pinned
+        } else if state.config.options.algorithm.is_linear() {
+            |to| &mut to.linear
+        } else if state.config.margin > 0 {
+            |to| &mut to.margin
+        } else {
+            return;
+        };
+        skipped.add(reason, state.regions.saturating_sub(dedicated));
     }
 
-    /// Begins to defragment a pool: false if nothing can move, as in a linear one. `generation` is that of a custom pool.
-    ///
-    /// # Errors
-    /// [`GpuMisuse::NoSuchPool`] if that pool was destroyed; [`GpuMisuse::Defragmenting`] if a defragmentation of it is under way.
+    /// False if nothing can move. `generation` is that of a custom pool.
     pub(crate) fn begin_defragmentation(
         &self,
         index: u16,
@@ -58,9 +85,9 @@ impl DevicePools<'_> {
         if generation.is_some_and(|generation| !state.is_named(generation)) {
             return Err(GpuMisuse::NoSuchPool);
         }
-        if state.config.algorithm.is_linear()
+        if state.config.options.algorithm.is_linear()
             || state.config.margin > 0
-            || state.config.is_pinned
+            || state.config.options.pinned
             || !state.is_open
             || state.blocks.len() < 2
         {
@@ -72,22 +99,23 @@ impl DevicePools<'_> {
         Ok(true)
     }
 
-    /// The number of blocks of a pool, and of those that it may free.
+    /// The blocks of a pool, and how many of them it may free.
     pub(crate) fn block_counts(&self, index: u16) -> (usize, usize) {
         self.pool(index).map_or((0, 0), |pool| {
             let state = pool.lock();
             let blocks = state.blocks.len();
-            let spare = blocks.saturating_sub(state.config.min_blocks);
+            let spare = blocks.saturating_sub(state.config.options.min_blocks);
             (blocks as usize, spare as usize)
         })
     }
 
-    /// Visits the sums of each used block. `visit` runs under the pool's lock: it must not allocate or call back.
+    /// Visits the sums of each block under the pool's lock: `visit` must not allocate or call back.
     pub(crate) fn each_block_sum(&self, index: u16, visit: &mut dyn FnMut(BlockSum)) {
         let Some(pool) = self.pool(index) else { return };
         let state = pool.lock();
         for (block, live) in state.blocks.slots.each() {
-            if !live.core.is_blank() {
+            // What was reserved stays.
+            if state.reserved == 0 || !live.core.is_empty() {
                 visit(BlockSum {
                     block,
                     size: live.object.size,
@@ -100,71 +128,62 @@ impl DevicePools<'_> {
         }
     }
 
-    /// Visits the regions of a block, in order of offset. False if it is mapped. `visit` runs under the pool's lock: it must not allocate or call back.
+    /// Visits the regions of a block, in order of offset, under the pool's lock: `visit` must not allocate or call back. False if the block
+    /// is mapped.
     pub(crate) fn each_block_region(
         &self,
-        index: u16,
-        block: u32,
+        block: BlockRef,
         visit: &mut dyn FnMut(RegionPlace),
     ) -> bool {
-        let Some(pool) = self.pool(index) else {
+        let Some(pool) = self.pool(block.pool()) else {
             return false;
         };
         let state = pool.lock();
-        let Ok(live) = state.blocks.block(block) else {
+        let Ok(live) = state.blocks.block(block.block()) else {
             return false;
         };
         let mut movable = live.object.map.is_idle();
         (live.core).each_live(&state.blocks.store, |node, slot| {
-            if matches!(slot, LINEAR_RANGE | MOVE_TARGET) {
+            if slot == MOVE_TARGET {
                 movable = false;
             } else {
-                let block = BlockRef::new(PlaceKind::General, index, block);
                 visit(RegionPlace { block, node, slot });
             }
         });
         movable
     }
 
-    /// Whether a block is being drained.
-    pub(crate) fn is_draining(&self, index: u16, block: u32) -> bool {
-        self.pool(index).is_some_and(|pool| {
-            let state = pool.lock();
-            let live = state.blocks.block(block);
-            live.is_ok_and(|live| live.listing == BlockListing::Draining)
-        })
+    pub(crate) fn is_draining(&self, block: BlockRef) -> bool {
+        self.pool(block.pool())
+            .is_some_and(|pool| pool.lock().blocks.is_draining(block.block()))
     }
 
-    /// Stops allocation in a block until [`end_drain`](Self::end_drain). False if the block cannot be drained.
-    pub(crate) fn begin_drain(&self, index: u16, block: u32) -> bool {
-        let Some(pool) = self.pool(index) else {
+    /// Stops allocation in a block until [`end_drain`](Self::end_drain).
+    pub(crate) fn begin_drain(&self, block: BlockRef) -> bool {
+        let Some(pool) = self.pool(block.pool()) else {
             return false;
         };
         let (begun, deferred) = {
             let mut state = pool.lock();
-            let begun = state.blocks.list_as(block, BlockListing::Draining);
+            let begun = (state.blocks).list_as(block.block(), BlockListing::Draining);
             (begun, state.deferred_free())
         };
         self.finish_free(pool, deferred);
         begun
     }
 
-    /// Frees a drained block if it is empty, and returns its bytes; else opens it again and returns 0.
-    pub(crate) fn end_drain(&self, index: u16, block: u32) -> u64 {
-        let Some(pool) = self.pool(index) else {
+    /// Frees a drained block if it is empty; else opens it again and returns 0.
+    pub(crate) fn end_drain(&self, block: BlockRef) -> u64 {
+        let Some(pool) = self.pool(block.pool()) else {
             return 0;
         };
         let (removed, deferred) = {
             let mut state = pool.lock();
-            let is_drained = state
-                .blocks
-                .block(block)
-                .is_ok_and(|live| live.listing == BlockListing::Draining);
-            if !is_drained {
+            if !state.blocks.is_draining(block.block()) {
                 return 0;
             }
-            state.blocks.list_as(block, BlockListing::Open);
-            let removed = state.remove_empty_block(Some(block), true);
+            (state.blocks).list_as(block.block(), BlockListing::Open);
+            let removed = state.remove_empty_block(Some(block.block()), true);
             (removed, state.deferred_free())
         };
         self.finish_free(pool, deferred);
@@ -189,30 +208,25 @@ impl DevicePools<'_> {
         }
     }
 
-    /// Ends a defragmentation: another one may begin.
     pub(crate) fn end_defragmentation(&self, index: u16) {
         if let Some(pool) = self.pool(index) {
             pool.lock().is_defragmenting = false;
         }
     }
 
-    /// Reserves room for a region of a draining block, in an open one. Returns the region where it lies, and the target; `None` without room: no
-    /// block is created for it.
-    ///
-    /// # Errors
-    /// [`GpuMisuse::Stale`] if the region was freed meanwhile; the host allocator's error.
+    /// Returns where a region of a draining block lies, and a reserved place in an open one; `None` without room.
     pub(crate) fn prepare_move(
         &self,
         at: RegionPlace,
     ) -> Result<(Suballocation, Option<Suballocation>), GpuError> {
-        let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
+        let pool = self.pool_at(at.block)?;
         let mut state = lock_filled(pool, self.memory)?;
         let from = state.locate(at)?;
         let (_, found) = state.blocks.range(at)?;
         Ok((from, state.reserve_target(&found)))
     }
 
-    /// Frees the target of [`prepare_move`](Self::prepare_move), or after a [move](Self::move_region) the range that the region had.
+    /// Frees a reserved place, or after a [move](Self::move_region) the one that the region had.
     pub(crate) fn free_target(&self, target: RegionPlace) {
         let Some(pool) = self.pool(target.pool()) else {
             return;
@@ -226,8 +240,8 @@ impl DevicePools<'_> {
         self.finish_free(pool, deferred);
     }
 
-    /// Gives the reserved place `to` to the region at `from`, whose range is a reserved one then. False, and nothing changed, if the region is
-    /// not there, its block was mapped, or the two are not ranges of one pool and of one size.
+    /// Gives the reserved place `to` to the region at `from`, whose place is a reserved one then. False, and nothing changed, if the region
+    /// is not there, its block was mapped, or the two are not of one pool and of one size.
     pub(crate) fn move_region(&self, from: RegionPlace, to: RegionPlace) -> bool {
         self.pool(from.pool())
             .is_some_and(|pool| pool.lock().move_region(from, to))
@@ -235,7 +249,6 @@ impl DevicePools<'_> {
 }
 
 impl PoolState {
-    /// Reserves a target with the size, alignment and kind of a range; `None` without room.
     pub(super) fn reserve_target(&mut self, found: &LiveRange) -> Option<Suballocation> {
         // A node stores no larger alignment: such a region is not moved.
         if found.alignment >= MAX_NOTED_ALIGNMENT {
@@ -250,31 +263,28 @@ impl PoolState {
             fit: Fit::Low,
             is_optimal: found.is_optimal,
         };
-        let mut space = BlockSpace::NOWHERE;
-        if !self.blocks.allocate_open(&want, &mut space) {
-            return None;
-        }
+        let space = self.blocks.allocate_open(&want)?;
         debug_assert_eq!(space.size, found.size, "of the same size");
-        self.moving = self.moving.saturating_add(1);
-        self.moving_bytes = self.moving_bytes.saturating_add(space.size);
+        self.moving += 1;
+        self.moving_bytes += space.size;
         self.region(&space, MOVE_TARGET)
     }
 
     fn free_target(&mut self, target: RegionPlace) -> Result<(), GpuMisuse> {
         let (size, empty) = self.blocks.free(target)?;
         // `end_drain` frees a draining block.
-        let is_draining = |live: &LiveBlock| live.listing == BlockListing::Draining;
-        if empty && !self.blocks.block(target.block()).is_ok_and(is_draining) {
-            self.emptied_block = Some(target.block());
+        if empty && !self.blocks.is_draining(target.block()) {
+            self.deferred.emptied_block = Some(target.block());
         }
-        self.moving = self.moving.saturating_sub(1);
-        self.moving_bytes = self.moving_bytes.saturating_sub(size);
+        self.moving -= 1;
+        self.moving_bytes -= size;
         Ok(())
     }
 
     fn move_region(&mut self, from: RegionPlace, to: RegionPlace) -> bool {
-        let is_here =
-            |at: RegionPlace| (at.kind(), at.pool()) == (PlaceKind::General, self.config.index);
+        let is_here = |at: RegionPlace| {
+            (at.kind(), at.pool()) == (RangePlacement::General, self.config.index)
+        };
         let blocks = &self.blocks;
         let size = |at: RegionPlace| blocks.range(at).map(|(_, found)| found.size);
         if !is_here(from)
@@ -306,7 +316,6 @@ impl PoolState {
 /// The usable part of the free bytes of the blocks that stay: not every hole can be used.
 const USABLE_PERCENT: u128 = 98;
 
-/// A block of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockSum {
     pub(crate) block: u32,
@@ -327,8 +336,7 @@ struct PlanTotals {
     moved: u64,
 }
 
-/// Marks the blocks to drain, at most `max_blocks`. Sorts the blocks: drained ones first, the fullest of them first, because the holes are
-/// largest at the beginning.
+/// Marks the blocks to drain. Sorts them: drained ones first, of them the fullest first, as the holes are largest at the beginning.
 pub(crate) fn plan_drain(blocks: &mut [BlockSum], max_blocks: usize) {
     blocks.sort_unstable_by_key(|block| (block.live, block.block));
     let by_live = mark(blocks, max_blocks);
@@ -349,7 +357,6 @@ pub(crate) fn plan_drain(blocks: &mut [BlockSum], max_blocks: usize) {
     blocks.sort_unstable_by_key(|block| (!block.is_drained, u64::MAX - block.live, block.block));
 }
 
-/// Marks blocks in their current order.
 fn mark(blocks: &mut [BlockSum], max_blocks: usize) -> PlanTotals {
     let mut left = blocks
         .iter()
@@ -367,7 +374,7 @@ fn mark(blocks: &mut [BlockSum], max_blocks: usize) -> PlanTotals {
         if sum * 100 <= rest * USABLE_PERCENT {
             block.is_drained = true;
             (left, moved, count) = (rest, sum, count.saturating_add(1));
-            freed = freed.saturating_add(block.size);
+            freed += block.size;
         }
     }
     PlanTotals {

@@ -4,13 +4,11 @@
 
 use super::options::MemoryOptions;
 use crate::device::{DeviceFeatures, DeviceMemory, MAX_MEMORY_HEAPS};
-use crate::memory_type::PropertyFlags;
 use crate::memory_type::{
     MAX_MEMORY_TYPES, MemoryPreference, MemoryType, MemoryTypeError, MemoryTypesByFit,
-    ordinary_types,
+    PropertyFlags, ordinary_types,
 };
 
-/// Types, heaps and limits.
 pub(super) struct DeviceMemoryInfo {
     types: [MemoryType; MAX_MEMORY_TYPES],
     type_count: usize,
@@ -47,8 +45,8 @@ impl DeviceMemoryInfo {
         let amd = PropertyFlags::DEVICE_COHERENT_AMD | PropertyFlags::DEVICE_UNCACHED_AMD;
         for (index, (kept, reported)) in types.iter_mut().zip(properties.types).enumerate() {
             *kept = *reported;
-            let heap = usize::try_from(reported.heap_index).map(|heap| heaps.get(heap));
-            let has_bytes = heap.is_ok_and(|size| size.is_some_and(|size| *size > 0));
+            let size = heaps.get(reported.heap_index as usize);
+            let has_bytes = size.is_some_and(|size| *size > 0);
             let is_enabled = reported.properties.without(amd) == reported.properties
                 || properties.features.device_coherent_memory;
             usable |= u32::from(has_bytes && is_enabled) << index;
@@ -83,12 +81,9 @@ impl DeviceMemoryInfo {
         self.types.get(..self.type_count).unwrap_or_default()
     }
 
-    /// The type and its heap's size.
     pub(super) fn memory_type(&self, index: u32) -> Option<(MemoryType, u64)> {
-        let memory_type = *self.types().get(usize::try_from(index).ok()?)?;
-        let heap = self
-            .heaps
-            .get(usize::try_from(memory_type.heap_index).ok()?)?;
+        let memory_type = *self.types().get(index as usize)?;
+        let heap = self.heaps.get(memory_type.heap_index as usize)?;
         Some((memory_type, *heap))
     }
 

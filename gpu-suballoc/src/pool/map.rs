@@ -14,22 +14,14 @@ use crate::threads;
 use core::ptr::NonNull;
 
 impl DevicePools<'_> {
-    /// Maps a region, and returns the address of its first byte. Each call needs an [`unmap`](Self::unmap).
-    ///
-    /// # Errors
-    /// [`GpuError::MapUnsupported`], [`GpuMisuse::Stale`], [`GpuMisuse::NestedMap`], or the driver's error.
-    pub(crate) fn map(&self, at: RegionPlace) -> Result<NonNull<u8>, GpuError> {
-        self.map_object(at).map(|(_, first)| first)
-    }
-
-    /// As [`map`](Self::map), with the memory object that is mapped: [`unmap_object`](Self::unmap_object) undoes it, also after the region
-    /// was freed.
-    pub(crate) fn map_object(&self, at: RegionPlace) -> Result<(BlockRef, NonNull<u8>), GpuError> {
-        let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
+    /// Maps a region. Returns the memory object, for [`unmap`](Self::unmap), which each call needs even if the region is freed; and the
+    /// region's first byte.
+    pub(crate) fn map(&self, at: RegionPlace) -> Result<(BlockRef, NonNull<u8>), GpuError> {
+        let pool = self.pool_at(at.block)?;
         self.map_in(pool, pool.lock(), at)
     }
 
-    /// As [`map_object`](Self::map_object), of a pool that is locked: mapped memory is mapped once more within that lock.
+    /// As [`map`](Self::map), of a pool that is locked: mapped memory is mapped once more within that lock.
     fn map_in<'p>(
         &self,
         pool: &'p Pool,
@@ -41,7 +33,7 @@ impl DevicePools<'_> {
         loop {
             let (place, offset, memory, size, step) = {
                 let mut state = locked.take().unwrap_or_else(|| pool.lock());
-                let (place, offset) = state.object_place(at)?;
+                let (place, offset) = (at.block, state.locate(at)?.offset);
                 if !state
                     .config
                     .properties
@@ -87,7 +79,7 @@ impl DevicePools<'_> {
         }
     }
 
-    /// Maps a region that was just placed, until it is freed, if its request says so and the host sees its memory. A refusal frees it.
+    /// Maps a region that was just placed, if its request says so and the host sees its memory. A refusal frees it.
     #[inline(always)]
     pub(super) fn map_for_life<'p>(
         &self,
@@ -120,27 +112,12 @@ impl DevicePools<'_> {
     ///
     /// # Errors
     /// [`GpuMisuse::Stale`], [`GpuMisuse::NotMapped`].
-    pub(crate) fn unmap(&self, at: RegionPlace) -> Result<(), GpuMisuse> {
-        let place = self
-            .pool(at.pool())
-            .ok_or(GpuMisuse::Stale)?
-            .lock()
-            .object_place(at)?
-            .0;
-        self.unmap_object(place)
-    }
-
-    /// Undoes one [`map_object`](Self::map_object).
-    ///
-    /// # Errors
-    /// [`GpuMisuse::Stale`], [`GpuMisuse::NotMapped`].
-    pub(crate) fn unmap_object(&self, place: BlockRef) -> Result<(), GpuMisuse> {
-        let pool = self.pool(place.pool()).ok_or(GpuMisuse::Stale)?;
+    pub(crate) fn unmap(&self, place: BlockRef) -> Result<(), GpuMisuse> {
+        let pool = self.pool_at(place)?;
         let left = pool.lock().leave(place, self.options.map_policy)?;
         self.finish_unmap(pool, place, left)
     }
 
-    /// Carries out the step of a [`leave`](PoolState::leave), without its lock.
     pub(super) fn finish_unmap(
         &self,
         pool: &Pool,
@@ -157,7 +134,7 @@ impl DevicePools<'_> {
                 pool.lock().object_mut(place)?.map.left();
             }
         }
-        // What became empty meanwhile could not be freed then.
+        // It may have become empty meanwhile, and was not freed then.
         let (leftover, excess) = {
             let mut state = pool.lock();
             (state.detach_leftover(place), state.excess_block())
@@ -171,16 +148,17 @@ impl DevicePools<'_> {
         Ok(())
     }
 
-    /// The committed bytes of a region's lazily allocated memory object, which no other thread frees meanwhile; `None` of other memory.
+    /// The committed bytes of a region's lazily allocated memory object; `None` of other memory.
     ///
     /// # Errors
     /// [`GpuMisuse::Stale`], [`GpuMisuse::NestedMap`].
     pub(crate) fn commitment(&self, at: RegionPlace) -> Result<Option<u64>, GpuMisuse> {
-        let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
+        let pool = self.pool_at(at.block)?;
         let mut tries = 0u32;
         let (place, memory) = loop {
             let mut state = pool.lock();
-            let (place, _) = state.object_place(at)?;
+            let place = at.block;
+            state.locate(at)?;
             if !state.config.is_lazily_allocated() {
                 return Ok(None);
             }
@@ -209,24 +187,20 @@ impl DevicePools<'_> {
         Ok(bytes)
     }
 
-    /// Flushes or invalidates `offset .. offset + size` of a mapped region.
-    ///
-    /// # Errors
-    /// [`GpuMisuse::Outside`], [`GpuMisuse::NotMapped`] if no region of its memory object is mapped, [`GpuMisuse::Stale`], or the driver's error.
     pub(crate) fn sync(
         &self,
         at: RegionPlace,
         (offset, size): (u64, u64),
         access: HostAccess,
     ) -> Result<(), GpuError> {
-        let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
+        let pool = self.pool_at(at.block)?;
         let (place, range) = {
             let mut state = pool.lock();
             let found = state.locate(at)?;
             if offset.checked_add(size).is_none_or(|end| end > found.size) {
                 return Err(GpuMisuse::Outside.into());
             }
-            let (place, _) = state.object_place(at)?;
+            let place = at.block;
             let object = state.object_mut(place)?;
             if !object.map.is_mapped() {
                 return Err(GpuMisuse::NotMapped.into());
@@ -254,13 +228,12 @@ impl DevicePools<'_> {
         };
         // SAFETY: whole atoms of mapped memory, which stays mapped until this returns.
         let synchronized = unsafe { access.sync(self.device, range) };
-        self.unmap_object(place)?;
+        self.unmap(place)?;
         synchronized.map_err(Into::into)
     }
 }
 
 impl PoolState {
-    /// Removes a mapping of a memory object.
     pub(super) fn leave(
         &mut self,
         place: BlockRef,
@@ -292,9 +265,9 @@ impl HostAccess {
         range: MappedRange,
     ) -> Result<(), DeviceError> {
         match self {
-            // SAFETY: the caller's promise.
+            // SAFETY: mapped memory of this device, in whole atoms (`sync`).
             Self::Wrote => unsafe { device.flush(&[range]) },
-            // SAFETY: the caller's promise.
+            // SAFETY: mapped memory of this device, in whole atoms (`sync`).
             Self::Reads => unsafe { device.invalidate(&[range]) },
         }
     }
@@ -302,11 +275,11 @@ impl HostAccess {
 
 // Rounds flush ranges to `nonCoherentAtomSize`.
 
-/// `offset .. offset + size`, absolute within a memory object of `memory_size` bytes, as whole atoms: multiples of `atom`, or to the
-/// end of the memory object (`VkMappedMemoryRange`). `None` where the range is empty or not within the memory.
+/// A range of a memory object of `memory_size` bytes as whole atoms, or to the object's end (`VkMappedMemoryRange`). `None` if it is empty
+/// or not within the memory.
 ///
-/// Regions of our own blocks begin and end at granules, which are whole atoms, so their ranges never name a neighbour's byte.
-/// Wrapped memory may begin anywhere: its first and last atom may be shared with its neighbours.
+/// Regions of our own blocks are whole atoms, so their ranges name no neighbour's byte. Of wrapped memory the first and last atom may be
+/// shared.
 pub(crate) fn whole_atoms(
     offset: u64,
     size: u64,

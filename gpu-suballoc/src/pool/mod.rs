@@ -11,18 +11,17 @@
 //! ```
 //!
 //! Before a pool's lock is acquired for a request, its tables get their reserve of host memory (`host_memory.rs`): the nodes of one
-//! allocation, a slot for a block and for a dedicated object, the bins of the next block, one range of a linear pool. Then existing room is
-//! used, or the driver is asked for a block. Requests that a block in creation can serve wait for it.
+//! allocation, a slot for a block and for a dedicated object, the bins of the next block. Requests that a block in creation can serve wait
+//! for it.
 
+mod block_sizes;
 mod blocks;
 mod budget;
 mod config;
 mod create_block;
 mod custom;
-mod defragment;
+pub(crate) mod defragment;
 mod device_info;
-mod growth;
-mod linear;
 mod map;
 mod options;
 mod place;
@@ -32,10 +31,9 @@ mod trim;
 mod turnover;
 mod walk;
 
-pub(crate) use self::defragment::plan_drain;
 pub(crate) use map::{HostAccess, whole_atoms};
 pub use options::{MapPolicy, MemoryOptions, PoolOptions};
-pub(crate) use request::{AllocationRequest, FIRST_OWN, MOVE_TARGET, Suballocation};
+pub(crate) use request::{AllocationRequest, MOVE_TARGET, Suballocation};
 pub(crate) use walk::WalkItem;
 
 use alloc_core::HostAllocator;
@@ -43,25 +41,21 @@ use core::alloc::Layout;
 use core::ops::Deref;
 use core::ptr::{self, NonNull};
 
+use block_sizes::Growth;
 use budget::MemoryBudget;
 use config::PoolConfig;
 use device_info::DeviceMemoryInfo;
-use growth::Growth;
 use state::PoolState;
 
-use crate::device::{DeviceMemory, ExternalHandleTypes};
+use crate::device::DeviceMemory;
 use crate::error::{GpuError, GpuMisuse};
 use crate::host_memory::{self, HostBlock};
 use crate::id::BlockRef;
-use crate::memory_type::MAX_MEMORY_TYPES;
-use crate::memory_type::PropertyFlags;
-use crate::request::BlockAlgorithm;
-use crate::request::ResourceKind;
+use crate::memory_type::{MAX_MEMORY_TYPES, PropertyFlags};
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, StateMutex};
 use crate::threads::Stopwatch;
 
 const POOLS: usize = BlockRef::POOLS as usize;
-/// The first custom pool: before it is a pool for each memory type.
 const FIRST_CUSTOM: u16 = MAX_MEMORY_TYPES as u16;
 /// The first pool for pinned regions, behind the custom pools: one for each memory type.
 const FIRST_PINNED: u16 = FIRST_CUSTOM + 384;
@@ -69,13 +63,13 @@ const FIRST_PINNED: u16 = FIRST_CUSTOM + 384;
 /// A pool, once created, stays until the allocator is dropped.
 type Pool = StateMutex<PoolState>;
 
-/// All memory of one device: a pool for each memory type, and the custom pools.
+/// A pool for each memory type, and the custom pools.
 pub(crate) struct Pools {
     device_info: DeviceMemoryInfo,
     options: MemoryOptions,
     /// Locked within a pool's lock, never the other way round.
     budget: StateMutex<MemoryBudget>,
-    /// 1 plus the frame in which budgets were last queried; 0 before the first query.
+    /// 1 plus the frame of the last query of budgets; 0 before it.
     frame: AtomicU64,
     /// Nanoseconds of the longest call of the driver for a memory object.
     longest_wait: AtomicU64,
@@ -83,7 +77,6 @@ pub(crate) struct Pools {
     pools: [AtomicPtr<Pool>; POOLS],
 }
 
-/// The pools of an allocator, with its device and its host memory.
 #[derive(Clone, Copy)]
 pub(crate) struct DevicePools<'a> {
     pub(crate) pools: &'a Pools,
@@ -101,7 +94,7 @@ impl Deref for DevicePools<'_> {
 }
 
 impl Pools {
-    /// Allocates nothing: pools are created when they are first needed.
+    /// Pools are created when they are first needed.
     ///
     /// # Errors
     /// [`GpuMisuse::BadOptions`], [`GpuMisuse::BlockTooSmall`].
@@ -140,14 +133,14 @@ impl Pools {
         self.options.device_address && self.device_info.features.buffer_device_address
     }
 
-    /// The margin that the options request behind each region of a shared, host-visible block, in bytes; 0 for none.
+    /// The bytes behind each region of a shared, host-visible block that the options request.
     #[inline]
     pub(crate) fn margin(&self) -> u64 {
         self.options.margin.into()
     }
 
-    /// The margin behind each region of a shared block of memory with `properties`, in bytes. In memory that the host must flush it has at
-    /// least one whole atom, which can be flushed without a byte of the region before it.
+    /// The margin in memory with `properties`. What the host must flush has at least one whole atom, which can be flushed without a byte of
+    /// the region.
     pub(crate) fn margin_of(&self, properties: PropertyFlags) -> u64 {
         if !properties.contains(PropertyFlags::HOST_VISIBLE) {
             0
@@ -158,18 +151,16 @@ impl Pools {
         }
     }
 
-    /// Regions begin and end at multiples of this in shared blocks, in bytes.
+    /// Regions begin and end at multiples of this, in bytes.
     pub(crate) fn granule(&self) -> u64 {
         1 << self.device_info.granule_log2
     }
 
-    /// Whether memory can have device addresses at all.
     #[inline]
     pub(crate) fn has_device_addresses(&self) -> bool {
         self.device_info.features.buffer_device_address
     }
 
-    /// Whether memory can be shared with other APIs.
     pub(crate) fn has_external_memory(&self) -> bool {
         self.device_info.features.external_memory
     }
@@ -182,10 +173,9 @@ impl Pools {
         Some(unsafe { pool.as_ref() })
     }
 
-    /// Whether a pool was ever created.
     #[inline]
-    pub(crate) fn has_pool(&self, index: u16) -> bool {
-        self.pool(index).is_some()
+    fn pool_at(&self, place: BlockRef) -> Result<&Pool, GpuMisuse> {
+        self.pool(place.pool()).ok_or(GpuMisuse::Stale)
     }
 
     fn all(&self) -> impl Iterator<Item = &Pool> {
@@ -199,44 +189,32 @@ impl Pools {
         first + (memory_type as u16 & (MAX_MEMORY_TYPES as u16 - 1))
     }
 
-    /// The sizes of the blocks of such memory.
     fn growth_of(&self, properties: PropertyFlags, heap_size: u64) -> Growth {
         let soft_limit = self.device_info.max_memory_allocation_size;
         Growth::new(heap_size, properties, soft_limit, &self.options)
             .with_objects(self.device_info.max_objects)
     }
 
-    /// The default configuration of a pool of that type.
-    fn config_of(&self, index: u16, memory_type: u32) -> Option<(PoolConfig, Growth)> {
-        let (described, heap_size) = self.device_info.memory_type(memory_type)?;
+    fn config_of(&self, index: u16, options: PoolOptions) -> Option<(PoolConfig, Growth)> {
+        let (described, heap_size) = self.device_info.memory_type(options.memory_type)?;
         let growth = self.growth_of(described.properties, heap_size);
         let config = PoolConfig {
             index,
             generation: 0,
-            memory_type,
             heap: described.heap_index,
             properties: described.properties,
-            kind: ResourceKind::Linear,
             granule_log2: self.device_info.granule_log2,
             granularity: self.device_info.granularity,
-            is_fixed: false,
-            algorithm: BlockAlgorithm::General,
-            is_pinned: index >= FIRST_PINNED,
-            min_blocks: 0,
-            max_blocks: u32::MAX,
-            max_bytes: u64::MAX,
-            keep_empty: self.options.keep_empty,
-            priority: None,
-            min_alignment: 1,
-            export: ExternalHandleTypes::NONE,
-            next: None,
             margin: self.margin_of(described.properties),
             has_device_address: self.blocks_have_device_addresses(),
+            options: PoolOptions {
+                keep_empty: options.keep_empty.or(self.options.keep_empty),
+                ..options
+            },
         };
         Some((config, growth))
     }
 
-    /// Removes a pool, with the host memory that it lay in.
     fn remove_pool(&mut self, index: u16) -> Option<(Pool, HostBlock)> {
         let place = self.pools.get_mut(usize::from(index))?.get_mut();
         let pool = NonNull::new(core::mem::replace(place, ptr::null_mut()))?;
@@ -255,14 +233,16 @@ impl DevicePools<'_> {
         if let Some(pool) = self.pool(index) {
             return Ok(pool);
         }
-        let (config, growth) = self
-            .config_of(index, memory_type)
-            .ok_or(GpuMisuse::BadOptions)?;
+        let options = PoolOptions {
+            pinned,
+            ..PoolOptions::new(memory_type)
+        };
+        let (config, growth) = (self.config_of(index, options)).ok_or(GpuMisuse::BadOptions)?;
         self.insert_pool(PoolState::new(config, growth))?;
         self.pool(index).ok_or_else(|| GpuMisuse::NoSuchPool.into())
     }
 
-    /// Installs a new pool at its index. False if another thread has installed one there.
+    /// False if another thread has installed a pool there.
     fn insert_pool(&self, state: PoolState) -> Result<bool, GpuError> {
         let place = (self.pools.pools)
             .get(usize::from(state.config.index))

@@ -3,22 +3,20 @@
 #![forbid(unsafe_code)]
 
 use crate::device::{ExternalHandleTypes, MAX_MEMORY_HEAPS, NextChain};
-use crate::request::BlockAlgorithm;
-use crate::request::ResourceKind;
+use crate::request::{BlockAlgorithm, ResourceKind};
 
 /// Sizes and limits of the memory that is allocated from the driver, in bytes. The default suits most programs.
 #[doc(alias("AllocationSizes", "preferredLargeHeapBlockSize", "pHeapSizeLimit"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryOptions {
-    /// Regions begin and end at multiples of this: a power of two, 16 to 4096. If the device's `nonCoherentAtomSize` is
-    /// larger, it is used instead, so that a flush never touches a neighbour. 256 by default.
+    /// Regions begin and end at multiples of this: a power of two, 16 to 4096, 256 by default. At least the device's `nonCoherentAtomSize`,
+    /// so that a flush never touches a neighbour.
     pub granule: u32,
     /// A pool's first block. By default 8 MiB, or a 64th of the heap where that is less.
     pub first_block: Option<u64>,
-    /// The size of the largest shared block, at least one granule; whole granules of it are used. Larger requests get dedicated memory
-    /// objects, up to the size of their heap. By default blocks grow to 256 MiB (32 MiB of memory that is not `DEVICE_LOCAL`, which
-    /// drivers allocate slowly), or an eighth of the heap or `maxMemoryAllocationSize` if that is less. Below that a new block has a
-    /// 32nd of the bytes that its pool has reserved.
+    /// The size of the largest shared block, in whole granules. Larger requests get dedicated memory objects, up to the size of their heap.
+    /// By default blocks grow to 256 MiB (32 MiB of memory that is not `DEVICE_LOCAL`, which drivers allocate slowly), or an eighth of the
+    /// heap or `maxMemoryAllocationSize` if that is less. Below that a new block has a 32nd of the bytes that its pool has reserved.
     pub max_block: Option<u64>,
     /// `first_block` of `HOST_VISIBLE` memory; by default the same.
     pub first_host_block: Option<u64>,
@@ -30,11 +28,11 @@ pub struct MemoryOptions {
     pub max_bytes: u64,
     /// The limit of live memory objects; the device's `maxMemoryAllocationCount` if that is less.
     pub max_allocations: u32,
-    /// The limit of the bytes of all memory objects in each heap, at every moment. By default none: the driver decides whether more than the
-    /// size of the heap can live. One memory object is never larger than its heap (VUID-vkAllocateMemory-pAllocateInfo-01713).
+    /// The limit of the bytes of all memory objects in each heap. By default the driver decides whether more than the size of the heap can
+    /// live. One memory object is never larger than its heap (VUID-vkAllocateMemory-pAllocateInfo-01713).
     pub heap_limits: [u64; MAX_MEMORY_HEAPS],
-    /// Bytes of empty blocks that each pool keeps for later requests; none are kept while their heap is over its budget. The default is
-    /// a first block, or an eighth of the bytes of the pool's regions if that is more, up to the largest block.
+    /// Bytes of empty blocks that each pool keeps for later requests, unless its heap is over its budget. The default is a first block, or
+    /// an eighth of the bytes of the pool's regions if that is more, up to the largest block.
     pub keep_empty: Option<u64>,
     /// When blocks are unmapped. A block is mapped as a whole, for the first of its regions: with 32-bit pointers a smaller
     /// [`max_block`](MemoryOptions::max_block) keeps more of the address space free.
@@ -57,29 +55,26 @@ pub struct MemoryOptions {
 
 impl Default for MemoryOptions {
     fn default() -> Self {
-        Self::DEFAULT
+        Self {
+            granule: 256,
+            first_block: None,
+            max_block: None,
+            first_host_block: None,
+            max_host_block: None,
+            nearest_multiple: 1,
+            max_bytes: u64::MAX,
+            max_allocations: u32::MAX,
+            heap_limits: [u64::MAX; MAX_MEMORY_HEAPS],
+            keep_empty: None,
+            map_policy: MapPolicy::default(),
+            device_address: true,
+            margin: 0,
+            within_budget: false,
+        }
     }
 }
 
 impl MemoryOptions {
-    /// The default.
-    pub(crate) const DEFAULT: Self = Self {
-        granule: 256,
-        first_block: None,
-        max_block: None,
-        first_host_block: None,
-        max_host_block: None,
-        nearest_multiple: 1,
-        max_bytes: u64::MAX,
-        max_allocations: u32::MAX,
-        heap_limits: [u64::MAX; MAX_MEMORY_HEAPS],
-        keep_empty: None,
-        map_policy: MapPolicy::DEFAULT,
-        device_address: true,
-        margin: 0,
-        within_budget: false,
-    };
-
     /// Whether all options are within their limits.
     pub(crate) fn is_sound(&self) -> bool {
         self.granule.is_power_of_two()
@@ -105,17 +100,13 @@ pub enum MapPolicy {
     Counted,
 }
 
-impl MapPolicy {
-    const DEFAULT: Self = if usize::BITS > 32 {
-        Self::Persistent
-    } else {
-        Self::Counted
-    };
-}
-
 impl Default for MapPolicy {
     fn default() -> Self {
-        Self::DEFAULT
+        if usize::BITS > 32 {
+            Self::Persistent
+        } else {
+            Self::Counted
+        }
     }
 }
 
@@ -134,7 +125,7 @@ pub struct PoolOptions {
     pub pinned: bool,
     /// The size of all its blocks, at least one granule; by default they grow as in other pools.
     pub block_size: Option<u64>,
-    /// Blocks that are created with the pool and kept until it is destroyed.
+    /// Blocks that are created with the pool and kept until it is destroyed. Regions fill one after the other, as empty blocks come last.
     pub min_blocks: u32,
     /// The limit of blocks, dedicated ones included.
     pub max_blocks: u32,

@@ -1,27 +1,23 @@
 //! Places a region: in existing room, else in a new block, else in memory of another type.
 
-use super::blocks::BlockSpace;
+use super::block_sizes::Growth;
+use super::blocks::BlockListing;
 use super::config::PoolConfig;
-use super::create_block::{BlockPlan, GrowthError};
-use super::growth::Growth;
-use super::linear::NoRoom;
+use super::create_block::BlockPlan;
 use super::request::{AllocationRequest, Suballocation};
 use super::state::DeferredFree;
 use super::{DevicePools, Pool};
 use crate::device::MemoryHandle;
-use crate::error::{GpuError, GpuMisuse};
-use crate::host_memory;
+use crate::error::{GpuError, GpuMisuse, Limit};
 use crate::host_memory::{GrowableTable, lock_filled};
 use crate::id::{PoolId, RegionPlace};
 use crate::map_count::Step;
-use crate::range::{Fit, RangeRequest};
-use crate::request::{BlockAlgorithm, DedicatedPolicy, ResourceKind};
+use crate::request::{BlockAlgorithm, DedicatedPolicy};
 
-/// A region of more than this part of a pool's largest block gets a dedicated memory object, if its request allows one.
+/// A larger part of a pool's largest block is dedicated, if its request allows that.
 const LARGE_PART: u64 = 2;
 
 impl AllocationRequest {
-    /// Checks what does not depend on a pool.
     #[inline(always)]
     pub(super) fn check(&self) -> Result<(), GpuMisuse> {
         if self.size == 0 {
@@ -58,7 +54,7 @@ impl AllocationRequest {
             || self.next.is_some()
     }
 
-    /// Whether a dedicated memory object is tried first. A mere preference does not count when few more objects are allowed.
+    /// A mere preference does not count when few more objects are allowed.
     fn should_be_dedicated(&self, largest_block: u64, scarce: bool) -> bool {
         match self.dedicated {
             DedicatedPolicy::Never => false,
@@ -71,7 +67,7 @@ impl AllocationRequest {
     }
 }
 
-/// Refuses a request that no memory object of a pool in a heap of `heap_size` bytes could hold.
+/// Refuses what no memory object of a pool in this heap could hold.
 fn check_size(request: &AllocationRequest, growth: Growth, heap_size: u64) -> Result<(), GpuError> {
     let limit = if request.dedicated == DedicatedPolicy::Never && !request.must_be_dedicated() {
         growth.max().min(heap_size)
@@ -104,10 +100,6 @@ fn larger_limit(first: Option<GpuError>, next: GpuError) -> Option<GpuError> {
 }
 
 impl DevicePools<'_> {
-    /// Finds room for a region.
-    ///
-    /// # Errors
-    /// The first error of the driver or a limit, in the order of memory types; a budget's only if it was decisive.
     // Always inlined: the result reaches the region in registers. In memory it would be written by narrow stores and read by a wide load, which waits.
     #[inline(always)]
     pub(crate) fn place(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
@@ -118,7 +110,7 @@ impl DevicePools<'_> {
         }
     }
 
-    /// The common case: there is room in memory of the best type. Makes no callback.
+    /// Finds room in memory of the best type, without a callback.
     #[inline(always)]
     fn place_fast(&self, request: &AllocationRequest) -> Option<Suballocation> {
         if !request.is_plain() {
@@ -136,9 +128,7 @@ impl DevicePools<'_> {
         if state.blocks.store.missing().is_some() {
             return None;
         }
-        let mut space = BlockSpace::NOWHERE;
-        state.place(request, &mut space).ok()?;
-        let placed = state.region(&space, request.slot)?;
+        let placed = state.place(request).ok()?;
         self.map_for_life(pool, state, request, placed).ok()
     }
 
@@ -153,26 +143,29 @@ impl DevicePools<'_> {
         let within_only = request.within_budget || self.options.within_budget;
         match self.with_budgets_of_now(within_only, || self.place_in_any_type(request)) {
             // Empty blocks that other pools keep may free the missing memory.
-            Err(reason) if reason.is_shortage() && self.free_everything_kept() => self
+            Err(reason) if reason.is_shortage() && self.trim(u64::MAX) > 0 => self
                 .place_in_any_type(request)
                 .map_err(|again| if again.is_final() { again } else { reason }),
             other => other,
         }
-        .map_err(GrowthError::error)
     }
 
-    fn place_in_any_type(&self, request: &AllocationRequest) -> Result<Suballocation, GrowthError> {
+    fn place_in_any_type(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
         let budget_first = [true, false];
         let within_only = request.within_budget || self.options.within_budget;
         if let Some(id) = request.pool {
             let (pool, config, heap_size) = self.custom_for(request, id)?;
-            check_size(request, pool.lock().growth, heap_size.min(config.max_bytes))?;
+            check_size(
+                request,
+                pool.lock().growth,
+                heap_size.min(config.options.max_bytes),
+            )?;
             return self.place_in(pool, request, within_only);
         }
         let best = (self.device_info).best_type(request.memory_type_bits, request.preference);
         best.map_err(GpuError::MemoryType)?;
         let (mut first, mut over_budget) = (None, None);
-        // Of the types whose memory objects cannot hold the request: the largest limit.
+        // The largest limit of the types that cannot hold the request.
         let mut unfit = None;
         let mut refused = 0u32;
         for within_budget in budget_first
@@ -195,7 +188,7 @@ impl DevicePools<'_> {
                 match self.place_in(pool, request, within_budget) {
                     Ok(placed) => return Ok(placed),
                     Err(reason) if reason.is_final() => return Err(reason),
-                    Err(reason @ GrowthError::Budget(_)) => {
+                    Err(reason @ GpuError::Limit(Limit::Budget { .. })) => {
                         over_budget = over_budget.or(Some(reason));
                     }
                     Err(reason) => {
@@ -206,13 +199,9 @@ impl DevicePools<'_> {
             }
         }
         let unfit = unfit.unwrap_or(GpuMisuse::BadOptions.into());
-        Err(first.or(over_budget).unwrap_or(GrowthError::Final(unfit)))
+        Err(first.or(over_budget).unwrap_or(unfit))
     }
 
-    /// The custom pool that a request names, its configuration, and the size of its heap.
-    ///
-    /// # Errors
-    /// Why the pool cannot serve the request.
     pub(super) fn custom_for(
         &self,
         request: &AllocationRequest,
@@ -222,21 +211,21 @@ impl DevicePools<'_> {
         let config = pool.lock().config;
         let (_, heap_size) = self
             .device_info
-            .memory_type(config.memory_type)
+            .memory_type(config.options.memory_type)
             .ok_or(GpuMisuse::NoSuchPool)?;
-        if request.memory_type_bits >> config.memory_type & 1 == 0 {
+        if request.memory_type_bits >> config.options.memory_type & 1 == 0 {
             return Err(GpuMisuse::WrongPool);
         }
-        if request.upper_address && config.algorithm != BlockAlgorithm::DoubleStack {
+        if request.upper_address && config.options.algorithm != BlockAlgorithm::DoubleStack {
             return Err(GpuMisuse::NoUpperEnd);
         }
-        if request.pinned && !config.is_pinned {
+        if request.pinned && !config.options.pinned {
             return Err(GpuMisuse::PoolNotPinned);
         }
         Ok((pool, config, heap_size))
     }
 
-    /// Refuses a request that no memory object of a type could ever hold, before the driver is called.
+    /// Refuses what no memory object of a type could hold.
     fn check_fits_type(
         &self,
         request: &AllocationRequest,
@@ -248,13 +237,12 @@ impl DevicePools<'_> {
         check_size(request, growth, heap_size)
     }
 
-    /// Places a region in one pool.
     pub(super) fn place_in(
         &self,
         pool: &Pool,
         request: &AllocationRequest,
         within_budget: bool,
-    ) -> Result<Suballocation, GrowthError> {
+    ) -> Result<Suballocation, GpuError> {
         let (config, largest) = {
             let state = pool.lock();
             (state.config, state.growth.max())
@@ -262,7 +250,7 @@ impl DevicePools<'_> {
         let scarce = self.budget.lock().is_scarce();
         let must = request.must_be_dedicated() || config.is_lazily_allocated();
         let dedicated_first =
-            must || (request.should_be_dedicated(largest, scarce) && !config.is_fixed);
+            must || (request.should_be_dedicated(largest, scarce) && !config.is_fixed());
         let mut failure = None;
         if dedicated_first {
             match self.place_dedicated(pool, request, within_budget) {
@@ -275,7 +263,7 @@ impl DevicePools<'_> {
             Err(reason) if !reason.is_final() => reason,
             done => return done,
         };
-        if dedicated_first || request.dedicated == DedicatedPolicy::Never || config.is_fixed {
+        if dedicated_first || request.dedicated == DedicatedPolicy::Never || config.is_fixed() {
             return Err(failure.unwrap_or(reason));
         }
         match self.place_dedicated(pool, request, within_budget) {
@@ -290,25 +278,20 @@ impl DevicePools<'_> {
         pool: &Pool,
         request: &AllocationRequest,
         within_budget: bool,
-    ) -> Result<Suballocation, GrowthError> {
+    ) -> Result<Suballocation, GpuError> {
         let mut tries = 0u32;
         loop {
-            let (NoRoom(need), seen) = {
+            let (need, seen) = {
                 let mut state = lock_filled(pool, self.memory)?;
                 let generation = request.pool.map_or(0, |id| id.generation);
                 if !state.is_named(generation) {
                     return Err(GpuMisuse::NoSuchPool.into());
                 }
-                let mut space = BlockSpace::NOWHERE;
-                match state.place(request, &mut space) {
-                    Ok(()) => {
-                        let placed = state
-                            .region(&space, request.slot)
-                            .ok_or(GpuMisuse::NoSuchPool)?;
-                        let mapped = self.map_for_life(pool, state, request, placed);
-                        return mapped.map_err(GrowthError::of_map);
+                match state.place(request) {
+                    Ok(placed) => {
+                        return self.map_for_life(pool, state, request, placed);
                     }
-                    Err(no_room) => (no_room, state.blocks_created),
+                    Err(need) => (need, state.blocks_created),
                 }
             };
             let plan = BlockPlan {
@@ -316,16 +299,14 @@ impl DevicePools<'_> {
                 need,
                 exact: request.dedicated == DedicatedPolicy::Never,
                 within_budget,
+                listing: BlockListing::Open,
                 seen: Some(seen),
             };
             self.grow(pool, plan, &mut tries)?;
         }
     }
 
-    /// Places a region at `offset` of an existing block: for restoring captures, and for plans of offsets. Does not call the driver.
-    ///
-    /// # Errors
-    /// What is wrong with the request, the pool or the place; what the host allocator refused.
+    /// Places a region at `offset` of an existing block. Does not call the driver.
     pub(crate) fn place_at(
         &self,
         request: &AllocationRequest,
@@ -337,44 +318,28 @@ impl DevicePools<'_> {
         if request.must_be_dedicated() {
             return Err(GpuMisuse::BadOptions.into());
         }
-        if config.algorithm.is_linear() {
+        if config.options.algorithm.is_linear() {
             return Err(GpuMisuse::PlacesItself.into());
         }
         let mut state = lock_filled(pool, self.memory)?;
         if !state.is_named(id.generation) {
             return Err(GpuMisuse::NoSuchPool.into());
         }
-        let (size, alignment) = state.config.padded(request);
-        let want = RangeRequest {
-            size,
-            asked: request.size,
-            alignment,
-            user_data: request.slot,
-            fit: Fit::Low,
-            is_optimal: request.kind == ResourceKind::Optimal,
-        };
-        let mut space = BlockSpace::NOWHERE;
-        state.blocks.allocate_at(at, &want, &mut space)?;
-        state.regions = state.regions.saturating_add(1);
-        state.used_bytes = state.used_bytes.saturating_add(space.size);
-        let placed = (state.region(&space, request.slot)).ok_or(GpuMisuse::NoSuchPlace)?;
+        let want = state.range_request(request);
+        let space = state.blocks.allocate_at(at, &want)?;
+        let placed = (state.add_region(&space, request.slot)).ok_or(GpuMisuse::NoSuchPlace)?;
         self.map_for_life(pool, state, request, placed)
     }
-}
 
-impl DevicePools<'_> {
-    /// Frees the region at a place. Returns its size. Never allocates.
-    ///
-    /// # Errors
-    /// [`GpuMisuse::Stale`] if it is not there. Nothing was changed.
+    /// Frees a region. Returns its size. Never allocates.
     #[inline]
     pub(crate) fn free(&self, at: RegionPlace) -> Result<u64, GpuMisuse> {
-        let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
+        let pool = self.pool_at(at.block)?;
         let mut state = pool.lock();
         let mut unmapped = None;
         if at.block.is_mapped() {
-            let object = state.object_place(at)?.0;
-            unmapped = Some((object, state.leave(object, self.options.map_policy)?));
+            state.locate(at)?;
+            unmapped = Some((at.block, state.leave(at.block, self.options.map_policy)?));
         }
         let (size, more) = state.free(at)?;
         let to_unmap = unmapped.filter(|(_, (_, step))| *step == Step::Driver);
@@ -389,12 +354,14 @@ impl DevicePools<'_> {
         Ok(size)
     }
 
-    /// Frees unused host memory, and memory objects that became empty, unless the pool keeps them.
+    pub(crate) fn check_order(&self, at: RegionPlace) -> Result<(), GpuMisuse> {
+        let pool = self.pool_at(at.block)?;
+        pool.lock().blocks.check_order(at)
+    }
+
+    /// Frees what became empty, unless the pool keeps it.
     #[cold]
     pub(super) fn finish_free(&self, pool: &Pool, deferred: DeferredFree) {
-        if let Some(mut nodes) = deferred.idle_nodes {
-            host_memory::free_table(&mut nodes, self.memory);
-        }
         if let Some(object) = deferred.object {
             self.free_object(pool, &object);
         }
@@ -408,7 +375,7 @@ impl DevicePools<'_> {
     /// # Errors
     /// [`GpuMisuse::Stale`].
     pub(crate) fn find(&self, at: RegionPlace) -> Result<Suballocation, GpuMisuse> {
-        let pool = self.pool(at.pool()).ok_or(GpuMisuse::Stale)?;
+        let pool = self.pool_at(at.block)?;
         pool.lock().locate(at)
     }
 
@@ -416,11 +383,7 @@ impl DevicePools<'_> {
     pub(crate) fn owns(&self, memory: MemoryHandle) -> bool {
         self.all().any(|pool| {
             let state = pool.lock();
-            let blocks = state.blocks.slots.each().map(|(_, live)| &live.object);
-            let dedicated = state.dedicated.each().map(|(_, region)| &region.object);
-            blocks
-                .chain(dedicated)
-                .any(|object| object.memory == memory)
+            state.each_object().any(|object| object.memory == memory)
         })
     }
 }

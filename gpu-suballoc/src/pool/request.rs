@@ -6,17 +6,10 @@ use crate::map_count::Address;
 use crate::memory_type::{MemoryPreference, PropertyFlags};
 use crate::request::{DedicatedPolicy, Lifetime, ResourceKind};
 
-// What ranges that are no regions have in place of a slot. No slot has so high a number.
+/// What a range that is reserved as the target of a move has in place of a slot. No slot has so high a number.
+pub(crate) const MOVE_TARGET: u32 = 0xfa00_0000;
 
-/// The range of a linear pool.
-pub(super) const LINEAR_RANGE: u32 = 0xfa00_0000;
-/// A range that is reserved as the target of a move.
-pub(crate) const MOVE_TARGET: u32 = 0xfb00_0000;
-/// The lowest of these values.
-pub(crate) const FIRST_OWN: u32 = LINEAR_RANGE;
-
-/// A request for a region.
-// In this order, so that two short fields which the caller stores separately are not read by one wide load: that load would wait for both stores.
+// In this order, so that two short fields which the caller stores separately are not read by one wide load, which would wait for both.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct AllocationRequest {
@@ -30,17 +23,14 @@ pub(crate) struct AllocationRequest {
     pub(crate) lifetime: Lifetime,
     pub(crate) dedicated: DedicatedPolicy,
     pub(crate) within_budget: bool,
-    /// The resource needs a device address and shared blocks have none: dedicated memory.
+    /// Shared blocks have no device address, and the resource needs one.
     pub(crate) own_device_address: bool,
     /// In a double stack: in the upper one.
     pub(crate) upper_address: bool,
     /// In a pool that no defragmentation empties.
     pub(crate) pinned: bool,
-    /// Mapped while it lives, if the host sees its memory.
     pub(crate) mapped: bool,
-    /// The region's slot: stored with its place.
     pub(crate) slot: u32,
-    /// The driver prefers or requires dedicated memory.
     pub(crate) prefers_dedicated: bool,
     pub(crate) requires_dedicated: bool,
     pub(crate) export: ExternalHandleTypes,
@@ -85,13 +75,12 @@ impl AllocationRequest {
 pub(crate) struct Suballocation {
     pub(crate) at: RegionPlace,
     pub(crate) memory: MemoryHandle,
-    /// Bytes of the memory object.
     pub(crate) memory_size: u64,
     /// Within the memory object, bytes.
     pub(crate) offset: u64,
     /// The requested bytes.
     pub(crate) size: u64,
-    /// Those that it occupies: whole granules, and its margin.
+    /// Whole granules, and its margin.
     pub(crate) reserved: u64,
     pub(crate) memory_type: u32,
     pub(crate) properties: PropertyFlags,

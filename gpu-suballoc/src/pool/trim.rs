@@ -1,12 +1,11 @@
 //! Frees empty blocks, and queries budgets.
 
-use super::budget::MemoryBudget;
-use super::create_block::GrowthError;
 use super::state::PoolState;
 use super::{DevicePools, POOLS, Pool, Pools};
 use crate::device::{DeviceMemory, HeapBudget, MAX_MEMORY_HEAPS};
-use crate::host_memory;
-use crate::host_memory::Tables;
+use crate::error::GpuError;
+use crate::host_memory::{self, Tables};
+use crate::on_drop::OnDrop;
 use crate::sync::{Ordering, StateMutex};
 use alloc_core::HostAllocator;
 use core::time::Duration;
@@ -19,56 +18,45 @@ impl DevicePools<'_> {
             if freed >= bytes {
                 break;
             }
-            freed = freed.saturating_add(self.trim_pool(pool, bytes.saturating_sub(freed)).0);
+            freed += self.trim_pool(pool, bytes.saturating_sub(freed));
         }
         freed
     }
 
-    /// Frees everything that pools keep for later requests. Returns whether there was something.
-    pub(super) fn free_everything_kept(&self) -> bool {
-        let mut any = false;
-        for pool in self.all() {
-            any |= self.trim_pool(pool, u64::MAX) != (0, false);
-        }
-        any
+    /// The steps are bounded by what could be freed at the beginning: a callback that empties something each time does not keep the loop
+    /// running.
+    pub(super) fn trim_pool(&self, pool: &Pool, bytes: u64) -> u64 {
+        pool.lock().reserved = 0;
+        let freed = self.free_empty(pool, None, bytes, true);
+        self.free_idle_nodes(pool);
+        freed
     }
 
-    /// As [`trim`](Self::trim), of one pool; and whether the range of a linear pool became a hole of its block. The steps are bounded by what could be
-    /// freed at the beginning: a callback that leaves something empty each time does not keep the loop running.
-    pub(super) fn trim_pool(&self, pool: &Pool, bytes: u64) -> (u64, bool) {
-        let holes = pool.lock().free_empty_linear_range();
+    /// Frees `emptied` and other empty blocks, unless the pool keeps them; a heap over its budget keeps none.
+    pub(super) fn trim_excess(&self, pool: &Pool, emptied: u32) {
+        self.free_empty(pool, Some(emptied), u64::MAX, false);
+    }
+
+    fn free_empty(&self, pool: &Pool, mut next: Option<u32>, bytes: u64, all: bool) -> u64 {
         let mut freed = 0u64;
-        pool.lock().reserved = 0;
         let blocks = pool.lock().blocks.len();
         for _ in 0..blocks {
             if freed >= bytes {
                 break;
             }
-            let removed = pool.lock().remove_empty_block(None, true);
-            let Some(object) = removed else {
-                break;
-            };
-            freed = freed.saturating_add(object.size);
-            self.free_object(pool, &object);
-        }
-        (freed, holes)
-    }
-
-    /// Frees `emptied` and other empty blocks, unless the pool keeps them; while its heap is over the budget it keeps none.
-    pub(super) fn trim_excess(&self, pool: &Pool, emptied: u32) {
-        let mut next = Some(emptied);
-        let blocks = pool.lock().blocks.len();
-        for _ in 0..blocks {
             let removed = {
                 let mut state = pool.lock();
-                let over = self.budget.lock().heap(state.config.heap).is_over_budget();
-                state.remove_empty_block(next.take(), over)
+                let heap = state.config.heap;
+                let all = all || self.budget.lock().heap(heap).is_over_budget();
+                state.remove_empty_block(next.take(), all)
             };
             let Some(object) = removed else {
                 break;
             };
+            freed += object.size;
             self.free_object(pool, &object);
         }
+        freed
     }
 
     /// Begins a frame: the first call with `frame` queries budgets (`VK_EXT_memory_budget`), and frees the empty blocks of heaps that are over
@@ -84,7 +72,6 @@ impl DevicePools<'_> {
         true
     }
 
-    /// Frees the empty blocks of heaps that are over their budgets.
     fn free_over_budget(&self) {
         for pool in self.all() {
             let over = {
@@ -97,26 +84,25 @@ impl DevicePools<'_> {
         }
     }
 
-    /// Asks for budgets if the last report is old: before memory is allocated from the driver. Whether it did.
+    /// Asks for budgets if the last report is old. Whether it did.
     pub(super) fn refresh_budgets(&self) -> bool {
         let now = self.now(self.device);
         let begun = self.budget.lock().begin_refresh(now);
         begun && self.query_budgets(self.device)
     }
 
-    /// As [`refresh_budgets`](Self::refresh_budgets), and frees empty blocks of heaps that turn out to be over their budgets.
     pub(super) fn refresh_and_trim(&self) {
         if self.refresh_budgets() {
             self.free_over_budget();
         }
     }
 
-    /// Calls `attempt`. If it must stay within budgets and was refused, calls it again with the budgets of now.
+    /// Calls `attempt`, and again with the budgets of now if it must stay within them and was refused.
     pub(super) fn with_budgets_of_now<T>(
         &self,
         within_budget: bool,
-        mut attempt: impl FnMut() -> Result<T, GrowthError>,
-    ) -> Result<T, GrowthError> {
+        mut attempt: impl FnMut() -> Result<T, GpuError>,
+    ) -> Result<T, GpuError> {
         match attempt() {
             Err(reason)
                 if within_budget
@@ -151,7 +137,7 @@ impl Pools {
 
     /// Makes the query that has begun.
     fn query_budgets(&self, device: &dyn DeviceMemory) -> bool {
-        let _ends = BudgetQuery(&self.budget);
+        let _ends = OnDrop(|| self.budget.lock().end_query());
         let _in_call = crate::threads::enter_call();
         let mut budgets = [HeapBudget::default(); MAX_MEMORY_HEAPS];
         let heaps = budgets.get_mut(..self.device_info.heap_count());
@@ -163,36 +149,24 @@ impl Pools {
     }
 }
 
-/// A query of budgets, which ends when this is dropped: also if the device unwinds.
-struct BudgetQuery<'a>(&'a StateMutex<MemoryBudget>);
-
-impl Drop for BudgetQuery<'_> {
-    fn drop(&mut self) {
-        self.0.lock().end_query();
-    }
-}
-
 impl Pools {
-    /// The number of live regions.
     pub(crate) fn live_regions(&self) -> u64 {
         self.all()
             .map(|pool| pool.lock().regions)
             .fold(0, u64::saturating_add)
     }
 
-    /// Frees the host memory, and the device memory too if there is a `device` to call; else it goes with the device.
+    /// Frees the host memory, and with a `device` its memory.
     pub(crate) fn free_all(&mut self, device: Option<&dyn DeviceMemory>, host: &dyn HostAllocator) {
         for index in 0..POOLS as u16 {
             let Some((mut pool, memory)) = self.remove_pool(index) else {
                 continue;
             };
             let state: &mut PoolState = StateMutex::get_mut(&mut pool);
-            let blocks = state.blocks.slots.each().map(|(_, live)| &live.object);
-            let dedicated = state.dedicated.each().map(|(_, region)| &region.object);
-            let objects = blocks.chain(dedicated);
-            for object in objects {
+            for object in state.each_object() {
                 if let Some(device) = device {
-                    // SAFETY: no region lives, or the caller gives them up; `&mut self` excludes other users, and the slots go with it.
+                    // SAFETY: `&mut self` excludes other users, and whoever ends the allocator has promised that the device uses no region;
+                    // the slots go with it.
                     unsafe { device.free(object.memory) };
                 }
             }

@@ -17,7 +17,7 @@ use super::blocks::{BlockListing, Blocks};
 
 /// A turnover has at least so many allocations.
 const MIN_ALLOCATIONS: u32 = 16;
-/// The blocks that one turnover closes at most: their search is one pass. What is left over the next one closes.
+/// The blocks that one turnover closes at most, found in one pass; the next one goes on.
 const MAX_CLOSED: usize = 32;
 /// Open blocks keep at least this part of their used bytes free.
 const SPARE_PART: u64 = 4;
@@ -65,13 +65,11 @@ impl Turnover {
         }
     }
 
-    /// A block was opened.
     pub(super) fn note_opened(&mut self, free: u64, used: u64) {
         self.free = self.free.wrapping_add(free);
         self.used = self.used.wrapping_add(used);
     }
 
-    /// A block was closed.
     pub(super) fn note_closed(&mut self, free: u64, used: u64) {
         self.free = self.free.wrapping_sub(free);
         self.used = self.used.wrapping_sub(used);
@@ -90,29 +88,27 @@ impl Turnover {
 }
 
 impl Blocks {
-    /// Closes the blocks that the last turnover would not have needed.
     #[cold]
     pub(super) fn end_turnover(&mut self) {
         for (block, free, used) in self.emptiest_open().into_iter().flatten() {
-            if !self.turnover.is_dispensable(free, used)
-                || !self.list_as(block, BlockListing::Closed)
-            {
+            if !self.turnover.is_dispensable(free, used) {
                 break;
             }
+            self.list_as(block, BlockListing::Closed);
         }
         self.turnover.allocations = 0;
         self.turnover.lowest = self.turnover.free;
     }
 
-    /// The open blocks with the fewest used bytes, without the last one: each with its free and used bytes, the emptiest first.
+    /// The open blocks with the fewest used bytes, but for the last one: free and used bytes, the emptiest first.
     fn emptiest_open(&self) -> [Option<(u32, u64, u64)>; MAX_CLOSED] {
         let mut emptiest = [None; MAX_CLOSED];
         let mut open = 0usize;
         for (block, live) in self.slots.each() {
-            if live.listing != BlockListing::Open || live.core.is_blank() {
+            if live.listing != BlockListing::Open {
                 continue;
             }
-            open = open.saturating_add(1);
+            open += 1;
             let mut next = Some((block, live.core.free_bytes(), live.core.used_bytes()));
             let used = |of: &Option<(u32, u64, u64)>| of.map_or(u64::MAX, |(_, _, used)| used);
             let at = emptiest.partition_point(|one| used(one) <= used(&next));
@@ -126,7 +122,7 @@ impl Blocks {
         emptiest
     }
 
-    /// Moves a block's free ranges to another list. Returns whether they are in it now. Visits each of its nodes.
+    /// Lists a block elsewhere. Visits each of its nodes.
     pub(super) fn list_as(&mut self, block: u32, listing: BlockListing) -> bool {
         let Some(live) = self.slots.get_mut(block) else {
             return false;
@@ -139,11 +135,6 @@ impl Blocks {
         let before = live.listing;
         if before == listing {
             return true;
-        }
-        let lacks_memory =
-            listing != BlockListing::Draining && !index(listing).holds(live.core.granules().0);
-        if live.core.is_blank() || lacks_memory {
-            return false;
         }
         live.core.relist(&self.store, index(before), index(listing));
         live.listing = listing;

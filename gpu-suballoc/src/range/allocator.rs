@@ -2,16 +2,18 @@
 
 #![forbid(unsafe_code)]
 
-use super::free_index::FreeIndex;
-use super::free_index::{FreeRange, GranuleRequest};
+use super::VirtualBlockError;
+use super::free_index::{FreeIndex, FreeRange};
+use super::granule_request::{Fit, GranuleRequest, RangeRequest};
 use super::node::{
     ALIGNMENT_BITS, ALIGNMENT_SHIFT, NIL, NodeStore, OPTIMAL, RangeNode, SLACK_BYTES,
 };
+use crate::request::BlockAlgorithm;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// The live and free ranges of a block. It uses no locks and allocates no memory. Its nodes are in a [`NodeStore`] and its free ranges in a
-/// [`FreeIndex`], which it may share with other blocks: every call must receive the same store and index.
+/// The live and free ranges of a block, without locks and memory of its own. Nodes are in a [`NodeStore`] and free ranges in a
+/// [`FreeIndex`], which blocks may share: every call must get the same ones.
 #[derive(Debug)]
 pub(crate) struct RangeAllocator {
     /// The node between the last node and the first; [`NIL`]: the block is one hole that has no node yet.
@@ -29,26 +31,24 @@ pub(crate) struct RangeAllocator {
     pub(super) is_pooled: bool,
     /// The serial of the last range, unless it is pooled.
     pub(super) serial: u64,
+    pub(super) algorithm: BlockAlgorithm,
+    /// The newest live range of a stack's (lower) end or of a ring; the edge if there is none.
+    newest: u32,
 }
 
 impl RangeAllocator {
-    /// A block of `size` bytes; bytes after the last whole granule are never allocated. Offsets start at 0 and are multiples of `granule`,
-    /// a power of two up to 2^31.
-    ///
-    /// # Errors
-    /// [`RangeError::Granule`], [`RangeError::ZeroSize`] if `size` is less than one granule, [`RangeError::TooLarge`] above 2^32 - 2
-    /// granules.
-    pub(crate) fn new(size: u64, granule: u64) -> Result<Self, RangeError> {
+    /// Bytes after the last whole granule are never allocated. `granule` is a power of two up to 2^31.
+    pub(crate) fn new(size: u64, granule: u64) -> Result<Self, VirtualBlockError> {
         if !granule.is_power_of_two() || granule > 1 << 31 {
-            return Err(RangeError::Granule);
+            return Err(VirtualBlockError::Granule);
         }
         let granule_log2 = granule.trailing_zeros();
-        let count = u32::try_from(size >> granule_log2).map_err(|_| RangeError::TooLarge)?;
+        let count = u32::try_from(size >> granule_log2).map_err(|_| VirtualBlockError::TooLarge)?;
         if count == 0 {
-            return Err(RangeError::ZeroSize);
+            return Err(VirtualBlockError::ZeroSize);
         }
         if count == u32::MAX {
-            return Err(RangeError::TooLarge);
+            return Err(VirtualBlockError::TooLarge);
         }
         Ok(Self {
             edge: NIL,
@@ -60,7 +60,13 @@ impl RangeAllocator {
             number: 0,
             is_pooled: false,
             serial: u64::MAX,
+            algorithm: BlockAlgorithm::General,
+            newest: NIL,
         })
+    }
+
+    pub(crate) fn with_algorithm(self, algorithm: BlockAlgorithm) -> Self {
+        Self { algorithm, ..self }
     }
 
     /// The same block as block `number` of a pool, whose blocks share an index.
@@ -77,79 +83,142 @@ impl RangeAllocator {
         u64::from(granules) << self.granule_log2
     }
 
-    /// Allocates a range, for an index of only this block. Constant time if the quick search finds a free range; otherwise examines each
-    /// free range that might fit.
-    ///
-    /// # Errors
-    /// [`RangeError::ZeroSize`], [`RangeError::Alignment`]; [`RangeError::TooLarge`] for a size above the block's size, or an alignment of
-    /// 2^32 granules or more; [`RangeError::NoNodes`] without the reserve of store and index; [`RangeError::Full`].
+    /// Constant time if the quick search finds a free range; otherwise examines each that might fit.
     #[inline(always)]
     pub(crate) fn allocate(
         &mut self,
         store: &NodeStore,
         index: &FreeIndex,
         want: &RangeRequest,
-    ) -> Result<AllocatedRange, RangeError> {
+    ) -> Result<VirtualRange, VirtualBlockError> {
         let granules = GranuleRequest::new(want, self.count, self.granule_log2)?;
         self.prepare(store, index)?;
+        if self.algorithm.is_linear() {
+            let placed = self.allocate_at_end(store, index, &granules, want);
+            return placed.ok_or(VirtualBlockError::Full);
+        }
         let found = match index.find(store, &granules) {
             Some(found) => found,
-            None => index.find_full(store, &granules).ok_or(RangeError::Full)?,
+            None => (index.find_full(store, &granules)).ok_or(VirtualBlockError::Full)?,
         };
         Ok(self.carve(store, index, &found, want))
     }
 
+    /// Allocates at an end of a block that is not blank: the upper one for [`Fit::High`].
+    pub(crate) fn allocate_at_end(
+        &mut self,
+        store: &NodeStore,
+        index: &FreeIndex,
+        granules: &GranuleRequest,
+        want: &RangeRequest,
+    ) -> Option<VirtualRange> {
+        let holes = self.end_holes(store).into_iter();
+        let hole = holes
+            .filter(|hole| store.at(*hole).is_free())
+            .find_map(|hole| {
+                let node = store.at(hole);
+                let begin = granules.begin_in(node.first.get(), node.count.get())?;
+                Some(FreeRange::new(hole, node, begin, granules.count))
+            })?;
+        let range = self.carve(store, index, &hole, want);
+        if want.fit == Fit::Low {
+            self.newest = range.allocation.node;
+        }
+        Some(range)
+    }
+
+    /// The holes at the ends may be behind the newest range, and the first node if a ring goes on there.
+    fn end_holes(&self, store: &NodeStore) -> [u32; 2] {
+        let behind = store.at(self.newest).after.get();
+        let first = store.at(self.edge).after.get();
+        let goes_on = self.algorithm == BlockAlgorithm::Ring
+            && behind != first
+            && self.live_after(store, self.newest) == self.edge;
+        [behind, if goes_on { first } else { self.edge }]
+    }
+
+    /// The edge behind the last.
+    fn live_after(&self, store: &NodeStore, node: u32) -> u32 {
+        let next = store.at(node).after.get();
+        if store.at(next).is_free() {
+            store.at(next).after.get()
+        } else {
+            next
+        }
+    }
+
+    /// The edge in front of the first.
+    fn live_before(&self, store: &NodeStore, node: u32) -> u32 {
+        let next = store.at(node).before.get();
+        if store.at(next).is_free() {
+            store.at(next).before.get()
+        } else {
+            next
+        }
+    }
+
+    /// Whether a live range is the newest of its end, in a ring the oldest; otherwise true.
+    pub(crate) fn is_next(&self, store: &NodeStore, node: u32) -> bool {
+        let next = self.live_after(store, self.newest);
+        match self.algorithm {
+            BlockAlgorithm::General => true,
+            BlockAlgorithm::Stack => node == self.newest,
+            BlockAlgorithm::DoubleStack => node == self.newest || node == next,
+            BlockAlgorithm::Ring if next == self.edge => node == self.live_after(store, self.edge),
+            BlockAlgorithm::Ring => node == next,
+        }
+    }
+
+    /// The bytes that can be allocated now, of a stack or a ring at its ends.
+    pub(crate) fn available_bytes(&self, store: &NodeStore) -> u64 {
+        if !self.algorithm.is_linear() || self.is_blank() {
+            return self.free_bytes();
+        }
+        let holes = self.end_holes(store).map(|hole| store.at(hole));
+        let free = holes.into_iter().filter(|hole| hole.is_free());
+        free.map(|hole| self.bytes(hole.count.get())).sum()
+    }
+
     /// Lists a blank block, and checks that there are nodes for a range.
     #[inline]
-    fn prepare(&mut self, store: &NodeStore, index: &FreeIndex) -> Result<(), RangeError> {
+    fn prepare(&mut self, store: &NodeStore, index: &FreeIndex) -> Result<(), VirtualBlockError> {
         if self.is_blank() {
             self.begin(store, index)?;
         }
         if store.spare_nodes() < NODES_PER_RANGE {
-            return Err(RangeError::NoNodes);
+            return Err(VirtualBlockError::TooManyRanges);
         }
         Ok(())
     }
 
-    /// As [`allocate`](Self::allocate), at `offset`. Examines each range and hole in front of it.
-    ///
-    /// # Errors
-    /// As [`allocate`](Self::allocate); [`RangeError::Alignment`] if the offset is not a multiple of the alignment and the granule;
-    /// [`RangeError::Full`] if the range is not completely free, or shares a page with a resource of the other kind.
+    /// Examines each range and hole in front of `offset`.
     pub(crate) fn allocate_at(
         &mut self,
         store: &NodeStore,
         index: &FreeIndex,
         offset: u64,
         want: &RangeRequest,
-    ) -> Result<AllocatedRange, RangeError> {
+    ) -> Result<VirtualRange, VirtualBlockError> {
         let request = GranuleRequest::new(want, self.count, self.granule_log2)?;
         if !offset.is_multiple_of(want.alignment.max(self.bytes(1))) {
-            return Err(RangeError::Alignment);
+            return Err(VirtualBlockError::Alignment);
         }
-        let begin = u32::try_from(offset >> self.granule_log2).map_err(|_| RangeError::Full)?;
+        let begin =
+            u32::try_from(offset >> self.granule_log2).map_err(|_| VirtualBlockError::Full)?;
         self.prepare(store, index)?;
         let mut nodes = self.nodes(store);
         let hole = nodes.find(|(_, node)| begin - node.first.get() < node.count.get());
-        let (id, node) = hole.ok_or(RangeError::Full)?;
+        let (id, node) = hole.ok_or(VirtualBlockError::Full)?;
         let usable = index.usable(store, node, want.is_optimal);
         let room = usable.and_then(|(first, count)| count.checked_sub(begin.checked_sub(first)?));
         if !node.is_free() || room.is_none_or(|room| request.count > room) {
-            return Err(RangeError::Full);
+            return Err(VirtualBlockError::Full);
         }
-        let hole = FreeRange {
-            id,
-            block: self.number,
-            first: node.first.get(),
-            count: node.count.get(),
-            begin,
-            granted: request.count,
-        };
+        let hole = FreeRange::new(id, node, begin, request.count);
         Ok(self.carve(store, index, &hole, want))
     }
 
-    /// Makes a part of a free range of this block a live range; the parts on either side stay free. There must be [`NODES_PER_RANGE`]
-    /// spare nodes.
+    /// Makes a part of a free range live; the parts on either side stay free. There must be [`NODES_PER_RANGE`] spare nodes.
     #[inline(always)]
     pub(crate) fn carve(
         &mut self,
@@ -157,8 +226,9 @@ impl RangeAllocator {
         index: &FreeIndex,
         hole: &FreeRange,
         want: &RangeRequest,
-    ) -> AllocatedRange {
+    ) -> VirtualRange {
         let old = store.at(hole.id);
+        let note = old.slack.get();
         let count = hole.granted;
         let tail = hole.count - count;
         let id = if hole.begin != hole.first {
@@ -195,14 +265,15 @@ impl RangeAllocator {
         node.set_used(serial);
         self.free -= count;
         self.live += 1;
-        AllocatedRange {
-            id: RangeId { node: id, serial },
+        VirtualRange {
+            allocation: VirtualAllocation { node: id, serial },
             offset: self.bytes(hole.begin),
             size,
+            note,
         }
     }
 
-    /// Carves a range inside of a hole. The hole keeps the part in front of the range; the part behind the range becomes another hole.
+    /// Inside of a hole, which keeps the part in front; the part behind becomes another hole, of the same block or note.
     #[inline(never)]
     fn carve_behind(
         &self,
@@ -221,13 +292,12 @@ impl RangeAllocator {
             let node = store.at(rest);
             Self::insert(store, rest, node, id, after);
             let behind = hole.begin + hole.granted;
-            index.insert(store, (rest, node), self.number, behind, tail);
+            index.insert(store, (rest, node), old.slack.get(), behind, tail);
             self.free_ranges.set(self.free_ranges.get() + 1);
         }
         id
     }
 
-    /// Inserts a node between two neighbours.
     #[inline]
     fn insert(store: &NodeStore, id: u32, node: &RangeNode, before: u32, after: u32) {
         node.before.set(before);
@@ -236,36 +306,64 @@ impl RangeAllocator {
         store.at(after).before.set(id);
     }
 
-    /// Frees a range and joins it with the holes on either side. Needs no memory and no nodes.
+    /// Frees a range and joins it with the holes on either side. Returns its bytes. Needs no memory and no nodes. A range of a stack or a
+    /// ring that is freed out of order leaves no room yet.
     ///
     /// # Errors
-    /// [`RangeError::Stale`]; [`RangeError::OtherUserData`] if `word` is given and the range has other user data.
+    /// An error is [`VirtualBlockError::Stale`], also if the range has other user data than `word`.
     #[inline]
     pub(crate) fn free(
         &mut self,
         store: &NodeStore,
         index: &FreeIndex,
-        id: RangeId,
+        id: VirtualAllocation,
         word: Option<u32>,
-    ) -> Result<FreedRange, RangeError> {
+    ) -> Result<u64, VirtualBlockError> {
         let node = Self::check_live(store.at_to_free(id.node), id.serial)?;
         if word.is_some_and(|word| word != node.word.get()) {
-            return Err(RangeError::OtherUserData);
+            return Err(VirtualBlockError::Stale);
         }
-        let (count, word) = (node.count.get(), node.word.get());
-        let offset = self.bytes(node.first.get());
+        if id.node == self.newest {
+            self.newest = match self.live_before(store, id.node) {
+                before if before == self.edge && self.algorithm == BlockAlgorithm::Ring => {
+                    self.live_before(store, self.edge)
+                }
+                before => before,
+            };
+        }
+        let count = node.count.get();
         self.live -= 1;
         self.free += count;
+        if self.live == 0 {
+            self.newest = self.edge;
+        }
         self.join(store, index, id.node, count);
-        Ok(FreedRange {
-            offset,
-            size: self.bytes(count),
-            user_data: word,
-            is_empty: self.live == 0,
-        })
+        Ok(self.bytes(count))
     }
 
-    /// Makes a node that is no longer live a hole of `count` granules, or joins it with the holes before and after it.
+    /// Frees a range of a virtual block, whose holes have notes: the joined hole has `note`, merged with those of the holes on either side.
+    /// `merge` is called before anything changes.
+    pub(crate) fn free_noted(
+        &mut self,
+        store: &NodeStore,
+        index: &FreeIndex,
+        id: VirtualAllocation,
+        mut note: u32,
+        merge: &mut dyn FnMut(u32, u32) -> u32,
+    ) -> Result<(), VirtualBlockError> {
+        let node = Self::check_live(store.at(id.node), id.serial)?;
+        let mut joined = id.node;
+        for neighbour in [node.after.get(), node.before.get()] {
+            if store.at(neighbour).is_free() {
+                note = merge(store.at(neighbour).slack.get(), note);
+                joined = neighbour;
+            }
+        }
+        self.free(store, index, id, None)?;
+        store.at(joined).slack.set(note);
+        Ok(())
+    }
+
     #[inline]
     fn join(&mut self, store: &NodeStore, index: &FreeIndex, id: u32, count: u32) {
         let node = store.at(id);
@@ -307,15 +405,17 @@ impl RangeAllocator {
     }
 
     /// Creates the nodes of a blank block and lists its hole.
-    ///
-    /// # Errors
-    /// [`RangeError::NoNodes`] if nodes are missing, or the index has no memory for a hole of this size.
     #[cold]
-    pub(crate) fn begin(&mut self, store: &NodeStore, index: &FreeIndex) -> Result<(), RangeError> {
-        if !index.holds(self.count) || store.spare_nodes() < NODES_PER_ALLOCATION {
-            return Err(RangeError::NoNodes);
+    pub(crate) fn begin(
+        &mut self,
+        store: &NodeStore,
+        index: &FreeIndex,
+    ) -> Result<(), VirtualBlockError> {
+        if !index.holds(self.count) || store.spare_nodes() < NODES_PER_BLOCK {
+            return Err(VirtualBlockError::TooManyRanges);
         }
         self.edge = store.allocate_node();
+        self.newest = self.edge;
         store.at(self.edge).word.set(self.number);
         let id = store.allocate_node();
         let node = store.at(id);
@@ -354,29 +454,27 @@ impl RangeAllocator {
         }
     }
 
-    /// The node of a live range of this block.
     #[inline]
     fn live_node<'s>(
         &self,
         store: &'s NodeStore,
-        id: RangeId,
-    ) -> Result<&'s RangeNode, RangeError> {
+        id: VirtualAllocation,
+    ) -> Result<&'s RangeNode, VirtualBlockError> {
         Self::check_live(store.at(id.node), id.serial)
     }
 
     #[inline]
-    fn check_live(node: &RangeNode, serial: u64) -> Result<&RangeNode, RangeError> {
+    fn check_live(node: &RangeNode, serial: u64) -> Result<&RangeNode, VirtualBlockError> {
         if node.is_live(serial) {
             Ok(node)
         } else {
-            Err(RangeError::Stale)
+            Err(VirtualBlockError::Stale)
         }
     }
 
-    /// The id of a range of a pool: the id of its node in this block.
     #[inline]
-    pub(crate) fn id_in_pool(&self, node: u32) -> RangeId {
-        RangeId {
+    pub(crate) fn id_in_pool(&self, node: u32) -> VirtualAllocation {
+        VirtualAllocation {
             node,
             serial: self.edge.into(),
         }
@@ -388,46 +486,55 @@ impl RangeAllocator {
         self.edge == NIL
     }
 
-    /// The bytes at the end of a live range that were not requested, and its required alignment, which is 1 if it is not stored.
-    #[inline]
-    fn rest_and_alignment(&self, node: &RangeNode) -> (u64, u64) {
-        let slack = node.slack.get();
-        if self.is_pooled {
-            let alignment = slack >> ALIGNMENT_SHIFT & ALIGNMENT_BITS;
-            (u64::from(slack & SLACK_BYTES), 1 << alignment)
-        } else {
-            (u64::from(slack), 1)
-        }
-    }
-
     /// A live range.
     ///
     /// # Errors
-    /// [`RangeError::Stale`].
+    /// [`VirtualBlockError::Stale`].
     #[inline]
-    pub(crate) fn get(&self, store: &NodeStore, id: RangeId) -> Result<LiveRange, RangeError> {
-        let found = self.live_node(store, id)?;
-        let size = self.bytes(found.count.get());
-        Ok(LiveRange {
-            offset: self.bytes(found.first.get()),
+    pub(crate) fn get(
+        &self,
+        store: &NodeStore,
+        id: VirtualAllocation,
+    ) -> Result<LiveRange, VirtualBlockError> {
+        Ok(self.live_range(id.node, self.live_node(store, id)?))
+    }
+
+    #[inline]
+    fn live_range(&self, id: u32, node: &RangeNode) -> LiveRange {
+        let (size, slack) = (self.bytes(node.count.get()), node.slack.get());
+        // Only in a pool a node stores more than the bytes at its end that were not requested.
+        let (rest, alignment) = if self.is_pooled {
+            (
+                slack & SLACK_BYTES,
+                slack >> ALIGNMENT_SHIFT & ALIGNMENT_BITS,
+            )
+        } else {
+            (slack, 0)
+        };
+        LiveRange {
+            id: VirtualAllocation {
+                node: id,
+                serial: node.serial(),
+            },
+            offset: self.bytes(node.first.get()),
             size,
-            asked: size - self.rest_and_alignment(found).0,
-            alignment: self.rest_and_alignment(found).1,
-            user_data: found.word.get(),
-            is_optimal: found.is_live_of(true),
-        })
+            asked: size - u64::from(rest),
+            alignment: 1 << alignment,
+            user_data: node.word.get(),
+            is_optimal: node.is_live_of(true),
+        }
     }
 
     /// Changes the user data of a live range.
     ///
     /// # Errors
-    /// [`RangeError::Stale`].
+    /// [`VirtualBlockError::Stale`].
     pub(crate) fn set_user_data(
         &self,
         store: &NodeStore,
-        id: RangeId,
+        id: VirtualAllocation,
         word: u32,
-    ) -> Result<(), RangeError> {
+    ) -> Result<(), VirtualBlockError> {
         self.live_node(store, id)?.word.set(word);
         Ok(())
     }
@@ -437,17 +544,14 @@ impl RangeAllocator {
         self.bytes(self.count)
     }
 
-    /// Bytes of all holes.
     pub(crate) fn free_bytes(&self) -> u64 {
         self.bytes(self.free)
     }
 
-    /// Bytes of live ranges, rounded.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.bytes(self.count - self.free)
     }
 
-    /// Number of live ranges.
     pub(crate) fn live_count(&self) -> u32 {
         self.live
     }
@@ -462,10 +566,9 @@ impl RangeAllocator {
         self.live == 0
     }
 
-    /// Granules of the block, and free granules.
     #[inline]
-    pub(crate) fn granules(&self) -> (u32, u32) {
-        (self.count, self.free)
+    pub(crate) fn granules(&self) -> u32 {
+        self.count
     }
 
     /// An upper bound of the bytes of a hole, for an index of only this block: exact below 64 granules and after a failed search, otherwise
@@ -479,7 +582,6 @@ impl RangeAllocator {
         })
     }
 
-    /// Bytes of the largest hole, for an index of only this block. Examines each hole of the last bin.
     pub(crate) fn largest_free(&self, store: &NodeStore, index: &FreeIndex) -> u64 {
         self.bytes(if self.is_blank() {
             self.count
@@ -488,7 +590,7 @@ impl RangeAllocator {
         })
     }
 
-    /// Visits the live ranges in order of offset: node and user data.
+    /// Calls `see` with node and user data.
     #[inline]
     pub(crate) fn each_live(&self, store: &NodeStore, mut see: impl FnMut(u32, u32)) {
         for (id, node) in self.nodes(store).filter(|(_, node)| !node.is_free()) {
@@ -502,35 +604,19 @@ impl RangeAllocator {
             return see(Span {
                 offset: 0,
                 size: self.size(),
-                state: SpanState::Free,
+                used: None,
             });
         }
         for (id, node) in self.nodes(store) {
-            let size = self.bytes(node.count.get());
-            let state = if node.is_free() {
-                SpanState::Free
-            } else {
-                let (rest, alignment) = self.rest_and_alignment(node);
-                SpanState::Used {
-                    id: RangeId {
-                        node: id,
-                        serial: node.serial(),
-                    },
-                    asked: size - rest,
-                    alignment,
-                    user_data: node.word.get(),
-                }
-            };
             see(Span {
                 offset: self.bytes(node.first.get()),
-                size,
-                state,
+                size: self.bytes(node.count.get()),
+                used: (!node.is_free()).then(|| self.live_range(id, node)),
             });
         }
     }
 
-    /// Frees all ranges: every id is stale from now on. Examines each node. Frees all nodes to the store and removes the block's holes from
-    /// the index.
+    /// Examines each node.
     pub(crate) fn clear(&mut self, store: &NodeStore, index: &FreeIndex) {
         if self.is_blank() {
             return;
@@ -542,16 +628,15 @@ impl RangeAllocator {
             store.free_node(id, node);
         }
         store.free_node(self.edge, store.at(self.edge));
-        self.edge = NIL;
+        (self.edge, self.newest) = (NIL, NIL);
         (self.free, self.live) = (self.count, 0);
         self.free_ranges.set(1);
     }
 }
 
-/// The serial after `last`: high bits that no other block of the process has, and the number of the range. A block that has used its numbers
-/// gets other high bits.
+/// High bits that no other block of the process has, and the number of the range.
 #[inline]
-pub(super) fn next_serial(last: u64) -> u64 {
+fn next_serial(last: u64) -> u64 {
     let next = last.wrapping_add(1);
     if next as u32 == 0 {
         new_serials()
@@ -567,72 +652,41 @@ fn new_serials() -> u64 {
     u64::from(NEXT.fetch_add(1, Ordering::Relaxed) << 2 >> 2) << 32
 }
 
-// Requests and results of a [`RangeAllocator`](super::RangeAllocator).
+// Requests and results.
 
-/// The most nodes that one allocation needs, and the reserve of a store: the first hole of a blank block and its edge, the range inside of
-/// the hole, and the hole behind the range.
-pub(crate) const NODES_PER_ALLOCATION: u32 = 2 + NODES_PER_RANGE;
-/// Of these, those of the range inside of the hole, and of the hole behind it.
+/// The most nodes that one allocation needs.
+pub(crate) const NODES_PER_ALLOCATION: u32 = NODES_PER_BLOCK + NODES_PER_RANGE;
+/// The first hole of a block, and its edge.
+pub(crate) const NODES_PER_BLOCK: u32 = 2;
 pub(crate) const NODES_PER_RANGE: u32 = 2;
 
-/// The id of a live range.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct RangeId {
-    pub(crate) serial: u64,
+/// The id of a live range of one [`VirtualBlock`](crate::VirtualBlock), or of a pool. It is stale after the range is freed, and is never
+/// reissued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VirtualAllocation {
+    pub(super) serial: u64,
     pub(crate) node: u32,
 }
 
-/// A request for a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RangeRequest {
-    /// Bytes, at least 1.
-    pub(crate) size: u64,
-    /// The bytes of them that were requested: less a margin, and what keeps pages apart.
-    pub(crate) asked: u64,
-    /// Bytes, a power of two: the alignment of the offset in the block.
-    pub(crate) alignment: u64,
-    /// Stored with the range and returned when it is freed; not interpreted.
-    pub(crate) user_data: u32,
-    /// The end of the hole to allocate.
-    pub(crate) fit: Fit,
-    /// For an optimal image: in a pool where that matters, kept off the pages of other resources.
-    pub(crate) is_optimal: bool,
-}
-
-/// The end of a hole to allocate: low for long-lived ranges, high for short-lived ranges, so that they do not fragment each other's space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fit {
-    /// The lowest aligned offset.
-    Low,
-    /// The highest aligned offset.
-    High,
-}
-
 /// An allocated range.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct AllocatedRange {
-    pub(crate) id: RangeId,
-    /// Bytes, a multiple of the requested alignment.
-    pub(crate) offset: u64,
-    /// Bytes: the requested size, rounded up to granules, and to alignments if that adds at most a quarter.
-    pub(crate) size: u64,
-}
-
-/// A freed range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FreedRange {
-    pub(crate) offset: u64,
-    pub(crate) size: u64,
-    pub(crate) user_data: u32,
-    /// The block has no live range any more.
-    pub(crate) is_empty: bool,
+pub struct VirtualRange {
+    /// Its id, for freeing it.
+    pub allocation: VirtualAllocation,
+    /// Its offset, a multiple of the requested alignment.
+    pub offset: u64,
+    /// The requested size, rounded up to the granule, or to the alignment if it is at least four alignments long and there is room.
+    pub size: u64,
+    /// The note of the hole that it was in: [`free_noted`](crate::VirtualBlock::free_noted). 0 where there is none.
+    pub note: u32,
 }
 
 /// A live range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LiveRange {
+    pub(crate) id: VirtualAllocation,
     pub(crate) offset: u64,
-    /// In whole granules.
+    /// The requested size, rounded up to the granule, or to the alignment if it is at least four alignments long and there is room.
     pub(crate) size: u64,
     /// The requested size.
     pub(crate) asked: u64,
@@ -643,45 +697,9 @@ pub(crate) struct LiveRange {
     pub(crate) is_optimal: bool,
 }
 
-/// A range or a hole of a block; together they tile the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) offset: u64,
     pub(crate) size: u64,
-    pub(crate) state: SpanState,
-}
-
-/// Whether a [`Span`] is free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SpanState {
-    Free,
-    Used {
-        id: RangeId,
-        /// The requested size.
-        asked: u64,
-        /// The required alignment; 1 if it is not stored.
-        alignment: u64,
-        user_data: u32,
-    },
-}
-
-/// Errors of a range allocator. An error changes nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RangeError {
-    /// A size of 0.
-    ZeroSize,
-    /// An alignment that is not a power of two.
-    Alignment,
-    /// A granule that is not a power of two up to 2^31.
-    Granule,
-    /// More than the block could hold if it were empty, or a block with too many granules.
-    TooLarge,
-    /// No hole fits.
-    Full,
-    /// The store or the index lacks its reserve.
-    NoNodes,
-    /// The id is not that of a live range of this block.
-    Stale,
-    /// The range has other user data.
-    OtherUserData,
+    pub(crate) used: Option<LiveRange>,
 }

@@ -12,39 +12,33 @@
 
 #![forbid(unsafe_code)]
 
-use super::allocator::{Fit, RangeError, RangeRequest};
+use super::granule_request::{Fit, GranuleRequest};
 use super::node::{NIL, NodeState, NodeStore, RangeNode};
-use super::rounding::{align_down, align_up, round_request};
 use crate::growable_vec::GrowableVec;
 use crate::host_memory::{GrowableTable, HostBlock};
 use core::alloc::Layout;
 use core::cell::Cell;
 
-/// How many free ranges behind the first are examined to insert a free range in order. Each costs some nanoseconds and lowers the
-/// high-water mark of churn; 2 have most of the effect (mean of eight seeds, relative to peak live bytes: 1.071 with 0, 1.066 with 1, 1.063
-/// with 2,
-/// 1.059 with all). A crowded store examines none, not even the first: there the waste is very small (1.02 with 100 000 live ranges), and
-/// each examined range is a cache miss that the next step waits for. Insertion at the front does not wait.
+/// How many free ranges behind the first are examined to insert one in order. Of 210 000 requests of a churn at 100, 102 and 105 % of its peak
+/// 542, 239 and 14 are refused with 2, with 1 545, 279, 21, with 0 708, 343, 41, and 1032, 601, 187 without any order. A crowded store examines
+/// none, not even the first: there the waste is very small (1.02 with 100 000 live ranges), and each is a cache miss to wait for.
 const STEPS: u32 = 2;
 
-/// See the drawing above. The lists change through `&self`; memory is added and removed through `&mut self`. An index without memory has no
-/// lists: ranges may be inserted and removed, but no search finds them.
+/// The lists change through `&self`; memory is added and removed through `&mut self`. Without memory there are no lists: ranges may be
+/// inserted and removed, but no search finds them.
 #[derive(Debug)]
 pub(crate) struct FreeIndex {
     pub(super) bins: Bins,
-    /// The first range of each bin; [`NIL`]: the bin is empty.
     heads: GrowableVec<Cell<u32>>,
-    /// Granules of the largest block whose free ranges may be listed here.
     largest: u32,
-    /// Granules, a power of two: optimal images share no page of this size with other resources. 1 where kinds do not matter.
+    /// Granules: optimal images share no page of this size with other resources. 1 where kinds do not matter.
     page: u32,
-    /// Granules and alignment of the last failed full search for an optimal image, and before it for another resource: no free range fits a
-    /// request with at least these. (`u32::MAX` granules: nothing is known.)
+    /// Granules and alignment of the last full search that failed, for an optimal image and before it for another resource: no free range
+    /// fits a larger request. (`u32::MAX` granules: nothing is known.)
     failed_fit: [Cell<(u32, u32)>; 2],
 }
 
 impl FreeIndex {
-    /// Without blocks and without memory.
     pub(crate) const fn new(page: u32) -> Self {
         Self {
             bins: Bins::new(),
@@ -55,29 +49,24 @@ impl FreeIndex {
         }
     }
 
-    /// The head of a bin. `None` if there is no memory for it.
     #[inline]
     pub(super) fn head(&self, bin: u32) -> Option<&Cell<u32>> {
         self.heads.get(bin)
     }
 
-    /// Permits a block of `granules`, once the table has its reserve for it.
     pub(crate) fn admit(&mut self, granules: u32) {
         self.largest = self.largest.max(granules);
     }
 
-    /// Granules of the largest block that was [admitted](Self::admit).
     #[inline]
     pub(crate) fn largest_block(&self) -> u32 {
         self.largest
     }
 
-    /// Whether there is memory for the free ranges of a block of `granules`.
     pub(crate) fn holds(&self, granules: u32) -> bool {
         self.head(bin_of(granules)).is_some()
     }
 
-    /// Bytes of the index's memory.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.heads.memory_bytes()
     }
@@ -97,7 +86,7 @@ impl FreeIndex {
         largest_of(bin).min(known)
     }
 
-    /// Granules of the largest listed range. Examines each range of the last bin.
+    /// Examines each range of the last bin.
     pub(crate) fn largest(&self, store: &NodeStore) -> u32 {
         let mut largest = 0;
         let mut hole = self
@@ -124,7 +113,6 @@ impl FreeIndex {
         }
     }
 
-    /// Lists a free range of `count` granules of a block, at `first`.
     #[inline]
     pub(super) fn insert(
         &self,
@@ -141,7 +129,7 @@ impl FreeIndex {
     }
 
     /// Keeps the range with the lowest place at the front and the next ranges roughly in order, so that allocations leave the high end of
-    /// blocks, and the last blocks, free. In a crowded store, inserts at the front.
+    /// blocks, and the last blocks, free.
     #[inline]
     fn insert_into_bin(&self, store: &NodeStore, bin: u32, hole: u32, node: &RangeNode) {
         let Some(head) = self.head(bin) else {
@@ -172,7 +160,6 @@ impl FreeIndex {
         store.at(behind).word.set(hole);
     }
 
-    /// Removes a free range of `count` granules from its bin.
     #[inline]
     pub(super) fn remove(&self, store: &NodeStore, node: &RangeNode, count: u32) {
         self.remove_from_bin(store, bin_of(count), node);
@@ -193,7 +180,6 @@ impl FreeIndex {
         }
     }
 
-    /// Changes a free range's bounds, and its bin if necessary.
     #[inline]
     pub(super) fn resize(
         &self,
@@ -236,7 +222,7 @@ impl GrowableTable for FreeIndex {
     }
 }
 
-/// The order of free ranges in an index: by block, then by offset.
+/// The order of free ranges in an index: by block, then by offset; in a virtual block by note, then by offset.
 #[inline]
 fn place_of(node: &RangeNode) -> u64 {
     u64::from(node.slack.get()) << 32 | u64::from(node.first.get())
@@ -244,29 +230,18 @@ fn place_of(node: &RangeNode) -> u64 {
 
 // The bin of a hole, and the set of bins that have holes: two words are read to find the next such bin.
 //
-// Holes of up to 63 granules have a bin for each size. Above, each power of two is divided into 32 bins, so that two holes of one bin
-// differ by less than 1/32. Sizes of 32 bits have 896 bins.
+// Holes of up to 63 granules have a bin for each size. Above, each power of two has 32 bins, so that two holes of one bin differ by less
+// than 1/32.
 //
 // ```text
 //   granules  1 2 3 ... 63 | 64-65 66-67 ... 126-127 | 128-131 132-135 ... | ...
 //   bin       1 2 3 ... 63 |   64    65  ...    95   |   96      97    ... | ...
 // ```
 
-/// The bin of a hole of `granules`.
 #[inline]
 pub(super) const fn bin_of(granules: u32) -> u32 {
     let shift = 26 - (granules | 32).leading_zeros();
     (shift << 5) + (granules >> shift)
-}
-
-/// Granules of the largest hole that belongs to `bin`.
-pub(super) const fn largest_of(bin: u32) -> u32 {
-    if bin < 64 {
-        return bin;
-    }
-    let shift = (bin >> 5) - 1;
-    let first = ((bin & 31) | 32) << shift;
-    first + ((1 << shift) - 1)
 }
 
 /// The set of bins that have holes.
@@ -290,7 +265,6 @@ impl Bins {
         self.words.get((row & 31) as usize).map_or(0, Cell::get)
     }
 
-    /// Adds a bin, after its first hole was inserted.
     #[inline]
     pub(super) fn set(&self, bin: u32) {
         let row = bin >> 5 & 31;
@@ -300,7 +274,6 @@ impl Bins {
         self.rows.set(self.rows.get() | 1 << row);
     }
 
-    /// Removes a bin, after its last hole was removed.
     #[inline]
     pub(super) fn clear(&self, bin: u32) {
         let row = bin >> 5 & 31;
@@ -312,7 +285,7 @@ impl Bins {
         }
     }
 
-    /// The first bin at or above `bin` that has holes.
+    /// The first bin at or above `bin`.
     #[inline]
     pub(super) fn from(&self, bin: u32) -> Option<u32> {
         let row = bin >> 5;
@@ -331,7 +304,6 @@ impl Bins {
         Some(row << 5 | self.word(row).trailing_zeros())
     }
 
-    /// The last bin that has holes.
     #[inline]
     pub(super) fn last(&self) -> Option<u32> {
         if self.rows.get() == 0 {
@@ -340,6 +312,15 @@ impl Bins {
         let row = 31 - self.rows.get().leading_zeros();
         Some(row << 5 | (31 - self.word(row).leading_zeros()))
     }
+}
+
+const fn largest_of(bin: u32) -> u32 {
+    if bin < 64 {
+        return bin;
+    }
+    let shift = (bin >> 5) - 1;
+    let first = ((bin & 31) | 32) << shift;
+    first + ((1 << shift) - 1)
 }
 
 #[cfg(test)]
@@ -397,30 +378,11 @@ mod bins_tests {
     }
 }
 
-// Finds a free range for a request: the best fit in constant time, or by a full search.
+// The search for a request.
 
-/// A size of at least so many alignments is rounded up to whole alignments if there is room. This costs at most a quarter of the smallest
-/// such range, and leaves no sliver that other requests of this alignment could not use.
-const ALIGNMENTS_TO_ROUND: u64 = 4;
-/// Bytes. With a larger alignment, the unrequested rest could exceed the bits that a node has for it.
-const MAX_ROUNDED_ALIGNMENT: u64 = 1 << 24;
-
-/// A request in granules.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct GranuleRequest {
-    pub(crate) count: u32,
-    pub(crate) alignment: u32,
-    /// The count that is tried first: rounded up to whole alignments if that adds little.
-    pub(crate) rounded: u32,
-    pub(crate) fit: Fit,
-    pub(crate) is_optimal: bool,
-}
-
-/// A free range that a request fits into.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FreeRange {
     pub(super) id: u32,
-    /// The number of its block.
     pub(crate) block: u32,
     pub(super) first: u32,
     pub(super) count: u32,
@@ -429,9 +391,22 @@ pub(crate) struct FreeRange {
     pub(super) granted: u32,
 }
 
+impl FreeRange {
+    #[inline]
+    pub(super) fn new(id: u32, node: &RangeNode, begin: u32, granted: u32) -> Self {
+        Self {
+            id,
+            block: node.slack.get(),
+            first: node.first.get(),
+            count: node.count.get(),
+            begin,
+            granted,
+        }
+    }
+}
+
 impl FreeIndex {
-    /// The part of a free range that a resource may use: first granule and count. Pages that it shares with a neighbour of the other kind
-    /// are left out; who lies behind a neighbour on the same page is of the neighbour's kind.
+    /// First granule and count of what a resource may use: without the pages that it would share with a neighbour of the other kind.
     #[inline]
     pub(super) fn usable(
         &self,
@@ -455,21 +430,18 @@ impl FreeIndex {
         Some((begin, end.checked_sub(begin)?))
     }
 
-    /// The place of a request in a free range, if it fits.
     fn fit(&self, store: &NodeStore, id: u32, want: &GranuleRequest) -> Option<FreeRange> {
         let node = store.at(id);
         let (begin, room) = self.usable(store, node, want.is_optimal)?;
-        Some(FreeRange {
+        Some(FreeRange::new(
             id,
-            block: node.slack.get(),
-            first: node.first.get(),
-            count: node.count.get(),
-            begin: want.begin_in(begin, room)?,
-            granted: want.count,
-        })
+            node,
+            want.begin_in(begin, room)?,
+            want.count,
+        ))
     }
 
-    /// Granules with which a free range fits a request wherever it lies.
+    /// A free range of so many granules fits, wherever it lies.
     fn sure_count(&self, want: &GranuleRequest) -> u32 {
         let seams = 2 * (self.page - 1);
         (want.count)
@@ -478,69 +450,10 @@ impl FreeIndex {
     }
 }
 
-impl GranuleRequest {
-    /// Converts a request for blocks of at most `largest` granules of `1 << granule_log2` bytes.
-    ///
-    /// # Errors
-    /// [`RangeError::ZeroSize`], [`RangeError::Alignment`]; [`RangeError::TooLarge`] for a size above `largest`, or an alignment of 2^32
-    /// granules or more.
-    #[inline(always)]
-    pub(crate) fn new(
-        want: &RangeRequest,
-        largest: u32,
-        granule_log2: u32,
-    ) -> Result<Self, RangeError> {
-        let rounded = round_request(want.size, want.alignment, granule_log2)?;
-        let (count, alignment) = (
-            rounded.size >> granule_log2,
-            rounded.alignment >> granule_log2,
-        );
-        if count > u64::from(largest) || alignment > u64::from(u32::MAX) {
-            return Err(RangeError::TooLarge);
-        }
-        // Only offset 0 is a multiple of an alignment above the block's size; memory objects guarantee every alignment at offset 0.
-        let alignment = alignment.min(u64::from(largest).next_power_of_two());
-        let is_long = alignment > 1
-            && count / ALIGNMENTS_TO_ROUND >= alignment
-            && alignment << granule_log2 <= MAX_ROUNDED_ALIGNMENT;
-        let whole = if is_long {
-            count.next_multiple_of(alignment)
-        } else {
-            count
-        };
-        Ok(Self {
-            count: count as u32,
-            alignment: alignment as u32,
-            rounded: u32::try_from(whole).unwrap_or(count as u32),
-            fit: want.fit,
-            is_optimal: want.is_optimal,
-        })
-    }
-
-    /// The same request without rounding up to whole alignments.
-    pub(crate) const fn exact(self) -> Self {
-        Self {
-            rounded: self.count,
-            ..self
-        }
-    }
-
-    /// The first granule of the request in a free range, if it fits.
-    fn begin_in(&self, first: u32, size: u32) -> Option<u32> {
-        let room = size.checked_sub(self.count)?;
-        let last = u64::from(first) + u64::from(room);
-        let begin = match self.fit {
-            Fit::Low => align_up(u64::from(first), u64::from(self.alignment))?,
-            Fit::High => align_down(last, u64::from(self.alignment))?,
-        };
-        (u64::from(first) <= begin && begin <= last).then_some(begin as u32)
-    }
-}
-
 impl FreeIndex {
-    /// The best fit: the first range of the request's own bin, or the first range of the next bin, in which all ranges are large enough. If
-    /// the request has an alignment, or kinds matter, and neither fits, the first range of a bin whose ranges fit at any offset. Constant time. It may miss a
-    /// range that is less than 1/32 larger than the request, or that fits only because its offset happens to be aligned.
+    /// The best fit: the first range of the request's own bin, or of the next bin, whose ranges are all large enough. With an alignment, or
+    /// where kinds matter, then the first range of a bin whose ranges fit at any offset. Constant time. It may miss a range that is less
+    /// than 1/32 larger than the request, or aligned by chance.
     #[inline(always)]
     pub(crate) fn find(&self, store: &NodeStore, want: &GranuleRequest) -> Option<FreeRange> {
         // The result stays in registers.
@@ -567,14 +480,7 @@ impl FreeIndex {
         } else {
             first + (size - count)
         };
-        Some(FreeRange {
-            id,
-            block: node.slack.get(),
-            first,
-            count: size,
-            begin,
-            granted: count,
-        })
+        Some(FreeRange::new(id, node, begin, count))
     }
 
     #[inline(never)]
@@ -607,9 +513,8 @@ impl FreeIndex {
         front(self.bins.from(sure)?)
     }
 
-    /// Finds a free range by a full search. Examines each range of the request's own bin and, for an alignment above the granule or where
-    /// kinds matter, each range below the size that fits at any offset. Remembers a failed search: until a range as large as the request appears, further such
-    /// requests fail at once.
+    /// Examines each range of the request's own bin and, with an alignment or where kinds matter, each below the size that fits at any
+    /// offset. Remembers a failed search: until a range as large as the request appears, further such requests fail at once.
     #[cold]
     pub(crate) fn find_full(&self, store: &NodeStore, want: &GranuleRequest) -> Option<FreeRange> {
         let [linear, optimal] = &self.failed_fit;

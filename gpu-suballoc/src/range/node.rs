@@ -11,9 +11,9 @@
 //!          granules        by offset        in the bin         30 bits      2       bytes
 //! ```
 //!
-//! The nodes of a block are a ring in order of offset. Between the last node and the first is the block's *edge*, a node that is never free
-//! or live, and never spare. The serial of a live range is a number that no other range of its store has: in a virtual block that of the
-//! allocation, which no other ever has; in a pool, whose regions have ids of their own, that of its block's edge.
+//! The nodes of a block are a ring in order of offset. Between the last node and the first is the block's *edge*, which is never free, live
+//! or spare. The serial of a live range is a number that no other range of its store has: in a virtual block that of the allocation; in a
+//! pool, whose regions have ids of their own, that of its block's edge.
 
 #![forbid(unsafe_code)]
 
@@ -23,8 +23,8 @@ use crate::host_memory::{GrowableTable, HostBlock};
 use core::alloc::Layout;
 use core::cell::Cell;
 
-/// The end of a bin's list. It is the number of a real node, so that code can write to a neighbour without a check. This node is never free
-/// or live, never in a list of spare nodes, and has size 0.
+/// The end of a bin's list: the number of a real node, so that code can write to a neighbour without a check. It is never free, live or
+/// spare, and has size 0.
 pub(super) const NIL: u32 = 0;
 
 /// The layout of `slack` in a live range of a pool: 26 bits for the bytes that were not requested, 5 for the base-2 logarithm of the
@@ -36,36 +36,30 @@ pub(super) const OPTIMAL: u32 = 1 << 31;
 /// The largest alignment that a node can store; larger alignments are stored as this.
 pub(crate) const MAX_NOTED_ALIGNMENT: u64 = 1 << ALIGNMENT_BITS;
 
-/// The current use of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeState {
     /// Not used, or an edge.
     Spare = 0,
-    /// A hole in a bin.
     Free = 1,
     /// A live range.
     Used = 2,
 }
 
-/// See the drawing above. The fields are cells, so that a node can be changed while other references to it and its neighbours exist.
+/// The fields are cells: a node is changed while other references to it and its neighbours exist.
 #[derive(Debug)]
 #[repr(C, align(32))]
 pub(super) struct RangeNode {
     /// The first granule.
     pub(super) first: Cell<u32>,
-    /// Number of granules, at least 1.
     pub(super) count: Cell<u32>,
     /// The neighbour at lower offsets, or the edge.
     pub(super) before: Cell<u32>,
     /// The neighbour at higher offsets, or the edge.
     pub(super) after: Cell<u32>,
-    /// Free: the node in front of it in its bin. Used: the user data. Edge: the block's number.
     pub(super) word: Cell<u32>,
-    /// Free: the node behind it in its bin. Used: the low bits of the serial. Spare: the next spare node.
     pub(super) link: Cell<u32>,
-    /// The state; of a live range also the high bits of the serial.
     mark: Cell<u32>,
-    /// Free: the number of its block. Used: bytes at its end that were not requested; in a pool, packed with the alignment.
+    /// Free: the number of its block; in a virtual block the note of the hole. Used: bytes at its end that were not requested; in a pool, packed with the alignment.
     pub(super) slack: Cell<u32>,
 }
 
@@ -86,13 +80,11 @@ impl RangeNode {
         }
     }
 
-    /// Whether it is a hole.
     #[inline]
     pub(super) fn is_free(&self) -> bool {
         self.mark.get() & 3 == NodeState::Free as u32
     }
 
-    /// Whether the node is a live range with this serial.
     #[inline]
     pub(super) fn is_live(&self, serial: u64) -> bool {
         self.mark.get() & 3 == NodeState::Used as u32 && self.serial() == serial
@@ -105,13 +97,11 @@ impl RangeNode {
             && (self.slack.get() & OPTIMAL != 0) == is_optimal
     }
 
-    /// The serial of a live range.
     #[inline]
     pub(super) fn serial(&self) -> u64 {
         u64::from(self.mark.get() >> 2) << 32 | u64::from(self.link.get())
     }
 
-    /// Makes the node a live range.
     #[inline]
     pub(super) fn set_used(&self, serial: u64) {
         self.link.set(serial as u32);
@@ -132,7 +122,6 @@ impl RangeNode {
         self.count.set(count);
     }
 
-    /// Sets the node's neighbours in the list of a bin.
     #[inline]
     pub(super) fn set_place(&self, front: u32, behind: u32) {
         self.word.set(front);
@@ -140,25 +129,23 @@ impl RangeNode {
     }
 }
 
-// Stores nodes in chunks of memory that the user adds. Any number of blocks may share a store: the number of nodes of one block varies, but
-// the total of all blocks varies little.
+// Any number of blocks may share a store: their nodes vary, the total varies little.
 
 /// Nodes of a chunk.
 pub(super) const CHUNK_NODES: usize = 128;
 /// Number of nodes, 1 MiB, that fit into a CPU core's cache.
 const CROWD: u32 = 1 << 15;
 
-/// Nodes change through `&self`; memory is added and removed through `&mut self`, when no reference to a node exists.
+/// Nodes change through `&self`; memory through `&mut self`, when no reference to a node exists.
 #[derive(Debug)]
 pub(crate) struct NodeStore {
     nodes: Chunked<RangeNode, CHUNK_NODES>,
     /// The node for numbers beyond all chunks; it is never live.
     stray: RangeNode,
-    /// The first spare node, and their number.
+    /// The first, and their number.
     first: Cell<u32>,
     spare: Cell<u32>,
-    /// The number of spare nodes that the store keeps in reserve.
-    pub(super) reserve: u32,
+    pub(crate) reserve: u32,
 }
 
 impl NodeStore {
@@ -179,13 +166,11 @@ impl NodeStore {
         self.nodes.len() > CROWD
     }
 
-    /// Whether there is more than one chunk.
     #[inline]
     pub(crate) fn is_large(&self) -> bool {
         self.nodes.len() > CHUNK_NODES as u32
     }
 
-    /// The node with this number.
     #[inline]
     pub(super) fn at(&self, id: u32) -> &RangeNode {
         self.nodes.get(id).unwrap_or(&self.stray)
@@ -204,7 +189,6 @@ impl NodeStore {
         node
     }
 
-    /// Number of nodes that can be allocated without more memory.
     #[inline]
     pub(super) fn spare_nodes(&self) -> u32 {
         self.spare.get()
@@ -219,7 +203,6 @@ impl NodeStore {
         id
     }
 
-    /// Frees a node, which no block uses any more.
     #[inline]
     pub(super) fn free_node(&self, id: u32, node: &RangeNode) {
         node.set_state(NodeState::Spare);
@@ -227,7 +210,6 @@ impl NodeStore {
         self.spare.set(self.spare.get() + 1);
     }
 
-    /// Bytes of the store's memory.
     pub(crate) fn bytes(&self) -> u64 {
         self.nodes.memory_bytes()
     }

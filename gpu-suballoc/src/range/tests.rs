@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::prelude::v1::*;
 use std::ptr::NonNull;
 
-use super::allocator::{AllocatedRange, NODES_PER_ALLOCATION, NODES_PER_RANGE};
+use super::allocator::{NODES_PER_ALLOCATION, NODES_PER_RANGE, VirtualRange};
 use super::node::CHUNK_NODES;
 use super::*;
 use crate::host_memory::{GrowableTable, HostBlock};
@@ -21,7 +21,7 @@ impl Core {
     fn new(size: u64, granule: u64) -> Self {
         let core = RangeAllocator::new(size, granule).unwrap();
         let mut index = FreeIndex::new(1);
-        index.admit(core.granules().0);
+        index.admit(core.granules());
         Self {
             core,
             index,
@@ -74,7 +74,7 @@ impl Core {
         size: u64,
         alignment: u64,
         fit: Fit,
-    ) -> Result<AllocatedRange, RangeError> {
+    ) -> Result<VirtualRange, VirtualBlockError> {
         self.ready(NODES_PER_ALLOCATION);
         self.core.allocate(
             &self.store,
@@ -90,8 +90,10 @@ impl Core {
         )
     }
 
-    fn free_allocated(&mut self, taken: AllocatedRange) {
-        let freed = self.core.free(&self.store, &self.index, taken.id, None);
+    fn free_allocated(&mut self, taken: VirtualRange) {
+        let freed = self
+            .core
+            .free(&self.store, &self.index, taken.allocation, None);
         assert!(freed.is_ok());
     }
 
@@ -131,8 +133,8 @@ fn the_reserve_is_what_one_allocation_needs_at_most() {
     let taken = (core.core)
         .allocate_at(&core.store, &core.index, 4096, &want)
         .unwrap();
-    let of_another_slot = (core.core).free(&core.store, &core.index, taken.id, Some(1));
-    assert_eq!(of_another_slot, Err(RangeError::OtherUserData));
+    let of_another_slot = (core.core).free(&core.store, &core.index, taken.allocation, Some(1));
+    assert_eq!(of_another_slot, Err(VirtualBlockError::Stale));
     assert_eq!(before - core.store.spare_nodes(), NODES_PER_ALLOCATION);
     // From then on two at most, and all of them come back.
     for turn in 0..if cfg!(miri) { 40 } else { 2000 } {
@@ -153,5 +155,5 @@ fn the_reserve_is_what_one_allocation_needs_at_most() {
         taken.expect("the reserve is there");
     }
     let refused = poor.core.allocate(&poor.store, &poor.index, &want);
-    assert_eq!(refused, Err(RangeError::NoNodes));
+    assert_eq!(refused, Err(VirtualBlockError::TooManyRanges));
 }

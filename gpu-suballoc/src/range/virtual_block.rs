@@ -1,30 +1,28 @@
 //! The public range allocator: a block that consists only of offsets.
 
+use super::VirtualBlockError;
 use super::allocator::{
-    AllocatedRange, Fit, NODES_PER_ALLOCATION, RangeAllocator, RangeError, RangeId, RangeRequest,
-    Span, SpanState,
+    NODES_PER_ALLOCATION, RangeAllocator, Span, VirtualAllocation, VirtualRange,
 };
 use super::free_index::FreeIndex;
-use super::linear::{LinearError, LinearRange, LinearRanges};
+use super::granule_request::{Fit, RangeRequest};
 use super::node::NodeStore;
 use crate::host_memory;
 use crate::request::BlockAlgorithm;
-use alloc_core::{HostAllocator, HostError};
-use core::fmt;
+use alloc_core::HostAllocator;
 
 /// Allocates ranges of something that it never accesses: your own buffer, descriptors of a heap, an address space. The equivalent of
 /// `VmaVirtualBlock`.
 ///
 /// Allocating and freeing take constant time, independent of the number of live ranges; adjacent holes are joined at once. Sizes and
-/// offsets are in units of your choice, here called bytes, and are multiples of the *granule*: a size is rounded up to it, and an alignment
-/// below it costs nothing. A request succeeds if a hole fits it.
+/// offsets are multiples of the *granule*, in units of your choice, here called bytes: a size is rounded up to it, and an alignment below
+/// it costs nothing.
 ///
 /// All memory for bookkeeping comes from `A`, scope [`Scope::Object`](alloc_core::Scope::Object): about 32 bytes for each range and each
-/// hole, in blocks of 4 KiB, and a table of at most 3.5 KiB. If this memory is missing, a request returns an error and changes nothing.
-/// Freeing allocates nothing; with the last range all but little of the memory is freed (a stack or a ring keeps its table). Dropping the
-/// block frees all memory.
+/// hole, in blocks of 4 KiB, and a table of at most 3.5 KiB. Freeing allocates nothing; with the last range all but little of the memory is
+/// freed.
 ///
-/// Any thread may use it, one at a time (`&mut self`). The documentation of a method says if it takes more than constant time.
+/// Any thread may use it, one at a time (`&mut self`).
 ///
 /// ```
 /// use alloc_core::FromGlobalAlloc;
@@ -49,24 +47,7 @@ pub struct VirtualBlock<A: HostAllocator> {
     core: RangeAllocator,
     index: FreeIndex,
     store: NodeStore,
-    /// For a stack or a ring, used instead of the fields above.
-    linear: Option<LinearRanges>,
     memory: A,
-}
-
-/// The id of a live range of one [`VirtualBlock`]. It is stale after the range is freed, and is never reissued.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct VirtualAllocation(RangeId);
-
-/// An allocated range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VirtualRange {
-    /// Its id, for freeing it.
-    pub allocation: VirtualAllocation,
-    /// Its offset, a multiple of the requested alignment.
-    pub offset: u64,
-    /// The requested size, rounded up to the granule, or to the alignment if it is at least four alignments long and there is room.
-    pub size: u64,
 }
 
 /// All parameters of a request: [`VirtualBlock::allocate_with`].
@@ -76,8 +57,8 @@ pub struct VirtualAllocationOptions {
     pub size: u64,
     /// The alignment of the offset: a power of two, at most the block's size.
     pub alignment: u64,
-    /// Allocates at the high end of a hole, or at the upper end of a double stack. Use it for short-lived ranges in a block with long-lived
-    /// ranges, so that they do not fragment each other's space.
+    /// Allocates at the high end of a hole, or at the upper end of a double stack: for short-lived ranges among long-lived ones, so that
+    /// they do not fragment each other's space.
     pub upper_address: bool,
     /// Stored with the range; not interpreted.
     pub user_data: u32,
@@ -134,17 +115,19 @@ pub struct VirtualBlockStatistics {
     pub largest_free_bound: u64,
 }
 
-impl fmt::Debug for VirtualAllocation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RangeId { serial, node } = self.0;
-        write!(f, "VirtualAllocation({node}, number {serial})")
+impl VirtualAllocation {
+    /// As three words, for interfaces of C.
+    #[must_use]
+    pub const fn as_raw(self) -> [u32; 3] {
+        let Self { serial, node } = self;
+        [node, serial as u32, (serial >> 32) as u32]
     }
-}
 
-impl From<VirtualAllocation> for RangeId {
-    #[inline]
-    fn from(allocation: VirtualAllocation) -> Self {
-        allocation.0
+    /// From the words of [`as_raw`](Self::as_raw). Of any other words it is an id that every call refuses, or that of another live range.
+    #[must_use]
+    pub const fn from_raw([node, low, high]: [u32; 3]) -> Self {
+        let serial = (high as u64) << 32 | low as u64;
+        Self { serial, node }
     }
 }
 
@@ -155,24 +138,13 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// [`VirtualBlockError::Granule`]; [`VirtualBlockError::ZeroSize`] below one granule; [`VirtualBlockError::TooLarge`] above
     /// 2^32 - 2 granules.
     pub fn new(memory: A, size: u64, granule: u64) -> Result<Self, VirtualBlockError> {
-        let core = RangeAllocator::new(size, granule)?;
-        let mut index = FreeIndex::new(1);
-        index.admit(core.granules().0);
-        Ok(Self {
-            core,
-            index,
-            store: NodeStore::new(),
-            linear: None,
-            memory,
-        })
+        Self::with_algorithm(memory, size, granule, BlockAlgorithm::General)
     }
 
-    /// An empty block of `size` that uses `algorithm`. The first allocation of a range allocates host memory: for a stack or a ring, 32
-    /// bytes for each range that is live at once, in a table that doubles and stays until the block is dropped.
+    /// An empty block of `size` that uses `algorithm`. The first allocation of a range allocates host memory.
     ///
     /// Ranges of a stack or a ring must be freed in order, by [`free`](Self::free); otherwise the error
-    /// is [`VirtualBlockError::OutOfOrder`]. All methods take constant time (amortized), except [`statistics`](Self::statistics),
-    /// [`largest_free`](Self::largest_free) and [`for_each`](Self::for_each), which examine each range.
+    /// is [`VirtualBlockError::OutOfOrder`].
     ///
     /// ```
     /// use alloc_core::FromGlobalAlloc;
@@ -202,12 +174,15 @@ impl<A: HostAllocator> VirtualBlock<A> {
         granule: u64,
         algorithm: BlockAlgorithm,
     ) -> Result<Self, VirtualBlockError> {
-        let mut block = Self::new(memory, size, granule)?;
-        if algorithm.is_linear() {
-            let whole = block.core.size();
-            block.linear = Some(LinearRanges::new(algorithm, granule, 0, whole));
-        }
-        Ok(block)
+        let core = RangeAllocator::new(size, granule)?.with_algorithm(algorithm);
+        let mut index = FreeIndex::new(1);
+        index.admit(core.granules());
+        Ok(Self {
+            core,
+            index,
+            store: NodeStore::new(),
+            memory,
+        })
     }
 
     /// Allocates a range. Constant time; if the block is too fragmented, examines each hole that might fit once.
@@ -233,12 +208,8 @@ impl<A: HostAllocator> VirtualBlock<A> {
         &mut self,
         options: &VirtualAllocationOptions,
     ) -> Result<VirtualRange, VirtualBlockError> {
-        if self.linear.is_some() {
-            return self.allocate_linear(options);
-        }
         let want = self.prepare(options)?;
-        let placed = self.core.allocate(&self.store, &self.index, &want)?;
-        Ok(self.named(placed))
+        self.core.allocate(&self.store, &self.index, &want)
     }
 
     /// Allocates a range at `offset`, for example to restore a capture. Examines each range and hole in front of it.
@@ -258,23 +229,20 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// ```
     ///
     /// # Errors
-    /// As [`allocate_with`](Self::allocate_with); [`VirtualBlockError::Alignment`] if the offset is not a multiple of the alignment and the
-    /// granule; [`VirtualBlockError::Full`] if the range is not completely free and inside the block; [`VirtualBlockError::PlacesItself`]
-    /// for a stack or a ring.
+    /// As [`allocate_with`](Self::allocate_with); [`VirtualBlockError::Alignment`] if the offset is not a multiple of alignment and
+    /// granule; [`VirtualBlockError::Full`] if the range is not completely free; [`VirtualBlockError::PlacesItself`] for a stack or a ring.
     pub fn allocate_at(
         &mut self,
         offset: u64,
         options: &VirtualAllocationOptions,
     ) -> Result<VirtualRange, VirtualBlockError> {
-        if self.linear.is_some() {
+        if self.core.algorithm.is_linear() {
             return Err(VirtualBlockError::PlacesItself);
         }
         let want = self.prepare(options)?;
-        let placed = (self.core).allocate_at(&self.store, &self.index, offset, &want)?;
-        Ok(self.named(placed))
+        (self.core).allocate_at(&self.store, &self.index, offset, &want)
     }
 
-    /// Allocates the memory for one range.
     #[inline]
     fn prepare(
         &mut self,
@@ -282,6 +250,14 @@ impl<A: HostAllocator> VirtualBlock<A> {
     ) -> Result<RangeRequest, VirtualBlockError> {
         if options.alignment.is_power_of_two() && options.alignment > self.core.size() {
             return Err(VirtualBlockError::TooLarge);
+        }
+        if options.upper_address
+            && matches!(
+                self.core.algorithm,
+                BlockAlgorithm::Stack | BlockAlgorithm::Ring
+            )
+        {
+            return Err(VirtualBlockError::NoUpperEnd);
         }
         if self.store.spare_nodes() < NODES_PER_ALLOCATION {
             self.fill(NODES_PER_ALLOCATION)?;
@@ -300,46 +276,6 @@ impl<A: HostAllocator> VirtualBlock<A> {
         })
     }
 
-    #[inline]
-    fn named(&self, placed: AllocatedRange) -> VirtualRange {
-        VirtualRange {
-            allocation: VirtualAllocation(placed.id),
-            offset: placed.offset,
-            size: placed.size,
-        }
-    }
-
-    #[cold]
-    fn allocate_linear(
-        &mut self,
-        options: &VirtualAllocationOptions,
-    ) -> Result<VirtualRange, VirtualBlockError> {
-        let (size, alignment) = (options.size, options.alignment);
-        if size == 0 {
-            return Err(VirtualBlockError::ZeroSize);
-        }
-        if !alignment.is_power_of_two() {
-            return Err(VirtualBlockError::Alignment);
-        }
-        if size.max(alignment) > self.core.size() {
-            return Err(VirtualBlockError::TooLarge);
-        }
-        let linear = self.linear.as_mut().ok_or(VirtualBlockError::Full)?;
-        linear.reserve = 1;
-        host_memory::fill(linear, &self.memory)?;
-        let placed = linear.allocate(
-            (size, size),
-            alignment,
-            options.user_data,
-            options.upper_address,
-        )?;
-        Ok(VirtualRange {
-            allocation: VirtualAllocation(placed.id),
-            offset: placed.offset,
-            size: placed.size,
-        })
-    }
-
     /// Allocates the memory for `additional` ranges in advance, so that allocating them cannot fail for lack of host memory.
     ///
     /// # Errors
@@ -349,14 +285,9 @@ impl<A: HostAllocator> VirtualBlock<A> {
         let nodes = (additional.checked_mul(2))
             .and_then(|nodes| nodes.checked_add(NODES_PER_ALLOCATION))
             .ok_or(VirtualBlockError::TooManyRanges)?;
-        let Some(linear) = &mut self.linear else {
-            return self.fill(nodes);
-        };
-        linear.reserve = additional;
-        Ok(host_memory::fill(linear, &self.memory)?)
+        self.fill(nodes)
     }
 
-    /// Allocates memory until there are `nodes` spare nodes.
     #[cold]
     fn fill(&mut self, nodes: u32) -> Result<(), VirtualBlockError> {
         host_memory::fill(&mut self.index, &self.memory)?;
@@ -371,7 +302,9 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// Frees the memory of nodes after the last range was freed, if it is much.
     #[inline]
     fn free_idle_memory(&mut self) {
-        if self.core.is_empty() && self.store.is_large() {
+        // A ring that is drained each frame keeps its nodes, and what was reserved.
+        let is_general = !self.core.algorithm.is_linear();
+        if is_general && self.core.is_empty() && self.store.is_large() {
             self.free_nodes();
         }
     }
@@ -385,8 +318,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// Why a range is not live here: it was, or it is another block's.
     #[cold]
     fn refusal(&self, allocation: VirtualAllocation) -> VirtualBlockError {
-        let own = (self.linear.as_ref()).map_or(self.core.serial, |linear| linear.serial);
-        if allocation.0.serial >> 32 == own >> 32 {
+        if allocation.serial >> 32 == self.core.serial >> 32 {
             VirtualBlockError::Stale
         } else {
             VirtualBlockError::Foreign
@@ -399,26 +331,65 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// [`VirtualBlockError::OutOfOrder`], [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
     #[inline]
     pub fn free(&mut self, allocation: VirtualAllocation) -> Result<(), VirtualBlockError> {
-        let id = allocation.0;
-        if let Some(linear) = &mut self.linear {
-            return match linear.check_order(id).and_then(|()| linear.free(id)) {
-                Ok(_) => Ok(()),
-                Err(LinearError::OutOfOrder) => Err(VirtualBlockError::OutOfOrder),
-                Err(_) => Err(self.refusal(allocation)),
-            };
-        }
-        if self.core.free(&self.store, &self.index, id, None).is_err() {
+        self.check_order(allocation)?;
+        if (self.core)
+            .free(&self.store, &self.index, allocation, None)
+            .is_err()
+        {
             return Err(self.refusal(allocation));
         }
         self.free_idle_memory();
         Ok(())
     }
 
+    #[inline]
+    fn check_order(&self, allocation: VirtualAllocation) -> Result<(), VirtualBlockError> {
+        if !self.core.algorithm.is_linear() {
+            return Ok(());
+        }
+        let is_next = self.core.is_next(&self.store, allocation.node);
+        if !is_next && self.core.get(&self.store, allocation).is_ok() {
+            return Err(VirtualBlockError::OutOfOrder);
+        }
+        Ok(())
+    }
+
+    /// As [`free`](Self::free), with a note on the hole: until when a device may still use it, for instance. A joined hole has the merged
+    /// note of all, both parts of a split one keep it, and [`VirtualRange::note`] tells whoever gets a part. Note 0 is that of a block
+    /// before its first range, and after [`clear`](Self::clear). Free all ranges of a block by this, or none: [`free`](Self::free) keeps
+    /// one of the notes of the holes that it joins. Constant time; allocates nothing, and keeps its memory.
+    ///
+    /// `merge` is called at most twice, with the note of a hole and the other's, before anything changes.
+    ///
+    /// ```
+    /// use alloc_core::FromGlobalAlloc;
+    /// use gpu_suballoc::VirtualBlock;
+    ///
+    /// let mut block = VirtualBlock::new(FromGlobalAlloc::SYSTEM, 4096, 16)?;
+    /// let (first, second) = (block.allocate(1024, 16)?, block.allocate(1024, 16)?);
+    /// // The number of the submission that used it last.
+    /// block.free_noted(first.allocation, 10, u32::max)?;
+    /// block.free_noted(second.allocation, 7, u32::max)?;
+    /// assert_eq!(block.allocate(16, 16)?.note, 10);
+    /// assert_eq!(block.allocate(4000, 16)?.note, 10); // the rest of it
+    /// # Ok::<(), gpu_suballoc::virtual_block::VirtualBlockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`free`](Self::free).
+    pub fn free_noted(
+        &mut self,
+        allocation: VirtualAllocation,
+        note: u32,
+        mut merge: impl FnMut(u32, u32) -> u32,
+    ) -> Result<(), VirtualBlockError> {
+        self.check_order(allocation)?;
+        let freed = (self.core).free_noted(&self.store, &self.index, allocation, note, &mut merge);
+        freed.map_err(|_| self.refusal(allocation))
+    }
+
     /// Frees all ranges: every id is stale from now on. Examines each range and hole once.
     pub fn clear(&mut self) {
-        if let Some(linear) = &mut self.linear {
-            return linear.clear();
-        }
         self.core.clear(&self.store, &self.index);
         self.free_idle_memory();
     }
@@ -431,19 +402,12 @@ impl<A: HostAllocator> VirtualBlock<A> {
         &self,
         allocation: VirtualAllocation,
     ) -> Result<VirtualAllocationInfo, VirtualBlockError> {
-        let id = allocation.0;
-        let found = match &self.linear {
-            Some(linear) => {
-                (linear.get(id).ok()).map(|found| (found.offset, found.asked, found.user_data))
-            }
-            None => (self.core.get(&self.store, id).ok())
-                .map(|found| (found.offset, found.asked, found.user_data)),
-        };
-        let (offset, size, user_data) = found.ok_or_else(|| self.refusal(allocation))?;
+        let found = self.core.get(&self.store, allocation);
+        let found = found.map_err(|_| self.refusal(allocation))?;
         Ok(VirtualAllocationInfo {
-            offset,
-            size,
-            user_data,
+            offset: found.offset,
+            size: found.asked,
+            user_data: found.user_data,
         })
     }
 
@@ -456,196 +420,57 @@ impl<A: HostAllocator> VirtualBlock<A> {
         allocation: VirtualAllocation,
         user_data: u32,
     ) -> Result<(), VirtualBlockError> {
-        let id = allocation.0;
-        let is_set = match &mut self.linear {
-            Some(linear) => linear.set_user_data(id, user_data).is_ok(),
-            None => (self.core.set_user_data(&self.store, id, user_data)).is_ok(),
-        };
-        if is_set {
-            Ok(())
-        } else {
-            Err(self.refusal(allocation))
-        }
+        let set = (self.core).set_user_data(&self.store, allocation, user_data);
+        set.map_err(|_| self.refusal(allocation))
     }
 
     /// Whether there is no live range.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.linear
-            .as_ref()
-            .map_or_else(|| self.core.is_empty(), LinearRanges::is_empty)
+        self.core.is_empty()
     }
 
-    /// The current usage. Constant time; for a stack or a ring, examines each range.
+    /// The current usage. Constant time; of a stack or a ring examines each hole of about the largest one's size.
     #[must_use]
     pub fn statistics(&self) -> VirtualBlockStatistics {
-        let mut sums = VirtualBlockStatistics {
+        VirtualBlockStatistics {
             size: self.core.size(),
             allocation_count: self.core.live_count(),
             allocation_bytes: self.core.used_bytes(),
             unused_range_count: self.core.free_range_count(),
-            largest_free_bound: self.core.largest_free_bound(&self.index),
-        };
-        if let Some(linear) = &self.linear {
-            (sums.allocation_count, sums.allocation_bytes) = linear.totals();
-            (sums.unused_range_count, sums.largest_free_bound) = (0, 0);
-            self.for_each(|piece| {
-                if piece.used.is_none() {
-                    sums.unused_range_count += 1;
-                    sums.largest_free_bound = sums.largest_free_bound.max(piece.size);
-                }
-            });
+            largest_free_bound: if self.core.algorithm.is_linear() {
+                self.largest_free()
+            } else {
+                self.core.largest_free_bound(&self.index)
+            },
         }
-        sums
     }
 
     /// The size of the largest hole. Examines each hole of about this size.
     #[must_use]
     pub fn largest_free(&self) -> u64 {
-        if self.linear.is_some() {
-            return self.statistics().largest_free_bound;
-        }
         self.core.largest_free(&self.store, &self.index)
     }
 
     /// Bytes of host memory that the block has allocated.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        let linear = self.linear.as_ref().map_or(0, LinearRanges::memory_bytes);
-        self.index.memory_bytes() + self.store.bytes() + linear
+        self.index.memory_bytes() + self.store.bytes()
     }
 
     /// Visits every range and every hole in order of offset; together they tile the block.
     pub fn for_each(&self, mut see: impl FnMut(VirtualPiece)) {
-        let Some(linear) = &self.linear else {
-            return self.core.for_each(&self.store, &mut |span| {
-                let used = match span.state {
-                    SpanState::Free => None,
-                    SpanState::Used { id, user_data, .. } => {
-                        Some((VirtualAllocation(id), user_data))
-                    }
-                };
-                let Span { offset, size, .. } = span;
-                see(VirtualPiece { offset, size, used });
-            });
-        };
-        let mut end = 0;
-        let see_hole = |from: u64, to: u64, see: &mut dyn FnMut(VirtualPiece)| {
-            if to > from {
-                let size = to - from;
-                see(VirtualPiece {
-                    offset: from,
-                    size,
-                    used: None,
-                });
-            }
-        };
-        linear.for_each(&mut |LinearRange {
-                                  id,
-                                  offset,
-                                  size,
-                                  user_data,
-                                  ..
-                              }| {
-            see_hole(end, offset, &mut see);
-            end = offset.saturating_add(size);
-            let used = Some((VirtualAllocation(id), user_data));
+        self.core.for_each(&self.store, &mut |span| {
+            let Span { offset, size, used } = span;
+            let used = used.map(|range| (range.id, range.user_data));
             see(VirtualPiece { offset, size, used });
         });
-        see_hole(end, self.core.size(), &mut see);
     }
 }
 
 impl<A: HostAllocator> Drop for VirtualBlock<A> {
     fn drop(&mut self) {
-        if let Some(linear) = &mut self.linear {
-            host_memory::free_table(linear, &self.memory);
-        }
         self.free_nodes();
         host_memory::free_table(&mut self.index, &self.memory);
-    }
-}
-
-/// Errors of a [`VirtualBlock`]. An error changes nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum VirtualBlockError {
-    /// Size 0, or a block smaller than its granule.
-    ZeroSize,
-    /// An alignment that is not a power of two.
-    Alignment,
-    /// A granule that is not a power of two up to 2^31.
-    Granule,
-    /// More than the block could hold if it were empty; a block of more than 2^32 - 2 granules.
-    TooLarge,
-    /// No hole fits. In a stack or a ring: there is no room at that end.
-    Full,
-    /// In a stack or a ring: this range is not the next to free.
-    OutOfOrder,
-    /// A stack or a ring has no upper end; a double stack has one.
-    NoUpperEnd,
-    /// A stack or a ring chooses its offsets itself: the caller cannot.
-    PlacesItself,
-    /// This range was freed before.
-    Stale,
-    /// This range belongs to another block.
-    Foreign,
-    /// There are 2^32 ranges and holes.
-    TooManyRanges,
-    /// No memory for bookkeeping.
-    Host(HostError),
-}
-
-impl fmt::Display for VirtualBlockError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ZeroSize => "a size of 0 has no range: request one granule at least",
-            Self::Alignment => "the alignment is no power of two: use 1 where any offset will do",
-            Self::Granule => "the granule is no power of two up to 2^31: use 1 or 256",
-            Self::TooLarge => {
-                "more than the block could ever hold: split it, or make a larger block or one with a larger granule"
-            }
-            Self::Full => "no hole is large enough: free something, or use another block",
-            Self::OutOfOrder => "that range is not the next to go: free the others first",
-            Self::PlacesItself => "a stack or a ring places its ranges itself: make a general block",
-            Self::NoUpperEnd => "a stack or a ring has no upper end: make a double stack",
-            Self::Stale => "that range was freed before: forget its name when you free it",
-            Self::Foreign => "that range is of another block: free it there",
-            Self::TooManyRanges => "there are 2^32 ranges and holes: use several blocks",
-            Self::Host(error) => return write!(f, "no memory for the block's book-keeping: {error}"),
-        })
-    }
-}
-
-impl core::error::Error for VirtualBlockError {}
-
-impl From<RangeError> for VirtualBlockError {
-    fn from(refusal: RangeError) -> Self {
-        match refusal {
-            RangeError::ZeroSize => Self::ZeroSize,
-            RangeError::Alignment => Self::Alignment,
-            RangeError::Granule => Self::Granule,
-            RangeError::TooLarge => Self::TooLarge,
-            RangeError::Full => Self::Full,
-            RangeError::NoNodes => Self::TooManyRanges,
-            RangeError::Stale | RangeError::OtherUserData => Self::Stale,
-        }
-    }
-}
-
-impl From<LinearError> for VirtualBlockError {
-    fn from(refusal: LinearError) -> Self {
-        match refusal {
-            LinearError::Full => Self::Full,
-            LinearError::NoUpperEnd => Self::NoUpperEnd,
-            LinearError::Stale => Self::Stale,
-            LinearError::OutOfOrder => Self::OutOfOrder,
-        }
-    }
-}
-
-impl From<HostError> for VirtualBlockError {
-    fn from(refusal: HostError) -> Self {
-        Self::Host(refusal)
     }
 }

@@ -2,111 +2,84 @@
 
 #![forbid(unsafe_code)]
 
-use super::MetadataState;
-use super::record::{CropRecord, RegionRecord};
+use super::record::{RecordKind, RegionRecord};
 use super::root_state::RemovalTime;
-use super::{Leftovers, RecordView, RegionMetadata, ReservedSlot};
+use super::{Leftovers, MetadataState, RecordView, RegionMetadata};
 use crate::error::{GpuError, GpuMisuse, Limit};
-use crate::id::{RegionKey, RegionPlace};
+use crate::id::RegionKey;
 
 impl RegionMetadata {
-    /// Counts a crop of `size` bytes from `offset` of a region, at its root, and fills the slot in one step. Returns its name. A root that is
-    /// freed with its last crop can be cropped through another crop only, since its own id is stale.
+    /// Counts a crop at its root, and fills the slot. A root that is freed with its last crop can be cropped through another crop only, as
+    /// its own id is stale.
     pub(crate) fn insert_crop(
         &self,
-        slot: ReservedSlot,
+        slot: u32,
         of: RegionKey,
         (offset, size): (u64, u64),
     ) -> Result<RegionKey, GpuError> {
         let mut state = self.state.lock();
-        let (root, base) = match state.table.named(of)? {
-            RegionRecord::Crop(crop) if crop.header.state.is_live() => (crop.root(), crop.offset),
-            RegionRecord::Crop(_) => return Err(GpuMisuse::Stale.into()),
-            _ => (of.slot, 0),
-        };
-        let header = state
-            .table
-            .get_mut(root)
-            .and_then(RegionRecord::header_mut)
-            .ok_or(GpuMisuse::Stale)?;
-        if !(header.state.is_live() || root != of.slot && header.state.is_pending_free()) {
+        let (link, base) = state.table.live(of)?.root(of.slot);
+        let root = state.table.get_mut(link).ok_or(GpuMisuse::Stale)?;
+        if !(root.state.is_live() || root.state.is_pending_free()) {
             return Err(GpuMisuse::Stale.into());
         }
-        header.state.note_use();
-        header.crops = header.crops.checked_add(1).ok_or(Limit::Aliases)?;
+        root.state.note_use();
+        root.crops = root.crops.checked_add(1).ok_or(Limit::Aliases)?;
         state.counts.crops += 1;
-        let filled = state.table.fill(slot.number, |header| {
-            RegionRecord::Crop(CropRecord::new(root, (base + offset, size), header))
-        });
-        filled.ok_or_else(|| GpuMisuse::Stale.into())
-    }
-
-    /// Counts a mapping of a region.
-    pub(crate) fn count_map(&self, key: RegionKey) -> Result<(), GpuError> {
-        let mut state = self.state.lock();
-        let header = state.table.named_mut(key)?;
-        if !header.state.is_live() {
-            return Err(GpuMisuse::Stale.into());
-        }
-        header.state.note_use();
-        header.maps = header.maps.checked_add(1).ok_or(Limit::Aliases)?;
-        if let Some(RegionRecord::Crop(crop)) = state.table.get(key.slot)
-            && let root = crop.root()
-            && let Some(RegionRecord::Root(root)) = state.table.get_mut(root)
-        {
-            root.header.state.note_use();
-        }
-        Ok(())
-    }
-
-    /// Whether a mapping is counted.
-    pub(crate) fn is_mapped(&self, key: RegionKey) -> Result<bool, GpuMisuse> {
-        Ok(self.state.lock().table.named_mut(key)?.maps > 0)
-    }
-
-    /// The place of the own root of a region whose mapping was counted: it does not move any more.
-    pub(crate) fn mapped_place(&self, key: RegionKey) -> Result<RegionPlace, GpuMisuse> {
-        let state = self.state.lock();
-        let slot = match state.table.named(key)? {
-            RegionRecord::Crop(crop) => crop.root(),
-            _ => key.slot,
+        let crop = RegionRecord {
+            kind: RecordKind::Crop,
+            value: base + offset,
+            size,
+            link,
+            ..RegionRecord::NEW
         };
-        let root = state.table.root(slot).ok_or(GpuMisuse::Stale)?;
-        Ok(root.place(slot))
+        (state.table.fill(slot, crop)).ok_or_else(|| GpuMisuse::Stale.into())
     }
 
-    /// A counted mapping is undone by id from now on: no value stands for it.
+    /// Returns the root, which does not move any more, and where the region starts there.
+    pub(crate) fn count_map(&self, key: RegionKey) -> Result<(RecordView, u64), GpuError> {
+        let mut state = self.state.lock();
+        let record = state.table.live(key)?;
+        record.maps = record.maps.checked_add(1).ok_or(Limit::Aliases)?;
+        let (slot, offset) = record.root(key.slot);
+        let root = state.table.get_mut(slot).ok_or(GpuMisuse::Stale)?;
+        root.state.note_use();
+        let root = state.view(slot).ok_or(GpuMisuse::Stale)?;
+        Ok((root, offset))
+    }
+
+    pub(crate) fn is_mapped(&self, key: RegionKey) -> Result<bool, GpuMisuse> {
+        Ok(self.state.lock().table.named(key)?.maps > 0)
+    }
+
+    /// Marks a counted mapping that is undone by id: no value stands for it.
     pub(crate) fn mark_mapped_by_id(&self, key: RegionKey) {
-        if let Ok(header) = self.state.lock().table.named_mut(key) {
+        if let Ok(record) = self.state.lock().table.named_mut(key) {
             // It is one of `maps`, which has as many bits.
-            header.maps_by_id = header.maps_by_id.saturating_add(1);
+            record.maps_by_id += 1;
         }
     }
 
-    /// Counts a mapping off, and holds the root as a crop would until [`end_unmap`](RegionMetadata::end_unmap), so that the root lives while
-    /// it is unmapped. Returns the root, and what is left of a crop that waited for this. `by_id` undoes only mappings that were
-    /// [marked](RegionMetadata::mark_mapped_by_id): the others belong to values, whose pointers are good until they are dropped.
+    /// Counts a mapping off, and holds the root as a crop would until [`end_unmap`](RegionMetadata::end_unmap), while it is unmapped.
+    /// Returns the root, and what is left of a crop that waited for this. `by_id` undoes [marked](RegionMetadata::mark_mapped_by_id)
+    /// mappings only: the others belong to values, whose pointers are good until they are dropped.
     pub(crate) fn begin_unmap(
         &self,
         key: RegionKey,
         by_id: bool,
     ) -> Result<(u32, RecordView, Leftovers), GpuMisuse> {
         let mut state = self.state.lock();
-        state.table.named_mut(key)?.remove_map(by_id)?;
-        let root = match state.table.get(key.slot) {
-            Some(RegionRecord::Crop(crop)) => crop.root(),
-            _ => key.slot,
-        };
-        let record = state.table.get_mut(root).ok_or(GpuMisuse::Stale)?;
-        let view = record.view(root).ok_or(GpuMisuse::Stale)?;
-        if let Some(header) = record.header_mut() {
-            header.state.note_use();
-            header.crops = header.crops.saturating_add(1);
+        let record = state.table.named_mut(key)?;
+        record.remove_map(by_id)?;
+        let (slot, _) = record.root(key.slot);
+        let view = state.view(slot).ok_or(GpuMisuse::Stale)?;
+        if let Some(root) = state.table.get_mut(slot) {
+            root.state.note_use();
+            root.crops += 1;
         }
-        Ok((root, view, state.remove_if_unused(key.slot)))
+        Ok((slot, view, state.remove_if_unused(key.slot)))
     }
 
-    /// Releases the root of [`begin_unmap`](RegionMetadata::begin_unmap).
     pub(crate) fn end_unmap(&self, root: u32) -> Leftovers {
         self.state.lock().release_root(root)
     }
@@ -120,20 +93,27 @@ impl RegionMetadata {
 }
 
 impl MetadataState {
-    /// Removes a region whose removal was begun. Of a root the caller frees resource and memory; with a crop a root goes that waited for
-    /// the crop's end.
+    /// Removes a region whose removal was begun. The caller frees resource and memory of a root; a root that waited for a crop goes with
+    /// it.
     pub(super) fn remove(&mut self, slot: u32) -> Leftovers {
-        let crop = match self.table.get_mut(slot) {
-            Some(RegionRecord::Crop(crop)) => crop,
-            Some(RegionRecord::Root(root)) => {
-                return Leftovers {
-                    root: Some(root.removed(slot)),
-                    ..Leftovers::default()
-                };
-            }
-            _ => return self.remove_wrapped(slot),
+        let Some(record) = self.table.get_mut(slot) else {
+            return Leftovers::default();
         };
-        let (root, detail) = (crop.root(), crop.header.detail.take());
+        if record.is_root() {
+            return Leftovers {
+                root: Some(record.removed(slot)),
+                ..Leftovers::default()
+            };
+        }
+        let (root, detail) = (record.link, record.detail.take());
+        if record.kind == RecordKind::Wrapped {
+            self.table.release(slot, true);
+            self.remove_wrapped(root);
+            return Leftovers {
+                details: [detail, None],
+                ..Leftovers::default()
+            };
+        }
         self.counts.crops -= 1;
         self.table.release(slot, true);
         let rest = self.release_root(root);
@@ -144,10 +124,10 @@ impl MetadataState {
         }
     }
 
-    /// Counts a crop of a root off. A root that waited for its last use is removed.
+    /// A root that waited for its last use is removed.
     fn release_root(&mut self, root: u32) -> Leftovers {
-        if let Some(header) = self.table.get_mut(root).and_then(RegionRecord::header_mut) {
-            header.crops = header.crops.saturating_sub(1);
+        if let Some(root) = self.table.get_mut(root) {
+            root.crops -= 1;
         }
         self.remove_if_unused(root)
     }
@@ -155,12 +135,11 @@ impl MetadataState {
     /// Removes a region that waits for its last use, if nothing uses it any more.
     fn remove_if_unused(&mut self, slot: u32) -> Leftovers {
         let unused = self.table.get_mut(slot).filter(|it| !it.is_used());
-        let header = unused.and_then(RegionRecord::header_mut);
-        let Some(header) = header.filter(|it| it.state.is_pending_free()) else {
+        let Some(record) = unused.filter(|it| it.state.is_pending_free()) else {
             return Leftovers::default();
         };
         // If the device is copying it, the end of the move frees it.
-        let time = header.state.end_last_use();
+        let time = record.state.end_last_use();
         self.counts.pending_free -= 1;
         match time {
             RemovalTime::Now => self.remove(slot),

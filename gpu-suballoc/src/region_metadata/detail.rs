@@ -27,7 +27,6 @@ struct DetailHeader {
     length: u8,
 }
 
-/// Owns its block; [`RegionDetail::free`] frees it.
 pub(super) struct RegionDetail(NonNull<DetailHeader>);
 
 // SAFETY: nothing else refers to the block, which is plain bytes.

@@ -7,23 +7,23 @@
 //!                      each with: name, number of crops and mappings, state
 //! ```
 //!
-//! Every method locks for itself, for a short time. Under this lock only locks of pools are acquired, where a place and a resource change or
-//! are read together. A call that needs memory has it first ([`RegionMetadata::prepare_root`] and others), so that what follows
-//! cannot fail. Freeing allocates nothing.
+//! Every method locks for itself. Under this lock only locks of pools are acquired, where a place and a resource change or are read
+//! together. A call that needs memory has it first ([`RegionMetadata::prepare`]), so that what follows cannot fail. Freeing allocates
+//! nothing.
 
 use self::detail::RegionDetail;
 use self::record::RecordTable;
-use self::resource_description::ResourceDescriptions;
+use self::resource_description::MAX_DESCRIPTIONS;
 use self::reuse_cache::ReuseCache;
 use self::wrapped_buffers::ForeignMemory;
 use crate::device::DeviceMemory;
-use crate::error::{GpuError, GpuMisuse, Limit};
-use crate::host_memory::{GrowableTable, Tables, fill, free_table, lock_filled};
+use crate::error::GpuError;
+use crate::growable_vec::Slots;
+use crate::host_memory::{GrowableTable, Tables, fill, free_table};
 use crate::id::RegionKey;
 use crate::request::RegionOptions;
 use crate::sync::StateMutex;
-use alloc_core::{HostAllocator, Scope};
-use core::ptr::NonNull;
+use alloc_core::HostAllocator;
 
 mod aliases;
 mod detail;
@@ -36,50 +36,38 @@ mod reuse_cache;
 mod root_state;
 mod wrapped_buffers;
 
-pub(crate) use moves::{MoveEnd, MovingRoot};
-pub(crate) use owned_regions::{FoundRegion, NewRoot, RemovedRoot};
+pub(crate) use moves::MovingRoot;
+pub(crate) use owned_regions::{FoundRegion, NewRegion, RemovedRoot};
 pub use record::Backing;
 pub(crate) use record::{RecordView, RootView, WrappedBuffer};
 pub(crate) use report::{AliasInfo, RecordInfo};
 pub(crate) use resource_description::ResourceDescription;
-pub(crate) use root_state::MoveEnding;
+pub use root_state::{MoveOutcome, MoveResult};
 
-/// All regions of one allocator.
 pub(crate) struct RegionMetadata {
     state: StateMutex<MetadataState>,
 }
 
-/// What the end of a region, a crop or a mapping leaves to free without the lock.
+/// What an end leaves to free without the lock.
 #[must_use = "it holds memory and a root that must be freed"]
 #[derive(Default)]
 pub(crate) struct Leftovers {
     /// A root that ended, now or with its last crop or mapping: the caller frees its resource and its memory.
     pub(crate) root: Option<RemovedRoot>,
     details: [Option<RegionDetail>; 2],
-    wrap: Option<NonNull<WrappedBuffer>>,
-    foreign: Option<NonNull<ForeignMemory>>,
 }
 
 impl Leftovers {
-    /// Frees the memory of the records. Returns the root.
     pub(crate) fn free(self, memory: &dyn HostAllocator) -> Option<RemovedRoot> {
         for detail in self.details {
             RegionDetail::free(detail, memory);
-        }
-        if let Some(wrap) = self.wrap {
-            // SAFETY: allocated with this layout and scope in `prepare_wrap`; its record is gone.
-            unsafe { memory.deallocate(wrap.cast(), wrapped_buffers::WRAP, Scope::Object) };
-        }
-        if let Some(foreign) = self.foreign {
-            // SAFETY: allocated with this layout and scope in `prepare_wrap`; its last user is gone.
-            unsafe { memory.deallocate(foreign.cast(), wrapped_buffers::FOREIGN, Scope::Object) };
         }
         self.root
     }
 }
 
 impl RegionMetadata {
-    /// With capacity for the first descriptions of buffers, and for `keep` buffers in the reuse cache.
+    /// With capacity for `keep` buffers in the reuse cache.
     pub(crate) fn new(memory: &dyn HostAllocator, keep: u32) -> Result<Self, GpuError> {
         let mut state = MetadataState::new(keep);
         let filled =
@@ -105,35 +93,6 @@ impl RegionMetadata {
         }
     }
 
-    /// Reserves a slot for the caller to fill or [unreserve](Self::unreserve), and notes the description of its resource: all or nothing.
-    fn reserve(
-        &self,
-        memory: &dyn HostAllocator,
-        kind: Option<&ResourceDescription>,
-    ) -> Result<ReservedSlot, GpuError> {
-        let mut state = lock_filled(&self.state, memory)?;
-        let number = state.table.reserve().ok_or(Limit::Records)?;
-        let kind = kind.map(|kind| state.kinds.insert(*kind));
-        Ok(ReservedSlot {
-            number,
-            kind: kind.unwrap_or(ResourceDescriptions::NONE),
-        })
-    }
-
-    /// Releases a slot that was not filled.
-    pub(crate) fn unreserve(&self, slot: ReservedSlot) {
-        self.state.lock().table.release(slot.number, false);
-    }
-
-    /// Reserves a slot for a crop.
-    pub(crate) fn prepare_crop(
-        &self,
-        memory: &dyn HostAllocator,
-    ) -> Result<ReservedSlot, GpuError> {
-        self.reserve(memory, None)
-    }
-
-    /// Replaces the name of a live region.
     pub(crate) fn set_name(
         &self,
         memory: &dyn HostAllocator,
@@ -142,17 +101,15 @@ impl RegionMetadata {
     ) -> Result<(), GpuError> {
         // Before the lock, so that a refusal leaves the former name.
         let new = RegionDetail::new(memory, options)?;
-        let (unused, result) = match self.state.lock().table.named_mut(key) {
-            Ok(header) if header.state.is_live() => {
-                (core::mem::replace(&mut header.detail, new), Ok(()))
-            }
-            _ => (new, Err(GpuMisuse::Stale.into())),
+        let (unused, result) = match self.state.lock().table.live(key) {
+            Ok(record) => (core::mem::replace(&mut record.detail, new), Ok(())),
+            Err(error) => (new, Err(error.into())),
         };
         RegionDetail::free(unused, memory);
         result
     }
 
-    /// Frees all memory, that of names and wrapped buffers included. With a `device`, unmaps the memory of wrapped buffers.
+    /// Frees all memory, that of names and wrapped buffers too; with a `device`, unmaps the memory of those.
     pub(crate) fn free_all(
         &mut self,
         device: Option<&dyn DeviceMemory>,
@@ -163,52 +120,36 @@ impl RegionMetadata {
     }
 }
 
-/// A slot that a call reserved.
-#[derive(Clone, Copy, Debug)]
-#[must_use = "fill or unreserve it"]
-pub(crate) struct ReservedSlot {
-    pub(crate) number: u32,
-    /// Of its resource's description.
-    kind: u16,
-}
-
-// The state behind the records' lock.
-
 struct MetadataState {
     table: RecordTable,
-    kinds: ResourceDescriptions,
+    kinds: Slots<ResourceDescription>,
     reuse_cache: ReuseCache,
-    /// The application's memory objects of wrapped buffers.
-    foreign: Option<NonNull<ForeignMemory>>,
+    wraps: Slots<WrappedBuffer>,
+    foreign: Slots<ForeignMemory>,
     counts: MetadataCounts,
 }
 
-// SAFETY: the records alone refer to the blocks behind the pointers, and follow them under their lock. A `ForeignMemory` that a mapping
-// counts is also used without it; its own fields are behind its gate.
+// SAFETY: the pointers are addresses of the application's mapped memory, which are copied and never followed here.
 unsafe impl Send for MetadataState {}
 
-/// Exact counts of the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MetadataCounts {
-    /// Wrapped buffers, and their bytes.
     pub(crate) wrapped: u64,
     pub(crate) wrapped_bytes: u64,
     pub(crate) crops: u64,
-    /// Regions that are freed with their last crop or mapping.
     pub(crate) pending_free: u64,
-    /// Buffers kept for reuse, and their bytes.
     pub(crate) reusable: u64,
     pub(crate) reusable_bytes: u64,
 }
 
 impl MetadataState {
-    /// With capacity for `keep` buffers in the reuse cache.
     const fn new(keep: u32) -> Self {
         Self {
             table: RecordTable::new(),
-            kinds: ResourceDescriptions::new(),
+            kinds: Slots::up_to(MAX_DESCRIPTIONS),
             reuse_cache: ReuseCache::new(keep),
-            foreign: None,
+            wraps: Slots::up_to(0),
+            foreign: Slots::up_to(0),
             counts: MetadataCounts {
                 wrapped: 0,
                 wrapped_bytes: 0,
@@ -226,10 +167,7 @@ impl Tables for MetadataState {
         visit(&mut self.table);
         visit(&mut self.kinds);
         visit(&mut self.reuse_cache);
-    }
-
-    #[inline]
-    fn is_filled(&self) -> bool {
-        self.table.has_free() && self.kinds.missing().is_none()
+        visit(&mut self.wraps);
+        visit(&mut self.foreign);
     }
 }

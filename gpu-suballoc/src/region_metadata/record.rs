@@ -1,89 +1,62 @@
-//! The slot of a region: 48 bytes.
+//! The slot map of all regions (`RecordTable`), and a slot of it: 48 bytes.
 
 #![forbid(unsafe_code)]
 
 use super::detail::RegionDetail;
-use super::resource_description::ResourceDescriptions;
+use super::resource_description::NO_DESCRIPTION;
 use super::root_state::{RemovalTime, RootState};
-use super::wrapped_buffers::ForeignMemory;
-use crate::device::{BufferHandle, MemoryHandle};
+use crate::device::{BufferHandle, ImageHandle, MemoryHandle, ResourceHandle};
 use crate::error::GpuMisuse;
 use crate::growable_vec::Chunked;
 use crate::host_memory::{GrowableTable, HostBlock};
-use crate::id::{BlockRef, LAST_GENERATION, RegionKey, RegionPlace};
+use crate::id::{BlockRef, LAST_GENERATION, RangePlacement, RegionKey, RegionPlace};
 use crate::memory_type::PropertyFlags;
-use crate::region::RegionContent;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-/// A slot of the table.
-pub(super) enum RegionRecord {
-    Free {
-        next: u32,
-        generation: u32,
-    },
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RecordKind {
+    Free,
     /// Reserved by a call that is under way.
-    Reserved {
-        generation: u32,
-    },
-    /// A region of the allocator's own memory.
-    Root(RootRecord),
-    /// A buffer of the application's.
-    Wrapped(WrappedRecord),
-    /// A part of one of the two.
-    Crop(CropRecord),
+    Reserved,
+    /// A region of the allocator's own memory, without a resource.
+    Bare,
+    /// One with a `VkBuffer`.
+    Buffer,
+    /// One with a `VkImage`.
+    Image,
+    Wrapped,
+    Crop,
 }
 
-/// The fields that all records of regions have. A fixed layout, so that the record's discriminant fits into `content`.
 #[repr(C)]
-pub(super) struct RecordHeader {
+pub(super) struct RegionRecord {
+    /// Of a root the buffer or image, or 0; of a crop where it starts in its root.
+    pub(super) value: u64,
+    /// Of a root the requested bytes, of a crop its bytes.
+    pub(super) size: u64,
     pub(super) detail: Option<RegionDetail>,
-    /// The slot's generation.
+    /// With the node in `link`: where a root lies. A move writes both.
+    pub(super) block: BlockRef,
+    /// Of a root its node, of a crop its root's slot, of a wrapped buffer its number, of a free slot the next one.
+    pub(super) link: u32,
     pub(super) generation: u32,
-    /// Crops of this region, and unmaps of it that are under way. A crop has none, and keeps its [root](CropRecord::root) here: with a field
-    /// more, every record would be 56 bytes.
+    /// Crops of this region, and unmaps of it that are under way. A crop has none.
     pub(super) crops: u32,
     pub(super) maps: u16,
     /// Those of `maps` that are undone by id.
     pub(super) maps_by_id: u16,
-    /// The index of its resource's description, or `ResourceDescriptions::NONE`.
-    pub(super) kind: u16,
-    pub(super) content: RegionContent,
+    pub(super) description: u16,
+    pub(super) kind: RecordKind,
     pub(super) state: RootState,
 }
 
-#[repr(C)]
-pub(super) struct RootRecord {
-    /// The buffer or image, or 0.
-    pub(super) resource: u64,
-    /// Requested bytes.
-    pub(super) asked: u64,
-    /// Where it lies; a move writes both.
-    pub(super) block: BlockRef,
-    pub(super) node: u32,
-    pub(super) header: RecordHeader,
-}
-
-pub(super) struct WrappedRecord {
-    pub(super) buffer_info: NonNull<WrappedBuffer>,
-    pub(super) header: RecordHeader,
-}
-
-pub(super) struct CropRecord {
-    /// From the start of the root.
-    pub(super) offset: u64,
-    pub(super) size: u64,
-    pub(super) header: RecordHeader,
-}
-
 // With a node of 32 bytes for its place, a region costs 80 bytes.
-const _: () = assert!(size_of::<RegionRecord>() <= 48);
+const _: () = assert!(size_of::<RegionRecord>() == 48 || usize::BITS != 64);
 
-/// The resource of a root: a buffer, an image, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RootView {
-    pub(crate) resource: u64,
-    pub(crate) content: RegionContent,
+    pub(crate) resource: Option<ResourceHandle>,
     /// Requested bytes.
     pub(crate) asked: u64,
 }
@@ -95,26 +68,83 @@ pub(crate) enum RecordView {
     Wrapped(WrappedBuffer),
 }
 
-impl RecordHeader {
-    pub(super) const fn new(generation: u32) -> Self {
-        Self {
-            detail: None,
-            generation,
-            crops: 0,
-            maps: 0,
-            maps_by_id: 0,
-            kind: ResourceDescriptions::NONE,
-            content: RegionContent::Bare,
-            state: RootState::Live,
-        }
+impl RegionRecord {
+    pub(super) const NEW: Self = Self {
+        value: 0,
+        size: 0,
+        detail: None,
+        block: BlockRef::new(RangePlacement::General, 0, 0),
+        link: NONE,
+        generation: 1,
+        crops: 0,
+        maps: 0,
+        maps_by_id: 0,
+        description: NO_DESCRIPTION,
+        kind: RecordKind::Free,
+        state: RootState::Live,
+    };
+
+    pub(super) const fn is_region(&self) -> bool {
+        !matches!(self.kind, RecordKind::Free | RecordKind::Reserved)
     }
 
-    /// Whether crops or mappings use it, if it is not a crop's.
+    pub(super) const fn is_root(&self) -> bool {
+        matches!(
+            self.kind,
+            RecordKind::Bare | RecordKind::Buffer | RecordKind::Image
+        )
+    }
+
     pub(super) const fn is_used(&self) -> bool {
         self.crops > 0 || self.maps > 0
     }
 
-    /// Counts a mapping off, one that is undone by id if `by_id`.
+    pub(super) fn resource(&self) -> Option<ResourceHandle> {
+        match self.kind {
+            RecordKind::Buffer => BufferHandle::from_raw(self.value).map(ResourceHandle::Buffer),
+            RecordKind::Image => ImageHandle::from_raw(self.value).map(ResourceHandle::Image),
+            _ => None,
+        }
+    }
+
+    pub(super) const fn set_resource(&mut self, resource: Option<ResourceHandle>) {
+        (self.kind, self.value) = match resource {
+            None => (RecordKind::Bare, 0),
+            Some(ResourceHandle::Buffer(buffer)) => (RecordKind::Buffer, buffer.as_raw()),
+            Some(ResourceHandle::Image(image)) => (RecordKind::Image, image.as_raw()),
+        };
+    }
+
+    /// The slot of its root, or this one, and where it starts there.
+    pub(super) fn root(&self, slot: u32) -> (u32, u64) {
+        match self.kind {
+            RecordKind::Crop => (self.link, self.value),
+            _ => (slot, 0),
+        }
+    }
+
+    pub(super) fn view(&self) -> RootView {
+        RootView {
+            resource: self.resource(),
+            asked: self.size,
+        }
+    }
+
+    pub(super) const fn place(&self, slot: u32) -> RegionPlace {
+        RegionPlace {
+            block: self.block,
+            node: self.link,
+            slot,
+        }
+    }
+
+    pub(super) const fn key(&self, slot: u32) -> RegionKey {
+        RegionKey {
+            slot,
+            generation: self.generation,
+        }
+    }
+
     pub(super) fn remove_map(&mut self, by_id: bool) -> Result<(), GpuMisuse> {
         let maps = self.maps.checked_sub(1).ok_or(GpuMisuse::NotMapped)?;
         self.maps_by_id = self
@@ -124,158 +154,38 @@ impl RecordHeader {
         self.maps = maps;
         Ok(())
     }
-}
 
-impl CropRecord {
-    /// `header` is a new one.
-    pub(super) const fn new(root: u32, (offset, size): (u64, u64), header: RecordHeader) -> Self {
-        let header = RecordHeader {
-            crops: root,
-            ..header
-        };
-        Self {
-            offset,
-            size,
-            header,
-        }
-    }
-
-    /// The root's slot.
-    pub(super) const fn root(&self) -> u32 {
-        self.header.crops
-    }
-}
-
-impl RootRecord {
-    pub(super) const fn view(&self) -> RootView {
-        RootView {
-            resource: self.resource,
-            content: self.header.content,
-            asked: self.asked,
-        }
-    }
-
-    /// Where the region of this slot lies.
-    pub(super) const fn place(&self, slot: u32) -> RegionPlace {
-        RegionPlace {
-            block: self.block,
-            node: self.node,
-            slot,
-        }
-    }
-}
-
-impl RegionRecord {
-    pub(super) const fn header(&self) -> Option<&RecordHeader> {
-        match self {
-            Self::Free { .. } | Self::Reserved { .. } => None,
-            Self::Root(root) => Some(&root.header),
-            Self::Wrapped(wrapped) => Some(&wrapped.header),
-            Self::Crop(crop) => Some(&crop.header),
-        }
-    }
-
-    pub(super) const fn header_mut(&mut self) -> Option<&mut RecordHeader> {
-        match self {
-            Self::Free { .. } | Self::Reserved { .. } => None,
-            Self::Root(root) => Some(&mut root.header),
-            Self::Wrapped(wrapped) => Some(&mut wrapped.header),
-            Self::Crop(crop) => Some(&mut crop.header),
-        }
-    }
-
-    /// Crops of the region, and unmaps of it that are under way.
-    pub(super) fn crops(&self) -> u32 {
-        match self {
-            Self::Crop(_) => 0,
-            _ => self.header().map_or(0, |header| header.crops),
-        }
-    }
-
-    /// Whether crops or mappings use the region.
-    pub(super) fn is_used(&self) -> bool {
-        match self {
-            Self::Crop(crop) => crop.header.maps > 0,
-            _ => self.header().is_some_and(RecordHeader::is_used),
-        }
-    }
-
-    /// Begins the removal of a live region. A region in use is refused, unless its removal may `wait` for its last use.
+    /// A region in use is refused, unless its removal may `wait`.
     pub(super) fn begin_removal(&mut self, wait: bool) -> Result<RemovalTime, GpuMisuse> {
-        let (crops, is_used) = (self.crops(), self.is_used());
-        let header = self.header_mut().ok_or(GpuMisuse::Stale)?;
-        if header.state.is_live() && is_used && !wait {
-            return Err(if crops > 0 {
+        let is_used = self.is_used();
+        if self.state.is_live() && is_used && !wait {
+            return Err(if self.crops > 0 {
                 GpuMisuse::HasCrops
             } else {
                 GpuMisuse::Mapped
             });
         }
-        header.state.begin_removal(is_used).ok_or(GpuMisuse::Stale)
-    }
-
-    pub(super) const fn generation(&self) -> u32 {
-        match self {
-            Self::Free { generation, .. } | Self::Reserved { generation } => *generation,
-            Self::Root(RootRecord { header, .. })
-            | Self::Wrapped(WrappedRecord { header, .. })
-            | Self::Crop(CropRecord { header, .. }) => header.generation,
-        }
-    }
-
-    /// The name of the region in this slot.
-    pub(super) const fn key(&self, slot: u32) -> RegionKey {
-        RegionKey {
-            slot,
-            generation: self.generation(),
-        }
-    }
-
-    /// The region in this slot, unless it is a crop.
-    pub(super) fn view(&self, slot: u32) -> Option<RecordView> {
-        match self {
-            Self::Root(root) => Some(RecordView::Root(root.view(), root.place(slot))),
-            Self::Wrapped(wrapped) => Some(RecordView::Wrapped(wrapped.buffer_info())),
-            _ => None,
-        }
+        self.state.begin_removal(is_used).ok_or(GpuMisuse::Stale)
     }
 }
 
-/// A wrapped buffer, in a block of memory of its own.
+/// A wrapped buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WrappedBuffer {
     pub(crate) buffer: BufferHandle,
-    /// From the start of the buffer.
     pub(crate) offset: u64,
     pub(crate) size: u64,
     pub(crate) backing: Option<Backing>,
-    /// The mapping of its memory, if the allocator maps it.
-    pub(super) foreign: Option<NonNull<ForeignMemory>>,
-}
-
-impl WrappedBuffer {
-    pub(crate) const fn new(
-        buffer: BufferHandle,
-        offset: u64,
-        size: u64,
-        backing: Option<Backing>,
-    ) -> Self {
-        Self {
-            buffer,
-            offset,
-            size,
-            backing,
-            foreign: None,
-        }
-    }
+    /// The number of its memory object, if the allocator maps that.
+    pub(crate) foreign: Option<u32>,
 }
 
 /// The memory behind a wrapped buffer.
 ///
-/// The memory stays the application's. With `mapped` the allocator uses that pointer and never maps or unmaps the memory. Without
-/// it the allocator maps the whole object when the first wrapped region of it is mapped, and unmaps it with the last: the
-/// application must not map it meanwhile, as no memory object may be mapped twice (VUID-vkMapMemory-memory-00678). For the same reason
-/// it must not be memory of the allocator's own: map a region of that instead.
+/// The memory stays the application's. With `mapped` the allocator uses that pointer and never maps or unmaps the memory. Without it the
+/// allocator maps the whole object with the first mapping of a wrapped region, and unmaps it with the last: the application must not map it
+/// meanwhile, as no memory object may be mapped twice (VUID-vkMapMemory-memory-00678). So it must not be memory of the allocator's own: map
+/// a region of that instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backing {
     /// The memory object that the buffer is bound to.
@@ -290,11 +200,11 @@ pub struct Backing {
     pub mapped: Option<NonNull<u8>>,
 }
 
-// The slots of records: 64 in a chunk, which never moves.
+// 64 slots in a chunk, which never moves.
 
 const CHUNK_RECORDS: usize = 64;
 /// Larger numbers are the pools' own, and [`NONE`].
-const MAX_RECORDS: u32 = crate::pool::FIRST_OWN;
+const MAX_RECORDS: u32 = crate::pool::MOVE_TARGET;
 /// No slot.
 const NONE: u32 = u32::MAX;
 
@@ -313,11 +223,6 @@ impl RecordTable {
         }
     }
 
-    /// Whether a slot is free.
-    pub(super) const fn has_free(&self) -> bool {
-        self.free != NONE
-    }
-
     pub(super) fn get(&self, number: u32) -> Option<&RegionRecord> {
         self.records.get(number)
     }
@@ -326,90 +231,71 @@ impl RecordTable {
         self.records.get_mut(number)
     }
 
-    /// The record that `key` names.
     pub(super) fn named(&self, key: RegionKey) -> Result<&RegionRecord, GpuMisuse> {
         self.get(key.slot)
-            .filter(|record| record.header().is_some() && record.generation() == key.generation)
+            .filter(|record| record.is_region() && record.generation == key.generation)
             .ok_or(GpuMisuse::Stale)
     }
 
-    /// The record that `key` names.
-    pub(super) fn record_mut(&mut self, key: RegionKey) -> Result<&mut RegionRecord, GpuMisuse> {
+    pub(super) fn named_mut(&mut self, key: RegionKey) -> Result<&mut RegionRecord, GpuMisuse> {
         self.get_mut(key.slot)
-            .filter(|record| record.header().is_some() && record.generation() == key.generation)
+            .filter(|record| record.is_region() && record.generation == key.generation)
             .ok_or(GpuMisuse::Stale)
     }
 
-    /// The header of the record that `key` names.
-    pub(super) fn named_mut(&mut self, key: RegionKey) -> Result<&mut RecordHeader, GpuMisuse> {
-        let record = self.record_mut(key)?;
-        record.header_mut().ok_or(GpuMisuse::Stale)
-    }
-
-    /// The root in a slot.
-    pub(super) fn root(&self, slot: u32) -> Option<&RootRecord> {
-        match self.get(slot) {
-            Some(RegionRecord::Root(root)) => Some(root),
-            _ => None,
+    /// The region that `key` names, if nobody has freed it.
+    pub(super) fn live(&mut self, key: RegionKey) -> Result<&mut RegionRecord, GpuMisuse> {
+        let record = self.named_mut(key)?;
+        if record.state.is_live() {
+            Ok(record)
+        } else {
+            Err(GpuMisuse::Stale)
         }
     }
 
-    /// The root at a place.
-    pub(super) fn root_at(&self, at: RegionPlace) -> Option<&RootRecord> {
-        self.root(at.slot).filter(|root| root.place(at.slot) == at)
+    pub(super) fn root_at(&self, at: RegionPlace) -> Option<&RegionRecord> {
+        (self.get(at.slot)).filter(|record| record.is_root() && record.place(at.slot) == at)
     }
 
-    /// The root that `key` names.
-    pub(super) fn root_mut(&mut self, key: RegionKey) -> Option<&mut RootRecord> {
-        match self.get_mut(key.slot) {
-            Some(RegionRecord::Root(root)) if root.header.generation == key.generation => {
-                Some(root)
-            }
-            _ => None,
-        }
+    pub(super) fn root_mut(&mut self, key: RegionKey) -> Option<&mut RegionRecord> {
+        (self.named_mut(key).ok()).filter(|record| record.is_root())
     }
 
-    /// Reserves a slot: its number.
     pub(super) fn reserve(&mut self) -> Option<u32> {
         let number = self.free;
         let slot = self.get_mut(number)?;
-        let RegionRecord::Free { next, generation } = *slot else {
-            return None;
-        };
-        *slot = RegionRecord::Reserved { generation };
-        self.free = next;
+        slot.kind = RecordKind::Reserved;
+        self.free = slot.link;
         Some(number)
     }
 
-    /// Fills a reserved slot. Returns its name.
-    pub(super) fn fill(
-        &mut self,
-        number: u32,
-        record: impl FnOnce(RecordHeader) -> RegionRecord,
-    ) -> Option<RegionKey> {
+    /// The slot's generation stays.
+    pub(super) fn fill(&mut self, number: u32, record: RegionRecord) -> Option<RegionKey> {
         let slot = self.get_mut(number)?;
-        let generation = slot.generation();
-        *slot = record(RecordHeader::new(generation));
-        Some(RegionKey {
-            slot: number,
-            generation,
-        })
+        *slot = RegionRecord {
+            generation: slot.generation,
+            ..record
+        };
+        Some(slot.key(number))
     }
 
-    /// Frees a slot, for the next generation if it was `used`. Drops nothing: its content must have been moved out.
+    /// Frees a slot, for the next generation if it was `used`. Its content must have been moved out.
     pub(super) fn release(&mut self, number: u32, used: bool) {
         let next = self.free;
         let Some(slot) = self.get_mut(number) else {
             return;
         };
-        let generation = slot.generation() + u32::from(used);
-        *slot = RegionRecord::Free { next, generation };
+        let generation = slot.generation + u32::from(used);
+        *slot = RegionRecord {
+            link: next,
+            generation,
+            ..RegionRecord::NEW
+        };
         if generation <= LAST_GENERATION {
             self.free = number;
         }
     }
 
-    /// Each slot, in order of number.
     pub(super) fn each(&self) -> impl Iterator<Item = (u32, &RegionRecord)> {
         (0..self.records.len()).filter_map(|number| self.get(number).map(|record| (number, record)))
     }
@@ -418,15 +304,15 @@ impl RecordTable {
 impl GrowableTable for RecordTable {
     fn missing(&self) -> Option<Layout> {
         let can_grow = self.records.len() < MAX_RECORDS;
-        (can_grow && !self.has_free()).then(|| self.records.missing())
+        (can_grow && self.free == NONE).then(|| self.records.missing())
     }
 
     fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock> {
         let (first, free) = (self.records.len(), self.free);
         let last = first + CHUNK_RECORDS as u32 - 1;
-        let unneeded = self.records.grow_with(block, |number| RegionRecord::Free {
-            next: if number == last { free } else { number + 1 },
-            generation: 1,
+        let unneeded = self.records.grow_with(block, |number| RegionRecord {
+            link: if number == last { free } else { number + 1 },
+            ..RegionRecord::NEW
         });
         if self.records.len() > first {
             self.free = first;
@@ -465,10 +351,8 @@ mod table_tests {
         assert!(table.get(NONE).is_none() && table.get(4096).is_none());
         table.release(77, true);
         assert_eq!(table.reserve(), Some(77));
-        assert_eq!(table.get(77).unwrap().generation(), 2);
-        *table.get_mut(77).unwrap() = RegionRecord::Reserved {
-            generation: LAST_GENERATION,
-        };
+        assert_eq!(table.get(77).unwrap().generation, 2);
+        table.get_mut(77).unwrap().generation = LAST_GENERATION;
         table.release(77, true);
         fill(&mut table, &memory).unwrap();
         assert_ne!(table.reserve(), Some(77), "used up");

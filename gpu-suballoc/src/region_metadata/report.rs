@@ -4,16 +4,14 @@
 
 use core::fmt;
 
-use super::MetadataState;
-use super::RegionMetadata;
 use super::detail::{MAX_NAME, RegionDetail};
-use super::record::RegionRecord;
+use super::record::{RecordKind, RegionRecord};
 use super::root_state::RootState;
+use super::{MetadataState, RegionMetadata};
 use crate::id::{RegionKey, RegionPlace};
-use crate::region::RegionContent;
 use crate::request::ResourceKind;
+use crate::view::RegionResource;
 
-/// A copy of the record of one region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordInfo {
     pub(crate) key: RegionKey,
@@ -23,16 +21,13 @@ pub(crate) struct RecordInfo {
     pub(crate) site: u64,
     /// Vulkan's usage bits of the buffer or image, or 0.
     pub(crate) usage: u64,
-    pub(crate) content: RegionContent,
-    pub(crate) resource: ResourceKind,
+    pub(crate) resource: RegionResource,
     pub(crate) crops: u32,
     pub(crate) maps: u16,
-    /// In the reuse cache.
     pub(crate) is_reusable: bool,
     name: RecordName,
 }
 
-/// A name in place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct RecordName {
     bytes: [u8; MAX_NAME],
@@ -67,13 +62,11 @@ impl fmt::Debug for RecordName {
 }
 
 impl RecordInfo {
-    /// The name, or an empty text.
     pub(crate) fn name(&self) -> &str {
         self.name.as_str()
     }
 }
 
-/// A wrapped buffer, or a crop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AliasInfo {
     pub(crate) key: RegionKey,
@@ -86,30 +79,29 @@ pub(crate) struct AliasInfo {
 }
 
 impl RegionMetadata {
-    /// The record of a region.
     pub(crate) fn info(&self, key: RegionKey) -> Option<RecordInfo> {
         let state = self.state.lock();
         state.info(key.slot, state.table.named(key).ok()?)
     }
 
-    /// The record of the region at a place.
     pub(crate) fn info_at(&self, at: RegionPlace) -> Option<RecordInfo> {
         let state = self.state.lock();
         state.table.root_at(at)?;
         state.info(at.slot, state.table.get(at.slot)?)
     }
 
-    /// Calls `see` for each wrapped buffer and each crop, in the order of their records. It is called under the lock: it must allocate
-    /// nothing and call nothing that locks.
+    /// Calls `see` under the lock: it must allocate nothing and call nothing that locks.
     pub(crate) fn each_alias(&self, see: &mut dyn FnMut(&AliasInfo)) {
         let state = self.state.lock();
         for (number, record) in state.table.each() {
-            let (root, offset, size) = match record {
-                RegionRecord::Wrapped(wrapped) => {
-                    let buffer = wrapped.buffer_info();
+            let (root, offset, size) = match record.kind {
+                RecordKind::Wrapped => {
+                    let Some(buffer) = state.wraps.get(record.link) else {
+                        continue;
+                    };
                     (number, buffer.offset, buffer.size)
                 }
-                RegionRecord::Crop(crop) => (crop.root(), crop.offset, crop.size),
+                RecordKind::Crop => (record.link, record.value, record.size),
                 _ => continue,
             };
             let root = state.table.get(root).map(|it| it.key(root));
@@ -128,24 +120,23 @@ impl RegionMetadata {
 
 impl MetadataState {
     fn info(&self, number: u32, record: &RegionRecord) -> Option<RecordInfo> {
-        let header = record.header()?;
-        let kind = self.kinds.get(header.kind);
-        let detail = header.detail.as_ref();
-        Some(RecordInfo {
+        let kind = self.kinds.get(record.description.into());
+        let detail = record.detail.as_ref();
+        record.is_region().then(|| RecordInfo {
             key: record.key(number),
-            asked: match record {
-                RegionRecord::Root(root) => root.asked,
-                RegionRecord::Crop(crop) => crop.size,
-                _ => 0,
-            },
+            asked: record.size,
             tag: detail.map_or(0, RegionDetail::tag),
             site: detail.map_or(0, RegionDetail::site),
             usage: kind.map_or(0, |kind| u64::from(kind.usage)),
-            content: header.content,
-            resource: kind.map_or(ResourceKind::Linear, |kind| kind.resource),
-            crops: record.crops(),
-            maps: header.maps,
-            is_reusable: header.state == RootState::Reusable,
+            resource: match (record.kind, kind.map(|kind| kind.resource)) {
+                (RecordKind::Buffer | RecordKind::Wrapped, _) => RegionResource::Buffer,
+                (RecordKind::Image, Some(ResourceKind::Optimal)) => RegionResource::ImageOptimal,
+                (RecordKind::Image, _) => RegionResource::ImageLinear,
+                _ => RegionResource::Unknown,
+            },
+            crops: record.crops,
+            maps: record.maps,
+            is_reusable: record.state == RootState::Reusable,
             name: RecordName::new(detail.map_or(&[], RegionDetail::name)),
         })
     }

@@ -2,24 +2,19 @@
 
 #![forbid(unsafe_code)]
 
-use core::alloc::Layout;
-
 use crate::device::{
     BufferInfo, BufferUsage, ExternalHandleTypes, ImageInfo, ImageTiling, NextChain, QueueFamilies,
 };
-use crate::growable_vec::GrowableVec;
-use crate::host_memory::{GrowableTable, HostBlock};
+use crate::growable_vec::Slots;
 use crate::id::PoolId;
 use crate::memory_type::MemoryPreference;
-use crate::region::RegionContent;
 use crate::request::{DedicatedPolicy, Lifetime, RegionOptions, ResourceKind};
 
-/// All parameters of a resource and its request except size, name, tag and site.
+/// All parameters of a resource and its request, except size, name, tag and site.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ResourceDescription {
     pub(crate) usage: u32,
     pub(crate) resource: ResourceKind,
-    pub(crate) content: RegionContent,
     flags: u32,
     sharing: QueueFamilies,
     external: ExternalHandleTypes,
@@ -54,7 +49,7 @@ impl ResourceDescription {
             flags,
             sharing,
             external,
-            ..Self::new(RegionContent::Buffer, ResourceKind::Linear, options)
+            ..Self::new(ResourceKind::Linear, options)
         }
     }
 
@@ -75,15 +70,14 @@ impl ResourceDescription {
             flags,
             sharing,
             external,
-            ..Self::new(RegionContent::Image, resource, options)
+            ..Self::new(resource, options)
         }
     }
 
-    fn new(content: RegionContent, resource: ResourceKind, options: &RegionOptions<'_>) -> Self {
+    fn new(resource: ResourceKind, options: &RegionOptions<'_>) -> Self {
         Self {
             usage: 0,
             resource,
-            content,
             flags: 0,
             sharing: QueueFamilies::EXCLUSIVE,
             external: ExternalHandleTypes::NONE,
@@ -104,7 +98,6 @@ impl ResourceDescription {
         }
     }
 
-    /// The info of a buffer of this description, of `size` bytes.
     pub(crate) const fn buffer_info(&self, size: u64) -> BufferInfo {
         BufferInfo {
             size,
@@ -125,69 +118,31 @@ impl ResourceDescription {
             && is_optimal == (self.resource == ResourceKind::Optimal)
     }
 
-    /// Whether the resource may be shared with other devices or processes.
     pub(crate) fn leaves_device(&self) -> bool {
         !self.external.is_empty() || !self.export.is_empty() || self.next.is_some()
     }
-
-    /// A buffer that may be shared is never kept for reuse.
-    fn is_reusable(&self) -> bool {
-        self.content == RegionContent::Buffer && !self.leaves_device()
-    }
 }
 
-/// All descriptions so far; they are few and never removed.
-pub(super) struct ResourceDescriptions(GrowableVec<ResourceDescription, 16>);
+pub(super) const NO_DESCRIPTION: u16 = u16::MAX;
+/// Further descriptions are not stored, and their buffers are not kept for reuse.
+pub(super) const MAX_DESCRIPTIONS: u32 = 1024;
 
-impl ResourceDescriptions {
-    /// Not a number of a description.
-    pub(super) const NONE: u16 = u16::MAX;
-    /// Limit of the table: further descriptions are not stored, and their buffers are not kept for reuse.
-    const MAX_LEN: u32 = 1024;
-
-    pub(super) const fn new() -> Self {
-        Self(GrowableVec::new())
-    }
-
-    /// The number of a description.
+/// They are few and never removed.
+impl Slots<ResourceDescription> {
     pub(super) fn find(&self, kind: &ResourceDescription) -> Option<u16> {
-        let index = self.0.as_slice().iter().position(|noted| noted == kind)?;
-        u16::try_from(index).ok()
+        let (number, _) = self.each().find(|(_, noted)| *noted == kind)?;
+        u16::try_from(number).ok()
     }
 
-    /// Inserts a description. Returns its number, or [`ResourceDescriptions::NONE`] if there is no room.
+    /// Returns [`NO_DESCRIPTION`] if there is no room.
     pub(super) fn insert(&mut self, kind: ResourceDescription) -> u16 {
         if let Some(number) = self.find(&kind) {
             return number;
         }
-        match (u16::try_from(self.0.len()), self.0.push(kind)) {
-            (Ok(number), Ok(())) => number,
-            _ => Self::NONE,
-        }
-    }
-
-    pub(super) fn get(&self, number: u16) -> Option<&ResourceDescription> {
-        self.0.as_slice().get(usize::from(number))
-    }
-
-    pub(super) fn is_reusable(&self, number: u16) -> bool {
-        self.get(number)
-            .is_some_and(ResourceDescription::is_reusable)
-    }
-}
-
-impl GrowableTable for ResourceDescriptions {
-    fn missing(&self) -> Option<Layout> {
-        self.0
-            .missing_capacity(1)
-            .filter(|_| self.0.len() < Self::MAX_LEN)
-    }
-
-    fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock> {
-        self.0.grow_with(block)
-    }
-
-    fn detach_memory(&mut self) -> Option<HostBlock> {
-        self.0.detach_memory()
+        let Some(number) = self.reserve() else {
+            return NO_DESCRIPTION;
+        };
+        self.fill(number, kind);
+        number as u16
     }
 }

@@ -6,35 +6,30 @@ use core::alloc::Layout;
 
 use alloc_core::HostAllocator;
 
-use super::MetadataState;
 use super::detail::RegionDetail;
-use super::record::RootRecord;
 use super::resource_description::ResourceDescription;
 use super::root_state::RootState;
-use super::{RegionMetadata, RemovedRoot};
+use super::{MetadataState, RegionMetadata, RemovedRoot};
 use crate::error::GpuError;
 use crate::growable_vec::GrowableVec;
 use crate::host_memory::{GrowableTable, HostBlock};
-use crate::id::LAST_GENERATION;
-use crate::id::RegionKey;
+use crate::id::{LAST_GENERATION, RegionKey};
 use crate::request::RegionOptions;
 
-/// A kept buffer, the newest one last.
+/// A kept buffer.
 #[derive(Clone, Copy)]
 pub(super) struct ReusableBuffer {
     key: RegionKey,
     kind: u16,
     asked: u64,
-    since: u64,
 }
 
-/// All kept buffers. The options limit them to few, so that a search is short.
+/// The options limit them to few, so that a search is short.
 pub(super) struct ReuseCache {
+    /// The newest one last.
     pub(super) entries: GrowableVec<ReusableBuffer>,
-    /// The limit of the options.
     max_len: u32,
     pub(super) bytes: u64,
-    clock: u64,
 }
 
 impl ReuseCache {
@@ -43,19 +38,11 @@ impl ReuseCache {
             entries: GrowableVec::new(),
             max_len,
             bytes: 0,
-            clock: 0,
         }
     }
 
-    /// Removes the buffer that `rank` ranks highest; `None` excludes one.
-    fn remove_best(
-        &mut self,
-        rank: impl Fn(&ReusableBuffer) -> Option<u64>,
-    ) -> Option<ReusableBuffer> {
-        let ranked = self.entries.as_slice().iter().enumerate();
-        let ranked = ranked.filter_map(|(index, buffer)| Some((rank(buffer)?, index)));
-        let (_, index) = ranked.max()?;
-        let buffer = self.entries.swap_remove(index)?;
+    fn remove(&mut self, index: usize) -> Option<ReusableBuffer> {
+        let buffer = self.entries.remove(index)?;
         self.bytes = self.bytes.saturating_sub(buffer.asked);
         Some(buffer)
     }
@@ -79,13 +66,15 @@ impl GrowableTable for ReuseCache {
 }
 
 impl RegionMetadata {
-    /// Whether the root's buffer may be kept.
+    /// One that may be shared is not.
     pub(crate) fn is_reusable(&self, root: &RemovedRoot) -> bool {
-        self.state.lock().kinds.is_reusable(root.kind)
+        let state = self.state.lock();
+        let description = state.kinds.get(root.description.into());
+        description.is_some_and(|it| !it.leaves_device())
     }
 
-    /// Keeps the buffer of a removed root under its slot's next generation: existing ids are stale. Returns the root if there is no room, or
-    /// no generation.
+    /// Keeps the buffer of a removed root under its slot's next generation: existing ids are stale. Returns the root if there is no room,
+    /// or no generation.
     pub(crate) fn insert_reusable(
         &self,
         memory: &dyn HostAllocator,
@@ -98,8 +87,7 @@ impl RegionMetadata {
         Ok(())
     }
 
-    /// Removes a kept buffer of that description and size from the cache, the newest one, which is the warmest in caches, and gives it a
-    /// new name.
+    /// Removes the newest kept buffer of that description and size, which is the warmest in caches, and gives it a new name.
     pub(crate) fn reuse(
         &self,
         memory: &dyn HostAllocator,
@@ -113,15 +101,15 @@ impl RegionMetadata {
         let detail = RegionDetail::new(memory, options)?;
         let mut state = self.state.lock();
         let kind = state.kinds.find(kind);
-        let fits = |buffer: &ReusableBuffer| {
-            (Some(buffer.kind) == kind && buffer.asked == asked).then_some(buffer.since)
-        };
-        let found = state.reuse_cache.remove_best(fits);
+        let fits = |buffer: &ReusableBuffer| Some(buffer.kind) == kind && buffer.asked == asked;
+        let kept = state.reuse_cache.entries.as_slice();
+        let found = kept.iter().rposition(fits);
+        let found = found.and_then(|index| state.reuse_cache.remove(index));
         if let Some(key) = found.map(|buffer| buffer.key)
-            && let Some(RootRecord { header, .. }) = state.table.root_mut(key)
+            && let Some(root) = state.table.root_mut(key)
         {
-            header.state = RootState::Live;
-            header.detail = detail;
+            root.state = RootState::Live;
+            root.detail = detail;
             return Ok(Some(key));
         }
         drop(state);
@@ -136,37 +124,35 @@ impl RegionMetadata {
         if cache.entries.len() <= count && cache.bytes <= bytes {
             return None;
         }
-        let oldest = cache.remove_best(|buffer| Some(u64::MAX - buffer.since))?;
+        let oldest = cache.remove(0)?;
         let root = state.table.root_mut(oldest.key)?;
-        root.header.state = RootState::BeingRemoved;
+        root.state = RootState::BeingRemoved;
         Some(root.removed(oldest.key.slot))
     }
 }
 
 impl MetadataState {
-    /// Keeps a removed root. Returns the name that it had; `None`, and nothing changed, if it cannot be kept.
+    /// Returns the name that it had; `None`, and nothing changed, if it cannot be kept.
     fn keep(&mut self, gone: &RemovedRoot) -> Option<Option<RegionDetail>> {
         let slot = gone.place.slot;
-        let generation = self.table.get(slot)?.generation();
+        let generation = self.table.get(slot)?.generation;
         let root = self.table.root_mut(RegionKey { slot, generation })?;
         if generation >= LAST_GENERATION {
             return None;
         }
         let cache = &mut self.reuse_cache;
-        cache.clock += 1;
         let buffer = ReusableBuffer {
             key: RegionKey {
                 slot,
                 generation: generation + 1,
             },
-            kind: gone.kind,
+            kind: gone.description,
             asked: gone.view.asked,
-            since: cache.clock,
         };
         cache.entries.push(buffer).ok()?;
         cache.bytes = cache.bytes.saturating_add(buffer.asked);
-        root.header.generation = generation + 1;
-        root.header.state = RootState::Reusable;
-        Some(root.header.detail.take())
+        root.generation = generation + 1;
+        root.state = RootState::Reusable;
+        Some(root.detail.take())
     }
 }

@@ -45,30 +45,32 @@ pub(crate) enum RemovalTime {
     WhenUnused,
 }
 
-/// What is to become of a root at the end of its move.
+/// The user's decision about a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MoveEnding {
-    /// It lies at the new place, with this resource.
-    Commit { resource: u64 },
-    /// It stays.
-    Keep,
-    /// It goes.
-    Destroy,
+pub enum MoveOutcome {
+    /// The contents are at the new place, and the device has finished with the old place.
+    Copied,
+    /// The region stays.
+    Ignored,
+    /// The region is no longer needed and is freed. If it has crops or mappings, it stays.
+    Destroyed,
 }
 
-/// What became of it.
+/// The result of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EndedMove {
-    /// It lies at the new place, with this resource.
-    Moved { resource: u64 },
-    /// It is where it was.
+pub enum MoveResult {
+    /// The region is at the new place; the old resource was destroyed and the old place freed.
+    Moved,
+    /// The region is at the old place: by its outcome, because it was mapped or cropped during the pass, or because no second resource was
+    /// created for its resource.
     Stayed,
-    /// It was freed, now or `meanwhile`: resource and place are the caller's to free.
-    Removed { meanwhile: bool },
+    /// The region was freed by its outcome.
+    Destroyed,
+    /// The region was freed by another call during the pass.
+    Freed,
 }
 
 impl RootState {
-    /// Somebody's.
     pub(crate) const fn is_live(self) -> bool {
         matches!(self, Self::Live | Self::Moving | Self::MovingUsed)
     }
@@ -94,7 +96,7 @@ impl RootState {
         is_at_rest
     }
 
-    /// Its owner gives it back, while crops or mappings use it or not. `None` where it is nobody's.
+    /// Returns `None` where the root is nobody's.
     pub(crate) fn begin_removal(&mut self, is_used: bool) -> Option<RemovalTime> {
         if !self.is_live() {
             return None;
@@ -121,32 +123,26 @@ impl RootState {
         }
     }
 
-    /// Ends a move. `exchange` changes the place, and says whether it did; it is called for [`MoveEnding::Commit`] alone, and not where
-    /// somebody used the root meanwhile. `None` where no move was begun.
+    /// Ends a move. `exchange` changes the place, and says whether it did; it is called for [`MoveOutcome::Copied`] alone, unless somebody
+    /// used the root meanwhile. What was freed or destroyed is the caller's to free.
     pub(crate) fn end_move(
         &mut self,
-        ending: MoveEnding,
+        outcome: MoveOutcome,
         is_used: bool,
         exchange: &mut dyn FnMut() -> bool,
-    ) -> Option<EndedMove> {
-        let (state, ended) = match (*self, ending) {
-            (Self::MovingFreed, _) => (Self::BeingRemoved, EndedMove::Removed { meanwhile: true }),
-            (Self::MovingPendingFree, _) => (Self::PendingFree, EndedMove::Stayed),
-            (Self::Moving, MoveEnding::Commit { resource }) => {
-                let ended = if exchange() {
-                    EndedMove::Moved { resource }
-                } else {
-                    EndedMove::Stayed
-                };
-                (Self::Live, ended)
+    ) -> MoveResult {
+        let (state, result) = match (*self, outcome) {
+            (Self::MovingFreed, _) => (Self::BeingRemoved, MoveResult::Freed),
+            (Self::MovingPendingFree, _) => (Self::PendingFree, MoveResult::Stayed),
+            (Self::Moving, MoveOutcome::Copied) if exchange() => (Self::Live, MoveResult::Moved),
+            (Self::Moving | Self::MovingUsed, MoveOutcome::Destroyed) if !is_used => {
+                (Self::BeingRemoved, MoveResult::Destroyed)
             }
-            (Self::Moving | Self::MovingUsed, MoveEnding::Destroy) if !is_used => {
-                (Self::BeingRemoved, EndedMove::Removed { meanwhile: false })
-            }
-            (Self::Moving | Self::MovingUsed, _) => (Self::Live, EndedMove::Stayed),
-            _ => return None,
+            (Self::Moving | Self::MovingUsed, _) => (Self::Live, MoveResult::Stayed),
+            // No move was begun.
+            (state, _) => (state, MoveResult::Stayed),
         };
         *self = state;
-        Some(ended)
+        result
     }
 }

@@ -12,9 +12,8 @@ use crate::device::DeviceMemory;
 use crate::error::GpuError;
 use crate::id::RegionId;
 use crate::pool::WalkItem;
-use crate::region::{RangePlacement, RegionContent};
+use crate::region::RangePlacement;
 use crate::region_metadata::{AliasInfo, RecordInfo};
-use crate::request::ResourceKind;
 use crate::view::{BlockContent, BlockView, RangeUse, RangeView, RegionResource};
 use alloc_core::HostAllocator;
 
@@ -112,12 +111,7 @@ fn add_record(range: &mut RangeView, record: &RecordInfo) {
     if record.is_reusable {
         range.range_use = RangeUse::Reusable;
     }
-    range.resource = match (record.content, record.resource) {
-        (RegionContent::Bare, _) => RegionResource::Unknown,
-        (RegionContent::Buffer, _) => RegionResource::Buffer,
-        (RegionContent::Image, ResourceKind::Optimal) => RegionResource::ImageOptimal,
-        (RegionContent::Image, _) => RegionResource::ImageLinear,
-    };
+    range.resource = record.resource;
     (range.usage, range.tag, range.site) = (record.usage, record.tag, record.site);
     (range.crops, range.maps) = (record.crops, record.maps.into());
 }
@@ -141,12 +135,11 @@ pub struct CorruptedMargin<'m> {
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Checks the margin of each region in host-visible memory ([`MemoryOptions::margin`](crate::pool::MemoryOptions::margin)), and reports
-    /// the overwritten ones, in the order of memory. A write in front of a region is reported with the name of the region before it.
-    /// Returns the number of checked margins: 0 without margins.
+    /// the overwritten ones, in the order of memory. A write in front of a region is reported with the region before it. Returns the number
+    /// of checked margins.
     ///
-    /// The device must have finished its writes. While another thread allocates, a margin may not be written yet: this call
-    /// waits for a moment without such a thread, and reports nothing if there is none for some tens of microseconds. `report` is called
-    /// without a lock.
+    /// The device must have finished its writes. This call waits for a moment at which no thread is about to write a margin, and reports
+    /// nothing if there is none for some tens of microseconds. `report` is called without a lock.
     ///
     /// # Errors
     /// The host memory for a [`MemoryMap`] was refused.

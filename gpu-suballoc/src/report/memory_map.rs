@@ -2,8 +2,8 @@
 
 use crate::id::RegionId;
 use crate::region::RangePlacement;
-use crate::view::{BlockContent, BlockView, RangeUse, RangeView, RegionResource};
-use alloc_core::{ByteCount, HostAllocator, HostError, Scope, Scoped, TryVec};
+use crate::view::{BlockView, RangeUse, RangeView, RegionResource};
+use alloc_core::{HostAllocator, HostError, Scope, Scoped, TryVec};
 use core::fmt;
 
 /// All device memory of an allocator at one moment, copied by [`GpuAllocator::memory_map`](crate::GpuAllocator::memory_map).
@@ -17,7 +17,6 @@ pub struct MemoryMap<'a> {
     pub(super) names: TryVec<u8, Memory<'a>>,
 }
 
-/// The allocator's host memory.
 type Memory<'a> = Scoped<&'a dyn HostAllocator>;
 
 /// A list that is filled under a lock, so that it must not allocate: what has no room is counted.
@@ -34,7 +33,7 @@ impl<T> MapList<'_, T> {
         }
     }
 
-    /// Empties it, with room for what it held, what was missing, and `more`.
+    /// Empties the list, with room for what it held, what was missing, and `more`.
     fn grow(&mut self, more: usize) -> Result<(), HostError> {
         let room = self.items.len().saturating_add(self.missing);
         self.missing = 0;
@@ -86,13 +85,6 @@ impl MemoryMap<'_> {
         &self.crops.items
     }
 
-    /// The crops of one region.
-    pub fn crops_of(&self, root: RegionId) -> impl Iterator<Item = &RangeView> {
-        self.crops()
-            .iter()
-            .filter(move |crop| crop.root == Some(root))
-    }
-
     /// The name of a region or crop, if it has one.
     #[must_use]
     pub fn name(&self, range: &RangeView) -> Option<&str> {
@@ -108,20 +100,17 @@ impl MemoryMap<'_> {
         self.blocks.missing + self.ranges.missing + self.crops.missing == 0
     }
 
-    /// Empties it, with room for all that was put, and `more` of each kind.
     pub(super) fn grow(&mut self, more: usize) -> Result<(), HostError> {
         self.blocks.grow(more)?;
         self.ranges.grow(more)?;
         self.crops.grow(more)
     }
 
-    /// Appends a block, whose ranges follow.
     pub(super) fn put_block(&mut self, block: BlockView) {
         let ranges = (self.ranges.items.len() as u32, 0);
         self.blocks.put(BlockView { ranges, ..block });
     }
 
-    /// Appends a range of the last block.
     pub(super) fn put_range(&mut self, range: RangeView) {
         self.ranges.put(range);
         if let Some(block) = self.blocks.items.last_mut() {
@@ -214,98 +203,5 @@ impl fmt::Display for RegionLeak<'_> {
             write!(f, ", allocated at site {site}")?;
         }
         Ok(())
-    }
-}
-
-/// A headline for each block, then its ranges in order of offset, each region with its crops. Offsets are hexadecimal, in bytes from
-/// the start of the block, of a crop from the start of its region.
-impl fmt::Display for MemoryMap<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.blocks().is_empty() {
-            return writeln!(f, "no device memory");
-        }
-        for (block, ranges) in self.blocks_with_ranges() {
-            write_title(f, block, ranges)?;
-            for range in ranges {
-                self.write_range(f, range)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-fn write_title(f: &mut fmt::Formatter<'_>, block: &BlockView, ranges: &[RangeView]) -> fmt::Result {
-    if let Some(memory_type) = block.memory_type {
-        write!(
-            f,
-            "block {} of pool {}, memory type {memory_type}, ",
-            block.block, block.pool
-        )?;
-    }
-    let content = match block.content {
-        BlockContent::Shared => "shared",
-        BlockContent::Dedicated => "dedicated",
-        BlockContent::Wrapped => "wrapped",
-    };
-    let is_region = |range: &&RangeView| range.range_use == RangeUse::Region;
-    let regions = ranges.iter().filter(is_region);
-    let free = regions
-        .clone()
-        .fold(block.size, |free, region| free.saturating_sub(region.size));
-    let count = regions.count();
-    writeln!(
-        f,
-        "{content}: {}, {count} region{}, {} in none{}",
-        ByteCount(block.size),
-        if count == 1 { "" } else { "s" },
-        ByteCount(free),
-        if block.maps > 0 { ", mapped" } else { "" }
-    )
-}
-
-impl MemoryMap<'_> {
-    fn write_range(&self, f: &mut fmt::Formatter<'_>, range: &RangeView) -> fmt::Result {
-        let what = match (range.range_use, range.resource) {
-            (RangeUse::Free, _) => "free",
-            (RangeUse::Spent, _) => "spent",
-            (RangeUse::Reusable, _) => "kept for reuse",
-            (RangeUse::Region, RegionResource::Unknown) => "region",
-            (RangeUse::Region, RegionResource::Buffer) => "buffer",
-            (RangeUse::Region, RegionResource::ImageLinear) => "linear image",
-            (RangeUse::Region, RegionResource::ImageOptimal) => "optimal image",
-        };
-        write!(
-            f,
-            "  {:#010x}{:>10}  {what}",
-            range.offset,
-            ByteCount(range.size)
-        )?;
-        if range.placement == RangePlacement::Linear {
-            f.write_str(" of a stack or ring")?;
-        }
-        self.write_id(f, range)?;
-        if range.padding > 0 {
-            write!(f, ", {} of it padding", ByteCount(range.padding))?;
-        }
-        writeln!(f, "{}", if range.maps > 0 { ", mapped" } else { "" })?;
-        for crop in range.id.into_iter().flat_map(|id| self.crops_of(id)) {
-            write!(
-                f,
-                "    +{:#08x}{:>10}  crop",
-                crop.offset,
-                ByteCount(crop.size)
-            )?;
-            self.write_id(f, crop)?;
-            writeln!(f)?;
-        }
-        Ok(())
-    }
-
-    fn write_id(&self, f: &mut fmt::Formatter<'_>, range: &RangeView) -> fmt::Result {
-        if let Some(id) = range.id {
-            write!(f, " {id}")?;
-        }
-        self.name(range)
-            .map_or(Ok(()), |name| write!(f, " {name:?}"))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Tools that draw such files can read it: the `Suballocations` of a block tile it, and `Type` is one of VMA's values. Keys that VMA does not
 //! have: `HostBytes`, and for defragmentation `EmptyBytes`, `LargestFreeBytes`, `MovingBytes`, `PeakBlockBytes`. Crops, wrapped buffers,
-//! padding and call sites are in the map, its text and its leaks.
+//! padding and call sites are in the map and its leaks.
 
 use core::fmt::{self, Write};
 
@@ -14,6 +14,7 @@ use super::totals::GpuStats;
 use crate::allocator::GpuAllocator;
 use crate::device::{DeviceMemory, DeviceProperties, HeapBudget};
 use crate::memory_type::MemoryType;
+use crate::pool::Pools;
 use crate::view::{BlockContent, BlockView, RangeUse, RangeView, RegionResource};
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
@@ -25,22 +26,17 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     pub fn write_json(&self, map: &MemoryMap<'_>, sink: &mut dyn Write) -> fmt::Result {
         let head = DumpContext {
             properties: self.device().properties(),
-            budget: &|index| self.pools.heap_budget(index),
+            pools: &self.pools,
             stats: &self.stats(),
-            preferred: &|pool| self.pools.totals(pool).map(|totals| totals.preferred_block),
         };
         map.write_vma_json(&head, sink)
     }
 }
 
-/// The figures around the blocks.
 struct DumpContext<'a> {
     properties: DeviceProperties<'a>,
-    /// Of a heap; the allocator's estimate if the device reports none.
-    budget: &'a dyn Fn(u32) -> HeapBudget,
+    pools: &'a Pools,
     stats: &'a GpuStats,
-    /// The size of a pool's next block, by the pool's number; `None` if there is no such pool.
-    preferred: &'a dyn Fn(u16) -> Option<u64>,
 }
 
 impl MemoryMap<'_> {
@@ -64,7 +60,7 @@ impl MemoryMap<'_> {
                     heap.flags.names().try_for_each(|name| json.text(name))
                 })?;
                 json.plain("Size", heap.size)?;
-                let HeapBudget { budget, usage } = (head.budget)(index);
+                let HeapBudget { budget, usage } = head.pools.heap_budget(index);
                 json.object_at("Budget", |json| {
                     write_figures(json, &[("BudgetBytes", budget), ("UsageBytes", usage)])
                 })?;
@@ -221,7 +217,6 @@ struct Figures {
     unused: SizeFigures,
 }
 
-/// Count, sum, minimum and maximum of sizes.
 #[derive(Default)]
 struct SizeFigures {
     count: u64,
@@ -231,8 +226,8 @@ struct SizeFigures {
 
 impl SizeFigures {
     fn add(&mut self, size: u64) {
-        self.count = self.count.saturating_add(1);
-        self.bytes = self.bytes.saturating_add(size);
+        self.count += 1;
+        self.bytes += size;
         let (least, most) = self.range.unwrap_or((size, size));
         self.range = Some((least.min(size), most.max(size)));
     }
@@ -242,8 +237,8 @@ impl Figures {
     fn of<'p>(blocks: impl Iterator<Item = (&'p BlockView, &'p [RangeView])>) -> Self {
         let mut sum = Self::default();
         for (block, ranges) in blocks {
-            sum.blocks = sum.blocks.saturating_add(1);
-            sum.block_bytes = sum.block_bytes.saturating_add(block.size);
+            sum.blocks += 1;
+            sum.block_bytes += block.size;
             for range in ranges {
                 match range.range_use {
                     RangeUse::Region => sum.allocations.add(range.size),
@@ -317,10 +312,11 @@ fn type_of<'a>(head: &DumpContext<'a>, block: &BlockView) -> Option<&'a MemoryTy
 }
 
 fn preferred_size(json: &mut Json<'_>, head: &DumpContext<'_>, pool: u32) -> fmt::Result {
-    let preferred = u16::try_from(pool)
-        .ok()
-        .and_then(|pool| (head.preferred)(pool));
-    preferred.map_or(Ok(()), |bytes| json.plain("PreferredBlockSize", bytes))
+    let pool = u16::try_from(pool).ok();
+    let totals = pool.and_then(|pool| head.pools.totals(pool));
+    totals.map_or(Ok(()), |totals| {
+        json.plain("PreferredBlockSize", totals.preferred_block)
+    })
 }
 
 /// VMA's names.

@@ -23,7 +23,6 @@ mod reentry;
 mod region_model;
 mod regions;
 mod reports;
-mod soak;
 mod sweep;
 mod sweep_reentry;
 mod topology_model;

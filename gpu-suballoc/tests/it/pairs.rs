@@ -44,9 +44,8 @@ fn pairs_of_refusals() {
         host.disarm();
         mock.clear_faults();
         let what = format!(
-            "{} on {}, host request {n} and device command {m}",
-            ask.name,
-            profile.name()
+            "{} on {profile:?}, host request {n} and device command {m}",
+            ask.name
         );
         let held = match first {
             Ok(held) => {

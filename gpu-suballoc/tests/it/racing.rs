@@ -9,6 +9,7 @@ use crate::over_with;
 use alloc_core::FromGlobalAlloc;
 use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
 use gpu_suballoc::region::Ownership;
+use gpu_suballoc::request::DedicatedPolicy;
 use gpu_suballoc::{
     AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, Lifetime, MemoryPreference,
     PropertyFlags, Region, RegionOptions, ResourceRequirements,
@@ -58,6 +59,9 @@ impl RacingShared<'_> {
         self.gpu
             .invalidate(&item.region, 0, item.region.size())
             .unwrap();
+        if let Some(first) = item.region.mapped() {
+            assert_eq!(first.as_ptr(), mapping.as_ptr(), "mapped for life");
+        }
         let at = mapping.as_ptr().cast::<u64>();
         // SAFETY: regions of this test have 64 bytes at least, and this thread alone has this one.
         let found = unsafe { at.read_unaligned() };
@@ -80,10 +84,15 @@ impl RacingShared<'_> {
     }
 
     fn turn(&self, rng: &mut Rng) {
-        let options = |lifetime| {
-            RegionOptions::new()
+        let visible = MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE);
+        let (for_life, alone) = (rng.below(4) == 0, rng.below(16) == 0);
+        let policies = [DedicatedPolicy::Allowed, DedicatedPolicy::Required];
+        let options = |lifetime| RegionOptions {
+            mapped: for_life,
+            ..RegionOptions::new()
                 .lifetime(lifetime)
-                .preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE))
+                .preference(visible)
+                .dedicated(policies[usize::from(alone)])
         };
         let lifetime =
             [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent][rng.below(3) as usize];
@@ -225,7 +234,7 @@ fn race(profile: MockProfile, maps: MapPolicy) {
 }
 
 #[test]
-fn four_threads_with_blocks_that_stay_mapped() {
+fn di1_four_threads_with_blocks_that_stay_mapped() {
     race(MockProfile::Nvidia, MapPolicy::Persistent);
 }
 

@@ -29,6 +29,7 @@ type System = FromGlobalAlloc<std::alloc::System>;
 type Mock = MockDevice<System>;
 type Gpu = GpuAllocator<&'static Mock, ReentryHost>;
 
+const ANY: RegionOptions<'static> = RegionOptions::new();
 const NESTED: GpuError = GpuError::Misuse(GpuMisuse::NestedMap);
 
 thread_local! {
@@ -90,6 +91,14 @@ impl Scene {
 
     fn gpu(&self) -> &Gpu {
         self.gpu.get().unwrap()
+    }
+
+    fn take(&self, options: &RegionOptions<'_>) -> Region {
+        self.gpu().allocate(&needs(500), options).unwrap()
+    }
+
+    fn free(&self, region: Region) {
+        self.gpu().free(region).unwrap();
     }
 
     /// `hook` runs at each such call of the device, but not within itself.
@@ -176,13 +185,10 @@ fn a_device_that_reenters_while_a_block_is_made_gets_one_of_its_own() {
             let inner: &'static Mutex<Vec<Region>> = Box::leak(Box::default());
             let options = RegionOptions::new().lifetime(lifetime);
             scene.on(MockCall::Allocate, move |scene| {
-                inner
-                    .lock()
-                    .unwrap()
-                    .push(scene.gpu().allocate(&needs(500), &options).unwrap());
+                inner.lock().unwrap().push(scene.take(&options));
                 assert!(scene.gpu().memory_map().is_ok());
             });
-            let outer = scene.gpu().allocate(&needs(500), &options).unwrap();
+            let outer = scene.take(&options);
             let regions = std::mem::take(&mut *inner.lock().unwrap());
             assert_eq!(
                 scene.mock.live_counts().memory,
@@ -194,7 +200,7 @@ fn a_device_that_reenters_while_a_block_is_made_gets_one_of_its_own() {
             regions
                 .into_iter()
                 .chain([outer])
-                .for_each(|region| scene.gpu().free(region).unwrap());
+                .for_each(|region| scene.free(region));
             scene.end();
         });
     }
@@ -230,12 +236,12 @@ fn vma204_a_budget_does_not_grow_old_while_it_is_asked() {
         later();
         scene.on_each(MockCall::Budget, move || {
             assert_eq!(later(), 1, "asked from within");
-            let region = scene.gpu().allocate(&needs(500), &RegionOptions::new());
-            scene.gpu().free(region.unwrap()).unwrap();
+            let region = scene.gpu().allocate(&needs(500), &ANY);
+            scene.free(region.unwrap());
         });
-        let region = scene.gpu().allocate(&needs(500), &RegionOptions::new());
+        let region = scene.gpu().allocate(&needs(500), &ANY);
         assert_eq!(scene.entered.load(SeqCst), 2, "asked once");
-        scene.gpu().free(region.unwrap()).unwrap();
+        scene.free(region.unwrap());
         scene.end();
     });
 }
@@ -249,7 +255,7 @@ fn di7_a_block_that_empties_during_a_flush_is_not_kept() {
             options.memory.map_policy = map_policy;
             options.memory.keep_empty = Some(0);
             let scene = Scene::with(MockProfile::Tiler, options, None);
-            let region = scene.gpu().allocate(&needs(500), &visible()).unwrap();
+            let region = scene.take(&visible());
             let id = region.id();
             scene.gpu().map_id(id).unwrap();
             scene.on(MockCall::Flush, move |scene| {
@@ -276,10 +282,7 @@ fn a_host_allocator_that_reenters_while_a_block_is_made_gets_one_of_its_own() {
                 once(|| {
                     if counted.fetch_add(1, SeqCst) == nth {
                         scene.entered.fetch_add(1, SeqCst);
-                        let region = scene
-                            .gpu()
-                            .allocate(&needs(500), &RegionOptions::new())
-                            .unwrap();
+                        let region = scene.take(&ANY);
                         inner.lock().unwrap().push(region);
                     }
                 });
@@ -288,25 +291,19 @@ fn a_host_allocator_that_reenters_while_a_block_is_made_gets_one_of_its_own() {
             there
                 .set(scene)
                 .unwrap_or_else(|_| unreachable!("the first"));
-            let outer = scene
-                .gpu()
-                .allocate(&needs(500), &RegionOptions::new())
-                .unwrap();
-            let named = scene
-                .gpu()
-                .allocate(&needs(500), &RegionOptions::new().name("named"))
-                .unwrap();
+            let outer = scene.take(&ANY);
+            let named = scene.take(&ANY.name("named"));
             let crop = scene.gpu().crop(&outer, 0, 16, 1).unwrap();
             let regions = std::mem::take(&mut *inner.lock().unwrap());
             regions
                 .iter()
                 .for_each(|region| assert_apart(&outer, region));
-            scene.gpu().free(crop).unwrap();
+            scene.free(crop);
             let entered = !regions.is_empty();
             regions
                 .into_iter()
                 .chain([outer, named])
-                .for_each(|region| scene.gpu().free(region).unwrap());
+                .for_each(|region| scene.free(region));
             if !entered {
                 break;
             }
@@ -334,11 +331,8 @@ fn a_device_that_reenters_from_two_threads_for_one_anothers_blocks_ends_both() {
                 MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE),
                 MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL),
             ] {
-                let region = scene
-                    .gpu()
-                    .allocate(&needs(500), &RegionOptions::new().preference(wish))
-                    .unwrap();
-                scene.gpu().free(region).unwrap();
+                let region = scene.take(&ANY.preference(wish));
+                scene.free(region);
             }
         });
         std::thread::scope(|threads| {
@@ -347,11 +341,8 @@ fn a_device_that_reenters_from_two_threads_for_one_anothers_blocks_ends_both() {
                 MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL),
             ] {
                 threads.spawn(move || {
-                    let region = scene
-                        .gpu()
-                        .allocate(&needs(500), &RegionOptions::new().preference(wish))
-                        .unwrap();
-                    scene.gpu().free(region).unwrap();
+                    let region = scene.take(&ANY.preference(wish));
+                    scene.free(region);
                 });
             }
         });
@@ -370,11 +361,8 @@ fn a_device_that_reenters_from_map_or_unmap_is_refused_the_same_memory_and_has_a
                 dedicated: DedicatedPolicy::Required,
                 ..visible()
             };
-            let region: &'static Region = Box::leak(Box::new(
-                scene.gpu().allocate(&needs(500), &visible()).unwrap(),
-            ));
-            let other: &'static Region =
-                Box::leak(Box::new(scene.gpu().allocate(&needs(500), &alone).unwrap()));
+            let region: &'static Region = Box::leak(Box::new(scene.take(&visible())));
+            let other: &'static Region = Box::leak(Box::new(scene.take(&alone)));
             assert_ne!(region.memory(), other.memory());
             scene.on(call, move |scene| {
                 assert_eq!(scene.gpu().map(region).map(drop), Err(NESTED));
@@ -433,10 +421,7 @@ fn a_device_that_reenters_from_map_of_wrapped_memory_is_refused_the_same_memory(
             scene.on(call, move |scene| {
                 assert_eq!(scene.gpu().map(same).map(drop), Err(NESTED));
                 assert_eq!(scene.gpu().map(region).map(drop), Err(NESTED));
-                scene
-                    .gpu()
-                    .free(scene.gpu().crop(same, 0, 16, 1).unwrap())
-                    .unwrap();
+                scene.free(scene.gpu().crop(same, 0, 16, 1).unwrap());
             });
             drop(scene.gpu().map(region).unwrap());
             let both = (
@@ -503,7 +488,7 @@ fn a_device_that_reenters_from_flush_may_free_what_is_flushed() {
         // The place is another one's now, under another id.
         let next = scene.gpu().create_buffer(&info, &alone).unwrap();
         assert_ne!(next.id(), region.id());
-        scene.gpu().free(next).unwrap();
+        scene.free(next);
         scene.end();
     });
 }
@@ -517,22 +502,12 @@ fn a_host_allocator_that_reenters_a_picture_with_more_to_see_does_not_keep_it_fo
             let Some(scene) = SCENE.get() else { return };
             once(|| {
                 scene.entered.fetch_add(1, SeqCst);
-                let _kept = scene
-                    .gpu()
-                    .allocate(&needs(500), &RegionOptions::new())
-                    .unwrap();
+                let _kept = scene.take(&ANY);
             });
         };
         let scene = Scene::with(MockProfile::Nvidia, AllocatorOptions::default(), Some(hook));
         let _ = SCENE.set(scene);
-        once(|| {
-            drop(
-                scene
-                    .gpu()
-                    .allocate(&needs(500), &RegionOptions::new())
-                    .unwrap(),
-            )
-        });
+        once(|| drop(scene.take(&ANY)));
         let picture = scene.gpu().memory_map().unwrap();
         let entered = scene.entered.load(SeqCst);
         assert!((1..100).contains(&entered), "{entered} times");
@@ -569,29 +544,20 @@ fn a_device_that_reenters_from_free_or_destroy_with_more_to_free_does_not_keep_a
             );
             let info = BufferInfo::new(5000, BufferUsage::TRANSFER_SRC);
             let kept = || {
-                let region = scene
-                    .gpu()
-                    .create_buffer(&info, &RegionOptions::new())
-                    .unwrap();
+                let region = scene.gpu().create_buffer(&info, &ANY).unwrap();
                 scene.gpu().release(region).unwrap();
             };
             kept();
             scene.on(call, move |scene| {
                 let info =
                     BufferInfo::new(5000 + scene.entered.load(SeqCst), BufferUsage::TRANSFER_SRC);
-                let region = scene
-                    .gpu()
-                    .create_buffer(&info, &RegionOptions::new())
-                    .unwrap();
+                let region = scene.gpu().create_buffer(&info, &ANY).unwrap();
                 scene.gpu().release(region).unwrap();
                 let region = scene
                     .gpu()
-                    .allocate(
-                        &needs(500),
-                        &RegionOptions::new().lifetime(Lifetime::Transient),
-                    )
+                    .allocate(&needs(500), &ANY.lifetime(Lifetime::Transient))
                     .unwrap();
-                scene.gpu().free(region).unwrap();
+                scene.free(region);
             });
             scene.gpu().trim(u64::MAX);
             kept();
@@ -631,7 +597,7 @@ fn h111_a_buffer_in_the_making_is_nobodys_to_collect() {
         };
         let make = |gpu: &Gpu, size| {
             let info = BufferInfo::new(size, BufferUsage::TRANSFER_SRC);
-            gpu.create_buffer(&info, &RegionOptions::new()).unwrap()
+            gpu.create_buffer(&info, &ANY).unwrap()
         };
         // Collects everything, makes another one, gives it back, collects again.
         scene.on(call, move |scene| {

@@ -1,8 +1,8 @@
 //! Virtual blocks from outside: what their users know from `VmaVirtualBlock`, and what goes wrong.
 
 use alloc_core::FromGlobalAlloc;
-use gpu_suballoc::VirtualBlock;
 use gpu_suballoc::virtual_block::{VirtualAllocationOptions, VirtualBlockError, VirtualRange};
+use gpu_suballoc::{BlockAlgorithm, VirtualBlock};
 
 const GRANULE: u64 = 16;
 
@@ -34,6 +34,29 @@ fn what_is_kept_with_a_range_is_given_back() {
         ))
     });
     assert_eq!(pieces, [(0, 4032, None), (4032, 64, Some((true, 8)))]);
+}
+
+/// A merge that unwinds, and a free out of order, change nothing.
+#[test]
+fn ca40_a_note_that_is_not_merged_is_not_lost() {
+    let mut block = block(4096);
+    let ranges = [(); 3].map(|()| block.allocate(1024, 16).unwrap().allocation);
+    block.free_noted(ranges[0], 5, u32::max).unwrap();
+    let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        block.free_noted(ranges[1], 9, |_, _| panic!("on purpose"))
+    }));
+    assert!(unwound.is_err());
+    assert_eq!(block.info(ranges[1]).unwrap().offset, 1024, "it lives");
+    block.free_noted(ranges[1], 9, u32::max).unwrap();
+    assert_eq!(block.allocate(2048, 16).unwrap().note, 9);
+
+    let ring = BlockAlgorithm::Ring;
+    let mut ring = VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, 4096, 16, ring).unwrap();
+    let [first, second] = [(); 2].map(|()| ring.allocate(2048, 16).unwrap().allocation);
+    let refused = ring.free_noted(second, 3, |_, _| unreachable!("it is refused"));
+    assert_eq!(refused, Err(VirtualBlockError::OutOfOrder));
+    ring.free_noted(first, 4, u32::max).unwrap();
+    assert_eq!(ring.allocate(2048, 16).unwrap().note, 4);
 }
 
 /// At 10 k live ranges and as many holes, what the block has from its allocator stays below 56 bytes a live range.
@@ -106,9 +129,9 @@ fn ge7_what_is_not_free_or_not_there_is_refused() {
     assert_eq!((front.size, last.size), (256, 256));
     assert_eq!(block.statistics().unused_range_count, 2);
     for algorithm in [
-        gpu_suballoc::BlockAlgorithm::Stack,
-        gpu_suballoc::BlockAlgorithm::DoubleStack,
-        gpu_suballoc::BlockAlgorithm::Ring,
+        BlockAlgorithm::Stack,
+        BlockAlgorithm::DoubleStack,
+        BlockAlgorithm::Ring,
     ] {
         let mut linear =
             VirtualBlock::with_algorithm(FromGlobalAlloc::SYSTEM, 1 << 16, 256, algorithm).unwrap();

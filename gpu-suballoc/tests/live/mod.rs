@@ -342,20 +342,25 @@ impl Drop for Live {
     }
 }
 
+/// Whether the words of the command line, of which a part of the name is one, ask for the test. Where they ask for a list, it is named.
+pub(crate) fn is_selected(name: &str) -> bool {
+    if std::env::args().any(|word| word == "--list") {
+        println!("{name}: test");
+        return false;
+    }
+    let mut words = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .peekable();
+    words.peek().is_none() || words.any(|word| name.contains(&word))
+}
+
 /// Runs tests one after the other, each on a device of its own; words of the command line select by part of the name. What they
 /// answered, of those that ran.
 pub(crate) fn run<T: Copy, R>(tests: &[(&str, T)], body: impl Fn(T, &Live) -> R) -> Vec<R> {
-    let words: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|word| !word.starts_with('-'))
-        .collect();
-    if std::env::args().any(|word| word == "--list") {
-        tests.iter().for_each(|(name, _)| println!("{name}: test"));
-        return Vec::new();
-    }
     let mut answers = Vec::new();
     for (name, test) in tests {
-        if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {
+        if !is_selected(name) {
             continue;
         }
         match Live::open() {

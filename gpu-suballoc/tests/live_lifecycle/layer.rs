@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ash::vk;
 
-use crate::live::{Between, Live, loader};
+use crate::live::{Between, Live, is_selected, loader};
 
 const LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 
@@ -66,14 +66,7 @@ pub(crate) fn on_each_driver(
     name: &str,
     test: impl Fn(&'static str, IsDriver) -> Result<String, Missing>,
 ) {
-    let words: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|word| !word.starts_with('-'))
-        .collect();
-    if std::env::args().any(|word| word == "--list") {
-        return println!("{name}: test");
-    }
-    if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {
+    if !is_selected(name) {
         return;
     }
     for (driver, which) in DRIVERS {

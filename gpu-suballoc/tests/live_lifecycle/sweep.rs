@@ -166,14 +166,7 @@ fn known(driver: &str, version: &str) -> Option<Vec<([String; 3], Vec<String>)>>
 
 /// Runs the test on each driver that is there.
 pub(crate) fn run() {
-    let words: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|word| !word.starts_with('-'))
-        .collect();
-    if std::env::args().any(|word| word == "--list") {
-        return println!("{NAME}: test");
-    }
-    if words.is_empty() || words.iter().any(|word| NAME.contains(word.as_str())) {
+    if crate::live::is_selected(NAME) {
         DRIVERS
             .into_iter()
             .for_each(|(name, driver)| sweep(name, driver));

@@ -8,7 +8,7 @@ use gpu_suballoc::cache::CacheLimits;
 use testkit::RecordingAllocator;
 
 use crate::cycles::{copied, filled, info, kernel};
-use crate::live::{Live, live_blocks};
+use crate::live::{Live, is_selected, live_blocks};
 
 const NAME: &str = "hw25_two_drivers_interleaved";
 
@@ -61,14 +61,7 @@ fn modules(context: &AshContext) -> Vec<String> {
 
 /// Runs the test, where both drivers are there.
 pub(crate) fn run() {
-    if std::env::args().any(|word| word == "--list") {
-        return println!("{NAME}: test");
-    }
-    let words: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|word| !word.starts_with('-'))
-        .collect();
-    if !words.is_empty() && !words.iter().any(|word| NAME.contains(word.as_str())) {
+    if !is_selected(NAME) {
         return;
     }
     let (lavapipe, swiftshader) = (

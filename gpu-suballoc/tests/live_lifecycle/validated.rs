@@ -190,12 +190,12 @@ fn cycle(live: &Live, home: &AshContexts, memory: &Context, number: u8) {
     if number % 3 == 2 {
         let report = context.release_forced();
         assert!(
-            report.outstanding.regions == 23 && report.outstanding.crops == 2,
+            report.outstanding.allocator.regions == 23 && report.outstanding.allocator.crops == 2,
             "{report:?}"
         );
         assert_eq!(
             (
-                report.outstanding.wrapped,
+                report.outstanding.allocator.wrapped,
                 report.outstanding.shaders,
                 report.released.held
             ),

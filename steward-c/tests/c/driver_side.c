@@ -1,28 +1,8 @@
 /* A driver's side of the interface: callbacks kept in an instance and a device, the calls of Mesa's vk_alloc.h over them, several arrays in
- * one block, and a reserve that serves a compile whose application refuses. Prints nothing and returns 0, or the line that failed and 1. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+ * one block, and a reserve that serves a compile whose application refuses. Prints nothing and returns 0. */
 
+#include "check.h"
 #include "steward-ralloc.h"
-
-#define CHECK(condition)                                             \
-   do {                                                              \
-      if (!(condition)) {                                            \
-         printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
-         exit(1);                                                    \
-      }                                                              \
-   } while (0)
-
-/* As in vulkan_core.h. */
-typedef struct VkAllocationCallbacks {
-   void *pUserData;
-   void *(*pfnAllocation)(void *, size_t, size_t, int32_t);
-   void *(*pfnReallocation)(void *, void *, size_t, size_t, int32_t);
-   void (*pfnFree)(void *, void *);
-   void (*pfnInternalAllocation)(void *, size_t, int32_t, int32_t);
-   void (*pfnInternalFree)(void *, size_t, int32_t, int32_t);
-} VkAllocationCallbacks;
 
 /* The calls of Mesa's vk_alloc.h that choose between two sets of callbacks, and its vk_multialloc without a limit. */
 struct vk_object_alloc {

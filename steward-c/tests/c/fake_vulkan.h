@@ -3,19 +3,10 @@
 #ifndef FAKE_VULKAN_H
 #define FAKE_VULKAN_H
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <vulkan/vulkan_core.h>
 
-#define CHECK(condition)                                             \
-   do {                                                              \
-      if (!(condition)) {                                            \
-         printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
-         exit(1);                                                    \
-      }                                                              \
-   } while (0)
+#include "check.h"
 
 enum { ATOM = 64 };
 
@@ -318,6 +309,19 @@ static PFN_vkVoidFunction VKAPI_CALL fake_instance_proc(VkInstance instance, con
    if (strcmp(name, "vkGetPhysicalDeviceMemoryProperties2KHR") == 0)
       return (PFN_vkVoidFunction)fake_memory_properties2;
    return NULL;
+}
+
+/* What steward_gpu_new is given of it. */
+static steward_gpu_device fake_device(void)
+{
+   return (steward_gpu_device){
+      .size = sizeof(steward_gpu_device),
+      .get_instance_proc_addr = (steward_get_instance_proc_addr_fn)fake_instance_proc,
+      .instance = &the_instance,
+      .physical_device = &the_physical_device,
+      .device = &the_device,
+      .api_version = VK_API_VERSION_1_0,
+   };
 }
 
 #endif

@@ -2,31 +2,11 @@
  * own, and is killed by SIGALRM if it waits for a lock of a thread that it does not have. */
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "steward-ralloc.h"
-#include "steward.h"
-
-/* As in vulkan_core.h. */
-struct VkAllocationCallbacks {
-   void *user;
-   void *(*allocation)(void *, size_t, size_t, int32_t);
-   void *(*reallocation)(void *, void *, size_t, size_t, int32_t);
-   void (*free)(void *, void *);
-   void (*internal_allocation)(void *, size_t, int32_t, int32_t);
-   void (*internal_free)(void *, size_t, int32_t, int32_t);
-};
-
-#define CHECK(condition)                                                                                                                   \
-   do {                                                                                                                                    \
-      if (!(condition)) {                                                                                                                  \
-         fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                                                   \
-         _exit(1);                                                                                                                         \
-      }                                                                                                                                    \
-   } while (0)
 
 static steward_context *root, *leased, *exact, *guarded;
 static steward_domain *domain;
@@ -54,9 +34,9 @@ static void operate(unsigned turn)
          steward_subtree_usage(root, &usage);
       steward_free(contexts[i], block, size, 16, STEWARD_SCOPE_OBJECT);
    }
-   void *block = callbacks.allocation(callbacks.user, 100, 8, STEWARD_SCOPE_DEVICE);
+   void *block = callbacks.pfnAllocation(callbacks.pUserData, 100, 8, STEWARD_SCOPE_DEVICE);
    CHECK(block != NULL);
-   callbacks.free(callbacks.user, block);
+   callbacks.pfnFree(callbacks.pUserData, block);
    void *tree = steward_ralloc_root(domain);
    CHECK(tree != NULL);
    CHECK(steward_ralloc_asprintf(tree, "%u", turn) != NULL);

@@ -1,30 +1,10 @@
-/* The C interface, used as a driver and a program use it. Prints nothing and returns 0, or the line that failed and 1. */
+/* The C interface, used as a driver and a program use it. Prints nothing and returns 0. */
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <wchar.h>
 
+#include "check.h"
 #include "steward-ralloc.h"
-
-#define CHECK(condition)                                             \
-   do {                                                              \
-      if (!(condition)) {                                            \
-         printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
-         exit(1);                                                    \
-      }                                                              \
-   } while (0)
-
-/* As in vulkan_core.h. */
-struct VkAllocationCallbacks {
-   void *user;
-   void *(*allocation)(void *, size_t, size_t, int32_t);
-   void *(*reallocation)(void *, void *, size_t, size_t, int32_t);
-   void (*free)(void *, void *);
-   void (*internal_allocation)(void *, size_t, int32_t, int32_t);
-   void (*internal_free)(void *, size_t, int32_t, int32_t);
-};
 
 /* An allocator that counts, and refuses one request. */
 struct host {
@@ -239,11 +219,11 @@ static void callbacks(void)
    steward_bridge bridge;
    struct VkAllocationCallbacks vk;
    CHECK(steward_bridge_init(&bridge, device, &vk) == 0);
-   void *block = vk.allocation(vk.user, 100, 16, STEWARD_SCOPE_DEVICE);
+   void *block = vk.pfnAllocation(vk.pUserData, 100, 16, STEWARD_SCOPE_DEVICE);
    back = root;
    CHECK(block != NULL && steward_bridge_close(&bridge, &back) == 1 && back == NULL);
    struct VkAllocationCallbacks refusing = vk;
-   refusing.allocation = refuse;
+   refusing.pfnAllocation = refuse;
    CHECK(steward_zalloc2(&refusing, NULL, 100, 8, STEWARD_SCOPE_CACHE) == NULL);
    steward_refusal none = {.size = sizeof none};
    steward_last_refusal(&none);
@@ -277,7 +257,7 @@ static void callbacks(void)
    two = steward_alloc2(NULL, NULL, 64, 64, STEWARD_SCOPE_OBJECT);
    CHECK(two != NULL && steward_alloc2(NULL, NULL, 64, 3, 0) == NULL && steward_alloc2(NULL, NULL, 64, 8, 9) == NULL);
    steward_free2(NULL, NULL, two);
-   vk.free(vk.user, block);
+   vk.pfnFree(vk.pUserData, block);
    CHECK(steward_bridge_close(&bridge, &back) == 0);
    CHECK(steward_close(back, NULL) == 0 && steward_close(root, NULL) == 0);
    CHECK(host.live == 0);

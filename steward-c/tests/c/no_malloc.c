@@ -1,12 +1,11 @@
-/* No byte goes past the allocator that was given, but for what steward_attach_thread says: malloc and its kin end the process while a function of the interface runs over a host of
- * the program's own. Prints "nothing was asked of malloc" and how often the host was asked. With an argument: asks malloc on purpose. */
+/* No byte goes past the allocator that was given, but for what steward_attach_thread says: malloc and its kin end the process while a function of
+ * the interface runs over a host of the program's own. Prints "nothing was asked of malloc" and how often the host was asked. With an argument:
+ * asks malloc on purpose. */
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "steward-ralloc.h"
 
 static atomic_int forbidden;
@@ -29,15 +28,6 @@ void *memalign(size_t align, size_t size) { check("memalign"); return __libc_mem
 void *aligned_alloc(size_t align, size_t size) { check("aligned_alloc"); return __libc_memalign(align, size); }
 int posix_memalign(void **out, size_t align, size_t size) { check("posix_memalign"); *out = __libc_memalign(align, size); return *out == NULL ? 12 : 0; }
 
-#define CHECK(condition)                                             \
-   do {                                                              \
-      if (!(condition)) {                                            \
-         atomic_store(&forbidden, 0);                                \
-         printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
-         exit(1);                                                    \
-      }                                                              \
-   } while (0)
-
 /* A host whose memory is static: blocks are never used again. */
 static _Alignas(4096) char memory[16 << 20];
 static atomic_size_t used, asked;
@@ -54,16 +44,6 @@ static void host_free(void *data, void *block, size_t size, size_t align, int32_
 {
    (void)data, (void)block, (void)size, (void)align, (void)scope;
 }
-
-/* As in vulkan_core.h. */
-struct VkAllocationCallbacks {
-   void *user;
-   void *(*allocation)(void *, size_t, size_t, int32_t);
-   void *(*reallocation)(void *, void *, size_t, size_t, int32_t);
-   void (*free)(void *, void *);
-   void (*internal_allocation)(void *, size_t, int32_t, int32_t);
-   void (*internal_free)(void *, size_t, int32_t, int32_t);
-};
 
 static void ignore(void *user, const char *text, size_t length)
 {

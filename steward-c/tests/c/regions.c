@@ -1,43 +1,9 @@
 /* Regions of a fake device's memory: prints nothing and returns 0. */
-#include "steward-gpu.h"
-
 #include "fake_vulkan.h"
-
-struct text {
-   char bytes[8192];
-   size_t length;
-};
-
-static void append(void *user, const char *bytes, size_t length)
-{
-   struct text *text = user;
-   CHECK(text->length + length < sizeof text->bytes);
-   memcpy(text->bytes + text->length, bytes, length);
-   text->length += length;
-}
-
-/* Why a call was refused contains this. */
-static int because(const char *words)
-{
-   struct text text = {.length = 0};
-   return steward_gpu_last_error(append, &text) && strstr(text.bytes, words) != NULL;
-}
-
-static steward_gpu_device device(void)
-{
-   return (steward_gpu_device){
-      .size = sizeof(steward_gpu_device),
-      .get_instance_proc_addr = (steward_get_instance_proc_addr_fn)fake_instance_proc,
-      .instance = &the_instance,
-      .physical_device = &the_physical_device,
-      .device = &the_device,
-      .api_version = VK_API_VERSION_1_0,
-   };
-}
 
 static steward_gpu *gpu_over(const steward_context *owner, const char *options)
 {
-   steward_gpu_device of = device();
+   steward_gpu_device of = fake_device();
    steward_gpu *gpu;
    CHECK(steward_gpu_new(owner, &of, options, &gpu) == 0 && gpu != NULL);
    return gpu;
@@ -58,19 +24,19 @@ static steward_gpu_stats usage(const steward_gpu *gpu, int32_t heap)
 static void wrong_devices(const steward_context *owner)
 {
    steward_gpu *gpu = (steward_gpu *)&gpu;
-   steward_gpu_device of = device();
+   steward_gpu_device of = fake_device();
    CHECK(steward_gpu_new(owner, NULL, NULL, &gpu) == -13 && gpu == NULL);
    CHECK(steward_gpu_new(NULL, &of, NULL, &gpu) == -13 && steward_gpu_new(owner, &of, NULL, NULL) == -13);
    CHECK(steward_gpu_new(owner, &of, "1:2:x", &gpu) == -13);
    of.device = NULL;
    CHECK(steward_gpu_new(owner, &of, NULL, &gpu) == -13);
-   of = device();
+   of = fake_device();
    of.get_instance_proc_addr = NULL;
    CHECK(steward_gpu_new(owner, &of, NULL, &gpu) == -13);
-   of = device();
+   of = fake_device();
    of.size = 0;
    CHECK(steward_gpu_new(owner, &of, NULL, &gpu) == -13);
-   of = device();
+   of = fake_device();
    const char *const needed[] = {
       "vkGetDeviceProcAddr", "vkGetPhysicalDeviceProperties", "vkGetPhysicalDeviceMemoryProperties", "vkAllocateMemory", "vkFreeMemory",
       "vkMapMemory", "vkUnmapMemory", "vkFlushMappedMemoryRanges", "vkInvalidateMappedMemoryRanges", "vkGetDeviceMemoryCommitment", "vkCreateBuffer", "vkDestroyBuffer",
@@ -92,7 +58,7 @@ static void options_that_are_none(const steward_context *owner)
    static const struct {
       const char *options, *why;
    } wrong[] = {{"1:2:x", "decimal"}, {"\xff" "4:1:4", "UTF-8"}, {"4:1:4\xff:1", "UTF-8"}, {"4:1:4:1\xff\xff", "UTF-8"}, {"4:1:4:1:1:1", "field"}};
-   steward_gpu_device of = device();
+   steward_gpu_device of = fake_device();
    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
       steward_gpu *gpu;
       CHECK(steward_gpu_new(owner, &of, wrong[i].options, &gpu) == -13 && gpu == NULL && because(wrong[i].why));
@@ -259,7 +225,7 @@ static void buffers(const steward_context *owner)
 
 static steward_gpu *gpu_with_extensions(const steward_context *owner)
 {
-   steward_gpu_device of = device();
+   steward_gpu_device of = fake_device();
    of.features = STEWARD_GPU_DEDICATED_ALLOCATION | STEWARD_GPU_EXTERNAL_MEMORY | STEWARD_GPU_MEMORY_BUDGET;
    steward_gpu *gpu;
    CHECK(steward_gpu_new(owner, &of, NULL, &gpu) == 0);
@@ -476,9 +442,7 @@ int main(void)
    imports(owner);
    no_external_memory(owner);
    budgets(owner);
-   steward_usage_info left = {.size = sizeof left};
-   steward_usage(owner, &left);
-   CHECK(left.total.live_bytes == 0 && left.total.total_blocks > 0);
+   CHECK(usage_of(owner).live_bytes == 0 && usage_of(owner).total_blocks > 0);
    CHECK(fake.memories == 0 && fake.buffers == 0 && fake.images == 0 && fake.mapped == 0);
    CHECK(steward_close(owner, NULL) == 0);
    refusals(root);

@@ -1,17 +1,8 @@
 /* Guards and faults by the program's words. Without an argument: prints nothing and returns 0. With one, which is a mode: writes a byte past a
  * compiler's block and frees it. */
-#include <stdio.h>
-#include <stdlib.h>
 
+#include "check.h"
 #include "steward-ralloc.h"
-
-#define CHECK(condition)                                             \
-   do {                                                              \
-      if (!(condition)) {                                            \
-         printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
-         exit(1);                                                    \
-      }                                                              \
-   } while (0)
 
 static void overflow(steward_context *root, const char *mode)
 {

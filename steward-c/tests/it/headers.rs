@@ -5,7 +5,7 @@ use std::process::Command;
 
 use syn::{FnArg, ForeignItem, Item, ItemFn, ReturnType, Type};
 
-use crate::installed::{installed, package, succeed};
+use crate::installed::{Compilers, compilers, installed, package, succeed};
 
 /// The C type of a Rust one.
 fn c_type(ty: &Type) -> String {
@@ -99,7 +99,10 @@ fn items() -> Vec<Item> {
 
 /// The exported functions, by name.
 fn functions() -> Vec<ItemFn> {
-    let is_exported = |function: &ItemFn| function.sig.abi.is_some();
+    let is_exported = |function: &ItemFn| {
+        let name = function.sig.abi.as_ref().and_then(|abi| abi.name.as_ref());
+        name.is_some_and(|name| name.value() == "C")
+    };
     items()
         .into_iter()
         .filter_map(|item| match item {
@@ -200,6 +203,37 @@ fn assertions() -> String {
             host_bytes,
             budget,
             budget_used
+        },
+        gpu::StewardGpuOptions {
+            size,
+            max_bytes,
+            first_block,
+            max_block,
+            nearest_multiple,
+            keep_empty,
+            max_reusable_bytes,
+            max_blocks,
+            max_reusable,
+            granule,
+            margin
+        },
+        virtual_block::StewardVirtualId { words },
+        virtual_block::StewardVirtualRange {
+            size,
+            id,
+            offset,
+            bytes,
+            tag,
+            note
+        },
+        virtual_block::StewardVirtualStats {
+            size,
+            bytes,
+            used,
+            ranges,
+            holes,
+            largest_hole,
+            host_bytes
         },
         region::StewardRegionId { words },
         region_request::StewardRegionRequest {
@@ -324,12 +358,8 @@ fn ca2_the_headers_are_c99_and_cpp17() {
     let text =
         "#include \"steward.h\"\n#include \"steward-ralloc.h\"\n#include \"steward-gpu.h\"\n";
     let cpp = format!("{text}#include \"steward.hpp\"\n");
-    for (c, cplusplus) in [("cc", "c++"), ("clang", "clang++")] {
-        if Command::new(c).arg("--version").output().is_err() {
-            testkit::skip(c, "ca2", &format!("there is no {c}"));
-            continue;
-        }
-        for standard in ["-std=c99", "-std=c17"] {
+    for Compilers { c, cpp: cplusplus } in compilers("ca2") {
+        for standard in ["-std=c99", "-std=c11", "-std=c17"] {
             succeed(&compile(c, "c", standard, text), c);
         }
         for standard in ["-std=c++17", "-std=c++20"] {

@@ -29,6 +29,35 @@ pub(crate) fn installed(test: &str) -> Option<&'static Installed> {
     installed.as_ref()
 }
 
+/// A compiler of C and the one of C++ that belongs to it.
+#[derive(Clone, Copy)]
+pub(crate) struct Compilers {
+    pub(crate) c: &'static str,
+    pub(crate) cpp: &'static str,
+}
+
+/// The system's compilers, usually gcc.
+const SYSTEM: Compilers = Compilers {
+    c: "cc",
+    cpp: "c++",
+};
+
+const CLANG: Compilers = Compilers {
+    c: "clang",
+    cpp: "clang++",
+};
+
+/// The system's compilers, and clang; a printed skip of `test` for what is not there.
+pub(crate) fn compilers(test: &str) -> impl Iterator<Item = Compilers> {
+    [SYSTEM, CLANG].into_iter().filter(move |compilers| {
+        let is_there = Command::new(compilers.c).arg("--version").output().is_ok();
+        if !is_there {
+            testkit::skip(compilers.c, test, &format!("there is no {}", compilers.c));
+        }
+        is_there
+    })
+}
+
 impl Installed {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
@@ -59,13 +88,23 @@ impl Installed {
 
     /// Compiles `source` with `options`, links it with `library`, and returns the program, which no other call makes.
     pub(crate) fn compile(&self, source: &str, options: &[&str], library: &str) -> PathBuf {
+        self.compile_by(SYSTEM, source, options, library)
+    }
+
+    pub(crate) fn compile_by(
+        &self,
+        compilers: Compilers,
+        source: &str,
+        options: &[&str],
+        library: &str,
+    ) -> PathBuf {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let program = self.folder.path().join(format!("program{number}"));
         let compiler = if source.ends_with(".cpp") {
-            "c++"
+            compilers.cpp
         } else {
-            "cc"
+            compilers.c
         };
         let output = Command::new(compiler)
             .args(options)

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::installed::{installed, package, succeed};
+use crate::installed::{Compilers, compilers, installed, package, succeed};
 
 const C11: &[&str] = &["-std=c11", "-D_GNU_SOURCE"];
 
@@ -126,6 +126,67 @@ fn v5_v7_v19_a_wrong_call_of_a_callback_is_one_line() {
     assert!(said.contains("; so far 16 times\n"), "{said}");
 }
 
+/// Blocks that know their owner, callbacks and commands for runtimes that pass NULL, options in bytes, released buffers. Under valgrind too.
+#[test]
+fn ca34_ca35_ca36_ca37_ca38_runtimes_find_what_their_allocators_need() {
+    let Some(installed) = installed("runtimes") else {
+        return;
+    };
+    let program = installed.compile("tests/c/runtimes.c", C11, "steward");
+    succeed(&run(&program), "runtimes");
+    if let Some(output) = run_under_valgrind("runtimes under valgrind", &program) {
+        succeed(&output, "runtimes under valgrind");
+    }
+}
+
+/// Over declarations of ours; those of Halide's wheel, where `STEWARD_CLIENTS` names an environment that has it.
+#[test]
+fn ca39_the_adapters_for_iree_and_halide_do_what_they_say() {
+    let Some(installed) = installed("adapters") else {
+        return;
+    };
+    let declared = format!("-I{}", package("tests/c/declared").display());
+    let program = installed.compile(
+        "tests/c/adapters.c",
+        &[C11, &[declared.as_str()]].concat(),
+        "steward",
+    );
+    succeed(&run(&program), "adapters");
+    for compilers in compilers("adapters") {
+        let sample = Command::new(compilers.c)
+            .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"])
+            .args([&declared, &format!("-I{}", package("include").display())])
+            .arg(package("integrations/iree/accounts.c"))
+            .output();
+        succeed(&sample.expect("a compiler"), "the sample for IREE");
+    }
+    for standard in ["-std=c++17", "-std=c++20"] {
+        let options = [standard, declared.as_str()];
+        let program = installed.compile("tests/c/halide_device.cpp", &options, "steward");
+        succeed(&run(&program), "an adapter for an own device");
+    }
+}
+
+#[test]
+fn ca19_rallocs_own_names_are_declared_for_c_and_cpp() {
+    let Some(installed) = installed("ralloc's names") else {
+        return;
+    };
+    for options in [&["-std=c99"][..], &["-x", "c++", "-std=c++17"]] {
+        let program = installed.compile("tests/c/ralloc_names.c", options, "steward-ralloc");
+        succeed(&run(&program), "ralloc's names");
+    }
+}
+
+#[test]
+fn ca33_ca40_virtual_blocks_do_what_runtimes_allocators_of_offsets_do() {
+    let Some(installed) = installed("virtual blocks") else {
+        return;
+    };
+    let program = installed.compile("tests/c/virtual_blocks.c", C11, "steward");
+    succeed(&run(&program), "virtual blocks");
+}
+
 #[test]
 fn ca11_a_forked_child_uses_what_its_parents_threads_were_using() {
     let Some(installed) = installed("forks") else {
@@ -142,7 +203,7 @@ fn ca10_a_panic_is_one_line_and_ends_the_process() {
         std::panic::set_hook(Box::new(|_| eprintln!("the program's own hook")));
         steward_c::edge::quiet_panics();
         assert!(std::panic::catch_unwind(|| panic!("the program's own")).is_err());
-        steward_c::edge::enter("planted", || panic!("on order"));
+        steward_c::edge::enter(&"planted", || panic!("on order"));
     }
     let output = Command::new(std::env::current_exe().expect("a path"))
         .args([
@@ -180,14 +241,14 @@ fn ca10_a_panic_that_cannot_unwind_is_one_line_too() {
     match std::env::var(CHILD).as_deref() {
         Ok("destructor") => {
             steward_c::edge::quiet_panics();
-            steward_c::edge::enter("planted", || {
+            steward_c::edge::enter(&"planted", || {
                 let _bad = Bad;
                 panic!("on order");
             })
         }
         Ok("function") => {
             steward_c::edge::quiet_panics();
-            steward_c::edge::enter("planted", || destructor());
+            steward_c::edge::enter(&"planted", || destructor());
         }
         _ => {}
     }
@@ -226,6 +287,36 @@ fn ca10_an_exception_of_a_destructor_ends_the_process() {
         std::os::unix::process::ExitStatusExt::signal(&output.status),
         Some(6)
     );
+}
+
+/// Programs of each standard that the headers promise, by each compiler that is there.
+#[test]
+fn ca2_gcc_and_clang_build_programs_of_every_standard() {
+    const NAME: &str = "ca2_gcc_and_clang_build_programs_of_every_standard";
+    let Some(installed) = installed(NAME) else {
+        return;
+    };
+    let expected = std::fs::read_to_string(package("tests/c/scenes.txt")).expect("the text");
+    for compilers in compilers(NAME) {
+        for standard in ["-std=c99", "-std=c11", "-std=c17"] {
+            let program =
+                installed.compile_by(compilers, "tests/c/scenes.c", &[standard], "steward-ralloc");
+            let output = run(&program);
+            succeed(&output, "the scenes");
+            assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+        }
+        for standard in ["-std=c11", "-std=c17"] {
+            let options = [standard, "-D_GNU_SOURCE"];
+            let program =
+                installed.compile_by(compilers, "tests/c/interface.c", &options, "steward");
+            succeed(&run(&program), "the interface");
+        }
+        for standard in ["-std=c++17", "-std=c++20"] {
+            let program =
+                installed.compile_by(compilers, "tests/c/containers.cpp", &[standard], "steward");
+            succeed(&run(&program), "containers");
+        }
+    }
 }
 
 #[test]
@@ -444,33 +535,46 @@ fn ca19_ca21_sanitizers_find_nothing_in_the_programs() {
         &text,
     ];
     let options = [C11, &options].concat();
-    let probe = Command::new("cc")
-        .args([
-            "-fsanitize=address,undefined",
-            "-x",
-            "c",
-            "-",
-            "-o",
-            "/dev/null",
-        ])
-        .stdin(std::process::Stdio::null())
-        .output();
-    // An empty program has no `main`: the sanitizers' libraries are what matters.
-    let said = String::from_utf8_lossy(&probe.expect("cc").stderr).into_owned();
-    if said.contains("asan") {
-        return testkit::skip("sanitizers", NAME, "the compiler has no address sanitizer");
-    }
-    for source in ["tests/c/interface.c", "tests/c/driver_side.c"] {
-        let program = installed.compile(source, &options, "steward");
-        succeed(&run(&program), source);
-    }
-    // A mistake is found.
     let folder = tempfile::tempdir().expect("a folder");
     let wrong = folder.path().join("wrong.c");
     let code = "#include \"steward.h\"\nint main(void) { char *block = steward_alloc2(NULL, NULL, 8, 8, 1); block[8] = 1; return 0; }\n";
     std::fs::write(&wrong, code).expect("written");
-    let program = installed.compile(&wrong.display().to_string(), &options, "steward");
-    assert!(!run(&program).status.success());
+    let wrong = wrong.display().to_string();
+    for compilers in compilers(NAME).filter(has_sanitizers) {
+        for source in [
+            "tests/c/interface.c",
+            "tests/c/driver_side.c",
+            "tests/c/runtimes.c",
+            "tests/c/virtual_blocks.c",
+        ] {
+            let program = installed.compile_by(compilers, source, &options, "steward");
+            succeed(&run(&program), source);
+        }
+        // A mistake is found.
+        let program = installed.compile_by(compilers, &wrong, &options, "steward");
+        assert!(!run(&program).status.success(), "{}", compilers.c);
+    }
+}
+
+/// Whether the compiler has the sanitizers' libraries; a printed skip where it has not.
+fn has_sanitizers(compilers: &Compilers) -> bool {
+    let folder = tempfile::tempdir().expect("a folder");
+    let empty = folder.path().join("empty.c");
+    std::fs::write(&empty, "int main(void) { return 0; }\n").expect("written");
+    let output = Command::new(compilers.c)
+        .args(["-fsanitize=address,undefined", "-o"])
+        .arg(folder.path().join("empty"))
+        .arg(&empty)
+        .output();
+    let is_there = output.expect("a compiler").status.success();
+    if !is_there {
+        testkit::skip(
+            "sanitizers",
+            "ca19_ca21",
+            &format!("{} has no address sanitizer", compilers.c),
+        );
+    }
+    is_there
 }
 
 #[test]

@@ -18,21 +18,18 @@
 //! then. The loader opens the library within commands, which counts it there. Allocators with other names than C's are not counted. Mappings are
 //! counted apart, because they include device memory.
 
-mod limited;
 mod preload;
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 use std::time::Duration;
 
 pub use preload::Preload;
 
 use crate::drivers::Selected;
-use crate::signals::HeldSignals;
-use crate::workload_child::{self, Job, Stacks, Way};
-use serde::{Deserialize, Serialize};
-use vk_callbacks::check::Opened;
+use crate::signals::{HeldSignals, HelperError};
+use crate::workload_child::{self, Job, Stacks};
 pub use vk_report::meter;
 use vk_report::report::{Coverage, CoverageRun};
 
@@ -43,7 +40,7 @@ const DISK_CACHES_OFF: [(&str, &str); 2] = [
 ];
 
 /// Why the ratio could not be measured, in one sentence.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CoverageError {
     /// No meter was built for this platform.
@@ -98,51 +95,30 @@ const MIN_TIME_LIMIT: Duration = Duration::from_secs(60);
 ///
 /// After a signal that ends programs no further child is started, and what was measured means nothing: `signals` has it.
 ///
-/// The children see the environment as it is, so call it while the driver is selected.
-#[must_use]
+/// The children see this driver alone, whatever the environment selects.
+///
+/// # Errors
+/// [`CoverageError`].
 pub(crate) fn measure(
     driver: &Selected,
-    (seed, rounds): (u32, u32),
-    took: Duration,
-    folder: &Path,
-    step: &dyn Fn(u64, &str),
-    signals: &mut HeldSignals,
-) -> Coverage {
-    in_folder(driver, (seed, rounds), took, folder, step, signals)
-        .unwrap_or_else(|error| absent(&error))
-}
-
-/// The coverage of a driver that was not measured.
-#[must_use]
-pub(crate) fn absent(error: &CoverageError) -> Coverage {
-    Coverage {
-        absent: Some(error.to_string()),
-        ..Coverage::default()
-    }
-}
-
-fn in_folder(
-    driver: &Selected,
-    (seed, rounds): (u32, u32),
-    took: Duration,
+    (seed, rounds, took): (u32, u32, Duration),
     folder: &Path,
     step: &dyn Fn(u64, &str),
     signals: &mut HeldSignals,
 ) -> Result<Coverage, CoverageError> {
     let preload = Preload::new_in(folder)?;
     let limit = took.saturating_mul(TIMES).max(MIN_TIME_LIMIT);
-    let mut run = |way| {
-        let name = match way {
-            Way::Loader => "loader",
-            Way::Direct => "direct",
-        };
+    let mut run = |is_direct| {
+        let name = if is_direct { "direct" } else { "loader" };
         let folder = folder.join(name);
         fs::create_dir(&folder).map_err(failed)?;
         child(
             &preload,
             Job {
-                driver: driver.info().clone(),
-                way,
+                driver: Selected {
+                    is_direct,
+                    ..driver.clone()
+                },
                 seed,
                 rounds,
                 is_observed: true,
@@ -158,12 +134,12 @@ fn in_folder(
             signals,
         )
     };
-    let with_loader = match driver.opened() {
-        Opened::ThroughLoader => run(Way::Loader).map(Some),
-        Opened::Directly => Ok(None),
+    let with_loader = match driver.is_direct {
+        false => run(false).map(Some),
+        true => Ok(None),
     };
     // Without the loader the run would fail for the same reason.
-    let both = with_loader.map(|with_loader| (with_loader, run(Way::Direct)));
+    let both = with_loader.map(|with_loader| (with_loader, run(true)));
     let (with_loader, without_loader) = both.unwrap_or_else(|error| (None, Err(error)));
     let absent = without_loader.as_ref().err().map(ToString::to_string);
     Ok(Coverage {
@@ -180,15 +156,28 @@ fn child(
     signals: &mut HeldSignals,
 ) -> Result<CoverageRun, CoverageError> {
     let mut command = workload_child::command(&job).map_err(failed)?;
-    let done = limited::run(
-        preload.load_into(&mut command).envs(DISK_CACHES_OFF),
-        limit,
-        signals,
-    )?;
+    let command = preload.load_into(&mut command).envs(DISK_CACHES_OFF);
+    let done = limited(command, limit, signals)?;
     let answer = workload_child::read(&job.folder).ok_or_else(|| failed(why(&done)))?;
     let coverage = answer.map_err(failed)?.report.callback_coverage;
     let run = coverage.and_then(|coverage| coverage.with_loader);
     run.ok_or(CoverageError::NotLoaded)
+}
+
+/// Runs the child to its end and returns its output; after the limit it is killed, and until then the step is called.
+fn limited(
+    command: &mut Command,
+    limit: (Duration, &dyn Fn()),
+    signals: &mut HeldSignals,
+) -> Result<Output, CoverageError> {
+    let done = signals.output(command, Some(limit));
+    done.map_err(|error| match error {
+        HelperError::Io(error) => failed(error),
+        HelperError::Interrupted(signal) => CoverageError::Interrupted { signal },
+        HelperError::Overtime => CoverageError::Overtime {
+            seconds: limit.0.as_secs_f64().ceil() as u64,
+        },
+    })
 }
 
 fn failed(error: impl ToString) -> CoverageError {
@@ -209,5 +198,73 @@ fn why(done: &Output) -> String {
     match said.lines().next_back().map(str::trim) {
         Some(line) if !line.is_empty() => format!("{line} ({})", done.status),
         _ => format!("its process ended with {}", done.status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::signals::ChildKind;
+
+    fn run(command: &mut Command, limit: Duration) -> Result<Output, CoverageError> {
+        let mut signals = HeldSignals::new(ChildKind::Helper).expect("signals");
+        limited(command, (limit, &|| {}), &mut signals)
+    }
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn a_child_that_hangs_is_killed_and_said_to_be() {
+        let began = Instant::now();
+        // What it started holds on to its output.
+        let hung = run(
+            &mut shell("echo begun; sleep 30 & exec sleep 30"),
+            Duration::from_millis(200),
+        );
+        assert_eq!(
+            hung.expect_err("it hangs"),
+            CoverageError::Overtime { seconds: 1 }
+        );
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            began.elapsed()
+        );
+        let words = CoverageError::Overtime { seconds: 60 }.to_string();
+        assert!(
+            words.contains("60 s") && words.contains("--no-coverage"),
+            "{words}"
+        );
+    }
+
+    #[test]
+    fn what_a_child_says_is_kept_however_much_it_is() {
+        let done = run(
+            &mut shell("yes line | head -n 100000; echo why >&2; exit 3"),
+            Duration::from_secs(60),
+        )
+        .expect("it ends");
+        assert_eq!(
+            (
+                done.stdout.len(),
+                done.stderr.as_slice(),
+                done.status.code()
+            ),
+            (500_000, b"why\n".as_slice(), Some(3))
+        );
+        let none = run(
+            &mut Command::new("/nonexistent/program"),
+            Duration::from_secs(60),
+        );
+        assert!(
+            matches!(none, Err(CoverageError::Failed { .. })),
+            "{none:?}"
+        );
     }
 }

@@ -10,8 +10,7 @@ nothing met --fail, and with --exit-code after leaks and unknown findings; 2 if 
 stops both, and reads; `cookie` finds writes later, at little cost; `sampled=N` is `strict` for one
 block in N of each call site, after its first eight.
 --fail, requests numbered from 0: nth=N, from=N, scope=S[:N], context=NAME[:N], 'size>N',
-live-bytes=N, total-bytes=N, one-in=N[,seed=S], per-million=N[,seed=S], never; each[=N]: once for
-each request, N runs at most.";
+live-bytes=N, one-in=N[,seed=S], never; each[=N]: once for each request, N runs at most.";
 
 /// Of `check`.
 pub(super) const CHECK: &str = "\
@@ -52,19 +51,12 @@ pub(super) const COMPLETIONS: &str = "\
 Bash: steward completions bash > ~/.local/share/bash-completion/completions/steward";
 
 /// The commands as `steward --help` shows them.
-const GROUPS: [(&str, &[&str]); 3] = [
+const GROUPS: [(&str, &[&str]); 4] = [
     ("Drivers", &["drive", "check", "drivers"]),
     ("Programs", &["run", "top", "report", "mark", "layer"]),
-    (
-        "Reports",
-        &["replay", "diff", "symbols", "rules", "completions"],
-    ),
+    ("Reports", &["replay", "diff", "symbols", "rules"]),
+    ("Packages", &["completions", "manual"]),
 ];
-
-/// The names of all commands that are not hidden.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    GROUPS.into_iter().flat_map(|(_, names)| names).copied()
-}
 
 /// The help of the program: commands by group, each with its description.
 pub(super) fn grouped(command: clap::Command) -> clap::Command {
@@ -92,17 +84,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_command_that_is_not_hidden_is_in_one_group() {
+    fn each_command_is_in_one_group() {
         use clap::CommandFactory as _;
         let command = super::super::Cli::command();
-        let mut named: Vec<_> = names().collect();
-        let mut there: Vec<_> = command
-            .get_subcommands()
-            .filter(|one| !one.is_hide_set())
-            .map(clap::Command::get_name)
+        let names = command.get_subcommands().map(clap::Command::get_name);
+        let mut names: Vec<_> = names.collect();
+        let mut grouped: Vec<_> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
             .collect();
-        there.sort_unstable();
-        named.sort_unstable();
-        assert_eq!(named, there);
+        names.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(grouped, names);
     }
 }

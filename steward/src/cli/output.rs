@@ -1,53 +1,43 @@
-//! The options of all commands: outputs, guard and planned failures.
+//! Options of several commands: outputs, guard and planned failures.
 
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use debug_guard::{BackEnd, Fault};
 
 use super::hinted::Hinted;
 use vk_report::guard_run::{GuardChoice, Guarding, parse_back_end};
 
-/// Outputs besides the terminal, and how the terminal shows results.
+/// Outputs besides the terminal.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Output")]
 pub struct Output {
     /// Also write the result as JSON; `-`: standard output, no text there.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Also write a page (`drive` `check` `run` `report` `replay` `diff`).
-    #[arg(long, global = true, value_name = "FILE")]
+    /// Also write a page.
+    #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Also write where blocks came from (.folded, .dhat, Firefox).
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
-    /// List each finding, not only how many there are.
-    #[arg(long, global = true)]
-    pub findings: bool,
-    /// Levels below contexts: 1 commands, 2 size classes, 3 call stacks.
-    #[arg(long, global = true, value_name = "LEVELS", default_value_t = 0, hide_default_value = true, value_parser = super::number::<u8>(0..=3))]
-    pub depth: u8,
-    /// Show the phases of each round, also after the third.
-    #[arg(long, global = true)]
-    pub all_rounds: bool,
-    /// Colours: auto (a terminal, without NO_COLOR), always or never.
-    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = ColorWhen::Auto, hide_default_value = true, hide_possible_values = true)]
-    pub color: ColorWhen,
 }
 
-/// When text has colours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ColorWhen {
-    /// On a terminal, unless `NO_COLOR` is set.
-    #[default]
-    Auto,
-    /// Also in a file or a pipe.
-    Always,
-    /// Nowhere.
-    Never,
+/// What the text of a report lists.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct Detail {
+    /// List each finding, not only how many there are.
+    #[arg(long)]
+    pub findings: bool,
+    /// Levels below contexts: 1 commands, 2 size classes, 3 call stacks.
+    #[arg(long, value_name = "LEVELS", default_value_t = 0, hide_default_value = true, value_parser = super::number::<u8>(0..=3))]
+    pub depth: u8,
+    /// Show the phases of each round, also after the third.
+    #[arg(long)]
+    pub all_rounds: bool,
 }
 
 /// The guard and the planned failures.
@@ -55,13 +45,13 @@ pub enum ColorWhen {
 #[command(next_help_heading = "Guard and faults")]
 pub struct GuardArgs {
     /// Guard each block of the driver: fence, strict, cookie or sampled[=N].
-    #[arg(long, global = true, value_name = "MODE", value_parser = Hinted::<GuardChoice>::new(&["fence", "strict", "cookie", "sampled"]), hide_possible_values = true)]
+    #[arg(long, value_name = "MODE", value_parser = Hinted::<GuardChoice>::new(&["fence", "strict", "cookie", "sampled"]), hide_possible_values = true)]
     pub guard: Option<GuardChoice>,
     /// userfaultfd-move, userfaultfd-copy, guard-markers or mprotect.
-    #[arg(long, global = true, value_name = "NAME", value_parser = parse_back_end)]
+    #[arg(long, value_name = "NAME", requires = "guard", value_parser = parse_back_end)]
     pub guard_back_end: Option<BackEnd>,
     /// Refuse requests of the driver: nth=N, scope=S, context=C, each, ..
-    #[arg(long, global = true, value_name = "FAULT", value_parser = Hinted::<FailArg>::new(&["each", "nth=", "from=", "scope=", "context=", "size>", "live-bytes=", "total-bytes=", "one-in=", "per-million=", "never"]), hide_possible_values = true)]
+    #[arg(long, value_name = "FAULT", value_parser = Hinted::<FailArg>::new(&["each", "nth=", "from=", "scope=", "context=", "size>", "live-bytes=", "one-in=", "never"]), hide_possible_values = true)]
     pub fail: Option<FailArg>,
 }
 

@@ -4,39 +4,63 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
+use strsim::normalized_levenshtein;
 
-use super::{Cli, help};
+use super::{Cli, Command, Drive, FailArg, help};
 
-/// Ids of options of all commands that some commands do not use.
-const OF_REPORTS: &[&str] = &["findings", "depth", "all_rounds"];
-const OF_WORKLOADS: &[&str] = &["depth", "all_rounds"];
-const OF_PAGES: &[&str] = &["html"];
-const OF_SITES: &[&str] = &["profile"];
-const OF_DATA: &[&str] = &["json"];
-const OF_RUNS: &[&str] = &["guard", "guard_back_end", "fail"];
+/// An option that is less like the word than this is no tip: a third of its letters are others.
+const MIN_LIKENESS: f64 = 2.0 / 3.0;
 
-/// The options that each command's help leaves out.
-const MEANINGLESS: [(&str, &[&[&str]]); 12] = [
-    ("replay", &[OF_RUNS]),
-    ("check", &[OF_REPORTS]),
-    ("diff", &[OF_SITES, OF_RUNS, OF_REPORTS]),
-    ("drivers", &[OF_SITES, OF_PAGES, OF_REPORTS, OF_RUNS]),
-    ("symbols", &[OF_SITES, OF_PAGES, OF_REPORTS, OF_RUNS]),
-    ("run", &[OF_WORKLOADS]),
-    ("top", &[OF_SITES, OF_PAGES, OF_DATA, OF_REPORTS, OF_RUNS]),
-    ("layer", &[OF_SITES, OF_PAGES, OF_DATA, OF_REPORTS, OF_RUNS]),
-    ("mark", &[OF_SITES, OF_PAGES, OF_DATA, OF_REPORTS, OF_RUNS]),
-    ("rules", &[OF_SITES, OF_PAGES, OF_REPORTS, OF_RUNS]),
-    (
-        "completions",
-        &[OF_SITES, OF_PAGES, OF_DATA, OF_REPORTS, OF_RUNS],
-    ),
-    ("drive", &[]),
+/// The ids of options that name a file, how errors call each, and whether it is written. Inputs come first: errors name them first.
+const FILES: [(&str, &str, bool); 13] = [
+    ("recording", "the trace", false),
+    ("reports", "the reports", false),
+    ("before", "the report before", false),
+    ("after", "the report after", false),
+    ("driver", "--driver", false),
+    ("trace", "--trace", false),
+    ("expect", "--expect", false),
+    ("write_expect", "--write-expect", true),
+    ("text", "--text", true),
+    ("record", "--record", true),
+    ("json", "--json", true),
+    ("html", "--html", true),
+    ("profile", "--profile", true),
 ];
+
+/// Ids of options that mean nothing beside `--fail=each`.
+const NOT_IN_SWEEP: [&str; 11] = [
+    "all_rounds",
+    "depth",
+    "no_coverage",
+    "html",
+    "profile",
+    "findings",
+    "expect",
+    "write_expect",
+    "record",
+    "meter",
+    "stacks",
+];
+/// Ids of options that are about one driver.
+const OF_ONE_DRIVER: [&str; 4] = ["record", "profile", "expect", "write_expect"];
+
+/// A file and the option that names it.
+#[derive(Clone, Debug)]
+pub struct NamedFile {
+    /// The option, for a sentence.
+    pub by: &'static str,
+    /// The file.
+    pub file: PathBuf,
+    /// It is an output.
+    pub is_written: bool,
+}
 
 impl Cli {
     /// Parses the command line of the process. Ends the process for help and for errors.
@@ -45,80 +69,116 @@ impl Cli {
         Self::from_words(env::args_os()).unwrap_or_else(|error| error.exit())
     }
 
-    /// Parses words, the program's name first. Without a command, options of `drive` are accepted.
+    /// Parses words, the program's name first. Without a command it is `drive`.
     ///
     /// # Errors
     /// A request for help, or invalid words, with a tip if a similar word exists.
     pub fn from_words(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let mut words: Vec<OsString> = words.into_iter().collect();
-        let read = |words: &[OsString]| {
-            Self::shown()
-                .try_get_matches_from(words)
-                .and_then(|matches| Self::from_arg_matches(&matches))
-        };
-        let error = match read(&words) {
-            Ok(cli) => return Ok(cli),
-            Err(error) => error,
-        };
-        if error.kind() == ErrorKind::UnknownArgument && !names_command(&words) {
-            words.insert(1, "drive".into());
-            return read(&words).map_err(with_tip);
+        let words: Vec<OsString> = words.into_iter().collect();
+        match Self::parsed(&words) {
+            Err(error) if error.kind() != ErrorKind::UnknownArgument || names_command(&words) => {
+                Err(with_tip(error))
+            }
+            Ok(cli) if cli.command.is_some() => Ok(cli),
+            _ => {
+                let options = words.into_iter().skip(1);
+                let words = ["steward".into(), "drive".into()]
+                    .into_iter()
+                    .chain(options);
+                let mut cli = Self::parsed(&words.collect::<Vec<_>>()).map_err(with_tip)?;
+                if let Some(Command::Drive(options)) = &mut cli.command {
+                    options.is_implied = names_nothing_of_drive(options);
+                }
+                Ok(cli)
+            }
         }
-        Err(with_tip(error))
     }
 
-    /// The command line as its help shows it: options that a command does not use are parsed but not shown.
+    fn parsed(words: &[OsString]) -> Result<Self, clap::Error> {
+        let mut command = Self::shown();
+        let matches = command.try_get_matches_from_mut(words)?;
+        let mut cli = Self::from_arg_matches(&matches)?;
+        if let Some((name, given)) = matches.subcommand() {
+            if let Some(refusal) = refusal(name, given) {
+                let kind = ErrorKind::ArgumentConflict;
+                return Err(match command.find_subcommand_mut(name) {
+                    Some(command) => command.error(kind, refusal),
+                    None => command.error(kind, refusal),
+                });
+            }
+            cli.files = files(given);
+        }
+        Ok(cli)
+    }
+
+    /// The command line as its help shows it.
     #[must_use]
     pub fn shown() -> clap::Command {
-        let mut command = help::grouped(Self::command());
-        // Passes the options of all commands on to subcommands.
-        command.build();
-        MEANINGLESS
-            .into_iter()
-            .fold(command, |command, (name, groups)| {
-                command.mut_subcommand(name, |one| without(one, groups))
-            })
-    }
-
-    /// The command line without hidden commands, hidden options, and the options `help` and `version`.
-    #[must_use]
-    pub fn for_completions() -> clap::Command {
-        let shown = Self::shown();
-        let commands: Vec<_> = help::names()
-            .filter_map(|name| shown.find_subcommand(name))
-            .collect();
-        copy_of_shown(&shown, &commands).version(env!("CARGO_PKG_VERSION"))
+        help::grouped(Self::command())
     }
 }
 
-/// The command with the arguments that it does not hide, and copies of these commands and of all below them.
-fn copy_of_shown(shown: &clap::Command, below: &[&clap::Command]) -> clap::Command {
-    let below = below.iter().map(|one| {
-        let all = one.get_subcommands();
-        let all: Vec<_> = all.filter(|it| it.get_name() != "help").collect();
-        copy_of_shown(one, &all)
-    });
-    let own = |argument: &&clap::Arg| {
-        !argument.is_hide_set() && !["help", "version"].contains(&argument.get_id().as_str())
+/// Whether the command has the option and it was given.
+fn is_given(given: &ArgMatches, option: &str) -> bool {
+    given.ids().any(|id| id == option)
+        && given.value_source(option) == Some(ValueSource::CommandLine)
+}
+
+/// What clap's own rules cannot know: options that exclude each other by a value.
+fn refusal(command: &str, given: &ArgMatches) -> Option<String> {
+    let named = |options: &[&str]| {
+        let option = options.iter().find(|option| is_given(given, option));
+        option.map(|option| format!("--{}", option.replace('_', "-")))
     };
-    // Commands have their copies already. A global option would come back where its copy is hidden.
-    let arguments = shown.get_arguments().filter(own).cloned();
-    // clap takes no other names; there are few, and the program ends soon.
-    let name: &'static str = shown.get_name().to_owned().leak();
-    clap::Command::new(name)
-        .about(shown.get_about().cloned().unwrap_or_default())
-        .args(arguments.map(|argument| argument.global(false)))
-        .subcommands(below)
+    let is_all =
+        matches!(given.try_get_one::<String>("driver"), Ok(Some(name)) if super::is_all(name));
+    let sweeps = matches!(given.try_get_one("fail"), Ok(Some(FailArg::Each(_))));
+    if !sweeps && is_given(given, "time_limit") {
+        return Some(
+            "--time-limit is for --fail=each: leave it out, or start the program with `timeout`"
+                .to_owned(),
+        );
+    }
+    if sweeps && command == "check" {
+        return Some("--fail=each is for `run` and `drive`: use it with one of the two, or name one plan with --fail".to_owned());
+    }
+    let in_sweep = || named(&NOT_IN_SWEEP).or_else(|| is_all.then(|| "--driver all".to_owned()));
+    if let Some(option) = sweeps.then(in_sweep).flatten() {
+        return Some(format!(
+            "--fail=each runs the program again and again and only lists how it ends: leave {option} out, or name one plan with --fail"
+        ));
+    }
+    let option = is_all.then(|| named(&OF_ONE_DRIVER)).flatten()?;
+    Some(format!(
+        "{option} names the file of one driver: name it with --driver, `steward drivers` lists them"
+    ))
 }
 
-/// The command and its subcommands, with the options of these groups hidden.
-fn without(command: clap::Command, groups: &[&[&str]]) -> clap::Command {
-    let command = command.mut_args(|argument| {
-        let id = argument.get_id().as_str();
-        let hide = groups.iter().any(|options| options.contains(&id));
-        if hide { argument.hide(true) } else { argument }
+/// The files that the options name. A driver is one if it is named by the path of its manifest.
+fn files(given: &ArgMatches) -> Vec<NamedFile> {
+    let named = FILES.into_iter().filter(|(id, ..)| is_given(given, id));
+    let files = named.filter_map(|(id, by, is_written)| {
+        let file = PathBuf::from(given.get_raw(id)?.next()?);
+        let is_file = id != "driver" || file.components().count() > 1;
+        is_file.then_some(NamedFile {
+            by,
+            file,
+            is_written,
+        })
     });
-    command.mut_subcommands(|one| without(one, groups))
+    files.collect()
+}
+
+/// Whether the words were as good as none: who asks for a gate, a driver, a recording or a sweep wants a driver of their own.
+fn names_nothing_of_drive(options: &Drive) -> bool {
+    let sweeps = matches!(options.guarding.fail, Some(FailArg::Each(_)));
+    let is_asked =
+        sweeps || options.exit_code || options.direct || options.no_check || options.no_coverage;
+    !is_asked
+        && options.driver.is_none()
+        && options.record.is_none()
+        && options.seed.is_none()
+        && options.rounds == 1
 }
 
 /// Whether one of the words is the name of a command.
@@ -142,7 +202,7 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
     };
     if word.starts_with('-') {
         if let Some(ContextValue::String(tip)) = error.get(ContextKind::SuggestedArg)
-            && !is_similar(word, tip)
+            && normalized_levenshtein(word, tip) < MIN_LIKENESS
         {
             error.remove(ContextKind::SuggestedArg);
             // It shows the option of the tip.
@@ -164,23 +224,6 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
     let tips = tips.into_iter().map(StyledStr::from).collect();
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     error
-}
-
-/// Whether one word becomes the other by changing, adding or removing at most a third of its letters.
-fn is_similar(one: &str, other: &str) -> bool {
-    let other: Vec<char> = other.chars().collect();
-    let mut costs: Vec<usize> = (0..=other.len()).collect();
-    for (row, letter) in one.chars().enumerate() {
-        let (mut diagonal, mut left) = (row, row + 1);
-        for (cost, of_other) in costs.iter_mut().skip(1).zip(&other) {
-            let change = diagonal + usize::from(letter != *of_other);
-            diagonal = *cost;
-            left = change.min(*cost + 1).min(left + 1);
-            *cost = left;
-        }
-    }
-    let longest = one.chars().count().max(other.len());
-    costs.last().is_some_and(|cost| cost * 3 <= longest)
 }
 
 #[cfg(test)]
@@ -208,12 +251,23 @@ mod tests {
                 (Some("lavapipe"), 3)
             );
         }
-        assert!(
-            read("steward --guard=strict")
-                .expect("right")
-                .command
-                .is_none()
-        );
+        let is_implied = |line: &str| match read(line).expect("right").command {
+            Some(Command::Drive(options)) => options.is_implied,
+            other => panic!("{line}: {other:?}"),
+        };
+        for line in ["steward", "steward --guard=strict", "steward --color never"] {
+            assert!(is_implied(line), "{line}");
+        }
+        for line in [
+            "steward drive",
+            "steward --exit-code",
+            "steward --driver lavapipe",
+            "steward --record t.gz",
+            "steward --rounds 3",
+            "steward --fail=each",
+        ] {
+            assert!(!is_implied(line), "{line}");
+        }
         // An option of `drive` is not one of another command.
         assert!(read("steward rules --rounds 3").is_err());
         assert!(read("steward --rounds 3 rules").is_err());
@@ -261,7 +315,6 @@ mod tests {
         let run = |line: &str| match read(line) {
             Ok(Cli {
                 command: Some(Command::Run(options)),
-                output,
                 ..
             }) => {
                 let words = options
@@ -271,7 +324,7 @@ mod tests {
                 (
                     words.collect::<Vec<_>>().join(" "),
                     options.stacks,
-                    output.json,
+                    options.output.json,
                 )
             }
             other => panic!("{line}: {other:?}"),
@@ -294,7 +347,7 @@ mod tests {
         ] {
             assert_eq!(run(line), (program.to_owned(), stacks, None), "{line}");
         }
-        let json = run("steward --json a run --findings ./p --json b").2;
+        let json = run("steward run --json a --findings ./p --json b").2;
         assert_eq!(json.as_deref(), Some(std::path::Path::new("a")));
         assert!(read("steward run").is_err() && read("steward run --stacks").is_err());
     }
@@ -305,6 +358,14 @@ mod tests {
             ("drive --seed abc", "--seed", "from 0 to 4294967295"),
             ("drive --seed=-1", "--seed", "from 0 to 4294967295"),
             ("drive --rounds 0", "--rounds", "from 1 to"),
+            ("drive --rounds 4294967296", "--rounds", "from 1 to"),
+            ("drive --rounds=-1", "--rounds", "from 1 to"),
+            ("drive --seed 4294967296", "--seed", "from 0 to 4294967295"),
+            ("drive --guard sampled=4294967296", "--guard", "sampled="),
+            ("drive --guard sampled=0", "--guard", "sampled="),
+            ("drive --fail nth=18446744073709551616", "--fail", "nth="),
+            ("drive --fail one-in=4294967296", "--fail", "one-in="),
+            ("drive --fail one-in=0", "--fail", "one-in="),
             ("check --rounds 1.5", "--rounds", "from 1 to"),
             ("drive --depth 4", "--depth", "from 0 to 3"),
             ("top --interval 0", "--interval", "from 0.1 to 86400"),
@@ -335,7 +396,7 @@ mod tests {
         let mut script = Vec::new();
         clap_complete::generate(
             clap_complete::Shell::Bash,
-            &mut Cli::for_completions(),
+            &mut Cli::shown(),
             "steward",
             &mut script,
         );
@@ -347,13 +408,10 @@ mod tests {
         ] {
             assert!(script.contains(values), "{values}");
         }
-        for command in Cli::for_completions().get_subcommands() {
+        for command in Cli::shown().get_subcommands() {
             let line = format!("        steward__subcmd__{})", command.get_name());
             let options = script.split(&line).nth(1);
             assert!(options.is_some_and(|of| of.contains("--color")), "{line}");
-        }
-        for hidden in ["--layer", "--page-part"] {
-            assert!(!script.contains(hidden), "{hidden}");
         }
         for line in [
             "steward drive --driver /path/icd.json --guard=sampled=7 --fail=nth=9",
@@ -370,61 +428,99 @@ mod tests {
         );
     }
 
+    /// Options that mean nothing to a command, or exclude each other.
     #[test]
-    fn help_is_no_longer_than_a_screen() {
-        let mut command = Cli::shown().term_width(100);
-        let lines = |command: &mut clap::Command| command.render_help().to_string();
-        let text = lines(&mut command);
-        let count = text.lines().count();
-        assert!((24..=40).contains(&count), "{count} lines\n{text}");
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 100),
-            "{text}"
-        );
-        for one in command.get_subcommands_mut() {
-            let text = lines(one);
-            let count = text.lines().count();
-            assert!(count <= 60, "{}: {count} lines\n{text}", one.get_name());
-        }
-    }
-
-    #[test]
-    fn commands_below_a_command_show_no_options_that_mean_nothing_to_them() {
-        let mut shown = Cli::shown();
-        let layer = shown.find_subcommand_mut("layer").expect("it is there");
-        for name in ["install", "uninstall"] {
-            let one = layer.find_subcommand_mut(name).expect("it is there");
-            let text = one.render_help().to_string();
+    fn an_option_that_would_be_ignored_is_refused() {
+        let unexpected = |line: &str, option: &str| {
+            let refused = read(line).expect_err(line).to_string();
             assert!(
-                text.contains("--user") && text.contains("--color"),
-                "{text}"
+                refused.contains(&format!("unexpected argument '{option}'")),
+                "{line}: {refused}"
             );
-            for option in ["--guard", "--fail", "--html", "--depth"] {
-                assert!(!text.contains(option), "{name} {option}: {text}");
-            }
-        }
-    }
-
-    /// An option of all commands says in its help which commands it is for.
-    #[test]
-    fn help_names_every_command_that_writes_a_page() {
-        let shown = Cli::shown();
-        let html = |command: &clap::Command| -> Option<bool> {
-            let mut options = command.get_arguments();
-            let html = options.find(|option| option.get_id() == "html")?;
-            Some(!html.is_hide_set())
         };
-        let option = shown.get_arguments().find(|one| one.get_id() == "html");
-        let help = option
-            .and_then(|html| html.get_help())
-            .map(ToString::to_string);
-        let help = help.expect("a sentence");
-        for command in shown.get_subcommands().filter(|one| !one.is_hide_set()) {
-            if let Some(is_shown) = html(command) {
-                let name = format!("`{}`", command.get_name());
-                assert_eq!(help.contains(&name), is_shown, "{name}: {help}");
+        for command in [
+            "drivers",
+            "symbols f",
+            "top",
+            "mark 1",
+            "rules",
+            "completions bash",
+        ] {
+            for option in [
+                "--html",
+                "--profile",
+                "--findings",
+                "--guard",
+                "--fail",
+                "--depth",
+            ] {
+                unexpected(&format!("steward {command} {option}"), option);
             }
         }
-        assert!(help.contains("`run`"), "{help}");
+        for (line, option) in [
+            ("check --findings", "--findings"),
+            ("diff a b --profile f", "--profile"),
+            ("replay f --guard strict", "--guard"),
+            ("report 1 --depth 2", "--depth"),
+            ("layer install --user --json f", "--json"),
+        ] {
+            unexpected(&format!("steward {line}"), option);
+        }
+        for (line, words) in [
+            ("drive --guard-back-end mprotect", "--guard <MODE>"),
+            (
+                "check --trace f --fail nth=1",
+                "'--trace <FILE>' cannot be used with '--fail",
+            ),
+            (
+                "check --write-expect f --guard strict",
+                "'--write-expect <FILE>' cannot be used with '--guard",
+            ),
+            (
+                "run --write-expect f --fail nth=1 p",
+                "'--write-expect <FILE>' cannot be used with '--fail",
+            ),
+            (
+                "check --write-expect f --profile g",
+                "'--write-expect <FILE>' cannot be used with '--profile",
+            ),
+            ("check --fail each", "--fail=each is for `run` and `drive`"),
+            ("run --fail=each --stacks p", "leave --stacks out"),
+            ("run --fail=each --write-expect f p", "cannot be used with"),
+            ("drive --fail=each --html f", "leave --html out"),
+            ("drive --fail=each --driver all", "leave --driver all out"),
+            ("drive --fail=each --record f", "leave --record out"),
+            ("run --fail=each --expect f p", "leave --expect out"),
+            ("run --fail=each --meter p", "leave --meter out"),
+            ("run --fail=each --profile f p", "leave --profile out"),
+            ("run --fail=each --findings p", "leave --findings out"),
+            ("run --time-limit 3 p", "--time-limit is for --fail=each"),
+            (
+                "run --time-limit 3 --fail nth=1 p",
+                "--time-limit is for --fail=each",
+            ),
+            (
+                "drive --driver ALL --record f",
+                "--record names the file of one driver",
+            ),
+            ("drive --driver all --profile f", "--profile names the file"),
+            ("check --driver all --expect f", "--expect names the file"),
+            (
+                "check --driver all --write-expect f",
+                "--write-expect names the file",
+            ),
+        ] {
+            let refused = read(&format!("steward {line}"))
+                .expect_err(line)
+                .to_string();
+            assert!(refused.contains(words), "{line}: {refused}");
+        }
+        for line in [
+            "run --fail=each --time-limit 3 --json f --text g p",
+            "drive --driver all --html f --fail nth=3",
+            "check --driver lavapipe --profile f --expect g",
+        ] {
+            assert!(read(&format!("steward {line}")).is_ok(), "{line}");
+        }
     }
 }

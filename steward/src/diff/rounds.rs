@@ -8,10 +8,9 @@ use super::Part;
 use super::facts::{Key, Measure};
 
 /// Kinds that are also created outside of rounds, or in a phase that runs once: only a part of their figures grows with rounds.
-const ALSO_ONCE: [&str; 7] = [
+const ALSO_ONCE: [&str; 6] = [
     "VkInstance",
     "VkDevice",
-    "VkDebugUtilsMessengerEXT",
     "VkDeviceMemory",
     "VkBuffer",
     "VkCommandPool",

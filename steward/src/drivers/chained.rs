@@ -6,11 +6,11 @@ use VkLayer_steward_memory::GetProcAddr;
 use VkLayer_steward_memory::in_process::{Observation, chain};
 use ash::vk;
 
-use super::select::Selected;
+use super::open::OpenDriver;
 
 /// The same driver with the layer before it, or `None` if the layer is before another one in this process.
 #[must_use]
-pub fn chained(selected: &Selected, observation: Observation) -> Option<Selected> {
+pub fn chained(selected: &OpenDriver, observation: Observation) -> Option<OpenDriver> {
     let end = selected.entry().static_fn().get_instance_proc_addr;
     // SAFETY: the layer declares the handle as the pointer that it is.
     let end = unsafe { transmute::<vk::PFN_vkGetInstanceProcAddr, GetProcAddr>(end) };
@@ -19,7 +19,7 @@ pub fn chained(selected: &Selected, observation: Observation) -> Option<Selected
     // SAFETY: the function of a loader or driver that stays open.
     let first = unsafe { chain(end, observation) }?;
     let functions = ash::StaticFn {
-        // SAFETY: as above.
+        // SAFETY: the layer declares the handle as the pointer that it is.
         get_instance_proc_addr: unsafe {
             transmute::<GetProcAddr, vk::PFN_vkGetInstanceProcAddr>(first)
         },

@@ -42,6 +42,12 @@ impl DriverInfo {
             .find(|name| !name.is_empty())
             .unwrap_or(&self.device_name)
     }
+
+    /// The same with the driver's version.
+    #[must_use]
+    pub fn title_with_version(&self) -> String {
+        format!("{} {}", self.title(), self.driver_info)
+    }
 }
 
 /// A path for another process of this program: it may be no text.

@@ -48,7 +48,7 @@ impl DriverProperties {
     pub(crate) unsafe fn of(instance: &ash::Instance, device: vk::PhysicalDevice) -> Self {
         let mut driver = vk::PhysicalDeviceDriverProperties::default();
         let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
-        // SAFETY: the caller's promise.
+        // SAFETY: a device of the instance, which has driver properties.
         unsafe { instance.get_physical_device_properties2(device, &mut all) };
         let id = match driver.driver_id.as_raw() {
             0 => String::new(),

@@ -18,13 +18,13 @@ const MAX_MANIFEST: u64 = 1 << 20;
 
 /// The manifest of a driver, a file `*.json`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IcdManifest {
+pub(super) struct IcdManifest {
     /// The file.
-    pub path: PathBuf,
+    pub(super) path: PathBuf,
     /// Its name without `.json`, such as `lvp_icd.x86_64`.
-    pub stem: String,
+    pub(super) stem: String,
     /// The driver's library as the manifest names it: absolute, relative to the manifest, or a bare name.
-    pub library_path: String,
+    pub(super) library_path: String,
 }
 
 /// Every manifest that the loader would read, each once. Other files are ignored, as the loader does.

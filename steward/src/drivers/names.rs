@@ -8,8 +8,7 @@ use super::manifest;
 use vk_report::pattern::matches;
 
 /// The first of `known` that `name` means. A number is only an index.
-#[must_use]
-pub fn find<'a>(known: &'a [DriverInfo], name: &str) -> Option<&'a DriverInfo> {
+pub(super) fn find<'a>(known: &'a [DriverInfo], name: &str) -> Option<&'a DriverInfo> {
     known.iter().find(|driver| is_called(driver, name))
 }
 
@@ -22,8 +21,7 @@ pub fn find<'a>(known: &'a [DriverInfo], name: &str) -> Option<&'a DriverInfo> {
 /// - a common name, such as `lavapipe`, `radv` or `nvidia`.
 ///
 /// An empty name means no driver.
-#[must_use]
-pub fn is_called(driver: &DriverInfo, name: &str) -> bool {
+pub(super) fn is_called(driver: &DriverInfo, name: &str) -> bool {
     let name = name.trim();
     if name.is_empty() {
         return false;

@@ -1,8 +1,8 @@
 //! The driver that is linked into the program, without loader, manifest and library.
 
 use super::info::DriverInfo;
+use super::open::OpenDriver;
 use super::probe;
-use super::select::Selected;
 use vk_callbacks::check::Opened;
 
 /// Its name for `--driver` and in reports.
@@ -12,7 +12,7 @@ pub const REFERENCE: &str = "reference";
 ///
 /// # Errors
 /// The result of Vulkan: there was no memory.
-pub fn reference() -> Result<Selected, ash::vk::Result> {
+pub fn reference() -> Result<OpenDriver, ash::vk::Result> {
     let functions = ash::StaticFn {
         get_instance_proc_addr: reference_driver::get_instance_proc_addr,
     };
@@ -26,11 +26,10 @@ pub fn reference() -> Result<Selected, ash::vk::Result> {
         driver_info: format!("{version} (Steward's own driver: this shows nothing of yours)"),
         ..device
     };
-    Ok(Selected::new(entry, info, Opened::Directly))
+    Ok(OpenDriver::new(entry, info, Opened::Directly))
 }
 
 /// Whether this is the program's own driver.
-#[must_use]
-pub fn is_reference(info: &DriverInfo) -> bool {
+pub(super) fn is_reference(info: &DriverInfo) -> bool {
     info.manifest.is_none() && info.driver_name == REFERENCE
 }

@@ -11,11 +11,11 @@ use super::info::DriverInfo;
 use super::instance::version_text;
 use super::loaded_files::{LoadedFiles, VulkanPart};
 use super::manifest;
-use super::select::Selected;
+use super::open::OpenDriver;
 
 /// Reads which libraries this process has loaded. Call it while an instance of the driver lives.
 #[must_use]
-pub fn run_environment(driver: &Selected) -> RunEnvironment {
+pub fn run_environment(driver: &OpenDriver) -> RunEnvironment {
     let files = LoadedFiles::read();
     let function = driver.entry().static_fn().get_instance_proc_addr as *const _;
     let loader = match driver.opened() {

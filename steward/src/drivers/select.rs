@@ -1,75 +1,174 @@
 //! Lists all drivers, and selects one.
 
-use std::path::Path;
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, slice};
+
+use serde::{Deserialize, Serialize};
 
 use super::environment;
 use super::error::{DriverError, LoaderRefusal};
 use super::info::DriverInfo;
 use super::manifest::{self, IcdManifest};
 use super::names;
+use super::open::loader;
 use super::probe;
 use super::reference::{REFERENCE, reference};
-use vk_callbacks::check::Opened;
-use vk_report::meter::MeteredBytes;
+use crate::signals::{end_with_parent, signal_name, unnamed_file, wait_briefly};
 
-/// Lists the devices of every driver, manifest by manifest. The environment is restored afterwards.
-///
-/// Each driver is opened for an instance, which is destroyed. If no manifest is found, the loader chooses drivers itself, once.
-///
-/// # Errors
-///
-/// [`DriverError::NoLoader`] only. A driver that fails is in [`Listing::refused`]; the list may be empty.
-///
-/// # Safety
-///
-/// No other thread of the process may read or write the environment during the call. Call it early, from the only thread.
-///
-/// This includes threads of drivers and layers. Drivers are opened one after the other, and the environment is written in between: threads
-/// that survive their instance must not read it. Vulkan does not guarantee this, so the caller vouches for the installed drivers and layers.
-pub unsafe fn list() -> Result<Listing, DriverError> {
-    // SAFETY: the caller's promise.
-    unsafe { list_of(&manifest::find_all()) }
+/// The hidden command of a child that shows the devices of its loader. Its argument is not used.
+pub(crate) const COMMAND: &str = "show-devices";
+
+/// How long a driver may take to show its devices.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
+
+/// What such a child writes as a line.
+#[derive(Serialize, Deserialize)]
+enum Answer {
+    Devices(Vec<DriverInfo>),
+    /// The error of Vulkan, or how the child ended.
+    Refused(String),
+    /// Why the loader's library cannot be opened.
+    NoLoader(String),
 }
 
-/// Lists the devices of these drivers.
+/// Lists the devices of every driver, manifest by manifest. Each driver is opened in a process of its own, so that one that crashes or hangs
+/// is only refused. If no manifest is found, the loader chooses drivers itself, once.
 ///
-/// # Safety
-/// As for [`list`].
-unsafe fn list_of(found: &[IcdManifest]) -> Result<Listing, DriverError> {
-    let entry = open()?;
-    let saved = environment::save();
-    let mut listing = Listing {
-        drivers: Vec::new(),
-        refused: Vec::new(),
-    };
-    if found.is_empty() {
-        listing.add(&entry, None);
+/// # Errors
+/// [`DriverError::NoLoader`] only. A driver that fails is in [`Listing::refused`]; the list may be empty.
+pub fn list() -> Result<Listing, DriverError> {
+    list_by(&Command::spawn)
+}
+
+/// Starts a child.
+type Start<'s> = &'s dyn Fn(&mut Command) -> io::Result<Child>;
+
+/// As [`list`], with children that `start` starts.
+pub(crate) fn list_by(start: Start<'_>) -> Result<Listing, DriverError> {
+    list_of(&manifest::find_all(), start)
+}
+
+fn list_of(found: &[IcdManifest], start: Start<'_>) -> Result<Listing, DriverError> {
+    let mut manifests: Vec<_> = found.iter().map(Some).collect();
+    if manifests.is_empty() {
+        manifests.push(None);
     }
-    for manifest in found {
-        // SAFETY: the caller's promise, which includes threads of the drivers before this one.
-        unsafe { environment::narrow_to(Some(&manifest.path)) };
-        listing.add(&entry, Some(manifest));
+    let started = |manifest: &Option<&IcdManifest>| Asked::start(*manifest, start);
+    // All at once: most of their time they read files.
+    let asked: Vec<_> = manifests.iter().map(started).collect();
+    let mut listing = Listing::default();
+    for (manifest, asked) in manifests.into_iter().zip(asked) {
+        let answer = asked.and_then(|mut asked| asked.answer());
+        listing.add(
+            manifest,
+            match answer.unwrap_or_else(|error| Answer::Refused(error.to_string())) {
+                Answer::Devices(devices) if devices.is_empty() => {
+                    Err("no device of Vulkan 1.1 or later".to_owned())
+                }
+                Answer::Devices(devices) => Ok(devices),
+                Answer::Refused(reason) => Err(reason),
+                Answer::NoLoader(reason) => return Err(DriverError::NoLoader { reason }),
+            },
+        );
     }
-    // SAFETY: the caller's promise.
-    unsafe { environment::restore(&saved) };
     Ok(listing)
 }
 
-/// Selects the driver that `name` means ([`is_called`](super::is_called)), or the first one without a name. From now on the loader sees only
-/// this driver. `reference` is the program's own driver, which needs no loader. A name with a `/` is the path of a manifest, even of one that
-/// the loader would not find. Only the last selection is valid.
+/// A driver that was asked for its devices, in a child of this program.
+struct Asked {
+    child: Child,
+    began: Instant,
+    /// No pipe: a process that the driver starts and that outlives the child would hold it open.
+    output: File,
+}
+
+impl Asked {
+    fn start(manifest: Option<&IcdManifest>, start: Start<'_>) -> io::Result<Self> {
+        let output = unnamed_file()?;
+        let mut command = Command::new(env::current_exe()?);
+        command
+            .args([COMMAND, ""])
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?);
+        if let Some(manifest) = manifest {
+            environment::narrow(&mut command, &manifest.path);
+        }
+        end_with_parent(&mut command);
+        let child = start(&mut command)?;
+        Ok(Self {
+            child,
+            began: Instant::now(),
+            output,
+        })
+    }
+
+    fn answer(&mut self) -> io::Result<Answer> {
+        let left = TIME_LIMIT.saturating_sub(self.began.elapsed());
+        let status = wait_briefly(&mut self.child, left)?;
+        let mut text = Vec::new();
+        self.output.rewind()?;
+        self.output.read_to_end(&mut text)?;
+        // A driver may write there as well, and what it left to the C library comes last.
+        let text = String::from_utf8_lossy(&text);
+        let answer = text
+            .lines()
+            .rev()
+            .find_map(|line| serde_json::from_str(line).ok());
+        Ok(answer.unwrap_or_else(|| Answer::Refused(how_it_ended(status))))
+    }
+}
+
+/// A child whose answer nobody waits for is ended.
+impl Drop for Asked {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn how_it_ended(status: Option<ExitStatus>) -> String {
+    use std::os::unix::process::ExitStatusExt as _;
+    let Some(status) = status else {
+        return format!("no answer after {} s", TIME_LIMIT.as_secs());
+    };
+    match status.signal() {
+        Some(signal) => format!("its process crashed ({})", signal_name(signal)),
+        None => format!("its process ended with {status}"),
+    }
+}
+
+/// The child's side: prints the devices that the loader shows.
 ///
 /// # Errors
+/// The output is closed.
+pub(crate) fn show_devices(out: &mut dyn io::Write) -> io::Result<()> {
+    let answer = match loader().map(|entry| probe::devices(&entry)) {
+        Err(reason) => Answer::NoLoader(reason),
+        Ok(Err(result)) => Answer::Refused(format!("{result:?}")),
+        Ok(Ok(devices)) => Answer::Devices(devices),
+    };
+    // On a line of its own, whatever a driver wrote before.
+    writeln!(out, "\n{}", serde_json::to_string(&answer)?)
+}
+
+/// Selects the driver that `name` means (`names::is_called`), or the first one without a name. `reference` is the program's own
+/// driver, which needs no loader. A name with a `/` is the path of a manifest, even of one that the loader would not find.
 ///
+/// # Errors
 /// [`DriverError`]: no loader, no driver, no driver of that name, or no manifest at that path.
-///
-/// # Safety
-///
-/// As for [`list`]; the environment is written once more at the end.
-pub unsafe fn select(name: Option<&str>) -> Result<Selected, DriverError> {
+pub fn select(name: Option<&str>) -> Result<Selected, DriverError> {
     if name.is_some_and(|name| name.trim().eq_ignore_ascii_case(REFERENCE)) {
-        return reference().map_err(|result| DriverError::NoReference {
+        let reference = reference().map_err(|result| DriverError::NoReference {
             result: format!("{result:?}"),
+        })?;
+        return Ok(Selected {
+            info: reference.info().clone(),
+            is_direct: true,
         });
     }
     let path = name
@@ -77,36 +176,18 @@ pub unsafe fn select(name: Option<&str>) -> Result<Selected, DriverError> {
         .map(manifest_at)
         .transpose()?;
     let listing = match &path {
-        // SAFETY: the caller's promise.
-        Some(manifest) => unsafe { list_of(std::slice::from_ref(manifest)) },
-        // SAFETY: as above.
-        None => unsafe { list() },
+        Some(manifest) => list_of(slice::from_ref(manifest), &Command::spawn),
+        None => list(),
     }?;
     let chosen = match name {
         Some(name) if path.is_none() => names::find(&listing.drivers, name),
         _ => listing.drivers.first(),
     };
-    let info = match (chosen.cloned(), name) {
-        (Some(info), _) => info,
-        (None, Some(name)) if !listing.drivers.is_empty() => {
-            let names = |refused: &&LoaderRefusal| names::is_manifest_of(&refused.title(), name);
-            if let Some(refused) = listing.refused.iter().find(names) {
-                return Err(DriverError::Deviceless {
-                    name: name.into(),
-                    refused: refused.clone(),
-                    known: listing.drivers,
-                });
-            }
-            return Err(DriverError::UnknownName {
-                name: name.into(),
-                known: listing.drivers,
-            });
-        }
-        (None, _) => return Err(listing.no_driver()),
-    };
-    // SAFETY: the caller's promise.
-    unsafe { environment::narrow_to(info.manifest.as_deref()) };
-    Ok(Selected::new(open()?, info, Opened::ThroughLoader))
+    match (chosen.cloned(), name) {
+        (Some(info), _) => Ok(info.into()),
+        (None, Some(name)) if !listing.drivers.is_empty() => Err(listing.without(name)),
+        (None, _) => Err(listing.no_driver()),
+    }
 }
 
 /// The manifest at a path, with an absolute path: the loader may open it from another folder.
@@ -120,7 +201,7 @@ fn manifest_at(path: &str) -> Result<IcdManifest, DriverError> {
 }
 
 /// The available drivers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     /// Usable devices, by index.
     pub drivers: Vec<DriverInfo>,
@@ -137,26 +218,34 @@ impl Listing {
         }
     }
 
-    fn add(&mut self, entry: &ash::Entry, manifest: Option<&IcdManifest>) {
+    /// The error of a listing in which no driver has this name.
+    fn without(self, name: &str) -> DriverError {
+        let is_named = |refused: &&LoaderRefusal| names::is_manifest_of(&refused.title(), name);
+        let (name, known) = (name.to_owned(), self.drivers);
+        match self.refused.iter().find(is_named).cloned() {
+            Some(refused) => DriverError::Deviceless {
+                name,
+                refused,
+                known,
+            },
+            None => DriverError::UnknownName { name, known },
+        }
+    }
+
+    fn add(&mut self, manifest: Option<&IcdManifest>, devices: Result<Vec<DriverInfo>, String>) {
         let path = manifest.map(|manifest| manifest.path.clone());
-        let refusal = |reason| LoaderRefusal {
-            manifest: path.clone(),
-            reason,
-        };
-        match probe::devices(entry) {
-            Err(result) => self.refused.push(refusal(format!("{result:?}"))),
-            Ok(devices) if devices.is_empty() => self
-                .refused
-                .push(refusal("no device of Vulkan 1.1 or later".into())),
+        match devices {
+            Err(reason) => self.refused.push(LoaderRefusal {
+                manifest: path,
+                reason,
+            }),
             Ok(devices) => {
                 for device in devices {
-                    let stem = manifest
-                        .map(|manifest| manifest.stem.clone())
-                        .unwrap_or_default();
+                    let stem = manifest.map(|manifest| manifest.stem.clone());
                     self.drivers.push(DriverInfo {
                         index: self.drivers.len(),
                         manifest: path.clone(),
-                        stem,
+                        stem: stem.unwrap_or_default(),
                         ..device
                     });
                 }
@@ -165,104 +254,36 @@ impl Listing {
     }
 }
 
-/// A selected driver.
-#[derive(Clone)]
+/// A selected driver, which a child opens.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Selected {
-    entry: ash::Entry,
-    info: DriverInfo,
-    opened: Opened,
-    opening: MeteredBytes,
+    /// The driver and its device.
+    pub info: DriverInfo,
+    /// Its own library is opened, without the loader.
+    pub is_direct: bool,
+}
+
+impl From<DriverInfo> for Selected {
+    /// Through the loader.
+    fn from(info: DriverInfo) -> Self {
+        Self {
+            info,
+            is_direct: false,
+        }
+    }
 }
 
 impl Selected {
-    pub(super) fn new(entry: ash::Entry, info: DriverInfo, opened: Opened) -> Self {
-        Self {
-            entry,
-            info,
-            opened,
-            opening: MeteredBytes::default(),
-        }
-    }
-
-    /// The same driver, reached by this entry.
-    #[must_use]
-    pub fn with_entry(&self, entry: ash::Entry) -> Self {
-        Self {
-            entry,
-            ..self.clone()
-        }
-    }
-
-    /// Whether a loader is between the program and the driver.
-    #[must_use]
-    pub fn opened(&self) -> Opened {
-        self.opened
-    }
-
-    /// Sets the memory that the process allocated while the driver's library was opened.
-    pub(super) fn opened_with(mut self, opening: MeteredBytes) -> Self {
-        self.opening = opening;
-        self
-    }
-
-    /// Memory that the process allocated while the driver's library was opened [directly](super::directly). 0 without a meter in the process,
-    /// and if the loader opened it.
-    #[must_use]
-    pub fn opening(&self) -> MeteredBytes {
-        self.opening
-    }
-
-    /// The global functions. The library is open while this or a clone lives.
-    #[must_use]
-    pub fn entry(&self) -> &ash::Entry {
-        &self.entry
-    }
-
     /// The driver's name and version.
     #[must_use]
     pub fn title(&self) -> String {
-        format!("{} {}", self.info.title(), self.info.driver_info)
+        self.info.title_with_version()
     }
 
-    /// Properties of the driver and its device.
-    #[must_use]
-    pub fn info(&self) -> &DriverInfo {
-        &self.info
+    /// Makes the child see this driver alone.
+    pub fn narrow(&self, child: &mut Command) {
+        if let Some(manifest) = &self.info.manifest {
+            environment::narrow(child, manifest);
+        }
     }
-
-    /// The driver's manifest, for a child process that is to see the same driver ([`child_environment`](super::child_environment)).
-    #[must_use]
-    pub fn manifest(&self) -> Option<&Path> {
-        self.info.manifest.as_deref()
-    }
-}
-
-impl std::fmt::Debug for Selected {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Selected")
-            .field("info", &self.info)
-            .finish_non_exhaustive()
-    }
-}
-
-/// The environment variable that names another Vulkan loader library than the system's.
-pub const LOADER_VARIABLE: &str = "STEWARD_LOADER";
-
-/// The loader's library.
-pub(crate) fn open() -> Result<ash::Entry, DriverError> {
-    let named = std::env::var_os(LOADER_VARIABLE);
-    let by = if named.is_some() {
-        format!("; {LOADER_VARIABLE} names this library, unset it for the system's")
-    } else {
-        String::new()
-    };
-    let loaded = match named {
-        // SAFETY: opening the loader runs its initialisers, as in every Vulkan program; the user who names a library vouches for it.
-        Some(path) => unsafe { ash::Entry::load_from(path) },
-        // SAFETY: as above; nothing else has the loader's name.
-        None => unsafe { ash::Entry::load() },
-    };
-    loaded.map_err(|error| DriverError::NoLoader {
-        reason: format!("{error}{by}"),
-    })
 }

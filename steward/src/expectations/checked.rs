@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::compare::{Difference, Verdict};
-use vk_report::report::{FailRun, FindingRow, GuardRun, Leaks, one_line};
+use vk_report::report::{FailRun, FindingRow, GuardRun, Leaks, one_line, paragraph};
 
 /// The width of lines.
 const WIDTH: usize = 118;
@@ -157,9 +157,9 @@ impl fmt::Display for Checked<'_> {
                 sentence,
                 ..
             } = row;
-            paragraph(f, &format!("  {level:<9} "), &headed(rule, sentence))?;
+            paragraph(f, &format!("  {level:<9} "), &headed(rule, sentence), WIDTH)?;
             if !cause.is_empty() {
-                paragraph(f, &format!("  {:<9} known: ", ""), &one_line(cause))?;
+                paragraph(f, &format!("  {:<9} known: ", ""), cause, WIDTH)?;
             }
         }
         self.leaks.map_or(Ok(()), |leaks| write!(f, "{leaks}"))?;
@@ -167,10 +167,10 @@ impl fmt::Display for Checked<'_> {
             writeln!(f, "\nnot as expected:")?;
             self.faults
                 .iter()
-                .try_for_each(|fault| paragraph(f, "  ", &one_line(fault)))?;
-            differences.iter().try_for_each(|difference| {
-                paragraph(f, "  ", &one_line(&difference.to_string()))
-            })?;
+                .try_for_each(|fault| paragraph(f, "  ", fault, WIDTH))?;
+            differences
+                .iter()
+                .try_for_each(|difference| paragraph(f, "  ", &difference.to_string(), WIDTH))?;
         }
         self.guard.map_or(Ok(()), |guard| write!(f, "\n{guard}"))?;
         self.fail.map_or(Ok(()), |fail| write!(f, "\n{fail}"))?;
@@ -197,69 +197,11 @@ impl fmt::Display for Checked<'_> {
     }
 }
 
-/// Writes `head` and `text`, broken between words. Further lines are indented as far as `head` is long.
-fn paragraph(f: &mut fmt::Formatter<'_>, head: &str, text: &str) -> fmt::Result {
-    let indent = head.chars().count();
-    let (mut line, mut begun) = (head.to_owned(), false);
-    for word in text.split(' ') {
-        if begun && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            writeln!(f, "{line}")?;
-            (line, begun) = (" ".repeat(indent), false);
-        }
-        line = line + if begun { " " } else { "" } + word;
-        begun = true;
-    }
-    writeln!(f, "{line}")
-}
-
 /// The sentence with its rule in front, unless it begins with it.
 fn headed(rule: &str, sentence: &str) -> String {
-    let sentence = one_line(sentence);
     if rule.is_empty() || sentence.starts_with(rule) {
-        sentence
+        sentence.to_owned()
     } else {
         format!("{rule}: {sentence}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sentences_break_between_words_and_lose_none() {
-        struct CheckedFinding(String);
-        impl fmt::Display for CheckedFinding {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                paragraph(f, "  note  ", &self.0)
-            }
-        }
-        let text = (0..80)
-            .map(|n| format!("word{n}"))
-            .collect::<Vec<_>>()
-            .join(" ");
-        let told = CheckedFinding(text.clone()).to_string();
-        assert!(
-            told.lines().count() > 3 && told.lines().all(|line| line.chars().count() <= WIDTH),
-            "{told}"
-        );
-        assert!(
-            told.lines()
-                .skip(1)
-                .all(|line| line.starts_with("        word")),
-            "{told}"
-        );
-        assert_eq!(
-            told.split_whitespace()
-                .skip(1)
-                .collect::<Vec<_>>()
-                .join(" "),
-            text
-        );
-        let long = "x".repeat(300);
-        assert_eq!(
-            CheckedFinding(long.clone()).to_string(),
-            format!("  note  {long}\n")
-        );
     }
 }

@@ -3,18 +3,19 @@
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
+use super::all_drivers::{self, DriverResult, or_report};
 use super::drive::{self, Driven};
 use super::files::write_and_say;
-use super::{Outcome, ProgramError, all_drivers, is_all, outputs, replayed, select};
-use crate::cli::{Check, Drive, Output};
+use super::{Outcome, ProgramError, outputs, replayed, select};
+use crate::cli::{Check, Drive, is_all};
 use crate::drivers::Selected;
 use crate::expectations::{self, Checked, Expectations, compare, fit};
 use crate::input;
 use crate::replay::TraceFile;
-use crate::report::{CheckedDriver, ReportOrList, html_of_checks};
+use crate::report::{CheckedDriver, ReportOrList};
 use vk_report::guard_run::Guarding;
 use vk_report::report::origins::EventLog;
-use vk_report::report::{self, Report, Source};
+use vk_report::report::{Report, Source};
 
 /// A file is written from runs of 0, 1, .. to this number of rounds, which show how counts depend on rounds.
 const FITTED_ROUNDS: u32 = 4;
@@ -29,68 +30,50 @@ struct Run {
 }
 
 /// Runs the command.
-///
-/// # Safety
-/// As for [`crate::drivers::select`].
-pub(super) unsafe fn check(
-    check: &Check,
-    guarding: &Guarding,
-    output: &Output,
-    out: &mut dyn Write,
-) -> Result<Outcome, ProgramError> {
+pub(super) fn check(check: &Check, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     // Refuse an invalid file before the runs.
     check
         .write_expect
         .as_deref()
         .map_or(Ok(None), written_before)?;
     if let Some(file) = &check.trace {
-        return trace(file, check, output, out);
+        return trace(file, check, out);
     }
-    if check.driver.as_deref().is_some_and(is_all) {
-        if check.expect.is_some() || check.write_expect.is_some() {
-            return Err(ProgramError::ExpectAll);
-        }
-        // SAFETY: forwarded.
-        return unsafe { all_drivers::check(check, guarding, output, out) };
-    }
-    // SAFETY: forwarded.
-    let selected = unsafe { select(check.driver.as_deref(), check.direct) }?;
-    driver(&selected, check, guarding, output, out)
-}
-
-/// Checks one driver.
-fn driver(
-    selected: &Selected,
-    check: &Check,
-    guarding: &Guarding,
-    output: &Output,
-    out: &mut dyn Write,
-) -> Result<Outcome, ProgramError> {
-    let run = |rounds| {
+    let guarding = Guarding::from(check.guarding);
+    let run = |selected: &Selected, rounds| {
         let options = Drive {
             seed: check.seed,
             rounds,
             no_coverage: true,
             ..Drive::default()
         };
-        drive::drive(selected, &options, guarding, outputs::stacks(output))
-            .map(|driven| Run::of(driven, selected.title()))
+        drive::drive(
+            selected,
+            &options,
+            &guarding,
+            outputs::stacks(&check.output),
+        )
+        .map(|driven| Run::of(driven, selected.title()))
     };
-    if let Some(file) = &check.write_expect {
-        let runs: Vec<_> = (0..=FITTED_ROUNDS).map(run).collect::<Result<_, _>>()?;
-        return write(&selected.title(), &runs, (file, check.direct), out);
+    if check.driver.as_deref().is_some_and(is_all) {
+        let one = |selected: &Selected| judged(&mut run(selected, check.rounds)?, check);
+        return all_drivers::each((check.direct, Checked::FORMAT), &one, &check.output, out);
     }
-    report_step(run(check.rounds)?, check, output, out)
+    let selected = select(check.driver.as_deref(), check.direct)?;
+    let ended = match &check.write_expect {
+        Some(file) => {
+            let runs = (0..=FITTED_ROUNDS).map(|rounds| run(&selected, rounds));
+            let runs = runs.collect::<Result<Vec<_>, _>>();
+            runs.and_then(|runs| write(&selected.title(), &runs, (file, check.direct), out))
+        }
+        None => run(&selected, check.rounds).and_then(|run| report_step(run, check, out)),
+    };
+    or_report(ended, Checked::FORMAT, &check.output, out)
 }
 
 /// Checks a trace.
-fn trace(
-    file: &str,
-    check: &Check,
-    output: &Output,
-    out: &mut dyn Write,
-) -> Result<Outcome, ProgramError> {
-    let driven = replayed(&TraceFile::open(file)?, output)?;
+fn trace(file: &str, check: &Check, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+    let driven = replayed(&TraceFile::open(file)?, &check.output)?;
     let driver = match &driven.report.source {
         Source::Trace { driver: name, .. }
         | Source::Driver { name, .. }
@@ -101,7 +84,7 @@ fn trace(
     let run = Run::of(driven, driver);
     match &check.write_expect {
         Some(file) => write(&run.driver.clone(), &[run], (file, false), out),
-        None => report_step(run, check, output, out),
+        None => report_step(run, check, out),
     }
 }
 
@@ -132,18 +115,20 @@ impl Run {
     }
 }
 
-fn report_step(
-    mut run: Run,
-    check: &Check,
-    output: &Output,
-    out: &mut dyn Write,
-) -> Result<Outcome, ProgramError> {
+fn report_step(mut run: Run, check: &Check, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+    judged(&mut run, check)?.write(Some(&run.events), &check.output, out)
+}
+
+/// The comparison of a run with what is expected of it.
+fn judged(run: &mut Run, check: &Check) -> Result<DriverResult, ProgramError> {
     let (name, mut known) = expected_of(&run.driver, check.expect.as_deref())?.unzip();
     if check.direct {
         known = known.map(Expectations::without_loader);
     }
     let known = known.unwrap_or_default();
-    outputs::name_sites(output, &mut run.report);
+    if outputs::has_files(&check.output) {
+        outputs::name_sites(&mut run.report);
+    }
     let report = &run.report;
     let faults = report.faults();
     let leaks = report.leaks.as_ref();
@@ -158,23 +143,15 @@ fn report_step(
         faults: &faults,
         verdict: compare(&known, (&report.findings, report.unjudged), run.rounds),
     };
-    let page = || {
-        let driver = CheckedDriver {
+    Ok(DriverResult {
+        text: checked.to_string(),
+        check: Some(checked.to_json()),
+        page: CheckedDriver {
             report: ReportOrList::Report(Box::new(report.clone())),
             check: Some(checked.summary()),
-        };
-        Ok(html_of_checks(&[driver])?)
-    };
-    if let Some(file) = &check.page_part {
-        let part = (report, checked.summary());
-        let part = report::json(&part).map_err(std::io::Error::from)?;
-        vk_report::files::write(file, part.as_bytes(), vk_report::files::PRIVATE)?;
-    }
-    let reports = std::slice::from_ref(report);
-    let profiled = outputs::write_profile(output, reports, Some(&run.events), out);
-    let written = outputs::write(output, &checked, &checked.to_json(), page, out).and(profiled);
-    ProgramError::unless_closed_pipe(written)?;
-    Ok(Outcome::of(checked.is_as_expected()))
+        },
+        outcome: Outcome::of(checked.is_as_expected()),
+    })
 }
 
 fn write(

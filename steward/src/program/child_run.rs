@@ -1,47 +1,13 @@
-//! The report of a run whose driver has ended its process.
+//! How a run ended whose driver has ended its process, in a sentence.
 
-use std::io::Write;
+#![forbid(unsafe_code)]
+
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
-use serde_json::json;
-
-use super::{Outcome, ProgramError, outputs};
-use crate::cli::Output;
-use crate::report::{ReportOrList, html};
 use crate::signals::signal_name;
 use vk_report::guard_run::refused::RefusalLog;
-use vk_report::report::{Refusal, Report, one_line};
-
-/// Writes the report in all formats, and to the error output if the standard output is for programs.
-pub(super) fn report(
-    driver: &str,
-    why: &str,
-    format: &str,
-    output: &Output,
-    out: &mut dyn Write,
-) -> Result<Outcome, ProgramError> {
-    let report = json!({ "format": format, "driver": driver, "error": why });
-    let page = || {
-        // A page of a check is one of its report as well.
-        let shown = json!({ "format": Report::FORMAT, "driver": driver, "error": why });
-        let reports = serde_json::to_vec(&[&shown]).map_err(std::io::Error::from)?;
-        Ok(html(&ReportOrList::parse(
-            "the driver's report",
-            &reports,
-        )?)?)
-    };
-    let text = format!(
-        "driver: {}\nresult: not as expected: {why}\n",
-        one_line(driver)
-    );
-    if outputs::is_for_programs(output) {
-        let _ = writeln!(std::io::stderr(), "steward: {}: {why}", one_line(driver));
-    }
-    let written = outputs::write(output, &text, &report, page, out);
-    ProgramError::unless_closed_pipe(written)?;
-    Ok(Outcome::Unexpected)
-}
+use vk_report::report::{Refusal, one_line};
 
 /// How the child ended: where it was if nothing was to be refused, else the last refusal of the plan.
 pub(super) fn sentence(

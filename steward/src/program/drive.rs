@@ -1,24 +1,24 @@
 //! One run on one driver, in a child of this program: a driver may crash.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::all_drivers::{self, or_report};
 use super::child_run::sentence;
 use super::files::unwritable;
 use super::own_folder::{self, OwnFolder};
-use super::run::RunError;
-use super::{ProgramError, files};
+use super::run::{self, RunError, faults};
+use super::{Outcome, ProgramError, files, outputs, select, shown};
 use crate::callback_coverage::{self, CoverageError};
-use crate::cli::Drive;
-use crate::drivers::Selected;
+use crate::cli::{Drive, is_all};
+use crate::drivers::{self, Selected};
 use crate::progress::Progress;
 use crate::signals::{ChildKind, HeldSignals, is_from_outside, signal_name};
-use crate::workload_child::{
-    self, Job, JobResult, OWN_FAILURE, REFUSALS, STATE, Stacks, TRACE, Way,
-};
+use crate::workload_child::{self, Job, JobResult, OWN_FAILURE, REFUSALS, STATE, Stacks, TRACE};
 use vk_report::guard_run::Guarding;
 use vk_report::guard_run::refused::RefusalLog;
 use vk_report::report::origins::EventLog;
@@ -33,7 +33,7 @@ pub enum DriveError {
     #[error("{0}")]
     Failed(String),
     /// The child could not write its result, and has said why on the error output; or it panicked.
-    #[error("the run has no result: the lines above say why")]
+    #[error("the run has no result: run this driver alone, and the lines above this one say why")]
     NoAnswer,
     /// The driver has ended its process.
     #[error("{driver}: {how}")]
@@ -50,6 +50,44 @@ pub(super) struct Driven {
     pub(super) report: Report,
     /// The events in the order of time; empty if they are not kept.
     pub(super) events: EventLog,
+}
+
+/// The command `drive`.
+pub(super) fn command(options: &Drive, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+    let guarding = Guarding::from(options.guarding);
+    let (output, stacks) = (&options.output, outputs::stacks(&options.output));
+    let driven = |selected: &Selected| drive(selected, options, &guarding, stacks);
+    let names_sites = options.detail.depth > 0 || outputs::has_files(output);
+    let shown = |report| shown(report, &options.detail, options.exit_code, names_sites);
+    if options.driver.as_deref().is_some_and(is_all) {
+        let one = |selected: &Selected| Ok(shown(driven(selected)?.report));
+        return all_drivers::each((options.direct, Report::FORMAT), &one, output, out);
+    }
+    let (selected, absent) = match select(options.driver.as_deref(), options.direct) {
+        Ok(selected) => (selected, None),
+        Err(error) if options.is_implied && options.driver.is_none() => {
+            let own = drivers::select(Some(drivers::REFERENCE))?;
+            (own, Some(format!("no driver: {error}")))
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(runs) = options.guarding.runs_of_sweep() {
+        if selected.is_direct {
+            return Err(ProgramError::SweepDirect);
+        }
+        return run::sweep_drive(
+            &unobserved(&selected, options),
+            &guarding,
+            runs,
+            output,
+            out,
+        );
+    }
+    let ended = driven(&selected).and_then(|Driven { mut report, events }| {
+        report.limits.extend(absent);
+        shown(report).write(Some(&events), output, out)
+    });
+    or_report(ended, Report::FORMAT, output, out)
 }
 
 /// Runs the workload, with the guard and refusals of `guarding`, and records it if requested. `stacks` are kept.
@@ -88,15 +126,17 @@ fn coverage(
     let step = |done, next: &str| progress.at(done, next);
     // Held until the folder is gone.
     let mut signals = HeldSignals::new(ChildKind::Helper)?;
-    let measured = match OwnFolder::new(own_folder::METER) {
-        Ok(folder) => {
-            let path = folder.path();
-            callback_coverage::measure(selected, (seed, rounds), took, path, &step, &mut signals)
-        }
-        Err(reason) => callback_coverage::absent(&CoverageError::Unwritable {
-            reason: reason.to_string(),
-        }),
-    };
+    let folder = OwnFolder::new(own_folder::METER).map_err(|reason| CoverageError::Unwritable {
+        reason: reason.to_string(),
+    });
+    let measured = folder.and_then(|folder| {
+        let run = (seed, rounds, took);
+        callback_coverage::measure(selected, run, folder.path(), &step, &mut signals)
+    });
+    let measured = measured.unwrap_or_else(|error| Coverage {
+        absent: Some(error.to_string()),
+        ..Coverage::default()
+    });
     signals.interrupted()?;
     Ok(measured)
 }
@@ -118,16 +158,19 @@ fn run_child(
 ) -> Result<Ran, ProgramError> {
     let folder =
         OwnFolder::new(own_folder::DRIVE).map_err(|reason| RunError::NoFolder { reason })?;
+    let refusals = folder.path().join(REFUSALS);
+    let settings = faults::settings(guarding, &refusals);
     let job = Job {
-        driver: selected.info().clone(),
-        way: Way::of(selected),
+        driver: selected.clone(),
         seed,
         rounds: options.rounds,
         is_observed: true,
         check: !options.no_check,
         records: options.record.is_some(),
         stacks,
-        settings: guard_settings(guarding, folder.path()),
+        settings: settings
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
         folder: folder.path().to_owned(),
     };
     let began = Instant::now();
@@ -153,8 +196,7 @@ fn run_child(
 /// The job of a run that the linked layer does not observe, for `run`.
 pub(super) fn unobserved(selected: &Selected, options: &Drive) -> Job {
     Job {
-        driver: selected.info().clone(),
-        way: Way::of(selected),
+        driver: selected.clone(),
         seed: seed(options),
         rounds: options.rounds,
         is_observed: false,
@@ -164,24 +206,6 @@ pub(super) fn unobserved(selected: &Selected, options: &Drive) -> Job {
         settings: Vec::new(),
         folder: PathBuf::new(),
     }
-}
-
-/// The layer's settings for guard and refusals.
-fn guard_settings(guarding: &Guarding, folder: &Path) -> Vec<(String, String)> {
-    let refusals = || folder.join(REFUSALS).display().to_string();
-    let settings = [
-        ("guard", guarding.guard.map(|guard| guard.to_string())),
-        (
-            "back_end",
-            guarding.back_end.map(|back_end| back_end.name().to_owned()),
-        ),
-        ("fail", guarding.fail.map(|fail| fail.to_string())),
-        ("refusals", guarding.fail.map(|_| refusals())),
-    ];
-    settings
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-        .collect()
 }
 
 /// The child has died: by what, and where it was.

@@ -1,14 +1,19 @@
 //! The layer's library and manifest, and `steward layer`, which installs both where the user's Vulkan loader finds them, and removes them.
+//!
+//! The program carries the library, because an installed program has none beside it: a run writes it into the run's own folder.
 
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
 use std::env;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
+use rustix::fs::StatVfsMountFlags;
 use serde_json::{Value, json};
-use vk_report::files::{SHARED, create_folders, write};
+use vk_report::files::{PRIVATE, SHARED, create_folders, write};
 
 use super::files::unwritable;
 use super::run::RunError;
@@ -26,6 +31,17 @@ pub(super) const MAX_PATH: usize = 900;
 /// The folder of the library below it.
 const LIBRARY_FOLDER: &str = "steward";
 
+/// The library that the program carries.
+static EMBEDDED: OnceLock<&[u8]> = OnceLock::new();
+
+/// Says what the layer's library is, if the program carries it. `main` does: a library is compiled before the layer is linked.
+pub fn embed(library: Option<&'static [u8]>) {
+    if let Some(library) = library {
+        // The first one stays.
+        let _ = EMBEDDED.set(library);
+    }
+}
+
 /// Why the layer could not be installed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -40,6 +56,11 @@ pub enum LayerError {
         "{0} cannot be named in a manifest: put the layer's library where the path is UTF-8 text of at most 900 bytes without quotes, backslashes and control characters"
     )]
     Unnameable(String),
+    /// The library is in the program alone, and a manifest names a file.
+    #[error(
+        "the layer's library is in the program, and no file that a manifest could name: `steward layer install --user` writes both"
+    )]
+    NoFile,
     /// The existing manifest is not from `steward layer install`.
     #[error(
         "{0} is not a manifest of this layer for the library beside it: it was left as it is; remove it yourself"
@@ -51,11 +72,11 @@ pub enum LayerError {
 pub(super) fn layer(options: &LayerArgs, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     match &options.action {
         Some(LayerAction::Install(folder)) => {
-            Installed::below(folder)?.write(&library().ok_or(RunError::NoLayer)?, out)?;
+            Installed::below(folder)?.write(&Library::find().ok_or(RunError::NoLayer)?, out)?;
         }
         Some(LayerAction::Uninstall(folder)) => Installed::below(folder)?.remove(out)?,
         None => {
-            let library = library().ok_or(RunError::NoLayer)?;
+            let library = named_file(options)?;
             let manifest = if options.implicit {
                 implicit_manifest(&library)?
             } else {
@@ -65,6 +86,17 @@ pub(super) fn layer(options: &LayerArgs, out: &mut dyn Write) -> Result<Outcome,
         }
     }
     Ok(Outcome::Done)
+}
+
+/// The file that the printed manifest names.
+fn named_file(options: &LayerArgs) -> Result<PathBuf, ProgramError> {
+    if let Some(library) = &options.library {
+        return Ok(library.clone());
+    }
+    match Library::find().ok_or(RunError::NoLayer)? {
+        Library::File(file) => Ok(file),
+        Library::Embedded(_) => Err(LayerError::NoFile.into()),
+    }
 }
 
 /// The two files of an installed layer.
@@ -87,7 +119,7 @@ impl Installed {
         })
     }
 
-    fn write(&self, from: &Path, out: &mut dyn Write) -> Result<(), ProgramError> {
+    fn write(&self, from: &Library, out: &mut dyn Write) -> Result<(), ProgramError> {
         self.refuse_other_manifest()?;
         for file in [&self.library, &self.manifest] {
             if let Some(folder) = file.parent() {
@@ -95,7 +127,7 @@ impl Installed {
             }
         }
         let manifest = manifest(&self.library)?;
-        let library = fs::read(from).map_err(|reason| unwritable(from, reason))?;
+        let library = from.bytes()?;
         // The library first: a manifest without one would make the loader complain.
         let put = |file: &Path, bytes: &[u8]| {
             write(file, bytes, SHARED).map_err(|reason| unwritable(file, reason))
@@ -146,23 +178,72 @@ impl Installed {
     }
 }
 
-/// The layer's library: from the variable, beside the program, in the folders of cargo and of packages, or where `steward layer install --user`
-/// copied it.
-pub(super) fn library() -> Option<PathBuf> {
-    if let Some(named) = env::var_os("STEWARD_LAYER").filter(|named| !named.is_empty()) {
-        return fs::canonicalize(named).ok().filter(|file| file.is_file());
+/// Where the layer's library is.
+pub(super) enum Library {
+    /// A file.
+    File(PathBuf),
+    /// In the program.
+    Embedded(&'static [u8]),
+}
+
+impl Library {
+    /// The library that the variable names; the file beside the program, or in the folders of cargo and of packages; what the program carries.
+    /// Not what `steward layer install --user` copied: that may be another version's.
+    pub(super) fn find() -> Option<Self> {
+        if let Some(named) = env::var_os("STEWARD_LAYER").filter(|named| !named.is_empty()) {
+            let file = fs::canonicalize(named).ok();
+            return file.filter(|file| file.is_file()).map(Self::File);
+        }
+        let program = env::current_exe().ok()?;
+        let beside = program.parent()?;
+        let folders = [
+            beside.to_owned(),
+            beside.join("deps"),
+            beside.join("../lib/steward"),
+        ];
+        let mut files = folders.map(|folder| folder.join(LIBRARY)).into_iter();
+        let file = files.find(|file| file.is_file()).map(Self::File);
+        file.or_else(|| EMBEDDED.get().copied().map(Self::Embedded))
     }
-    let program = env::current_exe().ok()?;
-    let beside = program.parent()?;
-    let folders = [
-        beside.to_owned(),
-        beside.join("deps"),
-        beside.join("../lib/steward"),
-    ];
-    let installed = data_folder().map(|folder| folder.join(LIBRARY_FOLDER));
-    let folders = folders.into_iter().chain(installed);
-    let mut files = folders.map(|folder| folder.join(LIBRARY));
-    files.find(|file| file.is_file())
+
+    /// Where the library is during a run with this folder.
+    pub(super) fn file(&self, folder: &Path) -> PathBuf {
+        match self {
+            Self::File(file) => file.clone(),
+            Self::Embedded(_) => folder.join(LIBRARY),
+        }
+    }
+
+    /// Writes the library into the folder of a run, which no other user can enter, if it is no file yet.
+    ///
+    /// # Errors
+    /// What the operating system said.
+    pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
+        match self {
+            Self::File(_) => Ok(()),
+            Self::Embedded(bytes) => {
+                let mount = rustix::fs::statvfs(folder)?;
+                if mount.f_flag.contains(StatVfsMountFlags::NOEXEC) {
+                    // The loader would leave the layer out without a word.
+                    let folder = folder.display();
+                    return Err(io::Error::other(format!(
+                        "the file system of {folder} is mounted with `noexec`, so that no library is loaded from it"
+                    )));
+                }
+                write(&self.file(folder), bytes, PRIVATE).map(|_| ())
+            }
+        }
+    }
+
+    fn bytes(&self) -> Result<Cow<'static, [u8]>, ProgramError> {
+        match self {
+            Self::File(file) => match fs::read(file) {
+                Ok(bytes) => Ok(bytes.into()),
+                Err(reason) => Err(unwritable(file, reason)),
+            },
+            Self::Embedded(bytes) => Ok(Cow::Borrowed(bytes)),
+        }
+    }
 }
 
 /// `$XDG_DATA_HOME`, or its default.

@@ -7,8 +7,8 @@ mod drive;
 mod files;
 mod layer;
 mod lock;
+mod manual;
 mod mark;
-mod options;
 mod output_paths;
 mod outputs;
 pub(crate) mod own_folder;
@@ -20,20 +20,22 @@ mod symbols;
 mod terminal;
 mod top;
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 
-use crate::cli::{Cli, Command, DiffArgs, Drive, Output};
+use crate::cli::{Cli, Command, Detail, DiffArgs, Output};
 use crate::diff::{self, Diff, DiffFilter};
 use crate::drivers::{self, DriverError, DriverTable, Selected};
-use crate::expectations::{self, Checked, EXPECTATIONS, FileFault};
+use crate::expectations::{self, EXPECTATIONS, FileFault};
 use crate::replay::{self, ReplayError, TraceFile};
-use crate::report::{ReadError, ReportOrList, html};
+use crate::report::{CheckedDriver, ReadError, ReportOrList};
 use crate::signals::{self, HelperError, signal_name};
 use crate::workload_child;
+use all_drivers::DriverResult;
 use drive::{DriveError, Driven};
+pub use layer::embed as embed_layer;
 use terminal::Terminal;
-use vk_callbacks::check::Opened;
-use vk_report::guard_run::{Guarding, GuardingError};
+use vk_report::guard_run::GuardingError;
 use vk_report::report::Report;
 
 /// How the program ended without an error.
@@ -80,9 +82,6 @@ pub enum ProgramError {
     /// The run failed.
     #[error(transparent)]
     Drive(#[from] DriveError),
-    /// The driver cannot be opened without the loader.
-    #[error(transparent)]
-    Reopen(#[from] drivers::ReopenError),
     /// A program cannot be run with the layer.
     #[error(transparent)]
     Run(#[from] run::RunError),
@@ -92,11 +91,6 @@ pub enum ProgramError {
     /// The layer cannot be installed.
     #[error(transparent)]
     Layer(#[from] layer::LayerError),
-    /// An option of earlier versions.
-    #[error(
-        "the layer observes every run of `drive` now: leave --layer out, or use `steward run` to put it below another program"
-    )]
-    LayerOption,
     /// A running program was asked in vain.
     #[error(transparent)]
     Request(#[from] requests::RequestError),
@@ -157,61 +151,15 @@ pub enum ProgramError {
         /// Why it is none.
         reason: String,
     },
-    /// The command runs no driver.
-    #[error(
-        "--guard and --fail are for runs of a driver: leave them out, or use them with `drive`, with `check` without --trace, or alone"
-    )]
-    NothingToGuard,
-    /// The command cannot be swept.
-    #[error(
-        "--fail=each is for `run` and `drive`: use it with one of the two, or name one plan with --fail"
-    )]
-    NothingToSweep,
-    /// An option that means nothing beside `--fail=each`.
-    #[error(
-        "--fail=each runs the program again and again and only lists how it ends: leave {option} out, or name one plan with --fail"
-    )]
-    NotInSweep {
-        /// The option.
-        option: &'static str,
-    },
     /// `--fail=each` on a driver that is opened without the loader.
     #[error(
         "--fail=each refuses requests by the layer, which Vulkan's loader loads, and here the driver is opened without the loader: leave --direct \
          out, name another driver than `reference`, or name one plan with --fail"
     )]
     SweepDirect,
-    /// `--time-limit` without runs that it limits.
-    #[error("--time-limit is for --fail=each: leave it out, or start the program with `timeout`")]
-    NoTimeLimit,
-    /// Expectations from a run with a guard or refusals.
-    #[error(
-        "--write-expect writes down what the driver does by itself: leave --guard and --fail out"
-    )]
-    ExpectGuarded,
-    /// A back end without a guard.
-    #[error("--guard-back-end says what a guard is to use: name the guard as well, with --guard")]
-    NoGuard,
     /// The guard could not be created.
     #[error(transparent)]
     Guarding(#[from] GuardingError),
-    /// The command draws no page.
-    #[error(
-        "--html draws a report, and this makes none: leave it out, or use it with `drive`, `check`, `run`, `report`, `replay` \
-         or `diff`"
-    )]
-    NoPage,
-    /// The command keeps no call stacks.
-    #[error(
-        "--profile needs one run whose call stacks are kept: leave it out, or use it with `drive` or `check` of one driver, `replay`, \
-         `report` or `run`, without --fail=each and --write-expect"
-    )]
-    NoProfile,
-    /// The command lists no findings.
-    #[error(
-        "--findings lists what a report counts, and this command lists no findings: leave it out, or use it with `drive`, `run`, `report` or `replay`"
-    )]
-    NothingToList,
     /// The page could not be created.
     #[error("the page could not be made: {0}")]
     Page(#[from] askama::Error),
@@ -224,16 +172,6 @@ pub enum ProgramError {
     /// The process was asked to end while a child ran, which has ended.
     #[error("ended by {}", signal_name(*.0))]
     Interrupted(i32),
-    /// One file for the traces of several drivers.
-    #[error(
-        "--record writes one trace: name one driver with --driver, `steward drivers` lists them"
-    )]
-    RecordAll,
-    /// One file of expectations for several drivers.
-    #[error(
-        "--expect and --write-expect name the file of one driver: name it with --driver, `steward drivers` lists them"
-    )]
-    ExpectAll,
     /// There is no such file of expectations.
     #[error(
         "{file} cannot be read ({reason}): name a file that --write-expect wrote, or one of the bundled ones: {}",
@@ -311,153 +249,84 @@ impl From<HelperError> for ProgramError {
     }
 }
 
+/// What this program starts itself as: `None` if the words are those of a user.
+#[must_use]
+pub fn run_as_child(words: &[OsString]) -> Option<Result<Outcome, ProgramError>> {
+    let [name, argument] = words else {
+        return None;
+    };
+    let argument = argument.to_str()?;
+    match name.to_str()? {
+        workload_child::COMMAND => {
+            signals::survive_file_limit();
+            let code = workload_child::run(argument).map(Outcome::Exited);
+            Some(code.map_err(ProgramError::from))
+        }
+        drivers::COMMAND => {
+            signals::survive_file_limit();
+            let shown = drivers::show_devices(&mut io::stdout());
+            Some(shown.map(|()| Outcome::Done).map_err(ProgramError::from))
+        }
+        signals::PROBE_COMMAND => {
+            signals::become_probe(argument.parse().ok()?);
+            Some(Ok(Outcome::Done))
+        }
+        _ => None,
+    }
+}
+
 /// Runs the command, and prints to `out`.
 ///
 /// # Errors
 /// [`ProgramError`].
-///
-/// # Safety
-/// As for [`drivers::select`]: no other thread of the process, including a driver's, may read or write the environment. Call it from `main`.
-pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
-    // SAFETY: forwarded.
-    match unsafe { run_command(cli, out) } {
-        Err(ProgramError::Drive(DriveError::Died { driver, how })) => {
-            let format = match cli.command {
-                Some(Command::Check(_)) => Checked::FORMAT,
-                _ => Report::FORMAT,
-            };
-            child_run::report(&driver, &how, format, &cli.output, out)
-        }
-        done => done,
-    }
-}
-
-/// # Safety
-/// As [`run()`].
-unsafe fn run_command(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+pub fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     signals::survive_file_limit();
-    output_paths::check(cli)?;
-    let guarding = Guarding::from(cli.guarding);
-    options::check(cli, &guarding)?;
-    let sweep = cli.guarding.runs_of_sweep();
+    terminal::set_colours(cli.color);
+    output_paths::check(&cli.files)?;
     let done = match &cli.command {
-        Some(Command::Check(options)) => {
-            // SAFETY: forwarded.
-            return unsafe { check::check(options, &guarding, &cli.output, out) };
-        }
-        // SAFETY: forwarded.
-        None => return unsafe { drive_first(&guarding, &cli.output, out) },
-        Some(Command::Drive(options)) if options.driver.as_deref().is_some_and(is_all) => {
-            if options.record.is_some() {
-                return Err(ProgramError::RecordAll);
-            }
-            // SAFETY: forwarded.
-            return unsafe { all_drivers::drive(options, &guarding, &cli.output, out) };
-        }
-        Some(Command::Drive(options)) => {
-            // SAFETY: forwarded.
-            let selected = unsafe { select(options.driver.as_deref(), options.direct) }?;
-            if let Some(runs) = sweep {
-                if selected.opened() == Opened::Directly {
-                    return Err(ProgramError::SweepDirect);
-                }
-                let job = drive::unobserved(&selected, options);
-                return run::sweep_drive(&job, &guarding, runs, &cli.output, out);
-            }
-            let stacks = outputs::stacks(&cli.output);
-            let driven = drive::drive(&selected, options, &guarding, stacks)?;
-            return finish_with(driven, options.exit_code, &cli.output, out);
-        }
+        None => Ok(()),
+        Some(Command::Check(options)) => return check::check(options, out),
+        Some(Command::Drive(options)) => return drive::command(options, out),
         Some(Command::Replay(options)) => {
-            let trace = TraceFile::open(&options.file)?;
-            return finish(replayed(&trace, &cli.output)?, &cli.output, out);
+            let trace = TraceFile::open(&options.recording)?;
+            let (output, detail) = (&options.output, &options.detail);
+            let Driven { report, events } = replayed(&trace, output)?;
+            return shown(report, detail, false, true).write(Some(&events), output, out);
         }
-        Some(Command::Run(options)) => {
-            return match sweep {
-                Some(runs) => run::sweep(options, &guarding, runs, &cli.output, out),
-                None => run::run(options, &guarding, &cli.output, out),
-            };
-        }
+        Some(Command::Run(options)) => return run::command(options, out),
         Some(Command::Top(options)) => return top::top(options, out),
         Some(Command::Layer(options)) => return layer::layer(options, out),
-        Some(Command::WorkloadChild { job }) => {
-            return Ok(Outcome::Exited(workload_child::run(job)?));
-        }
-        Some(Command::SignalProbe { owner }) => {
-            signals::become_probe(*owner);
-            Ok(())
-        }
         Some(Command::Mark { process }) => mark::mark(process, out),
-        Some(Command::Report { process }) => return run::report(process, &cli.output, out),
-        Some(Command::Diff(options)) => return diff(options, &cli.output, out),
-        Some(Command::Drivers) => {
-            // SAFETY: forwarded.
-            let listing = unsafe { drivers::list() }?;
+        Some(Command::Report(options)) => return run::report(options, out),
+        Some(Command::Diff(options)) => return diff(options, out),
+        Some(Command::Drivers { json }) => {
+            let listing = drivers::list()?;
             if listing.drivers.is_empty() {
                 return Err(listing.no_driver().into());
             }
             let text = format!("{}\n", DriverTable(&listing.drivers));
-            outputs::write(
-                &cli.output,
-                &text,
-                &all_drivers::as_data(&listing.drivers),
-                outputs::no_page,
-                out,
-            )
+            let data = all_drivers::as_data(&listing.drivers);
+            outputs::write_data(json, &text, &data, out)
         }
-        Some(Command::Symbols(options)) => symbols::symbols(options, &cli.output, out),
-        Some(Command::Rules) => {
-            let (text, rules) = (rules::text(), rules::as_data());
-            outputs::write(&cli.output, &text, &rules, outputs::no_page, out)
+        Some(Command::Symbols(options)) => symbols::symbols(options, out),
+        Some(Command::Rules { json }) => {
+            outputs::write_data(json, &rules::text(), &rules::as_data(), out)
         }
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::for_completions(), "steward", &mut script);
+            clap_complete::generate(*shell, &mut Cli::shown(), "steward", &mut script);
             Ok(out.write_all(&script).and_then(|()| out.flush())?)
         }
+        Some(Command::Manual { folder }) => manual::manual(folder, out),
     };
     done.map(|()| Outcome::Done)
 }
 
 /// Selects a driver; with `is_direct` its library is opened without the loader.
-///
-/// # Safety
-/// As for [`drivers::select`].
-unsafe fn select(name: Option<&str>, is_direct: bool) -> Result<Selected, ProgramError> {
-    // SAFETY: forwarded.
-    let selected = unsafe { drivers::select(name) }?;
-    if !is_direct {
-        return Ok(selected);
-    }
-    // SAFETY: the loader has just run the library that this manifest names.
-    Ok(unsafe { drivers::directly(selected.info().clone()) }?)
-}
-
-/// Without arguments: the first driver, or the program's own if there is none.
-///
-/// # Safety
-/// As [`run()`].
-unsafe fn drive_first(
-    guarding: &Guarding,
-    output: &Output,
-    out: &mut dyn Write,
-) -> Result<Outcome, ProgramError> {
-    // SAFETY: forwarded.
-    let (selected, absent) = match unsafe { drivers::select(None) } {
-        Ok(selected) => (selected, None),
-        Err(error) => {
-            // SAFETY: forwarded.
-            let own = unsafe { drivers::select(Some(drivers::REFERENCE)) }?;
-            (own, Some(format!("no driver: {error}")))
-        }
-    };
-    let options = Drive {
-        rounds: 1,
-        ..Drive::default()
-    };
-    let mut driven = drive::drive(&selected, &options, guarding, outputs::stacks(output))?;
-    driven.report.limits.extend(absent);
-    finish(driven, output, out)
+fn select(name: Option<&str>, is_direct: bool) -> Result<Selected, DriverError> {
+    let mut selected = drivers::select(name)?;
+    selected.is_direct |= is_direct;
+    Ok(selected)
 }
 
 /// Replays a trace that holds a call: in others nothing can be found.
@@ -472,39 +341,32 @@ fn replayed(trace: &TraceFile, output: &Output) -> Result<Driven, ProgramError> 
     Err(ReplayError::NoCalls { file }.into())
 }
 
-fn finish(driven: Driven, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
-    finish_with(driven, false, output, out)
-}
-
-/// With `exit_code` it is unexpected, too, if something is left or a finding is not known of the driver.
-fn finish_with(
-    Driven { mut report, events }: Driven,
-    exit_code: bool,
-    output: &Output,
-    out: &mut dyn Write,
-) -> Result<Outcome, ProgramError> {
-    outputs::name_sites(output, &mut report);
+/// The report's text and data, with what is known of its findings. With `exit_code` it is unexpected, too, if something is left or a finding is
+/// not known of the driver.
+fn shown(mut report: Report, detail: &Detail, exit_code: bool, names_sites: bool) -> DriverResult {
+    if names_sites {
+        outputs::name_sites(&mut report);
+    }
     expectations::name_known(&mut report);
     let is_failure = exit_code && (!report.leftovers.is_empty() || report.has_unknown_findings());
-    let terminal = Terminal::of_standard_output(output);
     let text = report
-        .text(output.findings)
-        .depth(output.depth.into())
-        .width(terminal.columns())
-        .all_rounds(output.all_rounds);
-    let text = text.to_string();
-    let outcome = Outcome::of(report.is_clean() && !is_failure);
-    let reports = std::slice::from_ref(&report);
-    let profiled = outputs::write_profile(output, reports, Some(&events), out);
-    let entry = ReportOrList::Report(Box::new(report));
-    let page = || Ok(html(std::slice::from_ref(&entry))?);
-    outputs::write(output, &text, &entry, page, out)
-        .and(profiled)
-        .map(|()| outcome)
+        .text(detail.findings)
+        .depth(detail.depth.into())
+        .width(Terminal::of_standard_output().columns())
+        .all_rounds(detail.all_rounds);
+    DriverResult {
+        text: text.to_string(),
+        check: None,
+        outcome: Outcome::of(report.is_clean() && !is_failure),
+        page: CheckedDriver {
+            report: ReportOrList::Report(Box::new(report)),
+            check: None,
+        },
+    }
 }
 
 /// Compares two files.
-fn diff(options: &DiffArgs, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+fn diff(options: &DiffArgs, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let before = ReportOrList::read(&options.before)?;
     let after = ReportOrList::read(&options.after)?;
     let mut entries = before.iter().chain(&after);
@@ -524,9 +386,14 @@ fn diff(options: &DiffArgs, output: &Output, out: &mut dyn Write) -> Result<Outc
         .collect();
     let text: Vec<_> = diffs.iter().map(ToString::to_string).collect();
     let page = || Ok(diff::html(&diffs)?);
+    let output = Output {
+        json: options.json.clone(),
+        html: options.html.clone(),
+        profile: None,
+    };
     match diffs.as_slice() {
-        [one] => outputs::write(output, &text.concat(), one, page, out),
-        all => outputs::write(output, &text.join("\n"), &all, page, out),
+        [one] => outputs::write(&output, &text.concat(), one, page, out),
+        all => outputs::write(&output, &text.join("\n"), &all, page, out),
     }?;
     let is_same = diffs.iter().all(Diff::is_empty);
     Ok(Outcome::of(is_same || !options.exit_code))
@@ -534,8 +401,4 @@ fn diff(options: &DiffArgs, output: &Output, out: &mut dyn Write) -> Result<Outc
 
 fn bundled_expectations() -> String {
     EXPECTATIONS.map(|bundled| bundled.name).join(", ")
-}
-
-fn is_all(name: &str) -> bool {
-    name.trim().eq_ignore_ascii_case("all")
 }

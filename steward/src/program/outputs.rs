@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use vk_report::report::origins::{EventLog, SiteRecorder};
@@ -26,7 +26,7 @@ pub(super) fn write(
     let printed = if is_for_programs(output) {
         Ok(())
     } else {
-        let text = Terminal::of_standard_output(output).rendered(&text.to_string());
+        let text = Terminal::of_standard_output().rendered(&text.to_string());
         out.write_all(text.as_bytes()).and_then(|()| out.flush())
     };
     let mut written = Ok(());
@@ -38,6 +38,20 @@ pub(super) fn write(
         written = written.and(page().and_then(|page| put(file, page, out)));
     }
     written.and(printed.map_err(ProgramError::from))
+}
+
+/// Writes the text and data of a command that has no page.
+pub(super) fn write_data(
+    json: &Option<PathBuf>,
+    text: &dyn Display,
+    data: &impl Serialize,
+    out: &mut dyn Write,
+) -> Result<(), ProgramError> {
+    let output = Output {
+        json: json.clone(),
+        ..Output::default()
+    };
+    write(&output, text, data, || Ok(String::new()), out)
 }
 
 /// The recorder for the sites of a replay; it keeps all events if the profile needs them.
@@ -75,28 +89,27 @@ pub(super) fn write_profile(
     put(file, text, out)
 }
 
-/// Names the functions of all call sites if an output shows them.
-pub(super) fn name_sites(output: &Output, report: &mut Report) {
-    let shows_sites = output.depth > 0
-        || [&output.json, &output.html, &output.profile]
-            .into_iter()
-            .any(Option::is_some);
-    if let Some(sites) = report.call_sites.as_mut().filter(|_| shows_sites) {
+/// Names the functions of all call sites.
+pub(super) fn name_sites(report: &mut Report) {
+    if let Some(sites) = &mut report.call_sites {
         Symbols::default().name_call_sites(sites);
     }
 }
 
-/// Whether the standard output is for JSON, a page or a profile, and so not for text.
-pub(super) fn is_for_programs(output: &Output) -> bool {
+fn files(output: &Output) -> impl Iterator<Item = &PathBuf> {
     [&output.json, &output.html, &output.profile]
         .into_iter()
         .flatten()
-        .any(|file| is_standard(file))
 }
 
-/// The page of a command that has none.
-pub(super) fn no_page() -> Result<String, ProgramError> {
-    Err(ProgramError::NoPage)
+/// Whether anything is written besides the text.
+pub(super) fn has_files(output: &Output) -> bool {
+    files(output).next().is_some()
+}
+
+/// Whether the standard output is for JSON, a page or a profile, and so not for text.
+pub(super) fn is_for_programs(output: &Output) -> bool {
+    files(output).any(|file| is_standard(file))
 }
 
 /// Writes to the file, or to the standard output for `-`.

@@ -21,12 +21,11 @@ use super::processes::{processes, started, text_of};
 use super::run::place;
 use crate::workload_child::STATE;
 
-/// How the names of the folders begin: that of a run, of a drive, of callback coverage, of all drivers.
+/// How the names of the folders begin: that of a run, of a drive, of callback coverage.
 pub(crate) const RUN: &str = "steward-run-";
 pub(crate) const DRIVE: &str = "steward-drive-";
 pub(crate) const METER: &str = "steward-meter-";
-pub(crate) const DRIVERS: &str = "steward-drivers-";
-const PREFIXES: [&str; 4] = [RUN, DRIVE, METER, DRIVERS];
+const PREFIXES: [&str; 3] = [RUN, DRIVE, METER];
 /// Written when the folder is locked: without it a folder is not looked at.
 const NOTE: &str = "run";
 /// How far the time of a file and the start of a process may be off.

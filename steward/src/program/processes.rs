@@ -117,16 +117,6 @@ pub(super) fn started(process: u32) -> Option<SystemTime> {
     Some(SystemTime::UNIX_EPOCH + Duration::from_secs(boot.trim().parse().ok()?) + since_boot)
 }
 
-/// A signal mask of the process, such as `SigCgt`.
-pub(super) fn has_signal(process: u32, mask: &str, signal: i32) -> bool {
-    let status = text_of(process, "status");
-    let mask = status
-        .lines()
-        .find_map(|line| line.strip_prefix(mask)?.strip_prefix(':'));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
-}
-
 /// Whether a signal has stopped the process.
 pub(super) fn is_stopped(process: u32) -> bool {
     state_letter(process) == Some('T')
@@ -147,7 +137,7 @@ fn state_letter(process: u32) -> Option<char> {
 }
 
 /// A setting of the layer in the process's environment.
-pub(super) fn setting(process: u32, name: &str) -> Option<String> {
+fn setting(process: u32, name: &str) -> Option<String> {
     let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
     let mut variables = environment.split(|byte| *byte == 0);
     let value = variables.find_map(|variable| {

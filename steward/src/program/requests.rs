@@ -1,7 +1,8 @@
 //! Requests to a running program with the layer: a report, or a mark.
 //!
-//! A program that has a state file is asked through it: no signal is needed, and none that the program may use. One that has none is asked by
-//! the signal that its settings name, or, for a report, by a file beside the report.
+//! A program is asked through its state file: no signal is needed, and none that the program may use.
+
+#![forbid(unsafe_code)]
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -10,13 +11,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 use std::{io, thread};
 
-use vk_report::files::{self, FilePlace};
+use vk_report::files;
 use vk_report::state_file::{self, MARK_REQUEST, REPORT_REQUEST, ReadStateError};
 
 use super::own_folder;
-use super::processes::{
-    has_signal, is_running, is_stopped, listed, named_file, setting, shown, state_of, with_layer,
-};
+use super::processes::{is_running, is_stopped, listed, named_file, shown, state_of, with_layer};
 
 /// How long a program may take to answer: until its next command.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -38,12 +37,12 @@ pub enum RequestError {
         /// Those that do, for a sentence.
         running: String,
     },
-    /// The process has neither a state file nor files for reports.
+    /// The process has no state file.
     #[error(
         "process {0} takes no requests: start it with `steward run`, or set VK_STEWARD_MEMORY_STATE and VK_STEWARD_MEMORY_JSON to names of files"
     )]
     NoChannel(u32),
-    /// It has no file for reports, or none for the JSON that an output is made of.
+    /// It has no file for reports.
     #[error(
         "process {0} writes no report as JSON to a file: start it with `steward run`, or set VK_STEWARD_MEMORY_JSON to the name of a file"
     )]
@@ -89,16 +88,6 @@ pub enum RequestError {
         /// Why.
         reason: ReadStateError,
     },
-    /// It cannot be signalled, or no file can be created for it.
-    #[error("process {0} cannot be asked ({1}): it may be another user's")]
-    Refused(u32, io::Error),
-}
-
-/// The report that a process has written on request.
-pub(super) struct Answer {
-    /// Where its settings name no file for JSON.
-    pub(super) text: Option<String>,
-    pub(super) json: Option<String>,
 }
 
 /// The processes with this number or name.
@@ -115,70 +104,40 @@ pub(super) fn processes_named(named: &str) -> Result<Vec<u32>, RequestError> {
 
 /// Requests a mark, which the process sets with its next command.
 pub(super) fn mark(process: u32) -> Result<(), RequestError> {
-    if let Some(file) = state_of(process) {
-        let failed = |reason| state_error(process, &file, reason);
-        if !state_file::read(&file).map_err(failed)?.has_stacks {
-            return Err(RequestError::NoStacks(process));
-        }
-        return state_file::request(&file, MARK_REQUEST).map_err(failed);
+    let file = state_of(process).ok_or(RequestError::NoChannel(process))?;
+    let failed = |reason| state_error(process, &file, reason);
+    if !state_file::read(&file).map_err(failed)?.has_stacks {
+        return Err(RequestError::NoStacks(process));
     }
-    let signal = signal_of(process, "MARK_SIGNAL").ok_or(RequestError::NoStacks(process))?;
-    send(process, signal)
+    state_file::request(&file, MARK_REQUEST).map_err(failed)
 }
 
-/// Requests a report and waits for it.
-pub(super) fn report(process: u32) -> Result<Answer, RequestError> {
-    let state = state_of(process);
-    // A run has all files beside each other.
-    let beside = |extension| Some(state.as_ref()?.with_extension(extension));
-    let is_of_run = state.as_ref().is_some_and(|file| {
-        let folder = file
-            .parent()
-            .and_then(Path::parent)
-            .and_then(Path::file_name);
-        folder.is_some_and(|folder| folder.as_bytes().starts_with(own_folder::RUN.as_bytes()))
-    });
-    let names = |number| {
-        if is_of_run {
-            return [None, beside("json")];
-        }
-        ["TEXT", "JSON"].map(|name| named_file(process, name, number))
+/// Requests a report, waits for it, and reads it: JSON.
+pub(super) fn report(process: u32) -> Result<String, RequestError> {
+    let state = state_of(process).ok_or(RequestError::NoChannel(process))?;
+    let folder = state
+        .parent()
+        .and_then(Path::parent)
+        .and_then(Path::file_name);
+    let is_of_run =
+        folder.is_some_and(|folder| folder.as_bytes().starts_with(own_folder::RUN.as_bytes()));
+    let name = |number| match is_of_run {
+        // A run has all files beside each other.
+        true => Some(state.with_extension("json")),
+        false => named_file(process, "JSON", number),
     };
-    if names(1).iter().all(Option::is_none) {
-        return Err(if state.is_some() {
-            RequestError::NoFile(process)
-        } else {
-            RequestError::NoChannel(process)
-        });
-    }
-    let last = |number| names(number).into_iter().flatten().next_back();
-    let before = last(1).as_deref().and_then(identity);
-    let number = match &state {
-        Some(file) => request_by_state(process, file, PATIENCE)?,
-        None => request_by_file(process, &names)?,
+    let first = name(1).ok_or(RequestError::NoFile(process))?;
+    let before = identity(&first);
+    let number = request_by_state(process, &state, PATIENCE)?;
+    let file = name(number).unwrap_or(first);
+    let text = match before.is_some() && identity(&file) == before {
+        true => Err(io::Error::other("it is the report before")),
+        false => files::open(&file).and_then(io::read_to_string),
     };
-    if let Some(file) = last(number)
-        && before.is_some()
-        && identity(&file) == before
-    {
-        return Err(RequestError::NotWritten {
-            process,
-            file,
-            reason: io::Error::other("it is the report before"),
-        });
-    }
-    let read = |file: PathBuf| {
-        let text = files::open(&file).and_then(io::read_to_string);
-        text.map_err(|reason| RequestError::NotWritten {
-            process,
-            file,
-            reason,
-        })
-    };
-    let [text, json] = names(number);
-    Ok(Answer {
-        text: text.map(read).transpose()?,
-        json: json.map(read).transpose()?,
+    text.map_err(|reason| RequestError::NotWritten {
+        process,
+        file,
+        reason,
     })
 }
 
@@ -197,66 +156,10 @@ pub(super) fn request_by_state(
     })
 }
 
-/// Requests a report by a signal or a file, and waits until the file of the report is another one.
-fn request_by_file(
-    process: u32,
-    names: &dyn Fn(u64) -> [Option<PathBuf>; 2],
-) -> Result<u64, RequestError> {
-    // The last one that is written.
-    let last = |number| names(number).into_iter().flatten().next_back();
-    let is_numbered = last(1) != last(2);
-    let is_free = |number: &u64| last(*number).is_none_or(|file| !file.exists());
-    let number = if is_numbered {
-        (1..).find(is_free).unwrap_or(1)
-    } else {
-        1
-    };
-    let written = || identity(&last(number)?);
-    let before = written();
-    match signal_of(process, "SIGNAL") {
-        Some(signal) => send(process, signal)?,
-        None => {
-            let first = names(number).into_iter().flatten().next();
-            let mut request = first.unwrap_or_default().into_os_string();
-            request.push(".request");
-            let place = FilePlace::find(Path::new(&request));
-            let created = place.and_then(|place| place.create_new());
-            let is_there = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
-            if let Err(error) = created
-                && !is_there(&error)
-            {
-                return Err(RequestError::Refused(process, error));
-            }
-        }
-    }
-    wait(process, PATIENCE, || {
-        let now = written();
-        (now.is_some() && now != before).then_some(number)
-    })
-}
-
 /// What tells a report from the one before in the same file.
 fn identity(file: &Path) -> Option<(u64, Option<SystemTime>)> {
     let metadata = fs::metadata(file).ok()?;
     Some((metadata.ino(), metadata.modified().ok()))
-}
-
-/// The signal that the process's settings name, if the process handles it: otherwise it would end the process.
-fn signal_of(process: u32, name: &str) -> Option<i32> {
-    let signal = match setting(process, name)?.as_str() {
-        "USR1" => libc::SIGUSR1,
-        "USR2" => libc::SIGUSR2,
-        _ => return None,
-    };
-    has_signal(process, "SigCgt", signal).then_some(signal)
-}
-
-fn send(process: u32, signal: i32) -> Result<(), RequestError> {
-    // SAFETY: sends a signal that the process handles; no memory is touched.
-    match unsafe { libc::kill(process.cast_signed(), signal) } {
-        0 => Ok(()),
-        _ => Err(RequestError::Refused(process, io::Error::last_os_error())),
-    }
 }
 
 fn wait<T>(
@@ -286,14 +189,8 @@ fn wait<T>(
 }
 
 fn why_no_answer(process: u32) -> &'static str {
-    let blocks = |name| {
-        let signal = signal_of(process, name);
-        signal.is_some_and(|signal| has_signal(process, "SigBlk", signal))
-    };
     if is_stopped(process) {
         "is stopped: let it go on (kill -CONT)"
-    } else if state_of(process).is_none() && blocks("SIGNAL") {
-        "blocks the signal: set VK_STEWARD_MEMORY_STATE to the name of a file"
     } else {
         "writes the report in its next Vulkan command that has a pAllocator, or submit, and there was none: let it go on, and ask again"
     }

@@ -7,18 +7,14 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use super::{ProgramError, outputs};
-use crate::cli::{Output, SymbolsArgs};
+use crate::cli::SymbolsArgs;
 use crate::input;
 use crate::symbols::Symbols;
 
-pub(super) fn symbols(
-    options: &SymbolsArgs,
-    output: &Output,
-    out: &mut dyn Write,
-) -> Result<(), ProgramError> {
-    let (_, bytes) = input::read(&options.file);
+pub(super) fn symbols(options: &SymbolsArgs, out: &mut dyn Write) -> Result<(), ProgramError> {
+    let (_, bytes) = input::read(&options.reports);
     let bytes = bytes.map_err(|reason| ProgramError::Unreadable {
-        file: options.file.clone(),
+        file: options.reports.clone(),
         reason,
     })?;
     // The error output of a program may contain any bytes.
@@ -27,7 +23,7 @@ pub(super) fn symbols(
     let annotated = symbols.annotate(&text);
     warn(&symbols, options);
     let reports: Vec<Value> = annotated.lines().filter_map(Symbols::report).collect();
-    outputs::write(output, &annotated, &reports, outputs::no_page, out)
+    outputs::write_data(&options.json, &annotated, &reports, out)
 }
 
 /// Warns of names that are missing or may be wrong.
@@ -40,7 +36,7 @@ fn warn(symbols: &Symbols, options: &SymbolsArgs) {
             "steward: {file} cannot be read: its functions are not named"
         );
     }
-    let written = std::fs::metadata(&options.file).and_then(|file| file.modified());
+    let written = std::fs::metadata(&options.reports).and_then(|file| file.modified());
     for file in written
         .iter()
         .flat_map(|written| symbols.younger_than(*written))
@@ -48,14 +44,14 @@ fn warn(symbols: &Symbols, options: &SymbolsArgs) {
         let _ = writeln!(
             err,
             "steward: {file} is younger than {}: the names of its functions may be wrong",
-            options.file
+            options.reports
         );
     }
     if !symbols.has_read() && symbols.unread().next().is_none() {
         let _ = writeln!(
             err,
             "steward: no stack of a guard in {}: it comes out as it is",
-            options.file
+            options.reports
         );
     }
 }

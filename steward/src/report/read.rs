@@ -46,6 +46,22 @@ pub struct CheckedDriver {
     pub check: Option<CheckSummary>,
 }
 
+impl CheckedDriver {
+    /// A driver that could not be run, as data of this format says it.
+    #[must_use]
+    pub fn failed(format: &str, driver: &str, error: &str) -> Self {
+        Self {
+            report: ReportOrList::Failed(Failed {
+                format: format.to_owned(),
+                driver: driver.to_owned(),
+                error: error.to_owned(),
+                leaks: None,
+            }),
+            check: None,
+        }
+    }
+}
+
 /// Why a report could not be read: one sentence with the place.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -230,10 +230,10 @@ impl HeldSignals {
     fn has_reached(&mut self, child: &Child, signal: i32, is_by_kernel: bool) -> bool {
         // SAFETY: asks for a number.
         let group = unsafe { libc::getpgid(child.id().cast_signed()) };
-        // SAFETY: as above.
+        // SAFETY: asks for a number.
         let is_in_group = group == unsafe { libc::getpgrp() };
         // When a terminal closes, the kernel hangs up on the leader of its session alone.
-        // SAFETY: as above.
+        // SAFETY: asks for a number.
         let is_leader = std::process::id() == unsafe { libc::getsid(0) }.cast_unsigned();
         let is_for_all =
             is_by_kernel && OF_TERMINAL.contains(&signal) && !(signal == libc::SIGHUP && is_leader);
@@ -309,15 +309,19 @@ pub(crate) fn end_with_parent(command: &mut Command) {
     unsafe { command.pre_exec(bind) };
 }
 
-/// Waits for a child that ends soon, while signals do what they do. After the limit it is killed, and the result is `None`.
+/// Waits for a child that ends soon, while signals do what they do. After the limit it is killed, and the result is `None`, unless it had
+/// ended.
 ///
 /// # Errors
 /// The child cannot be waited for.
 pub(crate) fn wait_briefly(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let began = Instant::now();
-    while began.elapsed() < limit {
+    loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
+        }
+        if began.elapsed() >= limit {
+            break;
         }
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -392,7 +396,7 @@ pub(crate) fn signal_name(signal: i32) -> String {
 extern "C" fn note(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the address of this thread's error number.
     let error = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
+    // SAFETY: the address of this thread's error number.
     let before = unsafe { *error };
     // SAFETY: the kernel passes it to a handler that was installed with `SA_SIGINFO`.
     let is_by_kernel = unsafe { (*info).si_code } > 0;
@@ -405,7 +409,7 @@ extern "C" fn note(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void
             size_of_val(&note),
         )
     };
-    // SAFETY: as above.
+    // SAFETY: the address of this thread's error number.
     unsafe { *error = before };
 }
 

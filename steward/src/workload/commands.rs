@@ -76,7 +76,7 @@ impl<'r> Recorder<'r> {
     ) -> Result<(), WorkloadError> {
         let once = vk::CommandBufferBeginInfo::default()
             .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
-        // SAFETY: in its initial state, as the caller promises.
+        // SAFETY: it was never recorded, so it is in its initial state.
         unsafe { device.begin_command_buffer(buffer, &once) }
             .map_err(WorkloadError::of("vkBeginCommandBuffer"))?;
         record(&Self { device, buffer });

@@ -122,9 +122,6 @@ fn remedy(result: vk::Result) -> &'static str {
         }
         vk::Result::ERROR_OUT_OF_DEVICE_MEMORY => "free device memory or choose another device",
         vk::Result::ERROR_INCOMPATIBLE_DRIVER => "install a driver of Vulkan 1.1 or later",
-        vk::Result::ERROR_LAYER_NOT_PRESENT => {
-            "install the Khronos validation layer, or run without validation"
-        }
         vk::Result::ERROR_EXTENSION_NOT_PRESENT => "update the Vulkan loader",
         vk::Result::TIMEOUT => "the device is busy or hangs; try again or choose another one",
         vk::Result::ERROR_DEVICE_LOST => "the driver lost the device; its kernel log may say why",

@@ -1,20 +1,17 @@
 //! The instance. It is destroyed on drop.
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_void};
 use std::ops::Deref;
 use std::ptr;
 
 use ash::vk;
 
 use super::error::WorkloadError;
-use super::messenger;
 use super::phases::Phases;
 
 /// 1.2 has `VkPhysicalDeviceDriverProperties` in core; devices of 1.1 work as well.
 const API_VERSION: u32 = vk::API_VERSION_1_2;
-
-const VALIDATION_LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 
 /// Owns the `VkInstance`.
 pub(super) struct Instance<'w> {
@@ -24,36 +21,16 @@ pub(super) struct Instance<'w> {
 }
 
 impl<'w> Instance<'w> {
-    /// Creates the instance. With `messages` it has the validation layer with synchronization validation, which reports to `messages`.
     pub(super) fn new(
         phases: &'w Phases<'w>,
         entry: &'w ash::Entry,
-        messages: Option<&messenger::Messages>,
     ) -> Result<Self, WorkloadError> {
         let application = vk::ApplicationInfo::default()
             .application_name(c"steward")
             .api_version(API_VERSION);
-        let layers: [*const c_char; 1] = [VALIDATION_LAYER.as_ptr()];
-        let extensions: [*const c_char; 2] = [
-            vk::EXT_DEBUG_UTILS_NAME.as_ptr(),
-            vk::EXT_VALIDATION_FEATURES_NAME.as_ptr(),
-        ];
-        // The layer looks for missing barriers only if this is enabled.
-        let enabled = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
-        let mut features =
-            vk::ValidationFeaturesEXT::default().enabled_validation_features(&enabled);
-        // The messenger in the chain covers vkCreateInstance and vkDestroyInstance.
-        let mut early = messages.map(messenger::create_info);
-        let mut info = vk::InstanceCreateInfo::default().application_info(&application);
-        if let Some(early) = &mut early {
-            info = info
-                .enabled_layer_names(&layers)
-                .enabled_extension_names(&extensions)
-                .push_next(early)
-                .push_next(&mut features);
-        }
+        let info = vk::InstanceCreateInfo::default().application_info(&application);
         let mut handle = vk::Instance::null();
-        // SAFETY: `info` and everything it points to are locals that outlive the call; layer and extension names are NUL terminated.
+        // SAFETY: `info` and everything it points to are locals that outlive the call.
         let created = unsafe {
             (entry.fp_v1_0().create_instance)(&raw const info, ptr::null(), &raw mut handle)
         };

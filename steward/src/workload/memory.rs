@@ -135,7 +135,7 @@ impl<'m> Mapped<'m> {
     ///
     /// `offset` lies inside the memory.
     pub(super) unsafe fn at(&self, offset: u64) -> NonNull<u32> {
-        // SAFETY: inside the mapping, as the caller promises; what was mapped fits the address space.
+        // SAFETY: the offset lies inside the memory, all of which is mapped; what was mapped fits the address space.
         unsafe { self.start.add(offset as usize) }.cast()
     }
 

@@ -28,11 +28,11 @@ macro_rules! device_objects {
             type Info<'i> = vk::$info<'i>;
             const CREATE: &'static str = $name;
             unsafe fn create(device: &ash::Device, info: &Self::Info<'_>) -> VkResult<Self> {
-                // SAFETY: the caller's promise.
+                // SAFETY: `info` is valid for this command.
                 unsafe { device.$create(info, None) }
             }
             unsafe fn destroy(device: &ash::Device, handle: Self) {
-                // SAFETY: the caller's promise.
+                // SAFETY: the device created the handle, and nothing uses it any more.
                 unsafe { device.$destroy(handle, None) }
             }
         }
@@ -82,7 +82,7 @@ impl<'d> Device<'d> {
         &'d self,
         info: &H::Info<'_>,
     ) -> Result<Guard<'d, H>, WorkloadError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: `info` and its handles satisfy the valid usage of the command.
         let handle = unsafe { H::create(self, info) }.map_err(WorkloadError::of(H::CREATE))?;
         // SAFETY: this device created the object above, and nothing else destroys it.
         Ok(unsafe { Guard::new(self, handle, H::destroy) })
@@ -117,7 +117,8 @@ impl<H: Copy> Deref for Guard<'_, H> {
 impl<H: Copy> Drop for Guard<'_, H> {
     fn drop(&mut self) {
         self.device.phases().begin("teardown");
-        // SAFETY: see `new`. Guards made earlier than an `InFlight` drop after it, and it waits for the work.
+        // SAFETY: the device created the handle, and only this guard destroys it. Guards made earlier than an `InFlight` drop after it, and it
+        // waits for the work.
         unsafe { (self.destroy)(self.device, self.handle) };
     }
 }

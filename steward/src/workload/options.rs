@@ -4,7 +4,7 @@
 
 use super::expect::Inputs;
 
-/// The options of a run. The default is one round with seed 0 and without validation.
+/// The options of a run. The default is one round with seed 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Every value the device computes depends on it.
@@ -13,8 +13,6 @@ pub struct Options {
     pub rounds: u32,
     /// The seed of the expected values; `None` is [`Options::seed`]. Another seed proves that a wrong result is detected.
     pub expected_seed: Option<u32>,
-    /// Whether the validation layer watches.
-    pub validation: Validation,
 }
 
 impl Options {
@@ -31,19 +29,6 @@ impl Default for Options {
             seed: 0,
             rounds: 1,
             expected_seed: None,
-            validation: Validation::Off,
         }
     }
-}
-
-/// Whether the validation layer watches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Validation {
-    /// No layer.
-    Off,
-    /// `VK_LAYER_KHRONOS_validation` with synchronization validation; without it the run fails with `ERROR_LAYER_NOT_PRESENT`.
-    On,
-    /// As `On`, after two intended harmless errors, a wrong flag and a missing barrier: they prove that the layer reports.
-    OnAfterIntendedError,
 }

@@ -118,9 +118,9 @@ pub(super) unsafe fn guard<'d>(
     if handle == vk::Pipeline::null() {
         return None;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: called once for the handle, when nothing uses the pipeline any more.
     let destroy = |device: &ash::Device, handle| unsafe { device.destroy_pipeline(handle, None) };
-    // SAFETY: the caller's promise.
+    // SAFETY: not NULL, so this device created it, and nothing else destroys it.
     Some(unsafe { Guard::new(device, handle, destroy) })
 }
 

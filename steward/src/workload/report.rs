@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::drivers::Selected;
+use crate::drivers::OpenDriver;
 use vk_report::report::{Defragmentation, DeviceMemory, Source};
 
 /// The results of a run.
@@ -18,10 +18,6 @@ pub struct Report {
     pub rounds: u32,
     /// Values that were read back and compared; all were right.
     pub comparisons: u64,
-    /// Messages of the validation layer about the workload, oldest first; empty without validation.
-    pub validation_messages: Vec<String>,
-    /// Its messages about the intended errors; empty without them.
-    pub intended_messages: Vec<String>,
     /// The sub-allocator's division of device memory in the last round; none without rounds.
     pub device_memory: Option<DeviceMemory>,
     /// The defragmentation after the last round; none without rounds.
@@ -30,7 +26,7 @@ pub struct Report {
 
 impl Report {
     /// The report of a run that has done nothing yet.
-    pub(crate) fn new(driver: &Selected) -> Self {
+    pub(crate) fn new(driver: &OpenDriver) -> Self {
         let info = driver.info();
         Self {
             driver_name: info.title().to_owned(),
@@ -38,8 +34,6 @@ impl Report {
             device_name: info.device_name.clone(),
             rounds: 0,
             comparisons: 0,
-            validation_messages: Vec::new(),
-            intended_messages: Vec::new(),
             device_memory: None,
             defragmentation: None,
         }

@@ -63,7 +63,7 @@ pub(super) fn run(
             transfers.record_out(to);
         })
     }?;
-    // SAFETY: as above.
+    // SAFETY: new command buffers of this device; the objects they use are declared above and outlive `in_flight`.
     unsafe {
         Recorder::record(device, draw, |to| {
             transfers.record_back(to);

@@ -47,14 +47,15 @@ impl<'d> InFlight<'d> {
         let compute = vk::SubmitInfo::default()
             .command_buffers(&first)
             .signal_semaphores(&computed);
-        // SAFETY: as the caller promises; semaphore and fence are unsignalled.
+        // SAFETY: the command buffers are recorded and their objects live until this guard is dropped; semaphore and fence are unsignalled.
         unsafe { in_flight.queue(&compute, *sync.first_done) }?;
         let stages = [vk::PipelineStageFlags::ALL_COMMANDS];
         let draw = vk::SubmitInfo::default()
             .command_buffers(&second)
             .wait_semaphores(&computed)
             .wait_dst_stage_mask(&stages);
-        // SAFETY: as the caller promises; the first submit signals the semaphore, and the fence is unsignalled.
+        // SAFETY: the command buffers are recorded and their objects live until this guard is dropped; the first submit signals the
+        // semaphore, and the fence is unsignalled.
         unsafe { in_flight.queue(&draw, *sync.second_done) }?;
         Ok(in_flight)
     }
@@ -72,7 +73,7 @@ impl<'d> InFlight<'d> {
         let mut in_flight = Self::nothing(device, [**fence, vk::Fence::null()]);
         let buffers = commands.all();
         let work = vk::SubmitInfo::default().command_buffers(&buffers);
-        // SAFETY: as the caller promises; it is the first of the fences.
+        // SAFETY: the command buffer is recorded and its objects live until this guard is dropped; it is the first of the fences.
         unsafe { in_flight.queue(&work, **fence) }?;
         Ok(in_flight)
     }
@@ -94,7 +95,7 @@ impl<'d> InFlight<'d> {
         work: &vk::SubmitInfo<'_>,
         fence: vk::Fence,
     ) -> Result<(), WorkloadError> {
-        // SAFETY: as the caller promises; one thread uses the queue.
+        // SAFETY: `work` is valid until the device has finished it; one thread uses the queue.
         unsafe {
             self.device
                 .queue_submit(self.device.queue(), slice::from_ref(work), fence)

@@ -73,23 +73,23 @@ pub(super) fn begin() {
         found
     };
     let next = Next {
-        // SAFETY: C's function of this name has this type; so in the lines below.
+        // SAFETY: C's `malloc` has this type.
         malloc: unsafe {
             transmute::<*mut c_void, extern "C" fn(usize) -> *mut c_void>(find(c"malloc"))
         },
-        // SAFETY: as above.
+        // SAFETY: C's `calloc` has this type.
         calloc: unsafe {
             transmute::<*mut c_void, extern "C" fn(usize, usize) -> *mut c_void>(find(c"calloc"))
         },
-        // SAFETY: as above.
+        // SAFETY: C's `realloc` has this type.
         realloc: unsafe { transmute::<*mut c_void, Realloc>(find(c"realloc")) },
-        // SAFETY: as above.
+        // SAFETY: C's `aligned_alloc` has this type.
         aligned_alloc: unsafe {
             transmute::<*mut c_void, extern "C" fn(usize, usize) -> *mut c_void>(find(
                 c"aligned_alloc",
             ))
         },
-        // SAFETY: as above.
+        // SAFETY: C's `posix_memalign` has this type.
         posix_memalign: unsafe { transmute::<*mut c_void, PosixMemalign>(find(c"posix_memalign")) },
     };
     assert!(NEXT.set(next).is_ok(), "called once");
@@ -168,9 +168,9 @@ extern "C" fn calloc_for(number: usize, size: usize, caller: usize) -> *mut c_vo
 
 extern "C" fn realloc_for(block: *mut c_void, size: usize, caller: usize) -> *mut c_void {
     let resized = match next() {
-        // SAFETY: as the caller of `realloc` promises.
+        // SAFETY: the caller of `realloc` passes NULL or a live block of the C library's.
         Some(next) => unsafe { (next.realloc)(block, size) },
-        // SAFETY: as above.
+        // SAFETY: the caller of `realloc` passes NULL or a live block of the C library's.
         None => unsafe { __libc_realloc(block, size) },
     };
     note(!resized.is_null(), size, caller);
@@ -194,11 +194,11 @@ extern "C" fn posix_memalign_for(
 ) -> c_int {
     let Some(next) = next() else {
         let block = __libc_memalign(align, size);
-        // SAFETY: as the caller of `posix_memalign` promises.
+        // SAFETY: the caller of `posix_memalign` passes a place for the block.
         unsafe { out.write(block) };
         return if block.is_null() { libc::ENOMEM } else { 0 };
     };
-    // SAFETY: as the caller of `posix_memalign` promises.
+    // SAFETY: the caller of `posix_memalign` passes a place for the block.
     let result = unsafe { (next.posix_memalign)(out, align, size) };
     note(result == 0, size, caller);
     result

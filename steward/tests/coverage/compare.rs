@@ -1,6 +1,7 @@
 //! In a child with the meter preloaded: the same run by the meter's flags, by return addresses, and by the layer's accounts.
 
 use VkLayer_steward_memory::in_process::Observation;
+use vk_callbacks::check::Opened;
 use vk_report::report::{CoverageRun, Report};
 use vk_steward::callback_coverage::meter::{self, CallbackCoverage, ThreadActivity};
 use vk_steward::drivers;
@@ -13,15 +14,9 @@ const APART: u64 = 100;
 /// What a driver allocates while its functions are looked up, which is in no command: SwiftShader 18 KB.
 const LOOK_UPS: u64 = 32 << 10;
 
-pub(super) fn on(driver: &str, is_direct: bool) {
+pub(super) fn on() {
     by_address::begin();
-    // SAFETY: the only thread of our own. The drivers that CI installs keep no thread that reads the environment.
-    let mut driver = unsafe { drivers::select(Some(driver)) }.expect("the parent looked");
-    if is_direct {
-        // SAFETY: the driver that the loader just ran.
-        driver = unsafe { drivers::directly(driver.info().clone()) }
-            .expect("it has what the loader needs");
-    }
+    let driver = crate::opened::opened();
     let options = Options {
         seed: 7,
         rounds: 3,
@@ -97,7 +92,7 @@ pub(super) fn on(driver: &str, is_direct: bool) {
         run.in_callback_bytes,
         asked,
     );
-    if is_direct {
+    if matches!(driver.opened(), Opened::Directly) {
         agree(
             "bytes asked of callbacks with 16 a block, and by the accounts",
             asked,

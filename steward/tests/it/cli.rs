@@ -216,27 +216,6 @@ fn rd17_without_a_driver_or_a_loader_the_programs_own_driver_runs_and_says_what_
     }
 }
 
-/// The loader's library is not there, nor is any manifest: what runs is part of the program.
-#[test]
-fn rd16_rd18_the_programs_own_driver_needs_no_loader_and_is_right_to_the_last_value() {
-    let args = [
-        "drive",
-        "--driver",
-        "Reference",
-        "--no-coverage",
-        "--seed",
-        "7",
-    ];
-    let done = without_driver(without_loader(steward(&args))).run();
-    done.assert_code(0);
-    assert!(
-        done.stdout.contains("20220 results read back and right")
-            && done.stdout.contains("\nleftovers: none")
-            && !done.stdout.contains("no driver:"),
-        "{done}"
-    );
-}
-
 /// A false finding of the checker would be seen here at once.
 #[test]
 fn rd11_rd13_the_checker_finds_nothing_in_the_programs_own_driver() {
@@ -258,14 +237,21 @@ fn rd14_every_block_of_the_programs_own_driver_can_be_guarded() {
     }
 }
 
-/// Where the meter can be had, not one byte of the driver's goes past the callbacks.
+/// The loader's library is not there, nor is any manifest: what runs is part of the program. Where the meter can be had, not one byte of the
+/// driver's goes past the callbacks.
 #[test]
-fn rd12_not_a_byte_of_the_programs_own_driver_goes_past_the_callbacks() {
+fn rd12_rd16_rd18_the_programs_own_driver_needs_no_loader_is_right_and_asks_callbacks_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let json = folder.path().join("report.json");
-    let path = json.to_str().expect("a plain path");
-    let done = without_loader(steward(&["drive", "--driver", "reference", "--json", path])).run();
+    let args = ["drive", "--driver", "Reference", "--seed", "7", "--json"];
+    let done = without_driver(without_loader(steward(&args).args([&json]))).run();
     done.assert_code(0);
+    assert!(
+        done.stdout.contains("20220 results read back and right")
+            && done.stdout.contains("\nleftovers: none")
+            && !done.stdout.contains("no driver:"),
+        "{done}"
+    );
     let report: Value =
         serde_json::from_slice(&fs::read(&json).expect("it is there")).expect("JSON");
     let coverage = &report["callback_coverage"]["without_loader"];
@@ -327,18 +313,8 @@ fn a_driver_is_found_by_every_name_in_any_case() {
         .iter()
         .find(|driver| driver["id"] == "MESA_LLVMPIPE")
         .expect("listed");
-    let file = lavapipe["file"].as_str().expect("text").to_owned();
-    let index = lavapipe["index"].to_string();
-    let names = [
-        "mesa_LLVMpipe",
-        "VK_DRIVER_ID_MESA_LLVMPIPE",
-        "LLVMPIPE",
-        "LavaPipe",
-        "LVP",
-        " lavapipe ",
-        &index,
-        &file.to_uppercase(),
-    ];
+    // drivers::names has all the ways to say it.
+    let names = ["LavaPipe", &lavapipe["index"].to_string()];
     for name in names {
         let done = run(&["drive", "--driver", name, "--no-coverage", "--seed", "1"]);
         done.assert_code(0);
@@ -424,10 +400,6 @@ fn all_drivers_are_run_and_reported_as_a_list() {
         listed.len(),
         "{done}"
     );
-    assert_one_sentence(
-        &run(&["drive", "--driver", "all", "--record", "x.trace"]),
-        &["--record writes one trace: name one driver"],
-    );
 }
 
 #[test]
@@ -463,16 +435,7 @@ fn a_report_that_cannot_be_written_is_said_before_the_run() {
             &["--json and --html both name", file],
         );
     }
-    for args in [
-        &["drivers", "--html", "x.html"][..],
-        &["rules", "--html", "x.html"],
-    ] {
-        assert_one_sentence(&run(args), &["--html draws a report"]);
-    }
     for command in ["drivers", "rules", "symbols"] {
-        let file = (command == "symbols").then_some("-");
-        let findings = steward(&[command, "--findings"]).args(file).run();
-        assert_one_sentence(&findings, &["--findings lists"]);
         let help = run(&[command, "--help"]);
         help.assert_code(0);
         assert!(
@@ -586,14 +549,11 @@ fn an_output_that_nobody_reads_is_no_error() {
 fn help_version_and_wrong_arguments() {
     let done = run(&["--help"]);
     done.assert_code(0);
-    for part in [
-        "drive",
-        "replay",
-        "drivers",
-        "--json",
-        "--html",
-        "--findings",
-    ] {
+    for part in ["drive", "replay", "drivers", "--color"] {
+        assert!(done.stdout.contains(part), "{part}\n{done}");
+    }
+    let done = run(&["drive", "--help"]);
+    for part in ["--json", "--html", "--findings", "--guard", "--color"] {
         assert!(done.stdout.contains(part), "{part}\n{done}");
     }
     let done = run(&["--version"]);
@@ -632,6 +592,8 @@ fn the_help_of_each_command_fits_a_screen_and_speaks_of_that_command() {
     for help in helps.chain([run(&["--help"])]) {
         let lines = help.assert_code(0).stdout.lines().count();
         assert!((5..=48).contains(&lines), "{lines} lines: {help}");
+        let fits = |line: &str| line.chars().count() <= 100;
+        assert!(help.stdout.lines().all(fits), "{help}");
         assert!(!help.stdout.contains("Of `"), "{help}");
     }
 }

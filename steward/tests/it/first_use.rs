@@ -46,21 +46,6 @@ fn a_block_that_is_left_under_a_strict_guard_has_size_handle_growth_and_stack() 
 }
 
 #[test]
-fn a_driver_that_is_named_like_a_command_gets_a_tip_and_options_need_no_command() {
-    for arguments in [&["drive", "lavapipe"][..], &["lavapipe"]] {
-        let done = Child::new(STEWARD).args(arguments).run();
-        done.assert_code(2);
-        let tip = "a driver is named with '--driver lavapipe'";
-        assert!(done.stderr.contains(tip), "{arguments:?}: {done}");
-    }
-    let reference = ["--driver", "reference", "--no-coverage"];
-    for more in [&["--rounds", "2"], &["--seed", "7"]] {
-        let done = Child::new(STEWARD).args(reference).args(more).run();
-        assert!(done.assert_code(0).stdout.starts_with("driver: "), "{done}");
-    }
-}
-
-#[test]
 fn help_says_how_many_blocks_of_each_call_site_are_guarded_at_first() {
     assert_eq!(Sampling::one_in(1000).first, 8);
     let help = Child::new(STEWARD).args(["drive", "--help"]).run();

@@ -1,27 +1,15 @@
 //! What fails a run: leaks and unknown findings where an exit code is asked for, and everything that tested nothing.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 use testkit::{Finished, compile_c, skip};
 
+use crate::ended::client;
 use crate::observers_agree::{is_lavapipe_there, plain_workload};
 use crate::run::{json, steward};
 use crate::support::parts::text_of;
-
-/// The program of the layer's tests; `None` without a C compiler or lavapipe.
-fn client(test: &str) -> Option<PathBuf> {
-    if !is_lavapipe_there(test) {
-        return None;
-    }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vk-layer/tests/client.c");
-    let client = compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR")));
-    if client.is_none() {
-        skip("cc", test, "there is no C compiler");
-    }
-    client
-}
 
 /// `steward run OPTIONS CLIENT MODE`.
 fn run(options: &[&str], client: &Path, mode: &str) -> Finished {
@@ -167,30 +155,6 @@ fn what_tested_nothing_is_not_green() {
     }
     // Without any of these options a program without Vulkan is run, and that is all.
     steward(&["run", "true"]).run().assert_code(0);
-}
-
-#[test]
-fn options_that_a_sweep_ignored_are_refused() {
-    for option in [
-        "--html=x",
-        "--findings",
-        "--expect=x",
-        "--write-expect=x",
-        "--meter",
-        "--stacks",
-    ] {
-        let done = steward(&["run", "--fail=each", option, "true"]).run();
-        done.assert_code(2);
-        let name = option.split('=').next().expect("a name");
-        assert!(done.stderr.contains(&format!("leave {name} out")), "{done}");
-        assert!(!Path::new("x").exists());
-    }
-    let alone = steward(&["run", "--time-limit", "3", "true"]).run();
-    alone.assert_code(2);
-    assert!(
-        alone.stderr.contains("--time-limit is for --fail=each"),
-        "{alone}"
-    );
 }
 
 #[test]
@@ -382,8 +346,19 @@ fn ly84_a_run_is_recorded_and_its_trace_is_judged_as_the_run_was() {
         keys.sort();
         keys
     };
-    assert!(findings(&live).len() > 5);
-    assert_eq!(findings(&judged), findings(&live));
+    // Of a thread of lavapipe's that frees, whether a command runs meanwhile may change between the call and its line.
+    let rows = |file: &Path| {
+        let mut rows = findings(file);
+        for row in &mut rows {
+            if row[1] == "\"FreedOnForeignThread\"" {
+                row[0].clear();
+            }
+        }
+        rows.sort();
+        rows
+    };
+    assert!(rows(&live).len() > 5);
+    assert_eq!(rows(&judged), rows(&live));
     // Without a checker a trace has all commands too, and its judge says the same of another run, but for what lavapipe's threads free: which
     // of them has the last reference is chance.
     let places = |file: &Path| {
@@ -528,36 +503,6 @@ fn a_manifest_that_fits_nothing_and_a_full_disk_are_said_as_such() {
             "{full}"
         );
     }
-}
-
-#[test]
-fn the_layer_is_found_where_install_writes_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let installed = steward(&["layer", "install", "--user"])
-        .env("XDG_DATA_HOME", folder.path())
-        .run();
-    installed.assert_code(0);
-    // A copy of the program, with no layer beside it.
-    let copy = folder.path().join("steward-copy");
-    fs::copy(crate::run::STEWARD, &copy).expect("a copy");
-    let run = |data: &Path| {
-        let copy = testkit::Child::new(copy.to_str().expect("a name")).args(["run", "true"]);
-        copy.env_remove("STEWARD_LAYER")
-            .env("XDG_DATA_HOME", data)
-            .run()
-    };
-    let done = run(folder.path());
-    done.assert_code(0);
-    assert!(
-        done.stderr.contains("no report: true created no instance"),
-        "{done}"
-    );
-    let done = run(&folder.path().join("nothing"));
-    done.assert_code(2);
-    assert!(
-        done.stderr.contains("steward layer install --user"),
-        "{done}"
-    );
 }
 
 #[test]

@@ -10,6 +10,7 @@ use testkit::{Child, Finished, skip};
 mod leaky_frames;
 
 const STEWARD: &str = env!("CARGO_BIN_EXE_steward");
+const README: &str = include_str!("../../../README.md");
 const PROGRAM: &str = "leaks::the_leaky_program";
 const MARKED: &str = "leaks::the_marked_program";
 
@@ -110,6 +111,23 @@ fn ly36_a_leak_of_one_buffer_a_frame_is_named_with_its_stack_and_growth() {
         "leaky_frames::Renderer::draw",
     ] {
         assert!(text.contains(line), "{line} in {done}");
+    }
+    // The README's first screen shows this: its functions and lines are the example's. Folders differ.
+    let shown = README.split_once("```text\n  1. vkCreateBuffer");
+    let (shown, _) = shown
+        .and_then(|(_, rest)| rest.split_once("```"))
+        .expect("the answer");
+    let frames: Vec<_> = shown
+        .lines()
+        .filter_map(|line| line.split_once(", ../"))
+        .collect();
+    assert_eq!(frames.len(), 4, "{shown}");
+    for (function, place) in frames {
+        let line = text.lines().find(|line| line.contains(function.trim()));
+        assert!(
+            line.is_some_and(|line| line.ends_with(place)),
+            "{function}, {place} in {done}"
+        );
     }
     for absent in ["libvulkan", "VkLayer_steward"] {
         assert!(!text.contains(absent), "{absent} in {done}");

@@ -14,6 +14,7 @@ mod gate;
 mod guard_matrix;
 mod guarded;
 mod hostile_input;
+mod installed;
 mod leaks;
 mod metered;
 mod named_files;

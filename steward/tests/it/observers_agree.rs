@@ -35,7 +35,7 @@ pub(crate) fn plain_workload_on(driver: &Value) -> [String; 3] {
         "driver_name": driver["driver"], "driver_info": driver["version"], "device_name": driver["device"], "api_version": [1, 3, 0],
     });
     let job = serde_json::json!({
-        "driver": driver, "way": "Loader", "seed": 7, "rounds": 1, "is_observed": false, "check": true, "records": false,
+        "driver": { "info": driver, "is_direct": false }, "seed": 7, "rounds": 1, "is_observed": false, "check": true, "records": false,
         "stacks": "None", "settings": [], "folder": "",
     });
     [STEWARD.into(), "workload-child".into(), job.to_string()]

@@ -209,9 +209,9 @@ fn causes_come_before_the_tree_and_say_rule_place_and_reason() {
     assert!(places.is_sorted(), "{places:?}");
     let leaks = text_of(part(&page, "leftovers"));
     for said in [
-        "vkCreateBuffer: 1\u{202f}000 of 1\u{202f}000 VkBuffer alive (3.90 MiB)",
+        "vkCreateBuffer: 1000 of 1000 VkBuffer alive (3.90 MiB)",
         "Grows: +1 VkBuffer (4.00 KiB) a frame, in 10 of 10",
-        "0x2a \u{201c}vertices of frame 0\u{201d}",
+        "0x2a \"vertices of frame 0\"",
         "leaky::draw",
     ] {
         assert!(leaks.contains(said), "{said}: {leaks}");
@@ -245,7 +245,7 @@ fn causes_come_before_the_tree_and_say_rule_place_and_reason() {
 }
 
 #[test]
-fn rounds_are_folded_and_small_growth_is_a_row() {
+fn rounds_are_folded() {
     let mut report = full(&TRACES[0]);
     let phase = |name: &str, object| Phase {
         name: name.into(),
@@ -274,7 +274,6 @@ fn rounds_are_folded_and_small_growth_is_a_row() {
     let text = text_of(timeline);
     for said in [
         "201 round 200",
-        "+22\u{202f}176, 112 a round",
         "The phases of each round",
         "101 more are left out here",
     ] {

@@ -2,9 +2,10 @@
 //! no loader, and what needs `vulkaninfo` without it.
 
 #[path = "../support/manifest.rs"]
-mod manifest;
+pub(crate) mod manifest;
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -26,6 +27,15 @@ impl Manifest {
             .args([&self.path])
             .env_remove("VK_LOADER_DRIVERS_SELECT")
             .env_remove("VK_ADD_DRIVER_FILES")
+    }
+
+    /// The list of this driver and another with that library.
+    fn and_another(&self, name: &str, library: &Path) -> OsString {
+        let other = self.path.with_file_name(name);
+        let icd = value!({ "library_path": library, "api_version": "1.1.0" });
+        let text = value!({ "file_format_version": "1.0.0", "ICD": icd });
+        fs::write(&other, text.to_string()).expect("room");
+        std::env::join_paths([&self.path, &other]).expect("no colons")
     }
 
     /// Any program that asks the loader for drivers, and finds this one.
@@ -359,11 +369,8 @@ fn rd15_an_installed_driver_without_a_device_is_named_as_such() {
     if !is_loader_there("rd15", &manifest) {
         return;
     }
-    let other = manifest.path.with_file_name("radeon_icd.x86_64.json");
-    let icd = value!({ "library_path": "/nowhere/libvulkan_radeon.so", "api_version": "1.1.0" });
-    let text = value!({ "file_format_version": "1.0.0", "ICD": icd });
-    fs::write(&other, text.to_string()).expect("room");
-    let both = std::env::join_paths([&manifest.path, &other]).expect("no colons");
+    let library = Path::new("/nowhere/libvulkan_radeon.so");
+    let both = manifest.and_another("radeon_icd.x86_64.json", library);
     for name in ["radv", "RADV", "MESA_RADV", "radeon_icd", "anv"] {
         let done = steward(&["check", "--driver", name])
             .env_remove("VK_LOADER_DRIVERS_SELECT")
@@ -379,6 +386,84 @@ fn rd15_an_installed_driver_without_a_device_is_named_as_such() {
         };
         assert!(done.stderr.contains(said), "{done}");
     }
+}
+
+/// Opened by the program itself, it would take the other drivers' reports with it.
+#[test]
+fn a_driver_that_crashes_as_it_is_opened_takes_no_other_with_it() {
+    let test = "a_driver_that_crashes_as_it_is_opened_takes_no_other_with_it";
+    let manifest = Manifest::new();
+    if !is_loader_there(test, &manifest) {
+        return;
+    }
+    let source = manifest.path.with_file_name("crashes.c");
+    let code =
+        "#include <stdlib.h>\n__attribute__((constructor)) static void begin(void) { abort(); }\n";
+    fs::write(&source, code).expect("room");
+    let folder = source.parent().expect("a folder");
+    let Some(library) = testkit::compile_c_library(&source, folder) else {
+        return skip("cc", test, "no cc");
+    };
+    let both = manifest.and_another("crashes_icd.json", &library);
+    let run = |options: &[&str]| {
+        let done = steward(options)
+            .env_remove("VK_LOADER_DRIVERS_SELECT")
+            .env_remove("VK_ADD_DRIVER_FILES")
+            .env("VK_DRIVER_FILES", &both)
+            .env("VK_ICD_FILENAMES", &both)
+            .run();
+        done.assert_code(0);
+        done
+    };
+    let listed = run(&["drivers"]);
+    assert!(listed.stdout.contains("reference"), "{listed}");
+    let checked = run(&["check", "--driver", "all", "--direct"]);
+    let crashed = "crashes_icd.json shows no device: its process crashed (SIGABRT)";
+    assert!(checked.stdout.contains(crashed), "{checked}");
+    assert!(checked.stdout.contains("as expected"), "{checked}");
+}
+
+/// What it prints stays in the C library's buffer until its process ends, behind the answer.
+#[test]
+fn a_driver_that_prints_is_listed_all_the_same() {
+    let test = "a_driver_that_prints_is_listed_all_the_same";
+    let manifest = Manifest::new();
+    if !is_loader_there(test, &manifest) {
+        return;
+    }
+    let text = fs::read_to_string(&manifest.path).expect("written");
+    let text: Value = serde_json::from_str(&text).expect("JSON");
+    let driver = text["ICD"]["library_path"].as_str().expect("a path");
+    let source = manifest.path.with_file_name("prints.c");
+    let code = format!(
+        "#include <dlfcn.h>\n#include <stdio.h>\n\
+         static void *of(const char *name) {{ return dlsym(dlopen(\"{driver}\", RTLD_NOW), name); }}\n\
+         __attribute__((constructor)) static void begin(void) {{ puts(\"first\"); printf(\"no end\"); }}\n\
+         __attribute__((destructor)) static void end(void) {{ puts(\"last\"); }}\n\
+         int vk_icdNegotiateLoaderICDInterfaceVersion(unsigned *version);\n\
+         int vk_icdNegotiateLoaderICDInterfaceVersion(unsigned *version) {{\n\
+           return ((int (*)(unsigned *))of(__func__))(version);\n\
+         }}\n\
+         void *vk_icdGetInstanceProcAddr(void *instance, const char *name);\n\
+         void *vk_icdGetInstanceProcAddr(void *instance, const char *name) {{\n\
+           return ((void *(*)(void *, const char *))of(__func__))(instance, name);\n\
+         }}\n"
+    );
+    fs::write(&source, code).expect("room");
+    let folder = source.parent().expect("a folder");
+    let Some(library) = testkit::compile_c_library(&source, folder) else {
+        return skip("cc", test, "no cc");
+    };
+    let both = manifest.and_another("prints_icd.json", &library);
+    let listed = steward(&["drivers"])
+        .env_remove("VK_LOADER_DRIVERS_SELECT")
+        .env_remove("VK_ADD_DRIVER_FILES")
+        .env("VK_DRIVER_FILES", &both)
+        .env("VK_ICD_FILENAMES", &both)
+        .run();
+    listed.assert_code(0);
+    assert!(listed.stdout.contains("prints_icd"), "{listed}");
+    assert!(!listed.to_string().contains("shows no device"), "{listed}");
 }
 
 /// Where a manifest is, is bytes.

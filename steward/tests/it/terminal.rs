@@ -241,6 +241,10 @@ fn completions_are_read_by_their_shell_and_name_no_hidden_command() {
         (&["drive", "--ro"][..], "--rounds"),
         (&["drive", "--layer"], ""),
         (&["layer", "--print"], "--print-manifest"),
+        (&["run", "--driver", "lav"], "lavapipe"),
+        (&["run", "--driver", "refer"], ""),
+        (&["run", "--guard", "str"], "strict"),
+        (&["drive", "--fail", "eac"], "each"),
         (&["layer", "install", "--us"], "--user"),
         // Options of all commands that mean nothing to this one.
         (&["layer", "install", "--gu"], ""),

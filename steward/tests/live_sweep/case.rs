@@ -1,9 +1,8 @@
 //! One case in a child process, and what the parent reads of it.
 //!
-//! The child prints lines of fields separated by tabs: `driver` with name, version and manifest; `refused` with command, scope,
+//! The child prints lines of fields separated by tabs: `refused` with command, scope,
 //! size and module, at each refusal and before the driver learns of it; `end` with the outcome and the witness's figures.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
@@ -11,11 +10,12 @@ use std::time::Duration;
 use debug_guard::Fault;
 use testkit::{Child, Finished};
 use vk_callbacks::bridge::BridgeCounters;
-use vk_steward::drivers::{self, DriverInfo, child_environment};
+use vk_steward::drivers::{DriverInfo, Selected};
 use vk_steward::workload::{self, Options, Report, WorkloadError};
 
 use super::bridges::Bridges;
 use super::driver_shim;
+use super::opened;
 use super::refusing::Refusing;
 
 /// First argument of a child. Then: seed, the number of the request that fails, and the driver's limit in bytes; `-` for none.
@@ -40,7 +40,6 @@ pub(super) struct SweepSeen {
     pub(super) outcome: String,
     /// Of the first refusal.
     pub(super) refused: Option<Refused>,
-    pub(super) driver: Option<SweptDriver>,
     /// The driver's requests.
     pub(super) requests: u64,
     /// The most the driver held at once, in bytes, the bridges' headers included.
@@ -58,17 +57,9 @@ pub(super) struct Refused {
     pub(super) module: String,
 }
 
-/// The driver that ran.
-#[derive(Clone, Debug)]
-pub(super) struct SweptDriver {
-    pub(super) name: String,
-    pub(super) version: String,
-    pub(super) manifest: Option<PathBuf>,
-}
-
 impl Case {
-    /// Runs the case in a child, which sees `driver` alone where it is known already. `Err` is why there was no run.
-    pub(super) fn in_a_child(self, driver: Option<&SweptDriver>) -> Result<SweepSeen, String> {
+    /// Runs the case in a child, which sees this driver alone.
+    pub(super) fn in_a_child(self, driver: &Selected) -> SweepSeen {
         let number =
             |number: Option<u64>| number.map_or_else(|| "-".into(), |number| number.to_string());
         let program = std::env::current_exe().expect("a test knows its file");
@@ -83,11 +74,11 @@ impl Case {
             .args(arguments)
             .env("LIBC_FATAL_STDERR_", "1")
             .limit(LIMIT);
-        if let Some(manifest) = driver.and_then(|driver| driver.manifest.as_deref()) {
-            child = child_environment(manifest)
-                .into_iter()
-                .fold(child, |child, (name, value)| child.env(name, value));
-            child = child.env_remove("VK_ADD_DRIVER_FILES");
+        for (name, value) in opened::environment(driver) {
+            child = match value {
+                Some(value) => child.env(&name, value),
+                None => child.env_remove(&name),
+            };
         }
         SweepSeen::read(&child.run())
     }
@@ -104,21 +95,7 @@ impl Case {
             request: next(),
             limit: next(),
         };
-        // SAFETY: one thread of our own, which vouches for the drivers of this machine as a user of the program does.
-        let selected = match unsafe { drivers::select(Some(&super::driver_name())) } {
-            Ok(selected) => selected,
-            Err(error) => {
-                println!("none\t{error}");
-                return ExitCode::SUCCESS;
-            }
-        };
-        let info = selected.info();
-        let manifest = selected
-            .manifest()
-            .map(|path| path.display().to_string())
-            .unwrap_or_default();
-        println!("driver\t{}\t{}\t{manifest}", info.title(), info.driver_info);
-
+        let opened = opened::opened();
         let backing = Refusing::new();
         // SAFETY: the backing is never dropped.
         let bridges = unsafe { Bridges::new(&backing, case.limit) };
@@ -127,10 +104,10 @@ impl Case {
             seed: case.seed,
             ..Options::default()
         };
-        let shimmed = driver_shim::shimmed(&selected);
+        let shimmed = driver_shim::shimmed(&opened);
         let result = driver_shim::watched(&bridges, || workload::run(&shimmed, &options, &|_| {}));
         // Threads of the driver may still be giving back.
-        let known = known_leak(info, &bridges);
+        let known = known_leak(opened.info(), &bridges);
         let gave_back = || backing.given().live_blocks == known;
         (0..20)
             .take_while(|_| !gave_back())
@@ -159,7 +136,7 @@ impl Case {
 }
 
 impl SweepSeen {
-    fn read(child: &Finished) -> Result<Self, String> {
+    fn read(child: &Finished) -> Self {
         let lines = || {
             child
                 .stdout
@@ -169,22 +146,12 @@ impl SweepSeen {
         let mut seen = Self {
             outcome: died_of(child),
             refused: None,
-            driver: None,
             requests: 0,
             peak: 0,
             text: format!("{}{}", child.stdout, child.stderr),
         };
         for line in lines() {
             match line[..] {
-                ["none", reason] => return Err(reason.to_owned()),
-                ["driver", name, version, manifest] => {
-                    let manifest = (!manifest.is_empty()).then(|| manifest.into());
-                    seen.driver = Some(SweptDriver {
-                        name: name.into(),
-                        version: version.into(),
-                        manifest,
-                    });
-                }
                 ["refused", command, scope, size, module] if seen.refused.is_none() => {
                     let size = size.parse().expect("a size");
                     seen.refused = Some(Refused {
@@ -205,7 +172,7 @@ impl SweepSeen {
                 _ => {}
             }
         }
-        Ok(seen)
+        seen
     }
 }
 

@@ -90,7 +90,7 @@ unsafe impl HostAllocator for Refusing {
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: `side` gave out the block with this layout, as all that this allocator gives out.
         unsafe { self.side().deallocate(block, layout, scope) }
     }
 
@@ -101,7 +101,7 @@ unsafe impl HostAllocator for Refusing {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
+        // SAFETY: `side` gave out the block with the old layout, as all that this allocator gives out.
         self.told(
             unsafe { self.side().resize(block, old, new, scope) },
             new,

@@ -94,7 +94,7 @@ fn every_function(blocks: &mut Blocks, n: usize) {
     assert_eq!(refused, [ptr::null_mut(); 4]);
     // SAFETY: answers with an address of this thread's own.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above; so that none of the refusals before is taken for this one.
+    // SAFETY: an address of this thread's own; set so that none of the refusals before is taken for this one.
     unsafe { errno.write(0) };
     // SAFETY: NULL is as good as a block.
     let array = unsafe { reallocarray(ptr::null_mut(), too_much(), n) };
@@ -106,7 +106,7 @@ fn every_function(blocks: &mut Blocks, n: usize) {
         libc::EINVAL
     );
     assert_eq!(
-        // SAFETY: as above.
+        // SAFETY: a local to write to.
         unsafe { posix_memalign(&raw mut block, 64, too_much()) },
         libc::ENOMEM
     );

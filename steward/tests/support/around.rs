@@ -72,7 +72,7 @@ pub(super) struct Around {
 
 // SAFETY: the callbacks may be called on any thread, and are no longer changed.
 unsafe impl Send for Around {}
-// SAFETY: as above.
+// SAFETY: the callbacks may be called on any thread at once, and are no longer changed; `entries` has a lock.
 unsafe impl Sync for Around {}
 
 impl Around {

@@ -51,19 +51,19 @@ impl Bridges {
     /// # Safety
     /// `backing` lives for ever.
     pub(super) unsafe fn new<A: HostAllocator + Sync>(backing: &A, limit: Option<u64>) -> Self {
-        // SAFETY: forwarded.
+        // SAFETY: `backing` lives for ever.
         let open = unsafe { Self::within(backing, u64::MAX - 1) };
         let Some(limit) = limit else { return open };
         let own = open.vulkan.subtree_usage().total().live_bytes;
         drop(open);
-        // SAFETY: forwarded.
+        // SAFETY: `backing` lives for ever.
         unsafe { Self::within(backing, own + limit) }
     }
 
     /// # Safety
     /// As [`Bridges::new`].
     unsafe fn within<A: HostAllocator + Sync>(backing: &A, budget: u64) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: `backing` lives for ever.
         let root = unsafe { Context::root(backing, ContextOptions::new("test")) };
         let root = root.expect("memory");
         let options = ContextOptions::new("vulkan").budget(Budget::exact(budget));

@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::{Mutex, OnceLock};
 
 use ash::vk;
-use vk_steward::drivers::Selected;
+use vk_steward::drivers::OpenDriver;
 
 /// Sees what a thread calls, in [`watched`].
 pub(crate) trait Watcher {
@@ -57,7 +57,7 @@ thread_local! {
 }
 
 /// The driver behind the shim. On threads of the caller's that [watch](watched), commands go by the watcher.
-pub(crate) fn shimmed(driver: &Selected) -> Selected {
+pub(crate) fn shimmed(driver: &OpenDriver) -> OpenDriver {
     let end = driver.entry().static_fn().get_instance_proc_addr;
     let known = *END.get_or_init(|| end);
     assert!(ptr::fn_addr_eq(known, end), "one driver a process");
@@ -89,7 +89,7 @@ unsafe extern "system" fn get_instance_proc_addr(
     name: *const c_char,
 ) -> vk::PFN_vkVoidFunction {
     let end = END.get().expect("set before the shim is known");
-    // SAFETY: forwarded.
+    // SAFETY: the driver's own function, with the instance and the name that Vulkan's caller passed to it.
     let found = unsafe { end(instance, name) }?;
     // SAFETY: a name as Vulkan has it.
     match unsafe { CStr::from_ptr(name) }.to_bytes() {
@@ -115,7 +115,7 @@ unsafe extern "system" fn get_device_proc_addr(
     name: *const c_char,
 ) -> vk::PFN_vkVoidFunction {
     let end = DEVICE_END.get().expect("it was looked up before");
-    // SAFETY: forwarded.
+    // SAFETY: the driver's own function, with the device and the name that Vulkan's caller passed to it.
     let found = unsafe { end(device, name) }?;
     // SAFETY: a name as Vulkan has it.
     Some(wrapped(unsafe { CStr::from_ptr(name) }.to_bytes(), found))

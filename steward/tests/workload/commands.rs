@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use ash::vk;
-use vk_steward::drivers::Selected;
+use vk_steward::drivers::OpenDriver;
 use vk_steward::workload::{self, Moment, Options};
 
 use super::Outcome;
@@ -20,7 +20,7 @@ pub(crate) fn seed() -> u32 {
 
 /// Counts each command, and insists that none has callbacks.
 #[derive(Default)]
-struct Counting(RefCell<BTreeMap<&'static str, u32>>);
+pub(crate) struct Counting(RefCell<BTreeMap<&'static str, u32>>);
 
 impl Watcher for Counting {
     fn callbacks(
@@ -38,8 +38,41 @@ impl Watcher for Counting {
     }
 }
 
+impl Counting {
+    /// Each object that was created is destroyed.
+    pub(crate) fn assert_all_destroyed(self) {
+        let commands = self.0.take();
+        let count = |name: &str| commands.get(name).copied().unwrap_or_default();
+        let mut kinds = 0;
+        for (name, created) in &commands {
+            let (name, created) = match *name {
+                // Both of one command are destroyed one by one.
+                "vkCreateComputePipelines" => continue,
+                "vkCreateGraphicsPipelines" => {
+                    ("Pipeline", created + 2 * count("vkCreateComputePipelines"))
+                }
+                "vkAllocateMemory" => {
+                    assert_eq!(count("vkFreeMemory"), *created);
+                    continue;
+                }
+                "vkAllocateCommandBuffers" | "vkAllocateDescriptorSets" => {
+                    assert_eq!(count(&name.replace("Allocate", "Free")), *created, "{name}");
+                    continue;
+                }
+                name => match name.strip_prefix("vkCreate") {
+                    Some(object) => (object, *created),
+                    None => continue,
+                },
+            };
+            assert_eq!(count(&format!("vkDestroy{name}")), created, "{name}");
+            kinds += 1;
+        }
+        assert!(kinds >= 20, "{commands:?}");
+    }
+}
+
 /// Also without callbacks, with whose absence no create and destroy command can differ (V43).
-pub(crate) fn v43_v44_each_object_that_is_created_is_destroyed(driver: &Selected) -> Outcome {
+pub(crate) fn v43_v44_each_object_that_is_created_is_destroyed(driver: &OpenDriver) -> Outcome {
     let counting = Counting::default();
     let options = Options {
         seed: seed(),
@@ -50,43 +83,13 @@ pub(crate) fn v43_v44_each_object_that_is_created_is_destroyed(driver: &Selected
         workload::run(&shimmed(driver), &options, &|_| {})
     });
     ran.unwrap_or_else(|error| panic!("seed {}: {error}", options.seed));
-    let commands = counting.0.take();
-    let count = |name: &str| commands.get(name).copied().unwrap_or_default();
-    let mut kinds = 0;
-    for (name, created) in &commands {
-        let (name, created) = match *name {
-            // Both of one command are destroyed one by one.
-            "vkCreateComputePipelines" => continue,
-            "vkCreateGraphicsPipelines" => {
-                ("Pipeline", created + 2 * count("vkCreateComputePipelines"))
-            }
-            "vkAllocateMemory" => {
-                assert_eq!(count("vkFreeMemory"), *created);
-                continue;
-            }
-            "vkAllocateCommandBuffers" | "vkAllocateDescriptorSets" => {
-                assert_eq!(count(&name.replace("Allocate", "Free")), *created, "{name}");
-                continue;
-            }
-            name => match name.strip_prefix("vkCreate") {
-                Some(object) => (object, *created),
-                None => continue,
-            },
-        };
-        assert_eq!(count(&format!("vkDestroy{name}")), created, "{name}");
-        kinds += 1;
-    }
-    println!(
-        "    {kinds} kinds, {} commands",
-        commands.values().sum::<u32>()
-    );
-    assert!(kinds >= 20, "{commands:?}");
+    counting.assert_all_destroyed();
     Ok(())
 }
 
 /// The phases of a run, and its outcome.
 pub(crate) fn phases(
-    driver: &Selected,
+    driver: &OpenDriver,
     options: &Options,
 ) -> (
     Vec<&'static str>,
@@ -101,7 +104,7 @@ pub(crate) fn phases(
     (phases.into_inner(), ran)
 }
 
-pub(crate) fn phases_come_in_their_order(driver: &Selected) -> Outcome {
+pub(crate) fn phases_come_in_their_order(driver: &OpenDriver) -> Outcome {
     let round = [
         "resources",
         "sub-allocation",

@@ -1,15 +1,13 @@
 //! Choosing a driver, and what is said where there is none.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use vk_steward::drivers::{self, DriverError, Selected};
+use vk_steward::drivers::{self, DriverError, OpenDriver};
 
 use super::{LIST_ONLY, Outcome, child};
 
 pub(crate) fn list_only() -> ExitCode {
-    // SAFETY: one thread of our own, and there is no driver: the loader cannot be opened.
-    match unsafe { drivers::list() } {
+    match drivers::list() {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
             println!("{error}");
@@ -18,41 +16,25 @@ pub(crate) fn list_only() -> ExitCode {
     }
 }
 
-/// Also asks for a driver that does not exist, which must name those that do.
-pub(crate) fn select(driver: &str) -> Result<Selected, DriverError> {
-    if driver.contains('/') {
-        // SAFETY: one thread of our own, and the driver has none.
-        return unsafe { drivers::select(Some(driver)) };
-    }
-    // SAFETY: one thread of our own. The drivers that CI installs keep no thread after their instance that reads the environment.
-    let nobody = unsafe { drivers::select(Some("no such driver")) };
-    match nobody.map(|selected| selected.info().clone()) {
+pub(crate) fn an_unknown_name_is_refused_with_those_that_are_known() {
+    match drivers::select(Some("no such driver")) {
         Err(error @ DriverError::UnknownName { .. }) => {
-            let DriverError::UnknownName { known, .. } = &error else {
-                unreachable!("matched above")
-            };
             let text = error.to_string();
+            let listing = drivers::list().expect("a loader");
+            let mut known = listing.drivers.iter();
             assert!(
-                !known.is_empty()
-                    && known
-                        .iter()
-                        .all(|driver| text.contains(&driver.device_name)),
+                known.len() > 0 && known.all(|driver| text.contains(&driver.device_name)),
                 "{text}"
             );
         }
-        Err(error) => return Err(error),
-        Ok(info) => panic!("{info:?} is called that"),
+        // A machine without a driver.
+        Err(_) => {}
+        Ok(selected) => panic!("{selected:?} is called that"),
     }
-    // SAFETY: as above.
-    unsafe { drivers::select(Some(driver)) }
 }
 
-pub(crate) fn listing_leaves_the_environment_as_it_was(driver: &Selected) -> Outcome {
-    let before: BTreeMap<_, _> = std::env::vars_os().collect();
-    // SAFETY: one thread of our own; as for `select`, the driver's that may be left do not read the environment.
-    let listing = unsafe { drivers::list() }.unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(std::env::vars_os().collect::<BTreeMap<_, _>>(), before);
-    // The loader was narrowed to this driver when it was selected.
+pub(crate) fn a_child_sees_its_driver_alone(driver: &OpenDriver) -> Outcome {
+    let listing = drivers::list().unwrap_or_else(|error| panic!("{error}"));
     let names: Vec<_> = listing
         .drivers
         .iter()

@@ -1,19 +1,17 @@
 //! What the workload computes, divides and leaves, on each driver.
 
-use ash::vk;
 use vk_report::report::DeviceMemory;
-use vk_steward::drivers::Selected;
-use vk_steward::workload::{self, Options, Validation, WorkloadError};
+use vk_steward::drivers::OpenDriver;
+use vk_steward::workload::{self, Options, WorkloadError};
 
-use super::commands::{phases, seed};
+use super::commands::{Counting, phases, seed};
 use super::driver_shim::{shimmed, watched};
-use super::plain_callbacks::PlainCallbacks;
 use super::{Outcome, REFERENCE};
 
 /// Words of eight buffers of 8 KiB.
 const MOVED_WORDS: u64 = 8 * (8 << 10) / 4;
 
-pub(crate) fn every_result_is_right_in_every_round(driver: &Selected) -> Outcome {
+pub(crate) fn every_result_is_right_in_every_round(driver: &OpenDriver) -> Outcome {
     let options = Options {
         seed: seed(),
         rounds: 3,
@@ -48,7 +46,7 @@ pub(crate) fn every_result_is_right_in_every_round(driver: &Selected) -> Outcome
 }
 
 /// What a round has of the sub-allocator is in its figures, and nothing is left.
-pub(crate) fn device_memory_is_what_the_sub_allocator_says(driver: &Selected) -> Outcome {
+pub(crate) fn device_memory_is_what_the_sub_allocator_says(driver: &OpenDriver) -> Outcome {
     let report = workload::run(
         driver,
         &Options {
@@ -92,7 +90,9 @@ pub(crate) fn device_memory_is_what_the_sub_allocator_says(driver: &Selected) ->
 }
 
 /// Blocks that are a sixth full are gathered on the device; every word that moved was compared.
-pub(crate) fn df12_a_defragmentation_frees_blocks_and_keeps_contents(driver: &Selected) -> Outcome {
+pub(crate) fn df12_a_defragmentation_frees_blocks_and_keeps_contents(
+    driver: &OpenDriver,
+) -> Outcome {
     let options = Options {
         seed: seed(),
         rounds: 2,
@@ -137,16 +137,17 @@ pub(crate) fn df12_a_defragmentation_frees_blocks_and_keeps_contents(driver: &Se
     Ok(())
 }
 
-pub(crate) fn a_wrong_seed_is_a_mismatch_and_everything_is_destroyed(driver: &Selected) -> Outcome {
+pub(crate) fn a_wrong_seed_is_a_mismatch_and_everything_is_destroyed(
+    driver: &OpenDriver,
+) -> Outcome {
     let seed = seed();
-    let callbacks = PlainCallbacks::default();
+    let counting = Counting::default();
     let options = Options {
         seed,
         rounds: 1,
         expected_seed: Some(!seed),
-        ..Options::default()
     };
-    let (phases, ran) = watched(&callbacks, || phases(&shimmed(driver), &options));
+    let (phases, ran) = watched(&counting, || phases(&shimmed(driver), &options));
     let error = ran.expect_err("another seed gives other results");
     assert!(
         matches!(
@@ -161,76 +162,6 @@ pub(crate) fn a_wrong_seed_is_a_mismatch_and_everything_is_destroyed(driver: &Se
         "{error}"
     );
     assert_eq!(phases.last(), Some(&"shutdown"));
-    all_is_freed(driver, &callbacks, 1);
-    Ok(())
-}
-
-/// The blocks of every kind were freed, except those that SwiftShader is known to lose.
-fn all_is_freed(driver: &Selected, callbacks: &PlainCallbacks, rounds: u32) {
-    let counts = callbacks.counts();
-    let called = counts.values().filter(|(calls, _)| *calls > 0).count();
-    assert!(
-        called >= 15,
-        "kinds whose callbacks were called: {counts:?}"
-    );
-    for (kind, (_, live)) in counts {
-        // SwiftShader never frees the entries of an update template: a block a round.
-        let is_lost =
-            driver.info().driver_id == "GOOGLE_SWIFTSHADER" && kind == "VkDescriptorUpdateTemplate";
-        assert_eq!(live, if is_lost { rounds.into() } else { 0 }, "{kind}");
-    }
-}
-
-/// Blocks made through a kind's callbacks are freed through the same kind's: each count ends at 0.
-pub(crate) fn v42_every_block_is_given_back_to_its_kinds_callbacks(driver: &Selected) -> Outcome {
-    let callbacks = PlainCallbacks::default();
-    let options = Options {
-        seed: seed(),
-        rounds: 2,
-        ..Options::default()
-    };
-    watched(&callbacks, || {
-        workload::run(&shimmed(driver), &options, &|_| {})
-    })
-    .unwrap_or_else(|error| panic!("{error}"));
-    all_is_freed(driver, &callbacks, options.rounds);
-    Ok(())
-}
-
-pub(crate) fn the_validation_layer_is_silent_after_it_was_heard(driver: &Selected) -> Outcome {
-    let options = Options {
-        seed: seed(),
-        rounds: 2,
-        validation: Validation::OnAfterIntendedError,
-        ..Options::default()
-    };
-    let report = match workload::run(driver, &options, &|_| {}) {
-        Err(WorkloadError::Command {
-            command: "vkCreateInstance",
-            result: vk::Result::ERROR_LAYER_NOT_PRESENT,
-        }) => {
-            return Err((
-                "validation",
-                "the Khronos validation layer is not installed".into(),
-            ));
-        }
-        other => other.unwrap_or_else(|error| panic!("{error}")),
-    };
-    for intended in ["VkSemaphoreCreateInfo", "SYNC-HAZARD-WRITE-AFTER-WRITE"] {
-        let heard = report
-            .intended_messages
-            .iter()
-            .any(|message| message.contains(intended));
-        assert!(
-            heard,
-            "{intended} was not reported: {:?}",
-            report.intended_messages
-        );
-    }
-    assert!(
-        report.validation_messages.is_empty(),
-        "{:#?}",
-        report.validation_messages
-    );
+    counting.assert_all_destroyed();
     Ok(())
 }

@@ -6,8 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 use alloc_core::{
-    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Notice, NoticeEvent, NoticeKind,
-    Scope,
+    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Notice, NoticeEvent, Scope,
 };
 use testkit::{
     Call, HookedAllocator, Moment, RecordingAllocator, Request, in_hook, run_hook, with_hook,
@@ -43,7 +42,6 @@ fn each_request_runs_the_hook_before_it_and_after_it() {
         unsafe { host.deallocate(zeros, bytes(40), SCOPE) };
         host.notify(Notice {
             event: NoticeEvent::Freed,
-            kind: NoticeKind::Executable,
             bytes: 3,
             scope: SCOPE,
         });

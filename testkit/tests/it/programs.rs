@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{NonNull, null_mut};
 
-use alloc_core::{HostAllocator, Notice, NoticeEvent, NoticeKind, Scope};
+use alloc_core::{HostAllocator, Notice, NoticeEvent, Scope};
 use testkit::RecordingAllocator;
 use testkit::programs::{
     Ran, Stream, StreamCallbacks, callback_stream, context_tree_text, replay, replay_named,
@@ -154,7 +154,6 @@ fn notify(user: *mut c_void, bytes: usize, kind: i32, scope: i32, event: NoticeE
     {
         reference.witness.notify(Notice {
             event,
-            kind: NoticeKind::Executable,
             bytes,
             scope,
         });

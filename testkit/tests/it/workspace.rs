@@ -187,9 +187,9 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         60,
         &[
             &[
-                "commands", "fence", "header", "level", "live", "pinned", "raw", "sync",
+                "commands", "fence", "header", "level", "live", "raw", "sync",
             ],
-            &["command", "realloc_rules", "sink", "trace"],
+            &["command", "pinned", "realloc_rules", "sink", "trace"],
             &["error", "keyed_hash"],
             &["ash", "bridge", "check", "driver", "recorder"],
         ],
@@ -222,7 +222,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         "gpu-suballoc",
         100,
         &[
-            &["flags"],
+            &["flags", "on_drop"],
             &["threads"],
             &["id", "map_count", "shared_box", "sync", "waiting"],
             &["cache", "group", "host_memory", "memory_type"],
@@ -243,7 +243,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         "debug-guard",
         100,
         &[
-            &["changed", "fold"],
+            &["changed", "fold", "segments"],
             &["mode", "report_kind", "sampling"],
             &["block", "os"],
             &["modules"],

@@ -20,7 +20,7 @@ impl RawCallbacks {
     /// As [`AllocationCallbacks::as_ash`], for callbacks whose validity the caller answers for (a tap's).
     pub const fn as_ash(&self) -> &vk::AllocationCallbacks<'static> {
         let raw: *const Self = self;
-        // SAFETY: as in `AllocationCallbacks::as_ash`; the lifetime is that of a marker alone, and promises no validity.
+        // SAFETY: size, alignment and places of fields are asserted equal below; the lifetime is a marker, and promises no validity.
         unsafe { &*raw.cast::<vk::AllocationCallbacks<'static>>() }
     }
 }

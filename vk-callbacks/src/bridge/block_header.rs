@@ -7,31 +7,13 @@ use alloc_core::Scope;
 
 use super::state::BridgeState;
 use crate::command::OwnerId;
-use crate::header::{CookieKey, HeaderPlan, Word0};
-use crate::realloc_rules::OriginalBlock;
+use crate::header::{CookieKey, Word0};
 
 impl<A> BridgeState<A> {
     /// Writes the header of a new block and returns the payload.
     ///
     /// # Safety
-    /// `base` is a live block of `plan.layout`, `pad` is `plan.pad_at` of it.
-    #[inline]
-    pub(super) unsafe fn place(
-        &self,
-        base: NonNull<u8>,
-        pad: usize,
-        block: OriginalBlock,
-        plan: &HeaderPlan,
-    ) -> *mut u8 {
-        let word0 = Word0::new(block.size, block.align, block.scope, plan, pad);
-        // SAFETY: forwarded.
-        unsafe { self.write_header(base, pad, word0) }
-    }
-
-    /// As [`place`](Self::place), with the first word.
-    ///
-    /// # Safety
-    /// `base` is a live block, `pad` is its plan's, `word0` describes it.
+    /// `base` is a live block of the backing, `pad` is its plan's for it, `word0` describes it.
     #[inline(always)]
     pub(super) unsafe fn write_header(
         &self,
@@ -45,7 +27,7 @@ impl<A> BridgeState<A> {
         let first = unsafe { payload.sub(16) };
         // SAFETY: within the block. For small alignments a guard's block is not aligned to 8.
         unsafe { first.cast::<u64>().write_unaligned(word0.0) };
-        // SAFETY: as above, with the header of the same block.
+        // SAFETY: the payload lies 16 or more bytes behind the start of the block, which is writable.
         unsafe { write_word1(payload, self.cookie_key.live(payload.addr().get(), word0)) };
         payload.as_ptr()
     }
@@ -56,7 +38,7 @@ impl<A> BridgeState<A> {
     /// The 16 bytes before `payload` can be read.
     #[inline]
     pub(super) unsafe fn read(&self, payload: NonNull<u8>) -> Option<(Word0, Scope)> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the 16 bytes before it can be read, as this function requires.
         let (word0, word1) = unsafe { read_words(payload) };
         if word1 != self.cookie_key.live(payload.addr().get(), word0) {
             return None;
@@ -73,9 +55,9 @@ impl<A> BridgeState<A> {
 pub(super) unsafe fn read_words(payload: NonNull<u8>) -> (Word0, u64) {
     // Wrapping and unaligned: the pointer may be any pointer.
     let first = payload.as_ptr().wrapping_sub(16).cast::<u64>();
-    // SAFETY: the caller's promise.
+    // SAFETY: within the 16 bytes before the payload, which can be read.
     let word0 = unsafe { first.read_unaligned() };
-    // SAFETY: the caller's promise.
+    // SAFETY: within the 16 bytes before the payload, which can be read.
     let word1 = unsafe { first.wrapping_add(1).read_unaligned() };
     (Word0(word0), word1)
 }
@@ -86,9 +68,9 @@ pub(super) unsafe fn read_words(payload: NonNull<u8>) -> (Word0, u64) {
 /// `payload` lies 8 or more bytes behind the start of a writable block.
 #[inline]
 pub(super) unsafe fn write_word1(payload: NonNull<u8>, word1: u64) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the payload lies 8 or more bytes behind the start of the block.
     let second = unsafe { payload.sub(8) };
-    // SAFETY: as above.
+    // SAFETY: within the writable block.
     unsafe { second.cast::<u64>().write_unaligned(word1) };
 }
 

@@ -61,7 +61,7 @@ use crate::raw::{AllocationCallbacks, RawCallbacks};
 /// # // SAFETY: the bridge is alive.
 /// # let block = unsafe { raw.pfn_allocation.unwrap()(raw.p_user_data, 100, 8, 4) };
 /// assert_eq!(bridge.live().scope(Scope::Instance).bytes, 100 + 16);
-/// # // SAFETY: as above, with a live block.
+/// # // SAFETY: a live block of the bridge, which is alive.
 /// # unsafe { raw.pfn_free.unwrap()(raw.p_user_data, block) };
 ///
 /// // After vkDestroyInstance. A leak of the driver is an error here, with its scopes and the bridge.
@@ -70,6 +70,7 @@ use crate::raw::{AllocationCallbacks, RawCallbacks};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "dropping a bridge makes its callbacks invalid"]
+#[doc(alias("VkAllocationCallbacks", "pAllocator"))]
 pub struct Bridge {
     context: Context,
     pinned: NonNull<PinnedBridge>,
@@ -86,7 +87,7 @@ struct PinnedBridge {
 
 // SAFETY: the state holds a `ContextHandle`, numbers and atomics, all `Send + Sync`; the bridge owns its memory.
 unsafe impl Send for Bridge {}
-// SAFETY: as above; a shared bridge is only read.
+// SAFETY: the same parts; a shared bridge is only read.
 unsafe impl Sync for Bridge {}
 
 impl Bridge {
@@ -222,7 +223,7 @@ impl Bridge {
     unsafe fn free_state(&self) {
         live_bridges::remove(self.state().cookie_key.owner);
         self.state().end();
-        // SAFETY: placed by `new`; the caller's promise makes this the only and last read.
+        // SAFETY: placed by `new`; nothing uses the state afterwards, as this function requires: this is the only and last read.
         drop(unsafe { self.pinned.read() });
         // SAFETY: taken in `new` from this context with this layout and scope.
         unsafe {
@@ -289,6 +290,12 @@ impl fmt::Debug for Bridge {
 pub struct BareBridge<A> {
     state: BridgeState<A>,
     _pinned: PhantomPinned,
+}
+
+impl<A> fmt::Debug for BareBridge<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BareBridge").finish_non_exhaustive()
+    }
 }
 
 impl<A: HostAllocator + Sync> BareBridge<A> {

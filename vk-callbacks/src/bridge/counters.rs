@@ -6,57 +6,109 @@ use core::fmt;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
-use alloc_core::Scope;
+use alloc_core::{Notice, NoticeEvent, Scope};
 
 use crate::live::Live;
 
+/// A counter that is atomic on every target.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicUsize);
+
+impl Count {
+    #[cold]
+    pub(crate) fn one_more(&self) {
+        self.add(1);
+    }
+
+    fn add(&self, n: usize) {
+        self.0.fetch_add(n, Relaxed);
+    }
+
+    fn read(&self) -> u64 {
+        self.0.load(Relaxed) as u64
+    }
+}
+
+/// Defines numbers, and the counters behind them.
+macro_rules! counters {
+    (
+        $(#[$of:meta])* $Numbers:ident of $Cells:ident {
+            $($(#[$doc:meta])* $name:ident,)*
+        } $(by scope $internal:ident: $Internal:ident of $InternalCells:ident)?
+    ) => {
+        $(#[$of])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $Numbers {
+            $($(#[$doc])* pub $name: u64,)*
+            $($internal: [$Internal; Scope::COUNT],)?
+        }
+
+        #[doc = concat!("The counters behind [`", stringify!($Numbers), "`].")]
+        #[derive(Debug, Default)]
+        pub(crate) struct $Cells {
+            $(pub(crate) $name: Count,)*
+            $($internal: [$InternalCells; Scope::COUNT],)?
+        }
+
+        impl $Cells {
+            pub(crate) fn read(&self) -> $Numbers {
+                $Numbers {
+                    $($name: self.$name.read(),)*
+                    $($internal: self.$internal.each_ref().map($InternalCells::read),)?
+                }
+            }
+        }
+    };
+}
+
+counters! {
 /// Counts of mistakes, refusals and notifications since the bridge was created.
 ///
 /// Exact while no callback runs. On 32-bit machines they wrap at 2^32.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct BridgeCounters {
+BridgeCounters of CounterCells {
     /// Requests refused because the alignment was no power of two, or above 2^31 (V7).
-    pub bad_alignments: u64,
+    bad_alignments,
     /// Requests refused because the scope is none of the five (V35).
-    pub bad_scopes: u64,
+    bad_scopes,
     /// Requests refused because of their size: 2^47 bytes or more, or more than the address space.
-    pub too_large: u64,
+    too_large,
     /// Requests the backing refused: out of memory, over budget, closed.
-    pub backing_refusals: u64,
+    backing_refusals,
     /// Frees and reallocations of a pointer whose header is no bridge's (V11, V19). Nothing was freed.
-    pub unknown_pointers: u64,
+    unknown_pointers,
     /// Frees and reallocations of a live block of another [`Bridge`](crate::Bridge) (V11, V19). It was freed or reallocated there.
-    pub foreign_pointers: u64,
+    foreign_pointers,
     /// Frees and reallocations of a pointer that was freed before (V11, V19). Nothing was freed.
-    pub freed_pointers: u64,
+    freed_pointers,
     /// Frees and reallocations of a pointer that the guard behind the bridge does not know as live (V11, V19); the guard has reported
     /// it. Nothing was read or freed.
-    pub guard_refusals: u64,
+    guard_refusals,
     /// Reallocations with another alignment than the block's (V15), which was kept.
-    pub alignment_changes: u64,
+    alignment_changes,
     /// Reallocations with another scope than the block's, which was kept.
-    pub scope_changes: u64,
+    scope_changes,
     /// Panics of the backing that were caught. A block that was being freed or resized is leaked then, unless the backing had freed
     /// it: after such a NULL, and only then, the original of a reallocation is gone (V16), and a free of it counts in
     /// `freed_pointers`.
-    pub panics: u64,
+    panics,
     /// Internal notifications of an unknown type or scope (V20); not counted below and not passed on.
-    pub bad_notifications: u64,
-    internal: [Internal; Scope::COUNT],
+    bad_notifications,
+} by scope internal: Internal of InternalCells
 }
 
+counters! {
 /// Internal memory that the driver notified (V20, V21: executable memory only).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Internal {
+Internal of InternalCells {
     /// `pfnInternalAllocation` calls.
-    pub allocations: u64,
+    allocations,
     /// Bytes of them.
-    pub allocated_bytes: u64,
+    allocated_bytes,
     /// `pfnInternalFree` calls.
-    pub frees: u64,
+    frees,
     /// Bytes of them.
-    pub freed_bytes: u64,
+    freed_bytes,
+}
 }
 
 impl BridgeCounters {
@@ -86,87 +138,17 @@ impl BridgeCounters {
     }
 }
 
-/// The counters behind [`BridgeCounters`].
-#[derive(Debug, Default)]
-pub(crate) struct CounterCells {
-    pub(crate) bad_alignments: Count,
-    pub(crate) bad_scopes: Count,
-    pub(crate) too_large: Count,
-    pub(crate) backing_refusals: Count,
-    pub(crate) unknown_pointers: Count,
-    pub(crate) foreign_pointers: Count,
-    pub(crate) freed_pointers: Count,
-    pub(crate) guard_refusals: Count,
-    pub(crate) alignment_changes: Count,
-    pub(crate) scope_changes: Count,
-    pub(crate) panics: Count,
-    pub(crate) bad_notifications: Count,
-    internal: [InternalCells; Scope::COUNT],
-}
-
-#[derive(Debug, Default)]
-struct InternalCells {
-    allocations: Count,
-    allocated_bytes: Count,
-    frees: Count,
-    freed_bytes: Count,
-}
-
-/// A counter that is atomic on every target.
-#[derive(Debug, Default)]
-pub(crate) struct Count(AtomicUsize);
-
-impl Count {
-    #[cold]
-    pub(crate) fn one_more(&self) {
-        self.add(1);
-    }
-
-    fn add(&self, n: usize) {
-        self.0.fetch_add(n, Relaxed);
-    }
-
-    fn get(&self) -> u64 {
-        self.0.load(Relaxed) as u64
-    }
-}
-
 impl CounterCells {
-    pub(crate) fn internal_allocation(&self, scope: Scope, bytes: usize) {
-        if let Some(cells) = self.internal.get(scope.index()) {
-            cells.allocations.add(1);
-            cells.allocated_bytes.add(bytes);
-        }
-    }
-
-    pub(crate) fn internal_free(&self, scope: Scope, bytes: usize) {
-        if let Some(cells) = self.internal.get(scope.index()) {
-            cells.frees.add(1);
-            cells.freed_bytes.add(bytes);
-        }
-    }
-
-    pub(crate) fn read(&self) -> BridgeCounters {
-        BridgeCounters {
-            bad_alignments: self.bad_alignments.get(),
-            bad_scopes: self.bad_scopes.get(),
-            too_large: self.too_large.get(),
-            backing_refusals: self.backing_refusals.get(),
-            unknown_pointers: self.unknown_pointers.get(),
-            foreign_pointers: self.foreign_pointers.get(),
-            freed_pointers: self.freed_pointers.get(),
-            guard_refusals: self.guard_refusals.get(),
-            alignment_changes: self.alignment_changes.get(),
-            scope_changes: self.scope_changes.get(),
-            panics: self.panics.get(),
-            bad_notifications: self.bad_notifications.get(),
-            internal: self.internal.each_ref().map(|cells| Internal {
-                allocations: cells.allocations.get(),
-                allocated_bytes: cells.allocated_bytes.get(),
-                frees: cells.frees.get(),
-                freed_bytes: cells.freed_bytes.get(),
-            }),
-        }
+    pub(crate) fn notified(&self, notice: Notice) {
+        let Some(cells) = self.internal.get(notice.scope.index()) else {
+            return;
+        };
+        let (calls, bytes) = match notice.event {
+            NoticeEvent::Allocated => (&cells.allocations, &cells.allocated_bytes),
+            NoticeEvent::Freed => (&cells.frees, &cells.freed_bytes),
+        };
+        calls.add(1);
+        bytes.add(notice.bytes);
     }
 }
 

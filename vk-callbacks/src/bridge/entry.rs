@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 use core::marker::PhantomData;
 
-use alloc_core::{HostAllocator, Notice, NoticeEvent, NoticeKind};
+use alloc_core::{HostAllocator, Notice};
 
 use super::state::{BridgeState, scope_from};
 use crate::command::thread;
@@ -40,12 +40,12 @@ impl<A: HostAllocator + Sync, C: Care> CallbackSink for Careful<A, C> {
     {
         let state = user_data.cast::<BridgeState<A>>();
         if is_no_address_of::<BridgeState<A>>(user_data)
-            // SAFETY: it can be read: the caller's promise.
+            // SAFETY: aligned, and no address without memory: it can be read, as `CallbackSink::of_user_data` requires of any other.
             || !unsafe { BridgeState::is_marked(state) }
         {
             return None;
         }
-        // SAFETY: the caller's promise, which the mark confirms; it is only shared.
+        // SAFETY: the mark confirms that a bridge's state lies there, which lives through the call; it is only shared.
         Some(unsafe { &*user_data.cast::<Self>() })
     }
 
@@ -66,7 +66,7 @@ impl<A: HostAllocator + Sync, C: Care> CallbackSink for Careful<A, C> {
     unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
         let _inside = thread::enter_callback();
         let RawRequest { size, align, scope } = request;
-        // SAFETY: the caller's promise.
+        // SAFETY: NULL or readable, and a live block is used by nothing else: Vulkan's rules for a call of `pfnReallocation`.
         unsafe { self.0.reallocate::<C>(original.cast(), size, align, scope) }.cast()
     }
 
@@ -74,7 +74,7 @@ impl<A: HostAllocator + Sync, C: Care> CallbackSink for Careful<A, C> {
     #[inline(always)]
     unsafe fn free(&self, block: *mut c_void) {
         let _inside = thread::enter_callback();
-        // SAFETY: the caller's promise.
+        // SAFETY: NULL or readable, and a live block is used by nothing else: Vulkan's rules for a call of `pfnFree`.
         unsafe { self.0.free::<C>(block.cast()) }
     }
 
@@ -99,14 +99,10 @@ fn notified<A: HostAllocator + Sync>(state: &BridgeState<A>, notice: RawNotice) 
     };
     let notice = Notice {
         event: notice.event,
-        kind: NoticeKind::Executable,
         bytes: notice.size,
         scope,
     };
-    match notice.event {
-        NoticeEvent::Allocated => state.counters.internal_allocation(scope, notice.bytes),
-        NoticeEvent::Freed => state.counters.internal_free(scope, notice.bytes),
-    }
+    state.counters.notified(notice);
     if fenced(|| state.backing.notify(notice)).is_err() {
         state.counters.panics.one_more();
     }

@@ -1,6 +1,9 @@
 //! The state behind `pUserData`, and its three operations.
 //!
-//! No counter, no lock: the context behind counts, and the header in front of each block stores the rest.
+//! No counter, no lock: the context behind counts, and the header in front of each block stores the rest. Two promises have names below:
+//!
+//! - a pointer is *readable* if the 16 bytes before it can be read, as of every pointer that Vulkan's rules allow here;
+//! - a *live block* of this bridge was allocated by it and not freed: its header is intact.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -10,7 +13,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use alloc_core::{HostAllocator, PointerStatus, Scope, with_front};
 
 use super::block_header::{read_words, write_word1};
-use super::counters::CounterCells;
+use super::counters::{Count, CounterCells};
 use super::live_bridges;
 use crate::command::note_null_answer;
 use crate::fence::{Care, CareKind, Panicked, fence, fenced};
@@ -18,7 +21,6 @@ use crate::header::{
     CookieKey, HEADER, HeaderError, HeaderPlan, Mark, Mode, Pad, SMALL_ALIGN, Word0,
 };
 use crate::raw::{RawCallbacks, RawRequest, RawScope};
-use crate::realloc_rules::{Action, IgnoredArguments, Original, OriginalBlock, decide};
 use crate::sink::{CallMistakeKind, Callback, CallbackSink as _, is_no_memory, report_mistake};
 
 /// A bridge's state over the allocator `A`. Never moved while callbacks may come.
@@ -41,9 +43,9 @@ impl<A> BridgeState<A> {
     /// `state` is aligned, and can be read.
     #[inline]
     pub(super) unsafe fn is_marked(state: *const Self) -> bool {
-        // SAFETY: the caller's promise; within what is read.
+        // SAFETY: aligned memory that can be read, as this function requires.
         let mark = unsafe { &raw const (*state).mark };
-        // SAFETY: as above: a number, whatever it is.
+        // SAFETY: within that memory: a number, whatever it is.
         unsafe { &*mark }.load(Relaxed) == MARK
     }
 
@@ -88,7 +90,8 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     ) -> *mut u8 {
         let Some(known) = scope_from(scope) else {
             let scope = (scope as isize).cast_unsigned();
-            return self.refuse(callback, HeaderError::BadScope, scope);
+            let counter = &self.counters.bad_scopes;
+            return self.refuse(counter, (callback, CallMistakeKind::Scope, scope));
         };
         let scope = known;
         // A branch instead of a computed pad, which would be on the critical path of every request.
@@ -107,8 +110,8 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         match fence::<C, _>(|| self.backing.allocate(layout, scope)) {
             // SAFETY: `base` was just given with `layout`, and the pad of small plans is the header.
             Ok(Ok(base)) => unsafe { self.write_header(base, HEADER, word0) },
-            Ok(Err(_)) => self.backing_refused(),
-            Err(Panicked) => self.panicked(),
+            Ok(Err(_)) => self.answer_null(&self.counters.backing_refusals),
+            Err(Panicked) => self.answer_null(&self.counters.panics),
         }
     }
 
@@ -121,31 +124,38 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         align: usize,
         scope: Scope,
     ) -> *mut u8 {
-        match HeaderPlan::new(size, align, self.mode) {
-            Ok(plan) => self.allocate_with_plan::<C>(&plan, OriginalBlock { size, align, scope }),
-            Err(refusal) => self.refuse_layout(callback, refusal, size, align),
-        }
-    }
-
-    #[inline(always)]
-    fn allocate_with_plan<C: Care>(&self, plan: &HeaderPlan, block: OriginalBlock) -> *mut u8 {
-        match fence::<C, _>(|| {
-            refusal_known::<C, _>(plan, || self.backing.allocate(plan.layout, block.scope))
-        }) {
+        let plan = match HeaderPlan::new(size, align, self.mode) {
+            Ok(plan) => plan,
+            Err(refusal) => return self.refuse_layout(callback, refusal, size, align),
+        };
+        let allocate = || self.backing.allocate(plan.layout, scope);
+        match fence::<C, _>(|| with_front_of::<C, _>(&plan, allocate)) {
             Ok(Ok(base)) => {
                 let pad = plan.pad_at(base.addr().get());
-                // SAFETY: `base` was just given with `plan.layout`.
-                unsafe { self.place(base, pad, block, plan) }
+                let word0 = Word0::new(size, align, scope, &plan, pad);
+                // SAFETY: `base` was just given with `plan.layout`, and `pad` is the plan's for it.
+                unsafe { self.write_header(base, pad, word0) }
             }
-            Ok(Err(_)) => self.backing_refused(),
-            Err(Panicked) => self.panicked(),
+            Ok(Err(_)) => self.answer_null(&self.counters.backing_refusals),
+            Err(Panicked) => self.answer_null(&self.counters.panics),
         }
     }
 
-    /// `pfnReallocation`: [`decide`] says what, this does it.
+    /// `pfnReallocation`, by the rules of the specification:
+    ///
+    /// | original | size | what happens | row |
+    /// |---|---|---|---|
+    /// | NULL | 0 | nothing, answer NULL | V13, V14 |
+    /// | NULL | n | as `pfnAllocation` | V13 |
+    /// | ours | 0 | as `pfnFree`, answer NULL | V14, V17 |
+    /// | not ours | any | of another bridge: reallocated there; else nothing is touched, answer NULL; counted | V11 |
+    /// | ours | n, too large | refused, the old block stays | V16 |
+    /// | ours | n | resized, content up to the smaller size kept | V12 |
+    /// | ours | n, other alignment | counted; the block keeps its alignment | V15 |
+    /// | ours | n, other scope | counted; the block keeps its scope | V28 to V32 |
     ///
     /// # Safety
-    /// `payload` is NULL, or the 16 bytes before it can be read; if it is a live block of this bridge, nothing else uses it.
+    /// `payload` is NULL or *readable*; if it is a *live block*, nothing else uses it (see the module).
     #[inline(never)]
     pub(crate) unsafe fn reallocate<C: Care>(
         &self,
@@ -154,55 +164,51 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         align: usize,
         scope: RawScope,
     ) -> *mut u8 {
-        let original = match NonNull::new(payload) {
-            None => Original::Null,
-            Some(payload) if self.is_refused::<C>(payload) => return ptr::null_mut(),
-            Some(payload) if is_no_memory(payload.addr().get()) => {
-                self.unknown(Callback::Reallocation, payload.as_ptr());
-                return ptr::null_mut();
-            }
-            // SAFETY: forwarded from this function's contract.
-            Some(payload) => match unsafe { self.read(payload) } {
-                Some((word0, scope)) => Original::Ours(OriginalBlock {
-                    size: word0.size(),
-                    align: word0.align(),
-                    scope,
-                }),
-                None => Original::NotOurs,
-            },
+        const THROUGH: Callback = Callback::Reallocation;
+        let Some(live) = NonNull::new(payload) else {
+            return match size {
+                0 => ptr::null_mut(),
+                _ => self.allocate::<C>(THROUGH, size, align, scope),
+            };
         };
-        match decide(original, size, align, scope, self.mode) {
-            Action::Nothing => ptr::null_mut(),
-            Action::Allocate => self.allocate::<C>(Callback::Reallocation, size, align, scope),
-            Action::Free => {
-                // SAFETY: forwarded; the header was just found to be that of a live block.
-                unsafe { self.free_believed::<C>(payload) };
-                ptr::null_mut()
-            }
-            Action::Refuse(refusal) => {
-                self.refuse_layout(Callback::Reallocation, refusal, size, align)
-            }
-            Action::RefuseNotOurs => {
-                let through = Callback::Reallocation;
-                // SAFETY: forwarded.
-                let Some(own) = (unsafe { self.own_callbacks_of(through, payload) }) else {
-                    return ptr::null_mut();
-                };
-                let request = RawRequest { size, align, scope };
-                // SAFETY: the block is theirs and live.
-                unsafe { own.reallocation(payload.cast(), request) }.cast()
-            }
-            Action::Resize {
-                old,
-                new,
-                size,
-                ignored,
-            } => {
-                self.count_ignored(ignored, align);
-                // SAFETY: `payload` is a live block of this bridge whose header says `old`; see `Original::Ours`.
-                unsafe { self.resize::<C>(payload, &old, &new, size) }
-            }
+        if self.is_refused::<C>(THROUGH, live) {
+            return ptr::null_mut();
         }
+        // SAFETY: a readable pointer, as this function requires.
+        let Some((word0, own_scope)) = (unsafe { self.read(live) }) else {
+            // SAFETY: a readable pointer, as this function requires.
+            let Some(own) = (unsafe { self.own_callbacks_of(THROUGH, live) }) else {
+                return ptr::null_mut();
+            };
+            let request = RawRequest { size, align, scope };
+            // SAFETY: the block is theirs and live.
+            return unsafe { own.reallocation(payload.cast(), request) }.cast();
+        };
+        if size == 0 {
+            // SAFETY: a live block of this bridge, whose header was just read; nothing else uses it, as this function requires.
+            unsafe { self.free_live::<C>(live, word0, own_scope) };
+            return ptr::null_mut();
+        }
+        // The old plan was valid when the block was allocated; the header is intact, so it is now.
+        let Ok(old) = HeaderPlan::new(word0.size(), word0.align(), self.mode) else {
+            return ptr::null_mut();
+        };
+        let new = match HeaderPlan::new(size, word0.align(), self.mode) {
+            Ok(new) => new,
+            Err(refusal) => return self.refuse_layout(THROUGH, refusal, size, align),
+        };
+        if align != word0.align() {
+            self.counters.alignment_changes.one_more();
+            report_mistake(THROUGH, CallMistakeKind::Alignment, align);
+        }
+        if scope != own_scope.as_raw().cast_signed() {
+            self.counters.scope_changes.one_more();
+        }
+        if old.layout == new.layout {
+            return payload;
+        }
+        // SAFETY: a live block of this bridge, with the header that was just read and the plans of it.
+        unsafe { self.resize::<C>(live, (word0, own_scope), (&old, &new), size) }
     }
 
     /// `pfnFree`.
@@ -211,74 +217,60 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     /// As [`reallocate`](Self::reallocate).
     #[inline(always)]
     pub(crate) unsafe fn free<C: Care>(&self, payload: *mut u8) {
-        if let Some(pointer) = NonNull::new(payload)
-            && !self.is_refused::<C>(pointer)
-        {
-            // SAFETY: forwarded.
-            unsafe { self.free_believed::<C>(payload) }
+        let Some(live) = NonNull::new(payload) else {
+            return;
+        };
+        if self.is_refused::<C>(Callback::Free, live) {
+            return;
+        }
+        // SAFETY: a readable pointer, as this function requires.
+        if let Some((word0, scope)) = unsafe { self.read(live) } {
+            // SAFETY: a live block of this bridge, whose header was just read; nothing else uses it, as this function requires.
+            return unsafe { self.free_live::<C>(live, word0, scope) };
+        }
+        // SAFETY: a readable pointer, as this function requires.
+        if let Some(own) = unsafe { self.own_callbacks_of(Callback::Free, live) } {
+            // SAFETY: the block is theirs and live.
+            unsafe { own.free(payload.cast()) };
         }
     }
 
-    /// Frees a pointer that no guard refused.
-    ///
     /// # Safety
-    /// As [`reallocate`](Self::reallocate).
+    /// `payload` is a *live block* of this bridge that nothing else uses; `word0` and `scope` are its header.
     #[inline(always)]
-    unsafe fn free_believed<C: Care>(&self, payload: *mut u8) {
-        let Some(live) = NonNull::new(payload).filter(|live| !is_no_memory(live.addr().get()))
-        else {
-            if !payload.is_null() {
-                self.unknown(Callback::Free, payload);
-            }
-            return;
-        };
-        // SAFETY: forwarded.
-        let Some((word0, scope)) = (unsafe { self.read(live) }) else {
-            // SAFETY: forwarded.
-            if let Some(own) = unsafe { self.own_callbacks_of(Callback::Free, payload) } {
-                // SAFETY: the block is theirs and live.
-                unsafe { own.free(payload.cast()) };
-            }
-            return;
-        };
+    unsafe fn free_live<C: Care>(&self, payload: NonNull<u8>, word0: Word0, scope: Scope) {
         let align = word0.align();
         if align > SMALL_ALIGN || C::GUARDED {
-            // SAFETY: forwarded; the header is that of a live block.
-            return unsafe { self.free_aligned::<C>(live, word0, scope) };
+            // SAFETY: a live block with this header, as this function requires.
+            return unsafe { self.free_aligned::<C>(payload, word0, scope) };
         }
         // The plan was valid when the block was allocated; the header is intact, so it is now.
         let Ok(layout) = HeaderPlan::small(word0.size(), align) else {
             return;
         };
-        // SAFETY: as above; this is the block's plan.
-        unsafe {
-            self.free_block::<C>(
-                live,
-                word0,
-                scope,
-                &HeaderPlan {
-                    layout,
-                    pad: Pad::Fixed(HEADER),
-                },
-            )
-        }
-    }
-
-    /// # Safety
-    /// As [`free_block`](Self::free_block).
-    #[cold]
-    #[inline(never)]
-    unsafe fn free_aligned<C: Care>(&self, payload: NonNull<u8>, word0: Word0, scope: Scope) {
-        // As in `free`.
-        let Ok(plan) = HeaderPlan::new(word0.size(), word0.align(), self.mode) else {
-            return;
+        let plan = HeaderPlan {
+            layout,
+            pad: Pad::Fixed(HEADER),
         };
-        // SAFETY: forwarded.
+        // SAFETY: a live block with this header, as this function requires, and its plan.
         unsafe { self.free_block::<C>(payload, word0, scope, &plan) }
     }
 
     /// # Safety
-    /// `payload` is a live block of this bridge, `word0` and `scope` its header, `plan` its plan.
+    /// As [`free_live`](Self::free_live).
+    #[cold]
+    #[inline(never)]
+    unsafe fn free_aligned<C: Care>(&self, payload: NonNull<u8>, word0: Word0, scope: Scope) {
+        // As in `free_live`.
+        let Ok(plan) = HeaderPlan::new(word0.size(), word0.align(), self.mode) else {
+            return;
+        };
+        // SAFETY: a live block with this header, as this function requires, and its plan.
+        unsafe { self.free_block::<C>(payload, word0, scope, &plan) }
+    }
+
+    /// # Safety
+    /// As [`free_live`](Self::free_live); `plan` is the block's.
     #[inline(always)]
     unsafe fn free_block<C: Care>(
         &self,
@@ -289,11 +281,11 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     ) {
         // SAFETY: the header of a live block is writable.
         unsafe { write_word1(payload, self.cookie_key.freed(payload.addr().get(), word0)) };
-        // SAFETY: `place` put the payload this far behind the block's start.
+        // SAFETY: `write_header` put the payload this far behind the block's start.
         let base = unsafe { payload.sub(word0.pad(plan)) };
         // SAFETY: `base` was given by this backing with this layout and scope and is live; it goes out of use here.
         let free = || unsafe { self.backing.deallocate(base, plan.layout, scope) };
-        if fence::<C, _>(|| refusal_known::<C, _>(plan, free)).is_err() {
+        if fence::<C, _>(|| with_front_of::<C, _>(plan, free)).is_err() {
             self.counters.panics.one_more();
         }
     }
@@ -302,41 +294,31 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     /// it is not touched again: it stays marked as freed, and is leaked if it was not.
     ///
     /// # Safety
-    /// `payload` is a live block of this bridge with the plan `old`; `new` is the plan of `size` with the same alignment.
+    /// As [`free_live`](Self::free_live); `old` is the block's plan, `new` the plan of `size` with the same alignment.
     unsafe fn resize<C: Care>(
         &self,
-        payload: *mut u8,
-        old: &HeaderPlan,
-        new: &HeaderPlan,
+        payload: NonNull<u8>,
+        (word0, scope): (Word0, Scope),
+        (old, new): (&HeaderPlan, &HeaderPlan),
         size: usize,
     ) -> *mut u8 {
-        // SAFETY: the caller's promise: a live block, so not NULL and with a header.
-        let Some((payload, (word0, scope))) =
-            NonNull::new(payload).and_then(|p| Some((p, unsafe { self.read(p) }?)))
-        else {
-            return ptr::null_mut();
-        };
-        if old.layout == new.layout {
-            return payload.as_ptr();
-        }
         let address = payload.addr().get();
         let old_pad = word0.pad(old);
-        // SAFETY: `place` put the payload this far behind the block's start.
+        // SAFETY: `write_header` put the payload this far behind the block's start.
         let base = unsafe { payload.sub(old_pad) };
         // If the block moves, the old header must not look live.
         // SAFETY: the header of a live block is writable.
         unsafe { write_word1(payload, self.cookie_key.freed(address, word0)) };
         // SAFETY: `base` is live in this backing with `old.layout` and `scope`.
         let resize = || unsafe { self.backing.resize(base, old.layout, new.layout, scope) };
-        let answer = fence::<C, _>(|| refusal_known::<C, _>(new, resize));
-        let moved = match answer {
+        let moved = match fence::<C, _>(|| with_front_of::<C, _>(new, resize)) {
             Ok(Ok(moved)) => moved,
             Ok(Err(_)) => {
                 // SAFETY: a refused resize left the block as it was.
                 unsafe { write_word1(payload, self.cookie_key.live(address, word0)) };
-                return self.backing_refused();
+                return self.answer_null(&self.counters.backing_refusals);
             }
-            Err(Panicked) => return self.panicked(),
+            Err(Panicked) => return self.answer_null(&self.counters.panics),
         };
         let pad = new.pad_at(moved.addr().get());
         let kept = word0.size().min(size);
@@ -348,25 +330,22 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
             // SAFETY: both ranges lie within the block; they may overlap, so this is a memmove.
             unsafe { ptr::copy(from.as_ptr(), to.as_ptr(), kept) };
         }
+        let word0 = Word0::new(size, word0.align(), scope, new, pad);
         // SAFETY: `moved` was just given with `new.layout`, and `pad` is the plan's for it.
-        unsafe {
-            self.place(
-                moved,
-                pad,
-                OriginalBlock {
-                    size,
-                    align: word0.align(),
-                    scope,
-                },
-                new,
-            )
-        }
+        unsafe { self.write_header(moved, pad, word0) }
     }
 
-    /// Whether a guard refuses the pointer, which it reported then. Nothing is read through the pointer.
+    /// Whether nothing may be read before the pointer: no program has memory there, or a guard does not know it as live and has reported it.
     #[inline(always)]
-    fn is_refused<C: Care>(&self, payload: NonNull<u8>) -> bool {
-        C::GUARDED && self.refuses(payload)
+    fn is_refused<C: Care>(&self, callback: Callback, payload: NonNull<u8>) -> bool {
+        if C::GUARDED && self.refuses(payload) {
+            return true;
+        }
+        let is_nowhere = is_no_memory(payload.addr().get());
+        if is_nowhere {
+            self.unknown(callback, payload);
+        }
+        is_nowhere
     }
 
     #[inline(never)]
@@ -383,15 +362,14 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     /// Counts a pointer that is no live block of this bridge. Returns the callbacks of the bridge whose live block it is, if it is one.
     ///
     /// # Safety
-    /// As [`read`](Self::read).
+    /// `payload` is *readable*.
     #[cold]
     unsafe fn own_callbacks_of(
         &self,
         callback: Callback,
-        payload: *mut u8,
+        payload: NonNull<u8>,
     ) -> Option<RawCallbacks> {
-        let payload = NonNull::new(payload)?;
-        // SAFETY: forwarded.
+        // SAFETY: a readable pointer, as this function requires.
         let (word0, word1) = unsafe { read_words(payload) };
         if self.cookie_key.judge(payload.addr().get(), word0, word1) == Mark::Freed {
             self.counters.freed_pointers.one_more();
@@ -401,15 +379,15 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         let own = live_bridges::callbacks_of_block(payload, word0, word1);
         match own {
             Some(_) => self.counters.foreign_pointers.one_more(),
-            None => self.unknown(callback, payload.as_ptr()),
+            None => self.unknown(callback, payload),
         }
         own
     }
 
     #[cold]
-    fn unknown(&self, callback: Callback, payload: *mut u8) {
+    fn unknown(&self, callback: Callback, payload: NonNull<u8>) {
         self.counters.unknown_pointers.one_more();
-        report_mistake(callback, CallMistakeKind::Pointer, payload.addr());
+        report_mistake(callback, CallMistakeKind::Pointer, payload.addr().get());
     }
 
     #[cold]
@@ -420,22 +398,23 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         size: usize,
         align: usize,
     ) -> *mut u8 {
-        let value = match refusal {
-            HeaderError::BadAlignment => align,
-            HeaderError::TooLarge | HeaderError::BadScope => size,
+        let (counter, kind, value) = match refusal {
+            HeaderError::TooLarge => (&self.counters.too_large, CallMistakeKind::Size, size),
+            HeaderError::BadAlignment => (
+                &self.counters.bad_alignments,
+                CallMistakeKind::Alignment,
+                align,
+            ),
         };
-        self.refuse(callback, refusal, value)
+        self.refuse(counter, (callback, kind, value))
     }
 
     #[cold]
-    fn refuse(&self, callback: Callback, refusal: HeaderError, value: usize) -> *mut u8 {
-        let (counter, kind) = match refusal {
-            HeaderError::TooLarge => (&self.counters.too_large, CallMistakeKind::Size),
-            HeaderError::BadAlignment => {
-                (&self.counters.bad_alignments, CallMistakeKind::Alignment)
-            }
-            HeaderError::BadScope => (&self.counters.bad_scopes, CallMistakeKind::Scope),
-        };
+    fn refuse(
+        &self,
+        counter: &Count,
+        (callback, kind, value): (Callback, CallMistakeKind, usize),
+    ) -> *mut u8 {
         counter.one_more();
         report_mistake(callback, kind, value);
         note_null_answer();
@@ -443,33 +422,16 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     }
 
     #[cold]
-    fn backing_refused(&self) -> *mut u8 {
-        self.counters.backing_refusals.one_more();
+    fn answer_null(&self, counter: &Count) -> *mut u8 {
+        counter.one_more();
         note_null_answer();
         ptr::null_mut()
-    }
-
-    #[cold]
-    fn panicked(&self) -> *mut u8 {
-        self.counters.panics.one_more();
-        note_null_answer();
-        ptr::null_mut()
-    }
-
-    fn count_ignored(&self, ignored: IgnoredArguments, align: usize) {
-        if ignored.alignment {
-            self.counters.alignment_changes.one_more();
-            report_mistake(Callback::Reallocation, CallMistakeKind::Alignment, align);
-        }
-        if ignored.scope {
-            self.counters.scope_changes.one_more();
-        }
     }
 }
 
 /// Runs a call of the backing about a block of `plan`; a guard gets the size of the block's front, which C does not see.
 #[inline(always)]
-fn refusal_known<C: Care, R>(plan: &HeaderPlan, call: impl FnOnce() -> R) -> R {
+fn with_front_of<C: Care, R>(plan: &HeaderPlan, call: impl FnOnce() -> R) -> R {
     match plan.pad {
         Pad::Fixed(front) if C::GUARDED => with_front(front, call),
         _ => call(),

@@ -128,7 +128,7 @@ impl<'t> Engine<'_, 't> {
         if !caller.issued {
             row.finding.kind = on_foreign_thread;
             row.finding.during_commands = u64::from(self.some_command_runs());
-            (row.thread, row.together) = (caller.thread, self.keeps_threads_together());
+            row.thread = caller.thread;
         }
         self.report_row(row);
     }

@@ -6,7 +6,7 @@ use core::fmt;
 use core::mem::ManuallyDrop;
 use core::num::NonZeroU64;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::Ordering;
 
 use alloc_core::support::watch_forks;
 use alloc_core::{HostAllocator, HostError, HostSource, Rejected, TryVec};
@@ -21,7 +21,7 @@ use super::user_data;
 use crate::command::thread::{Running, ThreadState, is_busy, with_state};
 use crate::command::{Command, CommandFrame, Creation, OwnerId};
 use crate::error::{CallbackError, CallbacksInUse, Function};
-use crate::pinned::{allocate_pinned, free_list, free_pinned};
+use crate::pinned::{PinnedList, allocate_pinned, free_pinned};
 use crate::raw::RawCallbacks;
 use crate::trace::Sighting;
 
@@ -63,7 +63,7 @@ use crate::trace::Sighting;
 ///     // A driver that requests an alignment of 3, and forgets the block.
 ///     // SAFETY: the checker is alive.
 ///     unsafe { callbacks.pfn_allocation.unwrap()(callbacks.p_user_data, 100, 3, Scope::Command as i32) };
-///     // SAFETY: as above.
+///     // SAFETY: the checker is alive here, too.
 ///     let block = unsafe { callbacks.pfn_allocation.unwrap()(callbacks.p_user_data, 100, 8, Scope::Command as i32) };
 /// #   let _ = block;
 ///     frame.returned(0);
@@ -77,6 +77,7 @@ use crate::trace::Sighting;
 /// # drop(unsafe { checker.close_anyway() });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("validation"))]
 pub struct Checker<'h> {
     /// Owned.
     shared: NonNull<CheckerState<'h>>,
@@ -84,14 +85,14 @@ pub struct Checker<'h> {
 
 // SAFETY: the shared part is reached through shared references only, and is `Sync`.
 unsafe impl Send for Checker<'_> {}
-// SAFETY: as for `Send`.
+// SAFETY: the shared part is reached through shared references only, and is `Sync`.
 unsafe impl Sync for Checker<'_> {}
 
 /// The state that the checker and its callbacks share, pinned in the checker's memory.
 pub(super) struct CheckerState<'h> {
     pub(super) engine: Engine<'h, 'static>,
     watched: ShardedTable<'h, WatchedEntry>,
-    handed: AtomicPtr<Handed>,
+    handed: PinnedList<'h, Handed>,
 }
 
 /// Initial entries of each shard of the table of watched callbacks.
@@ -132,7 +133,7 @@ impl<'h> Checker<'h> {
         let memory = engine.memory();
         let mut watched = ShardedTable::new(memory, false, usize::MAX);
         watched.reserve(WATCHED_ROOM)?;
-        let handed = AtomicPtr::new(ptr::null_mut());
+        let handed = PinnedList::new(memory);
         Ok(Self {
             shared: allocate_pinned(
                 memory,
@@ -402,12 +403,8 @@ impl<'h> Checker<'h> {
     /// # Errors
     /// The refusal of the checker's memory.
     pub fn hand_out(&self, checked: &Checked) -> Result<HandedOut<'_>, CallbackError> {
-        let shared = self.shared();
-        Ok(Handed::place(
-            shared.engine.memory(),
-            &shared.handed,
-            *checked.raw(),
-        )?)
+        let handed = || Handed::new(*checked.raw());
+        Ok(HandedOut(self.shared().handed.push(handed)?))
     }
 
     /// The end of the check: live blocks and internal memory are leftovers. Reported ones are not reported again.
@@ -415,7 +412,8 @@ impl<'h> Checker<'h> {
         self.shared().engine.finish();
     }
 
-    /// The findings so far, by rule and time, in memory of `memory`. Exact while no callback runs.
+    /// The findings so far, by rule and time, in memory of `memory`. Exact while no callback runs and no thread begins its first
+    /// command.
     ///
     /// # Errors
     /// The refusal of `memory`.
@@ -474,7 +472,7 @@ impl<'h> Checker<'h> {
     /// No returned function is running. (Later calls count as [stray](crate::check::stray_callbacks), and are answered with NULL.)
     pub unsafe fn close_anyway(self) {
         let this = ManuallyDrop::new(self);
-        // SAFETY: the caller's promise; `this` is not dropped again.
+        // SAFETY: no returned function is running, as this function requires; `this` is not dropped again.
         unsafe { this.destroy_shared() }
     }
 
@@ -493,16 +491,10 @@ impl<'h> Checker<'h> {
             let watched = user_data::find(user_data).map(<*mut c_void>::cast::<Watched<'h>>);
             user_data::release(user_data);
             if let Some(watched) = watched.and_then(NonNull::new) {
-                // SAFETY: forwarded: placed in this memory by `watch`, and no function of it runs.
+                // SAFETY: placed in this memory by `watch`; no function of it runs, as this function requires.
                 let _ = unsafe { free_pinned(memory, watched) };
             }
         }
-        // SAFETY: forwarded, as above.
-        unsafe {
-            free_list(memory, &self.shared().handed, |handed: Handed| {
-                handed.next.into_inner()
-            })
-        };
         // SAFETY: placed by `new` in this memory, and the caller promises that nothing else reaches it.
         drop(unsafe { free_pinned(memory, self.shared) });
     }

@@ -169,11 +169,6 @@ impl<'h, 't> Engine<'h, 't> {
         self.owners.add(make)
     }
 
-    /// The owners of this number, the newest first.
-    pub(crate) fn of_number(&self, number: u32) -> impl Iterator<Item = &CallbackOwner<'t>> {
-        self.owners.of_number(number)
-    }
-
     pub(crate) fn owners(&self) -> impl Iterator<Item = &CallbackOwner<'t>> {
         self.owners.iter()
     }
@@ -184,12 +179,14 @@ impl<'h, 't> Engine<'h, 't> {
 
     /// The owner of this number, which records store.
     pub(crate) fn numbered(&self, number: u32) -> Option<&CallbackOwner<'t>> {
-        self.of_number(number).next()
+        self.owners.all_of_number(number).next()
     }
 
     /// Whether a block of callbacks of this number may be live.
     pub(crate) fn may_hold_blocks(&self, number: u32) -> bool {
-        self.of_number(number).any(CallbackOwner::may_hold_blocks)
+        self.owners
+            .all_of_number(number)
+            .any(CallbackOwner::may_hold_blocks)
     }
 
     /// The oldest owner of the group, which has the sums of the group.
@@ -197,9 +194,16 @@ impl<'h, 't> Engine<'h, 't> {
         self.owners.first_of_group(group)
     }
 
-    /// All owners of compatible callbacks.
-    pub(crate) fn of_group(&self, group: u64) -> impl Iterator<Item = &CallbackOwner<'t>> {
-        self.owners.of_group(group)
+    /// Whether no object of any owner of the group may need its notified memory any more.
+    pub(crate) fn group_has_ended(&self, group: u64) -> bool {
+        self.owners
+            .all_of_group(group)
+            .all(CallbackOwner::has_ended)
+    }
+
+    /// How often a log has declared an owner of this number.
+    pub(crate) fn declarations(&self, number: u32) -> usize {
+        self.owners.all_of_number(number).count()
     }
 
     /// Counts a live handle of this kind.
@@ -289,42 +293,50 @@ impl<'h, 't> Engine<'h, 't> {
         self.rows.among(key, |row| !row.gone() && want(row));
     }
 
-    /// If frees allocate nothing, their rows are spread over all shards.
-    pub(crate) const fn keeps_threads_together(&self) -> bool {
-        !self.rows_reserved
-    }
-
-    /// Shows the rows of a thread to `want` until it returns true.
-    pub(crate) fn change_of_thread(
-        &self,
-        thread: u64,
-        want: impl FnMut(&mut FindingRow<'t>) -> bool,
-    ) {
-        if self.keeps_threads_together() {
-            self.change_among(FindingRow::key_of_thread(thread), want);
-        } else {
-            self.change(want);
+    /// A thread issues its first command: it is no foreign thread, its earlier calls came between commands. Its rows become one with those
+    /// of other such threads.
+    #[cold]
+    pub(crate) fn thread_issues(&self, thread: u64) {
+        let (mut cursor, mut moves) = (Cursor::default(), self.rows.moves());
+        loop {
+            let mut instead = None;
+            let found = self.rows.next(&mut cursor, |row| {
+                let between = row.finding.kind.between_commands();
+                let of_thread = between.filter(|_| !row.gone() && row.thread == thread);
+                if let Some(kind) = of_thread {
+                    instead = Some(CheckFinding {
+                        kind,
+                        ..row.finding
+                    });
+                    row.finding.count = 0;
+                }
+                of_thread.is_some()
+            });
+            // It was observed before, whatever was lost since.
+            if let Some(finding) = instead
+                && !self.put_row(finding.into())
+            {
+                self.lost.fetch_add(finding.count, Ordering::Relaxed);
+            }
+            // A row that needs room moves others: some may have been passed by.
+            let now = self.rows.moves();
+            if now != moves {
+                (cursor, moves) = (Cursor::default(), now);
+            } else if found.is_none() {
+                return;
+            }
         }
-    }
-
-    /// Shows all rows to `want` until it returns true. Returns whether it did.
-    fn change(&self, mut want: impl FnMut(&mut FindingRow<'t>) -> bool) -> bool {
-        self.rows
-            .next(&mut Cursor::default(), |row| !row.gone() && want(row))
-            .is_some()
     }
 
     /// Removes findings that depend on commands: none was recorded.
     pub(crate) fn forget_commands(&self) {
-        use FindingKind::{AskedOnForeignThread, FreedOnForeignThread, NotifiedOnForeignThread};
-        let off = [
-            AskedOnForeignThread,
-            FreedOnForeignThread,
-            NotifiedOnForeignThread,
-        ];
-        while self.change(|row| {
-            off.contains(&row.finding.kind) && core::mem::take(&mut row.finding.count) > 0
-        }) {}
+        let depends = |row: &mut FindingRow<'t>| {
+            if !row.gone() && row.finding.kind.between_commands().is_some() {
+                row.finding.count = 0;
+            }
+            false
+        };
+        let _ = self.rows.next(&mut Cursor::default(), depends);
     }
 
     /// Lowers the coverage to what a bracket declared for the whole program.

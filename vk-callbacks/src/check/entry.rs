@@ -4,12 +4,9 @@
 //! is in transit during its reallocation: otherwise another thread may get its address first. No lock is held over a call.
 
 use core::ffi::c_void;
-use core::marker::PhantomData;
 use core::num::{NonZeroU64, NonZeroUsize};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
-
-use alloc_core::HostError;
 
 use super::allocator_rules::Pass;
 use super::checker::CheckerState;
@@ -19,7 +16,6 @@ use super::owner::CallbackOwner;
 use super::records::{BlockRequest, WatchedEntry, hash_of};
 use super::user_data;
 use crate::command::thread;
-use crate::pinned::{Memory, allocate_pinned, push_front};
 use crate::raw::{RawCallbacks, RawNotice, RawRequest};
 use crate::sink::CallbackSink;
 use crate::trace::Sighting;
@@ -151,13 +147,13 @@ impl<'h> Watched<'h> {
 
     fn resize(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
         let _inside = thread::enter_callback();
-        // SAFETY: as in `allocate`.
+        // SAFETY: the same call, with the user data of these callbacks.
         unsafe { self.inner.reallocation(original, request) }
     }
 
     fn free_block(&self, block: *mut c_void) {
         let _inside = thread::enter_callback();
-        // SAFETY: as in `allocate`; the block is theirs and live.
+        // SAFETY: with the user data of these callbacks; the block is theirs and live.
         unsafe { self.inner.free(block) }
     }
 
@@ -276,7 +272,7 @@ fn own<'a, 'h>(user_data: NonZeroUsize) -> Option<&'a Watched<'h>> {
 
 #[cold]
 fn stray() {
-    // SAFETY: as in `caller_context`.
+    // SAFETY: a non-null top is the frame of a `run` on this thread's own stack, which ends after the current call.
     let frame = unsafe { thread::top().as_ref() };
     let engine = frame
         .map_or(ptr::null(), |frame| frame.checker())
@@ -411,22 +407,22 @@ impl CallbackSink for Trapped<'_> {
     }
 
     unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
-        // SAFETY: forwarded.
+        // SAFETY: the same call; `Watched` has the same contract.
         unsafe { self.0.allocation(request) }
     }
 
     unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
-        // SAFETY: forwarded.
+        // SAFETY: the same call; `Watched` has the same contract.
         unsafe { self.0.reallocation(original, request) }
     }
 
     unsafe fn free(&self, block: *mut c_void) {
-        // SAFETY: forwarded.
+        // SAFETY: the same call; `Watched` has the same contract.
         unsafe { self.0.free(block) }
     }
 
     unsafe fn notification(&self, notice: RawNotice) {
-        // SAFETY: forwarded.
+        // SAFETY: the same call; `Watched` has the same contract.
         unsafe { self.0.notification(notice) }
     }
 }
@@ -438,22 +434,14 @@ impl CallbackSink for Trapped<'_> {
 /// calls functions that report and pass the call on. It may read while the struct is overwritten: each word is the old or the new
 /// one, and every mixture works.
 #[derive(Debug)]
-pub struct HandedOut<'c> {
-    at: NonNull<Handed>,
-    checker: PhantomData<&'c ()>,
-}
+pub struct HandedOut<'c>(pub(super) &'c Handed);
 
-// SAFETY: the struct is changed by atomic stores alone.
-unsafe impl Send for HandedOut<'_> {}
-// SAFETY: as above.
-unsafe impl Sync for HandedOut<'_> {}
-
-/// A node in the checker's memory.
+/// See [`HandedOut`].
+#[derive(Debug)]
 pub(super) struct Handed {
     raw: Words,
     /// The original struct.
     passed: RawCallbacks,
-    pub(super) next: AtomicPtr<Handed>,
 }
 
 /// The struct, word by word.
@@ -462,6 +450,7 @@ pub(super) struct Handed {
 ///   0           8               16                24        32                      40                48 (on 64 bits)
 ///   | pUserData | pfnAllocation | pfnReallocation | pfnFree | pfnInternalAllocation | pfnInternalFree |
 /// ```
+#[derive(Debug)]
 #[repr(C)]
 pub(super) struct Words([AtomicPtr<c_void>; 6]);
 
@@ -472,19 +461,7 @@ const _: () = assert!(
 
 impl Words {
     fn new(raw: &RawCallbacks) -> Self {
-        Self(Self::of(raw).map(AtomicPtr::new))
-    }
-
-    pub(super) fn of(raw: &RawCallbacks) -> [*mut c_void; 6] {
-        let null = ptr::null_mut();
-        [
-            raw.p_user_data,
-            raw.pfn_allocation.map_or(null, |call| call as _),
-            raw.pfn_reallocation.map_or(null, |call| call as _),
-            raw.pfn_free.map_or(null, |call| call as _),
-            raw.pfn_internal_allocation.map_or(null, |call| call as _),
-            raw.pfn_internal_free.map_or(null, |call| call as _),
-        ]
+        Self(raw.words().map(AtomicPtr::new))
     }
 }
 
@@ -492,8 +469,7 @@ impl HandedOut<'_> {
     /// The `pAllocator` to pass. Valid until the checker ends.
     #[must_use]
     pub const fn as_ptr(&self) -> *const RawCallbacks {
-        // SAFETY: the address of a field of a placed struct; nothing is read.
-        unsafe { (&raw const (*self.at.as_ptr()).raw).cast() }
+        (&raw const self.0.raw).cast()
     }
 
     /// Overwrites the struct with functions that report each call (V6) and pass it on.
@@ -501,34 +477,19 @@ impl HandedOut<'_> {
     /// # Safety
     /// No command that got the struct is running: a correct driver does not read it now.
     pub unsafe fn poison(&self) {
-        // SAFETY: placed, and only shared.
-        let handed = unsafe { self.at.as_ref() };
+        let Handed { raw, passed } = self.0;
         // The user data stays, and each function still does its work: a driver that reads meanwhile has callbacks that work.
-        for (word, trap) in handed.raw.0.iter().zip(Words::of(&traps(&handed.passed))) {
+        for (word, trap) in raw.0.iter().zip(traps(passed).words()) {
             word.store(trap, Ordering::Relaxed);
         }
     }
 }
 
 impl Handed {
-    pub(super) fn place<'c>(
-        memory: Memory<'_>,
-        list: &AtomicPtr<Self>,
-        raw: RawCallbacks,
-    ) -> Result<HandedOut<'c>, HostError> {
-        let handed = Self {
-            raw: Words::new(&raw),
-            passed: raw,
-            next: AtomicPtr::new(ptr::null_mut()),
-        };
-        let at = allocate_pinned(memory, handed)?;
-        // SAFETY: just placed; it stays until the checker ends, and is only shared.
-        let next = unsafe { &at.as_ref().next };
-        // SAFETY: in no list yet, with its own link; it stays until the checker ends.
-        unsafe { push_front(list, at, next) };
-        Ok(HandedOut {
-            at,
-            checker: PhantomData,
-        })
+    pub(super) fn new(passed: RawCallbacks) -> Self {
+        Self {
+            raw: Words::new(&passed),
+            passed,
+        }
     }
 }

@@ -56,35 +56,6 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// A thread issues its first command: it is no foreign thread, its earlier calls came before that command.
-    #[cold]
-    pub(crate) fn thread_issues(&self, thread: u64) {
-        let own = |kind| match kind {
-            FindingKind::AskedOnForeignThread => Some(FindingKind::AskedBetweenCommands),
-            FindingKind::FreedOnForeignThread => Some(FindingKind::FreedBetweenCommands),
-            FindingKind::NotifiedOnForeignThread => Some(FindingKind::NotifiedBetweenCommands),
-            _ => None,
-        };
-        loop {
-            let mut own_finding = None;
-            self.change_of_thread(thread, |row| {
-                let kind = own(row.finding.kind).filter(|_| row.thread == thread);
-                own_finding = kind.map(|kind| CheckFinding {
-                    kind,
-                    ..row.finding
-                });
-                if kind.is_some() {
-                    row.finding.count = 0;
-                }
-                kind.is_some()
-            });
-            match own_finding {
-                Some(finding) => self.report(finding),
-                None => return,
-            }
-        }
-    }
-
     /// A command returned: V9, V28. `blocks` are the blocks of scope command that it may have left; none means all blocks.
     #[inline]
     pub(crate) fn command_returned(
@@ -356,7 +327,7 @@ impl<'t> Engine<'_, 't> {
                 |block| block.owner == number && !block.doubted && owner.has_no_objects(),
             );
         }
-        let over = || self.of_group(owner.group).all(CallbackOwner::has_ended);
+        let over = || self.group_has_ended(owner.group);
         self.internal_at_end(FindingKind::InternalLeft, call, over);
     }
 

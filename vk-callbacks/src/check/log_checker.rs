@@ -137,9 +137,7 @@ impl<'h, 't> Judge<'h, 't> {
             } => {
                 // Each declaration adds an owner to the group.
                 let number = id(owner).map(OwnerId::get);
-                let before = number.map(|number| self.engine.of_number(number));
-                if before
-                    .is_some_and(|before| before.take(MAX_DECLARATIONS).count() == MAX_DECLARATIONS)
+                if number.is_some_and(|number| self.engine.declarations(number) >= MAX_DECLARATIONS)
                 {
                     self.engine.lose_one();
                 } else {
@@ -362,10 +360,7 @@ impl<'h, 't> Judge<'h, 't> {
                 .engine
                 .add_owner(|| CallbackOwner::of_log(id(by.owner), "", 0))?,
         };
-        let issued = self
-            .threads
-            .get(&by.thread)
-            .is_some_and(|thread| thread.issued);
+        let issued = self.has_issued(by.thread);
         let caller = CallerContext {
             bracket: self.innermost(by.thread),
             thread: by.thread,
@@ -385,6 +380,12 @@ impl<'h, 't> Judge<'h, 't> {
         if let Some(creation) = creation {
             self.engine.object_created(creation, None);
         }
+    }
+
+    fn has_issued(&self, thread: u64) -> bool {
+        self.threads
+            .get(&thread)
+            .is_some_and(|thread| thread.issued)
     }
 
     fn innermost(&self, thread: u64) -> Option<&Bracket<'t>> {

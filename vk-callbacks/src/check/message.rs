@@ -1,4 +1,6 @@
 //! The sentence of a finding: the rules, the culprit if known, the observation, the count.
+//!
+//! The table of [kinds](super::FindingKind) has the sentences. A word in braces stands for what differs from finding to finding.
 
 #![forbid(unsafe_code)]
 
@@ -6,20 +8,25 @@ use core::fmt;
 
 use alloc_core::Scope;
 
-use super::finding::{CheckFinding, FindingKind as Kind, write_rules};
+use super::finding::{CheckFinding, write_rules};
 use crate::command::BracketCoverage;
 
 impl fmt::Display for CheckFinding<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_rules(self.rules(), f)?;
         f.write_str(": ")?;
-        match self.culprit() {
-            "" => self.at_end(f)?,
-            culprit => {
-                write!(f, "{culprit} ")?;
-                self.predicate(f)?;
-            }
+        // Without a culprit memory was live at the end, but the application may never have destroyed the object.
+        if !self.culprit().is_empty() {
+            write!(f, "{} ", self.culprit())?;
         }
+        let mut rest = self.kind.sentence();
+        while let Some((before, behind)) = rest.split_once('{') {
+            let (word, after) = behind.split_once('}').unwrap_or((behind, ""));
+            f.write_str(before)?;
+            self.write_word(word, f)?;
+            rest = after;
+        }
+        f.write_str(rest)?;
         if !self.module.is_empty() {
             write!(f, "; called from {}", self.module)?;
         }
@@ -31,273 +38,73 @@ impl fmt::Display for CheckFinding<'_> {
 }
 
 impl CheckFinding<'_> {
-    /// The owner, the bytes, and the command after a comma.
-    const fn phrases(&self) -> (OwnerPhrase<'_>, Bytes<'_>, After<'_>) {
-        (
-            OwnerPhrase(self.owner_kind),
-            Bytes(self),
-            After(", in ", self.command),
-        )
-    }
-
-    fn predicate(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whose, bytes, during) = self.phrases();
-        match self.kind {
-            Kind::MissingAllocation => {
-                write!(f, "handed over {whose} allocator without pfnAllocation")
-            }
-            Kind::MissingReallocation => {
-                write!(f, "handed over {whose} allocator without pfnReallocation")
-            }
-            Kind::MissingFree => write!(f, "handed over {whose} allocator without pfnFree"),
-            Kind::HalfInternal => write!(
-                f,
-                "handed over {whose} allocator with one internal notification and not the other"
-            ),
-            Kind::UnknownUserData => {
-                write!(
-                    f,
-                    "called a callback with user data that was never handed out, or that nobody watches any more{during}"
-                )
-            }
-            Kind::OldStructUsed => {
-                write!(
-                    f,
-                    "called {whose} allocator through the struct itself, after the command that got it had returned{during}"
-                )
-            }
-            Kind::MisalignedAnswer => {
-                write!(
-                    f,
-                    "answered a request to {whose} allocator for {bytes} with a pointer that is not aligned as was asked{during}"
-                )
-            }
-            Kind::LiveBlockGivenAgain => {
-                write!(
-                    f,
-                    "answered a request to {whose} allocator for {bytes} with the address of a block that is live{during}"
-                )
-            }
-            Kind::OldBlockGivenAway => {
-                write!(
-                    f,
-                    "gave a block of {whose} allocator to somebody else, after its reallocation had failed{during}"
-                )
-            }
-            Kind::ZeroAnswered => {
-                write!(
-                    f,
-                    "answered a reallocation to size 0, through {whose} allocator, with a block and not with NULL{during}"
-                )
-            }
-            Kind::OutOfMemoryWithoutNull => {
-                write!(
-                    f,
-                    "answered VK_ERROR_OUT_OF_HOST_MEMORY{during}, though no request on its thread had been refused"
-                )
-            }
-            Kind::OtherErrorAfterNull => {
-                write!(
-                    f,
-                    "answered an error other than VK_ERROR_OUT_OF_HOST_MEMORY{during}, after a request of it had been refused"
-                )
-            }
-            Kind::PoolNeverAsked => write!(
-                f,
-                "asked nobody for memory of what was made from {}: it was taken with the pool, or past the callbacks",
-                Named(self.owner_kind)
-            ),
-            Kind::CommandInCallback => write!(f, "called {} from inside a callback", self.command),
-            Kind::InternalType
-            | Kind::InternalNegative
-            | Kind::InternalLeft
-            | Kind::InternalAtEnd
-            | Kind::NotifiedBetweenCommands
-            | Kind::NotifiedOnForeignThread => self.internal(f),
-            Kind::ReallocatedUnknown
-            | Kind::ReallocatedFreed
-            | Kind::ReallocatedThroughOther
-            | Kind::OtherAlignment
-            | Kind::OtherScope => self.reallocated(f),
-            Kind::NullFree
-            | Kind::FreedUnknown
-            | Kind::FreedTwice
-            | Kind::FreedInTransit
-            | Kind::FreedThroughOther
-            | Kind::FreedBetweenCommands
-            | Kind::FreedOnForeignThread
-            | Kind::FreedInOtherCommand => self.freed(f),
-            Kind::CommandBlockLeft | Kind::LiveAfterDestroy | Kind::LiveAtEnd => {
-                self.left_behind(f)
-            }
-            Kind::OtherGroupAtDestroy
-            | Kind::NoneAtDestroy
-            | Kind::OnlyAtDestroy
-            | Kind::UnknownHandle => self.destroyed(f),
-            _ => self.requested(f),
-        }
-    }
-
-    fn requested(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whose, bytes, _) = self.phrases();
-        let during = After(" in ", self.command);
-        write!(f, "asked {whose} allocator for {bytes}{during}")?;
-        let against = Named(self.against);
-        match self.kind {
-            Kind::BadAlignment => f.write_str(", with an alignment that is no power of two"),
-            Kind::BadScope => f.write_str(", with a scope that does not exist"),
-            Kind::AskedBetweenCommands | Kind::AskedOnForeignThread => self.place(f),
-            Kind::OutsideChain => f.write_str(", which was not given it"),
-            Kind::OutsideDeferred => f.write_str(
-                ", which is neither the deferred operation's nor the deferred command's",
-            ),
-            Kind::CommandLessSpecific
-            | Kind::CacheElsewhere
-            | Kind::ObjectLessSpecific
-            | Kind::DeviceLessSpecific
-            | Kind::InstanceElsewhere
-                if !self.against.is_empty() =>
-            {
-                write!(f, ", though {against} was given its own")
-            }
-            Kind::PoolPassedOver => write!(
-                f,
-                ", though {against}, which it works on, was given its own"
-            ),
-            Kind::InstanceElsewhere | Kind::DeviceTooSpecific => {
+    /// Writes what a word in braces stands for.
+    fn write_word(&self, word: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (object, other) = (named(self.owner_kind), named(self.against));
+        match word {
+            "kind" => f.write_str(self.owner_kind),
+            "command" => f.write_str(self.command),
+            "against" => f.write_str(self.against),
+            "object" => f.write_str(object),
+            "other" => f.write_str(other),
+            "owner" => write!(f, "{object}'s"),
+            "other owner" => write!(f, "{other}'s"),
+            "bytes" => self.write_bytes(f),
+            "during" => after(", in ", self.command, f),
+            "in" => after(" in ", self.command, f),
+            "taken" => after(", taken in ", self.command, f),
+            "taken before" => after(", taken in ", self.against, f),
+            "later" => self.write_freed_later(f),
+            "between" => f.write_str(match self.coverage {
+                BracketCoverage::Complete => ", between commands",
+                _ => ", outside of the commands that were seen",
+            }),
+            "foreign" => f.write_str(match self.coverage {
+                BracketCoverage::Complete => ", on a thread that has never issued a command",
+                _ => ", on a thread that was not seen to call Vulkan",
+            }),
+            "though or not for it" if self.against.is_empty() => {
                 f.write_str(", which is not for this scope")
             }
-            Kind::CacheAsObject => f.write_str(", though what belongs to a cache has scope CACHE"),
-            Kind::DeviceScopeInCreate => f.write_str(", which makes an object"),
-            Kind::CacheScopeElsewhere => f.write_str(", which has no cache"),
-            Kind::DescriptorPoolElsewhere | Kind::CommandPoolElsewhere => {
-                f.write_str(", which may take nothing for the pool")
+            "though" if self.against.is_empty() => Ok(()),
+            "though" | "though or not for it" => {
+                write!(f, ", though {other} was given its own")
             }
-            Kind::ObjectOutsideCreate => match self.owner_kind {
-                "" | "VkInstance" | "VkDevice" => f.write_str(", which makes no object"),
-                kind => write!(f, ", which makes no {kind}"),
-            },
-            _ => Ok(()),
-        }
-    }
-
-    fn reallocated(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whose, bytes, during) = self.phrases();
-        match self.kind {
-            Kind::ReallocatedUnknown => {
-                write!(
-                    f,
-                    "reallocated a pointer through {whose} allocator that no callback gave, or that went long ago{during}"
-                )
-            }
-            Kind::ReallocatedFreed => write!(
-                f,
-                "reallocated a block of {bytes} through {whose} allocator that had gone{during}"
-            ),
-            Kind::ReallocatedThroughOther => {
-                let gave = OwnerPhrase(self.against);
-                write!(
-                    f,
-                    "reallocated {bytes} of {gave} allocator through {whose}, {}{during}",
-                    self.other()
-                )
-            }
-            Kind::OtherAlignment => {
-                write!(
-                    f,
-                    "reallocated a block of {whose} allocator to {bytes} with "
-                )?;
-                match self.alignments {
-                    Some((made, asked)) => write!(
-                        f,
-                        "alignment {asked}, though it was made with {made}{during}"
-                    ),
-                    None => write!(f, "another alignment than it was made with{during}"),
+            "created" => f.write_str(match self.owner_kind {
+                "" | "VkInstance" | "VkDevice" => "object",
+                kind => kind,
+            }),
+            "alignment" => match self.alignments {
+                Some((made, asked)) => {
+                    write!(f, "alignment {asked}, though it was made with {made}")
                 }
+                None => f.write_str("another alignment than it was made with"),
+            },
+            "incompatible" if self.groups_reported => f.write_str("which is not compatible"),
+            "incompatible" => f.write_str("callbacks of another owner"),
+            "not of its group" if self.groups_reported => {
+                f.write_str("which is not compatible with that")
             }
-            _ => write!(
-                f,
-                "reallocated a block of {whose} allocator to {bytes}, a scope that it was not made with{during}"
-            ),
+            "not of its group" => f.write_str("of another owner than"),
+            // A test shows that no sentence has such a word.
+            unknown => write!(f, "{{{unknown}}}"),
         }
     }
 
-    fn freed(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whose, bytes, during) = self.phrases();
-        match self.kind {
-            Kind::NullFree => write!(f, "freed NULL through {whose} allocator{during}"),
-            Kind::FreedUnknown => {
-                write!(
-                    f,
-                    "freed a pointer through {whose} allocator that no callback gave, or that went long ago{during}"
-                )
-            }
-            Kind::FreedTwice => write!(
-                f,
-                "freed a block of {bytes} through {whose} allocator that had gone{during}"
-            ),
-            Kind::FreedInTransit => {
-                write!(
-                    f,
-                    "freed a block of {bytes} through {whose} allocator while a reallocation of it was running{during}"
-                )
-            }
-            Kind::FreedThroughOther => {
-                let gave = OwnerPhrase(self.against);
-                write!(
-                    f,
-                    "freed {bytes} of {gave} allocator through {whose}, {}{during}",
-                    self.other()
-                )
-            }
-            Kind::FreedInOtherCommand => {
-                write!(
-                    f,
-                    "freed {bytes} of {whose} allocator{}{during}, which has nothing to do with it",
-                    allocated_in(self.against)
-                )
-            }
-            _ => {
-                write!(
-                    f,
-                    "freed {bytes} of {whose} allocator{}",
-                    allocated_in(self.command)
-                )?;
-                self.place(f)
-            }
+    /// `4064 B (scope OBJECT)`; for several blocks `4064 B each`, or `9000 B in all` if their sizes differ.
+    fn write_bytes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.size {
+            Some(size) => write!(f, "{size} B{}", if self.count > 1 { " each" } else { "" })?,
+            None => write!(f, "{} B in all", self.bytes)?,
         }
-    }
-
-    fn left_behind(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whose, bytes, _) = self.phrases();
-        let allocated = allocated_in(self.command);
-        write!(f, "left {bytes} of {whose} allocator{allocated}")?;
-        match self.kind {
-            Kind::CommandBlockLeft => f.write_str(", live when that returned")?,
-            _ => write!(f, ", live when {} returned", self.against)?,
+        match self.scope {
+            Some(scope) => write!(f, " (scope {})", upper(scope)),
+            None => Ok(()),
         }
-        self.freed_later(f)
-    }
-
-    /// Writes a finding without a culprit: memory was live at the end, but the application may never have destroyed the object.
-    fn at_end(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whose, bytes, _) = self.phrases();
-        if self.kind == Kind::InternalAtEnd {
-            return write!(
-                f,
-                "{bytes} internal memory of which {whose} allocator was told had not gone at the end"
-            );
-        }
-        write!(
-            f,
-            "{bytes} of {whose} allocator were live at the end{}",
-            allocated_in(self.command)
-        )?;
-        self.freed_later(f)
     }
 
     /// Whether the leftover blocks were freed later.
-    fn freed_later(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_freed_later(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.freed_later, self.freed_in) {
             (0, _) => f.write_str("; never freed"),
             (all, "") if all == self.count => f.write_str("; freed later, outside of any command"),
@@ -305,121 +112,15 @@ impl CheckFinding<'_> {
             (some, _) => write!(f, "; {some} of them freed later"),
         }
     }
-
-    fn internal(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whose, bytes, during) = self.phrases();
-        match self.kind {
-            Kind::InternalType => write!(
-                f,
-                "told {whose} allocator of {bytes} internal memory that is not executable{during}"
-            ),
-            Kind::InternalNegative => {
-                write!(
-                    f,
-                    "told {whose} allocator that {bytes} internal memory went, more than had come{during}"
-                )
-            }
-            Kind::InternalLeft => write!(
-                f,
-                "never told {whose} allocator that {bytes} internal memory went"
-            ),
-            _ => {
-                write!(f, "told {whose} allocator of {bytes} internal memory")?;
-                self.place(f)
-            }
-        }
-    }
-
-    fn destroyed(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, command) = (self.owner_kind, self.command);
-        match self.kind {
-            Kind::OtherGroupAtDestroy => {
-                let passed = OwnerPhrase(self.against);
-                let other = if self.groups_reported {
-                    "which is not compatible with that"
-                } else {
-                    "of another owner than"
-                };
-                write!(
-                    f,
-                    "passed {command} {passed} allocator, {other} the {kind} was created with"
-                )
-            }
-            Kind::NoneAtDestroy => write!(
-                f,
-                "passed {command} no allocator, though the {kind} was created with one"
-            ),
-            Kind::OnlyAtDestroy => write!(
-                f,
-                "passed {command} an allocator, though the {kind} was created without"
-            ),
-            _ => write!(
-                f,
-                "passed {command} a {kind} that was not created, or is gone"
-            ),
-        }
-    }
-
-    /// What is wrong with the callbacks of another owner, if known.
-    const fn other(&self) -> &'static str {
-        if self.groups_reported {
-            "which is not compatible"
-        } else {
-            "callbacks of another owner"
-        }
-    }
-
-    /// The place of a call outside of any command.
-    fn place(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let foreign = matches!(
-            self.kind,
-            Kind::AskedOnForeignThread | Kind::FreedOnForeignThread | Kind::NotifiedOnForeignThread
-        );
-        f.write_str(match (self.coverage, foreign) {
-            (BracketCoverage::Complete, true) => ", on a thread that has never issued a command",
-            (BracketCoverage::Complete, false) => ", between commands",
-            (_, true) => ", on a thread that was not seen to call Vulkan",
-            (_, false) => ", outside of the commands that were seen",
-        })
-    }
 }
 
 /// `the device`, `VkBuffer`.
-struct Named<'a>(&'a str);
-
-impl fmt::Display for Named<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            "" => "somebody",
-            "VkDevice" => "the device",
-            "VkInstance" => "the instance",
-            kind => kind,
-        })
-    }
-}
-
-/// `the device's`, `VkBuffer's`.
-struct OwnerPhrase<'a>(&'a str);
-
-impl fmt::Display for OwnerPhrase<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}'s", Named(self.0))
-    }
-}
-
-/// `4064 B (scope OBJECT)`; for several blocks `4064 B each`, or `9000 B in all` if their sizes differ.
-struct Bytes<'a>(&'a CheckFinding<'a>);
-
-impl fmt::Display for Bytes<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.size {
-            Some(size) => write!(f, "{size} B{}", if self.0.count > 1 { " each" } else { "" })?,
-            None => write!(f, "{} B in all", self.0.bytes)?,
-        }
-        match self.0.scope {
-            Some(scope) => write!(f, " (scope {})", upper(scope)),
-            None => Ok(()),
-        }
+fn named(kind: &str) -> &str {
+    match kind {
+        "" => "somebody",
+        "VkDevice" => "the device",
+        "VkInstance" => "the instance",
+        kind => kind,
     }
 }
 
@@ -433,18 +134,28 @@ const fn upper(scope: Scope) -> &'static str {
     }
 }
 
-/// A text and a name, `, in vkCreateBuffer`; nothing without a name.
-struct After<'a>(&'static str, &'a str);
-
-impl fmt::Display for After<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.1.is_empty() {
-            return Ok(());
-        }
-        write!(f, "{}{}", self.0, self.1)
+/// Writes a text and a name, `, in vkCreateBuffer`; nothing without a name.
+fn after(text: &str, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if name.is_empty() {
+        return Ok(());
     }
+    write!(f, "{text}{name}")
 }
 
-const fn allocated_in(command: &str) -> After<'_> {
-    After(", taken in ", command)
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::string::ToString as _;
+
+    use super::super::FindingKind;
+    use super::CheckFinding;
+
+    #[test]
+    fn every_word_in_braces_stands_for_something() {
+        for kind in FindingKind::ALL {
+            let sentence = CheckFinding::one(*kind).to_string();
+            assert!(!sentence.contains(['{', '}']), "{sentence}");
+        }
+    }
 }

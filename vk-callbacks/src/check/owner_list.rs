@@ -1,36 +1,36 @@
 //! The owners of an engine: they stay until the engine ends.
 //!
 //! ```text
-//!   newest --> owner --> owner --> owner             all, the newest first
 //!   table: number --> newest --> .. --> oldest       those of a number, and those of a group, linked in the same way
 //! ```
 //!
 //! A log may number each object, so a lookup must not take time in proportion to their number.
 
-use core::ptr::{self, NonNull};
+use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use alloc_core::HostError;
 
 use super::owner::CallbackOwner;
 use super::table::{ShardedTable, TableEntry};
-use crate::pinned::{Memory, free_list, place_with, push_front};
+use crate::pinned::{Memory, PinnedList};
 
 pub(crate) struct OwnerList<'h, 't> {
-    memory: Memory<'h>,
-    newest: AtomicPtr<OwnerNode<'t>>,
-    by_number: ShardedTable<'h, OwnerEntry<'t>, 1>,
-    by_group: ShardedTable<'h, OwnerEntry<'t>, 1>,
+    all: PinnedList<'h, OwnerNode<'t>>,
+    by_key: ShardedTable<'h, OwnerEntry<'t>, 1>,
 }
 
+/// **Invariant:** the links are null or lead to nodes of the same list, which stay until it ends.
 struct OwnerNode<'t> {
     owner: CallbackOwner<'t>,
-    older: AtomicPtr<OwnerNode<'t>>,
-    older_of_number: AtomicPtr<OwnerNode<'t>>,
-    older_of_group: AtomicPtr<OwnerNode<'t>>,
+    /// The older one of its number, and of its group.
+    older: [AtomicPtr<OwnerNode<'t>>; 2],
 }
 
-/// The owners of a key.
+const OF_NUMBER: usize = 0;
+const OF_GROUP: usize = 1;
+
+/// The newest and the oldest owner of a number or group.
 #[derive(Clone, Copy)]
 struct OwnerEntry<'t> {
     key: u64,
@@ -38,12 +38,8 @@ struct OwnerEntry<'t> {
     oldest: NonNull<OwnerNode<'t>>,
 }
 
-// SAFETY: nodes are only shared, and change through atomics alone.
+// SAFETY: nodes are only shared, change through atomics alone, and are `Sync`.
 unsafe impl Send for OwnerEntry<'_> {}
-// SAFETY: nodes are only shared, change through atomics alone, and end with the list; all else is `Send` and `Sync`.
-unsafe impl Send for OwnerList<'_, '_> {}
-// SAFETY: as above.
-unsafe impl Sync for OwnerList<'_, '_> {}
 
 impl TableEntry for OwnerEntry<'_> {
     fn key(&self) -> u64 {
@@ -59,23 +55,25 @@ impl TableEntry for OwnerEntry<'_> {
     }
 }
 
+/// The key of a number, which no group has.
+fn key_of_number(number: u32) -> u64 {
+    1 << 33 | u64::from(number)
+}
+
 impl<'h, 't> OwnerList<'h, 't> {
     pub(crate) fn new(memory: Memory<'h>) -> Self {
         Self {
-            memory,
-            newest: AtomicPtr::new(ptr::null_mut()),
-            by_number: ShardedTable::new(memory, false, usize::MAX),
-            by_group: ShardedTable::new(memory, false, usize::MAX),
+            all: PinnedList::new(memory),
+            by_key: ShardedTable::new(memory, false, usize::MAX),
         }
     }
 
-    /// Allocates the first room of the tables.
+    /// Allocates the first room of the table.
     ///
     /// # Errors
     /// The refusal of the memory.
     pub(crate) fn reserve(&mut self, owners: usize) -> Result<(), HostError> {
-        self.by_number.reserve(owners)?;
-        self.by_group.reserve(owners)
+        self.by_key.reserve(owners.saturating_mul(2))
     }
 
     /// Adds the owner that `make` creates after its memory was allocated.
@@ -83,97 +81,68 @@ impl<'h, 't> OwnerList<'h, 't> {
         &self,
         make: impl FnOnce() -> CallbackOwner<'t>,
     ) -> Result<&CallbackOwner<'t>, HostError> {
-        let rooms = (self.by_number.promise()?, self.by_group.promise()?);
-        let null = || AtomicPtr::new(ptr::null_mut());
-        let node = || OwnerNode {
+        let rooms = [self.by_key.promise()?, self.by_key.promise()?];
+        let node = self.all.push(|| OwnerNode {
             owner: make(),
-            older: null(),
-            older_of_number: null(),
-            older_of_group: null(),
-        };
-        let place = place_with(self.memory, node)?;
-        // SAFETY: just placed; it stays until the list ends, and is only shared.
-        let node = unsafe { place.as_ref() };
-        // SAFETY: in no list yet, with its own link; it stays until the list ends.
-        unsafe { push_front(&self.newest, place, &node.older) };
-        let entry = |key| OwnerEntry {
-            key,
-            newest: place,
-            oldest: place,
-        };
-        let before = |there: &mut OwnerEntry<'t>, older: &AtomicPtr<_>| {
-            older.store(there.newest.as_ptr(), Ordering::Relaxed);
-            there.newest = place;
-        };
-        rooms.0.put(entry(node.owner.number().into()), |there| {
-            before(there, &node.older_of_number)
-        });
-        rooms.1.put(entry(node.owner.group), |there| {
-            before(there, &node.older_of_group)
-        });
+            older: Default::default(),
+        })?;
+        let newest = NonNull::from(node);
+        let keys = [key_of_number(node.owner.number()), node.owner.group];
+        for ((room, key), older) in rooms.iter().zip(keys).zip(&node.older) {
+            // Under the table's lock: whoever is put first stays the oldest.
+            let first = OwnerEntry {
+                key,
+                newest,
+                oldest: newest,
+            };
+            room.put(first, |there| {
+                older.store(there.newest.as_ptr(), Ordering::Relaxed);
+                there.newest = newest;
+            });
+        }
         Ok(&node.owner)
     }
 
     /// All owners, the newest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &CallbackOwner<'t>> {
-        follow(self.newest.load(Ordering::Acquire), |node| &node.older)
+        self.all.iter().map(|node| &node.owner)
     }
 
     /// The owners of this number, the newest first.
-    pub(crate) fn of_number(&self, number: u32) -> impl Iterator<Item = &CallbackOwner<'t>> {
-        follow(
-            find(&self.by_number, number.into(), |there| there.newest),
-            |node| &node.older_of_number,
-        )
+    pub(crate) fn all_of_number(&self, number: u32) -> impl Iterator<Item = &CallbackOwner<'t>> {
+        self.all_of::<OF_NUMBER>(key_of_number(number))
     }
 
-    pub(crate) fn of_group(&self, group: u64) -> impl Iterator<Item = &CallbackOwner<'t>> {
-        follow(find(&self.by_group, group, |there| there.newest), |node| {
-            &node.older_of_group
-        })
-    }
-
-    /// The oldest owner of the group.
+    /// The oldest owner of the group. Not by the links: a log may put all its owners into one group.
     pub(crate) fn first_of_group(&self, group: u64) -> Option<&CallbackOwner<'t>> {
-        follow(find(&self.by_group, group, |there| there.oldest), |node| {
-            &node.older_of_group
-        })
-        .next()
+        let oldest = self.entry(group)?.oldest;
+        // SAFETY: a node of the borrowed list (invariant of `OwnerNode`).
+        Some(unsafe { &oldest.as_ref().owner })
     }
-}
 
-/// A node of the key's entry; null without an entry.
-fn find<'t>(
-    table: &ShardedTable<'_, OwnerEntry<'t>, 1>,
-    key: u64,
-    node: impl Fn(&OwnerEntry<'t>) -> NonNull<OwnerNode<'t>>,
-) -> *mut OwnerNode<'t> {
-    let like = OwnerEntry {
-        key,
-        newest: NonNull::dangling(),
-        oldest: NonNull::dangling(),
-    };
-    table
-        .with(&like, |there| node(there))
-        .map_or(ptr::null_mut(), NonNull::as_ptr)
-}
+    /// The owners of the group, the newest first.
+    pub(crate) fn all_of_group(&self, group: u64) -> impl Iterator<Item = &CallbackOwner<'t>> {
+        self.all_of::<OF_GROUP>(group)
+    }
 
-fn follow<'a, 't: 'a>(
-    first: *mut OwnerNode<'t>,
-    older: impl Fn(&'a OwnerNode<'t>) -> &'a AtomicPtr<OwnerNode<'t>>,
-) -> impl Iterator<Item = &'a CallbackOwner<'t>> {
-    let mut next = first;
-    core::iter::from_fn(move || {
-        // SAFETY: null or a node of the borrowed list, which stays until the list ends.
-        let node = unsafe { next.as_ref() }?;
-        next = older(node).load(Ordering::Acquire);
-        Some(&node.owner)
-    })
-}
+    fn all_of<const LINK: usize>(&self, key: u64) -> impl Iterator<Item = &CallbackOwner<'t>> {
+        let newest = self.entry(key).map(|there| there.newest.as_ptr());
+        let mut next = newest.unwrap_or(null_mut());
+        core::iter::from_fn(move || {
+            // SAFETY: null or a node of the borrowed list (invariant of `OwnerNode`).
+            let node = unsafe { next.as_ref() }?;
+            let older = node.older.get(LINK);
+            next = older.map_or(null_mut(), |older| older.load(Ordering::Acquire));
+            Some(&node.owner)
+        })
+    }
 
-impl Drop for OwnerList<'_, '_> {
-    fn drop(&mut self) {
-        // SAFETY: `add` placed the nodes in this memory; the list is not shared any more.
-        unsafe { free_list(self.memory, &self.newest, |node| node.older.into_inner()) };
+    fn entry(&self, key: u64) -> Option<OwnerEntry<'t>> {
+        let mut found = None;
+        self.by_key.among(key, |there| {
+            found = Some(*there);
+            true
+        });
+        found
     }
 }

@@ -8,7 +8,6 @@ use core::ptr;
 
 use alloc_core::Scope;
 
-use super::entry::Words;
 use super::finding::{CheckFinding, FindingKind};
 use super::owner::CallbackOwner;
 use super::table::TableEntry;
@@ -237,7 +236,7 @@ impl WatchedEntry {
 
 /// The user data and the addresses of the functions.
 pub(super) fn identity(raw: &RawCallbacks) -> [usize; 6] {
-    Words::of(raw).map(<*mut c_void>::addr)
+    raw.words().map(<*mut c_void>::addr)
 }
 
 /// A short hash of the identity, never 0.
@@ -272,17 +271,11 @@ pub(crate) struct FindingRow<'t> {
     pub(crate) finding: CheckFinding<'t>,
     /// The thread, if a later command of that thread changes the finding; else 0.
     pub(crate) thread: u64,
-    /// Whether all rows of the thread have the same key. A log may have very many threads; the first command of each looks for its rows.
-    pub(crate) together: bool,
 }
 
 impl<'t> From<CheckFinding<'t>> for FindingRow<'t> {
     fn from(finding: CheckFinding<'t>) -> Self {
-        Self {
-            finding,
-            thread: 0,
-            together: false,
-        }
+        Self { finding, thread: 0 }
     }
 }
 
@@ -293,11 +286,6 @@ impl FindingRow<'_> {
         } else {
             self.finding.add(&more.finding);
         }
-    }
-
-    /// The key of rows whose thread's rows lie [together](FindingRow::together).
-    pub(crate) const fn key_of_thread(thread: u64) -> u64 {
-        !thread
     }
 
     /// The key of findings about leftover blocks, whatever they are against: a later free of such a block looks for its row.
@@ -318,9 +306,6 @@ impl FindingRow<'_> {
 impl TableEntry for FindingRow<'_> {
     fn key(&self) -> u64 {
         use FindingKind::{CommandBlockLeft, LiveAfterDestroy, LiveAtEnd};
-        if self.together {
-            return Self::key_of_thread(self.thread);
-        }
         let found = &self.finding;
         let owner = found.owner.map_or(0, OwnerId::get);
         let mut key = Fnv(Self::key_of_left(

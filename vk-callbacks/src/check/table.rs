@@ -62,6 +62,8 @@ type Own = Scoped<&'static (dyn HostAllocator + Sync)>;
 struct ShardEntries<E> {
     table: HashTable<E, Own>,
     promised: usize,
+    /// It has its maximum, and nothing was shown to anybody since who might have removed it.
+    full: bool,
 }
 
 /// The position of [`ShardedTable::next`].
@@ -87,6 +89,7 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
             Shard(StateMutex::new(ShardEntries {
                 table: HashTable::new_in(own),
                 promised: 0,
+                full: false,
             }))
         };
         Self {
@@ -103,9 +106,9 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
     #[inline]
     pub(crate) fn with<R>(&self, like: &E, look: impl FnOnce(&mut E) -> R) -> Option<R> {
         let (hash, shard) = self.place_of(like);
-        shard?
-            .0
-            .lock()
+        let mut entries = shard?.0.lock();
+        entries.full = false;
+        entries
             .table
             .find_mut(hash, |there| there.same(like))
             .map(look)
@@ -116,6 +119,7 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
         let hash = self.hash_key.hash(key);
         if let Some(shard) = self.shard(hash) {
             let mut entries = shard.0.lock();
+            entries.full = false;
             let _ = entries
                 .table
                 .iter_hash_mut(hash)
@@ -215,6 +219,7 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
     ) -> Option<E> {
         while let Some(shard) = self.shards.get(cursor.shard) {
             let mut entries = shard.0.lock();
+            entries.full = false;
             while cursor.bucket < entries.table.num_buckets() {
                 let entry = entries.table.get_bucket_mut(cursor.bucket);
                 cursor.bucket = cursor.bucket.saturating_add(1);
@@ -252,20 +257,25 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
     /// Rebuilds a shard with room for more. Holds no lock while it allocates and frees.
     #[cold]
     fn make_room(&self, shard: &Shard<E>) -> Result<(), HostError> {
-        let (needed, free) = {
-            let entries = shard.0.lock();
+        let needed = {
+            let mut entries = shard.0.lock();
             if entries.is_roomy() {
                 // Another thread made room.
                 return Ok(());
             }
-            (entries.needed(self.keeps_gone), entries.free())
+            if entries.full {
+                return Err(HostError::TooLarge);
+            }
+            let (needed, free) = (entries.needed(self.keeps_gone), entries.free());
+            // A shard of the maximum without gone entries would be rebuilt for nothing.
+            entries.full = self.max_entries < needed.saturating_add(free);
+            if entries.full {
+                return Err(HostError::TooLarge);
+            }
+            needed
         };
         // A half more than is there: a rebuild is paid for by the entries that come before the next one.
         let room = needed.saturating_add(needed / 2).max(FIRST_ENTRIES);
-        // A shard of the maximum without gone entries is rebuilt for nothing.
-        if room >= self.max_entries && self.max_entries < needed.saturating_add(free) {
-            return Err(HostError::TooLarge);
-        }
         let room = room.min(self.max_entries);
         // What is closed meanwhile may be this table: it is in use until the old entries are freed.
         let _nested = enter_growth().ok_or(HostError::TooLarge)?;
@@ -304,6 +314,7 @@ impl<E> Shard<E> {
     fn release(&self) {
         let mut entries = self.0.lock();
         entries.promised = entries.promised.saturating_sub(1);
+        entries.full = false;
     }
 }
 

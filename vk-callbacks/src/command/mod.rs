@@ -133,7 +133,8 @@ pub fn current_thread() -> u64 {
 /// Counts a NULL of a bridge in the innermost frame.
 #[cold]
 pub(crate) fn note_null_answer() {
-    // SAFETY: as in `current_command`; `null_answers` is a `Cell` that only this thread reaches.
+    // SAFETY: a non-null top is the frame of a `run` on this thread's own stack, which ends after the current call; the count is a `Cell`
+    // that only this thread reaches.
     if let Some(frame) = unsafe { thread::top().as_ref() } {
         frame.bracket().null_answered();
     }

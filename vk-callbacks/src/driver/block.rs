@@ -7,12 +7,12 @@ use core::alloc::Layout;
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicUsize;
 
 use alloc_core::{Rejected, Scope};
 
 use super::fallback_chain::{DynHost, FallbackChain, ServedBlock};
-
-use super::object::{Object, ObjectLayout};
+use super::object::{LOADER_MAGIC, Object, ObjectLayout};
 use crate::error::{CallbackError, Level};
 
 /// Memory of a [`FallbackChain`] during a command: dropping it frees it.
@@ -176,7 +176,7 @@ impl Stored {
         self,
         chain: &FallbackChain<'_>,
     ) -> Result<(), Rejected<Self, CallbackError>> {
-        // SAFETY: forwarded.
+        // SAFETY: the allocator of `chain` at the memory's level is compatible with its own (V42), and nothing else uses the memory.
         unsafe { self.claim(chain) }.map(drop)
     }
 }
@@ -206,9 +206,11 @@ impl Stored {
 #[must_use = "a dropped place is memory that nobody can free"]
 #[derive(Debug)]
 pub struct ObjectPlace<T> {
-    place: NonNull<ObjectLayout<T>>,
-    memory: Stored,
-    name: Option<(Stored, usize)>,
+    pub(super) place: NonNull<ObjectLayout<T>>,
+    pub(super) memory: Stored,
+    pub(super) name: Option<Stored>,
+    /// Of the object that was there last, if the loader has a word in it.
+    pub(super) word: usize,
 }
 
 // SAFETY: a place is the right to its memory, and memory may be used and freed on any thread; there is no `T` in it.
@@ -236,6 +238,7 @@ impl<T> ObjectPlace<T> {
             place: block.as_ptr().cast(),
             memory: block.store(),
             name: None,
+            word: LOADER_MAGIC,
         })
     }
 
@@ -244,6 +247,7 @@ impl<T> ObjectPlace<T> {
         let object = ObjectLayout {
             memory: self.memory,
             name: self.name,
+            word: AtomicUsize::new(self.word),
             value,
         };
         // SAFETY: the block was allocated for an `ObjectLayout<T>`, and holds none.
@@ -262,30 +266,16 @@ impl<T> ObjectPlace<T> {
         self,
         chain: &FallbackChain<'_>,
     ) -> Result<(), Rejected<Self, CallbackError>> {
-        let name = self.name.as_ref().map(|(name, _)| name.level());
+        let name = self.name.as_ref().map(Stored::level);
         let levels = [Some(self.memory.level()), name];
         let mut levels = levels.into_iter().flatten();
         if let Some(level) = levels.find(|level| chain.at(*level).is_none()) {
             return Err(Rejected::new(self, CallbackError::LevelMissing(level)));
         }
-        let parts = [self.name.map(|(name, _)| name), Some(self.memory)];
-        for part in parts.into_iter().flatten() {
-            // SAFETY: forwarded. It cannot be refused: `chain` has both levels.
+        for part in self.name.into_iter().chain([self.memory]) {
+            // SAFETY: the levels of `chain` are compatible with that of the part (V42). It cannot be refused: `chain` has both.
             let _ = unsafe { part.free(chain) };
         }
         Ok(())
-    }
-
-    /// The parts of an object that `vacate` read from `place`.
-    pub(super) fn of_vacated(
-        place: NonNull<ObjectLayout<T>>,
-        memory: Stored,
-        name: Option<(Stored, usize)>,
-    ) -> Self {
-        Self {
-            place,
-            memory,
-            name,
-        }
     }
 }

@@ -7,8 +7,7 @@ use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
 use alloc_core::{
-    AllocError, AllocatorTraits, HostAllocator, Notice, NoticeEvent, NoticeKind, Scope, dangling,
-    move_block,
+    AllocError, AllocatorTraits, HostAllocator, Notice, NoticeEvent, Scope, dangling, move_block,
 };
 
 use crate::error::{CallbackError, Function};
@@ -40,6 +39,7 @@ use crate::raw::{
 /// # Ok::<(), vk_callbacks::CallbackError>(())
 /// ```
 #[derive(Debug)]
+#[doc(alias("vk_alloc", "VkAllocationCallbacks"))]
 pub struct CallbackAllocator {
     user_data: *mut c_void,
     allocation: PfnAllocation,
@@ -51,7 +51,7 @@ pub struct CallbackAllocator {
 
 // SAFETY: `from_raw` requires functions that any thread may call; the rest is plain data and an atomic.
 unsafe impl Send for CallbackAllocator {}
-// SAFETY: as for `Send`.
+// SAFETY: the functions may be called by any thread; the rest is plain data and an atomic.
 unsafe impl Sync for CallbackAllocator {}
 
 impl CallbackAllocator {
@@ -93,9 +93,9 @@ impl CallbackAllocator {
     /// # Safety
     /// `raw` is NULL or points to a struct that is readable during this call; else as [`from_raw`](Self::from_raw).
     pub unsafe fn from_ptr(raw: *const RawCallbacks) -> Result<Option<Self>, CallbackError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: NULL, or a struct that is readable during this call, as this function requires.
         match unsafe { raw.as_ref() } {
-            // SAFETY: the caller's promise.
+            // SAFETY: the functions obey the specification until the last block is freed, as this function requires.
             Some(raw) => unsafe { Self::from_raw(raw) }.map(Some),
             None => Ok(None),
         }
@@ -164,7 +164,7 @@ unsafe impl HostAllocator for CallbackAllocator {
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, _: Scope) {
         if layout.size() != 0 {
-            // SAFETY: blocks of a size above 0 came from these callbacks and are live (the caller's promise).
+            // SAFETY: blocks of a size above 0 came from these callbacks and are live, as `HostAllocator::deallocate` requires.
             unsafe { (self.free)(self.user_data, block.as_ptr().cast()) }
         }
     }
@@ -178,7 +178,7 @@ unsafe impl HostAllocator for CallbackAllocator {
     ) -> Result<NonNull<u8>, AllocError> {
         // Sizes of 0 are never forwarded; the alignment of a block cannot be changed by pfnReallocation (V15).
         if old.size() == 0 || new.size() == 0 || old.align() != new.align() {
-            // SAFETY: forwarded.
+            // SAFETY: a live block of this allocator with the layout `old`, as `HostAllocator::resize` requires.
             return unsafe { move_block(self, block, old, new, scope) };
         }
         let original = block.as_ptr().cast();
@@ -201,7 +201,7 @@ unsafe impl HostAllocator for CallbackAllocator {
 
     /// Notifies the application by `pfnInternalAllocation` or `pfnInternalFree`, if it passed them (V20, V21).
     fn notify(&self, notice: Notice) {
-        let (Some((taken, freed)), NoticeKind::Executable) = (self.internal, notice.kind) else {
+        let Some((taken, freed)) = self.internal else {
             return;
         };
         let tell = match notice.event {

@@ -25,7 +25,7 @@ use crate::raw::RawCallbacks;
 /// static DRIVERS_OWN: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 /// // SAFETY: no callbacks were given.
 /// let instance = unsafe { InstanceDomain::new(std::ptr::null(), &DRIVERS_OWN) }?;
-/// // SAFETY: as above.
+/// // SAFETY: no callbacks were given here either.
 /// let device = unsafe { DeviceDomain::new(std::ptr::null()) }?;
 /// let block = device.chain(&instance, None).allocate(std::alloc::Layout::new::<u64>(), Scope::Object)?;
 /// assert_eq!(block.level(), Level::Default);
@@ -34,6 +34,14 @@ use crate::raw::RawCallbacks;
 pub struct InstanceDomain<'d> {
     own: Option<CallbackAllocator>,
     default: &'d DynHost<'d>,
+}
+
+impl core::fmt::Debug for InstanceDomain<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("InstanceDomain")
+            .field("own", &self.own)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The `pAllocator` of `vkCreateDevice`, for a driver's device.
@@ -55,7 +63,7 @@ impl<'d> InstanceDomain<'d> {
         default: &'d DynHost<'d>,
     ) -> Result<Self, CallbackError> {
         Ok(Self {
-            // SAFETY: forwarded.
+            // SAFETY: NULL or a readable struct of callbacks that obey the specification, as of `CallbackAllocator::from_ptr`.
             own: unsafe { CallbackAllocator::from_ptr(p_allocator) }?,
             default,
         })
@@ -91,7 +99,7 @@ impl DeviceDomain {
     /// As [`CallbackAllocator::from_ptr`].
     pub unsafe fn new(p_allocator: *const RawCallbacks) -> Result<Self, CallbackError> {
         Ok(Self {
-            // SAFETY: forwarded.
+            // SAFETY: NULL or a readable struct of callbacks that obey the specification, as of `CallbackAllocator::from_ptr`.
             own: unsafe { CallbackAllocator::from_ptr(p_allocator) }?,
         })
     }
@@ -143,7 +151,7 @@ impl Own {
     }
 }
 
-// SAFETY: forwarded; compatible callbacks free each other's blocks.
+// SAFETY: each call is one of the callbacks' own; those that replace them are compatible, and free their blocks.
 unsafe impl HostAllocator for Own {
     fn traits(&self) -> AllocatorTraits {
         self.get().traits()
@@ -154,7 +162,7 @@ unsafe impl HostAllocator for Own {
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: a live block of these or compatible callbacks with this layout and scope, as `HostAllocator::deallocate` requires.
         unsafe { self.get().deallocate(block, layout, scope) }
     }
 
@@ -165,7 +173,7 @@ unsafe impl HostAllocator for Own {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
+        // SAFETY: a live block of these or compatible callbacks with the layout `old`, as `HostAllocator::resize` requires.
         unsafe { self.get().resize(block, old, new, scope) }
     }
 
@@ -183,7 +191,7 @@ impl PoolDomain {
     /// # Safety
     /// As [`CallbackAllocator::from_ptr`].
     pub unsafe fn new(p_allocator: *const RawCallbacks) -> Result<Self, CallbackError> {
-        // SAFETY: forwarded.
+        // SAFETY: NULL or a readable struct of callbacks that obey the specification, as of `CallbackAllocator::from_ptr`.
         let own = unsafe { CallbackAllocator::from_ptr(p_allocator) }?;
         Ok(Self {
             children: None,
@@ -212,7 +220,7 @@ impl PoolDomain {
             (Some(own), _) => unsafe { Context::root(own, options) },
             // SAFETY: they are in one of the other two domains, which do not move until `close`.
             (None, Some(callbacks)) => unsafe { Context::root(callbacks, options) },
-            // SAFETY: as above; the instance's domain stores the driver's own allocator.
+            // SAFETY: the instance's domain, which does not move until `close`, stores the driver's own allocator.
             (None, None) => unsafe { Context::root(instance.default_allocator(), options) },
         }?;
         self.children = Some(TryVec::new_in(context.handle()));
@@ -295,8 +303,8 @@ impl PoolDomain {
     ///   those callbacks call this, which would replace itself.
     pub unsafe fn replace_callbacks(&mut self, brought: Option<CallbackAllocator>) {
         if let (Some(own), Some(brought)) = (&self.own, brought) {
-            // SAFETY: the domain is exclusive, and by the caller's promise nothing reads them through the context, which has the
-            // address of the cell.
+            // SAFETY: the domain is exclusive, and nothing reads them through the context, which has the address of the cell, as this
+            // function requires.
             unsafe { *own.0.get() = brought };
         }
     }

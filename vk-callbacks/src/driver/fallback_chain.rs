@@ -75,6 +75,7 @@ impl fmt::Debug for LevelAllocator<'_> {
 
 /// The allocators of one command. Created for the command, on the stack; two words a level.
 #[derive(Clone, Copy)]
+#[doc(alias("vk_alloc2", "vk_zalloc2"))]
 pub struct FallbackChain<'a> {
     /// Outer `None`: the command has no cache beside its object. Inner: the cache was created without an allocator.
     cache: Option<Option<&'a DynHost<'a>>>,

@@ -2,7 +2,6 @@
 
 mod block;
 mod callbacks;
-mod dispatchable;
 mod domain;
 mod fallback_chain;
 mod multi_alloc;
@@ -10,8 +9,7 @@ mod object;
 
 pub use block::{DriverBlock, ObjectPlace, Stored};
 pub use callbacks::CallbackAllocator;
-pub use dispatchable::{DispatchableObject, DispatchablePlace, LOADER_MAGIC};
 pub use domain::{DeviceDomain, InstanceDomain, PoolDomain};
 pub use fallback_chain::{DynHost, FallbackChain, LevelAllocator, ServedBlock};
 pub use multi_alloc::{Member, MultiAlloc, MultiBlock};
-pub use object::{ArrayObject, Object, ObjectRef};
+pub use object::{ArrayObject, LOADER_MAGIC, Object, ObjectRef};

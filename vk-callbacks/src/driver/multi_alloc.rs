@@ -41,6 +41,7 @@ use crate::error::CallbackError;
 /// # Ok::<(), vk_callbacks::CallbackError>(())
 /// ```
 #[derive(Debug)]
+#[doc(alias("vk_multialloc"))]
 pub struct MultiAlloc {
     layout: Layout,
     plan: PlanId,

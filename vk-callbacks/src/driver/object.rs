@@ -1,21 +1,25 @@
 //! The base of a driver's objects: it stores the level of its allocator and is freed there.
 //!
 //! ```text
-//!  VkBuffer handle --> | receipt | name | value: T |     one block, scope object, of the object's or device's allocator
-//!                                  |
-//!                                  +--> name bytes        own block, always of the device's allocator
+//!  block --> | receipt | name | loader's word | value: T |     scope object, of the object's or device's allocator
+//!                          |    ^-- VkDevice, VkBuffer handle
+//!                          +--> name bytes                     own block, always of the device's allocator
 //! ```
+//!
+//! Handles that the loader dispatches on (instance, physical device, device, queue, command buffer) begin with a word of the loader. So do
+//! all: there is one kind of object.
 //!
 //! A value and an array of fixed length in one block: one request, one refusal, one free.
 //!
 //! ```text
-//!  VkShaderModule handle --> | receipt | name | length | value: T | items: [E; length] |
+//!  | receipt | name | loader's word | length | value: T | items: [E; length] |
 //! ```
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
-use core::mem::needs_drop;
+use core::mem::{needs_drop, offset_of};
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicUsize;
 use core::{slice, str};
 
 use alloc_core::{HostError, Rejected, Scope};
@@ -29,6 +33,7 @@ use crate::error::{CallbackError, Level};
 /// Dropping an `Object` leaks it, as an application does that forgets `vkDestroy*`.
 #[must_use = "an object must be destroyed with the chain of a command"]
 #[derive(Debug)]
+#[doc(alias("vk_object_base"))]
 pub struct Object<T> {
     place: NonNull<ObjectLayout<T>>,
     owns: PhantomData<T>,
@@ -46,10 +51,15 @@ unsafe impl<T: Sync> Sync for Object<T> {}
 #[derive(Debug)]
 pub struct ObjectRef<'a, T>(&'a ObjectLayout<T>);
 
+/// `ICD_LOADER_MAGIC`: the first word behind a handle until the loader overwrites it.
+pub const LOADER_MAGIC: usize = 0x01CD_C0DE;
+
 #[derive(Debug)]
 pub(super) struct ObjectLayout<T> {
     pub(super) memory: Stored,
-    pub(super) name: Option<(Stored, usize)>,
+    pub(super) name: Option<Stored>,
+    /// The loader overwrites it through the handle while others read `value`. The driver writes it once, and reads it only to keep it.
+    pub(super) word: AtomicUsize,
     pub(super) value: T,
 }
 
@@ -143,16 +153,16 @@ impl<T> Object<T> {
                     .as_ptr()
                     .copy_from_nonoverlapping(NonNull::from(name).cast(), name.len())
             };
-            Some((block, name.len()))
+            Some(block)
         };
-        if let Some((old, len)) = self.object_layout_mut().name.take() {
-            // SAFETY: forwarded.
+        if let Some(old) = self.object_layout_mut().name.take() {
+            // SAFETY: the name came from the device's level of a chain that is compatible with this one, as this function requires.
             if let Err(refused) = unsafe { old.free(chain) } {
-                self.object_layout_mut().name = Some((refused.value, len));
+                self.object_layout_mut().name = Some(refused.value);
                 return Err(refused.error);
             }
         }
-        self.object_layout_mut().name = new.map(|(block, len)| (block.store(), len));
+        self.object_layout_mut().name = new.map(DriverBlock::store);
         Ok(())
     }
 
@@ -170,7 +180,7 @@ impl<T> Object<T> {
         chain: &FallbackChain<'_>,
     ) -> Result<T, Rejected<Self, CallbackError>> {
         let (place, value) = self.vacate();
-        // SAFETY: forwarded.
+        // SAFETY: the levels of `chain` are compatible with those that the memory came from, as this function requires.
         match unsafe { place.free(chain) } {
             Ok(()) => Ok(value),
             Err(refused) => Err(Rejected::new(refused.value.fill(value), refused.error)),
@@ -183,16 +193,27 @@ impl<T> Object<T> {
         let ObjectLayout {
             memory,
             name,
+            word,
             value,
         } = unsafe { self.place.read() };
-        (ObjectPlace::of_vacated(self.place, memory, name), value)
+        let place = ObjectPlace {
+            place: self.place,
+            memory,
+            name,
+            word: word.into_inner(),
+        };
+        (place, value)
     }
 
-    /// The object as a non-dispatchable handle (never 0) for the application.
+    /// The object as a handle (never 0) for the application: the address of a word that the loader may use.
     #[must_use]
     pub fn into_handle(self) -> u64 {
-        self.place.as_ptr().expose_provenance() as u64
+        let address = self.place.as_ptr().expose_provenance();
+        address.wrapping_add(Self::HANDLE_OFFSET) as u64
     }
+
+    /// Bytes from the block to what the handle points to.
+    const HANDLE_OFFSET: usize = offset_of!(ObjectLayout<T>, word);
 
     /// The object behind a handle; `None` for `VK_NULL_HANDLE`, which every `vkDestroy*` ignores (V44).
     ///
@@ -201,14 +222,9 @@ impl<T> Object<T> {
     /// [borrowed](Self::borrow_handle) from it. `T` is `Send` if this is another thread.
     #[must_use]
     pub unsafe fn from_handle(handle: u64) -> Option<Self> {
-        let address = usize::try_from(handle).ok()?;
-        let place = NonNull::new(core::ptr::with_exposed_provenance_mut::<ObjectLayout<T>>(
-            address,
-        ))?;
-        Some(Self {
-            place,
-            owns: PhantomData,
-        })
+        let word = usize::try_from(handle).ok().filter(|word| *word != 0)?;
+        let address = word.wrapping_sub(Self::HANDLE_OFFSET);
+        NonNull::new(core::ptr::with_exposed_provenance_mut(address)).map(Self::at)
     }
 
     /// The object behind a handle, for commands that only read it; `None` for `VK_NULL_HANDLE`. Several threads may call it at once.
@@ -225,16 +241,19 @@ impl<T> Object<T> {
         Some(ObjectRef(unsafe { place.as_ref() }))
     }
 
-    /// The value behind a handle, for a command with externally synchronised access; `None` for `VK_NULL_HANDLE`.
+    /// The value behind a handle, for a command with externally synchronised access; `None` for `VK_NULL_HANDLE`. The loader may use its
+    /// word meanwhile.
     ///
     /// # Safety
     /// As [`borrow_handle`](Self::borrow_handle), and during `'a` nothing else uses the object in any way.
     #[must_use]
     pub unsafe fn borrow_handle_mut<'a>(handle: u64) -> Option<&'a mut T> {
         // SAFETY: the handle is an object's or 0, and this `Object` ends with this line.
-        let mut place = unsafe { Self::from_handle(handle) }?.place;
+        let place = unsafe { Self::from_handle(handle) }?.place;
+        // SAFETY: a live object's place: the field lies in it. The word beside it is not touched.
+        let value = unsafe { &raw mut (*place.as_ptr()).value };
         // SAFETY: `create` wrote it; it lives, and is used exclusively, during `'a`.
-        Some(unsafe { &mut place.as_mut().value })
+        unsafe { value.as_mut() }
     }
 
     fn object_layout(&self) -> &ObjectLayout<T> {
@@ -243,7 +262,7 @@ impl<T> Object<T> {
     }
 
     fn object_layout_mut(&mut self) -> &mut ObjectLayout<T> {
-        // SAFETY: as in `object_layout`; the borrow is exclusive.
+        // SAFETY: `create` wrote it, and it lives until `destroy` takes `self`; the borrow is exclusive.
         unsafe { self.place.as_mut() }
     }
 }
@@ -278,9 +297,10 @@ impl<T> Copy for ObjectRef<'_, T> {}
 
 impl<T> ObjectLayout<T> {
     fn name(&self) -> Option<&str> {
-        let (memory, len) = self.name.as_ref()?;
+        let memory = self.name.as_ref()?;
+        let (bytes, len) = (memory.as_ptr().as_ptr(), memory.layout().size());
         // SAFETY: `set_name` wrote `len` bytes of a `str` there; they live until the name is replaced, which takes `&mut`.
-        let bytes = unsafe { slice::from_raw_parts(memory.as_ptr().as_ptr(), *len) };
+        let bytes = unsafe { slice::from_raw_parts(bytes, len) };
         str::from_utf8(bytes).ok()
     }
 }
@@ -381,7 +401,7 @@ impl<T, E> ArrayObject<T, E> {
         self,
         chain: &FallbackChain<'_>,
     ) -> Result<T, Rejected<Self, CallbackError>> {
-        // SAFETY: forwarded.
+        // SAFETY: the levels of `chain` are compatible with those of the object's memory, as of `Object::destroy`.
         match unsafe { self.object.destroy(chain) } {
             Ok(with_length) => Ok(with_length.value),
             Err(refused) => Err(Rejected::new(
@@ -406,7 +426,7 @@ impl<T, E> ArrayObject<T, E> {
     /// As [`Object::from_handle`], of an `ArrayObject<T, E>`.
     #[must_use]
     pub unsafe fn from_handle(handle: u64) -> Option<Self> {
-        // SAFETY: forwarded.
+        // SAFETY: 0, or the handle of an object of this type, which is not used afterwards.
         let object = unsafe { Object::from_handle(handle) }?;
         Some(Self {
             object,
@@ -420,12 +440,12 @@ impl<T, E> ArrayObject<T, E> {
     /// As [`Object::borrow_handle`], of an `ArrayObject<T, E>`.
     #[must_use]
     pub unsafe fn borrow_handle<'a>(handle: u64) -> Option<(&'a T, &'a [E])> {
-        // SAFETY: forwarded; this `Object` ends with this line.
+        // SAFETY: 0, or the handle of an object of this type; this `Object` ends with this line.
         let place = unsafe { Object::<WithLength<T>>::from_handle(handle) }?.place();
         // SAFETY: `create` wrote it; it lives, and is only looked at, during 'a.
         let value = unsafe { &place.as_ref().value };
         let first = Self::first_item(place);
-        // SAFETY: as for the value; so many items were written.
+        // SAFETY: `create` wrote so many items; they live, and are only looked at, during 'a.
         let items = unsafe { slice::from_raw_parts(first.as_ptr(), value.length) };
         Some((&value.value, items))
     }
@@ -436,12 +456,12 @@ impl<T, E> ArrayObject<T, E> {
     /// As [`Object::borrow_handle_mut`], of an `ArrayObject<T, E>`.
     #[must_use]
     pub unsafe fn borrow_handle_mut<'a>(handle: u64) -> Option<(&'a mut T, &'a mut [E])> {
-        // SAFETY: forwarded; this `Object` ends with this line.
+        // SAFETY: 0, or the handle of an object of this type; this `Object` ends with this line.
         let mut place = unsafe { Object::<WithLength<T>>::from_handle(handle) }?.place();
         let first = Self::first_item(place);
         // SAFETY: `create` wrote it, and nothing else uses it during 'a.
         let value = unsafe { &mut place.as_mut().value };
-        // SAFETY: as for the value; the items lie behind it.
+        // SAFETY: `create` wrote so many items, which lie behind the value; nothing else uses them during 'a.
         let items = unsafe { slice::from_raw_parts_mut(first.as_ptr(), value.length) };
         Some((&mut value.value, items))
     }

@@ -3,19 +3,19 @@
 //! Memory is allocated and freed while no lock is held: a full log gets a chunk that was allocated meanwhile.
 
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 use core::{mem, ptr};
 
 use alloc_core::support::StateMutex;
-use alloc_core::{HostAllocator, NoticeEvent, Scoped, TryVec};
+use alloc_core::{HostAllocator, Scoped, TryVec};
 
 use super::RecorderState;
-use crate::command::thread::{enter_callback, enter_growth};
+use crate::command::thread::{enter_callback, enter_growth, thread_number};
 use crate::fence::fenced;
 use crate::pinned::{Memory, SCOPE};
 use crate::raw::{RawCallbacks, RawNotice, RawRequest};
 use crate::sink::CallbackSink;
-use crate::trace::Sighting;
+use crate::trace::{Caller, Pointer, Sighting, TraceEvent};
 
 pub(super) struct Log<'h> {
     memory: Memory<'h>,
@@ -63,20 +63,24 @@ impl<'h> Log<'h> {
         self.records.lock().lost
     }
 
-    /// Records an event of this thread, or counts it as lost.
-    pub(super) fn append(&self, what: LogEvent) {
+    /// Records an event, or counts it as lost.
+    pub(super) fn append(&self, event: TraceEvent<'static>) {
+        self.append_move(event, 0);
+    }
+
+    /// As [`append`](Self::append), with the [ticket](LogRecord::ticket) of a reallocation.
+    fn append_move(&self, event: TraceEvent<'static>, ticket: usize) {
         if self.stopped.load(Ordering::Relaxed) {
             return;
         }
-        let thread = crate::command::thread::thread_number();
         loop {
             {
                 let mut records = self.records.lock();
                 let lost_before = records.lost;
                 let record = LogRecord {
-                    thread,
+                    event,
                     lost_before,
-                    what,
+                    ticket,
                 };
                 let chunk = records.chunks.last_mut();
                 let open = chunk.filter(|chunk| chunk.len() < CHUNK);
@@ -174,78 +178,29 @@ impl Drop for Log<'_> {
     }
 }
 
-/// A recorded event of a thread.
+/// A recorded event. Each pointer in it is NULL, or its address as an unknown one: nothing is accessed through it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogRecord {
-    /// The thread's number.
-    pub(super) thread: u64,
+    pub(super) event: TraceEvent<'static>,
     /// Events lost since the record before.
     pub(super) lost_before: usize,
-    pub(super) what: LogEvent,
+    /// Connects the end of a reallocation with its beginning.
+    pub(super) ticket: usize,
 }
 
-/// An event. Addresses are numbers: nothing is accessed through them.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum LogEvent {
-    Owner {
-        owner: u64,
-        parent: u64,
-        kind: &'static str,
-    },
-    Phase {
-        name: &'static str,
-    },
-    Enter {
-        owner: u64,
-        command: &'static str,
-    },
-    Leave {
-        result: i32,
-    },
-    Created {
-        owner: u64,
-        handle: u64,
-        kind: &'static str,
-    },
-    Destroyed {
-        owner: u64,
-        handle: u64,
-        kind: &'static str,
-    },
-    Seen {
-        owner: u64,
-        at: usize,
-        what: Sighting,
-    },
-    Allocate {
-        owner: u64,
-        at: usize,
-        asked: RawRequest,
-    },
-    /// `ticket` connects the end of a reallocation with its beginning.
-    ReallocateBegin {
-        owner: u64,
-        ticket: usize,
-        old: usize,
-    },
-    Reallocate {
-        owner: u64,
-        ticket: usize,
-        old: usize,
-        new: usize,
-        asked: RawRequest,
-    },
-    Free {
-        owner: u64,
-        at: usize,
-    },
-    Notice {
-        owner: u64,
-        event: NoticeEvent,
-        size: usize,
-        kind: i32,
-        scope: i32,
-    },
+/// This thread, and an owner.
+pub(super) fn by(owner: u64) -> Caller {
+    Caller {
+        thread: thread_number(),
+        owner,
+    }
+}
+
+fn address(block: *mut c_void) -> Pointer {
+    match block.addr() {
+        0 => Pointer::Null,
+        at => Pointer::Unknown(at as u64),
+    }
 }
 
 /// Callbacks of [`Recorder::tap`](crate::Recorder::tap), to pass to Vulkan instead of the inner ones.
@@ -271,8 +226,6 @@ pub(super) struct TapState<'h> {
     pub(super) owner: u64,
     /// Allocated blocks less freed ones.
     pub(super) live: AtomicIsize,
-    /// The tap added before.
-    pub(super) next: AtomicPtr<Self>,
 }
 
 impl<'h> TapState<'h> {
@@ -289,26 +242,27 @@ impl<'h> TapState<'h> {
     }
 
     fn shared(&self) -> &RecorderState<'h> {
-        // SAFETY: the shared part outlives every tap: both end with the recorder, taps first.
+        // SAFETY: the shared part lives as long as a tap may be called: both end with the recorder, whose callbacks are called no more then.
         unsafe { &*self.shared }
     }
 
-    fn record(&self, what: LogEvent) {
-        self.shared().log.append(what);
+    fn record(&self, event: TraceEvent<'static>) {
+        self.shared().log.append(event);
     }
 
     fn answered(&self, blocks: isize) {
         self.live.fetch_add(blocks, Ordering::Relaxed);
     }
 
-    /// Records that an answer is not aligned as requested (V8).
-    #[cold]
-    fn misaligned(&self, at: usize) {
-        self.record(LogEvent::Seen {
-            owner: self.owner,
-            at,
-            what: Sighting::Misaligned,
-        });
+    /// Records an answer that is not aligned as requested (V8).
+    fn check_alignment(&self, block: *mut c_void, align: usize) {
+        if align.is_power_of_two() && !block.addr().is_multiple_of(align) {
+            self.record(TraceEvent::Seen {
+                by: by(self.owner),
+                block: address(block),
+                what: Sighting::Misaligned,
+            });
+        }
     }
 }
 
@@ -320,41 +274,37 @@ impl CallbackSink for TapState<'_> {
         if !block.is_null() {
             self.answered(1);
         }
-        self.record(LogEvent::Allocate {
-            owner: self.owner,
-            at: block.addr(),
-            asked: request,
+        self.record(TraceEvent::Allocate {
+            by: by(self.owner),
+            block: address(block),
+            asked: request.into(),
         });
-        if request.align.is_power_of_two() && !block.addr().is_multiple_of(request.align) {
-            self.misaligned(block.addr());
-        }
+        self.check_alignment(block, request.align);
         block
     }
 
     unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
         let _inside = enter_callback();
-        let (owner, old) = (self.owner, original.addr());
+        let (by, old) = (by(self.owner), address(original));
         let ticket = self.shared().next_ticket();
-        self.record(LogEvent::ReallocateBegin { owner, ticket, old });
+        let log = &self.shared().log;
+        log.append_move(TraceEvent::ReallocateBegin { by, old }, ticket);
         // SAFETY: the same call, with the user data these callbacks came with.
         let block = unsafe { self.inner.reallocation(original, request) };
         // A block was returned, and the old one was freed: it moved into the new one, or size 0 freed it (V14).
         let came = isize::from(!block.is_null());
-        let went = isize::from(old != 0 && (request.size == 0 || !block.is_null()));
+        let went = isize::from(!original.is_null() && (request.size == 0 || !block.is_null()));
         self.answered(came.saturating_sub(went));
-        self.record(LogEvent::Reallocate {
-            owner,
-            ticket,
+        let moved = TraceEvent::Reallocate {
+            by,
             old,
-            new: block.addr(),
-            asked: request,
-        });
+            new: address(block),
+            asked: request.into(),
+        };
+        log.append_move(moved, ticket);
         // Of a reallocated block, the alignment may differ from the original request (V15).
-        if old == 0
-            && request.align.is_power_of_two()
-            && !block.addr().is_multiple_of(request.align)
-        {
-            self.misaligned(block.addr());
+        if original.is_null() {
+            self.check_alignment(block, request.align);
         }
         block
     }
@@ -364,9 +314,9 @@ impl CallbackSink for TapState<'_> {
         if !block.is_null() {
             self.answered(-1);
         }
-        self.record(LogEvent::Free {
-            owner: self.owner,
-            at: block.addr(),
+        self.record(TraceEvent::Free {
+            by: by(self.owner),
+            block: address(block),
         });
         // SAFETY: the same call, with the user data these callbacks came with.
         unsafe { self.inner.free(block) }
@@ -374,10 +324,10 @@ impl CallbackSink for TapState<'_> {
 
     unsafe fn notification(&self, notice: RawNotice) {
         let _inside = enter_callback();
-        self.record(LogEvent::Notice {
-            owner: self.owner,
+        self.record(TraceEvent::Notice {
+            by: by(self.owner),
             event: notice.event,
-            size: notice.size,
+            size: notice.size as u64,
             kind: notice.kind,
             scope: notice.scope,
         });

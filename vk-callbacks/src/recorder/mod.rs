@@ -11,19 +11,19 @@ mod names;
 
 use core::fmt;
 use core::mem::ManuallyDrop;
-use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize, Ordering};
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
 use alloc_core::support::watch_forks;
 use alloc_core::{HostAllocator, Rejected, Scoped};
 
 use crate::command::thread::is_busy;
 use crate::error::{CallbackError, CallbacksInUse};
-use crate::pinned::{SCOPE, allocate_pinned, free_list, free_pinned, push_front};
+use crate::pinned::{PinnedList, SCOPE, allocate_pinned, free_pinned};
 use crate::raw::RawCallbacks;
-use crate::trace::{Sighting, TraceEvent, TraceWriter};
+use crate::trace::{Pointer, Sighting, TraceEvent, TraceWriter};
 pub use log::Tap;
-use log::{Log, LogEvent, TapState};
+use log::{Log, TapState, by};
 use names::Names;
 
 /// A recorder of all calls of any callbacks, which writes a trace of format 2.
@@ -59,14 +59,14 @@ pub struct Recorder<'h> {
 
 // SAFETY: the shared part is reached through shared references only, and is `Sync`.
 unsafe impl Send for Recorder<'_> {}
-// SAFETY: as for `Send`.
+// SAFETY: the shared part is reached through shared references only, and is `Sync`.
 unsafe impl Sync for Recorder<'_> {}
 
 /// The state that taps and recorder share, pinned in the recorder's memory.
 struct RecorderState<'h> {
     log: Log<'h>,
     tickets: AtomicUsize,
-    taps: AtomicPtr<TapState<'h>>,
+    taps: PinnedList<'h, TapState<'h>>,
 }
 
 /// The result of [`Recorder::write`].
@@ -89,13 +89,12 @@ impl<'h> Recorder<'h> {
     /// The refusal of `memory`.
     pub fn new(memory: &'h (dyn HostAllocator + Sync)) -> Result<Self, CallbackError> {
         watch_forks();
-        let taps = AtomicPtr::new(ptr::null_mut());
         let shared = allocate_pinned(
             memory,
             RecorderState {
                 log: Log::new(memory),
                 tickets: AtomicUsize::new(0),
-                taps,
+                taps: PinnedList::new(memory),
             },
         )?;
         Ok(Self { shared })
@@ -114,25 +113,19 @@ impl<'h> Recorder<'h> {
     ///   is leaked: then until the recorder's memory ends.)
     pub unsafe fn tap(&self, owner: u64, inner: RawCallbacks) -> Result<Tap, CallbackError> {
         let shared = self.shared();
-        let state = TapState {
+        let state = shared.taps.push(|| TapState {
             shared,
             inner,
             owner,
             live: AtomicIsize::new(0),
-            next: AtomicPtr::new(ptr::null_mut()),
-        };
-        let place = allocate_pinned(shared.log.memory(), state)?;
-        // SAFETY: just placed; it stays until the recorder ends, and is only shared.
-        let state = unsafe { place.as_ref() };
+        })?;
         Sighting::missing_fact(&inner).for_each(|what| self.seen(owner, what));
-        // SAFETY: placed above, in no list yet, with its own link; it stays until the recorder ends.
-        unsafe { push_front(&shared.taps, place, &state.next) };
         Ok(state.tap())
     }
 
     /// Declares that `owner` is a `kind` (`VkBuffer`) below `parent`, 0 for none.
     pub fn owner(&self, owner: u64, parent: u64, kind: &'static str) {
-        self.shared().log.append(LogEvent::Owner {
+        self.shared().log.append(TraceEvent::Owner {
             owner,
             parent,
             kind,
@@ -141,32 +134,30 @@ impl<'h> Recorder<'h> {
 
     /// A command created an object with callbacks of the owner, or with none: 0.
     pub fn created(&self, owner: u64, handle: u64, kind: &'static str) {
-        self.shared().log.append(LogEvent::Created {
-            owner,
-            handle,
-            kind,
-        });
+        let by = by(owner);
+        let created = TraceEvent::Created { by, handle, kind };
+        self.shared().log.append(created);
     }
 
     /// The last command of this thread destroyed an object with callbacks of the owner, or with none: 0.
     pub fn destroyed(&self, owner: u64, handle: u64, kind: &'static str) {
-        self.shared().log.append(LogEvent::Destroyed {
-            owner,
-            handle,
-            kind,
-        });
+        let by = by(owner);
+        let destroyed = TraceEvent::Destroyed { by, handle, kind };
+        self.shared().log.append(destroyed);
     }
 
     /// An observation that no call shows. Taps record their own observations.
     pub fn seen(&self, owner: u64, what: Sighting) {
-        self.shared()
-            .log
-            .append(LogEvent::Seen { owner, at: 0, what });
+        self.shared().log.append(TraceEvent::Seen {
+            by: by(owner),
+            block: Pointer::Null,
+            what,
+        });
     }
 
     /// A phase of the program begins.
     pub fn phase(&self, name: &'static str) {
-        self.shared().log.append(LogEvent::Phase { name });
+        self.shared().log.append(TraceEvent::Phase { name });
     }
 
     /// This thread enters a command. Commands nest; each needs its [`leave`](Recorder::leave).
@@ -176,24 +167,23 @@ impl<'h> Recorder<'h> {
 
     /// This thread enters a command on the owner.
     pub fn enter_for(&self, owner: u64, command: &'static str) {
-        self.shared().log.append(LogEvent::Enter { owner, command });
+        let by = by(owner);
+        self.shared().log.append(TraceEvent::Enter { by, command });
     }
 
     /// This thread's innermost command returned this `VkResult`; 0 for commands that return nothing.
     pub fn leave(&self, result: i32) {
-        self.shared().log.append(LogEvent::Leave { result });
+        let by = by(0);
+        self.shared().log.append(TraceEvent::Leave { by, result });
     }
 
     /// Allocated blocks less freed ones, as far as taps can know. Exact when quiet.
     #[must_use]
     pub fn live_blocks(&self) -> usize {
-        let mut sum = 0_isize;
-        let mut next = self.shared().taps.load(Ordering::Acquire);
-        // SAFETY: null or a tap of this recorder, which stays until the recorder ends.
-        while let Some(tap) = unsafe { next.as_ref() } {
-            sum = sum.saturating_add(tap.live.load(Ordering::Relaxed));
-            next = tap.next.load(Ordering::Acquire);
-        }
+        let taps = self.shared().taps.iter();
+        let sum = taps.fold(0_isize, |sum, tap| {
+            sum.saturating_add(tap.live.load(Ordering::Relaxed))
+        });
         usize::try_from(sum).unwrap_or(0)
     }
 
@@ -243,7 +233,7 @@ impl<'h> Recorder<'h> {
     /// No function of any tap is being called or will be.
     pub unsafe fn close_anyway(self) {
         let this = ManuallyDrop::new(self);
-        // SAFETY: the caller's promise; `this` is not dropped again.
+        // SAFETY: no function of a tap is called now or later; `this` is not dropped again.
         unsafe { this.destroy_shared() }
     }
 
@@ -256,13 +246,7 @@ impl<'h> Recorder<'h> {
     /// Called once; nothing reaches the shared part or a tap afterwards.
     unsafe fn destroy_shared(&self) {
         let memory = self.shared().log.memory();
-        // SAFETY: taps of this recorder, placed in this memory; the caller promises that nothing reaches them.
-        unsafe {
-            free_list(memory, &self.shared().taps, |tap: TapState<'h>| {
-                tap.next.into_inner()
-            })
-        };
-        // SAFETY: placed by `new` in this memory; its taps are gone, and the caller promises that nothing else reaches it.
+        // SAFETY: placed by `new` in this memory, and the caller promises that nothing reaches it or its taps.
         drop(unsafe { free_pinned(memory, self.shared) });
     }
 }

@@ -9,12 +9,11 @@
 
 use alloc_core::{HostError, HostSource, TryMap};
 
-use super::log::{LogEvent, LogRecord};
-use crate::raw::RawRequest;
-use crate::trace::{Caller, Pointer, Request, TraceEvent};
+use super::log::LogRecord;
+use crate::trace::{Pointer, TraceEvent};
 
 pub(super) struct Names<A: HostSource> {
-    at: TryMap<usize, Name, A>,
+    at: TryMap<u64, Name, A>,
     /// The blocks of running reallocations, by ticket: when the call returns, the address may be another block's.
     in_transit: TryMap<usize, Name, A>,
     blocks: u64,
@@ -44,112 +43,43 @@ impl<A: HostSource + Clone> Names<A> {
 
     /// The record as an event of a trace. Records come in the order of the log.
     pub(super) fn event(&mut self, record: &LogRecord) -> Result<TraceEvent<'static>, HostError> {
-        let by = |owner| Caller {
-            thread: record.thread,
-            owner,
-        };
         self.losses = self
             .losses
             .saturating_add(u64::from(record.lost_before > 0));
-        Ok(match record.what {
-            LogEvent::Owner {
-                owner,
-                parent,
-                kind,
-            } => TraceEvent::Owner {
-                owner,
-                parent,
-                kind,
-            },
-            LogEvent::Phase { name } => TraceEvent::Phase { name },
-            LogEvent::Created {
-                owner,
-                handle,
-                kind,
-            } => TraceEvent::Created {
-                by: by(owner),
-                handle,
-                kind,
-            },
-            LogEvent::Destroyed {
-                owner,
-                handle,
-                kind,
-            } => TraceEvent::Destroyed {
-                by: by(owner),
-                handle,
-                kind,
-            },
-            LogEvent::Seen { owner, at, what } => TraceEvent::Seen {
-                by: by(owner),
-                block: self.known(at, Seen::Named)?.pointer,
-                what,
-            },
-            LogEvent::Enter { owner, command } => TraceEvent::Enter {
-                by: by(owner),
-                command,
-            },
-            LogEvent::Leave { result } => TraceEvent::Leave { by: by(0), result },
-            LogEvent::Allocate { owner, at, asked } => TraceEvent::Allocate {
-                by: by(owner),
-                block: self.name_of(at)?,
-                asked: request(asked),
-            },
-            LogEvent::ReallocateBegin { owner, ticket, old } => {
-                let name = self.known(old, Seen::Goes)?;
-                self.in_transit.try_insert(ticket, name)?;
-                TraceEvent::ReallocateBegin {
-                    by: by(owner),
-                    old: name.pointer,
-                }
+        let mut event = record.event;
+        match &mut event {
+            TraceEvent::Seen { block, .. } => *block = self.known(*block, Seen::Named)?.pointer,
+            TraceEvent::Allocate { block, .. } => *block = self.name_of(*block)?,
+            TraceEvent::ReallocateBegin { old, .. } => {
+                let name = self.known(*old, Seen::Goes)?;
+                self.in_transit.try_insert(record.ticket, name)?;
+                *old = name.pointer;
             }
-            LogEvent::Reallocate {
-                owner,
-                ticket,
-                old: at,
-                new,
-                asked,
+            TraceEvent::Reallocate {
+                old, new, asked, ..
             } => {
-                let old = match self.in_transit.remove(&ticket) {
-                    Some(old) => old,
+                let name = match self.in_transit.remove(&record.ticket) {
+                    Some(name) => name,
                     // Its beginning was lost.
-                    None => self.known(at, Seen::Goes)?,
+                    None => self.known(*old, Seen::Goes)?,
                 };
-                if new == 0 && asked.size > 0 {
-                    self.stays(at, old);
+                if *new == Pointer::Null && asked.size > 0 {
+                    self.stays(*old, name);
                 }
-                TraceEvent::Reallocate {
-                    by: by(owner),
-                    old: old.pointer,
-                    new: self.name_of(new)?,
-                    asked: request(asked),
-                }
+                *old = name.pointer;
+                *new = self.name_of(*new)?;
             }
-            LogEvent::Free { owner, at } => TraceEvent::Free {
-                by: by(owner),
-                block: self.known(at, Seen::Goes)?.pointer,
-            },
-            LogEvent::Notice {
-                owner,
-                event,
-                size,
-                kind,
-                scope,
-            } => TraceEvent::Notice {
-                by: by(owner),
-                event,
-                size: size as u64,
-                kind,
-                scope,
-            },
-        })
+            TraceEvent::Free { block, .. } => *block = self.known(*block, Seen::Goes)?.pointer,
+            _ => {}
+        }
+        Ok(event)
     }
 
     /// The block that was returned at this address: a new one, unless the last one is live.
-    fn name_of(&mut self, at: usize) -> Result<Pointer, HostError> {
-        if at == 0 {
+    fn name_of(&mut self, at: Pointer) -> Result<Pointer, HostError> {
+        let Pointer::Unknown(at) = at else {
             return Ok(Pointer::Null);
-        }
+        };
         if let Some(name) = self
             .at
             .get(&at)
@@ -168,15 +98,15 @@ impl<A: HostSource + Clone> Names<A> {
     }
 
     /// The last block of this address, as it was before.
-    fn known(&mut self, at: usize, seen: Seen) -> Result<Name, HostError> {
-        if at == 0 {
+    fn known(&mut self, at: Pointer, seen: Seen) -> Result<Name, HostError> {
+        let Pointer::Unknown(at) = at else {
             return Ok(Name {
                 pointer: Pointer::Null,
                 live: None,
             });
-        }
+        };
         let number = self.unknown.saturating_add(1);
-        let unknown = |_: &usize| Name {
+        let unknown = |_: &u64| Name {
             pointer: Pointer::Unknown(number),
             live: None,
         };
@@ -192,11 +122,10 @@ impl<A: HostSource + Clone> Names<A> {
     }
 
     /// A reallocation failed: the block stays, unless its address was returned for another meanwhile.
-    fn stays(&mut self, at: usize, before: Name) {
-        if let Some(name) = self
-            .at
-            .get_mut(&at)
-            .filter(|name| name.pointer == before.pointer)
+    fn stays(&mut self, at: Pointer, before: Name) {
+        if let Pointer::Unknown(at) = at
+            && let Some(name) = self.at.get_mut(&at)
+            && name.pointer == before.pointer
         {
             name.live = before.live;
         }
@@ -210,12 +139,4 @@ enum Seen {
     Named,
     /// It is freed, or a reallocation of it begins.
     Goes,
-}
-
-const fn request(asked: RawRequest) -> Request {
-    Request {
-        size: asked.size as u64,
-        align: asked.align as u64,
-        scope: asked.scope,
-    }
 }

@@ -7,7 +7,7 @@ use core::fmt;
 use alloc_core::NoticeEvent;
 
 use super::fields::MAX_NAME;
-use crate::raw::RawCallbacks;
+use crate::raw::{RawCallbacks, RawRequest};
 
 /// An event of a trace. Text is borrowed from the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,6 +202,16 @@ pub struct Request {
     pub align: u64,
     /// `VkSystemAllocationScope`; legal when 0 to 4.
     pub scope: i32,
+}
+
+impl From<RawRequest> for Request {
+    fn from(asked: RawRequest) -> Self {
+        Self {
+            size: asked.size as u64,
+            align: asked.align as u64,
+            scope: asked.scope,
+        }
+    }
 }
 
 /// A pointer in a trace: a unique number of the block instead of its address.

@@ -9,8 +9,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use alloc_core::{FromGlobalAlloc, Scope, TryVec};
 use vk_callbacks::driver::{
-    ArrayObject, DeviceDomain, DispatchableObject, InstanceDomain, LOADER_MAGIC, ObjectPlace,
-    PoolDomain,
+    ArrayObject, DeviceDomain, InstanceDomain, LOADER_MAGIC, ObjectPlace, PoolDomain,
 };
 use vk_callbacks::{CallbackAllocator, Level, Object};
 
@@ -25,12 +24,11 @@ fn domains(app: &App) -> (InstanceDomain<'static>, DeviceDomain) {
 }
 
 #[test]
-fn a_dispatchable_handle_begins_with_the_loaders_word_which_the_loader_may_overwrite() {
+fn a_handle_begins_with_the_loaders_word_which_the_loader_may_overwrite() {
     let app = App::default();
     let (instance, device) = domains(&app);
     let chain = device.chain(&instance, None);
-    let queue =
-        DispatchableObject::create_with_scope(&chain, Scope::Device, 41_u32).expect("memory");
+    let queue = Object::create_with_scope(&chain, Scope::Device, 41_u32).expect("memory");
     assert_eq!((queue.level(), *queue.get()), (Level::Instance, 41));
     let handle = queue.into_handle();
     let word = ptr::with_exposed_provenance_mut::<usize>(handle as usize);
@@ -39,15 +37,15 @@ fn a_dispatchable_handle_begins_with_the_loaders_word_which_the_loader_may_overw
     // SAFETY: what the loader does, with its own table's address.
     unsafe { word.write(0xABCD) };
     // SAFETY: this object's handle, which nothing else uses.
-    let value = unsafe { DispatchableObject::<u32>::borrow_handle_mut(handle) }.expect("not NULL");
+    let value = unsafe { Object::<u32>::borrow_handle_mut(handle) }.expect("not NULL");
     *value += 1;
     // SAFETY: as above.
-    let borrowed = unsafe { DispatchableObject::<u32>::borrow_handle(handle) };
-    assert_eq!(borrowed, Some(&42));
+    let borrowed = unsafe { Object::<u32>::borrow_handle(handle) };
+    assert_eq!(borrowed.map(|queue| *queue.get()), Some(42));
     // SAFETY: NULL.
-    assert!(unsafe { DispatchableObject::<u32>::from_handle(0) }.is_none());
+    assert!(unsafe { Object::<u32>::from_handle(0) }.is_none());
     // SAFETY: as above, and the last use.
-    let queue = unsafe { DispatchableObject::<u32>::from_handle(handle) }.expect("not NULL");
+    let queue = unsafe { Object::<u32>::from_handle(handle) }.expect("not NULL");
     // SAFETY: the chain it was created with.
     assert_eq!(unsafe { queue.destroy(&chain) }.expect("its level"), 42);
     assert_eq!(app.heap.live(), 0);

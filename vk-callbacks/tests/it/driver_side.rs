@@ -9,9 +9,7 @@ use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 
 use crate::common::{App, Call, assert_filled, fill, raw};
-use alloc_core::{
-    FromGlobalAlloc, HostAllocator, HostError, Notice, NoticeEvent, NoticeKind, Scope,
-};
+use alloc_core::{FromGlobalAlloc, HostAllocator, HostError, Notice, NoticeEvent, Scope};
 use vk_callbacks::bridge::BareBridge;
 use vk_callbacks::driver::{DeviceDomain, DynHost, InstanceDomain, LevelAllocator};
 use vk_callbacks::raw::RawCallbacks;
@@ -307,7 +305,6 @@ fn v20_notifications_are_passed_on_where_they_are_wanted() {
     let app = App::default();
     let notice = Notice {
         event: NoticeEvent::Allocated,
-        kind: NoticeKind::Executable,
         bytes: 4096,
         scope: Scope::Device,
     };
@@ -375,7 +372,6 @@ fn m32_notifications_reach_the_application_only_when_somebody_sends_them() {
     );
     host.notify(Notice {
         event: NoticeEvent::Allocated,
-        kind: NoticeKind::Executable,
         bytes: 64,
         scope: Scope::Object,
     });

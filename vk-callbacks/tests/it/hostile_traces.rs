@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use testkit::assert_linear;
-use vk_callbacks::check::Opened;
+use vk_callbacks::check::{FindingKind, Opened};
 use vk_callbacks::command::BracketCoverage;
 use vk_callbacks::trace::{TraceError, TraceFault};
 use vk_callbacks::{CheckOptions, Judge, TraceReader};
@@ -25,8 +25,8 @@ fn trace(lines: impl FnOnce(&mut String)) -> String {
     text + &format!("z,{count}\n")
 }
 
-/// How many findings, and of how many observations.
-fn judged(text: &str) -> (usize, u64) {
+/// The findings with their observations, and how many of these were lost.
+fn judged(text: &str) -> (Vec<(FindingKind, u64)>, u64) {
     let mut judge = Judge::new(&SYSTEM, COMPLETE);
     judge
         .run(TraceReader::new(text).expect("a header"))
@@ -34,7 +34,8 @@ fn judged(text: &str) -> (usize, u64) {
     let found = judge
         .findings(Scoped::new(&SYSTEM, Scope::Object))
         .expect("memory");
-    (found.len(), found.iter().map(|found| found.count).sum())
+    let counts = found.iter().map(|found| (found.kind, found.count));
+    (counts.collect(), judge.lost())
 }
 
 /// Judges traces of `count` times what `lines` writes for 1, 2, ..
@@ -85,6 +86,24 @@ fn many_threads_are_judged_in_linear_time() {
 }
 
 #[test]
+fn nothing_is_lost_of_many_threads_that_allocate_before_their_first_command() {
+    let text = trace(|text| {
+        for thread in 1..=16_384 {
+            writeln!(
+                text,
+                "a,{thread},0,{thread},64,8,1\nf,{thread},0,{thread}\ne,{thread},0,vkCreateBuffer\nl,{thread},0"
+            )
+            .expect("a String takes all");
+        }
+    });
+    let both = [
+        (FindingKind::AskedBetweenCommands, 16_384),
+        (FindingKind::FreedBetweenCommands, 16_384),
+    ];
+    assert_eq!(judged(&text), (both.to_vec(), 0));
+}
+
+#[test]
 fn many_owners_are_judged_in_linear_time() {
     assert_judged_in_linear_time("owners", 4000, |text, nth, _| {
         writeln!(text, "o,{nth},0,VkBuffer").expect("a String takes all");
@@ -95,6 +114,10 @@ fn many_owners_are_judged_in_linear_time() {
             "o,{nth},0,VkBuffer\na,1,{nth},{nth},1,1,1\ni,1,{nth},1,0,1"
         )
         .expect("a String takes all");
+    });
+    // An owner without a number is in the group of all such.
+    assert_judged_in_linear_time("owners without a number", 2000, |text, _, _| {
+        writeln!(text, "o,0,0,VkBuffer\ni,1,0,1,0,1").expect("a String takes all");
     });
 }
 

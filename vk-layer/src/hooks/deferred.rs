@@ -45,10 +45,10 @@ impl Deferred {
         allocator: Callbacks,
         (count, objects): (u32, *const u64),
     ) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: NULL, or callbacks, as this function requires.
         let foreign = unsafe { allocator.as_ref() }.and_then(|raw| {
             let kind = accounts.kind(index)?;
-            // SAFETY: the caller's promise.
+            // SAFETY: they may be called until the operation is done and as long as what it creates lives, as this function requires.
             unsafe { ForeignRecord::new(kind, row(index).object, *raw) }
         });
         Self {
@@ -74,7 +74,7 @@ impl Deferred {
         let objects = std::ptr::with_exposed_provenance(self.objects);
         let callbacks = (self.owner, self.foreign());
         let created_by = (self.called, current_thread());
-        // SAFETY: the caller's promise.
+        // SAFETY: the array is the program's still, and its handles were written, as this function requires.
         for handle in unsafe { handles(self.count, objects) } {
             created_with((self.index, accounts), handle, callbacks, created_by);
         }
@@ -127,7 +127,7 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
 ) -> i32 {
     type Function =
         unsafe extern "system" fn(Handle, u64, u64, u32, Info, Callbacks, *mut u64) -> i32;
-    // SAFETY: the caller's promise.
+    // SAFETY: Vulkan's contract of the command: a live device.
     let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
         return ERROR_INITIALIZATION_FAILED;
     };
@@ -139,11 +139,11 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
         deferred: next.owner_of(CREATE_DEFERRED, operation),
         ..next.parent.owners()
     };
-    // SAFETY: the caller's promise: room for so many.
+    // SAFETY: Vulkan's contract of the command: room for so many handles.
     unsafe { clear(count, objects) };
     let mut deferred = None;
     if operation != 0 {
-        // SAFETY: the caller's promise: until the operation is done all that the command came with stays valid.
+        // SAFETY: Vulkan's contract of the command: until the operation is done all that it came with stays valid.
         let new = || unsafe { Deferred::new(ROW, accounts, allocator, (count, objects)) };
         deferred = fenced(ROW, new);
     }
@@ -153,14 +153,14 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
         None => Passed::ByProgram(allocator, (operation != 0).then_some(0)),
     };
     let finished = run(ROW, accounts, owners, passed, |allocator| {
-        // SAFETY: as in `create`: the callbacks outlive what is created, and the operation.
+        // SAFETY: the program's arguments; the callbacks outlive what is created, and the operation.
         unsafe { function(parent, operation, cache, count, infos, allocator, objects) }
     });
     if let Some(deferred) = &mut deferred {
         (deferred.owner, deferred.called) = (finished.owner, finished.called);
     }
     if finished.result != OPERATION_DEFERRED {
-        // SAFETY: the caller's promise; the command has written each handle, 0 where it failed.
+        // SAFETY: Vulkan's contract of the command: so many handles, each of which it has written, 0 where it failed.
         let all = unsafe { handles(count, objects) };
         let foreign = deferred.as_ref().and_then(Deferred::foreign);
         let callbacks = (finished.owner, foreign.or(finished.foreign()));

@@ -65,131 +65,45 @@ impl Arguments {
     }
 }
 
-type Forward = unsafe extern "system" fn(
-    usize,
-    usize,
-    usize,
-    usize,
-    usize,
-    usize,
-    usize,
-    usize,
-    usize,
-    usize,
-    usize,
-    usize,
-    usize,
-    usize,
-    usize,
-    usize,
-    f64,
-    f64,
-    f64,
-    f64,
-) -> usize;
+/// Defines the functions whose parameters are all words and floats.
+macro_rules! forwarding {
+    (($($word:ident)*) ($($float:ident)*)) => {
+        type Forward = unsafe extern "system" fn($($word: usize,)* $($float: f64),*) -> usize;
 
-/// The hook of a slot: a few instructions. The slot goes on as one more float, in a register of its own: no word moves, and the compiler
-/// makes a jump of the call.
-unsafe extern "system" fn forward<const SLOT: usize>(
-    w0: usize,
-    w1: usize,
-    w2: usize,
-    w3: usize,
-    w4: usize,
-    w5: usize,
-    w6: usize,
-    w7: usize,
-    w8: usize,
-    w9: usize,
-    w10: usize,
-    w11: usize,
-    w12: usize,
-    w13: usize,
-    w14: usize,
-    w15: usize,
-    f0: f64,
-    f1: f64,
-    f2: f64,
-    f3: f64,
-) -> usize {
-    let slot = f64::from_bits(SLOT as u64);
-    // SAFETY: forwarded: the arguments of the slot's command.
-    unsafe {
-        forward_to(
-            w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14, w15, f0, f1, f2, f3,
-            slot,
-        )
-    }
-}
+        /// The hook of a slot: a few instructions. The slot goes on as one more float, in a register of its own: no word moves, and the
+        /// compiler makes a jump of the call.
+        unsafe extern "system" fn forward<const SLOT: usize>($($word: usize,)* $($float: f64),*) -> usize {
+            let slot = f64::from_bits(SLOT as u64);
+            // SAFETY: the arguments of the slot's command, as its caller passed them.
+            unsafe { forward_to($($word,)* $($float,)* slot) }
+        }
 
-/// The common part of all hooks of slots: 768 copies of it were a twelfth of the library.
-#[inline(never)]
-unsafe extern "system" fn forward_to(
-    w0: usize,
-    w1: usize,
-    w2: usize,
-    w3: usize,
-    w4: usize,
-    w5: usize,
-    w6: usize,
-    w7: usize,
-    w8: usize,
-    w9: usize,
-    w10: usize,
-    w11: usize,
-    w12: usize,
-    w13: usize,
-    w14: usize,
-    w15: usize,
-    f0: f64,
-    f1: f64,
-    f2: f64,
-    f3: f64,
-    slot: f64,
-) -> usize {
-    let arguments = Arguments {
-        words: [
-            w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14, w15,
-        ],
-        floats: [f0, f1, f2, f3],
+        /// The common part of all hooks of slots: 768 copies of it were a twelfth of the library.
+        #[inline(never)]
+        unsafe extern "system" fn forward_to($($word: usize,)* $($float: f64,)* slot: f64) -> usize {
+            let arguments = Arguments {
+                words: [$($word),*],
+                floats: [$($float),*],
+            };
+            // SAFETY: the arguments of the slot's command, as its caller passed them.
+            unsafe { run(slot.to_bits() as usize, &arguments) }
+        }
+
+        /// Calls the command of the layer below.
+        ///
+        /// # Safety
+        /// The function may be called with these arguments.
+        unsafe fn call(function: VoidFunction, arguments: &Arguments) -> usize {
+            // SAFETY: see the module: a command with fewer parameters ignores the others.
+            let function = unsafe { transmute::<VoidFunction, Forward>(function) };
+            let ([$($word),*], [$($float),*]) = (arguments.words, arguments.floats);
+            // SAFETY: the function may be called with these arguments, as this function requires.
+            unsafe { function($($word,)* $($float),*) }
+        }
     };
-    // SAFETY: forwarded: the arguments of the slot's command.
-    unsafe { run(slot.to_bits() as usize, &arguments) }
 }
 
-/// Calls the command of the layer below.
-///
-/// # Safety
-/// The function may be called with these arguments.
-unsafe fn call(function: VoidFunction, arguments: &Arguments) -> usize {
-    // SAFETY: see the module: a command with fewer parameters ignores the others.
-    let function = unsafe { transmute::<VoidFunction, Forward>(function) };
-    let [
-        w0,
-        w1,
-        w2,
-        w3,
-        w4,
-        w5,
-        w6,
-        w7,
-        w8,
-        w9,
-        w10,
-        w11,
-        w12,
-        w13,
-        w14,
-        w15,
-    ] = arguments.words;
-    let [f0, f1, f2, f3] = arguments.floats;
-    // SAFETY: forwarded.
-    unsafe {
-        function(
-            w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14, w15, f0, f1, f2, f3,
-        )
-    }
-}
+forwarding! { (w0 w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12 w13 w14 w15) (f0 f1 f2 f3) }
 
 /// Runs the command of a slot in a bracket, and the layer's other work for it. Whatever goes wrong in the layer, the command is called,
 /// once, and its result is returned.
@@ -201,10 +115,10 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
     let Some(hooked) = in_slot(slot) else {
         return failed;
     };
-    // SAFETY: the caller's promise: the command's first parameter is what it is called on.
+    // SAFETY: the slot's command is called on its first parameter, a live handle, as this function requires.
     let parent = caught(|| unsafe { Parent::of(hooked.row, arguments.handle()) }).flatten();
     let found = parent.and_then(|parent| {
-        // SAFETY: the caller's promise: it lives while the command runs.
+        // SAFETY: it lives while the command runs.
         let function = caught(|| unsafe { parent.other(slot, &hooked.name) }).flatten()?;
         Some((parent, function))
     });
@@ -212,7 +126,7 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
         return failed;
     };
     if hooked.role == Role::NameObject {
-        // SAFETY: the caller's promise: this command's info.
+        // SAFETY: the slot's command has this info as its second parameter.
         fenced(|| unsafe { note_name(arguments.word(1) as *const ObjectNameInfo) });
     }
     if hooked.is_bracketed() && settings().brackets == Brackets::All {
@@ -225,7 +139,7 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
         if !hooked.is_bracketed() {
             return;
         }
-        // SAFETY: forwarded.
+        // SAFETY: the arguments are those of a command of this row.
         let mut owners = unsafe { owners(hooked.row, parent, arguments) };
         if matches!(hooked.role, Role::Memory(_)) {
             owners = with_memory(owners, parent);
@@ -238,7 +152,7 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
             );
             let call = || {
                 in_command(|| {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the command below has the slot's name, and gets its arguments.
                     let returned = unsafe { call(function, arguments) };
                     // First of all: whatever panics from here on, the command has been called.
                     result.set(Some(returned));
@@ -259,7 +173,7 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
         });
     });
     // The first time where nothing is judged.
-    // SAFETY: the caller's promise.
+    // SAFETY: the command below has the slot's name, and gets its arguments.
     let result = result
         .get()
         .unwrap_or_else(|| in_command(|| unsafe { call(function, arguments) }));
@@ -272,7 +186,7 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
             fenced(|| parent.deferred.note_done(operation, parent.accounts));
         }
         Role::Memory(command) if !hooked.returns_result || result as i32 >= 0 => {
-            // SAFETY: the caller's promise.
+            // SAFETY: the arguments are those of the slot's command, which has succeeded.
             fenced(|| unsafe { command.note(parent, arguments) });
         }
         _ => {}
@@ -322,7 +236,7 @@ fn fenced<T>(work: impl FnOnce() -> T) -> Option<T> {
 /// # Safety
 /// `info` is NULL or valid; its name is NULL, which removes a name, or ends with 0.
 unsafe fn note_name(info: *const ObjectNameInfo) {
-    // SAFETY: the caller's promise.
+    // SAFETY: NULL or valid, as this function requires.
     let Some(info) = (unsafe { info.as_ref() }) else {
         return;
     };
@@ -333,7 +247,7 @@ unsafe fn note_name(info: *const ObjectNameInfo) {
     if name.is_null() {
         return set_name(kind, info.object, "");
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: not NULL, so it ends with 0, as this function requires.
     if let Ok(name) = unsafe { CStr::from_ptr(name) }.to_str() {
         set_name(kind, info.object, name);
     }

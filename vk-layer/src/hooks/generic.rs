@@ -35,7 +35,7 @@ impl<'c> Next<'c> {
     /// # Safety
     /// As [`Parent::of`].
     pub(super) unsafe fn of(index: usize, handle: Handle) -> Option<Self> {
-        // SAFETY: forwarded.
+        // SAFETY: NULL, or a handle that the row's command is called on; the answer is used during that command.
         let parent = caught(|| unsafe { Parent::of(row(index), handle) })??;
         Some(Self {
             parent,
@@ -73,7 +73,7 @@ impl<'c> Next<'c> {
         if finished.result < 0 {
             return 0;
         }
-        // SAFETY: forwarded.
+        // SAFETY: after a success `object` may be read.
         let handle = unsafe { *object };
         created(index, self.accounts(), handle, finished);
         handle
@@ -90,7 +90,7 @@ impl<'c> Next<'c> {
         count: u32,
         objects: *const u64,
     ) {
-        // SAFETY: forwarded.
+        // SAFETY: `objects` points to `count` handles.
         for handle in unsafe { handles(count, objects) } {
             created(index, self.accounts(), handle, finished);
         }
@@ -100,7 +100,7 @@ impl<'c> Next<'c> {
 /// The parent, and the command of the layer below as a function of the row's signature. The hook returns where there is none.
 macro_rules! below {
     ($row:ident, $parent:ident, $function:ty $(, $refusal:expr)?) => {{
-        // SAFETY: the caller's promise.
+        // SAFETY: the hook's first argument is the handle that its command is called on.
         let Some(next) = (unsafe { Next::of($row, $parent) }) else {
             return $($refusal)?;
         };
@@ -118,7 +118,7 @@ pub(super) unsafe fn handles<'h>(
     count: u32,
     objects: *const u64,
 ) -> impl Iterator<Item = u64> + use<'h> {
-    // SAFETY: the caller's promise.
+    // SAFETY: NULL, or `count` handles that live for 'h.
     let objects: &'h [u64] = unsafe { slice_of(objects, count) };
     objects.iter().copied().filter(|handle| *handle != 0)
 }
@@ -130,7 +130,7 @@ pub(super) unsafe fn handles<'h>(
 /// `objects` is NULL, or points to `count` handles that may be written.
 pub(super) unsafe fn clear(count: u32, objects: *mut u64) {
     if let Some(objects) = NonNull::new(objects) {
-        // SAFETY: the caller's promise.
+        // SAFETY: not NULL, so it points to `count` handles that may be written.
         unsafe { objects.write_bytes(0, count as usize) };
     }
 }
@@ -144,21 +144,21 @@ pub(super) unsafe extern "system" fn create<const ROW: usize>(
     type Function = unsafe extern "system" fn(Handle, Info, Callbacks, *mut u64) -> i32;
     let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
     let finished = next.run(ROW, allocator, |allocator| {
-        // SAFETY: the caller's arguments; the callbacks outlive every object that is created with them.
+        // SAFETY: the program's arguments; the callbacks outlive every object that is created with them.
         unsafe { function(parent, info, allocator, object) }
     });
-    // SAFETY: the caller's promise.
+    // SAFETY: Vulkan requires a place for the handle, which the command has written after a success.
     let handle = unsafe { next.created_one(ROW, &finished, object) };
     if (ROW == CREATE_BUFFER || ROW == ALLOCATE_MEMORY) && handle != 0 && leaks::is_on() {
-        // SAFETY: the caller's promise: the info of one of these commands.
+        // SAFETY: Vulkan requires the command's info, which lives during the call.
         fenced(ROW, || unsafe { note_size(ROW, info, handle) });
     }
     if ROW == ALLOCATE_MEMORY
         && let Some(blocks) = &next.parent.memory
     {
-        // SAFETY: the caller's promise: this command's info.
+        // SAFETY: Vulkan requires the command's info, which lives during the call.
         let info = unsafe { &*info.cast::<MemoryAllocateInfo>() };
-        // SAFETY: the caller's promise.
+        // SAFETY: the chain of a valid info is valid.
         fenced(ROW, || unsafe {
             blocks.allocated(&next.accounts().device_memory, info, handle)
         });
@@ -170,10 +170,10 @@ pub(super) unsafe extern "system" fn create<const ROW: usize>(
 /// `info` is that of the row's command.
 unsafe fn note_size(row: usize, info: Info, handle: u64) {
     let bytes = if row == CREATE_BUFFER {
-        // SAFETY: the caller's promise.
+        // SAFETY: the info of `vkCreateBuffer` is this struct.
         unsafe { &*info.cast::<BufferCreateInfo>() }.size
     } else {
-        // SAFETY: the caller's promise.
+        // SAFETY: the info of `vkAllocateMemory` is this struct.
         unsafe { &*info.cast::<MemoryAllocateInfo>() }.allocation_size
     };
     leaks::set_size(row, handle, bytes);
@@ -187,10 +187,10 @@ pub(super) unsafe extern "system" fn create_without_info<const ROW: usize>(
     type Function = unsafe extern "system" fn(Handle, Callbacks, *mut u64) -> i32;
     let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
     let finished = next.run(ROW, allocator, |allocator| {
-        // SAFETY: as in `create`.
+        // SAFETY: the program's arguments; the callbacks outlive every object that is created with them.
         unsafe { function(parent, allocator, object) }
     });
-    // SAFETY: the caller's promise.
+    // SAFETY: Vulkan requires a place for the handle, which the command has written after a success.
     unsafe { next.created_one(ROW, &finished, object) };
     finished.finish(ROW)
 }
@@ -205,10 +205,10 @@ pub(super) unsafe extern "system" fn create_for_display<const ROW: usize>(
     type Function = unsafe extern "system" fn(Handle, u64, Info, Callbacks, *mut u64) -> i32;
     let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
     let finished = next.run(ROW, allocator, |allocator| {
-        // SAFETY: as in `create`.
+        // SAFETY: the program's arguments; the callbacks outlive every object that is created with them.
         unsafe { function(parent, display, info, allocator, object) }
     });
-    // SAFETY: the caller's promise.
+    // SAFETY: Vulkan requires a place for the handle, which the command has written after a success.
     unsafe { next.created_one(ROW, &finished, object) };
     finished.finish(ROW)
 }
@@ -222,15 +222,15 @@ pub(super) unsafe extern "system" fn create_many<const ROW: usize>(
 ) -> i32 {
     type Function = unsafe extern "system" fn(Handle, u32, Info, Callbacks, *mut u64) -> i32;
     let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
-    // SAFETY: the caller's promise: room for so many.
+    // SAFETY: Vulkan requires room for `count` handles.
     unsafe { clear(count, objects) };
     let finished = next.run(ROW, allocator, |allocator| {
-        // SAFETY: as in `create`.
+        // SAFETY: the program's arguments; the callbacks outlive every object that is created with them.
         unsafe { function(parent, count, infos, allocator, objects) }
     });
     // Shaders created before one failed exist; of swapchains an error leaves the handles undefined.
     if finished.result >= 0 || row(ROW).object == "VkShaderEXT" {
-        // SAFETY: the caller's promise.
+        // SAFETY: Vulkan requires room for `count` handles, which were cleared, and written where the command made one.
         unsafe { next.created_many(ROW, &finished, count, objects) };
     }
     finished.finish(ROW)
@@ -245,16 +245,16 @@ pub(super) unsafe extern "system" fn create_list<const ROW: usize>(
     type Function =
         unsafe extern "system" fn(Handle, Info, Callbacks, *mut PipelineBinaryList) -> i32;
     let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
-    // SAFETY: the caller's promise.
+    // SAFETY: Vulkan requires a list, which lives during the call.
     let room = unsafe { &*list };
     let (count, handles) = (room.count, room.handles);
-    // SAFETY: the caller's promise: room for so many where there is an array.
+    // SAFETY: Vulkan requires room for `count` handles where there is an array.
     unsafe { clear(count, handles) };
     let finished = next.run(ROW, allocator, |allocator| {
-        // SAFETY: as in `create`.
+        // SAFETY: the program's arguments; the callbacks outlive every object that is created with them.
         unsafe { function(parent, info, allocator, list) }
     });
-    // SAFETY: the caller's promise.
+    // SAFETY: Vulkan requires a list, which lives during the call; the command has returned.
     let list = unsafe { &*list };
     // Without an array the command only says how many there would be.
     // SAFETY: the command has written so many handles, after errors too.
@@ -276,7 +276,7 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
         cache: next.owner_of(CREATE_CACHE, cache),
         ..next.parent.owners()
     };
-    // SAFETY: the caller's promise: room for so many.
+    // SAFETY: Vulkan requires room for `count` handles.
     unsafe { clear(count, objects) };
     let finished = run(
         ROW,
@@ -284,11 +284,11 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
         owners,
         Passed::ByProgram(allocator, None),
         |allocator| {
-            // SAFETY: as in `create`.
+            // SAFETY: the program's arguments; the callbacks outlive every object that is created with them.
             unsafe { function(parent, cache, count, infos, allocator, objects) }
         },
     );
-    // SAFETY: the caller's promise; the command has written each handle, 0 where it failed.
+    // SAFETY: Vulkan requires room for `count` handles; the command has written each, 0 where it failed.
     unsafe { next.created_many(ROW, &finished, count, objects) };
     finished.finish(ROW)
 }
@@ -320,7 +320,7 @@ pub(super) unsafe extern "system" fn destroy<const ROW: usize>(
         next.parent.owners(),
         Passed::ByProgram(allocator, Some(object)),
         |allocator| {
-            // SAFETY: the caller's arguments; NULL was replaced when the object was created, too.
+            // SAFETY: the program's arguments; NULL was replaced when the object was created, too.
             unsafe { function(parent, object, allocator) };
             0
         },
@@ -339,7 +339,7 @@ pub(super) unsafe extern "system" fn release<const ROW: usize>(
     type Function = unsafe extern "system" fn(Handle, Info, Callbacks) -> i32;
     let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
     let finished = next.run(ROW, allocator, |allocator| {
-        // SAFETY: as in `destroy`.
+        // SAFETY: the program's arguments; NULL was replaced when the object was created, too.
         unsafe { function(parent, info, allocator) }
     });
     finished.finish(ROW)

@@ -52,7 +52,7 @@ pub(super) unsafe extern "system" fn create_instance(
     instance: *mut Handle,
 ) -> i32 {
     type Function = unsafe extern "system" fn(Info, Callbacks, *mut Handle) -> i32;
-    // SAFETY: the caller's promise: the loader's chain.
+    // SAFETY: the loader passes a create info with its own chain.
     let Some(below) = (unsafe { advance_link(info, LOADER_INSTANCE) }) else {
         return ERROR_INITIALIZATION_FAILED;
     };
@@ -64,7 +64,7 @@ pub(super) unsafe extern "system" fn create_instance(
     };
     // SAFETY: the command has this signature.
     let function = unsafe { transmute::<VoidFunction, Function>(function) };
-    // SAFETY: the caller's promise: the command's create info.
+    // SAFETY: Vulkan requires the command's create info, which lives during the call.
     caught(|| unsafe { settings::load(info) });
     // Before anything exists that a child of a fork must not have.
     if !settings().passes_through {
@@ -82,7 +82,7 @@ pub(super) unsafe extern "system" fn create_instance(
         caught(coverage::start);
         caught(timeline::start);
         caught(growth::start);
-        // SAFETY: the caller's promise: the command's create info.
+        // SAFETY: Vulkan requires the command's create info, which lives during the call.
         caught(|| unsafe { note_surroundings(info, look_up) });
     }
     let finished = run(
@@ -91,7 +91,7 @@ pub(super) unsafe extern "system" fn create_instance(
         Owners::default(),
         Passed::ByProgram(allocator, None),
         |allocator| {
-            // SAFETY: the caller's arguments; the callbacks outlive the instance.
+            // SAFETY: the program's arguments; the callbacks outlive the instance.
             unsafe { function(info, allocator, instance) }
         },
     );
@@ -112,9 +112,9 @@ pub(super) unsafe extern "system" fn create_instance(
         )
     };
     if !settings().passes_through {
-        // SAFETY: as above, inside the command that creates it.
+        // SAFETY: inside the command that creates the instance, whose functions the layer below looks up.
         parent.physical = unsafe { PhysicalDeviceCommands::look_up(handle, look_up) };
-        // SAFETY: as above.
+        // SAFETY: inside the command that creates the instance.
         caught(|| unsafe { parent.look_up_known(CommandLevel::Instance) });
     }
     // SAFETY: a handle that the command has just created.
@@ -135,11 +135,11 @@ pub(super) unsafe extern "system" fn create_device(
     device: *mut Handle,
 ) -> i32 {
     type Function = unsafe extern "system" fn(Handle, Info, Callbacks, *mut Handle) -> i32;
-    // SAFETY: the caller's promise.
+    // SAFETY: Vulkan requires a live physical device; its instance is used during this command.
     let Some(instance) = (unsafe { Parent::of(row(CREATE_DEVICE), physical_device) }) else {
         return ERROR_INITIALIZATION_FAILED;
     };
-    // SAFETY: the caller's promise: the loader's chain.
+    // SAFETY: the loader passes a create info with its own chain.
     let Some(below) = (unsafe { advance_link(info, LOADER_DEVICE) }) else {
         return ERROR_INITIALIZATION_FAILED;
     };
@@ -158,7 +158,7 @@ pub(super) unsafe extern "system" fn create_device(
     let Some(accounts) = caught(|| instance.accounts.for_device()).flatten() else {
         return ERROR_OUT_OF_HOST_MEMORY;
     };
-    // SAFETY: the caller's promise: the command's physical device and create info.
+    // SAFETY: Vulkan requires the command's physical device and create info, which live during the call.
     let report = || unsafe { reporting_device(instance, physical_device, info, accounts) };
     let mut reporting = caught(report).flatten();
     let info = reporting.as_mut().map_or(info, ReportingDevice::info);
@@ -172,7 +172,7 @@ pub(super) unsafe extern "system" fn create_device(
         owners,
         Passed::ByProgram(allocator, None),
         |allocator| {
-            // SAFETY: the caller's arguments; the callbacks outlive the device.
+            // SAFETY: the program's arguments; the callbacks outlive the device.
             unsafe { function(physical_device, info, allocator, device) }
         },
     );
@@ -197,9 +197,9 @@ pub(super) unsafe extern "system" fn create_device(
     let memory = unsafe { instance.physical.memory_properties(physical_device) };
     parent.memory = Some(MemoryBlocks::new(memory));
     if !settings().passes_through {
-        // SAFETY: as above.
+        // SAFETY: a physical device of the instance. If everything is passed through there is no function to call.
         let device = unsafe { instance.physical.properties(physical_device) };
-        caught(|| accounts.description.set(DeviceDescription::new(device)));
+        *accounts.description.lock() = Some(DeviceDescription::new(device));
         // SAFETY: inside the command that creates the device.
         caught(|| unsafe { parent.look_up_known(CommandLevel::Device) });
     }
@@ -224,7 +224,7 @@ pub(super) unsafe extern "system" fn destroy_parent<const ROW: usize>(
     } else {
         &DEVICES
     };
-    // SAFETY: the caller's promise: NULL, or a handle that is live until the layer below has destroyed it.
+    // SAFETY: Vulkan requires NULL, or a handle that is live until the layer below has destroyed it.
     let key = unsafe { dispatch_key(handle) };
     let Some(parent) = parents.remove(key) else {
         return;
@@ -245,7 +245,7 @@ pub(super) unsafe extern "system" fn destroy_parent<const ROW: usize>(
             if let Some(function) = parent.next(ROW) {
                 // SAFETY: the row's command has this signature.
                 let function = unsafe { transmute::<VoidFunction, Destroy>(function) };
-                // SAFETY: the caller's arguments; NULL was replaced when the object was created, too.
+                // SAFETY: the program's arguments; NULL was replaced when the object was created, too.
                 unsafe { function(handle, allocator) };
             }
             0
@@ -282,7 +282,7 @@ unsafe fn register(
     (handle, finished): (Handle, &Finished<'_>),
 ) -> bool {
     let (destroy, instance) = (parent.next(index), parent.instance_owner);
-    // SAFETY: forwarded: a live handle.
+    // SAFETY: a live handle, which was just created.
     let key = unsafe { dispatch_key(handle) };
     let is_known = caught(|| {
         let record = new_record(parent)?;
@@ -306,7 +306,7 @@ unsafe fn register(
     if let Some(destroy) = destroy {
         // SAFETY: the row's command has this signature.
         let destroy = unsafe { transmute::<VoidFunction, Destroy>(destroy) };
-        // SAFETY: forwarded: the handle is live, unused, and these are its callbacks.
+        // SAFETY: the handle is live, unused since the program does not have it, and these are its callbacks.
         undo(index, owners, finished, |allocator| unsafe {
             destroy(handle, allocator);
         });

@@ -58,14 +58,14 @@ impl MemoryCommand {
             Self::Bind => blocks.bound(counts, word(2)),
             Self::BindMany => {
                 let infos = arguments.word(2) as *const BindMemoryInfo;
-                // SAFETY: the caller's promise: `count` infos.
+                // SAFETY: the command's arguments: `count` infos.
                 for info in unsafe { slice_of(infos, count) } {
                     blocks.bound(counts, info.memory);
                 }
             }
             Self::BindSparse => {
                 let infos = arguments.word(2) as *const BindSparseInfo;
-                // SAFETY: as above.
+                // SAFETY: the command's arguments: `count` infos.
                 for info in unsafe { slice_of(infos, count) } {
                     // SAFETY: the command has succeeded with it.
                     unsafe { info.each_memory(|memory| blocks.bound(counts, memory)) };
@@ -73,15 +73,15 @@ impl MemoryCommand {
             }
             Self::Map => blocks.mapped(counts, word(1), (word(2), word(3))),
             Self::MapByInfo => {
-                // SAFETY: the caller's promise.
+                // SAFETY: the command's argument: this struct.
                 let info = unsafe { &*info.cast::<MapMemoryInfo>() };
                 blocks.mapped(counts, info.memory, (info.offset, info.size));
             }
             Self::Unmap => blocks.unmapped(counts, word(1)),
             Self::UnmapByInfo => {
-                // SAFETY: the caller's promise: an info whose first members are the same.
+                // SAFETY: the command's argument: an info whose first members are the same.
                 let memory = unsafe { &raw const (*info.cast::<MapMemoryInfo>()).memory };
-                // SAFETY: as above.
+                // SAFETY: it points into that info, which lives during the call.
                 blocks.unmapped(counts, unsafe { memory.read() });
             }
         }

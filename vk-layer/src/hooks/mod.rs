@@ -31,10 +31,11 @@ mod table;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::Ordering;
 
+use vk_callbacks::CommandRow;
 use vk_callbacks::raw::RawCallbacks;
 
 use crate::chain::{GetProcAddr, VoidFunction};
-use crate::commands::{known_row, row_index};
+use crate::commands::known_row;
 use crate::handle_map::HandleMap;
 use crate::parent::{DEVICES, INSTANCES, Parent, dispatch_key};
 use crate::settings::settings;
@@ -69,7 +70,7 @@ pub(crate) unsafe extern "system" fn get_instance_proc_addr(
     instance: *mut c_void,
     name: *const c_char,
 ) -> Option<VoidFunction> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the name ends with 0.
     let text = unsafe { CStr::from_ptr(name) }.to_bytes();
     if text == b"vkGetInstanceProcAddr" {
         return Some(as_void(get_instance_proc_addr));
@@ -81,7 +82,7 @@ pub(crate) unsafe extern "system" fn get_instance_proc_addr(
         b"vkCreateDevice" => return table::hook(CREATE_DEVICE),
         _ => {}
     }
-    // SAFETY: forwarded.
+    // SAFETY: NULL, or a live instance; the name ends with 0.
     let (parent, next) = unsafe { next_proc_addr(&INSTANCES, instance, name) }?;
     if text == b"vkGetDeviceProcAddr" {
         return Some(as_void(get_device_proc_addr));
@@ -97,9 +98,9 @@ pub(crate) unsafe extern "system" fn get_device_proc_addr(
     device: *mut c_void,
     name: *const c_char,
 ) -> Option<VoidFunction> {
-    // SAFETY: forwarded.
+    // SAFETY: NULL, or a live device; the name ends with 0.
     let (parent, next) = unsafe { next_proc_addr(&DEVICES, device, name) }?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the name ends with 0.
     let text = unsafe { CStr::from_ptr(name) }.to_bytes();
     if text == b"vkGetDeviceProcAddr" {
         return Some(as_void(get_device_proc_addr));
@@ -116,7 +117,7 @@ unsafe fn next_proc_addr(
     handle: *mut c_void,
     name: *const c_char,
 ) -> Option<(&'static Parent, VoidFunction)> {
-    // SAFETY: forwarded.
+    // SAFETY: NULL, or a live instance or device, which begins with the loader's word.
     let parent = parents.get(unsafe { dispatch_key(handle) })?;
     // SAFETY: it is there for as long as the handle lives, and the callers do not keep it.
     let parent = unsafe { parent.as_ref() };
@@ -128,7 +129,7 @@ unsafe fn next_proc_addr(
 /// The layer's hook for a command; `next` is the layer below's function for `parent`.
 fn hook_of(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<VoidFunction> {
     caught(|| {
-        let index = row_index(name);
+        let index = str::from_utf8(name).ok().and_then(CommandRow::index_of);
         if settings().passes_through {
             // The layer below is found by what is registered here, and nothing else is needed.
             return index

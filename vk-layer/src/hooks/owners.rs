@@ -43,7 +43,7 @@ pub(super) unsafe fn owners(row: &CommandRow, parent: &Parent, arguments: &Argum
     let handle = match row.action {
         CommandAction::Allocate => {
             let info = arguments.word(1) as *const c_void;
-            // SAFETY: the caller's promise: an info that names a pool.
+            // SAFETY: the rows with this action have an info that names a pool, and lives during the call.
             unsafe { &*info.cast::<PoolAllocateInfo>() }.pool
         }
         // The layer does not know the pool of a command buffer.

@@ -54,7 +54,7 @@ impl<T> Array<T> {
     /// # Safety
     /// The array is NULL or has `count` elements.
     unsafe fn all(&self) -> &[T] {
-        // SAFETY: the caller's promise.
+        // SAFETY: NULL, or `count` elements that live as long as the array's struct.
         unsafe { slice_of(self.first, self.count) }
     }
 }
@@ -66,16 +66,16 @@ impl BindSparseInfo {
     /// The info is valid.
     pub(super) unsafe fn each_memory(&self, mut see: impl FnMut(u64)) {
         for of_kind in [&self.buffers, &self.opaque_images] {
-            // SAFETY: the caller's promise.
+            // SAFETY: the arrays of a valid info are NULL or as long as they say.
             for resource in unsafe { of_kind.all() } {
-                // SAFETY: as above.
+                // SAFETY: the arrays of a resource of a valid info are NULL or as long as they say.
                 let binds = unsafe { resource.binds.all() };
                 binds.iter().for_each(|bind| see(bind.memory));
             }
         }
-        // SAFETY: as above.
+        // SAFETY: the arrays of a valid info are NULL or as long as they say.
         for resource in unsafe { self.images.all() } {
-            // SAFETY: as above.
+            // SAFETY: the arrays of a resource of a valid info are NULL or as long as they say.
             let binds = unsafe { resource.binds.all() };
             binds.iter().for_each(|bind| see(bind.memory));
         }

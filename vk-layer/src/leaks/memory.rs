@@ -34,7 +34,7 @@ fn with_header(layout: Layout) -> Result<(Layout, usize), AllocError> {
 /// # Safety
 /// `block` was given by a [`TrackedMemory`] with this layout, and is live.
 unsafe fn start_of(block: NonNull<u8>, front: usize) -> NonNull<u8> {
-    // SAFETY: the caller's promise: the inner allocator's block begins `front` bytes before it.
+    // SAFETY: `allocate_with` returned it `front` bytes into the inner allocator's block.
     unsafe { block.sub(front) }
 }
 
@@ -94,7 +94,7 @@ unsafe impl<B: HostAllocator + Sync> HostAllocator for TrackedMemory<B> {
         let (Ok((whole, front)), true) = (with_header(layout), layout.size() != 0) else {
             return;
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: `allocate_with` returned the live block, with this layout.
         let start = unsafe { start_of(block, front) };
         // SAFETY: `allocate_with` wrote it.
         let header = unsafe { start.cast::<BlockHeader>().read() };
@@ -138,7 +138,7 @@ mod tests {
         let block = TRACKED
             .allocate(empty, Scope::Object)
             .expect("no memory needed");
-        // SAFETY: as allocated.
+        // SAFETY: an empty block, with the layout that it was allocated with.
         unsafe { TRACKED.deallocate(block, empty, Scope::Object) };
     }
 }

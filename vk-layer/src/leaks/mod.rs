@@ -14,6 +14,15 @@ mod marks;
 mod memory;
 mod modules;
 mod object_type;
+#[cfg_attr(
+    not(test),
+    expect(
+        clippy::disallowed_types,
+        clippy::disallowed_methods,
+        clippy::disallowed_macros,
+        reason = "a report is made of std's collections, once there is memory for them"
+    )
+)]
 mod objects;
 mod origins;
 mod store;

@@ -2,23 +2,25 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::HashMap;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use alloc_core::support::floor_char_boundary;
-use alloc_core::{HostError, TryMap, TryString};
+use alloc_core::{TryMap, TryString};
+use vk_report::report::LeakObject;
 
 use super::origins::Origin;
 use crate::record::{Own, own};
 
 /// An object that was created and not destroyed.
-pub(crate) struct AliveObject {
-    pub(super) origin: &'static Origin,
+pub(super) struct AliveObject {
+    origin: &'static Origin,
     /// The size in its create info; 0 where that has none.
-    pub(crate) bytes: u64,
+    bytes: u64,
     /// Its debug name, if the program gave one.
-    pub(crate) name: Option<TryString<Own>>,
+    name: Option<TryString<Own>>,
     number: u64,
 }
 
@@ -36,26 +38,8 @@ type Shard = TryMap<Key, AliveObject, Own>;
 /// The most objects listed of an origin.
 const MAX_OLDEST: usize = 4;
 
-/// The oldest objects of each origin, by the origin's address, the oldest first: the number and the key of each.
-pub(crate) struct OldestObjects(TryMap<usize, [Option<(u64, Key)>; MAX_OLDEST], Own>);
-
-impl OldestObjects {
-    fn add(&mut self, key: Key, object: &AliveObject) -> Result<(), HostError> {
-        let origin = ptr::from_ref(object.origin).addr();
-        let oldest = self
-            .0
-            .try_get_or_insert_with(origin, |_| [None; MAX_OLDEST]);
-        let oldest = oldest.map_err(|rejected| rejected.error)?;
-        let mut next = Some((object.number, key));
-        for place in oldest {
-            let is_younger = |there: &(u64, Key)| next.is_some_and(|next| next.0 < there.0);
-            if place.as_ref().is_none_or(is_younger) {
-                std::mem::swap(place, &mut next);
-            }
-        }
-        Ok(())
-    }
-}
+/// The oldest objects of each origin, by the origin's address, in the order of their creation.
+pub(crate) type OldestObjects = HashMap<usize, Vec<(u64, LeakObject)>>;
 
 const SHARDS: usize = 16;
 /// The most bytes of a debug name that are kept.
@@ -123,40 +107,27 @@ impl ObjectTable {
         });
     }
 
-    /// The oldest objects of every origin, found in one walk over all objects.
-    pub(crate) fn oldest(&self) -> Result<OldestObjects, HostError> {
-        let mut oldest = OldestObjects(TryMap::new_in(own()));
+    /// The oldest objects of every origin with the number of each, found in one walk over all objects. What it is written with is std's.
+    pub(crate) fn oldest(&self) -> OldestObjects {
+        let mut oldest = OldestObjects::new();
         for shard in &self.shards {
-            for (key, object) in lock(shard).iter() {
-                oldest.add(*key, object)?;
+            for ((_, handle), object) in lock(shard).iter() {
+                let origin = ptr::from_ref(object.origin).addr();
+                let of_origin = oldest.entry(origin).or_default();
+                let place = of_origin.partition_point(|(number, _)| *number < object.number);
+                if place < MAX_OLDEST {
+                    let name = object.name.as_ref();
+                    let listed = LeakObject {
+                        handle: format!("{handle:#x}"),
+                        bytes: object.bytes,
+                        name: name.map_or("", |name| name.as_str()).to_owned(),
+                    };
+                    of_origin.truncate(MAX_OLDEST - 1);
+                    of_origin.insert(place, (object.number, listed));
+                }
             }
         }
-        Ok(oldest)
-    }
-
-    /// Calls `each` with copies of the oldest objects of an origin that are still alive, in the order of their creation. Without memory a
-    /// copy has no name.
-    pub(crate) fn each_oldest(
-        &self,
-        oldest: &OldestObjects,
-        origin: &Origin,
-        each: &mut dyn FnMut(u64, &AliveObject),
-    ) {
-        let first = oldest.0.get(&ptr::from_ref(origin).addr());
-        for (number, key) in first.into_iter().flatten().flatten() {
-            let copy = self.with(*key, |shard| {
-                // Otherwise another object has the handle by now.
-                let object = shard.get(key).filter(|object| object.number == *number)?;
-                let name = object.name.as_ref();
-                Some(AliveObject {
-                    name: name.and_then(|name| TryString::try_from_str_in(name, own()).ok()),
-                    ..*object
-                })
-            });
-            if let Some(copy) = copy.flatten() {
-                each(key.1, &copy);
-            }
-        }
+        oldest
     }
 
     /// Under the lock only the system's allocator is called.
@@ -243,22 +214,20 @@ mod tests {
             for (handle, origin) in (1_u64..).zip(&of_kind) {
                 assert!(table.insert((1, handle), origin));
             }
-            // Of one there are more than are listed, and some of these are gone, or another object has their handle.
+            // Of one there are more than are listed.
             let first = of_kind[0];
-            for handle in (100_000..).take(9) {
+            for handle in (100_000..).take(90) {
                 assert!(table.insert((1, handle), first));
             }
-            let oldest = table.oldest().expect("memory");
-            assert!(table.remove((1, 100_000)).is_some());
-            assert!(table.insert((1, 100_001), first));
-            let mut handles = Vec::new();
-            for origin in &of_kind {
-                table.each_oldest(&oldest, origin, &mut |handle, _| {
-                    assert!(table.shards.iter().all(|shard| shard.try_lock().is_ok()));
-                    handles.push(handle);
-                });
-            }
-            let expected: Vec<_> = [1, 100_002].into_iter().chain(2..=count as u64).collect();
+            let oldest = table.oldest();
+            let handles = of_kind.iter().flat_map(|origin| {
+                let listed = &oldest[&std::ptr::from_ref(*origin).addr()];
+                listed.iter().map(|(_, object)| object.handle.clone())
+            });
+            let handles: Vec<_> = handles.collect();
+            let first = [1, 100_000, 100_001, 100_002].into_iter();
+            let expected = first.chain(2..=count as u64);
+            let expected: Vec<_> = expected.map(|handle| format!("{handle:#x}")).collect();
             assert_eq!(handles, expected);
         });
     }

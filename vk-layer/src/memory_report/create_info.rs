@@ -93,19 +93,19 @@ impl ReportingDevice {
         reports: &'static MemoryReports,
         (enumerate, physical_device): (EnumerateExtensions, *mut c_void),
     ) -> Result<Self, NotReporting> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the layer's below, and a physical device of its instance, as this function requires.
         if !unsafe { is_offered(enumerate, physical_device) }? {
             return Err(NotReporting::NotOffered);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: a `VkDeviceCreateInfo`, as this function requires.
         let info = unsafe { *info.cast::<DeviceCreateInfo>() };
-        // SAFETY: the caller's promise: its chain.
+        // SAFETY: a valid create info has a valid chain.
         let feature = unsafe { feature_of(info.p_next) };
         if feature == Some(0) {
             return Err(NotReporting::FeatureIsOff);
         }
         let mut extensions = TryVec::new_in(own());
-        // SAFETY: the caller's promise: an array of names.
+        // SAFETY: a valid create info has so many names.
         let named = unsafe { slice_of(info.extensions, info.extension_count) };
         let pushed = extensions.try_extend_from_slice(named);
         pushed.map_err(|_| NotReporting::NoMemory)?;
@@ -158,7 +158,7 @@ impl ReportingDevice {
 /// # Safety
 /// The chain is valid.
 unsafe fn feature_of(chain: *const c_void) -> Option<u32> {
-    // SAFETY: forwarded.
+    // SAFETY: a valid chain, as this function requires.
     let (_, feature) = unsafe { structs(chain) }.find(|(s_type, _)| *s_type == FEATURES)?;
     // SAFETY: a struct of this type.
     Some(unsafe { feature.cast::<ReportFeatures>().as_ref() }.device_memory_report)
@@ -171,7 +171,7 @@ unsafe fn is_offered(
     physical_device: *mut c_void,
 ) -> Result<bool, NotReporting> {
     let mut count = 0;
-    // SAFETY: the caller's promise; NULL asks for the number.
+    // SAFETY: the layer's below, with a physical device of its instance, as this function requires; NULL asks for the number.
     let result = unsafe {
         enumerate(
             physical_device,
@@ -187,9 +187,10 @@ unsafe fn is_offered(
         name: [0; 256],
         version: 0,
     };
-    let all = TryVec::try_from_elem_in(none, count as usize, own());
-    let mut all = all.map_err(|_| NotReporting::NoMemory)?;
-    // SAFETY: the caller's promise; room for `count` of them.
+    let mut all = TryVec::new_in(own());
+    all.try_resize(count as usize, none)
+        .map_err(|_| NotReporting::NoMemory)?;
+    // SAFETY: the layer's below, with a physical device of its instance, as this function requires; room for `count` of them.
     let result = unsafe {
         enumerate(
             physical_device,

@@ -164,7 +164,7 @@ pub(crate) unsafe fn reporting_device(
         .get_or_make(|| Some(MemoryReports::new()));
     let device = match (instance.physical.enumerate_extensions, reports) {
         (Some(enumerate), Some(reports)) => {
-            // SAFETY: forwarded.
+            // SAFETY: the instance's physical device and a create info for it, as this function requires.
             unsafe { ReportingDevice::new(info, reports, (enumerate, physical_device)) }
         }
         (None, _) => Err(NotReporting::NotOffered),

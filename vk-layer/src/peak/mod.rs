@@ -62,7 +62,7 @@ unsafe impl<B: HostAllocator + Sync> HostAllocator for PeakMemory<B> {
         if in_callback() {
             self.count.subtract(layout.size());
         }
-        // SAFETY: forwarded.
+        // SAFETY: `inner` allocated the block, with this layout, and it is live.
         unsafe { self.inner.deallocate(block, layout, scope) }
     }
 
@@ -74,7 +74,7 @@ unsafe impl<B: HostAllocator + Sync> HostAllocator for PeakMemory<B> {
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
         let is_counted = in_callback();
-        // SAFETY: forwarded.
+        // SAFETY: `inner` allocated the block, with the old layout, and it is live.
         let block = unsafe { self.inner.resize(block, old, new, scope) }?;
         if !is_counted {
             return Ok(block);
@@ -166,10 +166,10 @@ mod tests {
             let resized = unsafe { memory.resize(block, layout(old), layout(new), Scope::Object) };
             block = resized.expect("memory");
         }
-        // SAFETY: as above.
+        // SAFETY: a live block, with the layout that it was resized to last.
         unsafe { memory.deallocate(block, layout(32), Scope::Object) };
         let zeroed = memory.allocate_zeroed(layout(8), Scope::Object);
-        // SAFETY: as above.
+        // SAFETY: a live block, with the layout that it was allocated with.
         unsafe { memory.deallocate(zeroed.expect("memory"), layout(8), Scope::Object) };
         assert_eq!(
             (memory.count.live_bytes(), memory.count.peak_bytes()),
@@ -204,7 +204,7 @@ mod tests {
             }
             is_over.store(true, Ordering::Relaxed);
         });
-        // SAFETY: as above.
+        // SAFETY: a live block of these callbacks; the other thread has ended.
         unsafe { free(user, block) };
         assert_eq!(count.live_bytes(), 0);
     }

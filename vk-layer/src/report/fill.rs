@@ -2,20 +2,21 @@
 
 #![forbid(unsafe_code)]
 
+use std::ptr;
 use std::sync::atomic::Ordering;
 
 use alloc_core::{HostError, TryString, TryVec};
 use vk_report::report::{
-    CheckLimits, DeviceAccounts, DriverMemory, FindingRow, InstanceAccounts, KindAccounts,
-    LeakCount, LeakFrame, LeakObject, LeakPeak, LeakStack, Leaks, LiveAndPeak, PeakStack,
-    PhaseStart, PhaseStarts, ProgramAccounts, Report, Source, Unjudged, VulkanMemory,
+    CheckLimits, DeviceAccounts, DriverMemory, InstanceAccounts, KindAccounts, LeakCount,
+    LeakFrame, LeakPeak, LeakStack, Leaks, LiveAndPeak, PeakStack, ProgramAccounts, Report, Source,
+    Unjudged, VulkanMemory,
 };
 use vk_report::state_file::EscapedName;
 use vk_report::state_file::stacks::{MARKS, PEAK_NAMES};
 
 use super::HAS_ENDED;
 use super::process::{arguments, command_line};
-use super::rows::{Findings, KindRow, memory_row, memory_rows};
+use super::rows::{Findings, kind_row, memory_row, memory_rows};
 use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS, all_accounts, all_usage};
 use crate::chain::MEMORY_USES;
 use crate::count::get;
@@ -36,25 +37,7 @@ pub(super) fn report(commands: u64) -> Result<Report, HostError> {
     reserve()?;
     let fullest = timeline::fullest().unwrap_or_default();
     let findings = Findings::new()?;
-    let mut phases = PhaseStarts {
-        commands,
-        ..PhaseStarts::default()
-    };
-    let (mut samples, mut lost_phases) = (Vec::new(), 0);
-    if let Some(timeline) = timeline::copy()? {
-        let start = |phase: &timeline::PhaseRow| {
-            let start = PhaseStart {
-                name: phase.name.to_owned(),
-                commands: phase.commands,
-                counts: phase.counts,
-            };
-            (start, phase.peak)
-        };
-        phases.starts = timeline.phases.iter().map(start).collect();
-        phases.counts = timeline.now;
-        samples = timeline.samples.to_vec();
-        lost_phases = timeline.lost_phases;
-    }
+    let (phases, samples, lost_phases) = timeline::copy(commands).unwrap_or_default();
     let check = findings.as_ref().map(|findings| CheckLimits {
         between_commands: findings.between_commands,
         lost: findings.lost,
@@ -94,16 +77,15 @@ pub(super) fn report(commands: u64) -> Result<Report, HostError> {
         drivers: Vec::new(),
     };
     let (guard, fail) = guarding::results();
-    let findings_rows = findings.iter().flat_map(|findings| &findings.rows);
     Ok(Report {
-        findings: findings_rows.map(FindingRow::from).collect(),
         unjudged: findings.as_ref().and_then(|of| Unjudged::live(of.lost)),
+        findings: findings.map_or_else(Vec::new, |findings| findings.rows),
         fullest_phase: fullest.phase.to_owned(),
         timeline: samples,
         guard,
         fail,
         callback_coverage: coverage::measured(),
-        leaks: alive()?,
+        leaks: alive(),
         ..Report::of_program(source, program, memory, phases)
     })
 }
@@ -153,10 +135,11 @@ fn owned(text: &TryString<Own>) -> String {
 fn instance(of: &Accounts, fullest: &Fullest, memory: &mut Vec<VulkanMemory>) -> InstanceAccounts {
     let device = |device: &Accounts| {
         memory.push(memory_of(device));
+        let description = *device.description.lock();
         DeviceAccounts {
             in_use: device.is_in_use(),
             kinds: kinds(device, fullest),
-            description: device.description.get().map(ToString::to_string),
+            description: description.as_ref().map(ToString::to_string),
         }
     };
     InstanceAccounts {
@@ -167,22 +150,10 @@ fn instance(of: &Accounts, fullest: &Fullest, memory: &mut Vec<VulkanMemory>) ->
 }
 
 fn kinds(of: &Accounts, fullest: &Fullest) -> Vec<KindAccounts> {
-    let kind = |row: KindRow<'_>| KindAccounts {
-        kind: row.kind.to_owned(),
-        live_bytes: row.usage.live_bytes,
-        live_blocks: row.usage.live_blocks,
-        peak_bytes: row.usage.peak_bytes,
-        peak_slack: row.usage.peak_slack,
-        total_bytes: row.usage.total_bytes,
-        total_blocks: row.usage.total_blocks,
-        objects_created: row.objects_created,
-        objects_alive: row.objects_alive,
-        foreign_commands: row.foreign_commands,
-        live_by_scope: row.live_by_scope,
-        requested_by_scope: row.requested_by_scope,
-        fullest_by_scope: fullest.of(row.account),
-    };
-    KindRow::all(of).map(kind).collect()
+    let kinds = of.known_kinds();
+    kinds
+        .map(|(kind, account)| kind_row(kind, account, fullest.of(account)))
+        .collect()
 }
 
 fn memory_of(device: &Accounts) -> VulkanMemory {
@@ -210,35 +181,28 @@ fn memory_of(device: &Accounts) -> VulkanMemory {
 }
 
 /// What is alive, by call stack: the program `steward` names the functions.
-fn alive() -> Result<Option<Leaks>, HostError> {
-    let Some(leaks) = leaks::leaks() else {
-        return Ok(None);
-    };
-    let oldest = leaks.objects.oldest()?;
+fn alive() -> Option<Leaks> {
+    let leaks = leaks::leaks()?;
+    let mut oldest = leaks.objects.oldest();
     let stack = |origin: &'static leaks::Origin| {
-        let mut objects = Vec::new();
-        leaks
-            .objects
-            .each_oldest(&oldest, origin, &mut |handle, object| {
-                objects.push(LeakObject {
-                    handle: format!("{handle:#x}"),
-                    bytes: object.bytes,
-                    name: object.name.as_ref().map(owned).unwrap_or_default(),
-                });
-            });
+        let of_origin = oldest.remove(&ptr::from_ref(origin).addr());
         LeakStack {
             command: origin.command.to_owned(),
             kind: origin.kind.to_owned(),
             objects: count(origin.objects()),
             blocks: count(origin.blocks()),
             rules: Vec::new(),
-            oldest: objects,
+            oldest: of_origin
+                .into_iter()
+                .flatten()
+                .map(|(_, object)| object)
+                .collect(),
             frames: frames(&origin.frames),
         }
     };
     let marks = &leaks.marks;
     let kind = marks.kind();
-    Ok(Some(Leaks {
+    Some(Leaks {
         mark: kind.name().to_owned(),
         frames_a_mark: marks.frames_a_mark(),
         intervals: marks
@@ -248,7 +212,7 @@ fn alive() -> Result<Option<Leaks>, HostError> {
         lost: get(&leaks.head().lost),
         stacks: leaks.live_origins().map(stack).collect(),
         peaks: peaks(leaks),
-    }))
+    })
 }
 
 /// What was held at each peak, and by which stacks.

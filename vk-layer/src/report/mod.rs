@@ -13,6 +13,14 @@ mod fill;
 mod interval;
 mod process;
 mod request;
+#[cfg_attr(
+    not(test),
+    expect(
+        clippy::disallowed_types,
+        clippy::disallowed_methods,
+        reason = "a report is made of std's collections, once there is memory for them"
+    )
+)]
 mod rows;
 
 use std::io;

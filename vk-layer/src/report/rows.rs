@@ -2,74 +2,62 @@
 
 #![forbid(unsafe_code)]
 
-use alloc_core::{HostError, ScopeUsage, TryVec};
+use alloc_core::HostError;
 use vk_callbacks::CheckFinding;
 use vk_callbacks::check::FindingKind;
 use vk_callbacks::command::BracketCoverage;
-use vk_report::report::{ByScope, HEADER_BYTES, VulkanMemoryRow};
+use vk_report::report::{ByScope, FindingRow, HEADER_BYTES, KindAccounts, VulkanMemoryRow};
 
-use crate::accounts::{Accounts, KindAccount, KindOwner, checker};
+use crate::accounts::{KindAccount, KindOwner, checker};
 use crate::count::get;
 use crate::device_memory::MemoryCount;
 use crate::foreign::ForeignOwner;
 use crate::hooks::{coverage, has_live_instance};
-use crate::record::{Own, own};
+use crate::record::own;
 
 /// One kind of object of one instance or device. Bytes contain the 16 in front of each block of callbacks that replaced NULL.
-pub(super) struct KindRow<'a> {
-    pub(super) account: &'a KindAccount,
-    pub(super) kind: &'static str,
-    pub(super) usage: ScopeUsage,
-    pub(super) live_by_scope: ByScope,
-    /// The same without those 16.
-    pub(super) requested_by_scope: ByScope,
-    pub(super) objects_created: u64,
-    pub(super) objects_alive: u64,
-    pub(super) foreign_commands: u64,
-}
-
-impl<'a> KindRow<'a> {
-    fn new(kind: &'static str, account: &'a KindAccount) -> Self {
-        let created = account.created.get();
-        let foreign = account.foreign().and_then(ForeignOwner::usage_by_scope);
-        let usage = account.owner().map(KindOwner::usage);
-        let live = |header: u64| {
-            ByScope::of(|scope| {
-                let own = usage.as_ref().map(|usage| usage.scope(scope));
-                let own = own.map_or(0, |own| {
-                    let headers = own.live_blocks.saturating_mul(header);
-                    own.live_bytes.saturating_sub(headers)
-                });
-                let foreign = foreign.as_ref().map(|usage| usage.scope(scope).live_bytes);
-                own.saturating_add(foreign.unwrap_or(0))
-            })
-        };
-        let (live_by_scope, requested_by_scope) = (live(0), live(HEADER_BYTES));
-        let mut own = usage.map(|usage| usage.total());
-        let exact = account.owner().and_then(KindOwner::exact_peak);
-        if let Some((own, peak)) = own.as_mut().zip(exact) {
-            (own.peak_bytes, own.peak_slack) = (peak, 0);
-        }
-        let foreign = account.foreign().map(ForeignOwner::usage);
-        // Of both together the peak is an upper bound.
-        let usage = own.unwrap_or_default().plus(&foreign.unwrap_or_default());
-        Self {
-            account,
-            kind,
-            usage,
-            live_by_scope,
-            requested_by_scope,
-            objects_created: created,
-            objects_alive: created.saturating_sub(account.ended.get()),
-            foreign_commands: get(&account.foreign_commands),
-        }
+pub(super) fn kind_row(
+    kind: &str,
+    account: &KindAccount,
+    fullest_by_scope: ByScope,
+) -> KindAccounts {
+    let objects_created = account.created.get();
+    let foreign = account.foreign().and_then(ForeignOwner::usage_by_scope);
+    let usage = account.owner().map(KindOwner::usage);
+    let live = |header: u64| {
+        ByScope::of(|scope| {
+            let own = usage.as_ref().map(|usage| usage.scope(scope));
+            let own = own.map_or(0, |own| {
+                let headers = own.live_blocks.saturating_mul(header);
+                own.live_bytes.saturating_sub(headers)
+            });
+            let foreign = foreign.as_ref().map(|usage| usage.scope(scope).live_bytes);
+            own.saturating_add(foreign.unwrap_or(0))
+        })
+    };
+    let (live_by_scope, requested_by_scope) = (live(0), live(HEADER_BYTES));
+    let mut own = usage.map(|usage| usage.total());
+    let exact = account.owner().and_then(KindOwner::exact_peak);
+    if let Some((own, peak)) = own.as_mut().zip(exact) {
+        (own.peak_bytes, own.peak_slack) = (peak, 0);
     }
-
-    /// The rows of an instance or device, in the order of the table of commands.
-    pub(super) fn all(accounts: &'a Accounts) -> impl Iterator<Item = Self> {
-        accounts
-            .known_kinds()
-            .map(|(kind, account)| Self::new(kind, account))
+    let foreign = account.foreign().map(ForeignOwner::usage);
+    // Of both together the peak is an upper bound.
+    let usage = own.unwrap_or_default().plus(&foreign.unwrap_or_default());
+    KindAccounts {
+        kind: kind.to_owned(),
+        live_bytes: usage.live_bytes,
+        live_blocks: usage.live_blocks,
+        peak_bytes: usage.peak_bytes,
+        peak_slack: usage.peak_slack,
+        total_bytes: usage.total_bytes,
+        total_blocks: usage.total_blocks,
+        objects_created,
+        objects_alive: objects_created.saturating_sub(account.ended.get()),
+        foreign_commands: get(&account.foreign_commands),
+        live_by_scope,
+        requested_by_scope,
+        fullest_by_scope,
     }
 }
 
@@ -102,7 +90,7 @@ pub(super) fn memory_row(index: u32, count: &MemoryCount) -> Option<VulkanMemory
 
 /// What the checker found until now.
 pub(super) struct Findings {
-    pub(super) rows: TryVec<CheckFinding<'static>, Own>,
+    pub(super) rows: Vec<FindingRow>,
     /// Callbacks between bracketed commands, where others have no bracket: they prove nothing.
     pub(super) between_commands: u64,
     /// Observations that there was no memory for.
@@ -121,19 +109,14 @@ impl Findings {
         } else {
             checker.findings_at_end(own())?
         };
-        let mut rows = TryVec::new_in(own());
-        let mut between_commands = 0_u64;
         let is_partial = coverage() == BracketCoverage::Partial;
-        for finding in &all {
-            if is_partial && is_between_commands(finding.kind) {
-                between_commands = between_commands.saturating_add(finding.count);
-            } else {
-                rows.try_push(*finding).map_err(|refused| refused.error)?;
-            }
-        }
+        let is_between =
+            |finding: &&CheckFinding<'_>| is_partial && is_between_commands(finding.kind);
+        let between = all.iter().filter(is_between);
+        let rows = all.iter().filter(|finding| !is_between(finding));
         Ok(Some(Self {
-            rows,
-            between_commands,
+            between_commands: between.fold(0, |sum, finding| finding.count.saturating_add(sum)),
+            rows: rows.map(FindingRow::from).collect(),
             lost: checker.lost(),
         }))
     }

@@ -41,14 +41,14 @@ pub(super) unsafe fn push_create_info(
     entries: &mut Entries,
     info: *const c_void,
 ) -> Result<(), HostError> {
-    // SAFETY: forwarded.
+    // SAFETY: NULL, or a valid create info, whose chain is valid.
     let chain = unsafe { structs(info) };
     for (_, at) in chain.filter(|(s_type, _)| *s_type == LAYER_SETTINGS) {
         // SAFETY: a struct of this type is this large.
         let info = unsafe { at.cast::<LayerSettingsCreateInfo>().as_ref() };
-        // SAFETY: the caller's promise: `setting_count` settings.
+        // SAFETY: the struct of a valid chain says how many settings there are.
         for setting in unsafe { slice_of(info.settings, info.setting_count) } {
-            // SAFETY: forwarded: one of a valid create info.
+            // SAFETY: the settings of a valid chain have names that end with 0, and as many values as they say.
             unsafe { push_setting(entries, setting) }?;
         }
     }
@@ -61,16 +61,16 @@ pub(super) unsafe fn push_setting(
     entries: &mut Entries,
     setting: &LayerSetting,
 ) -> Result<(), HostError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: NULL, or a name that ends with 0 and lives as long as the setting.
     let layer = unsafe { text_of(setting.layer_name) };
-    // SAFETY: the caller's promise.
+    // SAFETY: NULL, or a name that ends with 0 and lives as long as the setting.
     let name = unsafe { text_of(setting.setting_name) };
     if layer != Some(LAYER) {
         return Ok(());
     }
     // No setting has an empty name: this is reported.
     let name = name.and_then(|name| name.to_str().ok()).unwrap_or_default();
-    // SAFETY: forwarded.
+    // SAFETY: the setting has `value_count` values of its type.
     let (form, value) = unsafe { value_of(setting) }?;
     push(entries, Source::CreateInfo, name, form, &value)
 }
@@ -87,7 +87,7 @@ unsafe fn value_of(setting: &LayerSetting) -> Result<(Form, TryString<Own>), Hos
         _ if setting.values.is_null() => format_args!("no value: pValues is NULL"),
         (_, 2..) => format_args!("{} values", setting.value_count),
         _ => {
-            // SAFETY: forwarded: one value of a known type.
+            // SAFETY: there is one value, of a known type, and the pointer is not NULL.
             let form = unsafe { push_value(&mut text, setting.value_type, setting.values) }?;
             return Ok((form, text));
         }
@@ -129,7 +129,7 @@ unsafe fn push_value(
         _ => {
             // SAFETY: `VK_LAYER_SETTING_TYPE_STRING_EXT`: pointers to strings.
             let value = unsafe { values.cast::<*const c_char>().read() };
-            // SAFETY: the caller's promise: NULL, or a string.
+            // SAFETY: a value of this type is NULL, or a string that ends with 0.
             let value = unsafe { text_of(value) }.map(CStr::to_str);
             let (form, value) = match value {
                 Some(Ok(value)) => (Form::Text, value),
@@ -149,7 +149,7 @@ unsafe fn push_number<T: fmt::Display>(
     text: &mut TryString<Own>,
     values: *const c_void,
 ) -> Result<(), HostError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `values` points to a value of `T`.
     let value = unsafe { values.cast::<T>().read() };
     text.try_write_fmt(format_args!("{value}"))
 }
@@ -160,6 +160,6 @@ unsafe fn text_of<'a>(text: *const c_char) -> Option<&'a CStr> {
     if text.is_null() {
         return None;
     }
-    // SAFETY: the caller's promise, and not NULL.
+    // SAFETY: not NULL, so a string that ends with 0, and lives as long as the create info.
     Some(unsafe { CStr::from_ptr(text) })
 }

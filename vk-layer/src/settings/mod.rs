@@ -100,7 +100,7 @@ pub(crate) unsafe fn load(info: *const c_void) -> &'static Settings {
             return Settings::of_privileged_process();
         }
         let mut entries = TryVec::new_in(own());
-        // SAFETY: forwarded.
+        // SAFETY: `info` is NULL or a valid `VkInstanceCreateInfo`.
         let read = unsafe { push_all(&mut entries, info) };
         let settings = read.and_then(|()| Settings::new(&entries));
         let settings = settings.unwrap_or_else(|error| {
@@ -125,7 +125,7 @@ unsafe fn push_all(entries: &mut Entries, info: *const c_void) -> Result<(), Hos
         }
         return Ok(());
     }
-    // SAFETY: forwarded.
+    // SAFETY: `info` is NULL or a valid `VkInstanceCreateInfo`.
     unsafe { create_info::push_create_info(entries, info) }?;
     environment::push_environment(entries)?;
     environment::push_settings_file(entries)

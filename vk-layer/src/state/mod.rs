@@ -25,7 +25,7 @@ use crate::settings::settings;
 use crate::turn::Turn;
 use changed::ChangedKinds;
 use mapping::{MappedState, Words};
-use sums::{ChangedSums, HeapNumbers, KindNumbers, Sums};
+use sums::Sums;
 
 /// Every one of the first commands is followed by an update.
 const EVERY_COMMAND_UNTIL: u64 = 1000;
@@ -69,7 +69,7 @@ pub(crate) fn stack_words() -> Option<&'static StackWords> {
     }
     // SAFETY: the mapping has so many words behind the numbers.
     let first = unsafe { state.add(1) }.cast();
-    // SAFETY: as above; it is never undone, and zero is a value of every word.
+    // SAFETY: the mapping has so many words there and is never undone; zero is a value of every word.
     Some(unsafe { std::slice::from_raw_parts(first.as_ptr(), stacks::WORDS) })
 }
 
@@ -181,21 +181,11 @@ fn update(words: &Words, number: u64, kinds: u64) -> bool {
         return false;
     };
     CHANGED.update(kinds, |kinds| {
-        let is_small = kinds.count_ones() as usize <= ChangedSums::MAX;
-        if is_small {
-            ChangedSums::of(kinds).map(|sums| write(words, number, sums.iter(), &sums.heaps))
-        } else {
-            Sums::of_all().map(|sums| write(words, number, sums.iter(), &sums.heaps))
-        }
+        Sums::of(kinds).map(|sums| write(words, number, &sums))
     })
 }
 
-fn write<'s>(
-    words: &Words,
-    number: u64,
-    kinds: impl Iterator<Item = (usize, &'s KindNumbers)>,
-    heaps: &[Option<HeapNumbers>],
-) {
+fn write(words: &Words, number: u64, sums: &Sums) {
     let sequence = words
         .get(SEQUENCE)
         .map_or(0, |word| word.load(Ordering::Relaxed));
@@ -205,13 +195,14 @@ fn write<'s>(
     // A reader of one of the numbers below must see an odd or another sequence number.
     fence(Ordering::Release);
     // Rows without numbers stay 0, as in the new file.
-    for (place, numbers) in kinds {
+    for (place, numbers) in sums.kinds.iter().enumerate() {
+        let Some(numbers) = numbers else { continue };
         put_all(words, KINDS + place * KIND_WORDS + NAME_WORDS, numbers);
         if let Some(Some(index)) = FIRST_ROWS.get(place) {
             hooks::strike(*index, HookPhase::State);
         }
     }
-    for (heap, numbers) in heaps.iter().enumerate() {
+    for (heap, numbers) in sums.heaps.iter().enumerate() {
         if let Some(numbers) = numbers {
             put_all(words, HEAPS + heap * HEAP_WORDS, numbers);
         }

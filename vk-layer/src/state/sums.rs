@@ -17,69 +17,30 @@ pub(super) type HeapNumbers = [u64; 6];
 
 const ALLOCATE_MEMORY: usize = known_row("vkAllocateMemory");
 
-/// The numbers of all kinds and heaps; `None` for unused ones.
+/// The numbers of kinds and heaps; `None` for those that are not used, or not asked for.
 pub(super) struct Sums {
-    kinds: [Option<KindNumbers>; MAX_KINDS],
+    pub(super) kinds: [Option<KindNumbers>; MAX_KINDS],
     pub(super) heaps: [Option<HeapNumbers>; MAX_HEAPS],
 }
 
 impl Sums {
-    /// `None` instead of waiting for a number: the next update has it.
-    pub(super) fn of_all() -> Option<Self> {
+    /// Of the kinds with these bits; of heaps only if the kind of device memory is among them. `None` instead of waiting for a number: the next
+    /// update has it.
+    pub(super) fn of(bits: u64) -> Option<Self> {
         let mut sums = Self {
             kinds: [None; MAX_KINDS],
             heaps: [None; MAX_HEAPS],
         };
         for accounts in all_accounts() {
-            for place in places(accounts.used_kinds()) {
+            for place in places(accounts.used_kinds() & bits) {
                 let sum = sums.kinds.get_mut(place)?.get_or_insert_default();
                 add_all(sum, kind_numbers(accounts, place)?);
             }
-            add_heaps(&mut sums.heaps, accounts);
-        }
-        Some(sums)
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &KindNumbers)> {
-        let kinds = self.kinds.iter().enumerate();
-        kinds.filter_map(|(place, sum)| Some((place, sum.as_ref()?)))
-    }
-}
-
-/// The numbers of few kinds, by their places; of heaps only if the kind of device memory is among them.
-pub(super) struct ChangedSums {
-    kinds: [(usize, KindNumbers); Self::MAX],
-    number: usize,
-    pub(super) heaps: [Option<HeapNumbers>; MAX_HEAPS],
-}
-
-impl ChangedSums {
-    /// Kinds at most.
-    pub(super) const MAX: usize = 4;
-
-    /// As [`Sums::of_all`], of the kinds with these bits.
-    pub(super) fn of(bits: u64) -> Option<Self> {
-        let mut sums = Self {
-            kinds: [(0, [0; 8]); Self::MAX],
-            number: 0,
-            heaps: [None; MAX_HEAPS],
-        };
-        for (place, (at, sum)) in places(bits).zip(&mut sums.kinds) {
-            *at = place;
-            for accounts in all_accounts() {
-                add_all(sum, kind_numbers(accounts, place)?);
+            if bits & kind_bit(ALLOCATE_MEMORY) != 0 {
+                add_heaps(&mut sums.heaps, accounts);
             }
-            sums.number = sums.number.saturating_add(1);
-        }
-        if bits & kind_bit(ALLOCATE_MEMORY) != 0 {
-            all_accounts().for_each(|accounts| add_heaps(&mut sums.heaps, accounts));
         }
         Some(sums)
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &KindNumbers)> {
-        let kinds = self.kinds.iter().take(self.number);
-        kinds.map(|(place, sum)| (*place, sum))
     }
 }
 

@@ -11,7 +11,8 @@ use debug_guard::BackEnd;
 pub fn parse_back_end(text: &str) -> Result<BackEnd, String> {
     // Cookies are the fallback, and cannot be named.
     let all = BackEnd::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|back_end| *back_end != BackEnd::Cookies);
     let named = all
         .clone()

@@ -76,7 +76,7 @@ impl CollectedReports {
     }
 
     fn collect(collector: &AtomicPtr<ReportFiles>, report: &Report<'_>) {
-        // SAFETY: null, or the files of a `CollectedReports` that outlives its guard: see `Layers`.
+        // SAFETY: null, or the files of a `CollectedReports` that outlives its guard, whose fields `Layers` drops in this order.
         let Some(files) = (unsafe { collector.load(SeqCst).as_ref() }) else {
             return;
         };

@@ -61,6 +61,14 @@ pub struct Layers {
     line: RefusalFile,
 }
 
+impl std::fmt::Debug for Layers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Layers")
+            .field("fail", &self.fail)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A guard's part of the report.
 struct GuardedSource {
     choice: GuardChoice,
@@ -297,7 +305,8 @@ fn options(
 fn not_offered(used: BackEnd) -> Vec<String> {
     let offered = BackEnds::probe();
     let better = BackEnd::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .take_while(|back_end| *back_end != used);
     better
         .filter_map(|back_end| Some(format!("{back_end}: {}", offered.refusal(back_end)?)))
@@ -328,7 +337,7 @@ unsafe impl HostAllocator for Layers {
         } else {
             self.faults.inner()
         };
-        // SAFETY: forwarded.
+        // SAFETY: a block of this source with this layout, and a callback frees what a callback allocated.
         unsafe { source.deallocate(block, layout, scope) }
     }
 
@@ -339,7 +348,7 @@ unsafe impl HostAllocator for Layers {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
+        // SAFETY: a block of this source with this layout, and a callback resizes what a callback allocated.
         self.refuse_or_pass(new, scope, |source| unsafe {
             source.resize(block, old, new, scope)
         })

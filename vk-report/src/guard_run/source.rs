@@ -40,7 +40,7 @@ unsafe impl HostAllocator for Source {
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: the block is of the one allocator there is, with this layout.
         unsafe { self.there().deallocate(block, layout, scope) }
     }
 
@@ -51,7 +51,7 @@ unsafe impl HostAllocator for Source {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
+        // SAFETY: the block is of the one allocator there is, with this layout.
         unsafe { self.there().resize(block, old, new, scope) }
     }
 

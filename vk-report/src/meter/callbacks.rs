@@ -77,7 +77,7 @@ impl CallbackSink for CountingCallbacks<'_> {
     }
 
     unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
-        // SAFETY: as above.
+        // SAFETY: the same call, with the inner callbacks' user data.
         let block = during(ThreadActivity::InCallback, || unsafe {
             self.inner.reallocation(original, request)
         });
@@ -85,7 +85,7 @@ impl CallbackSink for CountingCallbacks<'_> {
     }
 
     unsafe fn free(&self, block: *mut c_void) {
-        // SAFETY: as above.
+        // SAFETY: the same call, with the inner callbacks' user data.
         during(ThreadActivity::InCallback, || unsafe {
             self.inner.free(block)
         });

@@ -204,7 +204,7 @@ fn set_activity(table: &MeterTable, doing: u8) -> u8 {
     compiler_fence(Ordering::SeqCst);
     // SAFETY: this thread's own byte, which only it reads and writes, and which lives as long as the thread.
     let before = unsafe { byte.read_volatile() };
-    // SAFETY: as above.
+    // SAFETY: this thread's own byte, which lives as long as the thread.
     unsafe { byte.write_volatile(doing) };
     compiler_fence(Ordering::SeqCst);
     before

@@ -44,10 +44,7 @@ impl CallSites {
 
     fn innermost(&self, site: &CallSite) -> String {
         let frame = self.frames_of(site.stack).next();
-        let name = frame.map(|frame| match frame.functions.first() {
-            Some(function) => function.clone(),
-            None => format!("{}+{}", frame.module, frame.offset),
-        });
+        let name = frame.and_then(|frame| frame.lines().into_iter().next());
         name.unwrap_or_else(|| "no call stack".to_owned())
     }
 }

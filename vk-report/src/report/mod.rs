@@ -4,6 +4,7 @@
 
 mod by_scope;
 mod call_sites;
+mod columns;
 mod coverage;
 mod device_memory;
 mod drill_down;
@@ -31,6 +32,7 @@ use serde::{Deserialize, Serialize};
 
 pub use by_scope::ByScope;
 pub use call_sites::{BlockSum, CallSite, CallSites};
+pub use columns::{Cell, Column};
 pub use coverage::{Coverage, CoverageRun};
 pub use device_memory::{Defragmentation, DeviceMemory};
 pub use drill_down::DrillDown;
@@ -48,7 +50,7 @@ pub use program::{
 pub use rows::{ContextRow, HEADER_BYTES, Leftover};
 pub use sample::{Sample, Sampler};
 pub use source::Source;
-pub use text::{Text, one_line};
+pub use text::{Text, one_line, paragraph, steers};
 pub use unjudged::Unjudged;
 pub use vulkan_memory::{VulkanMemory, VulkanMemoryRow};
 

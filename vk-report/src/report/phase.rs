@@ -98,6 +98,25 @@ impl From<&Usage> for Counts {
     }
 }
 
+impl Phase {
+    /// Adds the phase that came next: what is live is live at its end, and the peak is the higher one.
+    pub fn append(&mut self, next: &Self) {
+        self.commands = self.commands.saturating_add(next.commands);
+        self.blocks = self.blocks.saturating_add(next.blocks);
+        self.freed = self.freed.saturating_add(next.freed);
+        self.bytes = self.bytes.saturating_add(next.bytes);
+        self.blocks_by_scope.add(&next.blocks_by_scope);
+        self.freed_by_scope.add(&next.freed_by_scope);
+        self.bytes_by_scope.add(&next.bytes_by_scope);
+        (self.live_bytes, self.live_by_scope) = (next.live_bytes, next.live_by_scope);
+        self.live_blocks = next.live_blocks;
+        self.live_blocks_by_scope = next.live_blocks_by_scope;
+        if next.peak_bytes > self.peak_bytes {
+            (self.peak_bytes, self.peak_slack) = (next.peak_bytes, next.peak_slack);
+        }
+    }
+}
+
 impl PhaseStart {
     /// The phase, from the commands and the accounts at its end, and its peak with what that may be off.
     #[must_use]

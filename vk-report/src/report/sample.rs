@@ -28,6 +28,8 @@ pub struct Sample {
 #[derive(Clone, Debug, Default)]
 pub struct Sampler {
     phases: Vec<Stretches>,
+    /// The places of the phases with several samples, which the limit bounds.
+    several: Vec<usize>,
     kept: usize,
 }
 
@@ -44,35 +46,65 @@ impl Sampler {
     /// Samples that are kept, besides one or two for each phase.
     pub const MAX_SAMPLES: usize = 400;
 
-    /// Whether a sample is wanted: not for a stretch that has one, nor for each of very many phases. A caller may skip unwanted samples.
-    pub fn wants(&self, at: u64) -> bool {
+    /// A caller may leave out samples at other moments than multiples of this power of two: not every stretch wants a further one, nor each of
+    /// very many phases.
+    pub fn stride(&self) -> u64 {
         let crowded = (self.phases.len() / 64 + 1).next_power_of_two() as u64;
         self.phases
             .last()
-            .is_none_or(|last| at.is_multiple_of(last.stride.max(crowded)))
+            .map_or(1, |last| last.stride.max(crowded))
     }
 
-    /// Adds a sample; `at` and `phase` never go back.
+    /// Adds a sample; `at` and `phase` never go back. Without memory it is left out.
     pub fn add(&mut self, sample: Sample) {
-        self.kept += usize::from(self.running(sample.phase).put(sample));
-        while self.kept > Self::MAX_SAMPLES + self.phases.len() {
-            // More than one a phase: the one with the most has some to spare.
-            let Some(largest) = self
-                .phases
-                .iter_mut()
-                .max_by_key(|phase| phase.highest.len())
-            else {
-                return;
-            };
-            let before = largest.highest.len();
-            largest.coarsen();
-            self.kept -= before - largest.highest.len();
+        if self.several.try_reserve(1).is_err() {
+            return;
         }
+        let Some(running) = self.running(sample.phase) else {
+            return;
+        };
+        if !running.put(sample) {
+            return;
+        }
+        let is_second = running.highest.len() == 2;
+        self.kept += 1;
+        if is_second {
+            self.several.push(self.phases.len() - 1);
+        }
+        while self.kept > Self::MAX_SAMPLES + self.phases.len() {
+            let gone = self.coarsen_largest();
+            if gone == 0 {
+                return;
+            }
+            self.kept -= gone;
+        }
+    }
+
+    /// Returns how many samples are kept no more.
+    fn coarsen_largest(&mut self) -> usize {
+        let phases = &mut self.phases;
+        let samples = |(_, phase): &(usize, &usize)| {
+            phases.get(**phase).map_or(0, |phase| phase.highest.len())
+        };
+        let largest = self.several.iter().enumerate().max_by_key(samples);
+        let Some((nth, largest)) = largest.and_then(|(nth, at)| Some((nth, phases.get_mut(*at)?)))
+        else {
+            return 0;
+        };
+        let before = largest.highest.len();
+        largest.coarsen();
+        let after = largest.highest.len();
+        if after == 1 {
+            self.several.swap_remove(nth);
+        }
+        before - after
     }
 
     /// Adds the last sample of its phase.
     pub fn end_phase(&mut self, sample: Sample) {
-        self.running(sample.phase).end = Some(sample);
+        if let Some(running) = self.running(sample.phase) {
+            running.end = Some(sample);
+        }
     }
 
     /// What was kept, in the order of time.
@@ -84,12 +116,9 @@ impl Sampler {
         self.phases.iter().flat_map(of_phase).collect()
     }
 
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "there is one: it was pushed where there was none"
-    )]
-    fn running(&mut self, phase: usize) -> &mut Stretches {
+    fn running(&mut self, phase: usize) -> Option<&mut Stretches> {
         if self.phases.last().is_none_or(|last| last.phase != phase) {
+            self.phases.try_reserve(1).ok()?;
             self.phases.push(Stretches {
                 phase,
                 stride: 1,
@@ -97,8 +126,7 @@ impl Sampler {
                 end: None,
             });
         }
-        let last = self.phases.len() - 1;
-        &mut self.phases[last]
+        self.phases.last_mut()
     }
 }
 
@@ -113,8 +141,11 @@ impl Stretches {
                 false
             }
             _ => {
-                self.highest.push(new);
-                true
+                let has_room = self.highest.try_reserve(1).is_ok();
+                if has_room {
+                    self.highest.push(new);
+                }
+                has_room
             }
         }
     }
@@ -124,9 +155,14 @@ impl Stretches {
         let before = self.highest.len();
         while self.highest.len() == before && before > 1 && self.stride <= u64::MAX / 2 {
             self.stride *= 2;
-            for sample in std::mem::take(&mut self.highest) {
-                self.put(sample);
-            }
+            let stride = self.stride;
+            self.highest.dedup_by(|next, last| {
+                let is_one = last.at / stride == next.at / stride;
+                if is_one && next.live_by_scope.sum() > last.live_by_scope.sum() {
+                    *last = *next;
+                }
+                is_one
+            });
         }
     }
 }
@@ -234,7 +270,7 @@ mod tests {
         for phase in 0..6_000 {
             for step in 0..20 {
                 let at = phase as u64 * 20 + step;
-                if sampler.wants(at) {
+                if at.is_multiple_of(sampler.stride()) {
                     sampler.add(sample(at, phase, step));
                     looked += 1;
                 }

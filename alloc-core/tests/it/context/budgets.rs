@@ -81,6 +81,6 @@ fn m23_a_leased_budget_is_hard_and_refunds_are_exact() {
         // SAFETY: a live block of this allocator, with its layout and scope.
         unsafe { HostAllocator::deallocate(&limited, p, layout(1000), Scope::Object) };
     }
-    alloc_core::fold_thread();
+    fold_thread();
     assert_eq!(limited.budget().expect("set").charged, 0);
 }

@@ -30,16 +30,16 @@ pub(super) fn own_chunks<S: Stage>(g: &Ground<'_, S>) {
             .map(drop)
     });
     let other = g.below();
-    let arena = g.without_memory(|| {
+    let mut arena = arena;
+    g.without_memory(|| {
         let held = g.context().usage().total().live_bytes;
-        let arena = arena
+        arena
             .move_to(other.handle())
             .expect("the same allocator and scope");
         assert_eq!(
             held - g.context().usage().total().live_bytes,
             arena.bytes_held() as u64
         );
-        arena
     });
     drop((arena, other));
 }

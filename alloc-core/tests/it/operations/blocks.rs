@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use alloc_core::{
     Allocator, AllocatorTraits, FromGlobalAlloc, HostAllocator, HostSource, Notice, NoticeEvent,
-    NoticeKind, PointerStatus, Scope, Scoped, dangling, move_block, with_front, with_requester,
+    PointerStatus, Scope, Scoped, dangling, move_block, with_front, with_requester,
 };
 use testkit::Stage;
 
@@ -89,7 +89,7 @@ fn questions<S: Stage>(g: &Ground<'_, S>) {
         HostSource::refusal(&source, SMALL),
         HostAllocator::refusal(context, SMALL, SCOPE)
     );
-    assert_eq!(over(source).get().host().id(), context.id());
+    assert_eq!(source.host().id(), context.id());
     assert_eq!(
         (context.traits(), context.traits().exact_alignment),
         (context.handle().traits(), false)
@@ -100,10 +100,10 @@ fn questions<S: Stage>(g: &Ground<'_, S>) {
         tracks_requester: true,
     };
     assert_eq!(
-        AllocatorTraits::new()
-            .never_unwinds()
-            .with_exact_alignment()
-            .with_requester(),
+        AllocatorTraits {
+            exact_alignment: true,
+            ..AllocatorTraits::new().never_unwinds().with_requester()
+        },
         all
     );
     assert_eq!(
@@ -116,14 +116,12 @@ fn questions<S: Stage>(g: &Ground<'_, S>) {
     for event in [NoticeEvent::Allocated, NoticeEvent::Freed] {
         context.notify(Notice {
             event,
-            kind: NoticeKind::Executable,
             bytes: 1,
             scope: SCOPE,
         });
     }
     // SAFETY: the system's allocator has no state.
-    let system = unsafe { FromGlobalAlloc::new(System) };
-    assert_eq!(size_of_val(system.get()), 0);
+    assert_eq!(size_of_val(&unsafe { FromGlobalAlloc::new(System) }), 0);
     assert_eq!(context.try_allocate(NONE, SCOPE), Ok(dangling(NONE)));
 }
 

@@ -132,7 +132,6 @@ pub(crate) fn scenarios<S: Stage>() -> Vec<Scenario<S>> {
         body,
     };
     let smaller = "a chunk that is refused is asked for smaller, down to what the block needs";
-    let keeps = "room taken on the way stays when even shrinking is refused, as its docs say";
     let served = "what one domain refuses, the other serves";
     let stack = "values on the stack, and numbers in records that are there";
     vec![
@@ -147,11 +146,6 @@ pub(crate) fn scenarios<S: Stage>() -> Vec<Scenario<S>> {
         },
         memory("blocks", blocks::blocks::<S>),
         memory("arrays", collections::arrays::<S>),
-        Scenario {
-            name: "an array from a sequence of unknown length",
-            takes: MemoryUse::MemoryButKeeps(keeps),
-            body: collections::sequence::<S>,
-        },
         memory("boxes", collections::boxes::<S>),
         memory("maps", collections::maps::<S>),
         memory("texts", collections::texts::<S>),

@@ -43,7 +43,7 @@ fn ca22_ca25_a_domain_ends_with_its_last_block_wherever_that_is_freed() {
     .expect("no panic");
     assert_eq!(context.usage().total().live_blocks, 0);
     assert_eq!(
-        context.parent_id(),
+        context.parent().map(|parent| parent.id()),
         Some(root.id()),
         "the record goes with this handle"
     );

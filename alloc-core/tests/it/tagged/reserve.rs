@@ -1,9 +1,10 @@
 //! Memory that is set aside, to fall back to.
 
+use std::alloc::Layout;
 use std::ptr::NonNull;
 
 use alloc_core::tagged::{Fill, TaggedBlock, TaggedDomain};
-use alloc_core::{Context, ContextOptions, HostError, TryVec};
+use alloc_core::{Allocator, Context, ContextOptions, HostError, TryVec};
 use testkit::{RecordingAllocator, Rng};
 
 use super::root;
@@ -17,17 +18,23 @@ fn ca27_a_reserve_whose_domain_has_ended_keeps_what_is_left_apart() {
     let handle = reserve.context().clone();
     let mut small = TryVec::<u8, _>::new_in(handle.clone());
     small.try_reserve_exact(32).expect("room");
-    let mut large = TryVec::<u8, _>::new_in(handle);
-    large.try_reserve_exact(1000).expect("room");
-    for number in 0..600_usize {
-        large.try_push(number as u8).expect("reserved");
-    }
+    let [much, less] = [1000, 600].map(|size| Layout::array::<u8>(size).expect("a layout"));
+    let large = Allocator::allocate(&handle, much)
+        .expect("room")
+        .cast::<u8>();
+    // SAFETY: within the block.
+    (0..600).for_each(|number: usize| unsafe { large.add(number).write(number as u8) });
     drop(reserve);
     drop(small);
     // In another size class: it moves, and must not move onto itself.
-    large.try_shrink_to_fit().expect("there is room");
-    assert!((0..600).all(|number: usize| large[number] == number as u8));
-    drop(large);
+    // SAFETY: the block of this layout.
+    let large = unsafe { Allocator::shrink(&handle, large, much, less) }.expect("there is room");
+    // SAFETY: written above, and moved.
+    let bytes = unsafe { large.as_ref() };
+    assert!((0..600).all(|number: usize| bytes[number] == number as u8));
+    // SAFETY: the block of this layout, used no more.
+    unsafe { Allocator::deallocate(&handle, large.cast(), less) };
+    drop(handle);
     root.close_root().expect("nothing is left");
 }
 

@@ -4,22 +4,49 @@ mod depot;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
 mod driver;
 #[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
+    any(
+        all(
+            target_os = "linux",
+            any(target_arch = "x86_64", target_arch = "aarch64")
+        ),
+        all(windows, target_arch = "x86_64")
+    ),
     not(miri)
 ))]
 mod stacks;
 #[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
+    any(
+        all(
+            target_os = "linux",
+            any(target_arch = "x86_64", target_arch = "aarch64")
+        ),
+        all(windows, target_arch = "x86_64")
+    ),
     not(miri)
 ))]
 mod stopped;
+
+use std::cell::Cell;
+use std::thread_local;
 
 use alloc_core::{FromGlobalAlloc, Scope};
 
 use super::*;
 use crate::{FailingAllocator, Fault};
+
+thread_local! {
+    static WALKS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Counts a pass of the unwinder on this thread.
+pub(super) fn count_walk() {
+    WALKS.set(walks() + 1);
+}
+
+/// The passes of the unwinder on this thread.
+pub(crate) fn walks() -> u64 {
+    WALKS.get()
+}
 
 pub(crate) type Memory = FailingAllocator<FromGlobalAlloc<std::alloc::System>>;
 

@@ -1,7 +1,8 @@
 //! What a handler sees of the thread that it interrupted.
 
 use core::hint::black_box;
-use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::SeqCst;
 use std::println;
 use std::process::exit;
 

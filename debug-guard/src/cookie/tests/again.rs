@@ -5,7 +5,8 @@ use super::*;
 
 /// Takes and frees blocks until one has left quarantine, to be the next that serves; where it stands.
 fn left(keeper: &mut Keeper, size: usize) -> NonNull<u8> {
-    let blocks: Vec<_> = (0..40).map(|_| keeper.take(size, 8)).collect();
+    let count = if cfg!(miri) { 12 } else { 40 };
+    let blocks: Vec<_> = (0..count).map(|_| keeper.take(size, 8)).collect();
     blocks.into_iter().for_each(|block| keeper.give_well(block));
     let cookies = &keeper.cookies;
     let number = Quarantine::number_of_thread(5);
@@ -33,12 +34,13 @@ fn take(keeper: &Keeper, size: usize, align: usize, scope: Scope, zeroed: bool) 
 #[test]
 fn t32_blocks_that_left_quarantine_serve_whoever_asks_for_as_much() {
     // 57 to 72 bytes are the same to the allocator behind.
-    for (size, align, zeroed) in [
-        (64, 8, false),
+    let all = [
         (57, 1, true),
+        (64, 8, false),
         (72, 16, false),
         (63, 4, true),
-    ] {
+    ];
+    for (size, align, zeroed) in all.into_iter().take(if cfg!(miri) { 1 } else { 4 }) {
         let mut keeper = Keeper::new(8);
         let old = left(&mut keeper, 64);
         // As far as the next user goes it may hold anything.

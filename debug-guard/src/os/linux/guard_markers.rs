@@ -18,12 +18,12 @@ impl PageCalls for GuardMarkers {
     }
 
     unsafe fn release(&self, base: usize, bytes: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the region is no longer used.
         unsafe { memory::unmap(base, bytes) };
     }
 
     unsafe fn open(&self, base: usize, bytes: usize) -> Result<(), OsRefusal> {
-        // SAFETY: the caller's promise.
+        // SAFETY: none of the pages was provided, so nobody uses what is in them.
         unsafe { self.close(base, bytes) }?;
         // SAFETY: every page in there is marked.
         unsafe { memory::unprotect(base, bytes) }
@@ -40,7 +40,7 @@ impl PageCalls for GuardMarkers {
     }
 
     unsafe fn close(&self, base: usize, bytes: usize) -> Result<(), OsRefusal> {
-        // SAFETY: the caller's promise.
+        // SAFETY: pages of the caller's, whose content nobody uses again.
         unsafe { memory::advise_locked(base, bytes, Advice::INSTALL_GUARD) }
     }
 

@@ -3,14 +3,16 @@
 //! Markers and protections raise SIGSEGV, userfaultfd raises SIGBUS; the address is exact to the byte with each. The handler runs on
 //! the thread's alternate stack where it has one and can be entered again from itself; it takes no lock and no memory.
 
-use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr::{from_mut, null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::OnceLock;
 
 use super::context::Context;
 use super::memory;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use crate::os::caught;
 use crate::os::{Handled, OsRefusal, Trap};
 
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
@@ -19,14 +21,10 @@ const STACK_BYTES: usize = 32 << 10;
 
 /// A `fn(&Trap) -> Handled`; null before the handler is installed.
 static INSTALL_STATE: AtomicPtr<()> = AtomicPtr::new(null_mut());
-static FORMER: [Former; 2] = [const { Former(UnsafeCell::new(MaybeUninit::zeroed())) }; 2];
+/// The actions that stood before, set before the handler stands.
+static FORMER: [OnceLock<libc::sigaction>; 2] = [const { OnceLock::new() }; 2];
 /// True if the former handler was to be called once, and was.
 static SPENT: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
-
-struct Former(UnsafeCell<MaybeUninit<libc::sigaction>>);
-
-// SAFETY: written before the handler stands, under the lock, and only read from then on.
-unsafe impl Sync for Former {}
 
 /// True once the handler is installed.
 pub(super) fn installed() -> bool {
@@ -47,10 +45,12 @@ pub(crate) fn install_fault_handler(asked: fn(&Trap) -> Handled) -> Result<(), O
         install_signal_stack()?;
         super::report_stack::make()?;
         for (signal, former) in SIGNALS.into_iter().zip(&FORMER) {
-            // SAFETY: writes what is in force; it is read after the handler is installed.
+            let mut action = plain(libc::SIG_DFL);
+            // SAFETY: writes what is in force.
             memory::answer("sigaction", unsafe {
-                libc::sigaction(signal, null(), former.0.get().cast())
+                libc::sigaction(signal, null(), from_mut(&mut action))
             })?;
+            let _ = former.set(action);
         }
         // Before the handler stands: it may be entered at once.
         INSTALL_STATE.store(asked as *mut (), Ordering::Release);
@@ -167,8 +167,8 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
     // SAFETY: the third argument of such a handler is the interrupted thread's state, ours to change until we return.
     let state = unsafe { Context::new(context) };
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    if code > 0 && state.pc() == super::read::caught::load as *const () as usize {
-        state.go_on_at(super::read::caught::cannot as *const () as usize);
+    if code > 0 && state.pc() == caught::load as *const () as usize {
+        state.go_on_at(caught::cannot as *const () as usize);
         memory::set_errno(errno);
         return;
     }
@@ -193,7 +193,7 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
         }
     }
     memory::set_errno(errno);
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments of a signal that was delivered to this thread.
     unsafe { pass_on(signal, code, info, context) };
 }
 
@@ -203,11 +203,10 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
 /// In the handler, with its arguments.
 unsafe fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let which = usize::from(signal == libc::SIGBUS);
-    let (Some(former), Some(spent)) = (FORMER.get(which), SPENT.get(which)) else {
+    let former = FORMER.get(which).and_then(OnceLock::get);
+    let Some((former, spent)) = former.zip(SPENT.get(which)) else {
         return;
     };
-    // SAFETY: filled in before the handler stood, and not changed since.
-    let former = unsafe { &*former.0.get().cast::<libc::sigaction>() };
     let once = former.sa_flags & libc::SA_RESETHAND != 0 && spent.swap(true, Ordering::Relaxed);
     match former.sa_sigaction {
         // A signal of the processor cannot be ignored: the kernel ends the process.

@@ -82,7 +82,7 @@ pub(super) fn reserve_for_blocks(bytes: usize) -> Result<usize, OsRefusal> {
 /// # Safety
 /// The addresses are the caller's, and nothing in them is used any more.
 pub(super) unsafe fn unmap(base: usize, bytes: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: nothing in these addresses is used any more.
     let _ = unsafe { libc::munmap(without_provenance_mut(base), bytes) };
 }
 
@@ -90,7 +90,7 @@ pub(super) unsafe fn unmap(base: usize, bytes: usize) {
 /// The addresses are the caller's, and nothing in them is used that the advice takes away.
 pub(super) unsafe fn advise(base: usize, bytes: usize, advice: Advice) -> Result<(), OsRefusal> {
     let Advice(advice, call) = advice;
-    // SAFETY: the caller's promise.
+    // SAFETY: nothing in these addresses is used that the advice takes away.
     answer(call, unsafe {
         libc::madvise(without_provenance_mut(base), bytes, advice)
     })
@@ -105,7 +105,7 @@ pub(super) unsafe fn advise_locked(
     bytes: usize,
     advice: Advice,
 ) -> Result<(), OsRefusal> {
-    // SAFETY: the caller's promise.
+    // SAFETY: nothing in these addresses is used that the advice takes away.
     match unsafe { advise(base, bytes, advice) } {
         Err(OsRefusal::Call {
             errno: libc::EINVAL,
@@ -114,7 +114,7 @@ pub(super) unsafe fn advise_locked(
         other => return other,
     }
     unlock(base, bytes);
-    // SAFETY: the caller's promise.
+    // SAFETY: nothing in these addresses is used that the advice takes away.
     unsafe { advise(base, bytes, advice) }
 }
 
@@ -131,7 +131,7 @@ pub(super) unsafe fn protect(
     bytes: usize,
     protection: c_int,
 ) -> Result<(), OsRefusal> {
-    // SAFETY: the caller's promise.
+    // SAFETY: nothing in these addresses is used that the protection forbids.
     answer("mprotect", unsafe {
         libc::mprotect(without_provenance_mut(base), bytes, protection)
     })
@@ -142,7 +142,7 @@ pub(super) unsafe fn protect(
 /// # Safety
 /// The addresses are the caller's, who no longer needs them to be inaccessible.
 pub(super) unsafe fn unprotect(base: usize, bytes: usize) -> Result<(), OsRefusal> {
-    // SAFETY: the caller's promise.
+    // SAFETY: this protection forbids nothing, and nobody needs the addresses to be inaccessible.
     unsafe { protect(base, bytes, libc::PROT_READ | libc::PROT_WRITE) }
 }
 
@@ -175,16 +175,6 @@ impl File {
         // SAFETY: a path that ends in a zero.
         let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
         (fd >= 0).then_some(Self(fd))
-    }
-
-    /// Opens the file whose path is these parts, one behind the other, 511 bytes at most.
-    pub(super) fn open_joined(parts: [&[u8]; 3]) -> Option<Self> {
-        let mut path = [0_u8; 512];
-        let mut rest = path.iter_mut();
-        for byte in parts.into_iter().flatten().copied().chain([0]) {
-            *rest.next()? = byte;
-        }
-        Self::open(CStr::from_bytes_until_nul(&path).ok()?)
     }
 
     /// The number of bytes read; 0 at the end, and on errors.

@@ -1,6 +1,7 @@
 //! Linux.
 
 mod context;
+mod errors;
 mod fork;
 mod guard_markers;
 mod handler;
@@ -16,6 +17,7 @@ mod tables;
 mod tests;
 mod userfaultfd;
 
+pub(crate) use errors::describe;
 pub(crate) use fork::{forks, without_forks};
 pub(crate) use handler::install_fault_handler;
 pub(crate) use maps::mapping_at;
@@ -31,13 +33,30 @@ pub(crate) use tables::tables_without_lock;
 use crate::mode::BackEnd;
 use crate::os::PageCalls;
 
-/// The calls of a back end; `None` for cookies, which need no pages.
+/// How a person gets the names of functions, as a line of a report.
+pub(crate) const NAMES: &str =
+    "  names of functions: steward symbols FILE, with all of this in FILE\n";
+
+/// Leaks can be listed when the process exits.
+pub(crate) const LISTS_AT_EXIT: bool = true;
+pub(crate) const WRITES_TO_ANY_DESCRIPTOR: bool = true;
+
+/// The back ends of this system, the best first.
+pub(crate) const BACK_ENDS: [BackEnd; 5] = [
+    BackEnd::UserfaultfdMove,
+    BackEnd::UserfaultfdCopy,
+    BackEnd::GuardMarkers,
+    BackEnd::Mprotect,
+    BackEnd::Cookies,
+];
+
+/// The calls of a back end; `None` for those that are not of this system, and for cookies, which need no pages.
 pub(crate) fn page_calls(back_end: BackEnd) -> Option<&'static dyn PageCalls> {
     Some(match back_end {
         BackEnd::UserfaultfdMove => &userfaultfd::Userfaultfd { moves: true },
         BackEnd::UserfaultfdCopy => &userfaultfd::Userfaultfd { moves: false },
         BackEnd::GuardMarkers => &guard_markers::GuardMarkers,
         BackEnd::Mprotect => &mprotect::Mprotect,
-        BackEnd::Cookies => return None,
+        BackEnd::VirtualAlloc | BackEnd::Cookies => return None,
     })
 }

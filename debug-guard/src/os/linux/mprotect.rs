@@ -27,7 +27,7 @@ impl PageCalls for Mprotect {
     }
 
     unsafe fn release(&self, base: usize, bytes: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the region is no longer used.
         unsafe { memory::unmap(base, bytes) };
     }
 
@@ -47,14 +47,14 @@ impl PageCalls for Mprotect {
     }
 
     unsafe fn close(&self, base: usize, bytes: usize) -> Result<(), OsRefusal> {
-        // SAFETY: the caller's promise.
+        // SAFETY: pages of the caller's, whose content nobody uses again.
         unsafe { memory::protect(base, bytes, libc::PROT_NONE) }?;
-        // SAFETY: the caller's promise.
+        // SAFETY: nobody uses their content again.
         unsafe { memory::advise_locked(base, bytes, Advice::DISCARD) }
     }
 
     unsafe fn revoke(&self, base: usize, bytes: usize) -> Result<(), OsRefusal> {
-        // SAFETY: the caller's promise.
+        // SAFETY: pages of the caller's, opened, whose content nobody uses again.
         let closed = unsafe { self.close(base, bytes) };
         if closed.is_ok() {
             release_run();

@@ -3,6 +3,7 @@
 use core::cell::Cell;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use std::io::Write;
 use std::thread_local;
 
 use super::memory::{self, File, keeping_errno};
@@ -127,21 +128,11 @@ pub(crate) fn random_u64() -> u64 {
 
 /// The name of the thread; empty if it has ended.
 pub(crate) fn thread_name(thread: u32, text: &mut [u8; 16]) -> &str {
-    let mut digits = [0_u8; 10];
-    let mut first = digits.len();
-    let mut number = thread;
-    loop {
-        first -= 1;
-        if let Some(digit) = digits.get_mut(first) {
-            *digit = b'0' + (number % 10) as u8;
-        }
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    let digits = digits.get(first..).unwrap_or_default();
-    let Some(file) = File::open_joined([b"/proc/self/task/", digits, b"/comm"]) else {
+    let mut path = [0_u8; 32];
+    // Into the array alone: allocates nothing.
+    let written = write!(path.as_mut_slice(), "/proc/self/task/{thread}/comm\0");
+    let path = CStr::from_bytes_until_nul(&path).ok();
+    let Some(file) = path.filter(|_| written.is_ok()).and_then(File::open) else {
         return "";
     };
     let read = file.read(text);

@@ -3,6 +3,8 @@
 use core::ffi::c_void;
 
 use super::memory;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use crate::os::caught;
 
 /// An unreadable address is an answer, not a fault.
 pub(crate) const CATCHES_READS: bool = true;
@@ -45,70 +47,4 @@ pub(crate) fn read_u64_by_kernel(address: usize) -> Option<u64> {
         });
     }
     (read == 8).then_some(value)
-}
-
-/// A load that the handler recognises by its address: it is the first instruction of its function.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub(super) mod caught {
-    use core::arch::naked_asm;
-
-    /// As two registers.
-    #[repr(C)]
-    pub(crate) struct Loaded {
-        value: u64,
-        ok: u64,
-    }
-
-    /// As [`load`], which is known to change no more than two registers.
-    ///
-    /// # Safety
-    /// The fault handler is installed.
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    pub(crate) unsafe fn read(address: usize) -> Option<u64> {
-        let (value, ok): (u64, u64);
-        // SAFETY: the caller; the call leaves the stack and the flags as they are, in `cannot` too.
-        unsafe {
-            core::arch::asm!(
-                "call {load}",
-                load = sym load,
-                in("rdi") address,
-                lateout("rax") value,
-                lateout("rdx") ok,
-                options(readonly, preserves_flags),
-            );
-        }
-        (ok != 0).then_some(value)
-    }
-
-    /// As [`load`].
-    ///
-    /// # Safety
-    /// The fault handler is installed.
-    #[cfg(not(target_arch = "x86_64"))]
-    #[inline(always)]
-    pub(crate) unsafe fn read(address: usize) -> Option<u64> {
-        // SAFETY: the caller's promise.
-        let loaded = unsafe { load(address) };
-        (loaded.ok != 0).then_some(loaded.value)
-    }
-
-    /// # Safety
-    /// The fault handler is installed.
-    #[unsafe(naked)]
-    pub(crate) unsafe extern "C" fn load(address: usize) -> Loaded {
-        #[cfg(target_arch = "x86_64")]
-        naked_asm!("mov rax, [rdi]", "mov edx, 1", "ret");
-        #[cfg(target_arch = "aarch64")]
-        naked_asm!("ldr x0, [x0]", "mov x1, #1", "ret");
-    }
-
-    /// The handler continues here after a load that faults: the stack and the flags are as before the load.
-    #[unsafe(naked)]
-    pub(crate) unsafe extern "C" fn cannot() -> Loaded {
-        #[cfg(target_arch = "x86_64")]
-        naked_asm!("mov eax, 0", "mov edx, 0", "ret");
-        #[cfg(target_arch = "aarch64")]
-        naked_asm!("mov x0, #0", "mov x1, #0", "ret");
-    }
 }

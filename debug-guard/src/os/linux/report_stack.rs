@@ -76,7 +76,7 @@ struct Question<'a> {
 /// # Safety
 /// `question` is a [`Question`] that is not used otherwise.
 unsafe extern "C" fn answer(question: *mut c_void) {
-    // SAFETY: the caller's promise.
+    // SAFETY: a `Question` that is not used otherwise.
     let question = unsafe { &mut *question.cast::<Question<'_>>() };
     let mut small = libc::stack_t {
         ss_sp: null_mut(),
@@ -149,6 +149,6 @@ unsafe extern "C" fn on_stack(
 /// `function` takes the argument.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 unsafe fn on_stack(argument: *mut c_void, function: unsafe extern "C" fn(*mut c_void), _: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `function` takes the argument.
     unsafe { function(argument) };
 }

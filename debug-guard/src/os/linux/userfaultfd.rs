@@ -97,7 +97,7 @@ impl PageCalls for Userfaultfd {
 
     unsafe fn release(&self, base: usize, bytes: usize) {
         forget(base);
-        // SAFETY: the caller's promise.
+        // SAFETY: the region is no longer used.
         unsafe { memory::unmap(base, bytes) };
     }
 
@@ -126,12 +126,12 @@ impl PageCalls for Userfaultfd {
     }
 
     unsafe fn close(&self, base: usize, bytes: usize) -> Result<(), OsRefusal> {
-        // SAFETY: the caller's promise.
+        // SAFETY: pages of the caller's, whose content nobody uses again.
         unsafe { memory::advise_locked(base, bytes, Advice::DISCARD) }
     }
 
     unsafe fn pass_on(&self, from: usize, to: usize) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: both pages are the caller's, and no thread accesses `from` again.
         self.moves && unsafe { move_page(from, to, page_size()) }
     }
 
@@ -297,7 +297,7 @@ unsafe fn transfer(request: libc::Ioctl, to: usize, from: usize, page: usize) ->
         mode: DONT_WAKE,
         done: 0,
     };
-    // SAFETY: the structure that these requests take; the caller's promise for the pages.
+    // SAFETY: the structure that these requests take; the page at `to` is not provided, and nothing uses one that moves.
     match unsafe { control(request, &mut transfer) } {
         0 => Ok(()),
         _ => Err(memory::errno()),
@@ -308,7 +308,7 @@ unsafe fn transfer(request: libc::Ioctl, to: usize, from: usize, page: usize) ->
 /// `argument` is the structure that `request` takes, and the pages that it names may be changed.
 unsafe fn control<T>(request: libc::Ioctl, argument: &mut T) -> c_int {
     let descriptor = DESCRIPTOR.load(Ordering::Relaxed);
-    // SAFETY: the caller's promise.
+    // SAFETY: the structure of this request, and pages that may be changed.
     unsafe { libc::ioctl(descriptor, request, from_mut(argument)) }
 }
 
@@ -361,7 +361,7 @@ fn fill(base: usize, bytes: usize) -> Result<(), OsRefusal> {
 /// Both pages are the caller's, and no thread may access `from` again.
 unsafe fn move_page(from: usize, to: usize, page: usize) -> bool {
     for _ in 0..TRIES {
-        // SAFETY: the caller's promise for the pages.
+        // SAFETY: `to` is the caller's and not provided, and nothing uses `from` any more.
         let Err(errno) = (unsafe { transfer(MOVE, to, from, page) }) else {
             return true;
         };

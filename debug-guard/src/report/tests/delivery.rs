@@ -28,9 +28,9 @@ fn a_function_gets_the_report_and_the_right_guard_is_named() {
     );
     deliver(&first, &case);
     // SAFETY: both are there for good.
-    let slot = unsafe { enter(&*ENTRY) }.expect("a slot is free");
+    let slot = unsafe { REGISTRY.enter(&*ENTRY) }.expect("a slot is free");
     deliver(&first, &case);
-    assert!(leave(&slot));
+    assert!(REGISTRY.leave(&slot));
     assert_eq!(
         (first.reported.load(Relaxed), first.lost.load(Relaxed)),
         (2, 0)
@@ -93,7 +93,7 @@ fn a_trap_is_told_by_the_guard_that_covers_it_and_goes_on() {
     static SEEN: AtomicUsize = AtomicUsize::new(0);
     static COVERS: std::sync::LazyLock<Fake> = std::sync::LazyLock::new(|| Fake {
         range: PLACE..PLACE + 4096,
-        accused: Accused {
+        stopped: StoppedAccess {
             kind: ReportKind::Overflow,
             block: Some(block(1, BlockState::Live)),
             other: None,
@@ -112,7 +112,7 @@ fn a_trap_is_told_by_the_guard_that_covers_it_and_goes_on() {
     };
     assert_eq!(on_trap(&trap(PLACE)), Handled::No, "nobody covers it yet");
     // SAFETY: both are there for good.
-    let slot = unsafe { enter(&*ENTRY) }.expect("a slot is free");
+    let slot = unsafe { REGISTRY.enter(&*ENTRY) }.expect("a slot is free");
     assert_eq!(on_trap(&trap(PLACE + 7)), Handled::Resume);
     assert_eq!(
         on_trap(&trap(PLACE + 4096)),
@@ -125,7 +125,7 @@ fn a_trap_is_told_by_the_guard_that_covers_it_and_goes_on() {
     );
     assert_eq!(on_trap(&trap(PLACE + 1)), Handled::No, "no page to land on");
     assert_eq!(COVERS.reported.load(Relaxed), 2);
-    assert!(leave(&slot));
+    assert!(REGISTRY.leave(&slot));
     assert_eq!(on_trap(&trap(PLACE + 7)), Handled::No);
 }
 
@@ -152,9 +152,9 @@ fn seats_run_out_and_come_back() {
     assert_eq!(asked(), 3);
     assert_eq!(seats.query(|guard| Some(guard.number())), Some(4));
     // A guard that is being asked cannot leave; nobody asks it any more.
-    assert_eq!(seats.query(|_| Some(seats.leave(&first, 2))), Some(false));
+    assert_eq!(seats.query(|_| Some(seats.leave(&first))), Some(false));
     assert_eq!(asked(), 2);
-    assert!(seats.leave(&first, 1) && seats.leave(&second, 1) && seats.leave(&third, 1));
+    assert!(seats.leave(&first) && seats.leave(&second) && seats.leave(&third));
     assert_eq!(asked(), 0);
     assert!(enter().is_some());
 }

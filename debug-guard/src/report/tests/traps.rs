@@ -2,13 +2,13 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::boxed::Box;
-use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::string::String;
 use std::vec::Vec;
 use std::{eprintln, format, println};
 
 use serde_json::Value;
+use testkit::Crash;
 
 use super::*;
 use crate::os::{BackEnds, Region, install_fault_handler, page_calls, page_size};
@@ -46,11 +46,11 @@ impl Ended {
         self
     }
 
-    fn died_of(&self, signal: i32) -> &Self {
-        assert_eq!(
-            self.status.signal(),
-            Some(signal),
-            "{}\n{}",
+    fn died_of(&self, crash: Crash) -> &Self {
+        assert!(
+            crash.ended(self.status),
+            "{}\n{}\n{}",
+            self.status,
             self.stdout,
             self.stderr
         );
@@ -93,7 +93,7 @@ fn land(address: usize) -> bool {
     })
 }
 
-/// A guard of a region of 64 pages, none accessible, that accuses every access of an overflow; the handler stands.
+/// A guard of a region of 64 pages, none accessible, that classifies every access as an overflow; the handler stands.
 fn guard(on_report: OnReport) -> (&'static Fake, usize) {
     let calls = page_calls(BackEnds::probe().best()).expect("a back end");
     let region = Box::leak(Box::new(Region::reserve(calls, 64).expect("a region")));
@@ -105,7 +105,7 @@ fn guard(on_report: OnReport) -> (&'static Fake, usize) {
     };
     let guard = Box::leak(Box::new(Fake {
         range: base..base + 64 * page_size(),
-        accused: Accused {
+        stopped: StoppedAccess {
             kind: ReportKind::Overflow,
             block: Some(known),
             other: None,
@@ -115,7 +115,7 @@ fn guard(on_report: OnReport) -> (&'static Fake, usize) {
     }));
     let entry = Box::leak(Box::new(GuardEntry::new(guard)));
     // SAFETY: both stay for good.
-    let _seat = unsafe { enter(entry) }.expect("a slot");
+    let _seat = unsafe { REGISTRY.enter(entry) }.expect("a slot");
     install_fault_handler(on_trap).expect("a handler");
     (guard, base + page_size())
 }
@@ -137,7 +137,7 @@ fn a_stopped_write_is_told_and_the_process_aborted() {
     }) else {
         return;
     };
-    ended.died_of(libc::SIGABRT);
+    ended.died_of(Crash::Abort);
     assert!(
         ended
             .stderr
@@ -182,7 +182,7 @@ fn a_panic_asked_for_is_an_abort_in_a_handler_and_says_so() {
     ) else {
         return;
     };
-    ended.died_of(libc::SIGABRT);
+    ended.died_of(Crash::Abort);
     assert_eq!(ended.reports().len(), 1);
     assert!(
         ended.stderr.contains("read 1 byte past the end of")
@@ -301,7 +301,7 @@ fn t41_what_is_not_the_guard_s_is_left_to_who_was_there_before() {
     ) else {
         return;
     };
-    ended.died_of(libc::SIGSEGV);
+    ended.died_of(Crash::AccessViolation);
     let (_, later) = ended
         .stderr
         .split_once("now the other")
@@ -309,7 +309,9 @@ fn t41_what_is_not_the_guard_s_is_left_to_who_was_there_before() {
     assert!(!later.contains("debug-guard"), "{later}");
 }
 
+/// On Windows: `os/windows/tests.rs`.
 #[test]
+#[cfg(unix)]
 fn t41_an_overflow_of_the_stack_is_told_by_the_runtime() {
     #[expect(unconditional_recursion, reason = "that is the point")]
     fn deeper(n: usize) -> usize {
@@ -325,7 +327,7 @@ fn t41_an_overflow_of_the_stack_is_told_by_the_runtime() {
     ) else {
         return;
     };
-    ended.died_of(libc::SIGABRT);
+    ended.died_of(Crash::StackOverflow);
     assert!(
         ended.stderr.contains("stack overflow") && !ended.stderr.contains("debug-guard: "),
         "{}",

@@ -13,7 +13,7 @@ use crate::block::{BlockMark, BlockRequest, BlockState, FreeRequest, GuardFindin
 use crate::mode::{BackEnd, Mode};
 use crate::os::{self, BackEnds};
 use crate::report_kind::ReportKind;
-use crate::slots::{Kind, SlotOptions, SlotRefused, Slots};
+use crate::slots::{SlotOptions, SlotRefused, Slots};
 
 const PAGE: usize = 4096;
 const MEMORY: &dyn HostAllocator = &FromGlobalAlloc::SYSTEM;
@@ -25,28 +25,24 @@ struct Bench {
     serial: u64,
 }
 
-fn options(kind: Kind) -> SlotOptions {
+fn options(mode: Mode) -> SlotOptions {
     SlotOptions {
         pages: 1 << 16,
         max_pages: 0,
         quarantine_blocks: 256,
         quarantine_bytes: 256 * PAGE,
         deep: false,
-        mode: if kind == Kind::Fence {
-            Mode::Fence
-        } else {
-            Mode::Strict
-        },
+        mode,
     }
 }
 
 impl Bench {
-    fn new(kind: Kind, back_end: BackEnd) -> Self {
-        Self::with(kind, back_end, options(kind))
+    fn new(mode: Mode, back_end: BackEnd) -> Self {
+        Self::with(back_end, options(mode))
     }
 
-    fn with(kind: Kind, back_end: BackEnd, options: SlotOptions) -> Self {
-        let slots = Slots::new(MEMORY, kind, back_end, options).expect("slots");
+    fn with(back_end: BackEnd, options: SlotOptions) -> Self {
+        let slots = Slots::new(MEMORY, back_end, options).expect("slots");
         Self {
             slots,
             findings: Vec::new(),
@@ -135,15 +131,16 @@ impl Bench {
 fn back_ends() -> impl Iterator<Item = BackEnd> {
     let offered = BackEnds::probe();
     BackEnd::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .filter(move |&back_end| back_end != BackEnd::Cookies && offered.offers(back_end))
 }
 
-fn each(test: impl Fn(Kind, BackEnd)) {
+fn each(test: impl Fn(Mode, BackEnd)) {
     for back_end in back_ends() {
-        for kind in [Kind::Fence, Kind::Strict] {
-            println!("{kind:?} over {back_end}");
-            test(kind, back_end);
+        for mode in [Mode::Fence, Mode::Strict] {
+            println!("{mode} over {back_end}");
+            test(mode, back_end);
         }
     }
 }
@@ -164,8 +161,8 @@ fn read(address: usize) -> u8 {
 
 #[test]
 fn blocks_stand_between_pages_that_cannot_be_touched() {
-    each(|kind, back_end| {
-        let mut bench = Bench::new(kind, back_end);
+    each(|mode, back_end| {
+        let mut bench = Bench::new(mode, back_end);
         for (size, align) in [
             (1, 1),
             (61, 1),
@@ -199,7 +196,7 @@ fn blocks_stand_between_pages_that_cannot_be_touched() {
             assert!(bench.give(block));
             assert_eq!(
                 readable(block),
-                kind == Kind::Fence && size <= PAGE && align <= PAGE,
+                mode == Mode::Fence && size <= PAGE && align <= PAGE,
                 "{size} {align}"
             );
         }
@@ -209,8 +206,8 @@ fn blocks_stand_between_pages_that_cannot_be_touched() {
 
 #[test]
 fn t02_a_byte_in_the_slack_is_found_at_the_free() {
-    each(|kind, back_end| {
-        let mut bench = Bench::new(kind, back_end);
+    each(|mode, back_end| {
+        let mut bench = Bench::new(mode, back_end);
         let block = bench.take(61, 16);
         let before = read(block + 61);
         write(block + 61, 0);
@@ -242,8 +239,8 @@ fn t02_a_byte_in_the_slack_is_found_at_the_free() {
 
 #[test]
 fn t10_a_byte_in_front_is_found_at_the_free_or_asked_for() {
-    each(|kind, back_end| {
-        let mut bench = Bench::new(kind, back_end);
+    each(|mode, back_end| {
+        let mut bench = Bench::new(mode, back_end);
         let block = bench.take(64, 16);
         for offset in [1, 17, 256] {
             write(block - offset, 0);
@@ -265,7 +262,7 @@ fn t10_a_byte_in_front_is_found_at_the_free_or_asked_for() {
 #[test]
 fn t16_a_write_after_the_free_is_found_when_the_block_has_waited() {
     for back_end in back_ends() {
-        let mut bench = Bench::new(Kind::Fence, back_end);
+        let mut bench = Bench::new(Mode::Fence, back_end);
         let block = bench.take(64, 16);
         assert!(bench.give(block));
         write(block + 5, 7);
@@ -295,7 +292,7 @@ fn t16_a_write_after_the_free_is_found_when_the_block_has_waited() {
 #[test]
 fn t16_frees_alone_let_blocks_fall_out_of_the_quarantine() {
     for back_end in back_ends() {
-        let mut bench = Bench::new(Kind::Fence, back_end);
+        let mut bench = Bench::new(Mode::Fence, back_end);
         let blocks: Vec<usize> = (0..1000).map(|_| bench.take(64, 16)).collect();
         for &block in &blocks {
             assert!(bench.give(block));
@@ -314,8 +311,8 @@ fn t16_frees_alone_let_blocks_fall_out_of_the_quarantine() {
 
 #[test]
 fn t20_the_second_free_names_the_first() {
-    each(|kind, back_end| {
-        let mut bench = Bench::new(kind, back_end);
+    each(|mode, back_end| {
+        let mut bench = Bench::new(mode, back_end);
         for size in [0, 64, 3 * PAGE, 2 << 20] {
             let block = bench.take(size, 1);
             assert!(bench.give(block));
@@ -340,7 +337,7 @@ fn t20_the_second_free_names_the_first() {
 #[test]
 fn t21_a_free_of_an_older_generation_is_told_as_long_as_the_ring_has_not_come_round() {
     for back_end in back_ends() {
-        let mut bench = Bench::new(Kind::Strict, back_end);
+        let mut bench = Bench::new(Mode::Strict, back_end);
         let block = bench.take(64, 16);
         assert!(bench.give(block));
         for _ in 0..5000 {
@@ -359,70 +356,9 @@ fn t21_a_free_of_an_older_generation_is_told_as_long_as_the_ring_has_not_come_ro
 }
 
 #[test]
-fn t22_to_t25_what_is_no_block_is_not_freed() {
-    each(|kind, back_end| {
-        let mut bench = Bench::new(kind, back_end);
-        let block = bench.take(64, 16);
-        let large = bench.take(50_000, 16);
-        let (small_end, far) = (block + 64, block + (1 << 20));
-        let cases = [
-            (block + 16, ReportKind::InteriorFree, Some(block)),
-            (large + PAGE, ReportKind::InteriorFree, Some(large)),
-            (small_end, ReportKind::ForeignFree, Some(block)),
-            (small_end + 100, ReportKind::ForeignFree, Some(block)),
-            (far, ReportKind::ForeignFree, None),
-            (1, ReportKind::ForeignFree, None),
-        ];
-        for (address, kind, near) in cases {
-            assert!(!bench.give(address));
-            let finding = bench.one();
-            assert_eq!(
-                (
-                    finding.kind,
-                    finding.address,
-                    finding.block.map(|known| known.start)
-                ),
-                (kind, address, near),
-                "{address:#x} {block:#x}"
-            );
-            assert_eq!(
-                bench
-                    .slots
-                    .validate_pointer(address)
-                    .err()
-                    .map(|finding| finding.kind),
-                Some(kind)
-            );
-        }
-        assert!(bench.give(block) && bench.give(large));
-        bench.end();
-    });
-}
-
-#[test]
-fn t28_t29_what_a_block_is_said_to_be_must_be_what_it_is() {
-    each(|kind, back_end| {
-        let mut bench = Bench::new(kind, back_end);
-        let said = |size, align| Layout::from_size_align(size, align).expect("a layout");
-        for (layout, scope, kind) in [
-            (said(72, 16), Scope::Object, ReportKind::SizeMismatch),
-            (said(64, 8), Scope::Object, ReportKind::AlignmentMismatch),
-            (said(64, 16), Scope::Cache, ReportKind::ScopeMismatch),
-        ] {
-            let block = bench.take(64, 16);
-            assert!(bench.give_as(block, layout, scope), "the block is certain");
-            assert_eq!(bench.one().kind, kind);
-        }
-        let block = bench.take(64, 16);
-        assert!(bench.give_as(block, said(64, 16), Scope::Object));
-        bench.end();
-    });
-}
-
-#[test]
 fn t31_what_cannot_be_held_is_refused() {
-    each(|kind, back_end| {
-        let mut bench = Bench::new(kind, back_end);
+    each(|mode, back_end| {
+        let mut bench = Bench::new(mode, back_end);
         for layout in [
             Layout::from_size_align(isize::MAX as usize, 1),
             Layout::from_size_align(1 << 45, 1),
@@ -440,31 +376,9 @@ fn t31_what_cannot_be_held_is_refused() {
 }
 
 #[test]
-fn t32_zero_is_zero_on_used_pages_too() {
-    each(|kind, back_end| {
-        let mut bench = Bench::new(kind, back_end);
-        for size in [1, 64, PAGE, 3 * PAGE + 1, 2 << 20] {
-            for _ in 0..400 / (1 + size / PAGE) {
-                let layout = Layout::from_size_align(size, 8).expect("layout");
-                let block = bench
-                    .try_take(layout, true, true)
-                    .expect("block")
-                    .as_ptr()
-                    .expose_provenance();
-                assert!((block..block + size).all(|at| read(at) == 0), "{size}");
-                write(block, 9);
-                write(block + size - 1, 9);
-                assert!(bench.give(block));
-            }
-        }
-        bench.end();
-    });
-}
-
-#[test]
-fn accused_is_the_nearest_block() {
-    each(|kind, back_end| {
-        let mut bench = Bench::new(kind, back_end);
+fn a_stopped_access_belongs_to_the_nearest_block() {
+    each(|mode, back_end| {
+        let mut bench = Bench::new(mode, back_end);
         let block = bench.take(64, 16);
         let empty = bench.take(0, 1);
         let large = bench.take(5 * PAGE, 16);
@@ -479,14 +393,14 @@ fn accused_is_the_nearest_block() {
             (gone, ReportKind::UseAfterFree, gone),
             (gone + 2 * PAGE - 1, ReportKind::UseAfterFree, gone),
         ] {
-            let accused = bench.slots.accused(address);
+            let stopped = bench.slots.classify_access(address);
             assert_eq!(
-                (accused.kind, accused.block.map(|known| known.start)),
+                (stopped.kind, stopped.block.map(|known| known.start)),
                 (kind, Some(start)),
                 "{address:#x}"
             );
         }
-        let far = bench.slots.accused(block + (1 << 20));
+        let far = bench.slots.classify_access(block + (1 << 20));
         assert_eq!(far.kind, ReportKind::WildAccess);
         for block in [block, empty, large] {
             assert!(bench.give(block));
@@ -500,9 +414,9 @@ fn t17_the_ring_comes_round_and_addresses_rest_in_between() {
     for back_end in back_ends() {
         let small = SlotOptions {
             pages: 4097,
-            ..options(Kind::Strict)
+            ..options(Mode::Strict)
         };
-        let mut bench = Bench::with(Kind::Strict, back_end, small);
+        let mut bench = Bench::with(back_end, small);
         let mut last = std::collections::HashMap::new();
         let kept = bench.take(64, 16);
         for turn in 0..10_000_usize {
@@ -525,8 +439,8 @@ fn t17_the_ring_comes_round_and_addresses_rest_in_between() {
 
 #[test]
 fn t45_threads_free_what_others_took() {
-    each(|kind, back_end| {
-        let slots = Slots::new(MEMORY, kind, back_end, options(kind)).expect("slots");
+    each(|mode, back_end| {
+        let slots = Slots::new(MEMORY, back_end, options(mode)).expect("slots");
         let slots: &Slots = &slots;
         thread::scope(|scope| {
             let (send, receive): (Vec<_>, Vec<_>) = (0..4)
@@ -612,8 +526,8 @@ fn t45_threads_free_what_others_took() {
 fn what_is_taken_of_the_allocator_goes_back() {
     let host = crate::FailingAllocator::new(FromGlobalAlloc::SYSTEM, crate::Fault::Never);
     for back_end in back_ends() {
-        for kind in [Kind::Fence, Kind::Strict] {
-            let slots = Slots::new(&host, kind, back_end, options(kind)).expect("slots");
+        for mode in [Mode::Fence, Mode::Strict] {
+            let slots = Slots::new(&host, back_end, options(mode)).expect("slots");
             let sizes = vec![64, 5000, 3 << 20];
             for size in sizes {
                 let layout = Layout::from_size_align(size, 8).expect("layout");

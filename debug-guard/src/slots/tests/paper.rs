@@ -16,7 +16,7 @@ use crate::mode::{BackEnd, Mode};
 use crate::os::{Content, OsRefusal, PageCalls};
 use crate::report_kind::ReportKind;
 use crate::slots::redzone::next_random;
-use crate::slots::{Kind, SlotOptions, Slots};
+use crate::slots::{SlotOptions, Slots};
 
 const MEMORY: &dyn HostAllocator = &FromGlobalAlloc::SYSTEM;
 const PAGE: usize = 512;
@@ -38,7 +38,7 @@ struct OnPaper {
 }
 
 impl OnPaper {
-    fn new(kind: Kind, back_end: BackEnd, options: SlotOptions) -> Self {
+    fn new(back_end: BackEnd, options: SlotOptions) -> Self {
         let paper = NonNull::from(Box::leak(Box::new(Paper {
             back_end,
             memory: Mutex::default(),
@@ -46,7 +46,7 @@ impl OnPaper {
         })));
         // SAFETY: freed when this is dropped, after the slots.
         let calls: &'static Paper = unsafe { paper.as_ref() };
-        let slots = Slots::with_calls(MEMORY, kind, calls, options).expect("slots");
+        let slots = Slots::with_calls(MEMORY, calls, options).expect("slots");
         Self {
             slots: Some(slots),
             paper,
@@ -167,16 +167,16 @@ fn bytes(address: usize, size: usize) -> Vec<u8> {
 }
 
 /// Takes and gives at random, with some bad frees, and compares everything with what a map remembers.
-fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
+fn program(mode: Mode, back_end: BackEnd, mut seed: u64, turns: usize) {
     let options = SlotOptions {
         pages: 2049,
         max_pages: 600,
         quarantine_blocks: 40,
         quarantine_bytes: usize::MAX,
         deep: seed.is_multiple_of(2),
-        mode: Mode::Fence,
+        mode,
     };
-    let slots = OnPaper::new(kind, back_end, options);
+    let slots = OnPaper::new(back_end, options);
     let mut live: BTreeMap<usize, Mine> = BTreeMap::new();
     let mut dead: Vec<usize> = Vec::new();
     let mut findings: Vec<GuardFinding> = Vec::new();
@@ -340,8 +340,8 @@ fn programs_over_pages_of_paper() {
     let (seeds, turns) = if cfg!(miri) { (1, 100) } else { (6, 4000) };
     for seed in 1..=seeds {
         for back_end in [BackEnd::UserfaultfdMove, BackEnd::GuardMarkers] {
-            for kind in [Kind::Fence, Kind::Strict] {
-                program(kind, back_end, seed, turns);
+            for mode in [Mode::Fence, Mode::Strict] {
+                program(mode, back_end, seed, turns);
             }
         }
     }
@@ -349,16 +349,16 @@ fn programs_over_pages_of_paper() {
 
 #[test]
 fn what_is_planted_is_found() {
-    for kind in [Kind::Fence, Kind::Strict] {
+    for mode in [Mode::Fence, Mode::Strict] {
         let options = SlotOptions {
             pages: 257,
             max_pages: 0,
             quarantine_blocks: 8,
             quarantine_bytes: usize::MAX,
             deep: false,
-            mode: Mode::Fence,
+            mode,
         };
-        let slots = OnPaper::new(kind, BackEnd::UserfaultfdMove, options);
+        let slots = OnPaper::new(BackEnd::UserfaultfdMove, options);
         let layout = Layout::from_size_align(30, 16).expect("layout");
         let mut findings: Vec<GuardFinding> = Vec::new();
         let block = slots
@@ -403,7 +403,8 @@ fn what_is_planted_is_found() {
     }
 }
 
-/// The second free is whole while the first reports, so that neither finds the other's block in quarantine when it begins.
+/// The second free is whole while the first reports, so that neither finds the other's block in quarantine when it
+/// begins.
 #[test]
 fn frees_at_one_time_leave_no_more_in_quarantine_than_its_limit() {
     for limit in [0, 1] {
@@ -415,7 +416,7 @@ fn frees_at_one_time_leave_no_more_in_quarantine_than_its_limit() {
             deep: false,
             mode: Mode::Fence,
         };
-        let slots = OnPaper::new(Kind::Fence, BackEnd::UserfaultfdMove, options);
+        let slots = OnPaper::new(BackEnd::UserfaultfdMove, options);
         let layout = Layout::from_size_align(30, 16).expect("layout");
         let request = |layout| FreeRequest {
             layout,
@@ -445,9 +446,9 @@ fn frees_at_one_time_leave_no_more_in_quarantine_than_its_limit() {
             [ReportKind::SizeMismatch, ReportKind::AlignmentMismatch]
         );
         assert!(late.is_empty(), "{late:?}");
-        let held = slots.held();
+        let (waiting, pages) = slots.held();
         assert_eq!(
-            (held.quarantined, held.pages),
+            (u64::from(waiting), pages),
             (limit as u64, 2),
             "limit {limit}"
         );

@@ -5,7 +5,7 @@ use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use debug_guard::{GlobalGuard, LeakMark, Mode};
+use debug_guard::{GlobalGuard, GuardError, LeakMark, Mode, OnReport};
 use testkit::{MemoryUse, Stage};
 
 use super::{GuardOperation, options};
@@ -42,16 +42,9 @@ unsafe impl GlobalAlloc for Bump {
 pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
     vec![GuardOperation {
         names: &[
-            "GlobalGuard::check_all",
-            "GlobalGuard::exit_leaks_from",
-            "GlobalGuard::leaks",
-            "GlobalGuard::live",
-            "GlobalGuard::mark",
+            "GlobalGuard::guard",
             "GlobalGuard::new",
-            "GlobalGuard::refused",
-            "GlobalGuard::stats",
             "GlobalGuard::system",
-            "GlobalGuard::usable_size",
         ],
         how: "all of them",
         takes: |_| MemoryUse::Nothing("it has an allocator of its own"),
@@ -66,13 +59,13 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
             stage.attempt_plainly(|| {
                 // SAFETY: `Bump` has no state of its own.
-                let guard = MADE[mode as usize]
+                let global = MADE[mode as usize]
                     .get_or_init(|| unsafe { GlobalGuard::new(Bump, options(mode)) });
-                assert_eq!(guard.refused(), None);
+                let guard = global.guard().expect("refused nothing");
                 let layout = Layout::new::<[u64; 5]>();
                 let from = guard.mark();
                 // SAFETY: the size is not 0.
-                let block = unsafe { guard.alloc(layout) };
+                let block = unsafe { global.alloc(layout) };
                 let mut seen = 0;
                 guard.live(&mut |info| seen += usize::from(info.address == block.addr()));
                 let sum = guard.leaks(from, guard.mark(), &mut |leak| seen += leak.blocks as usize);
@@ -90,16 +83,10 @@ pub(super) fn table<S: Stage>() -> Vec<GuardOperation<S>> {
                 );
                 guard.exit_leaks_from(LeakMark::default());
                 // SAFETY: given above with this layout.
-                unsafe { guard.dealloc(block, layout) };
-                assert!(
-                    guard.stats().is_some_and(|stats| stats.live_blocks == 0),
-                    "{mode}"
-                );
-                assert_eq!(
-                    GlobalGuard::system(options(mode)).stats(),
-                    None,
-                    "nobody asked it for anything"
-                );
+                unsafe { global.dealloc(block, layout) };
+                assert_eq!(guard.stats().live_blocks, 0, "{mode}");
+                let refused = GlobalGuard::system(options(mode).on_report(OnReport::Panic));
+                assert_eq!(refused.guard().err(), Some(GuardError::PanicInGlobal));
             });
         },
     }]

@@ -45,10 +45,7 @@ impl On {
     /// All that this kernel offers.
     pub(crate) fn configs(self) -> Vec<Config> {
         let mut configs = Vec::new();
-        for back_end in lent()
-            .into_iter()
-            .filter(|back_end| BackEnds::probe().offers(*back_end))
-        {
+        for back_end in lent().filter(|back_end| BackEnds::probe().offers(*back_end)) {
             for (_, (mode, placement)) in PLACES
                 .into_iter()
                 .enumerate()
@@ -96,14 +93,10 @@ pub(crate) fn skip_what_is_not_offered(test: &str) {
     }
 }
 
-/// The back ends that make pages untouchable.
-pub(crate) fn lent() -> [BackEnd; 4] {
-    [
-        BackEnd::UserfaultfdMove,
-        BackEnd::UserfaultfdCopy,
-        BackEnd::GuardMarkers,
-        BackEnd::Mprotect,
-    ]
+/// The back ends of this system that make pages untouchable.
+pub(crate) fn lent() -> impl Iterator<Item = BackEnd> + Clone {
+    let all = BackEnd::ALL.iter().copied();
+    all.filter(|back_end| *back_end != BackEnd::Cookies)
 }
 
 /// What `STEWARD_REQUIRE` calls it.
@@ -111,7 +104,7 @@ fn required_as(back_end: BackEnd) -> &'static str {
     match back_end {
         BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy => "uffd",
         BackEnd::GuardMarkers => "guard-markers",
-        _ => "mprotect",
+        other => other.name(),
     }
 }
 
@@ -139,7 +132,7 @@ impl Config {
             Mode::Strict,
         ];
         let places = [Placement::Right, Placement::Left, Placement::Alternate];
-        let back_ends = lent().map(Some).into_iter().chain([None]);
+        let back_ends = lent().map(Some).chain([None]);
         let all = modes
             .into_iter()
             .flat_map(|mode| places.map(|placement| (mode, placement)));

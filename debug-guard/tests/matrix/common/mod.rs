@@ -10,4 +10,4 @@ mod told;
 pub(crate) use config::{Config, On, lent, skip_what_is_not_offered};
 pub(crate) use lab::{Lab, Under, gives, layout, loads, note, note_pointer, stores, takes};
 pub(crate) use row::{Place, each, each_of, each_with, is_child};
-pub(crate) use seen::{SIGABRT, SIGSEGV, SeenByChild};
+pub(crate) use seen::SeenByChild;

@@ -1,7 +1,6 @@
 //! A row's case, run in a child for each configuration that the row speaks of.
 
 use std::env;
-use std::process;
 use std::time::Duration;
 
 use debug_guard::GuardOptions;
@@ -110,6 +109,7 @@ impl Place {
         case(&lab);
         lab.note_stats();
         note("done", 1);
-        process::exit(0);
+        // SAFETY: C's own end: Rust's passes over what the C runtime of Windows has to run.
+        unsafe { libc::exit(0) }
     }
 }

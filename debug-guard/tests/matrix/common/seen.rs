@@ -2,14 +2,11 @@
 
 use std::collections::HashMap;
 
-use testkit::Finished;
+use testkit::{Crash, Finished};
 
 use super::config::Config;
 use super::names::name_of;
 use super::told::Told;
-
-pub(crate) const SIGABRT: i32 = 6;
-pub(crate) const SIGSEGV: i32 = 11;
 
 pub(crate) struct SeenByChild {
     pub(crate) config: Config,
@@ -82,7 +79,7 @@ impl SeenByChild {
     /// The one report after which the child was aborted.
     #[track_caller]
     pub(crate) fn aborted(&self) -> &Told {
-        self.finished.assert_signal(SIGABRT);
+        self.finished.assert_crash(Crash::Abort);
         self.only()
     }
 

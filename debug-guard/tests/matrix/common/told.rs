@@ -1,6 +1,5 @@
 //! A report as its line of JSON tells it, and what may be asserted of it.
 
-use std::ffi::CStr;
 use std::fmt;
 
 use debug_guard::{BackEnd, Mode};
@@ -445,12 +444,19 @@ impl Told {
     }
 }
 
+/// The tables of unwinding are found in a handler as anywhere.
+#[cfg(windows)]
+fn unwinds_in_handlers() -> bool {
+    true
+}
+
 /// Before glibc 2.35 the unwinder takes a lock, and is not asked in a signal handler: stacks end there where frame pointers do.
+#[cfg(not(windows))]
 fn unwinds_in_handlers() -> bool {
     // SAFETY: asks for an address.
     let version = unsafe { libc::gnu_get_libc_version() };
     // SAFETY: a string that the library never changes.
-    let version = unsafe { CStr::from_ptr(version) };
+    let version = unsafe { std::ffi::CStr::from_ptr(version) };
     let minor = version
         .to_str()
         .ok()

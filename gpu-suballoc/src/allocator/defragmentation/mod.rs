@@ -10,23 +10,21 @@
 //!   drop                  frees reserved places; blocks that are not empty become ordinary blocks again
 //! ```
 //!
-//! No lock is held between calls, nor while the device, the host allocator or the user's filter is called.
+//! No lock is held between calls, nor during a call of the device, the host allocator or the filter.
 
 mod pass;
 mod plan;
 mod types;
 
+pub use crate::pool::defragment::SkippedRegions;
+pub use crate::region_metadata::{MoveOutcome, MoveResult};
 pub use pass::DefragmentationPass;
-pub use types::{
-    DefragmentationOptions, DefragmentationTotals, MoveOutcome, MovePlace, MoveResult, RegionMove,
-    SkippedRegions,
-};
+pub use types::{DefragmentationOptions, DefragmentationTotals, MovePlace, RegionMove};
 
 use core::fmt;
 
 use alloc_core::{HostAllocator, Scope, Scoped, TryVec};
 
-use self::plan::DrainedBlock;
 use super::GpuAllocator;
 use super::counting_allocator::CountingAllocator;
 use crate::device::DeviceMemory;
@@ -37,46 +35,38 @@ use crate::region::Region;
 /// A list of a defragmentation, in the allocator's host memory.
 type MoveList<'a, T, A> = TryVec<T, Scoped<&'a CountingAllocator<A>>>;
 
-/// Words of a set of pools.
-const POOL_WORDS: usize = BlockRef::POOLS as usize / 64;
-
 /// A defragmentation under way: see [`GpuAllocator::defragment`].
 ///
-/// Any thread may go on with it, if the host allocator is `Sync`. Dropping it ends the defragmentation: reserved places are freed, and blocks that are not empty yet become ordinary blocks again. After
-/// `core::mem::forget`, the pools stay reserved: they cannot be defragmented again or destroyed, regions of the last pass remain in memory
-/// although they are freed, and [`close`](GpuAllocator::close) returns an error. Only dropping the allocator, or
-/// [`abandon`](GpuAllocator::abandon), ends this state.
+/// Any thread may go on with it, if the host allocator is `Sync`. Dropping it ends the defragmentation: reserved places are freed, and
+/// blocks that are not empty become ordinary again. After `core::mem::forget` its pools cannot be defragmented or destroyed, and the
+/// allocator not [closed](GpuAllocator::close): only dropping or [abandoning](GpuAllocator::abandon) that ends this state.
 #[must_use = "dropping it ends the defragmentation before anything has moved"]
 pub struct Defragmentation<'a, D: DeviceMemory, A: HostAllocator> {
     allocator: &'a GpuAllocator<D, A>,
     options: DefragmentationOptions<'a>,
-    /// The pools that are being defragmented.
-    begun: [u64; POOL_WORDS],
-    /// The blocks to drain, in this order.
-    blocks: MoveList<'a, DrainedBlock, A>,
-    /// Number of blocks whose regions were examined. `done`: the number of blocks, at most as many, that are finished.
+    begun: [bool; BlockRef::POOLS as usize],
+    blocks: MoveList<'a, BlockRef, A>,
+    /// Number of blocks whose regions were examined. `done`: of those that are finished.
     looked_at: usize,
     done: usize,
-    /// Regions of the block that is being examined.
     regions: MoveList<'a, RegionPlace, A>,
-    /// Moves with a reserved place that no pass contains yet; the next move is the last element.
+    /// Moves with a reserved place that no pass contains yet; the next one last.
     ready: MoveList<'a, RegionMove, A>,
-    /// Moves of the current pass.
     current: MoveList<'a, RegionMove, A>,
     skipped: SkippedRegions,
     totals: DefragmentationTotals,
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Begins to move regions so that whole blocks become empty. Chooses the blocks to drain: until they are empty or the defragmentation
-    /// ends, nothing is allocated in them. Then [`next_pass`](Defragmentation::next_pass) returns the regions to copy. To see only the
-    /// plan, drop the result.
+    /// Begins to move regions so that whole blocks become empty. Chooses the blocks to drain: nothing is allocated in them until they are
+    /// empty or the defragmentation ends. Then [`next_pass`](Defragmentation::next_pass) returns the regions to copy. To see only the plan,
+    /// drop the result.
     ///
-    /// Any thread may allocate, free, map and crop during the defragmentation. This call examines each region of the chosen blocks.
+    /// Meanwhile any thread may allocate, free, map and crop. This call examines each region of the chosen blocks.
     ///
     /// # Errors
-    /// [`GpuMisuse::Defragmenting`] if one of the pools is being defragmented already; [`GpuMisuse::NoSuchPool`]; the host allocator's
-    /// error, after which buffers kept for reuse may be destroyed. Otherwise an error changes nothing.
+    /// [`GpuMisuse::Defragmenting`] if one of the pools is being defragmented; [`GpuMisuse::NoSuchPool`]; the host allocator's error, after
+    /// which kept buffers may be destroyed.
     #[doc(alias("vmaBeginDefragmentation"))]
     pub fn defragment<'a>(
         &'a self,
@@ -87,7 +77,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let mut run = Defragmentation {
             allocator: self,
             options,
-            begun: [0; POOL_WORDS],
+            begun: [false; BlockRef::POOLS as usize],
             blocks: TryVec::new_in(memory),
             looked_at: 0,
             done: 0,
@@ -99,11 +89,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         };
         match options.pool {
             Some(pool) => {
-                self.pools().check_custom(pool.index, pool.generation)?;
                 run.begin_pool(pool.index, Some(pool.generation))?;
             }
             None => {
-                for index in (0..BlockRef::POOLS as u16).filter(|at| self.pools.has_pool(*at)) {
+                for index in 0..BlockRef::POOLS as u16 {
                     run.begin_pool(index, None)?;
                 }
             }
@@ -115,7 +104,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             None => {
                 let wrapped = self.records.counts().wrapped;
                 run.skipped.add(|to| &mut to.wrapped, wrapped);
-                for index in (0..BlockRef::POOLS as u16).filter(|at| self.pools.has_pool(*at)) {
+                for index in 0..BlockRef::POOLS as u16 {
                     run.plan_pool(index)?;
                 }
             }
@@ -131,12 +120,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if region.id.tag() != self.tag {
             return Err(GpuMisuse::OtherAllocator.into());
         }
-        if self.may_have_moved(region) {
-            match self.region_of(region.id) {
-                Ok(now) => *region = now,
-                Err(error) => return Err(error.into()),
-            }
-        }
+        *region = self.region_of(region.id)?;
         Ok(())
     }
 }
@@ -164,12 +148,8 @@ impl<D: DeviceMemory, A: HostAllocator> Drop for Defragmentation<'_, D, A> {
         }
         self.looked_at = self.blocks.as_slice().len();
         self.end_drained();
-        for (first, mut word) in (0u16..).step_by(64).zip(self.begun) {
-            while word != 0 {
-                let index = first + word.trailing_zeros() as u16;
-                self.allocator.pools().end_defragmentation(index);
-                word &= word - 1;
-            }
+        for (index, _) in (0..).zip(self.begun).filter(|(_, begun)| *begun) {
+            self.allocator.pools().end_defragmentation(index);
         }
     }
 }

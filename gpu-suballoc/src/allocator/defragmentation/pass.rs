@@ -8,8 +8,6 @@ use crate::device::{
 use crate::error::{GpuError, GpuMisuse};
 use crate::id::RegionPlace;
 use crate::pool::MOVE_TARGET;
-use crate::region::RegionContent;
-use crate::region_metadata::{MoveEnd, MoveEnding};
 use alloc_core::HostAllocator;
 use core::fmt;
 
@@ -17,9 +15,9 @@ use core::fmt;
 type MoveSink<'s> = &'s mut dyn FnMut(&RegionMove, MoveResult);
 
 /// Regions to copy; after the copies, call [`finish`](Self::finish). Dropping the pass instead leaves every region at its place, destroys
-/// the second resources and frees the reserved places: before that, too, the device must have finished with them. After
-/// `core::mem::forget` of it the next pass, or the end of the [`Defragmentation`], does so; if that is forgotten too, nobody destroys the
-/// second resources but the device's owner, who knows them from [`moves`](Self::moves).
+/// the second resources and frees the reserved places: the device must have finished with them then, too. After `core::mem::forget` the
+/// next pass or the end of the [`Defragmentation`] does so; if that is forgotten too, the second resources are left to the device's owner,
+/// who knows them from [`moves`](Self::moves).
 #[doc(alias("VmaDefragmentationPassMoveInfo"))]
 #[must_use = "dropping it leaves every region where it is"]
 pub struct DefragmentationPass<'p, 'a, D: DeviceMemory, A: HostAllocator> {
@@ -30,14 +28,14 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
     /// The next regions to move, with reserved places; empty when everything is done. Examines each region of the next blocks.
     ///
     /// # Errors
-    /// The host allocator's error, if the pass has no move yet. With or without moves, such an error excludes the block without counting it
-    /// in [`skipped`](Self::skipped); the next call continues with the other blocks.
+    /// The host allocator's error, if the pass has no move yet. Such an error excludes its block, without counting it in
+    /// [`skipped`](Self::skipped); the next call continues with the others.
     #[doc(alias("vmaBeginDefragmentationPass"))]
     pub fn next_pass(&mut self) -> Result<DefragmentationPass<'_, 'a, D, A>, GpuError> {
         // Ends a pass that was forgotten.
         self.end_pass(None);
         let mut bytes = 0u64;
-        // Places are reserved only for the moves of this pass and the rest of its last block.
+        // Places are reserved for this pass and the rest of its last block only.
         while self.current.as_slice().len() < self.options.max_moves_per_pass.max(1) {
             let is_first = self.current.as_slice().is_empty();
             let Some(next) = self.ready.as_slice().last() else {
@@ -46,7 +44,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
                 }
                 break;
             };
-            bytes = bytes.saturating_add(next.from.reserved);
+            bytes += next.from.reserved;
             if !is_first && bytes > self.options.max_bytes_per_pass {
                 break;
             }
@@ -64,7 +62,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         Ok(DefragmentationPass { run: self })
     }
 
-    /// Adds the next ready move to the pass, whose list has capacity for it; not if its region was freed, mapped or cropped meanwhile.
+    /// Adds the next ready move to the pass, unless its region was freed, mapped or cropped meanwhile.
     fn hand_out(&mut self) {
         let Some(one) = self.ready.pop() else { return };
         if self.allocator.records.begin_move(one.region.key()) {
@@ -89,7 +87,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         Ok(true)
     }
 
-    /// Carries out the outcomes of the pass's moves, in their order. Without `visit`, all moves are ignored.
+    /// Carries out the outcomes of the moves in their order; without `visit` it ignores all of them.
     pub(super) fn end_pass(&mut self, mut visit: Option<MoveSink<'_>>) {
         let mut any = false;
         self.current.as_mut_slice().reverse();
@@ -102,10 +100,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
             }
         }
         if any {
-            self.totals.passes = self
-                .totals
-                .passes
-                .saturating_add(u32::from(visit.is_some()));
+            self.totals.passes += u32::from(visit.is_some());
             self.end_drained();
         }
     }
@@ -120,66 +115,53 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         while self.done < end {
             if let Some(&block) = self.blocks.as_slice().get(self.done) {
                 let allocator = self.allocator;
-                let freed = allocator.pools().end_drain(block.pool, block.block);
-                self.totals.freed_blocks = self
-                    .totals
-                    .freed_blocks
-                    .saturating_add(u32::from(freed > 0));
-                self.totals.freed_bytes = self.totals.freed_bytes.saturating_add(freed);
+                let freed = allocator.pools().end_drain(block);
+                self.totals.freed_blocks += u32::from(freed > 0);
+                self.totals.freed_bytes += freed;
             }
-            self.done = self.done.saturating_add(1);
+            self.done += 1;
         }
     }
 
-    /// Ends a move in one step, then frees what is left of it: one resource, the region if it was removed, and one place.
+    /// Ends a move in one step, then frees what is left of it.
     fn end_move(&mut self, one: &RegionMove, is_seen: bool) -> MoveResult {
         let allocator = self.allocator;
-        let (key, content) = (one.region.key(), one.root.content);
+        let key = one.region.key();
         let (from, to) = (one.from.at, one.to.at);
-        let end = (allocator.records).end_move(key, one.ending(is_seen), to, || {
-            allocator.note_moved();
+        let second = (to, one.new_resource);
+        let (result, left) = (allocator.records).end_move(key, one.ending(is_seen), second, || {
             allocator.pools().move_region(from, to)
         });
-        match end {
-            MoveEnd::Moved { old_resource } => {
-                allocator.destroy_resource(content, old_resource);
-                self.totals.moves = self.totals.moves.saturating_add(1);
-                self.totals.moved_bytes = self.totals.moved_bytes.saturating_add(one.from.reserved);
-                // The place that it has left is reserved now.
-                self.free_target(RegionPlace {
-                    slot: MOVE_TARGET,
-                    ..from
-                });
-                return MoveResult::Moved;
-            }
-            MoveEnd::Stayed => allocator.destroy_resource(content, one.new_resource),
-            MoveEnd::Removed { .. } => {
-                allocator.destroy_resource(content, one.new_resource);
-                if let Some(root) = allocator.records.removed_by_move(key) {
-                    allocator.destroy_removed_root(root);
-                }
-            }
+        allocator.destroy_resource(left);
+        if result == MoveResult::Moved {
+            self.totals.moves += 1;
+            self.totals.moved_bytes += one.from.reserved;
+            // The place that it has left is reserved now.
+            self.free_target(RegionPlace {
+                slot: MOVE_TARGET,
+                ..from
+            });
+            return result;
+        }
+        if result != MoveResult::Stayed
+            && let Some(root) = allocator.records.removed_by_move(key)
+        {
+            allocator.destroy_removed_root(root);
         }
         self.free_target(to);
-        match end {
-            MoveEnd::Removed { meanwhile: true } => MoveResult::Freed,
-            MoveEnd::Removed { meanwhile: false } => MoveResult::Destroyed,
-            _ => MoveResult::Stayed,
-        }
+        result
     }
 }
 
 impl RegionMove {
-    /// The end that the outcome requests; [`MoveEnding::Keep`] if `is_seen` is false.
-    fn ending(&self, is_seen: bool) -> MoveEnding {
+    /// The outcome that is carried out; the region stays if `is_seen` is false.
+    fn ending(&self, is_seen: bool) -> MoveOutcome {
         // Without a second resource the region would lose its resource.
-        let has_new = self.root.content == RegionContent::Bare || self.new_resource != 0;
+        let has_new = self.root.view.resource.is_none() || self.new_resource.is_some();
         match self.outcome {
-            MoveOutcome::Destroyed if is_seen => MoveEnding::Destroy,
-            MoveOutcome::Copied if is_seen && has_new => MoveEnding::Commit {
-                resource: self.new_resource,
-            },
-            _ => MoveEnding::Keep,
+            MoveOutcome::Copied if !has_new => MoveOutcome::Ignored,
+            outcome if is_seen => outcome,
+            _ => MoveOutcome::Ignored,
         }
     }
 }
@@ -225,9 +207,94 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
             .ok_or(GpuMisuse::Outside)
     }
 
-    /// Ends the pass. Each copied region is then at its new place, with the same id and the second resource; its old resource is destroyed
-    /// and its old place freed. Calls `visit` with each move and its result, in the order of [`moves`](Self::moves), without a lock. The device must have finished the copies and
-    /// any use of the old resources. Allocates nothing and cannot fail.
+    /// Creates a buffer like the region's buffer, bound at the new place.
+    ///
+    /// # Errors
+    /// [`GpuMisuse::Outside`] if there is no such move, [`GpuMisuse::NoBuffer`], [`GpuMisuse::Held`] if the second buffer exists already,
+    /// [`GpuMisuse::WrongPlace`] if the new place does not meet the buffer's requirements; the driver's error. After an error the call has
+    /// left no buffer.
+    pub fn make_buffer(&mut self, index: usize) -> Result<BufferHandle, GpuError> {
+        let one = *self.get(index)?;
+        let info = (one.old_buffer().and(one.root.description))
+            .map(|description| description.buffer_info(one.root.view.asked))
+            .ok_or(GpuMisuse::NoBuffer)?;
+        let device = self.run.allocator.device();
+        self.make(index, &one, || {
+            // SAFETY: `info` describes the region's own buffer, and infos are valid for the device by the promise of `GpuAllocator::new`.
+            unsafe { device.create_buffer(&info) }.map(ResourceHandle::Buffer)
+        })?;
+        Ok(self.get(index)?.new_buffer().ok_or(GpuMisuse::NoBuffer)?)
+    }
+
+    /// Creates an image, bound at the new place, from `info` of the region's image. The allocator does not store it: it detects another
+    /// info only by usage, flags, sharing, tiling and what the driver requires. Layouts, views and descriptors are the user's
+    /// responsibility.
+    ///
+    /// # Errors
+    /// [`GpuMisuse::Outside`] if there is no such move, [`GpuMisuse::NoImage`], [`GpuMisuse::Held`] if the second image exists already,
+    /// [`GpuMisuse::WrongPlace`] if `info` is another one or the new place does not meet the image's requirements; the driver's error.
+    /// After an error the call has left no image.
+    pub fn make_image(&mut self, index: usize, info: &ImageInfo) -> Result<ImageHandle, GpuError> {
+        let one = *self.get(index)?;
+        if one.old_image().is_none() {
+            return Err(GpuMisuse::NoImage.into());
+        }
+        if !one
+            .root
+            .description
+            .is_some_and(|description| description.is_like_image(info))
+        {
+            return Err(GpuMisuse::WrongPlace.into());
+        }
+        let device = self.run.allocator.device();
+        self.make(index, &one, || {
+            // SAFETY: infos are valid for the device, by the promise of `GpuAllocator::new`.
+            unsafe { device.create_image(info) }.map(ResourceHandle::Image)
+        })?;
+        Ok(self.get(index)?.new_image().ok_or(GpuMisuse::NoImage)?)
+    }
+
+    fn make(
+        &mut self,
+        index: usize,
+        one: &RegionMove,
+        make: impl FnOnce() -> Result<ResourceHandle, DeviceError>,
+    ) -> Result<(), GpuError> {
+        if one.new_resource.is_some() {
+            return Err(GpuMisuse::Held.into());
+        }
+        let allocator = self.run.allocator;
+        let made = make()?;
+        let needs = allocator.requirements(made);
+        // Equal infos have equal requirements. Of the first image only those are known.
+        let is_alike = match made {
+            ResourceHandle::Image(_) => (one.root.view.resource)
+                .is_some_and(|old| is_alike(&allocator.requirements(old), &needs)),
+            ResourceHandle::Buffer(_) => true,
+        };
+        let fits = is_alike
+            && needs.size <= one.to.size
+            && one.to.offset.is_multiple_of(needs.alignment.max(1))
+            && needs.memory_type_bits >> (one.from.memory_type & 31) & 1 == 1
+            && !needs.requires_dedicated;
+        let bound = if fits {
+            allocator
+                .bind(made, one.to.memory, one.to.offset)
+                .map_err(GpuError::Device)
+        } else {
+            Err(GpuMisuse::WrongPlace.into())
+        };
+        if let Err(error) = bound {
+            allocator.destroy_resource(Some(made));
+            return Err(error);
+        }
+        self.get_mut(index)?.new_resource = Some(made);
+        Ok(())
+    }
+
+    /// Ends the pass. A copied region is then at its new place, with the same id and the second resource; its old resource is destroyed and
+    /// its old place freed. Calls `visit` with each move and its result, in order, without a lock. The device must have finished the copies
+    /// and any use of the old resources. Allocates nothing and cannot fail.
     #[doc(alias("vmaEndDefragmentationPass"))]
     pub fn finish(self, mut visit: impl FnMut(&RegionMove, MoveResult)) {
         self.run.end_pass(Some(&mut visit));
@@ -248,101 +315,7 @@ impl<D: DeviceMemory, A: HostAllocator> fmt::Debug for DefragmentationPass<'_, '
     }
 }
 
-// Creates the second resource of a region and binds it at the new place.
-
-impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
-    /// Creates a buffer like the region's buffer, bound at the new place.
-    ///
-    /// # Errors
-    /// [`GpuMisuse::Outside`] if there is no such move, [`GpuMisuse::NoBuffer`] if the region has no buffer, [`GpuMisuse::Held`] if the
-    /// second buffer exists already, [`GpuMisuse::WrongPlace`] if the new place does not meet the buffer's requirements; the driver's
-    /// error. After an error the call has left no buffer.
-    pub fn make_buffer(&mut self, index: usize) -> Result<BufferHandle, GpuError> {
-        let one = *self.get(index)?;
-        let info = (one.root.description)
-            .filter(|_| one.root.content == RegionContent::Buffer)
-            .map(|description| description.buffer_info(one.root.asked))
-            .ok_or(GpuMisuse::NoBuffer)?;
-        let device = self.run.allocator.device();
-        self.make(index, &one, || {
-            // SAFETY: `info` describes the region's own buffer; the caller of `new` promised that such infos are valid.
-            unsafe { device.create_buffer(&info) }.map(ResourceHandle::Buffer)
-        })?;
-        Ok(self.get(index)?.new_buffer().ok_or(GpuMisuse::NoBuffer)?)
-    }
-
-    /// Creates an image, bound at the new place. `info` must be the info of the region's image. The allocator does not store it: it detects
-    /// a different info only by its usage, flags, sharing and tiling, and by the size, alignment, memory types and dedication that the
-    /// driver requires. Layouts, views and descriptors are the user's responsibility.
-    ///
-    /// # Errors
-    /// [`GpuMisuse::Outside`] if there is no such move, [`GpuMisuse::NoImage`] if the region has no image, [`GpuMisuse::Held`] if the
-    /// second image exists already, [`GpuMisuse::WrongPlace`] if `info` is not that of the region's image or the new place does not meet
-    /// the image's requirements; the driver's error. After an error the call has left no image.
-    pub fn make_image(&mut self, index: usize, info: &ImageInfo) -> Result<ImageHandle, GpuError> {
-        let one = *self.get(index)?;
-        if one.root.content != RegionContent::Image {
-            return Err(GpuMisuse::NoImage.into());
-        }
-        if !one
-            .root
-            .description
-            .is_some_and(|description| description.is_like_image(info))
-        {
-            return Err(GpuMisuse::WrongPlace.into());
-        }
-        let device = self.run.allocator.device();
-        self.make(index, &one, || {
-            // SAFETY: the caller of `new` promised that infos are valid for the device.
-            unsafe { device.create_image(info) }.map(ResourceHandle::Image)
-        })?;
-        Ok(self.get(index)?.new_image().ok_or(GpuMisuse::NoImage)?)
-    }
-
-    fn make(
-        &mut self,
-        index: usize,
-        one: &RegionMove,
-        make: impl FnOnce() -> Result<ResourceHandle, DeviceError>,
-    ) -> Result<(), GpuError> {
-        if one.new_resource != 0 {
-            return Err(GpuMisuse::Held.into());
-        }
-        let allocator = self.run.allocator;
-        let made = make()?;
-        let needs = allocator.requirements(made);
-        // Equal infos have equal requirements. The first image's info is not known completely, but its requirements are.
-        let is_alike = match made {
-            ResourceHandle::Image(_) => {
-                ImageHandle::from_raw(one.root.resource).is_some_and(|old| {
-                    let of_old = allocator.requirements(ResourceHandle::Image(old));
-                    is_alike(&of_old, &needs)
-                })
-            }
-            ResourceHandle::Buffer(_) => true,
-        };
-        let fits = is_alike
-            && needs.size <= one.to.size
-            && one.to.offset.is_multiple_of(needs.alignment.max(1))
-            && needs.memory_type_bits >> (one.from.memory_type & 31) & 1 == 1
-            && !needs.requires_dedicated;
-        let bound = if fits {
-            allocator
-                .bind(made, one.to.memory, one.to.offset)
-                .map_err(GpuError::Device)
-        } else {
-            Err(GpuMisuse::WrongPlace.into())
-        };
-        if let Err(error) = bound {
-            allocator.destroy_resource(made.content(), made.as_raw());
-            return Err(error);
-        }
-        self.get_mut(index)?.new_resource = made.as_raw();
-        Ok(())
-    }
-}
-
-/// Whether images with these requirements may have the same info. Ignores the driver's preference, which may vary over time.
+/// Whether images with these requirements may have the same info. The driver's preference may vary, and is ignored.
 fn is_alike(one: &ResourceRequirements, other: &ResourceRequirements) -> bool {
     let needs = |of: &ResourceRequirements| {
         (

@@ -1,17 +1,14 @@
-//! Excludes blocks with an obstacle from the plan of `pool/defragment.rs`, which chooses the blocks to drain, and reserves the places that
-//! their regions move to.
+//! Excludes blocks with an obstacle from the plan of `pool/defragment.rs`, and reserves the places that regions move to.
 
 #![forbid(unsafe_code)]
 
 use alloc_core::HostAllocator;
 
-use super::types::SkipReason;
 use super::{Defragmentation, MoveList, MoveOutcome, RegionMove};
-use crate::device::{BufferUsage, DeviceMemory};
+use crate::device::{BufferUsage, DeviceMemory, ResourceHandle};
 use crate::error::GpuError;
-use crate::id::{RegionId, RegionPlace};
-use crate::pool::plan_drain;
-use crate::region::RegionContent;
+use crate::id::{BlockRef, RangePlacement, RegionId, RegionPlace};
+use crate::pool::defragment::{SkipReason, plan_drain};
 use crate::region_metadata::{MovingRoot, ResourceDescription};
 
 /// Usage bits that are the same for buffers and images.
@@ -19,40 +16,26 @@ const TRANSFER: u32 = BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER
 
 const BUSY: SkipReason = |to| &mut to.busy;
 
-/// A block to drain.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct DrainedBlock {
-    pub(super) pool: u16,
-    pub(super) block: u32,
-}
-
 impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
-    /// Begins to defragment the pool, if its regions can move.
     pub(super) fn begin_pool(
         &mut self,
         index: u16,
         generation: Option<u32>,
     ) -> Result<(), GpuError> {
-        let pools = self.allocator.pools();
-        if pools.begin_defragmentation(index, generation)?
-            && let Some(word) = self.begun.get_mut(usize::from(index) / 64)
+        if (self.allocator.pools()).begin_defragmentation(index, generation)?
+            && let Some(begun) = self.begun.get_mut(usize::from(index))
         {
-            *word |= 1 << (index % 64);
+            *begun = true;
         }
         Ok(())
     }
 
-    /// Counts the regions of a pool that cannot move because of their place. Chooses the blocks to drain, if
-    /// [`begin_pool`](Self::begin_pool) began to defragment the pool.
+    /// Counts the regions of a pool whose place keeps them from moving. Chooses the blocks to drain, if [`begin_pool`](Self::begin_pool)
+    /// began with the pool.
     pub(super) fn plan_pool(&mut self, index: u16) -> Result<(), GpuError> {
         let allocator = self.allocator;
-        let fixed = allocator.pools().unmovable_regions(index);
-        self.skipped.add(|to| &mut to.dedicated, fixed.dedicated);
-        self.skipped.add(|to| &mut to.pinned, fixed.pinned);
-        self.skipped.add(|to| &mut to.linear, fixed.linear);
-        self.skipped.add(|to| &mut to.margin, fixed.margin);
-        let word = self.begun.get(usize::from(index) / 64);
-        if word.is_none_or(|word| word >> (index % 64) & 1 == 0) {
+        (allocator.pools()).count_unmovable(index, &mut self.skipped);
+        if self.begun.get(usize::from(index)) != Some(&true) {
             return Ok(());
         }
         let mut sums = alloc_core::TryVec::new_in(*self.blocks.allocator());
@@ -61,6 +44,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         collect(&mut sums, |push| {
             allocator.pools().each_block_sum(index, push)
         })?;
+        let block_at = |block| BlockRef::new(RangePlacement::General, index, block);
         let mapped = sums.as_slice().iter().filter(|sum| sum.is_pinned).count();
         self.skipped.add(|to| &mut to.mapped, mapped as u64);
         // A block with an unmovable region cannot be drained. Excludes it and plans again.
@@ -68,7 +52,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             plan_drain(sums.as_mut_slice(), max_blocks);
             let mut is_final = true;
             for sum in sums.as_mut_slice().iter_mut().filter(|sum| sum.is_drained) {
-                if let Some(reason) = self.find_obstacle(index, sum.block)? {
+                if let Some(reason) = self.find_obstacle(block_at(sum.block))? {
                     self.skipped.add(reason, 1);
                     sum.is_pinned = true;
                     is_final = false;
@@ -82,23 +66,18 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         let drained = || sums.as_slice().iter().filter(|sum| sum.is_drained);
         self.blocks.try_reserve(drained().count())?;
         for sum in drained() {
-            let block = DrainedBlock {
-                pool: index,
-                block: sum.block,
-            };
-            if allocator.pools().begin_drain(index, sum.block)
-                && self.blocks.try_push(block).is_ok()
-            {
-                self.totals.planned_blocks = self.totals.planned_blocks.saturating_add(1);
-                self.totals.planned_bytes = self.totals.planned_bytes.saturating_add(sum.size);
+            let block = block_at(sum.block);
+            if allocator.pools().begin_drain(block) && self.blocks.try_push(block).is_ok() {
+                self.totals.planned_blocks += 1;
+                self.totals.planned_bytes += sum.size;
             }
         }
         Ok(())
     }
 
     /// The reason why the block cannot be drained: that of its first unmovable region.
-    fn find_obstacle(&mut self, index: u16, block: u32) -> Result<Option<SkipReason>, GpuError> {
-        if !self.collect_regions(index, block)? {
+    fn find_obstacle(&mut self, block: BlockRef) -> Result<Option<SkipReason>, GpuError> {
+        if !self.collect_regions(block)? {
             return Ok(Some(|to| &mut to.mapped));
         }
         let regions = self.regions.as_slice().iter();
@@ -107,25 +86,24 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             .next())
     }
 
-    /// Collects the block's regions in `self.regions`. Returns false if the block is mapped.
-    fn collect_regions(&mut self, index: u16, block: u32) -> Result<bool, GpuError> {
+    /// Collects the block's regions in `self.regions`. False if the block is mapped.
+    fn collect_regions(&mut self, block: BlockRef) -> Result<bool, GpuError> {
         let pools = self.allocator.pools();
         collect(&mut self.regions, |push| {
-            pools.each_block_region(index, block, push)
+            pools.each_block_region(block, push)
         })
     }
 
-    /// Checks that a region may move.
     fn movable(&self, at: RegionPlace) -> Result<MovingRoot, SkipReason> {
         let allocator = self.allocator;
         let (root, maps) = allocator.records.movable(at).ok_or(BUSY)?;
         if maps > 0 {
             return Err(|to| &mut to.mapped);
         }
-        if root.content != RegionContent::Bare {
-            check_resource(root.content, root.description.as_ref())?;
-        } else if !self.options.move_bare_regions {
-            return Err(|to| &mut to.bare);
+        match root.view.resource {
+            Some(resource) => check_resource(resource, root.description.as_ref())?,
+            None if !self.options.move_bare_regions => return Err(|to| &mut to.bare),
+            None => {}
         }
         let id = RegionId::new(allocator.tag, root.key);
         match self.options.filter {
@@ -135,7 +113,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
     }
 
     /// Reserves places for all regions of the block, or for none of them.
-    pub(super) fn reserve_block(&mut self, order: usize, of: DrainedBlock) -> Result<(), GpuError> {
+    pub(super) fn reserve_block(&mut self, order: usize, of: BlockRef) -> Result<(), GpuError> {
         let first = self.ready.as_slice().len();
         let reserved = self.reserve_regions(order, of);
         // If the filter unwinds, those before it may move, and the others stay.
@@ -147,11 +125,11 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         reserved.map(|_| ())
     }
 
-    fn reserve_regions(&mut self, order: usize, of: DrainedBlock) -> Result<bool, GpuError> {
-        if !self.allocator.pools().is_draining(of.pool, of.block) {
+    fn reserve_regions(&mut self, order: usize, of: BlockRef) -> Result<bool, GpuError> {
+        if !self.allocator.pools().is_draining(of) {
             return Ok(false);
         }
-        if !self.collect_regions(of.pool, of.block)? {
+        if !self.collect_regions(of)? {
             self.skipped.add(|to| &mut to.mapped, 1);
             return Ok(false);
         }
@@ -201,7 +179,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             root,
             from,
             to,
-            new_resource: 0,
+            new_resource: None,
             outcome: MoveOutcome::Ignored,
             order,
         }))
@@ -221,7 +199,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
     }
 }
 
-/// Fills `list` with what `visit` pushes, which runs under a lock: memory is allocated between its runs.
+/// Fills `list` with what `visit` pushes. `visit` runs under a lock, so memory is allocated between its runs.
 fn collect<T, R, A: HostAllocator>(
     list: &mut MoveList<'_, T, A>,
     visit: impl Fn(&mut dyn FnMut(T)) -> R,
@@ -230,7 +208,7 @@ fn collect<T, R, A: HostAllocator>(
         let mut count = 0usize;
         list.clear();
         let result = visit(&mut |item| {
-            count = count.saturating_add(1);
+            count += 1;
             if count <= list.capacity() {
                 let pushed = list.try_push(item);
                 debug_assert!(pushed.is_ok(), "there is room");
@@ -247,7 +225,7 @@ fn collect<T, R, A: HostAllocator>(
 /// # Errors
 /// The reason why the resource cannot be moved.
 fn check_resource(
-    content: RegionContent,
+    resource: ResourceHandle,
     description: Option<&ResourceDescription>,
 ) -> Result<(), SkipReason> {
     let description = description.ok_or(BUSY)?;
@@ -258,7 +236,7 @@ fn check_resource(
         return Err(|to| &mut to.no_transfer);
     }
     let address = BufferUsage::SHADER_DEVICE_ADDRESS.as_raw();
-    if content == RegionContent::Buffer && description.usage & address != 0 {
+    if matches!(resource, ResourceHandle::Buffer(_)) && description.usage & address != 0 {
         return Err(|to| &mut to.device_address);
     }
     Ok(())

@@ -4,14 +4,13 @@
 
 use core::fmt;
 
-use crate::device::{BufferHandle, ImageHandle, MemoryHandle};
+use crate::device::{BufferHandle, ImageHandle, MemoryHandle, ResourceHandle};
 use crate::flags::setters;
 use crate::id::{PoolId, RegionId};
 use crate::pool::Suballocation;
-use crate::region::RegionContent;
-use crate::region_metadata::MovingRoot;
+use crate::region_metadata::{MoveOutcome, MovingRoot};
 
-/// Selects the regions that may move, and limits each pass: [`GpuAllocator::defragment`](crate::GpuAllocator::defragment).
+/// Which regions may move, and how much a pass contains: [`GpuAllocator::defragment`](crate::GpuAllocator::defragment).
 #[doc(alias("VmaDefragmentationInfo"))]
 #[derive(Clone, Copy)]
 pub struct DefragmentationOptions<'f> {
@@ -24,8 +23,8 @@ pub struct DefragmentationOptions<'f> {
     /// Also moves regions of [`allocate`](crate::GpuAllocator::allocate): the user must bind a second resource at the new place. By default
     /// they stay, because the allocator does not know their resources.
     pub move_bare_regions: bool,
-    /// Moves only regions for which `filter(id, tag)` is true; the tag is that of [`RegionOptions::tag`](crate::RegionOptions::tag). It
-    /// is called without a lock, at least once for each region. One excluded region prevents its whole block from being drained.
+    /// Moves only regions for which `filter(id, tag)` is true, with the [tag](crate::RegionOptions::tag) of the region. It is called
+    /// without a lock, at least once for each region. One excluded region keeps its whole block.
     pub filter: Option<&'f (dyn Fn(RegionId, u64) -> bool + Sync)>,
 }
 
@@ -83,43 +82,16 @@ pub struct MovePlace {
     pub offset: u64,
 }
 
-/// The user's decision about a move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MoveOutcome {
-    /// The contents are at the new place, and the device has finished with the old place.
-    Copied,
-    /// The region stays.
-    Ignored,
-    /// The region is no longer needed and is freed. If it has crops or mappings, it stays.
-    Destroyed,
-}
-
-/// The result of a move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MoveResult {
-    /// The region is at the new place; the old resource was destroyed and the old place freed.
-    Moved,
-    /// The region is at the old place: by its outcome, because it was mapped or cropped during the pass, or because it has a resource and
-    /// no second resource was created.
-    Stayed,
-    /// The region was freed by its outcome.
-    Destroyed,
-    /// The region was freed by another call during the pass.
-    Freed,
-}
-
 /// The move of one region.
 #[doc(alias("VmaDefragmentationMove"))]
 #[derive(Clone, Copy, Debug)]
 pub struct RegionMove {
     pub(super) region: RegionId,
-    /// The region before the move.
     pub(super) root: MovingRoot,
     /// Where it lies before the move, and the reserved place.
     pub(super) from: Suballocation,
     pub(super) to: Suballocation,
-    /// 0 until it is created.
-    pub(super) new_resource: u64,
+    pub(super) new_resource: Option<ResourceHandle>,
     pub(super) outcome: MoveOutcome,
     /// The index of its block in the order of draining.
     pub(super) order: usize,
@@ -141,7 +113,7 @@ impl RegionMove {
     /// Bytes to copy: those of the region.
     #[must_use]
     pub const fn size(&self) -> u64 {
-        self.root.asked
+        self.root.view.asked
     }
 
     /// The place of the region before the move.
@@ -159,39 +131,25 @@ impl RegionMove {
     /// The buffer that is bound to the region.
     #[must_use]
     pub const fn old_buffer(&self) -> Option<BufferHandle> {
-        self.buffer(self.root.resource)
+        ResourceHandle::buffer(self.root.view.resource)
     }
 
     /// The image that is bound to the region.
     #[must_use]
     pub const fn old_image(&self) -> Option<ImageHandle> {
-        self.image(self.root.resource)
+        ResourceHandle::image(self.root.view.resource)
     }
 
     /// The buffer that [`make_buffer`](crate::allocator::DefragmentationPass::make_buffer) created.
     #[must_use]
     pub const fn new_buffer(&self) -> Option<BufferHandle> {
-        self.buffer(self.new_resource)
+        ResourceHandle::buffer(self.new_resource)
     }
 
     /// The image that [`make_image`](crate::allocator::DefragmentationPass::make_image) created.
     #[must_use]
     pub const fn new_image(&self) -> Option<ImageHandle> {
-        self.image(self.new_resource)
-    }
-
-    const fn buffer(&self, raw: u64) -> Option<BufferHandle> {
-        match self.root.content {
-            RegionContent::Buffer => BufferHandle::from_raw(raw),
-            RegionContent::Bare | RegionContent::Image => None,
-        }
-    }
-
-    const fn image(&self, raw: u64) -> Option<ImageHandle> {
-        match self.root.content {
-            RegionContent::Image => ImageHandle::from_raw(raw),
-            RegionContent::Bare | RegionContent::Buffer => None,
-        }
+        ResourceHandle::image(self.new_resource)
     }
 }
 
@@ -199,48 +157,6 @@ const fn place(of: &Suballocation) -> MovePlace {
     MovePlace {
         memory: of.memory,
         offset: of.offset,
-    }
-}
-
-/// Numbers of regions that prevented a block from being drained, by reason. Of each such block only the first is counted. Regions outside
-/// of blocks that could be drained are all counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SkippedRegions {
-    /// Mapped regions, and mapped blocks.
-    pub mapped: u32,
-    /// Allocated by [`allocate`](crate::GpuAllocator::allocate): their resources are not known.
-    pub bare: u32,
-    /// Buffers and images without both transfer usages.
-    pub no_transfer: u32,
-    /// Buffers whose device address may have been queried.
-    pub device_address: u32,
-    /// Exported, imported, or created with a `pNext` chain of the user.
-    pub external: u32,
-    /// Excluded by the filter.
-    pub filter: u32,
-    /// Being freed, or without a stored description.
-    pub busy: u32,
-    /// The remaining blocks have no place for them.
-    pub no_room: u32,
-    /// Dedicated regions.
-    pub dedicated: u32,
-    /// Wrapped buffers of the application. Counted only if no single pool is selected.
-    pub wrapped: u32,
-    /// [Pinned](crate::RegionOptions::pinned) regions, and all other regions of their pools.
-    pub pinned: u32,
-    /// In linear pools.
-    pub linear: u32,
-    /// With [margins](crate::pool::MemoryOptions::margin).
-    pub margin: u32,
-}
-
-/// Why a region does not move: its number among the skipped ones.
-pub(super) type SkipReason = fn(&mut SkippedRegions) -> &mut u32;
-
-impl SkippedRegions {
-    pub(super) fn add(&mut self, reason: SkipReason, regions: u64) {
-        let number = reason(self);
-        *number = number.saturating_add(u32::try_from(regions).unwrap_or(u32::MAX));
     }
 }
 

@@ -7,48 +7,56 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use gpu_suballoc::cache::{CacheDevice, CacheError};
+use gpu_suballoc::cache::{CacheDevice, CacheError, CompiledShader};
 
-use super::bench::{Broken, Cache, Contexts, Counts, Owner, get, key};
+use super::bench::{Broken, Cache, Contexts, Counts, Owner, Shader, get, key};
 
 const THREADS: u64 = 16;
 
-/// Waits until all others wait for this compile.
-fn all_have_joined(cache: &Cache<'_>, before: u64) {
-    while cache.stats().joined - before < THREADS - 1 {
-        thread::yield_now();
-    }
+/// Sixteen threads ask for one shader at once; whoever compiles waits until all others wait for it. Their answers; `Err` of one that unwound.
+fn sixteen_ask<'c>(
+    owners: &[Owner<'c>],
+    compile: impl Fn(u64) -> Result<CompiledShader<Shader<'c>>, Broken> + Sync,
+) -> Vec<Result<Result<u64, CacheError<Broken>>, ()>> {
+    let (arrived, ran) = (Barrier::new(THREADS as usize), AtomicU64::new(0));
+    let (compile, arrived, ran) = (&compile, &arrived, &ran);
+    thread::scope(|threads| {
+        let asks = owners.iter().cycle().take(THREADS as usize).map(|owner| {
+            threads.spawn(move || {
+                arrived.wait();
+                let asked = catch_unwind(AssertUnwindSafe(|| {
+                    let first = || {
+                        let before = ran.fetch_add(1, SeqCst);
+                        while before == 0 && owner.cache().stats().joined < THREADS - 1 {
+                            thread::yield_now();
+                        }
+                        compile(before)
+                    };
+                    let held = owner.get_or_compile(key(owner.device(), 9), first);
+                    held.map(|held| held.number)
+                }));
+                asked.map_err(drop)
+            })
+        });
+        let asks: Vec<_> = asks.collect();
+        asks.into_iter()
+            .map(|ask| ask.join().expect("no panic"))
+            .collect()
+    })
 }
 
 #[test]
 fn h70_sixteen_threads_compile_once() {
     let (contexts, counts) = (Contexts::new(), Counts::default());
     let cache = contexts.cache();
-    let owners: Vec<Owner<'_>> = (0..2)
-        .map(|_| CacheDevice::new_unique())
-        .flat_map(|device| [(device, &contexts.a), (device, &contexts.b)])
-        .take(2)
-        .map(|(device, context)| cache.owner(device, context.handle()).expect("memory"))
-        .collect();
-    let arrived = Barrier::new(THREADS as usize);
-    thread::scope(|threads| {
-        for number in 0..THREADS {
-            let (owner, arrived, cache, counts) =
-                (&owners[number as usize % 2], &arrived, &cache, &counts);
-            threads.spawn(move || {
-                arrived.wait();
-                let compile = || {
-                    all_have_joined(cache, 0);
-                    counts.make(9)
-                };
-                let hold = owner
-                    .get_or_compile(key(owner.device(), 9), compile)
-                    .expect("it compiles");
-                assert_eq!(hold.number, 9);
-                arrived.wait();
-            });
-        }
-    });
+    let device = CacheDevice::new_unique();
+    let owners = [&contexts.a, &contexts.b]
+        .map(|context| cache.owner(device, context.handle()).expect("memory"));
+    let answers = sixteen_ask(&owners, |_| counts.make(9));
+    assert!(
+        answers.iter().all(|answer| *answer == Ok(Ok(9))),
+        "{answers:?}"
+    );
     let stats = cache.stats();
     assert_eq!(
         (counts.now(), stats.joined, stats.compiled),
@@ -59,64 +67,35 @@ fn h70_sixteen_threads_compile_once() {
 #[test]
 fn h70_a_compile_that_fails_fails_for_all_who_waited() {
     cache_scene!(contexts, counts, cache, owner);
-    let (arrived, ran) = (Barrier::new(THREADS as usize), AtomicU64::new(0));
-    thread::scope(|threads| {
-        for _ in 0..THREADS {
-            threads.spawn(|| {
-                arrived.wait();
-                let failed = owner.get_or_compile(key(owner.device(), 9), || {
-                    all_have_joined(&cache, 0);
-                    ran.fetch_add(1, SeqCst);
-                    Err(Broken(3))
-                });
-                assert_eq!(failed.err(), Some(CacheError::Compile(Broken(3))));
-            });
-        }
+    let ran = AtomicU64::new(0);
+    let answers = sixteen_ask(std::slice::from_ref(&owner), |_| {
+        ran.fetch_add(1, SeqCst);
+        Err(Broken(3))
     });
-    assert_eq!(
-        (
-            ran.load(SeqCst),
-            cache.stats().failed,
-            cache.stats().entries
-        ),
-        (1, 1, 0)
+    let failed = Ok(Err(CacheError::Compile(Broken(3))));
+    assert!(
+        answers.iter().all(|answer| *answer == failed),
+        "{answers:?}"
     );
+    let stats = cache.stats();
+    assert_eq!((ran.load(SeqCst), stats.failed, stats.entries), (1, 1, 0));
     drop(get(&owner, &counts, 9));
 }
 
 #[test]
 fn h70_a_compile_that_panics_lets_another_one_try() {
     cache_scene!(contexts, counts, cache, owner);
-    let (arrived, ran) = (Barrier::new(THREADS as usize), AtomicU64::new(0));
-    let panicked = AtomicU64::new(0);
-    thread::scope(|threads| {
-        for _ in 0..THREADS {
-            threads.spawn(|| {
-                arrived.wait();
-                let asked = catch_unwind(AssertUnwindSafe(|| {
-                    let compile = || {
-                        if ran.fetch_add(1, SeqCst) == 0 {
-                            all_have_joined(&cache, 0);
-                            // Quietly: no hook is run.
-                            std::panic::resume_unwind(Box::new("planted"));
-                        }
-                        counts.make(9)
-                    };
-                    owner
-                        .get_or_compile(key(owner.device(), 9), compile)
-                        .map(|hold| hold.number)
-                }));
-                match asked {
-                    Ok(number) => assert_eq!(number, Ok(9)),
-                    Err(_) => drop(panicked.fetch_add(1, SeqCst)),
-                }
-            });
-        }
+    let answers = sixteen_ask(std::slice::from_ref(&owner), |before| match before {
+        // Quietly: no hook is run.
+        0 => std::panic::resume_unwind(Box::new("planted")),
+        _ => counts.make(9),
     });
-    assert_eq!(
-        (ran.load(SeqCst), panicked.load(SeqCst), counts.now()),
-        (2, 1, (1, 1))
+    let unwound = answers.iter().filter(|answer| answer.is_err()).count();
+    assert!(
+        answers.iter().flatten().all(|answer| *answer == Ok(9)),
+        "{answers:?}"
     );
+    assert_eq!((unwound, counts.now()), (1, (1, 1)));
     assert_eq!((cache.stats().compiling, owner.in_use()), (0, 0));
 }
 

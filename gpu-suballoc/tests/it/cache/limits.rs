@@ -185,20 +185,28 @@ fn h69_what_came_and_went_leaves_no_trace_in_the_tables() {
 fn h69_owners_that_come_and_go_leave_no_memory() {
     let (contexts, counts) = (Contexts::new(), Counts::default());
     let cache = contexts.cache();
+    let device = CacheDevice::new_unique();
+    let first = cache.owner(device, contexts.b.handle()).expect("memory");
+    // What is held of an owner that is gone, and of each device a thousandth owner: none of them is in the way.
+    let held = get(&first, &counts, 9).into_work_ref();
+    drop(first);
+    cache.trim();
     let empty = contexts.bytes();
-    for round in 0..50 {
-        let owner = cache
-            .owner(CacheDevice::new_unique(), contexts.a.handle())
-            .expect("memory");
+    for round in 0..1000 {
+        let device = [device, CacheDevice::new_unique()][round % 2];
+        let owner = cache.owner(device, contexts.a.handle()).expect("memory");
         (0..2).for_each(|number| drop(get(&owner, &counts, number)));
         assert_ne!(contexts.bytes(), empty);
-        if round % 2 == 0 {
+        assert_eq!((owner.stats().entries, owner.stats().dead), (2, 0));
+        if round % 4 < 2 {
             assert_eq!(owner.release().destroyed, 2);
         } else {
             assert_eq!(owner.release_unused().expect("unused").destroyed, 2);
         }
         assert_eq!(contexts.bytes(), empty, "{round}");
     }
+    drop(held);
+    assert_eq!(counts.now(), (2001, 0));
     drop(cache);
     contexts.end();
 }

@@ -29,24 +29,3 @@ fn h74_h75_an_entry_lies_in_its_owners_memory_whoever_runs_and_drops_it() {
     );
     assert_eq!(counts.now(), (1, 0));
 }
-
-#[test]
-fn h69_a_thousand_owners_come_and_go_in_the_room_of_a_few() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    let device = CacheDevice::new_unique();
-    let first = cache.owner(device, contexts.a.handle()).expect("memory");
-    let held = get(&first, &counts, 0).into_work_ref();
-    drop(first);
-    cache.trim();
-    let before = contexts.bytes();
-    for number in 1..1000 {
-        let owner = cache.owner(device, contexts.b.handle()).expect("memory");
-        drop(get(&owner, &counts, number));
-        assert_eq!((owner.stats().entries, owner.stats().dead), (1, 0));
-    }
-    cache.trim();
-    assert_eq!((contexts.bytes(), counts.now()), (before, (1000, 1)));
-    drop(held);
-    assert_eq!(counts.now().1, 0);
-}

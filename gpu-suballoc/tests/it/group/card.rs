@@ -1,8 +1,8 @@
-//! A device that can refuse anything, and a log of what it was asked.
+//! A device that unwinds at a question, and a log of what it was asked.
 
 use std::alloc::System;
 use std::cell::RefCell;
-use std::fmt;
+use std::convert::Infallible;
 
 use alloc_core::{FromGlobalAlloc, Rejected, Scope, Scoped, TryVec};
 use gpu_suballoc::DeviceGroup;
@@ -20,33 +20,12 @@ pub(crate) fn memory() -> Memory {
 /// What happened, in order, to all cards that share it.
 pub(crate) type Log = RefCell<Vec<String>>;
 
-/// At which question a card refuses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refuses {
-    Nothing,
-    Capabilities,
-    Refine,
-    /// All, by unwinding: the question's word.
-    Unwinding(&'static str),
-}
-
-/// Its own words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct No(pub(crate) u32);
-
-impl fmt::Display for No {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "card {} says no", self.0)
-    }
-}
-
-impl std::error::Error for No {}
-
 pub(crate) struct Card<'l> {
     pub(crate) name: u32,
     pub(crate) seat: MembershipCell,
     pub(crate) says: DeviceCapabilities,
-    pub(crate) refuses: Refuses,
+    /// At this question.
+    pub(crate) unwinds: Option<&'static str>,
     pub(crate) link: Option<LinkClass>,
     pub(crate) log: &'l Log,
 }
@@ -62,7 +41,7 @@ impl<'l> Card<'l> {
             name,
             seat: MembershipCell::new(),
             says,
-            refuses: Refuses::Nothing,
+            unwinds: None,
             link: None,
             log,
         }
@@ -70,7 +49,7 @@ impl<'l> Card<'l> {
 
     fn note(&self, what: &'static str) {
         self.log.borrow_mut().push(format!("{what} {}", self.name));
-        if self.refuses == Refuses::Unwinding(what) {
+        if self.unwinds == Some(what) {
             // Quietly: no hook is run.
             std::panic::resume_unwind(Box::new("planted"));
         }
@@ -80,7 +59,10 @@ impl<'l> Card<'l> {
 /// These, in a list.
 pub(crate) fn listed<T>(devices: impl IntoIterator<Item = T>) -> TryVec<T, Memory> {
     let mut list = TryVec::new_in(memory());
-    list.try_extend(devices).expect("memory of the system");
+    for device in devices {
+        let pushed = list.try_push(device).map_err(|refused| refused.error);
+        pushed.expect("memory of the system");
+    }
     list
 }
 
@@ -99,30 +81,22 @@ pub(crate) fn cards<'l>(count: u32, log: &'l Log) -> Vec<Card<'l>> {
 }
 
 impl GroupDevice for Card<'_> {
-    type Error = No;
+    type Error = Infallible;
 
     fn membership_cell(&self) -> &MembershipCell {
         &self.seat
     }
 
-    fn capabilities(&self) -> Result<DeviceCapabilities, No> {
+    fn capabilities(&self) -> Result<DeviceCapabilities, Infallible> {
         self.note("capabilities");
-        if self.refuses == Refuses::Capabilities {
-            Err(No(self.name))
-        } else {
-            Ok(self.says)
-        }
+        Ok(self.says)
     }
 
-    fn refine(&self, other: &Self, edge: &mut Edge) -> Result<(), No> {
-        self.log
-            .borrow_mut()
-            .push(format!("refine {} {}", self.name, other.name));
-        if self.refuses == Refuses::Unwinding("refine") {
+    fn refine(&self, other: &Self, edge: &mut Edge) -> Result<(), Infallible> {
+        let question = format!("refine {} {}", self.name, other.name);
+        self.log.borrow_mut().push(question);
+        if self.unwinds == Some("refine") {
             std::panic::resume_unwind(Box::new("planted"));
-        }
-        if self.refuses == Refuses::Refine {
-            return Err(No(self.name));
         }
         edge.link = self.link.unwrap_or(edge.link);
         Ok(())

@@ -1,11 +1,12 @@
 //! Making and ending groups: I32 to I37, I42, I44, IW3, IW6, and what a refusal leaves behind.
 
 use std::cell::RefCell;
+use std::convert::Infallible;
 
 use gpu_suballoc::DeviceGroup;
 use gpu_suballoc::group::{DeviceCapabilities, GroupDevice, GroupError, LinkClass, MembershipCell};
 
-use super::card::{Card, Log, No, Refuses, cards, group};
+use super::card::{Card, Log, cards, group};
 
 fn taken(log: &Log) -> Vec<String> {
     std::mem::take(&mut log.borrow_mut())
@@ -70,11 +71,11 @@ fn i42_devices_are_dropped_in_order_when_the_group_goes() {
 fn iw3_a_device_of_a_group_that_is_being_built_is_refused_elsewhere() {
     struct Asking<'l>(&'l Card<'l>);
     impl GroupDevice for Asking<'_> {
-        type Error = No;
+        type Error = Infallible;
         fn membership_cell(&self) -> &MembershipCell {
             &self.0.seat
         }
-        fn capabilities(&self) -> Result<DeviceCapabilities, No> {
+        fn capabilities(&self) -> Result<DeviceCapabilities, Infallible> {
             let refused = group([self.0]).expect_err("it is being grouped");
             assert!(matches!(
                 refused.error,
@@ -94,7 +95,7 @@ fn a_device_that_unwinds_leaves_no_seat_taken() {
     for what in ["capabilities", "refine"] {
         let log = RefCell::default();
         let mut all = cards(3, &log);
-        all[1].refuses = Refuses::Unwinding(what);
+        all[1].unwinds = Some(what);
         let unwinds = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             drop(group(&all).map(DeviceGroup::dissolve))
         }));
@@ -103,7 +104,7 @@ fn a_device_that_unwinds_leaves_no_seat_taken() {
             all.iter().all(|card| card.seat.membership().is_none()),
             "{what}"
         );
-        all[1].refuses = Refuses::Nothing;
+        all[1].unwinds = None;
         drop(
             group(&all)
                 .map_err(|refused| refused.error)

@@ -3,7 +3,7 @@
 use alloc_core::TryVec;
 use ash::vk;
 use gpu_suballoc::cache::{
-    CacheError, ContentHash, ShaderKey, StoreError, StoreIdentity, StoreWriter, StoredShaders,
+    CacheError, ContentHash, ShaderKey, StoreIdentity, StoreWriter, StoredShaders,
 };
 
 use gpu_suballoc::device::DeviceError;
@@ -71,7 +71,7 @@ const MINE: StoreIdentity = StoreIdentity {
 };
 
 #[test]
-fn kernels_and_the_pipeline_cache_go_through_a_file_of_this_device_alone() {
+fn kernels_and_the_pipeline_cache_go_through_a_file() {
     application!(memory, driver, home);
     let (mut code, mut cache) = (
         TryVec::new_in(memory.own.handle()),
@@ -101,32 +101,6 @@ fn kernels_and_the_pipeline_cache_go_through_a_file_of_this_device_alone() {
         context.release().unwrap();
     }
     assert_eq!(driver.live(), 0);
-    // Another driver's, and one that is damaged, are refused before anything is made of them.
-    let other = StoreIdentity {
-        device_uuid: [7; 16],
-        ..MINE
-    };
-    assert_eq!(
-        StoredShaders::open(&code, &other).unwrap_err(),
-        StoreError::OtherDevice
-    );
-    assert_eq!(
-        StoredShaders::open(
-            &cache,
-            &StoreIdentity {
-                driver_version: 9,
-                ..MINE
-            }
-        )
-        .unwrap_err(),
-        StoreError::OtherDevice
-    );
-    let mut damaged = code.to_vec();
-    damaged[100] ^= 1;
-    assert_eq!(
-        StoredShaders::open(&damaged, &MINE).unwrap_err(),
-        StoreError::Damaged
-    );
 
     let stored = StoredShaders::open(&cache, &MINE).unwrap();
     let blob = stored

@@ -1,9 +1,11 @@
 //! Releasing through ash: H10, H14 to H17, H31. H11, H12, H28, H30 are in `lifecycle_model`.
 
 use gpu_suballoc::GpuError;
+use gpu_suballoc::allocator::OutstandingRegions;
 use gpu_suballoc::cache::ShaderKey;
 use gpu_suballoc::context::{ContextOutstanding, ReleaseBlocker, VulkanHandles};
 use gpu_suballoc::device::DeviceError;
+use gpu_suballoc::region::Ownership;
 
 use super::scene::{
     SceneHost, SceneMemory, acquire, buffer, info, kernel, try_acquire, try_buffer, try_kernel,
@@ -114,9 +116,11 @@ fn h16_a_context_in_use_comes_back_with_what_is_in_the_way() {
     assert_eq!(
         refused.error,
         ContextOutstanding {
-            regions: 40,
-            wrapped: 0,
-            crops: 1,
+            allocator: OutstandingRegions {
+                regions: 40,
+                wrapped: 0,
+                crops: 1,
+            },
             shaders: 1
         }
     );
@@ -126,12 +130,12 @@ fn h16_a_context_in_use_comes_back_with_what_is_in_the_way() {
         assert_eq!(
             listed
                 .iter()
-                .filter(|one| **one == ReleaseBlocker::Region(region.id()))
+                .filter(|one| **one == ReleaseBlocker::Region(region.id(), Ownership::Owned))
                 .count(),
             1
         );
     }
-    assert!(listed.contains(&ReleaseBlocker::Crop(crop.id())));
+    assert!(listed.contains(&ReleaseBlocker::Region(crop.id(), Ownership::CropAlias)));
     assert_eq!(listed.last(), Some(&ReleaseBlocker::Shader(held.key())));
     let said = "40 regions, 1 crop and 1 shader of the context are in use: free them, or release the context by force";
     assert_eq!(refused.to_string(), said);

@@ -294,20 +294,6 @@ fn no_kind_of_breach_is_without_a_row() {
 }
 
 #[test]
-fn aliasing_is_silent_where_it_is_allowed() {
-    assert_eq!(
-        provoke(MockProfile::Tiler, |mock| {
-            mock.allow_aliasing(true);
-            let memory = memory(mock, 1 << 18, 0);
-            bind(mock, buffer(mock, 100), memory, 0).unwrap();
-            bind(mock, buffer(mock, 100), memory, 0).unwrap();
-            bind_image(mock, image(mock, &sampled(16, 16)).unwrap(), memory, 4096).unwrap();
-        }),
-        []
-    );
-}
-
-#[test]
 fn what_was_destroyed_is_no_neighbour_any_more() {
     assert_eq!(
         provoke(MockProfile::Lavapipe, |mock| {

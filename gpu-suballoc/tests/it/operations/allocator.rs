@@ -136,6 +136,7 @@ pub(super) const REGION_CALLS: &[&str] = &[
     "GpuAllocator::flush_id",
     "GpuAllocator::free",
     "GpuAllocator::free_id",
+    "GpuAllocator::free_id_when_unused",
     "GpuAllocator::free_when_unused",
     "GpuAllocator::heap_budget",
     "GpuAllocator::id_of_key",
@@ -144,6 +145,7 @@ pub(super) const REGION_CALLS: &[&str] = &[
     "GpuAllocator::map_id",
     "GpuAllocator::pool_stats",
     "GpuAllocator::release",
+    "GpuAllocator::release_id",
     "GpuAllocator::set_frame",
     "GpuAllocator::set_reuse",
     "GpuAllocator::stats",
@@ -153,7 +155,6 @@ pub(super) const REGION_CALLS: &[&str] = &[
     "MemoryMap::blocks",
     "MemoryMap::blocks_with_ranges",
     "MemoryMap::crops",
-    "MemoryMap::crops_of",
     "MemoryMap::leaks",
     "MemoryMap::name",
     "RegionInfo::crops",
@@ -237,7 +238,7 @@ pub(super) fn regions<S: Stage>(stage: &S, _: usize) {
                 (picture.name(range), picture.crops().len()),
                 (Some("its name"), 2)
             );
-            assert_eq!(picture.crops_of(buffer.id()).count(), 2);
+            assert_eq!(picture.crops().len(), 2);
             assert!(picture.leaks().all(|leak| leak.size() > 0) && picture.blocks().len() > 2);
             let mut sink = Sink::default();
             gpu.write_json(&picture, &mut sink)
@@ -266,6 +267,7 @@ pub(super) fn regions<S: Stage>(stage: &S, _: usize) {
             let bare = bare.id();
             gpu.free_id(bare).unwrap();
             assert_eq!(gpu.free_id(bare), Err(GpuMisuse::Stale.into()));
+            assert_eq!(gpu.free_id_when_unused(bare), Err(GpuMisuse::Stale.into()));
             all[0] = None;
             let mut take = |index: usize| all[index].take().expect("once");
             gpu.free(take(1)).unwrap();
@@ -276,7 +278,7 @@ pub(super) fn regions<S: Stage>(stage: &S, _: usize) {
         // The next buffer of that size is the one kept.
         let next = whole(gpu);
         assert_eq!(next.buffer(), handle);
-        gpu.release(next).unwrap();
+        gpu.release_id(next.id()).unwrap();
         stage.attempt_plainly(|| {
             gpu.set_reuse(false);
             assert!(gpu.trim(u64::MAX) > 0);

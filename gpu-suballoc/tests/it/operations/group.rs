@@ -61,7 +61,8 @@ pub(super) fn group<S: Stage>(stage: &S, _: usize) {
     let cards = [Card::default(), Card::default()];
     // The list is made before what is attempted: it is the caller's.
     let mut list = TryVec::new_in(Scoped::new(stage.host(), Scope::Device));
-    list.try_extend(&cards).expect("refused nothing");
+    list.try_extend_from_slice(&cards.each_ref())
+        .expect("refused nothing");
     let list = Cell::new(Some(list));
     let seats = || cards.each_ref().map(|card| card.0.membership());
     let group = stage.attempt(seats, || {

@@ -13,6 +13,7 @@ pub(super) const CALLS: &[&str] = &[
     "VirtualBlock::clear",
     "VirtualBlock::for_each",
     "VirtualBlock::free",
+    "VirtualBlock::free_noted",
     "VirtualBlock::info",
     "VirtualBlock::is_empty",
     "VirtualBlock::largest_free",
@@ -67,7 +68,8 @@ pub(super) fn ranges<S: Stage>(stage: &S, _: usize) {
         );
         block.free(ranges[0]).unwrap();
         assert_eq!(block.free(ranges[0]), Err(VirtualBlockError::Stale));
-        ranges[1..300]
+        block.free_noted(ranges[299], 1, u32::max).unwrap();
+        ranges[1..299]
             .iter()
             .for_each(|range| block.free(*range).unwrap());
         assert!(block.largest_free() == SIZE - 400 * 256 && block.memory_bytes() >= 4096);

@@ -78,7 +78,8 @@ fn the_seeds_meet_everything() {
 
 /// 4 * 10^4 operations; with `STEWARD_LONG` (for release builds) 10^7, in which each class came up a thousand times.
 #[test]
-fn h33_h35_h38_h39_h40_h41_h48_h50_h53_h55_h57_h77_h90_h91_h92_h93_h113_regions_are_the_models() {
+fn h33_h35_h38_h39_h40_h41_h48_h50_h51_h53_h55_h57_h77_h90_h91_h92_h93_h113_regions_are_the_models()
+{
     let mut shape = 0;
     let (tried, long) = random_of_both("region_ops", [512, 16 << 10], 20_000, |bytes| {
         shape = (shape + 1) % SHAPES;
@@ -166,7 +167,7 @@ fn sparse_program(seed: u64) -> Vec<u8> {
 
 /// Each end of a move, on each device with small blocks, also on one that calls back.
 #[test]
-fn df3_df6_regions_move_with_every_end() {
+fn df3_df6_df8_df9_df11_regions_move_with_every_end() {
     let mut tried = Tried::default();
     let shapes = (0..SHAPES).filter(|shape| shape / 6 % 4 >= 2);
     for (seed, shape) in (0..).zip(shapes.cycle().take(96)) {

@@ -3,60 +3,6 @@
 use super::*;
 
 #[test]
-fn sizes_and_alignments_that_are_none_are_refused() {
-    for profile in MockProfile::ALL {
-        scene(profile, AllocatorOptions::default(), |s| {
-            let keep = s.take(64, &any());
-            let before = (s.gpu.stats().total, s.mock.all_calls());
-
-            let refused = |size, alignment| {
-                let requirements = ResourceRequirements::new(size, alignment);
-                let error = s.gpu.allocate(&requirements, &any()).unwrap_err();
-                let mut out = [const { None }; 3];
-                assert_eq!(
-                    s.gpu
-                        .allocate_batch(&requirements, &any(), &mut out)
-                        .unwrap_err(),
-                    error
-                );
-                assert_eq!(out, [None, None, None]);
-                error
-            };
-            assert_eq!(refused(0, 16), GpuMisuse::ZeroSize.into());
-            for alignment in [0, 3, 48, u64::MAX] {
-                assert_eq!(
-                    refused(64, alignment),
-                    GpuMisuse::BadAlignment.into(),
-                    "{alignment}"
-                );
-            }
-            for size in [1 << 50, 1 << 63, u64::MAX - 15, u64::MAX] {
-                let error = refused(size, 16);
-                assert!(
-                    matches!(error, GpuError::TooLarge { bytes, .. } if bytes >= size),
-                    "{size}: {error:?}"
-                );
-            }
-            let error = refused(64, 1 << 60);
-            assert!(
-                matches!(
-                    error,
-                    GpuError::Misuse(GpuMisuse::AlignmentTooLarge) | GpuError::TooLarge { .. }
-                ),
-                "{error:?}"
-            );
-
-            assert_eq!(
-                (s.gpu.stats().total, s.mock.all_calls()),
-                before,
-                "{profile:?}: nothing was asked of the driver"
-            );
-            s.free(keep);
-        });
-    }
-}
-
-#[test]
 fn options_that_are_none_are_refused() {
     nvidia(|s| {
         let refused =

@@ -2,42 +2,17 @@
 
 use super::*;
 
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-
-fn on_every(memory: MemoryOptions, test: impl Fn(&Scene<'_>)) {
-    on_every_changed(memory, |config| config, test);
-}
-
 fn on_every_changed(
     memory: MemoryOptions,
     change: impl Fn(MockConfig) -> MockConfig,
     test: impl Fn(&Scene<'_>),
 ) {
     for profile in MockProfile::ALL {
-        println!("profile: {}", profile.name());
+        println!("profile: {profile:?}");
         let mock = Mock::with_config(change(profile.config()), RecordingAllocator::system());
         let options = with_memory(memory);
         scene_on(&mock, options, |s| test(&s));
     }
-}
-
-/// Blocks of one size.
-fn blocks_of(size: u64) -> MemoryOptions {
-    MemoryOptions {
-        first_block: Some(size),
-        max_block: Some(size),
-        ..MemoryOptions::default()
-    }
-}
-
-/// In a block, never alone.
-fn shared() -> RegionOptions<'static> {
-    any().dedicated(DedicatedPolicy::Never)
-}
-
-fn alone() -> RegionOptions<'static> {
-    any().dedicated(DedicatedPolicy::Required)
 }
 
 impl Scene<'_> {
@@ -51,10 +26,6 @@ impl Scene<'_> {
         (live.memory, live.bytes)
     }
 
-    fn made(&self) -> u64 {
-        self.mock.calls(MockCall::Allocate)
-    }
-
     fn heap_of(&self, region: &Region) -> usize {
         self.mock.properties().types[region.memory_type().unwrap() as usize].heap_index as usize
     }
@@ -62,11 +33,11 @@ impl Scene<'_> {
 
 #[test]
 fn h76_the_next_block_is_a_part_of_all() {
-    on_every(
-        MemoryOptions {
+    everywhere(
+        with_memory(MemoryOptions {
             first_block: Some(256 * KIB),
             ..MemoryOptions::default()
-        },
+        }),
         |s| {
             let limits = s.mock.properties().limits;
             // Where there can be few, each has as much as all before.
@@ -100,11 +71,11 @@ fn h76_the_next_block_is_a_part_of_all() {
 
 #[test]
 fn h80_every_block_is_tried_before_there_is_another() {
-    on_every(
-        MemoryOptions {
+    everywhere(
+        with_memory(MemoryOptions {
             keep_empty: Some(u64::MAX),
             ..blocks_of(MIB)
-        },
+        }),
         |s| {
             // A block that is free, and behind it one with room in pieces only.
             let whole = s.place(MIB);
@@ -127,7 +98,7 @@ fn h80_every_block_is_tried_before_there_is_another() {
 
 #[test]
 fn h79_a_region_lies_in_the_best_fit_of_all_blocks() {
-    on_every(blocks_of(MIB), |s| {
+    everywhere(with_memory(blocks_of(MIB)), |s| {
         let mut regions: Vec<_> = (0..64).map(|_| s.place(64 * KIB)).collect();
         let [second, third] = [16, 32].map(|at: usize| regions[at].memory());
         // One region less in the second block, ten less in the third: what comes goes into the second.
@@ -164,7 +135,7 @@ fn with_a_closed_block(
 
 #[test]
 fn h79_blocks_that_a_turnover_did_not_need_drain_and_are_used_before_another_is_made() {
-    on_every(blocks_of(MIB), |s| {
+    everywhere(with_memory(blocks_of(MIB)), |s| {
         let (mut left, first) = with_a_closed_block(s, &shared());
         // One of the others was not needed either.
         for index in 0..16 {
@@ -183,7 +154,7 @@ fn h79_blocks_that_a_turnover_did_not_need_drain_and_are_used_before_another_is_
 
 #[test]
 fn ge7_a_place_in_a_block_that_drains_is_had() {
-    on_every(MemoryOptions::default(), |s| {
+    on_every(|s| {
         let pool = s.pool_of(MIB, 0);
         let options = shared().pool(pool);
         let (mut left, first) = with_a_closed_block(s, &options);
@@ -201,11 +172,11 @@ fn ge7_a_place_in_a_block_that_drains_is_had() {
 
 #[test]
 fn h94_neighbours_are_one_hole_as_soon_as_they_are_free() {
-    on_every(
-        MemoryOptions {
+    everywhere(
+        with_memory(MemoryOptions {
             max_bytes: MIB,
             ..blocks_of(MIB)
-        },
+        }),
         |s| {
             for order in [[0, 1, 2, 3], [3, 2, 1, 0], [0, 2, 1, 3], [1, 3, 0, 2]] {
                 let mut pieces = [(); 4].map(|()| Some(s.place(256 * KIB)));
@@ -228,7 +199,7 @@ fn h95_trimming_says_how_many_bytes_went_back() {
         keep_empty: Some(u64::MAX),
         ..MemoryOptions::default()
     };
-    on_every(kept, |s| {
+    everywhere(with_memory(kept), |s| {
         let big: Vec<_> = (0..40).map(|_| s.place(MIB)).collect();
         let small = s.place(KIB);
         assert_eq!(s.gpu.trim(u64::MAX), 0, "nothing is empty");
@@ -251,7 +222,7 @@ fn h95_trimming_says_how_many_bytes_went_back() {
 
 #[test]
 fn a_block_is_made_once_however_many_threads_need_it() {
-    on_every(MemoryOptions::default(), |s| {
+    on_every(|s| {
         for round in 0..20 {
             let (before, barrier, gpu) = (s.made(), Barrier::new(4), s.gpu);
             let regions: Vec<_> = thread::scope(|scope| {
@@ -274,7 +245,7 @@ fn a_block_is_made_once_however_many_threads_need_it() {
 
 #[test]
 fn h118_a_heap_over_its_budget_keeps_nothing() {
-    on_every(MemoryOptions::default(), |s| {
+    on_every(|s| {
         let region = s.place(KIB);
         let heap = s.heap_of(&region);
         s.mock.set_budget(heap, Some(1));
@@ -305,11 +276,11 @@ fn h84_h86_a_refused_block_leaves_no_trace() {
         max_allocations: 3,
         ..MemoryOptions::default()
     };
-    on_every(
-        MemoryOptions {
+    everywhere(
+        with_memory(MemoryOptions {
             first_block: Some(MIB),
             ..memory
-        },
+        }),
         |s| {
             let stays = s.place(KIB);
             let types = s.mock.properties().types.len() as u64;
@@ -388,7 +359,7 @@ fn h82_limits_hold_while_threads_make_blocks() {
         keep_empty: Some(0),
         ..MemoryOptions::default()
     };
-    on_every(memory, |s| {
+    everywhere(with_memory(memory), |s| {
         let gpu = s.gpu;
         thread::scope(|scope| {
             for seed in 0..3u64 {
@@ -417,7 +388,7 @@ fn h82_limits_hold_while_threads_make_blocks() {
 
 #[test]
 fn h82_a_pool_s_bytes_never_exceed_its_limit() {
-    on_every(MemoryOptions::default(), |s| {
+    on_every(|s| {
         let pool = s
             .gpu
             .create_pool(&PoolOptions {
@@ -444,7 +415,7 @@ fn h82_a_pool_s_bytes_never_exceed_its_limit() {
 
 #[test]
 fn a_pools_options_reach_the_driver_and_what_contradicts_itself_is_no_pool() {
-    on_every(MemoryOptions::default(), |s| {
+    on_every(|s| {
         let features = s.mock.properties().features;
         let good = PoolOptions::new(0);
         let fd = PoolOptions {
@@ -466,7 +437,7 @@ fn a_pools_options_reach_the_driver_and_what_contradicts_itself_is_no_pool() {
         let pool = s.gpu.create_pool(&options).unwrap();
         let regions = [(); 3].map(|()| s.take(100, &shared().pool(pool)));
         assert!(regions.iter().all(|region| region.offset() % 4096 == 0));
-        let request = s.mock.memory(regions[0].memory().unwrap()).unwrap().request;
+        let request = s.request_of(&regions[0]);
         assert_eq!((request.priority, request.export), (priority, export));
         s.free_each(regions);
         s.gpu.destroy_pool(pool).unwrap();
@@ -532,7 +503,7 @@ fn a_pools_options_reach_the_driver_and_what_contradicts_itself_is_no_pool() {
 
 #[test]
 fn h108_the_next_type_in_order_is_taken_where_the_driver_has_none_left() {
-    on_every(MemoryOptions::default(), |s| {
+    on_every(|s| {
         let options = shared()
             .preference(MemoryPreference::default().preferring(PropertyFlags::DEVICE_LOCAL));
         let first = s.take(MIB, &options);
@@ -560,7 +531,7 @@ fn h108_the_next_type_in_order_is_taken_where_the_driver_has_none_left() {
 
 #[test]
 fn a_heap_within_its_budget_is_preferred_and_none_is_no_refusal() {
-    on_every(MemoryOptions::default(), |s| {
+    on_every(|s| {
         let properties = s.mock.properties();
         if !properties.features.memory_budget {
             return println!("no VK_EXT_memory_budget");
@@ -598,7 +569,7 @@ fn a_heap_within_its_budget_is_preferred_and_none_is_no_refusal() {
 
 #[test]
 fn h78_a_request_that_asks_for_nothing_poisons_nothing() {
-    on_every(MemoryOptions::default(), |s| {
+    on_every(|s| {
         let first = s.place(KIB);
         let memory_type = first.memory_type().unwrap();
         // Exactly what that memory can do, asked for by name: the rest of the block is as good as it was.
@@ -613,7 +584,7 @@ fn h78_a_request_that_asks_for_nothing_poisons_nothing() {
 
 #[test]
 fn what_the_driver_prefers_is_alone_unless_it_must_not_be() {
-    on_every(MemoryOptions::default(), |s| {
+    on_every(|s| {
         let prefers = ResourceRequirements {
             prefers_dedicated: true,
             ..bytes(5000)
@@ -628,12 +599,7 @@ fn what_the_driver_prefers_is_alone_unless_it_must_not_be() {
             (false, bytes(5000), any()),
         ] {
             let region = s.gpu.allocate(&needs, &options).unwrap();
-            let object = s
-                .mock
-                .memory(region.memory().unwrap())
-                .unwrap()
-                .request
-                .size;
+            let object = s.request_of(&region).size;
             assert_eq!(object == needs.size, is_alone, "{needs:?} {options:?}");
             s.free(region);
         }
@@ -642,11 +608,11 @@ fn what_the_driver_prefers_is_alone_unless_it_must_not_be() {
 
 #[test]
 fn empty_blocks_elsewhere_make_room_before_anything_is_refused() {
-    on_every(
-        MemoryOptions {
+    everywhere(
+        with_memory(MemoryOptions {
             max_bytes: 8 * MIB,
             ..MemoryOptions::default()
-        },
+        }),
         |s| {
             let mut seen = 0;
             for memory_type in 0..s.mock.properties().types.len() {
@@ -666,7 +632,7 @@ fn empty_blocks_elsewhere_make_room_before_anything_is_refused() {
 #[test]
 fn of_two_holes_of_a_size_the_one_in_the_older_block_is_used_first() {
     for order in [[3, 20], [20, 3]] {
-        on_every(blocks_of(MIB), |s| {
+        everywhere(with_memory(blocks_of(MIB)), |s| {
             let mut regions: Vec<_> = (0..32).map(|_| Some(s.place(64 * KIB))).collect();
             let first = regions[3].as_ref().and_then(Region::memory);
             s.free_each(order.into_iter().filter_map(|at: usize| regions[at].take()));
@@ -685,11 +651,7 @@ fn bytes_that_no_request_can_have_are_spent() {
         ..MemoryOptions::default()
     };
     scene(MockProfile::Nvidia, with_memory(memory), |s| {
-        let ring = PoolOptions {
-            algorithm: BlockAlgorithm::Ring,
-            block_size: Some(1 << 16),
-            ..PoolOptions::new(0)
-        };
+        let ring = ring_options(1 << 16, 0);
         let ring = s.gpu.create_pool(&ring).unwrap();
         let take = |options| s.gpu.allocate(&bytes(256), &options).unwrap();
         let [oldest, next] = [(); 2].map(|()| take(any().pool(ring)));

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use super::*;
 
-const MIB: u64 = 1 << 20;
-
 fn within() -> RegionOptions<'static> {
     any().within_budget()
 }
@@ -49,7 +47,7 @@ fn vma204_a_budget_that_fell_stops_who_stays_within_it() {
                     Ok(region) => live.push(region),
                     Err(error) => {
                         assert!(
-                            matches!(error, GpuError::Limit(Limit::Heap { .. })),
+                            matches!(error, GpuError::Limit(Limit::Budget { .. })),
                             "{error}"
                         );
                         refused += 1;
@@ -78,7 +76,7 @@ fn vma204_budgets_are_not_asked_for_each_request() {
         let small: Vec<_> = (0..1000).map(|_| s.take(1024, &within())).collect();
         s.free_each(small);
         assert_eq!(s.queries(), before, "a block that exists needs no budget");
-        let dedicated = any().dedicated(DedicatedPolicy::Required);
+        let dedicated = alone();
         let count = if s.mock.properties().limits.max_memory_allocation_count < 100 {
             20
         } else {
@@ -96,7 +94,7 @@ fn vma204_budgets_are_not_asked_for_each_request() {
 }
 
 #[test]
-fn vma204_a_refusal_asks_once_before_it_refuses() {
+fn vma204_ge10_a_refusal_asks_once_before_it_refuses() {
     let options = with_memory(MemoryOptions {
         within_budget: true,
         ..MemoryOptions::default()
@@ -133,7 +131,7 @@ fn vma204_a_refusal_asks_once_before_it_refuses() {
             let before = s.queries();
             let refused = attempt(s).expect_err(name);
             assert!(
-                matches!(refused, GpuError::Limit(Limit::Heap { .. })),
+                matches!(refused, GpuError::Limit(Limit::Budget { .. })),
                 "{name}: {refused}"
             );
             let asked = s.queries();
@@ -188,7 +186,7 @@ fn vma204_a_budget_is_asked_again_when_it_is_old() {
 #[test]
 fn vma204_a_reserve_that_cannot_be_had_creates_nothing() {
     budgeted(AllocatorOptions::default(), |s| {
-        let made = s.mock.calls(MockCall::Allocate);
+        let made = s.made();
         let too_much = s.gpu.reserve(1 << 50, u32::MAX, &any());
         assert!(
             matches!(too_much, Err(GpuError::TooLarge { .. })),
@@ -198,10 +196,10 @@ fn vma204_a_reserve_that_cannot_be_had_creates_nothing() {
         s.gpu.set_frame(1);
         let over = s.gpu.reserve(65 * MIB, u32::MAX, &within());
         assert!(
-            matches!(over, Err(GpuError::Limit(Limit::Heap { .. }))),
+            matches!(over, Err(GpuError::Limit(Limit::Budget { .. }))),
             "{over:?}"
         );
-        assert_eq!(s.mock.calls(MockCall::Allocate), made);
+        assert_eq!(s.made(), made);
         assert_eq!(s.gpu.reserve(64 * MIB, u32::MAX, &within()), Ok(()));
         // What exists is in the budget already: regions in it are never refused.
         s.budgets(0);
@@ -217,11 +215,11 @@ fn h118_empty_blocks_of_a_heap_that_fills_are_freed_without_a_frame() {
         let wish = MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL);
         let shared = any().preference(wish);
         s.free(s.take(4096, &shared.dedicated(DedicatedPolicy::Never)));
-        let kept = s.mock.live_counts().memory;
+        let kept = s.objects();
         assert_eq!(kept, 1, "an empty block");
         s.budgets(1);
         let own = shared.dedicated(DedicatedPolicy::Required);
         (0..40).for_each(|_| s.free(s.take(4096, &own)));
-        assert_eq!(s.mock.live_counts().memory, 0);
+        assert_eq!(s.objects(), 0);
     });
 }

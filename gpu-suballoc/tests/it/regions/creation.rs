@@ -186,18 +186,16 @@ fn what_says_nothing_lies_near_the_device_and_what_asks_for_the_host_is_taken_at
                 s.mock.properties().types[memory_type as usize].properties
             };
             assert!(
-                properties(&RegionOptions::new()).contains(PropertyFlags::DEVICE_LOCAL),
+                properties(&any()).contains(PropertyFlags::DEVICE_LOCAL),
                 "{profile:?}"
             );
-            assert_eq!(RegionOptions::default(), RegionOptions::new());
-            let seen = RegionOptions::new()
-                .preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE))
-                .name("seen");
+            assert_eq!(RegionOptions::default(), any());
+            let seen = host().name("seen");
             assert!(
                 properties(&seen).contains(PropertyFlags::HOST_VISIBLE),
                 "{profile:?}"
             );
-            let any = properties(&RegionOptions::new().preference(MemoryPreference::default()));
+            let any = properties(&any().preference(MemoryPreference::default()));
             assert_eq!(
                 any.contains(PropertyFlags::DEVICE_LOCAL),
                 profile != MockProfile::Nvidia,
@@ -220,12 +218,12 @@ fn ge16_room_is_reserved_ahead_and_the_longest_wait_is_told() {
         scene.gpu.reserve(100 << 20, bits, &any()).unwrap();
         assert_eq!(scene.gpu.stats().total, total, "there is as much");
         // No region of so many that fit asks the driver.
-        let calls = scene.mock.calls(MockCall::Allocate);
+        let calls = scene.made();
         let needs = ResourceRequirements::new(1 << 20, 256);
         let regions: Vec<_> = (0..90)
             .map(|_| scene.gpu.allocate(&needs, &any()).unwrap())
             .collect();
-        assert_eq!(scene.mock.calls(MockCall::Allocate), calls);
+        assert_eq!(scene.made(), calls);
         assert!(scene.gpu.stats().longest_wait > Duration::ZERO);
         scene.free_each(regions);
         scene.gpu.trim(u64::MAX);

@@ -2,47 +2,6 @@
 
 use super::*;
 
-#[test]
-fn h51_what_is_no_part_is_no_crop() {
-    nvidia(|s| {
-        let root = s.buffer(1000);
-        let crop = s.gpu.crop(&root, 100, 200, 4).unwrap();
-        let refused =
-            |of: &Region, offset, size, element| s.gpu.crop(of, offset, size, element).unwrap_err();
-        for (offset, size) in [
-            (0, 1001),
-            (1000, 1),
-            (999, 2),
-            (u64::MAX, 1),
-            (1, u64::MAX),
-            (u64::MAX, u64::MAX),
-            (1 << 35, 1),
-        ] {
-            assert_eq!(
-                refused(&root, offset, size, 1),
-                GpuMisuse::Outside.into(),
-                "{offset} {size}"
-            );
-        }
-        assert_eq!(
-            refused(&crop, 100, 104, 4),
-            GpuMisuse::Outside.into(),
-            "within the root is not within the crop"
-        );
-        assert_eq!(refused(&root, 2, 4, 4), GpuMisuse::Misaligned.into());
-        assert_eq!(refused(&root, 4, 6, 4), GpuMisuse::Misaligned.into());
-        assert_eq!(refused(&root, 0, 0, 4), GpuMisuse::ZeroSize.into());
-        assert_eq!(refused(&root, 0, 4, 0), GpuMisuse::ZeroElement.into());
-        assert_eq!(
-            s.gpu.info(root.id()).unwrap().crops(),
-            1,
-            "none of them counts"
-        );
-        s.free(crop);
-        s.free(root);
-    });
-}
-
 fn destroyed(s: &Scene<'_>) -> u64 {
     s.mock.calls(MockCall::DestroyBuffer)
 }
@@ -50,7 +9,7 @@ fn destroyed(s: &Scene<'_>) -> u64 {
 #[test]
 fn a_root_with_crops_stays_or_goes_with_the_last() {
     nvidia(|s| {
-        let options = RegionOptions::new().name("root");
+        let options = any().name("root");
         let root = s.buffer_with(300, &options);
         let (root_id, place) = (root.id(), (root.memory(), root.offset()));
         let crop = s.gpu.crop(&root, 0, 100, 1).unwrap();

@@ -2,15 +2,10 @@
 
 use super::*;
 
-const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 fn mock(profile: MockProfile) -> Mock {
     Mock::new(profile, RecordingAllocator::system())
-}
-
-fn own() -> RegionOptions<'static> {
-    any().dedicated(DedicatedPolicy::Required)
 }
 
 /// A twelfth of the heap is a piece; a driver that pages has room for any number.
@@ -28,7 +23,7 @@ fn di5_the_driver_decides_how_much_lives_in_a_heap() {
             let piece = bytes((heap / 12) & !0xffff).memory_types(bits);
             scene_on(&mock, AllocatorOptions::default(), |s| {
                 let mut regions = Vec::new();
-                let refused = (0..24).find_map(|_| match s.gpu.allocate(&piece, &own()) {
+                let refused = (0..24).find_map(|_| match s.gpu.allocate(&piece, &alone()) {
                     Ok(region) => {
                         regions.push(region);
                         None
@@ -49,9 +44,9 @@ fn di5_the_driver_decides_how_much_lives_in_a_heap() {
                 assert!(json.contains("BudgetBytes") && !stats.to_string().is_empty());
                 drop(map);
                 s.gpu.set_frame(1);
-                let strict = s.gpu.allocate(&piece, &own().within_budget());
+                let strict = s.gpu.allocate(&piece, &alone().within_budget());
                 assert!(
-                    matches!(strict, Err(GpuError::Limit(Limit::Heap { heap: 0, .. }))),
+                    matches!(strict, Err(GpuError::Limit(Limit::Budget { heap: 0, .. }))),
                     "{profile:?}: {strict:?}"
                 );
                 s.free_each(regions);
@@ -68,14 +63,10 @@ fn di5_a_limit_of_the_options_holds() {
     mock.oversubscribe(true);
     scene_on(&mock, with_memory(memory), |s| {
         let regions: Vec<_> = (0..40)
-            .map_while(|_| s.gpu.allocate(&bytes(120 * MIB), &own()).ok())
+            .map_while(|_| s.gpu.allocate(&bytes(120 * MIB), &alone()).ok())
             .collect();
         assert_eq!(regions.len(), 8);
-        assert_eq!(
-            s.mock.calls(MockCall::Allocate),
-            8,
-            "the driver is not asked"
-        );
+        assert_eq!(s.made(), 8, "the driver is not asked");
         s.free_each(regions);
     });
 }
@@ -89,7 +80,7 @@ fn di5_one_object_larger_than_its_heap_lies_in_another_or_nowhere() {
         let options = any().preference(wish);
         let region = s.take(10 * GIB, &options);
         assert_eq!(region.memory_type(), Some(0), "of 16 GiB");
-        let calls = s.mock.calls(MockCall::Allocate);
+        let calls = s.made();
         let refused = s.gpu.allocate(&bytes(16 * GIB + 1), &options);
         let limit = 16 * GIB;
         assert_eq!(
@@ -99,7 +90,7 @@ fn di5_one_object_larger_than_its_heap_lies_in_another_or_nowhere() {
                 limit
             }
         );
-        assert_eq!(s.mock.calls(MockCall::Allocate), calls);
+        assert_eq!(s.made(), calls);
         // What is full is not too small.
         let refused = s.gpu.allocate(&bytes(10 * GIB), &options);
         assert_eq!(refused.unwrap_err(), DeviceError::OutOfDeviceMemory.into());
@@ -179,7 +170,7 @@ fn u103_a_soft_limit_is_the_drivers_to_refuse() {
                     }
                 }
             }
-            assert!(s.mock.calls(MockCall::Allocate) >= 2);
+            assert!(s.made() >= 2);
         });
     }
 }
@@ -242,7 +233,7 @@ fn u104_the_first_error_is_reported_and_a_final_one_ends_the_search() {
                 let refused = s.gpu.allocate(&bytes(MIB), &any().dedicated(policy));
                 assert_eq!(refused.unwrap_err(), first.into(), "{policy:?}");
                 assert_eq!(s.gpu.stats().total, before);
-                assert!(s.mock.calls(MockCall::Allocate) >= 4, "each type was tried");
+                assert!(s.made() >= 4, "each type was tried");
             });
         }
         let ends = [DeviceError::DeviceLost, DeviceError::InvalidExternalHandle];
@@ -254,7 +245,7 @@ fn u104_the_first_error_is_reported_and_a_final_one_ends_the_search() {
                 assert!(mock.plant(faults.with(end)));
                 let refused = s.gpu.allocate(&bytes(MIB), &any().dedicated(policy));
                 assert_eq!(refused.unwrap_err(), end.into(), "{policy:?}");
-                assert_eq!(s.mock.calls(MockCall::Allocate), others + 1);
+                assert_eq!(s.made(), others + 1);
             });
         }
     }
@@ -283,14 +274,14 @@ fn u119_the_first_blocks_of_a_pool_are_equal() {
             let refused = s.gpu.create_pool(&sized(bytes + 2 * MIB, blocks + 1));
             let short_by = size - 2 * MIB;
             assert_eq!(refused.unwrap_err(), Limit::Bytes { short_by }.into());
-            assert_eq!(s.mock.calls(MockCall::Allocate), 0);
+            assert_eq!(s.made(), 0);
             let pool = s.gpu.create_pool(&sized(bytes, blocks)).expect("it fits");
             assert_eq!(s.gpu.stats().total.block_bytes, bytes);
             s.gpu.destroy_pool(pool).unwrap();
             s.mock.plant(MockFault::always().of(MockCall::Allocate));
-            let before = s.mock.calls(MockCall::Allocate);
+            let before = s.made();
             assert!(s.gpu.create_pool(&sized(bytes, blocks)).is_err());
-            assert_eq!(s.mock.calls(MockCall::Allocate), before + 1);
+            assert_eq!(s.made(), before + 1);
         });
     }
 }
@@ -325,12 +316,12 @@ fn a_pool_that_cannot_exist_costs_one_driver_call_at_most() {
             ] {
                 assert_eq!(s.gpu.create_pool(&pool).unwrap_err(), error.into());
             }
-            assert_eq!(s.mock.calls(MockCall::Allocate), 0);
+            assert_eq!(s.made(), 0);
             s.mock.plant(MockFault::always().of(MockCall::Allocate));
             for (calls, pool) in (1..).zip([good, sized(MIB, 1)]) {
                 let refused = s.gpu.create_pool(&pool).unwrap_err();
                 assert_eq!(refused, DeviceError::OutOfDeviceMemory.into());
-                assert_eq!(s.mock.calls(MockCall::Allocate), calls);
+                assert_eq!(s.made(), calls);
             }
             s.mock.clear_faults();
             let pool = s.gpu.create_pool(&good).unwrap();

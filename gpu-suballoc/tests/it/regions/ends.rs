@@ -10,12 +10,10 @@ fn fill(gpu: &Ending<'_, '_>, foreign: &Foreign<'_>) {
     let info = BufferInfo::new(4096, COPIED);
     let buffer = |options: RegionOptions<'_>| gpu.create_buffer(&info, &options).unwrap();
     let image = ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED);
-    let visible = any().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
-    let dedicated = any().dedicated(DedicatedPolicy::Required);
     let _ = gpu.allocate(&bytes(100), &any()).unwrap();
-    let _ = gpu.allocate(&bytes(100), &dedicated).unwrap();
+    let _ = gpu.allocate(&bytes(100), &alone()).unwrap();
     let _ = gpu.create_image(&image, &any().name("image")).unwrap();
-    let _ = buffer(dedicated);
+    let _ = buffer(alone());
     let transient = buffer(any().lifetime(Lifetime::Transient));
     gpu.release(buffer(any())).unwrap();
 
@@ -29,8 +27,8 @@ fn fill(gpu: &Ending<'_, '_>, foreign: &Foreign<'_>) {
     let cropped = buffer(any());
     let _ = gpu.crop(&cropped, 16, 16, 4).unwrap();
     gpu.free_when_unused(cropped).expect("waits");
-    gpu.map_id(buffer(visible).id()).unwrap();
-    std::mem::forget(gpu.map(&buffer(visible)).unwrap());
+    gpu.map_id(buffer(host()).id()).unwrap();
+    std::mem::forget(gpu.map(&buffer(host())).unwrap());
 
     let backing = Backing {
         memory: foreign.memory,
@@ -98,11 +96,4 @@ fn di4_an_abandoned_allocator_calls_no_driver() {
     assert_eq!(mock.all_calls(), calls);
     assert_eq!(mock.calls(MockCall::Free), 0);
     host.inner().assert_empty("by an abandoned allocator");
-}
-
-/// The first type that the host can map.
-fn visible_type(mock: &Mock) -> u32 {
-    let types = mock.properties().types;
-    let visible = |of: &MemoryType| of.properties.contains(PropertyFlags::HOST_VISIBLE);
-    types.iter().position(visible).unwrap() as u32
 }

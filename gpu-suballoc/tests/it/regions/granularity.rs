@@ -3,8 +3,6 @@
 
 use super::*;
 
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
 /// Four bytes a texel.
 const RGBA8: u32 = 37;
 const PAGES: [u64; 5] = [1, 1024, 4096, 65_536, 131_072];
@@ -73,12 +71,7 @@ fn di8_wgpus_textures_take_no_more_blocks_than_their_bytes_fill() {
     config.limits.buffer_image_granularity = 4096;
     config.rules.optimal_alignment = 256;
     let mock = Mock::with_config(config, RecordingAllocator::system());
-    let memory = MemoryOptions {
-        first_block: Some(BLOCK),
-        max_block: Some(BLOCK),
-        ..Default::default()
-    };
-    scene_on(&mock, with_memory(memory), |s| {
+    scene_on(&mock, with_memory(blocks_of(BLOCK)), |s| {
         let blocks = |bytes: u64| bytes.div_ceil(BLOCK) * BLOCK;
         let used = || s.gpu.stats().total.region_bytes;
         let mut rng = Rng::new(3);
@@ -155,11 +148,7 @@ fn di8_a_churn_of_both_kinds_needs_little_more() {
             }
             let mut run = s.gpu.defragment(DefragmentationOptions::new()).unwrap();
             let mut moved = 0;
-            loop {
-                let mut pass = run.next_pass().unwrap();
-                if pass.is_empty() {
-                    break;
-                }
+            each_pass(&mut run, |mut pass| {
                 moved += pass.moves().len();
                 for at in 0..pass.moves().len() {
                     let one = &pass.moves()[at];
@@ -172,7 +161,7 @@ fn di8_a_churn_of_both_kinds_needs_little_more() {
                 }
                 pass.set_outcomes(MoveOutcome::Copied);
                 pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
-            }
+            });
             drop(run);
             assert!(moved > 0, "pages of {page}");
             for region in live.into_iter().flatten() {

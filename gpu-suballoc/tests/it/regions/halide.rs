@@ -4,11 +4,10 @@ use super::*;
 
 /// One block of 1 MiB and no more.
 fn one_block() -> AllocatorOptions {
-    let mut options = AllocatorOptions::default();
-    options.memory.first_block = Some(1 << 20);
-    options.memory.max_block = Some(1 << 20);
-    options.memory.max_bytes = 1 << 20;
-    options
+    with_memory(MemoryOptions {
+        max_bytes: MIB,
+        ..blocks_of(MIB)
+    })
 }
 
 #[test]
@@ -32,7 +31,7 @@ fn h106_after_a_small_one_that_is_gone_two_halves_fit() {
         scene(MockProfile::Lavapipe, options, |s| {
             s.free(s.take(4, &any().lifetime(lifetime)));
             let halves = [0, 1].map(|_| s.take(2 << 20, &any().lifetime(lifetime)));
-            assert_eq!(s.mock.live_counts().memory, 1);
+            assert_eq!(s.objects(), 1);
             halves.into_iter().for_each(|half| s.free(half));
         });
     }
@@ -41,15 +40,12 @@ fn h106_after_a_small_one_that_is_gone_two_halves_fit() {
 #[test]
 fn h106_half_and_half_and_a_third_fails_then_the_whole() {
     scene(MockProfile::Lavapipe, one_block(), |s| {
-        let never = RegionOptions {
-            dedicated: DedicatedPolicy::Never,
-            ..any()
-        };
+        let never = shared();
         let half = || s.gpu.allocate(&bytes(512 << 10), &never);
         let (first, second) = (half().unwrap(), half().unwrap());
         let refused = half().unwrap_err();
         assert!(refused.is_out_of_device_memory(), "{refused}");
-        assert_eq!(s.mock.live_counts().memory, 1);
+        assert_eq!(s.objects(), 1);
         s.free(first);
         s.free(second);
         let whole = s.gpu.allocate(&bytes(1 << 20), &never).unwrap();
@@ -75,49 +71,33 @@ fn h101_the_block_made_for_a_request_holds_its_region() {
         options.memory.nearest_multiple = multiple;
         // Each block is made for its request.
         options.memory.first_block = Some(u64::from(granule));
-        for profile in MockProfile::ALL {
-            scene(profile, options, |s| {
-                for (size, alignment) in [
-                    (15_630_480, 16),
-                    (15_630_480, 64),
-                    (9_338_976, 64),
-                    (96, 64),
+        everywhere(options, |s| {
+            for (size, alignment) in [
+                (15_630_480, 16),
+                (15_630_480, 64),
+                (9_338_976, 64),
+                (96, 64),
+                (1, 1),
+                (4097, 4096),
+            ] {
+                let before = (s.made(), s.objects());
+                let never = shared();
+                let region = s
+                    .gpu
+                    .allocate(&ResourceRequirements::new(size, alignment), &never)
+                    .unwrap();
+                let made = (s.made() - before.0, s.objects() - before.1);
+                assert_eq!(
+                    made,
                     (1, 1),
-                    (4097, 4096),
-                ] {
-                    let before = (
-                        s.mock.calls(MockCall::Allocate),
-                        s.mock.live_counts().memory,
-                    );
-                    let never = RegionOptions {
-                        dedicated: DedicatedPolicy::Never,
-                        ..any()
-                    };
-                    let region = s
-                        .gpu
-                        .allocate(&ResourceRequirements::new(size, alignment), &never)
-                        .unwrap();
-                    let made = (
-                        s.mock.calls(MockCall::Allocate) - before.0,
-                        s.mock.live_counts().memory - before.1,
-                    );
-                    assert_eq!(
-                        made,
-                        (1, 1),
-                        "{size} at {alignment} in granules of {granule}, blocks of {multiple}"
-                    );
-                    let block = s
-                        .mock
-                        .memory(region.memory().unwrap())
-                        .unwrap()
-                        .request
-                        .size;
-                    assert!(region.size() >= size && region.offset() + region.size() <= block);
-                    s.free(region);
-                    s.gpu.trim(u64::MAX);
-                }
-            });
-        }
+                    "{size} at {alignment} in granules of {granule}, blocks of {multiple}"
+                );
+                let block = s.request_of(&region).size;
+                assert!(region.size() >= size && region.offset() + region.size() <= block);
+                s.free(region);
+                s.gpu.trim(u64::MAX);
+            }
+        });
     }
 }
 

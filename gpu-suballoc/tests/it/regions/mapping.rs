@@ -2,14 +2,10 @@
 
 use super::*;
 
-fn visible_only() -> RegionOptions<'static> {
-    any().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE))
-}
-
 #[test]
 fn what_the_device_wrote_is_read_after_an_invalidate() {
     scene(MockProfile::Tiler, AllocatorOptions::default(), |s| {
-        let region = s.buffer_with(1000, &visible_only());
+        let region = s.buffer_with(1000, &host());
         let crop = s.gpu.crop(&region, 100, 200, 4).unwrap();
         assert_eq!(
             s.gpu.invalidate(&crop, 0, 200).unwrap_err(),
@@ -46,7 +42,7 @@ fn h109_whole_size_is_the_rest_of_the_region_and_0_bytes_are_none() {
     const WHOLE: u64 = u64::MAX;
     for dedicated in [DedicatedPolicy::Never, DedicatedPolicy::Required] {
         scene(MockProfile::Tiler, AllocatorOptions::default(), |s| {
-            let options = visible_only().dedicated(dedicated);
+            let options = host().dedicated(dedicated);
             let (region, neighbour) = (s.buffer_with(1000, &options), s.buffer_with(64, &options));
             let calls =
                 |s: &Scene<'_>| s.mock.calls(MockCall::Flush) + s.mock.calls(MockCall::Invalidate);

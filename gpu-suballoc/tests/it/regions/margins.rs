@@ -4,10 +4,6 @@ use super::*;
 
 const MARGINS: [u32; 4] = [1, 16, 100, 4096];
 
-fn host() -> RegionOptions<'static> {
-    any().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE))
-}
-
 fn everywhere(body: impl Fn(&Scene<'_>, u64)) {
     for profile in MockProfile::ALL {
         for margin in MARGINS {
@@ -94,15 +90,10 @@ fn ge5_one_byte_too_many_is_found_whatever_the_granule() {
                 ..MemoryOptions::default()
             });
             scene(profile, options, |s| {
-                let types = s.mock.properties().types;
-                let is_visible = |one: &u32| {
-                    (types[*one as usize].properties).contains(PropertyFlags::HOST_VISIBLE)
-                };
                 let pool = |algorithm| {
                     let options = PoolOptions {
                         algorithm,
-                        block_size: Some(1 << 18),
-                        ..PoolOptions::new((0..).find(is_visible).unwrap())
+                        ..pool_options(1 << 18, visible_type(s.mock))
                     };
                     s.gpu.create_pool(&options).unwrap()
                 };
@@ -211,7 +202,7 @@ fn a_look_at_a_margin_leaves_nothing_mapped() {
             done.store(true, Relaxed);
         });
         gpu.trim(u64::MAX);
-        assert_eq!(s.mock.live_counts().memory, 0, "nothing lies in any block");
+        assert_eq!(s.objects(), 0, "nothing lies in any block");
     });
 }
 

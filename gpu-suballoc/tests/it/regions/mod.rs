@@ -88,8 +88,8 @@ use gpu_suballoc::allocator::{
     DescriptorUse, Mapping, MoveOutcome, MoveResult, OutstandingRegions, SkippedRegions, WrapInfo,
 };
 use gpu_suballoc::device::{
-    BufferHandle, DeviceError, ExternalHandleTypes, HeapFlags, MemoryHandle, MemoryHeap, NextChain,
-    ResourceHandle,
+    BufferHandle, DeviceError, ExternalHandleTypes, HeapFlags, MemoryHandle, MemoryHeap,
+    MemoryRequest, NextChain, ResourceHandle,
 };
 use gpu_suballoc::error::{Limit, MapRefusal};
 use gpu_suballoc::memory_type::{MemoryType, MemoryTypeError};
@@ -119,6 +119,8 @@ use testkit::{RecordingAllocator, Rng};
 type Mock = MockDevice<RecordingAllocator>;
 type Gpu<'m> = GpuAllocator<&'m Mock, RecordingAllocator>;
 
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
 const COPIED: BufferUsage =
     BufferUsage::from_raw(BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw());
 const VISIBLE: PropertyFlags = PropertyFlags::from_raw(
@@ -167,6 +169,56 @@ fn with_memory(memory: MemoryOptions) -> AllocatorOptions {
     }
 }
 
+/// On each profile.
+fn everywhere(options: AllocatorOptions, body: impl Fn(&Scene<'_>)) {
+    for profile in MockProfile::ALL {
+        println!("profile: {profile:?}");
+        scene(profile, options, |s| body(&s));
+    }
+}
+
+fn on_every(body: impl Fn(&Scene<'_>)) {
+    everywhere(AllocatorOptions::default(), body);
+}
+
+/// Blocks of one size.
+fn blocks_of(size: u64) -> MemoryOptions {
+    MemoryOptions {
+        first_block: Some(size),
+        max_block: Some(size),
+        ..MemoryOptions::default()
+    }
+}
+
+/// A pool of blocks of so many bytes.
+fn pool_options(block: u64, memory_type: u32) -> PoolOptions {
+    PoolOptions {
+        block_size: Some(block),
+        ..PoolOptions::new(memory_type)
+    }
+}
+
+fn ring_options(block: u64, memory_type: u32) -> PoolOptions {
+    PoolOptions {
+        algorithm: BlockAlgorithm::Ring,
+        ..pool_options(block, memory_type)
+    }
+}
+
+/// Plays each pass, until one is empty.
+fn each_pass<D: DeviceMemory, A: HostAllocator>(
+    run: &mut Defragmentation<'_, D, A>,
+    mut play: impl FnMut(DefragmentationPass<'_, '_, D, A>),
+) {
+    loop {
+        let pass = run.next_pass().unwrap();
+        if pass.is_empty() {
+            return;
+        }
+        play(pass);
+    }
+}
+
 /// The usual one.
 fn nvidia(body: impl FnOnce(Scene<'_>)) {
     scene(MockProfile::Nvidia, AllocatorOptions::default(), body);
@@ -180,6 +232,22 @@ fn any() -> RegionOptions<'static> {
     RegionOptions::new()
 }
 
+/// In a block.
+fn shared() -> RegionOptions<'static> {
+    any().dedicated(DedicatedPolicy::Never)
+}
+
+/// In a memory object of its own.
+fn alone() -> RegionOptions<'static> {
+    any().dedicated(DedicatedPolicy::Required)
+}
+
+/// Memory that the host sees, coherent or not: every profile has some.
+fn host() -> RegionOptions<'static> {
+    any().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE))
+}
+
+/// Memory that the host sees without flushes.
 fn visible() -> RegionOptions<'static> {
     RegionOptions::new().preference(MemoryPreference::requiring(VISIBLE))
 }
@@ -210,16 +278,29 @@ impl Scene<'_> {
 
     /// A pool of blocks of so many bytes.
     fn pool_of(&self, block: u64, memory_type: u32) -> PoolId {
-        let options = PoolOptions {
-            block_size: Some(block),
-            ..PoolOptions::new(memory_type)
-        };
+        let options = pool_options(block, memory_type);
         self.gpu.create_pool(&options).unwrap()
     }
 
     /// A buffer of the application's, bound to memory of its own, with that memory's handle.
     fn foreign(&self, size: u64, memory_type: u32) -> Foreign<'_> {
         Foreign::new(self.mock, size, memory_type)
+    }
+
+    /// Live memory objects.
+    fn objects(&self) -> u64 {
+        self.mock.live_counts().memory
+    }
+
+    /// Memory objects that the driver was asked for so far.
+    fn made(&self) -> u64 {
+        self.mock.calls(MockCall::Allocate)
+    }
+
+    /// What the driver was asked for, of the region's memory object.
+    fn request_of(&self, region: &Region) -> MemoryRequest {
+        let memory = region.memory().unwrap();
+        self.mock.memory(memory).unwrap().request
     }
 
     fn free(&self, region: Region) {
@@ -256,6 +337,13 @@ impl Scene<'_> {
     }
 }
 
+/// The first memory type that the host can map.
+fn visible_type(mock: &Mock) -> u32 {
+    let types = mock.properties().types;
+    let visible = |of: &MemoryType| of.properties.contains(PropertyFlags::HOST_VISIBLE);
+    types.iter().position(visible).unwrap() as u32
+}
+
 /// A buffer that the application made, destroyed with this.
 struct Foreign<'m> {
     mock: &'m Mock,
@@ -270,7 +358,7 @@ impl<'m> Foreign<'m> {
         let buffer = unsafe { mock.create_buffer(&BufferInfo::new(size, COPIED)) }.unwrap();
         // SAFETY: a mock.
         let memory = unsafe {
-            mock.allocate(&gpu_suballoc::device::MemoryRequest::new(
+            mock.allocate(&MemoryRequest::new(
                 size.next_multiple_of(4096),
                 memory_type,
             ))

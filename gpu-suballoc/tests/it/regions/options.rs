@@ -125,7 +125,7 @@ fn options_out_of_range_give_device_and_memory_back() {
         let refused =
             unsafe { GpuAllocator::new(&mock, RecordingAllocator::system(), options) }.unwrap_err();
         assert_eq!(refused.error, GpuMisuse::BadOptions.into());
-        let (device, memory) = refused.into_value();
+        let (device, memory) = refused.value;
         memory.assert_empty("by a refused allocator");
         assert_eq!(device.all_calls(), 0);
     }

@@ -2,12 +2,6 @@
 
 use super::*;
 
-fn on_every(body: impl Fn(Scene<'_>)) {
-    for profile in MockProfile::ALL {
-        scene(profile, AllocatorOptions::default(), &body);
-    }
-}
-
 fn image(format: u32, usage: ImageUsage) -> ImageInfo {
     ImageInfo::new_2d(format, 640, 480, usage)
 }
@@ -17,13 +11,6 @@ fn import() -> NextChain {
     static CHAIN: [usize; 4] = [0; 4];
     // SAFETY: nobody reads it.
     unsafe { NextChain::new(NonNull::from(&CHAIN).cast()) }
-}
-
-impl Scene<'_> {
-    fn request_of(&self, region: &Region) -> gpu_suballoc::device::MemoryRequest {
-        let memory = region.memory().unwrap();
-        self.mock.memory(memory).unwrap().request
-    }
 }
 
 /// VUID-vkBindImageMemory-image-01445, which the mock checks.
@@ -157,10 +144,10 @@ fn u106_the_mask_counts_without_an_import_too_and_for_kept_buffers() {
                 ..any().memory_type_bits(1 << memory_type)
             };
             s.gpu.reserve(4096, u32::MAX, &options).unwrap();
-            let blocks = s.mock.live_counts().memory;
+            let blocks = s.objects();
             let region = s.buffer_with(4096, &options);
             assert_eq!(region.memory_type(), Some(memory_type));
-            assert_eq!(s.mock.live_counts().memory, blocks, "it was reserved there");
+            assert_eq!(s.objects(), blocks, "it was reserved there");
             s.gpu.release(region).unwrap();
         }
         s.gpu.set_reuse(false);
@@ -191,8 +178,7 @@ fn u107_an_error_says_who_owns_the_imported_handle() {
             let made = match call {
                 // Not tried in memory of another type.
                 MockCall::Map => {
-                    let mapped = visible()
-                        .preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
+                    let mapped = host();
                     let info = BufferInfo::new(64, COPIED);
                     s.gpu.create_buffer(&info, &mapped.next(import()).mapped())
                 }
@@ -370,8 +356,7 @@ fn u107_an_import_is_consumed_once_though_kept_buffers_could_make_room() {
                 .with(DeviceError::OutOfDeviceMemory)
         };
         let info = BufferInfo::new(64, COPIED);
-        let host_visible =
-            visible().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
+        let host_visible = host();
         // Refused at once, or consumed by the second try alone.
         for second in [false, true] {
             s.gpu.release(s.buffer_with(5000, &any())).unwrap();
@@ -397,7 +382,7 @@ fn u107_an_import_is_consumed_once_though_kept_buffers_could_make_room() {
 fn u106_an_import_names_its_resource_only_where_it_must() {
     on_every(|s| {
         let info = BufferInfo::new(5000, COPIED);
-        let own = s.buffer_with(5000, &any().dedicated(DedicatedPolicy::Required));
+        let own = s.buffer_with(5000, &alone());
         let features = s.mock.properties().features;
         let name = own.buffer().map(ResourceHandle::Buffer);
         let name = name.filter(|_| features.dedicated_allocation);

@@ -2,19 +2,13 @@
 
 use super::*;
 
-const KIB: u64 = 1 << 10;
 const BLOCK: u64 = 256 * KIB;
 
 fn pool(scene: &Scene<'_>, algorithm: BlockAlgorithm) -> (PoolId, ResourceRequirements) {
-    let memory_type = (0u32..)
-        .zip(scene.mock.properties().types)
-        .find(|(_, kind)| kind.properties.contains(PropertyFlags::HOST_VISIBLE))
-        .map(|(number, _)| number)
-        .unwrap();
+    let memory_type = visible_type(scene.mock);
     let options = PoolOptions {
-        block_size: Some(BLOCK),
         algorithm,
-        ..PoolOptions::new(memory_type)
+        ..pool_options(BLOCK, memory_type)
     };
     let pool = scene.gpu.create_pool(&options).unwrap();
     let needs = ResourceRequirements::new(1, 1).memory_types(1 << memory_type);
@@ -68,7 +62,7 @@ fn ge7_a_capture_of_a_pool_is_restored_piece_by_piece() {
                         ..needs
                     };
                     let name = format!("piece {turn}");
-                    let options = RegionOptions::new()
+                    let options = any()
                         .pool(pool)
                         .dedicated(DedicatedPolicy::Never)
                         .lifetime([Lifetime::Unknown, Lifetime::Persistent][turn % 2]);
@@ -97,7 +91,7 @@ fn ge7_a_capture_of_a_pool_is_restored_piece_by_piece() {
 
         scene(profile, AllocatorOptions::default(), |scene| {
             let (pool, needs) = pool(&scene, BlockAlgorithm::General);
-            let options = RegionOptions::new().pool(pool);
+            let options = any().pool(pool);
             let types = needs.memory_type_bits;
             let bytes = u64::from(blocks + 1) * BLOCK;
             scene.gpu.reserve(bytes, types, &options).unwrap();
@@ -149,104 +143,99 @@ fn ge7_a_capture_of_a_pool_is_restored_piece_by_piece() {
 
 #[test]
 fn ge7_a_place_that_is_none_is_refused_and_nothing_changes() {
-    for profile in MockProfile::ALL {
-        scene(profile, AllocatorOptions::default(), |scene| {
-            let (pool, needs) = pool(&scene, BlockAlgorithm::General);
-            let options = RegionOptions::new().pool(pool);
-            let sized = |size, alignment| ResourceRequirements {
-                size,
-                alignment,
-                ..needs
-            };
-            let at = |block, offset, needs: ResourceRequirements| {
-                scene.gpu.allocate_at(block, offset, &needs, &options).err()
-            };
-            let refuses = |block, offset, needs, rule: GpuMisuse| {
-                assert_eq!(
-                    at(block, offset, needs),
-                    Some(rule.into()),
-                    "{block} {offset}"
-                );
-            };
-            refuses(0, 0, sized(1, 1), GpuMisuse::NoSuchPlace);
-            scene
-                .gpu
-                .reserve(BLOCK, needs.memory_type_bits, &options)
-                .unwrap();
-            let seen = || {
-                let total = scene.gpu.stats().total;
-                (
-                    total.blocks,
-                    total.empty_bytes,
-                    total.regions,
-                    total.region_bytes,
-                )
-            };
-            let before = seen();
-            for (block, offset, size) in [
-                (1, 0, 1),
-                (u32::MAX, 0, 1),
-                (0, BLOCK, 1),
-                (0, u64::MAX - 255, 1),
-                (0, BLOCK - 4096, 4097),
-                (0, 0, u64::MAX),
-            ] {
-                refuses(block, offset, sized(size, 1), GpuMisuse::NoSuchPlace);
-            }
-            refuses(0, 0, sized(0, 1), GpuMisuse::ZeroSize);
-            refuses(0, 0, sized(1, 3), GpuMisuse::BadAlignment);
-            refuses(0, 100, sized(1, 1), GpuMisuse::PlaceMisaligned);
-            refuses(0, 4096, sized(1, 8192), GpuMisuse::PlaceMisaligned);
-            let no_type = ResourceRequirements {
-                memory_type_bits: 0,
-                ..sized(1, 1)
-            };
-            refuses(0, 0, no_type, GpuMisuse::WrongPool);
-            let alone = ResourceRequirements {
-                requires_dedicated: true,
-                ..sized(1, 1)
-            };
-            refuses(0, 0, alone, GpuMisuse::UnnamedResource);
-            let with = |options| scene.gpu.allocate_at(0, 0, &sized(1, 1), &options).err();
+    on_every(|scene| {
+        let (pool, needs) = pool(scene, BlockAlgorithm::General);
+        let options = any().pool(pool);
+        let sized = |size, alignment| ResourceRequirements {
+            size,
+            alignment,
+            ..needs
+        };
+        let at = |block, offset, needs: ResourceRequirements| {
+            scene.gpu.allocate_at(block, offset, &needs, &options).err()
+        };
+        let refuses = |block, offset, needs, rule: GpuMisuse| {
             assert_eq!(
-                with(options.upper_address()),
-                Some(GpuMisuse::NoUpperEnd.into())
+                at(block, offset, needs),
+                Some(rule.into()),
+                "{block} {offset}"
             );
-            assert_eq!(
-                with(options.dedicated(DedicatedPolicy::Required)),
-                Some(GpuMisuse::BadOptions.into())
-            );
-            assert_eq!(
-                with(options.pinned()),
-                Some(GpuMisuse::PoolNotPinned.into())
-            );
-            assert_eq!(
-                with(RegionOptions::new()),
-                Some(GpuMisuse::NoSuchPool.into())
-            );
-            assert_eq!(seen(), before);
-            // On either side of what lies there, and across it.
-            let there = scene
-                .gpu
-                .allocate_at(0, 16384, &sized(8192, 4096), &options)
-                .unwrap();
-            for (offset, size) in [(16384, 1), (12288, 4097), (20480, 1), (0, 65536)] {
-                refuses(0, offset, sized(size, 1), GpuMisuse::PlaceTaken);
-            }
-            let sides = [(12288, 4096), (24576, BLOCK - 24576), (0, 12288)];
-            let sides = sides.map(|(offset, size)| {
-                let placed = scene.gpu.allocate_at(0, offset, &sized(size, 1), &options);
-                placed.expect("it is free there")
-            });
-            assert_eq!(scene.gpu.stats().total.region_bytes, BLOCK);
-            sides
-                .into_iter()
-                .chain([there])
-                .for_each(|region| scene.free(region));
-            scene.gpu.destroy_pool(pool).unwrap();
-            assert_eq!(with(options), Some(GpuMisuse::NoSuchPool.into()));
+        };
+        refuses(0, 0, sized(1, 1), GpuMisuse::NoSuchPlace);
+        scene
+            .gpu
+            .reserve(BLOCK, needs.memory_type_bits, &options)
+            .unwrap();
+        let seen = || {
+            let total = scene.gpu.stats().total;
+            (
+                total.blocks,
+                total.empty_bytes,
+                total.regions,
+                total.region_bytes,
+            )
+        };
+        let before = seen();
+        for (block, offset, size) in [
+            (1, 0, 1),
+            (u32::MAX, 0, 1),
+            (0, BLOCK, 1),
+            (0, u64::MAX - 255, 1),
+            (0, BLOCK - 4096, 4097),
+            (0, 0, u64::MAX),
+        ] {
+            refuses(block, offset, sized(size, 1), GpuMisuse::NoSuchPlace);
+        }
+        refuses(0, 0, sized(0, 1), GpuMisuse::ZeroSize);
+        refuses(0, 0, sized(1, 3), GpuMisuse::BadAlignment);
+        refuses(0, 100, sized(1, 1), GpuMisuse::PlaceMisaligned);
+        refuses(0, 4096, sized(1, 8192), GpuMisuse::PlaceMisaligned);
+        let no_type = ResourceRequirements {
+            memory_type_bits: 0,
+            ..sized(1, 1)
+        };
+        refuses(0, 0, no_type, GpuMisuse::WrongPool);
+        let alone = ResourceRequirements {
+            requires_dedicated: true,
+            ..sized(1, 1)
+        };
+        refuses(0, 0, alone, GpuMisuse::UnnamedResource);
+        let with = |options| scene.gpu.allocate_at(0, 0, &sized(1, 1), &options).err();
+        assert_eq!(
+            with(options.upper_address()),
+            Some(GpuMisuse::NoUpperEnd.into())
+        );
+        assert_eq!(
+            with(options.dedicated(DedicatedPolicy::Required)),
+            Some(GpuMisuse::BadOptions.into())
+        );
+        assert_eq!(
+            with(options.pinned()),
+            Some(GpuMisuse::PoolNotPinned.into())
+        );
+        assert_eq!(with(any()), Some(GpuMisuse::NoSuchPool.into()));
+        assert_eq!(seen(), before);
+        // On either side of what lies there, and across it.
+        let there = scene
+            .gpu
+            .allocate_at(0, 16384, &sized(8192, 4096), &options)
+            .unwrap();
+        for (offset, size) in [(16384, 1), (12288, 4097), (20480, 1), (0, 65536)] {
+            refuses(0, offset, sized(size, 1), GpuMisuse::PlaceTaken);
+        }
+        let sides = [(12288, 4096), (24576, BLOCK - 24576), (0, 12288)];
+        let sides = sides.map(|(offset, size)| {
+            let placed = scene.gpu.allocate_at(0, offset, &sized(size, 1), &options);
+            placed.expect("it is free there")
         });
-    }
+        assert_eq!(scene.gpu.stats().total.region_bytes, BLOCK);
+        sides
+            .into_iter()
+            .chain([there])
+            .for_each(|region| scene.free(region));
+        scene.gpu.destroy_pool(pool).unwrap();
+        assert_eq!(with(options), Some(GpuMisuse::NoSuchPool.into()));
+    });
 }
 
 #[test]
@@ -259,7 +248,7 @@ fn ge7_stacks_and_rings_place_their_regions_themselves() {
         ] {
             scene(profile, AllocatorOptions::default(), |scene| {
                 let (pool, needs) = pool(&scene, algorithm);
-                let options = RegionOptions::new().pool(pool);
+                let options = any().pool(pool);
                 let first = scene.gpu.allocate(&needs, &options).unwrap();
                 let placed = scene.gpu.allocate_at(0, 4096, &needs, &options);
                 assert_eq!(placed.err(), Some(GpuMisuse::PlacesItself.into()));
@@ -274,9 +263,7 @@ fn ge7_stacks_and_rings_place_their_regions_themselves() {
 fn ge7_a_block_that_is_being_emptied_has_no_places() {
     nvidia(|scene| {
         let (pool, needs) = pool(&scene, BlockAlgorithm::General);
-        let options = RegionOptions::new()
-            .pool(pool)
-            .dedicated(DedicatedPolicy::Never);
+        let options = any().pool(pool).dedicated(DedicatedPolicy::Never);
         let needs = ResourceRequirements {
             size: 16 * KIB,
             ..needs
@@ -312,9 +299,7 @@ fn ge7_an_unused_block_has_places_whatever_its_pool_has_in_reserve() {
         // Host memory comes in pieces for 128 regions, so that each of these leaves another reserve.
         for count in 0..130 {
             let (pool, needs) = pool(&scene, BlockAlgorithm::General);
-            let options = RegionOptions::new()
-                .pool(pool)
-                .dedicated(DedicatedPolicy::Never);
+            let options = any().pool(pool).dedicated(DedicatedPolicy::Never);
             let reserved = scene
                 .gpu
                 .reserve(2 * BLOCK, needs.memory_type_bits, &options);
@@ -337,31 +322,29 @@ fn ge7_a_margin_is_kept_behind_a_region_at_a_place() {
         ..MemoryOptions::default()
     };
     let options = with_memory(memory);
-    for profile in MockProfile::ALL {
-        scene(profile, options, |scene| {
-            let (pool, needs) = pool(&scene, BlockAlgorithm::General);
-            let options = RegionOptions::new().pool(pool);
-            scene
-                .gpu
-                .reserve(BLOCK, needs.memory_type_bits, &options)
-                .unwrap();
-            let needs = ResourceRequirements {
-                size: 4096,
-                ..needs
-            };
-            let region = scene.gpu.allocate_at(0, 8192, &needs, &options).unwrap();
-            assert!(region.offset() == 8192 && region.size() >= 4096);
-            // The margin is part of the place.
-            let behind = scene.gpu.allocate_at(0, 12288, &needs, &options);
-            assert_eq!(behind.err(), Some(GpuMisuse::PlaceTaken.into()));
-            let mapping = scene.gpu.map(&region).unwrap();
-            let behind = mapping.as_ptr().wrapping_add(region.size() as usize);
-            // SAFETY: the block is mapped as a whole, and has 64 bytes behind the region that nobody else uses.
-            unsafe { behind.write(1) };
-            drop(mapping);
-            let refused = scene.gpu.free(region).expect_err("it was written over");
-            assert_eq!(refused.error, GpuMisuse::MarginOverwritten.into());
-            scene.free(refused.into_value());
-        });
-    }
+    everywhere(options, |scene| {
+        let (pool, needs) = pool(scene, BlockAlgorithm::General);
+        let options = any().pool(pool);
+        scene
+            .gpu
+            .reserve(BLOCK, needs.memory_type_bits, &options)
+            .unwrap();
+        let needs = ResourceRequirements {
+            size: 4096,
+            ..needs
+        };
+        let region = scene.gpu.allocate_at(0, 8192, &needs, &options).unwrap();
+        assert!(region.offset() == 8192 && region.size() >= 4096);
+        // The margin is part of the place.
+        let behind = scene.gpu.allocate_at(0, 12288, &needs, &options);
+        assert_eq!(behind.err(), Some(GpuMisuse::PlaceTaken.into()));
+        let mapping = scene.gpu.map(&region).unwrap();
+        let behind = mapping.as_ptr().wrapping_add(region.size() as usize);
+        // SAFETY: the block is mapped as a whole, and has 64 bytes behind the region that nobody else uses.
+        unsafe { behind.write(1) };
+        drop(mapping);
+        let refused = scene.gpu.free(region).expect_err("it was written over");
+        assert_eq!(refused.error, GpuMisuse::MarginOverwritten.into());
+        scene.free(refused.value);
+    });
 }

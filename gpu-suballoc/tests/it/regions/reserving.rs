@@ -2,23 +2,11 @@
 
 use super::*;
 
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
 const PIECE: u64 = 64 * KIB;
 
 /// Blocks of 1 MiB: sixteen pieces.
 fn small(body: impl FnOnce(Scene<'_>)) {
-    let memory = MemoryOptions {
-        first_block: Some(MIB),
-        max_block: Some(MIB),
-        ..MemoryOptions::default()
-    };
-    let options = with_memory(memory);
-    scene(MockProfile::Nvidia, options, body);
-}
-
-fn shared() -> RegionOptions<'static> {
-    any().dedicated(DedicatedPolicy::Never)
+    scene(MockProfile::Nvidia, with_memory(blocks_of(MIB)), body);
 }
 
 #[test]
@@ -61,9 +49,9 @@ fn ge16_room_in_a_block_that_is_being_emptied_is_none() {
         // As much as a block and a half.
         let reserved = scene.gpu.reserve(24 * PIECE, u32::MAX, &shared());
         assert_eq!(reserved, Ok(()));
-        let calls = scene.mock.calls(MockCall::Allocate);
+        let calls = scene.made();
         left.extend((0..24).map(|_| bare()));
-        assert_eq!(scene.mock.calls(MockCall::Allocate), calls, "reserved");
+        assert_eq!(scene.made(), calls, "reserved");
         drop(run);
         scene.free_each(left);
     });
@@ -121,11 +109,11 @@ fn df9_room_for_pinned_regions_is_made_in_their_pool() {
         let needs = ResourceRequirements::new(PIECE, 256);
         let pinned = shared().pinned();
         assert_eq!(scene.gpu.reserve(MIB, u32::MAX, &pinned), Ok(()));
-        let calls = scene.mock.calls(MockCall::Allocate);
+        let calls = scene.made();
         let all: Vec<_> = (0..16)
             .map(|_| scene.gpu.allocate(&needs, &pinned).unwrap())
             .collect();
-        assert_eq!(scene.mock.calls(MockCall::Allocate), calls);
+        assert_eq!(scene.made(), calls);
         scene.free_each(all);
     });
 }
@@ -142,9 +130,9 @@ fn ge16_what_is_reserved_outlives_frees_and_goes_with_a_trim() {
             let live = [piece(), piece()];
             assert_eq!(scene.gpu.reserve(8 * MIB, u32::MAX, &options), Ok(()));
             scene.free_each(live);
-            let calls = scene.mock.calls(MockCall::Allocate);
+            let calls = scene.made();
             let all: Vec<_> = (0..128).map(|_| piece()).collect();
-            assert_eq!(scene.mock.calls(MockCall::Allocate), calls, "it is there");
+            assert_eq!(scene.made(), calls, "it is there");
             scene.free_each(all);
             if let Some(pool) = pool {
                 let at = |block| scene.gpu.allocate_at(block, 0, &needs, &options);
@@ -183,19 +171,50 @@ fn h83_a_reserve_beyond_a_limit_of_its_pool_creates_nothing() {
         (base, 3, Limit::Objects { limit: 3 }),
     ] {
         let memory = MemoryOptions {
-            first_block: Some(MIB),
-            max_block: Some(MIB),
             max_allocations: objects,
-            ..MemoryOptions::default()
+            ..blocks_of(MIB)
         };
         scene(MockProfile::Nvidia, with_memory(memory), |scene| {
             let pool = scene.gpu.create_pool(&pool).unwrap();
             let within = shared().pool(pool);
             let reserve = |bytes| scene.gpu.reserve(bytes, u32::MAX, &within);
             assert_eq!(reserve(4 * MIB), Err(error.into()));
-            assert_eq!(scene.mock.calls(MockCall::Allocate), 0);
+            assert_eq!(scene.made(), 0);
             assert_eq!(reserve(3 * MIB), Ok(()), "to the byte");
             scene.gpu.destroy_pool(pool).unwrap();
         });
     }
+}
+
+/// A block that is made ahead is there for what needs a whole block, while other blocks have room, also those that drain.
+#[test]
+fn ge16_blocks_that_are_made_ahead_are_filled_last() {
+    small(|scene| {
+        let pool = scene.pool_of(MIB, 0);
+        let within = shared().pool(pool);
+        let piece = || scene.take(PIECE, &within);
+        let all: Vec<_> = (0..128).map(|_| piece()).collect();
+        let mut live = Vec::new();
+        for (number, region) in all.into_iter().enumerate() {
+            if number % 4 == 0 {
+                live.push(region);
+            } else {
+                scene.free(region);
+            }
+        }
+        // Turnovers that need one piece close the blocks that they do not need, none of which is empty.
+        for _ in 0..64 {
+            scene.free(piece());
+        }
+        let free = scene.gpu.pool_stats(pool).unwrap().free_bytes();
+        assert_eq!(free, 96 * PIECE);
+        let reserved = scene.gpu.reserve(free + 1, u32::MAX, &within);
+        assert_eq!(reserved, Ok(()));
+        live.extend((0..96).map(|_| piece()));
+        let calls = scene.mock.calls(MockCall::Allocate);
+        live.push(scene.take(MIB, &within));
+        assert_eq!(scene.mock.calls(MockCall::Allocate), calls);
+        scene.free_each(live);
+        scene.gpu.destroy_pool(pool).unwrap();
+    });
 }

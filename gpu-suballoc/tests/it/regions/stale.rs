@@ -114,11 +114,7 @@ fn a_wrapped_buffer_stays_mapped_while_it_is_flushed() {
 #[test]
 fn a_memory_object_of_its_own_waits_for_the_flush_that_is_under_way() {
     tiler(|s| {
-        let wish = MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE);
-        let options = RegionOptions {
-            dedicated: DedicatedPolicy::Required,
-            ..any().preference(wish)
-        };
+        let options = host().dedicated(DedicatedPolicy::Required);
         let (ids, freed) = channel();
         thread::scope(|scope| {
             scope.spawn(|| {

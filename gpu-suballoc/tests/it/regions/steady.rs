@@ -70,34 +70,66 @@ fn refused_blocks_leave_no_slots_behind() {
     });
 }
 
-/// A pool that had many regions and has none keeps no nodes for them, and loses none of its blocks.
+/// Nodes of freed regions serve the next ones, and a pool that loses its last block keeps none.
 #[test]
-fn a_pool_without_regions_frees_the_memory_of_its_nodes() {
+fn a_pool_without_blocks_frees_the_memory_of_its_nodes() {
     scene(MockProfile::Nvidia, AllocatorOptions::default(), |scene| {
         let needs = ResourceRequirements::new(256, 256);
-        let some = |count| -> Vec<_> {
-            (0..count)
+        let many = || {
+            let some: Vec<_> = (0..4000)
                 .map(|_| scene.gpu.allocate(&needs, &any()).unwrap())
-                .collect()
-        };
-        let few = || {
-            some(100).into_iter().for_each(|region| scene.free(region));
+                .collect();
+            scene.free_each(some);
             scene.gpu.host_bytes()
         };
         // Slots stay.
-        some(4000).into_iter().for_each(|region| scene.free(region));
-        let before = few();
+        let with_nodes = many();
         for _ in 0..3 {
-            let mut many = some(2000);
-            assert!(scene.gpu.host_bytes() > before + 1800 * 32);
-            let last = many.pop().expect("there are many");
-            scene.free_each(many);
-            assert!(scene.gpu.info(last.id()).is_ok());
-            let blocks = scene.gpu.stats().total.blocks;
-            scene.free(last);
-            assert!(scene.gpu.host_bytes() < before);
-            assert_eq!(scene.gpu.stats().total.blocks, blocks);
-            assert_eq!(few(), before);
+            assert_eq!(many(), with_nodes);
+            scene.gpu.trim(u64::MAX);
+            assert_eq!(scene.gpu.stats().total.blocks, 0);
+            assert!(scene.gpu.host_bytes() + 3800 * 32 < with_nodes);
+            assert_eq!(many(), with_nodes);
         }
     });
+}
+
+/// The last block is freed by a callback while the driver is called for the next one, which it refuses, or from which it unwinds.
+#[test]
+fn a_pool_that_loses_its_last_block_while_another_is_refused_frees_its_nodes() {
+    for unwinds in [false, true] {
+        let mock: &'static Mock = Box::leak(Box::new(Mock::new(
+            MockProfile::Nvidia,
+            RecordingAllocator::system(),
+        )));
+        let gpu: &'static Gpu<'static> =
+            Box::leak(Box::new(over(mock, RecordingAllocator::system())));
+        let needs = ResourceRequirements::new(256, 256);
+        let many: Vec<_> = (0..4000)
+            .map(|_| gpu.allocate(&needs, &any()).unwrap())
+            .collect();
+        let with_nodes = gpu.host_bytes();
+        let many = Mutex::new(Some(many));
+        mock.refuse_from(0);
+        mock.set_hook(Some(Box::leak(Box::new(move |call| {
+            if call == MockCall::Allocate
+                && let Some(many) = many.lock().unwrap().take()
+            {
+                many.into_iter()
+                    .for_each(|region| gpu.free(region).unwrap());
+                gpu.trim(u64::MAX);
+                assert!(!unwinds, "out of the driver");
+            }
+        }))));
+        let reserve = || gpu.reserve(1 << 30, u32::MAX, &any());
+        let refused = catch_unwind(AssertUnwindSafe(reserve));
+        assert_eq!(refused.is_err(), unwinds);
+        mock.set_hook(None);
+        if unwinds {
+            gpu.trim(u64::MAX);
+        }
+        assert_eq!(gpu.stats().total.blocks, 0);
+        let now = gpu.host_bytes();
+        assert!(now + 3800 * 32 < with_nodes, "{unwinds}: {now}");
+    }
 }

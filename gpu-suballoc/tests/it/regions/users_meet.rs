@@ -30,10 +30,6 @@ fn ge13_infos_of_one_region_are_equal() {
 }
 
 /// Memory that the host sees, coherent or not, as every profile has some.
-fn host() -> RegionOptions<'static> {
-    any().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE))
-}
-
 /// Memory alone: no buffers, no images, no addresses, no budgets.
 struct BareMemory {
     mock: Mock,
@@ -85,23 +81,21 @@ fn ge14_flush_needs_a_mapped_memory_object_and_not_a_mapped_region() {
             map_policy: policy,
             ..MemoryOptions::default()
         });
-        for profile in MockProfile::ALL {
-            scene(profile, options, |s| {
-                let [one, two] = [(); 2].map(|()| s.take(4096, &host()));
-                assert_eq!(one.memory(), two.memory(), "one block");
-                assert_eq!(s.gpu.flush(&one, 0, 64), Err(GpuMisuse::NotMapped.into()));
-                let mapping = s.gpu.map(&two).unwrap();
-                assert_eq!(
-                    s.gpu.flush(&one, 0, 64),
-                    Ok(()),
-                    "the neighbour has it mapped"
-                );
-                drop(mapping);
-                assert_eq!(s.gpu.flush(&one, 0, 64), Err(GpuMisuse::NotMapped.into()));
-                s.free(one);
-                s.free(two);
-            });
-        }
+        everywhere(options, |s| {
+            let [one, two] = [(); 2].map(|()| s.take(4096, &host()));
+            assert_eq!(one.memory(), two.memory(), "one block");
+            assert_eq!(s.gpu.flush(&one, 0, 64), Err(GpuMisuse::NotMapped.into()));
+            let mapping = s.gpu.map(&two).unwrap();
+            assert_eq!(
+                s.gpu.flush(&one, 0, 64),
+                Ok(()),
+                "the neighbour has it mapped"
+            );
+            drop(mapping);
+            assert_eq!(s.gpu.flush(&one, 0, 64), Err(GpuMisuse::NotMapped.into()));
+            s.free(one);
+            s.free(two);
+        });
     }
 }
 
@@ -113,7 +107,7 @@ fn ge14_region_bytes_are_granules_in_blocks_and_exact_in_objects_of_their_own() 
             .allocate(&ResourceRequirements::new(1000, 1), &any())
             .unwrap();
         assert_eq!(s.gpu.stats().total.region_bytes, 1024, "granules of 256");
-        let dedicated = any().dedicated(DedicatedPolicy::Required);
+        let dedicated = alone();
         let own = s
             .gpu
             .allocate(&ResourceRequirements::new(1001, 1), &dedicated)

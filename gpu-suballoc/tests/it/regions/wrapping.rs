@@ -44,6 +44,46 @@ fn h32_h42_each_region_says_whose_it_is_and_knows_the_buffer_of_its_root() {
 }
 
 #[test]
+fn h36_tables_of_wrapped_buffers_begin_with_the_first_of_them() {
+    nvidia(|s| {
+        let owned = s.buffer(256);
+        let foreign = s.foreign(4096, 1);
+        let before = s.gpu.host_bytes();
+        let wrapped = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 4096)).unwrap();
+        let with_tables = s.gpu.host_bytes();
+        assert!(with_tables > before, "no other region has paid for them");
+        let another = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 64)).unwrap();
+        assert_eq!(s.gpu.host_bytes(), with_tables);
+        s.free_each([another, wrapped]);
+        s.free(owned);
+    });
+}
+
+#[test]
+fn h36_a_wrap_that_is_refused_leaves_no_tables_for_other_calls_to_fill() {
+    let bytes_of_many = |is_refused: bool| {
+        let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
+        let host = FailingAllocator::new(RecordingAllocator::system(), Fault::Never);
+        let gpu = over(&mock, &host);
+        let foreign = Foreign::new(&mock, 4096, 1);
+        let mut live = vec![gpu.allocate(&bytes(64), &any()).unwrap()];
+        if is_refused {
+            host.arm(Fault::From(0));
+            let refused = gpu.wrap(&WrapInfo::new(foreign.buffer, 4096));
+            assert!(matches!(refused, Err(GpuError::Host(_))), "{refused:?}");
+            host.disarm();
+        }
+        // More than the slots that are there, so that tables are filled.
+        live.extend((0..200).map(|_| gpu.allocate(&bytes(64), &any()).unwrap()));
+        let bytes = gpu.host_bytes();
+        live.into_iter()
+            .for_each(|region| gpu.free(region).unwrap());
+        bytes
+    };
+    assert_eq!(bytes_of_many(true), bytes_of_many(false));
+}
+
+#[test]
 fn h37_what_is_known_of_a_buffers_size_is_a_bound() {
     nvidia(|s| {
         let foreign = s.foreign(4096, 1);
@@ -274,10 +314,7 @@ fn wrapped_bytes_overflow_is_refused_and_nothing_is_left() {
 #[test]
 fn a_wrap_that_names_the_allocators_own_memory_is_refused_with_the_remedy() {
     nvidia(|s| {
-        let dedicated = RegionOptions {
-            dedicated: DedicatedPolicy::Required,
-            ..visible()
-        };
+        let dedicated = visible().dedicated(DedicatedPolicy::Required);
         for options in [
             visible(),
             visible().lifetime(Lifetime::Transient),

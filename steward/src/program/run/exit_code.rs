@@ -12,7 +12,7 @@ use crate::expectations::{Expectations, compare};
 
 /// What `--exit-code` fails on, besides findings and reports that cannot be read: a process without a report, and what each program left alive.
 pub(super) fn failures(reports: &Reports) -> Vec<String> {
-    if !reports.has_data() && reports.unreadable.is_empty() {
+    if reports.processes.is_empty() && reports.unreadable.is_empty() {
         return vec!["--exit-code: no report came, so nothing was tested".to_owned()];
     }
     let unjudged = reports
@@ -64,7 +64,7 @@ const fn plural(number: u64) -> &'static str {
 /// A line for every finding that is not known, in the reports that can be read. A run that was not judged has one, too. Missing findings and counts are no differences: the
 /// program is not the workload, and need not do what a finding is about.
 pub(super) fn unexpected(known: &Expectations, reports: &Reports) -> Vec<String> {
-    if !reports.has_data() && reports.unreadable.is_empty() {
+    if reports.processes.is_empty() && reports.unreadable.is_empty() {
         return vec!["no report came, so nothing was compared with what is expected".to_owned()];
     }
     let lines = |report: &Report| {

@@ -11,24 +11,33 @@ use vk_report::report::{FailRun, Refusal};
 use super::environment::REPORTS;
 use super::reports::Reports;
 
-/// Sets the layer's settings, as the command line names them; `folder` is the run's own.
-pub(super) fn set_environment(command: &mut Command, guarding: &Guarding, folder: &Path) {
-    if guarding.fail.is_some() {
-        let refusals = folder.join(REPORTS).join("%p.refusals");
-        command.env("VK_STEWARD_MEMORY_REFUSALS", refusals);
-    }
+/// The layer's settings for guard and refusals, by name. Refusals are noted in `file`.
+pub(in crate::program) fn settings(
+    guarding: &Guarding,
+    file: &Path,
+) -> impl Iterator<Item = (&'static str, String)> {
     let settings = [
-        ("GUARD", guarding.guard.map(|guard| guard.to_string())),
+        ("guard", guarding.guard.map(|guard| guard.to_string())),
         (
-            "BACK_END",
+            "back_end",
             guarding.back_end.map(|back_end| back_end.name().to_owned()),
         ),
-        ("FAIL", guarding.fail.map(|fail| fail.to_string())),
+        ("fail", guarding.fail.map(|fail| fail.to_string())),
+        (
+            "refusals",
+            guarding.fail.map(|_| file.display().to_string()),
+        ),
     ];
-    for (name, value) in settings {
-        if let Some(value) = value {
-            command.env(format!("VK_STEWARD_MEMORY_{name}"), value);
-        }
+    settings
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+}
+
+/// Sets them for a program; `folder` is the run's own.
+pub(super) fn set_environment(command: &mut Command, guarding: &Guarding, folder: &Path) {
+    for (name, value) in settings(guarding, &folder.join(REPORTS).join("%p.refusals")) {
+        let name = format!("VK_STEWARD_MEMORY_{}", name.to_uppercase());
+        command.env(name, value);
     }
 }
 

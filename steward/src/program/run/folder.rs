@@ -6,6 +6,7 @@ use std::path::Path;
 use std::{fs, io, process};
 
 use super::place;
+use crate::program::layer::Library;
 use crate::program::own_folder::{OwnFolder, REPORTS, RUN, has_living_state, names_folder};
 use crate::program::processes::{mapped, processes};
 
@@ -13,10 +14,11 @@ use crate::program::processes::{mapped, processes};
 ///
 /// # Errors
 /// What the operating system said.
-pub(super) fn new(layer: &Path) -> io::Result<OwnFolder> {
+pub(super) fn new(layer: &Library) -> io::Result<OwnFolder> {
     let folder = OwnFolder::new(RUN)?;
     fs::create_dir(folder.path().join(REPORTS))?;
-    place::write_manifest(folder.path(), layer)?;
+    layer.write(folder.path())?;
+    place::write_manifest(folder.path(), &layer.file(folder.path()))?;
     Ok(folder)
 }
 

@@ -5,7 +5,7 @@
 mod environment;
 mod executable;
 mod exit_code;
-mod faults;
+pub(super) mod faults;
 mod folder;
 mod known;
 mod metered;
@@ -29,7 +29,7 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use super::files;
-use super::layer::library;
+use super::layer::Library;
 use super::own_folder::OwnFolder;
 use super::processes::{is_running, listed};
 use super::terminal::Terminal;
@@ -60,9 +60,9 @@ const SELECT: &str = "VK_LOADER_DRIVERS_SELECT";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The layer is another package, which `cargo install` of the program does not build.
+    /// Neither a file nor the program itself has the layer.
     #[error(
-        "the layer {} was found neither beside the program nor where `steward layer install --user` puts it: build it with \
+        "the layer {} was found neither beside the program nor in it, nor where STEWARD_LAYER says: build it with \
          `cargo build --release -p vk-layer`, and name it with STEWARD_LAYER or put it beside the program",
         super::layer::LIBRARY
     )]
@@ -93,59 +93,26 @@ fn folder_remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::FileTooLarge => "raise the limit of file sizes (ulimit -f)",
         _ => {
-            "name one with TMPDIR that has room and can be written to, without `:`, `%` and control characters"
+            "name one with TMPDIR that has room, can be written to and may hold libraries, without `:`, `%` and control characters"
         }
     }
 }
 
-/// The options of a run.
-#[derive(Clone, Copy, Default)]
-struct Wanted<'a> {
-    text: Option<&'a Path>,
-    /// Callbacks are not checked.
-    no_check: bool,
-    /// Guard and refusals for the driver's blocks.
-    guarding: Guarding,
-    /// The meter of the heap is loaded into the program.
-    meter: bool,
-    /// Every call is written to this file.
-    record: Option<&'a Path>,
-    /// Functions are named in the list of live objects and blocks.
-    stacks: bool,
-    /// What may be found; what is known of the drivers if absent.
-    expect: Option<&'a KnownOfDrivers>,
-    write_expect: Option<&'a Path>,
-    /// It fails if something is left alive, a finding is not known or a process wrote no report.
-    exit_code: bool,
-}
-
 /// Runs the program, then writes the reports to the error output or to the named files. The program keeps its own streams, and its exit status is
 /// returned.
-pub(super) fn run(
-    options: &RunArgs,
-    guarding: &Guarding,
-    output: &Output,
-    out: &mut dyn Write,
-) -> Result<Outcome, ProgramError> {
+pub(super) fn command(options: &RunArgs, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+    let guarding = Guarding::from(options.guarding);
+    if let Some(runs) = options.guarding.runs_of_sweep() {
+        return sweep(options, &guarding, runs, out);
+    }
     let expect = options.expect.as_deref().map(expected).transpose()?;
     // Refuse an invalid file before the run.
     let write_expect = options.write_expect.as_deref();
     write_expect.map_or(Ok(None), check::written_before)?;
     let mut options = with_filter(options)?;
     // A profile needs stacks.
-    options.stacks |= output.profile.is_some();
-    let wanted = Wanted {
-        text: options.text.as_deref(),
-        no_check: options.no_check,
-        guarding: *guarding,
-        meter: options.meter,
-        record: options.record.as_deref(),
-        stacks: options.stacks,
-        expect: expect.as_ref(),
-        write_expect: options.write_expect.as_deref(),
-        exit_code: options.exit_code,
-    };
-    with_layer(command(&options), wanted, output, out)
+    options.stacks |= options.output.profile.is_some();
+    with_layer(&options, &guarding, expect, out)
 }
 
 /// The file, or the bundled one, of this name.
@@ -155,30 +122,23 @@ fn expected(name: &str) -> Result<KnownOfDrivers, ProgramError> {
 }
 
 /// Runs the program once for each request that is refused.
-pub(super) fn sweep(
+fn sweep(
     options: &RunArgs,
     guarding: &Guarding,
     runs: u64,
-    output: &Output,
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
-    let wanted = Wanted {
-        no_check: options.no_check,
-        guarding: *guarding,
-        ..Wanted::default()
-    };
-    let options = &with_filter(options)?;
-    let limits = SweepLimits {
-        runs,
-        time: options.time_limit.map_or(TIME_LIMIT, Duration::from_secs),
-    };
-    let text = options.text.as_deref();
+    let options = with_filter(options)?;
     let swept = sweep::Swept {
-        command: &|| Ok(command(options)),
-        wanted: Wanted { text, ..wanted },
-        limits,
+        command: &|| Ok(program(&options)),
+        options: &options,
+        guarding,
+        limits: SweepLimits {
+            runs,
+            time: options.time_limit.map_or(TIME_LIMIT, Duration::from_secs),
+        },
     };
-    swept.run(output, out)
+    swept.run(out)
 }
 
 /// Runs the workload of `drive` as any program once for each request that is refused.
@@ -189,20 +149,21 @@ pub(super) fn sweep_drive(
     output: &Output,
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
-    let wanted = Wanted {
+    let options = RunArgs {
         no_check: !job.check,
-        guarding: *guarding,
-        ..Wanted::default()
+        output: output.clone(),
+        ..RunArgs::default()
     };
     let swept = sweep::Swept {
         command: &|| workload_child::command(job),
-        wanted,
+        options: &options,
+        guarding,
         limits: SweepLimits {
             runs,
             time: TIME_LIMIT,
         },
     };
-    swept.run(output, out)
+    swept.run(out)
 }
 
 /// The options with the loader's filter for `--driver`.
@@ -219,7 +180,7 @@ fn with_filter(options: &RunArgs) -> Result<RunArgs, ProgramError> {
 }
 
 /// The command for the program and its options.
-fn command(options: &RunArgs) -> Command {
+fn program(options: &RunArgs) -> Command {
     // The command line has at least one word.
     let (program, arguments) = options.program.split_first().unzip();
     let mut command = Command::new(program.map_or(OsStr::new(""), OsString::as_os_str));
@@ -232,16 +193,20 @@ fn command(options: &RunArgs) -> Command {
 }
 
 /// Adds the layer to the command. It writes its reports into the returned folder.
-fn prepare(command: &mut Command, wanted: &Wanted<'_>) -> Result<OwnFolder, ProgramError> {
-    let layer = library().ok_or(RunError::NoLayer)?;
+fn prepare(
+    command: &mut Command,
+    options: &RunArgs,
+    guarding: &Guarding,
+) -> Result<OwnFolder, ProgramError> {
+    let layer = Library::find().ok_or(RunError::NoLayer)?;
     let folder = folder::new(&layer).map_err(|reason| RunError::NoFolder { reason })?;
-    environment::set(command, folder.path(), wanted.no_check);
-    faults::set_environment(command, &wanted.guarding, folder.path());
-    if wanted.expect.is_some() || wanted.write_expect.is_some() || wanted.exit_code {
+    environment::set(command, folder.path(), options.no_check);
+    faults::set_environment(command, guarding, folder.path());
+    if options.expect.is_some() || options.write_expect.is_some() || options.exit_code {
         // Expectations name all commands, including those that record.
         command.env("VK_STEWARD_MEMORY_BRACKETS", "all");
     }
-    if wanted.record.is_some() {
+    if options.record.is_some() {
         recorded::set_environment(command, folder.path());
     }
     Ok(folder)
@@ -255,16 +220,17 @@ fn not_started(command: &Command, error: &io::Error) -> Outcome {
     Outcome::Exited(if is_missing { NOT_FOUND } else { NOT_RUNNABLE })
 }
 
-/// Runs the command with the layer.
+/// Runs the program with the layer.
 fn with_layer(
-    mut command: Command,
-    wanted: Wanted<'_>,
-    output: &Output,
+    options: &RunArgs,
+    guarding: &Guarding,
+    expect: Option<KnownOfDrivers>,
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
+    let (mut command, output) = (program(options), &options.output);
     let mut signals = HeldSignals::new(ChildKind::Program)?;
-    let folder = prepare(&mut command, &wanted)?;
-    let preload = wanted
+    let folder = prepare(&mut command, options, guarding)?;
+    let preload = options
         .meter
         .then(|| metered::preload(&mut command, folder.path()));
     let program = PathBuf::from(command.get_program());
@@ -289,31 +255,33 @@ fn with_layer(
     let living = folder::processes_of(folder.path());
     let answered = requested::last_reports(&living);
     let mut reports = Reports::read(folder.path());
-    reports.known = wanted.expect.cloned();
-    if reports.has_findings() || wanted.write_expect.is_some() || wanted.record.is_some() {
+    reports.known = expect;
+    if reports.has_findings() || options.write_expect.is_some() || options.record.is_some() {
         let select = command.get_envs().find(|(name, _)| *name == SELECT);
         let select = select.and_then(|(_, value)| value);
         known::name_drivers(&mut reports, select, Some(&signals));
     }
     // What is said of it where it was read is enough.
-    let is_gate = wanted.expect.is_some() || wanted.exit_code || wanted.guarding.guard.is_some();
+    let is_gate = options.expect.is_some() || options.exit_code || guarding.guard.is_some();
     let is_unread = is_gate && !reports.unreadable.is_empty();
     let mut wrong = Vec::new();
     // Only reports of the layer: states are not judged.
-    if wanted.expect.is_some() || wanted.exit_code && !wanted.no_check && reports.has_data() {
+    if options.expect.is_some()
+        || options.exit_code && !options.no_check && !reports.processes.is_empty()
+    {
         let known = reports.known().map(|known| known.expectations);
         wrong.extend(exit_code::unexpected(&known.unwrap_or_default(), &reports));
     }
     reports.compare_findings();
-    if let Some(layer) = library() {
-        other_libraries(&reports, &layer)
+    if let Some(layer) = Library::find() {
+        other_libraries(&reports, &layer.file(folder.path()))
             .iter()
             .for_each(|line| complain(line));
     }
     let missing = Missing {
-        findings: !wanted.no_check,
-        stacks: wanted.stacks,
-        guard: wanted.guarding.guard.is_some(),
+        findings: !options.no_check,
+        stacks: options.stacks,
+        guard: guarding.guard.is_some(),
     };
     let ended = (process, status);
     let states = state_report::of_folder(
@@ -323,18 +291,19 @@ fn with_layer(
         missing,
         &mut reports.symbols,
     );
-    let traces = wanted
+    let traces = options
         .record
+        .as_deref()
         .map(|file| (file, recorded::read(folder.path(), &reports)));
     // All is read. A signal that ends this process from now on leaves nothing behind.
     let no_room = no_room(folder.path());
     drop((preload, folder));
-    if wanted.stacks {
+    if options.stacks {
         reports.name_functions();
     }
     reports.add_states(states);
-    wrong.extend(faults::faults(&wanted.guarding, &reports));
-    if wanted.exit_code {
+    wrong.extend(faults::faults(guarding, &reports));
+    if options.exit_code {
         wrong.extend(exit_code::failures(&reports));
     }
     // Some have ended meanwhile.
@@ -349,12 +318,12 @@ fn with_layer(
         if reports.unreadable.is_empty() {
             complain(&no_room.unwrap_or_else(|| no_report(&program, status)));
         }
-    } else if let Some(file) = wanted.text {
-        let text = reports.text(output.findings, usize::MAX);
+    } else if let Some(file) = &options.text {
+        let text = reports.text(options.findings, usize::MAX);
         files::write_and_say(file, text.as_bytes())?;
     } else if !outputs::is_for_programs(output) {
-        let terminal = Terminal::of_standard_error(output);
-        let text = terminal.rendered(&reports.text(output.findings, terminal.columns()));
+        let terminal = Terminal::of_standard_error();
+        let text = terminal.rendered(&reports.text(options.findings, terminal.columns()));
         lost = io::stderr().write_all(text.as_bytes()).err();
         // Its reader has read enough; the exit status remains the program's.
         lost = lost.filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
@@ -363,7 +332,7 @@ fn with_layer(
     if let Some((file, traces)) = traces {
         wrong.extend(recorded::write(&traces, file)?);
     }
-    if let Some(file) = wanted.write_expect {
+    if let Some(file) = &options.write_expect {
         wrong.extend(write_expect::write(&reports, file)?);
     }
     if let Some(error) = lost {

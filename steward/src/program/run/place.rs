@@ -28,9 +28,12 @@ pub(in crate::program) fn new_folder(prefix: &str, parent: &Path) -> io::Result<
 pub(super) fn write_manifest(folder: &Path, layer: &Path) -> io::Result<()> {
     let manifest = match manifest(layer) {
         Ok(manifest) => manifest,
-        // A path that a manifest cannot name: the loader takes a link beside the manifest.
+        // A path that a manifest cannot name: the loader takes a link beside the manifest, or the library itself if it is there.
         Err(_) => {
-            symlink(layer, folder.join(LIBRARY))?;
+            let beside = folder.join(LIBRARY);
+            if layer != beside {
+                symlink(layer, beside)?;
+            }
             manifest(&Path::new(".").join(LIBRARY)).map_err(io::Error::other)?
         }
     };

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use vk_report::guard_run::refused::RefusalLog;
 use vk_report::report::{self, Report, Source};
 
@@ -16,7 +16,6 @@ use super::environment::REPORTS;
 use super::state_report::{StateEntry, StateReport};
 use crate::cli::Output;
 use crate::expectations::{self, KnownOfDrivers};
-use crate::program::requests::Answer;
 use crate::program::{ProgramError, outputs};
 use crate::report::{ReportOrList, html};
 use crate::symbols::Symbols;
@@ -39,23 +38,20 @@ pub(super) struct Reports {
 }
 
 /// The report of one process.
-#[derive(Default)]
-pub(super) struct ProcessReport {
-    /// What is shown where there is no report as data: of a state, or what a process wrote that has no file for JSON.
-    pub(super) text: String,
-    pub(super) data: Option<ProcessData>,
-    /// The data for a text, where that differs.
-    pub(super) shown: Option<Box<Report>>,
+pub(super) enum ProcessReport {
+    /// As the layer wrote it, with what is known of its findings and functions; and the data for a text, where that differs.
+    Layer(Box<Report>, Option<Box<Report>>),
+    /// The last numbers of a process that wrote none, and their text.
+    State(Box<StateEntry>, String),
 }
 
-/// The report for programs.
-#[derive(Serialize)]
-#[serde(untagged)]
-pub(super) enum ProcessData {
-    /// As the layer wrote it, with what is known of its findings and functions.
-    Layer(Box<Report>),
-    /// The last numbers of a process that wrote none.
-    State(Box<StateEntry>),
+impl Serialize for ProcessReport {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Layer(report, _) => report.serialize(to),
+            Self::State(entry, _) => entry.serialize(to),
+        }
+    }
 }
 
 impl Reports {
@@ -70,10 +66,7 @@ impl Reports {
         };
         for path in paths_with_extension(folder, "json") {
             if let Ok(json) = fs::read_to_string(path) {
-                reports.add(Answer {
-                    text: None,
-                    json: Some(json),
-                });
+                reports.add(&json);
             }
         }
         reports
@@ -81,10 +74,9 @@ impl Reports {
 
     #[cfg(test)]
     pub(super) fn of(all: Vec<Report>) -> Self {
-        let written = all.into_iter().map(|report| ProcessReport {
-            data: Some(ProcessData::Layer(Box::new(report))),
-            ..ProcessReport::default()
-        });
+        let written = all
+            .into_iter()
+            .map(|report| ProcessReport::Layer(report.into(), None));
         Self {
             processes: written.collect(),
             ..Self::default()
@@ -93,21 +85,29 @@ impl Reports {
 
     /// The report of each process that wrote it.
     pub(super) fn of_layer(&self) -> impl Iterator<Item = &Report> {
-        self.processes.iter().filter_map(ProcessReport::report)
+        self.processes.iter().filter_map(|process| match process {
+            ProcessReport::Layer(report, _) => Some(&**report),
+            ProcessReport::State(..) => None,
+        })
     }
 
-    pub(super) fn has_data(&self) -> bool {
-        self.processes.iter().any(|process| process.data.is_some())
+    pub(super) fn of_layer_mut(&mut self) -> impl Iterator<Item = &mut Report> {
+        self.processes
+            .iter_mut()
+            .filter_map(|process| match process {
+                ProcessReport::Layer(report, _) => Some(&mut **report),
+                ProcessReport::State(..) => None,
+            })
     }
 
     /// All texts, one below the other: with each finding, or without notes and what is known of the drivers, for a terminal of `columns` columns.
     pub(super) fn text(&self, all_findings: bool, columns: usize) -> String {
-        let text = |process: &ProcessReport| {
-            let report = process.shown.as_deref().or_else(|| process.report());
-            report.map_or_else(
-                || process.text.clone(),
-                |report| report.text(all_findings).width(columns).to_string(),
-            )
+        let text = |process: &ProcessReport| match process {
+            ProcessReport::Layer(report, shown) => {
+                let shown = shown.as_ref().unwrap_or(report);
+                shown.text(all_findings).width(columns).to_string()
+            }
+            ProcessReport::State(_, text) => text.clone(),
         };
         let texts: Vec<_> = self.processes.iter().map(text).collect();
         texts.join("\n")
@@ -139,47 +139,34 @@ impl Reports {
 
     /// Compares the findings of each report with what is known.
     pub(super) fn compare_findings(&mut self) {
-        for process in &mut self.processes {
-            let Some(ProcessData::Layer(report)) = &mut process.data else {
-                continue;
-            };
-            match &self.known {
+        let known = self.known.take();
+        for report in self.of_layer_mut() {
+            match &known {
                 Some(known) => known.name(report),
                 None => expectations::name_known(report),
             }
         }
+        self.known = known;
     }
 
     /// Adds names of functions to the lists of live objects and blocks; the text leaves out the frames of languages' runtimes.
     pub(super) fn name_functions(&mut self) {
         for process in &mut self.processes {
-            if let Some(ProcessData::Layer(report)) = &mut process.data
+            if let ProcessReport::Layer(report, shown) = process
                 && let Some(leaks) = &mut report.leaks
             {
                 leaks.merge();
-                let shown = self.symbols.name_leaks(leaks);
-                process.shown = Some(Box::new(Report {
-                    leaks: Some(shown),
+                let named = self.symbols.name_leaks(leaks);
+                *shown = Some(Box::new(Report {
+                    leaks: Some(named),
                     ..(**report).clone()
                 }));
             }
         }
     }
 
-    /// Adds the report that a process has written on request.
-    pub(super) fn add(&mut self, answer: Answer) {
-        let data = answer.json.and_then(|json| self.parse(&json));
-        if data.is_some() || answer.text.is_some() {
-            self.processes.push(ProcessReport {
-                text: answer.text.unwrap_or_default(),
-                data,
-                shown: None,
-            });
-        }
-    }
-
-    /// What the layer wrote. A report of another version is noted, and left out.
-    fn parse(&mut self, json: &str) -> Option<ProcessData> {
+    /// Adds what the layer wrote. A report of another version is noted, and left out.
+    pub(super) fn add(&mut self, json: &str) {
         let parsed = serde_json::from_str::<Box<Report>>(json);
         let parsed = parsed.map_err(|error| error.to_string());
         let parsed = parsed.and_then(|report| match report.format.as_str() {
@@ -187,13 +174,12 @@ impl Reports {
             other => Err(format!("{other:?} instead of {:?}", Report::FORMAT)),
         });
         match parsed {
-            Ok(report) => Some(ProcessData::Layer(report)),
+            Ok(report) => self.processes.push(ProcessReport::Layer(report, None)),
             Err(error) => {
                 let line =
                     format!("a report cannot be read ({error}): the layer is another version's");
                 complain(&line);
                 self.unreadable.push(line);
-                None
             }
         }
     }
@@ -204,11 +190,12 @@ impl Reports {
         output: &Output,
         out: &mut dyn Write,
     ) -> Result<(), ProgramError> {
-        if let Some(file) = output.html.as_ref().filter(|_| self.has_data()) {
-            let entries: Vec<_> = self.data().map(ProcessData::entry).collect();
+        let has_data = !self.processes.is_empty();
+        if let Some(file) = output.html.as_ref().filter(|_| has_data) {
+            let entries: Vec<_> = self.processes.iter().map(ProcessReport::entry).collect();
             outputs::put(file, html(&entries)?, out)?;
         }
-        if output.profile.is_some() && self.has_data() {
+        if output.profile.is_some() && has_data {
             let all = self.of_layer().chain(&self.of_states);
             let all: Vec<_> = all.cloned().collect();
             if all.iter().any(|report| report.leaks.is_some()) {
@@ -234,16 +221,9 @@ impl Reports {
         }
     }
 
-    fn data(&self) -> impl Iterator<Item = &ProcessData> {
-        self.processes
-            .iter()
-            .filter_map(|process| process.data.as_ref())
-    }
-
     /// One report as it is, several or none as an array.
     fn to_json(&self) -> serde_json::Result<String> {
-        let all: Vec<_> = self.data().collect();
-        match all.as_slice() {
+        match self.processes.as_slice() {
             [one] => report::json(one),
             several => report::json(&several),
         }
@@ -251,20 +231,11 @@ impl Reports {
 }
 
 impl ProcessReport {
-    fn report(&self) -> Option<&Report> {
-        match &self.data {
-            Some(ProcessData::Layer(report)) => Some(report),
-            _ => None,
-        }
-    }
-}
-
-impl ProcessData {
     /// As a reader of its JSON sees it.
     fn entry(&self) -> ReportOrList {
         match self {
-            Self::Layer(report) => ReportOrList::Report(report.clone()),
-            Self::State(state) => ReportOrList::Failed(state.failed.clone()),
+            Self::Layer(report, _) => ReportOrList::Report(report.clone()),
+            Self::State(state, _) => ReportOrList::Failed(state.failed.clone()),
         }
     }
 }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::reports::Reports;
 use super::{complain, known};
-use crate::cli::Output;
+use crate::cli::ReportArgs;
 use crate::program::processes::state_of;
-use crate::program::requests::{self, RequestError, processes_named};
+use crate::program::requests::{self, processes_named};
 use crate::program::terminal::Terminal;
 use crate::program::{Outcome, ProgramError, outputs};
 
@@ -19,19 +19,15 @@ const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Requests a report of the process with this number, or of all with this name, and writes them.
 pub(in crate::program) fn report(
-    process: &str,
-    output: &Output,
+    options: &ReportArgs,
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
     let mut reports = Reports::default();
     let mut errors = Vec::new();
-    let needs_json = output.json.is_some() || output.html.is_some() || output.profile.is_some();
-    for process in processes_named(process)? {
+    let output = &options.output;
+    for process in processes_named(&options.process)? {
         match requests::report(process) {
-            Ok(answer) if needs_json && answer.json.is_none() => {
-                errors.push(RequestError::NoFile(process));
-            }
-            Ok(answer) => reports.add(answer),
+            Ok(json) => reports.add(&json),
             Err(error) => errors.push(error),
         }
     }
@@ -48,8 +44,8 @@ pub(in crate::program) fn report(
     let printed = if outputs::is_for_programs(output) {
         Ok(())
     } else {
-        let terminal = Terminal::of_standard_output(output);
-        let text = terminal.rendered(&reports.text(output.findings, terminal.columns()));
+        let terminal = Terminal::of_standard_output();
+        let text = terminal.rendered(&reports.text(options.findings, terminal.columns()));
         out.write_all(text.as_bytes()).and_then(|()| out.flush())
     };
     reports.write_files(output, out)?;

@@ -12,7 +12,7 @@ use vk_report::report::{Leaks, Report};
 use vk_report::state_file::stacks::{self, StoredStacks};
 use vk_report::state_file::{self, State};
 
-use super::reports::{ProcessData, ProcessReport, paths_with_extension};
+use super::reports::{ProcessReport, paths_with_extension};
 use crate::program::own_folder::is_locked;
 use crate::report::Failed;
 use crate::signals::signal_name;
@@ -172,11 +172,7 @@ fn report(
     };
     StateReport {
         sentence: format!("process {process} {how}"),
-        written: ProcessReport {
-            text,
-            data: Some(ProcessData::State(Box::new(entry))),
-            shown: None,
-        },
+        written: ProcessReport::State(Box::new(entry), text),
         report,
     }
 }
@@ -243,7 +239,7 @@ mod tests {
         };
         let stacks = Some((stacks, &mut Symbols::default()));
         let json = report(&state, "still runs", Missing::default(), stacks);
-        let json = serde_json::to_value(&json.written.data).expect("JSON");
+        let json = serde_json::to_value(&json.written).expect("JSON");
         let mut found = Vec::new();
         for (name, value) in json.as_object().expect("an object") {
             match value.as_array().and_then(|list| list.first()) {
@@ -286,8 +282,10 @@ mod tests {
         let ended = ended(Some(ExitStatus::from_raw(9)));
         let report = report(&state, &ended, missing, None);
         let lost = "\nMissing: findings, call stacks. A process writes them";
-        let ProcessReport { text, data, .. } = report.written;
-        let json = serde_json::to_string(&data).expect("JSON");
+        let json = serde_json::to_string(&report.written).expect("JSON");
+        let ProcessReport::State(_, text) = report.written else {
+            unreachable!("of a state")
+        };
         assert!(text.contains(lost), "{text}");
         let entries = ReportOrList::parse("a file", json.as_bytes()).expect("JSON of the program");
         let [ReportOrList::Failed(failed)] = &*entries else {

@@ -14,8 +14,8 @@ use vk_report::guard_run::Guarding;
 use vk_report::report::{self, Refusal};
 
 use super::reports::Reports;
-use super::{Wanted, complain, executable, faults, no_report, prepare, signal_code};
-use crate::cli::Output;
+use super::{complain, executable, faults, no_report, prepare, signal_code};
+use crate::cli::RunArgs;
 use crate::program::{Outcome, ProgramError, files, outputs};
 use crate::signals::{ChildKind, HeldSignals, signal_name};
 use crate::table::aligned;
@@ -67,18 +67,16 @@ struct SweepReport {
 /// The program that is run again and again.
 pub(super) struct Swept<'a> {
     pub(super) command: &'a dyn Fn() -> io::Result<Command>,
-    pub(super) wanted: Wanted<'a>,
+    pub(super) options: &'a RunArgs,
+    pub(super) guarding: &'a Guarding,
     pub(super) limits: SweepLimits,
 }
 
 impl Swept<'_> {
     /// Runs the command until a run has no request of its number. The output of the runs is discarded. If no request was refused in any run,
     /// nothing was tested, and the outcome says so.
-    pub(super) fn run(
-        &self,
-        output: &Output,
-        out: &mut dyn Write,
-    ) -> Result<Outcome, ProgramError> {
+    pub(super) fn run(&self, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+        let json = &self.options.output.json;
         let mut report = SweepReport {
             runs: Vec::new(),
             is_complete: false,
@@ -94,13 +92,9 @@ impl Swept<'_> {
                 .stderr(Stdio::null());
             let guarding = Guarding {
                 fail: Some(Fault::Nth(request)),
-                ..self.wanted.guarding
+                ..*self.guarding
             };
-            let wanted = Wanted {
-                guarding,
-                ..self.wanted
-            };
-            let folder = prepare(&mut command, &wanted)?;
+            let folder = prepare(&mut command, self.options, &guarding)?;
             let program = PathBuf::from(command.get_program());
             let status = match signals.spawn(&mut command) {
                 Ok(mut child) => signals.wait(&mut child, Some((self.limits.time, &|| {})))?,
@@ -133,13 +127,13 @@ impl Swept<'_> {
                 break;
             }
         }
-        if let Some(file) = self.wanted.text {
+        if let Some(file) = &self.options.text {
             files::write_and_say(file, report.to_string().as_bytes())?;
-            if let Some(json) = &output.json {
+            if let Some(json) = json {
                 outputs::put(json, report::json(&report).map_err(io::Error::from)?, out)?;
             }
         } else {
-            outputs::write(output, &report, &report, outputs::no_page, out)?;
+            outputs::write_data(json, &report, &report, out)?;
         }
         if let Some(why) = &untested {
             complain(why);
@@ -154,7 +148,7 @@ impl Swept<'_> {
 
 /// Why the first run refused nothing.
 fn why_untested(program: &Path, status: Option<ExitStatus>, reports: &Reports) -> String {
-    let reason = match (!reports.has_data(), status) {
+    let reason = match (reports.processes.is_empty(), status) {
         (false, _) => "its driver requested no memory through callbacks".to_owned(),
         (true, Some(status)) => {
             executable::why_no_layer(program).unwrap_or_else(|| no_report(program, status))

@@ -8,13 +8,22 @@ mod paint;
 use std::env;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
+use std::sync::OnceLock;
 
 use terminal_size::{Width, terminal_size_of};
 
-use crate::cli::{ColorWhen, Output};
+use clap::ColorChoice;
 
 /// The minimum width, also on narrower terminals.
 const MIN_WIDTH: usize = 40;
+
+/// What the command line says of colours.
+static COLOURS: OnceLock<ColorChoice> = OnceLock::new();
+
+/// Sets what the command line says, once.
+pub(super) fn set_colours(when: ColorChoice) {
+    let _ = COLOURS.set(when);
+}
 
 /// The form of text on one of the program's outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,16 +35,17 @@ pub(super) struct Terminal {
 
 impl Terminal {
     /// The standard output, by command line and environment.
-    pub(super) fn of_standard_output(output: &Output) -> Self {
-        Self::of(io::stdout(), output.color)
+    pub(super) fn of_standard_output() -> Self {
+        Self::of(io::stdout())
     }
 
     /// The standard error, likewise.
-    pub(super) fn of_standard_error(output: &Output) -> Self {
-        Self::of(io::stderr(), output.color)
+    pub(super) fn of_standard_error() -> Self {
+        Self::of(io::stderr())
     }
 
-    fn of(stream: impl IsTerminal + AsFd, color: ColorWhen) -> Self {
+    fn of(stream: impl IsTerminal + AsFd) -> Self {
+        let color = COLOURS.get().copied().unwrap_or_default();
         let is_terminal = stream.is_terminal();
         let variable = || env::var("COLUMNS").ok()?.parse().ok();
         let width = terminal_size_of(&stream).map(|(Width(width), _)| usize::from(width));
@@ -67,11 +77,15 @@ impl Terminal {
 }
 
 /// Whether to use colours. `NO_COLOR` and `TERM` are those of <https://no-color.org> and terminfo.
-fn colours(when: ColorWhen, is_terminal: bool, variable: &dyn Fn(&str) -> Option<String>) -> bool {
+fn colours(
+    when: ColorChoice,
+    is_terminal: bool,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> bool {
     match when {
-        ColorWhen::Always => true,
-        ColorWhen::Never => false,
-        ColorWhen::Auto => {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => {
             is_terminal
                 && variable("NO_COLOR").is_none_or(|value| value.is_empty())
                 && variable("TERM").is_none_or(|term| term != "dumb")
@@ -91,15 +105,15 @@ mod tests {
                 pair.map(|(_, value)| (*value).to_owned())
             }
         };
-        let auto = |is_terminal, pairs| colours(ColorWhen::Auto, is_terminal, &set(pairs));
+        let auto = |is_terminal, pairs| colours(ColorChoice::Auto, is_terminal, &set(pairs));
         assert!(auto(true, &[]) && auto(true, &[("NO_COLOR", ""), ("TERM", "xterm")]));
         assert!(!auto(false, &[]));
         assert!(!auto(true, &[("NO_COLOR", "1")]) && !auto(true, &[("TERM", "dumb")]));
         assert!(colours(
-            ColorWhen::Always,
+            ColorChoice::Always,
             false,
             &set(&[("NO_COLOR", "1")])
         ));
-        assert!(!colours(ColorWhen::Never, true, &set(&[])));
+        assert!(!colours(ColorChoice::Never, true, &set(&[])));
     }
 }

@@ -5,7 +5,7 @@
 use super::label::{fitted, grouped};
 use super::squarify::Rect;
 use super::treemap::{Part, Treemap, treemap};
-use vk_report::report::{ContextRow, Report, one_line};
+use vk_report::report::{ContextRow, Report};
 use vk_report::units::{bytes, percent};
 
 /// The drawing's width in its units.
@@ -19,23 +19,17 @@ const BOLD: f64 = 9.7;
 
 /// One treemap.
 pub(super) struct Areas {
-    pub(super) width: f64,
     pub(super) height: f64,
     /// A description for screen readers.
     pub(super) about: String,
     pub(super) boxes: Vec<Area>,
     /// Outlines of groups.
-    pub(super) groups: Vec<Area>,
+    pub(super) groups: Vec<Rect>,
 }
 
 /// A rectangle with its texts.
 pub(super) struct Area {
-    pub(super) x: String,
-    pub(super) y: String,
-    pub(super) w: String,
-    pub(super) h: String,
-    /// It is too thin for a gap around it.
-    pub(super) thin: bool,
+    pub(super) rect: Rect,
     /// Names its colour.
     pub(super) scope: &'static str,
     /// The tooltip.
@@ -46,8 +40,7 @@ pub(super) struct Area {
 
 /// A line of text inside of a rectangle.
 pub(super) struct AreaLabel {
-    pub(super) x: String,
-    pub(super) y: String,
+    pub(super) y: f64,
     pub(super) text: String,
     pub(super) strong: bool,
 }
@@ -93,95 +86,52 @@ fn draw(report: &Report, height: f64, wanted: impl Fn(&ContextRow) -> bool) -> T
 }
 
 fn view(report: &Report, map: &Treemap, height: f64, about: String) -> Areas {
-    let name = |row: usize| {
-        report
-            .contexts
-            .get(row)
-            .map(|row| one_line(&row.name))
-            .unwrap_or_default()
-    };
-    let boxes = map
-        .parts
-        .iter()
-        .map(|part| area(part, &name(part.row), map.bytes))
-        .collect();
-    let outline = |(row, rect): &(usize, Rect)| Area {
-        scope: "group",
-        title: name(*row),
-        lines: Vec::new(),
-        ..placed(rect)
-    };
+    let name = |part: &Part| report.contexts.get(part.row).map_or("", |row| &row.name);
+    let boxes = map.parts.iter();
     Areas {
-        width: WIDTH,
         height,
         about,
-        boxes,
-        groups: map.groups.iter().map(outline).collect(),
+        boxes: boxes
+            .map(|part| area(part, name(part), map.bytes))
+            .collect(),
+        groups: map.groups.iter().map(|(_, rect)| *rect).collect(),
     }
 }
 
 fn area(part: &Part, name: &str, all: u64) -> Area {
-    let (rect, short) = (&part.rect, bytes(part.bytes));
+    let (rect, short) = (part.rect, bytes(part.bytes));
     let share = percent(part.bytes as f64 / all as f64);
     let title = format!(
         "{name}, scope {}: {short} ({} bytes), {share}",
         part.scope,
         grouped(part.bytes)
     );
-    let mut lines = Vec::new();
     let room = rect.w - 10.0;
-    let mut put = |y: f64, text: Option<String>, strong: bool| {
-        if let Some(text) = text.filter(|text| !text.is_empty() && rect.h >= y + 6.0) {
-            lines.push(AreaLabel {
-                x: unit(rect.x + 7.0),
-                y: unit(rect.y + y),
-                text,
-                strong,
-            });
-        }
-    };
     // Vulkan's names begin alike: a name that does not fit begins with the part that differs.
     let told_apart = fitted(name, room, BOLD)
         .filter(|text| text == name)
         .or_else(|| fitted(name.strip_prefix("Vk").unwrap_or(name), room, BOLD));
-    put(20.0, told_apart, true);
     // A cut number would be a wrong number.
     let whole = |text: &str| fitted(text, room, WIDE).filter(|shown| shown == text);
-    put(38.0, whole(&short), false);
-    put(
-        56.0,
-        whole(&share).filter(|_| whole(&short).is_some()),
-        false,
-    );
+    let short = whole(&short);
+    let share = whole(&share).filter(|_| short.is_some());
+    let lines = [
+        (20.0, told_apart, true),
+        (38.0, short, false),
+        (56.0, share, false),
+    ];
+    let lines = lines.into_iter().filter_map(|(y, text, strong)| {
+        let text = text.filter(|text| !text.is_empty() && rect.h >= y + 6.0)?;
+        Some(AreaLabel {
+            y: rect.y + y,
+            text,
+            strong,
+        })
+    });
     Area {
+        rect,
         scope: part.scope.name(),
         title,
-        lines,
-        ..placed(rect)
-    }
-}
-
-fn placed(rect: &Rect) -> Area {
-    let [x, y, w, h] = [rect.x, rect.y, rect.w, rect.h].map(unit);
-    Area {
-        x,
-        y,
-        w,
-        h,
-        thin: rect.w < 4.0 || rect.h < 4.0,
-        scope: "",
-        title: String::new(),
-        lines: Vec::new(),
-    }
-}
-
-/// A place in the drawing, to a hundredth of a unit.
-pub(super) fn unit(number: f64) -> String {
-    let text = format!("{number:.2}");
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    if text == "-0" {
-        "0".to_owned()
-    } else {
-        text.to_owned()
+        lines: lines.collect(),
     }
 }

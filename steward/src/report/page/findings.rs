@@ -4,89 +4,61 @@
 
 use vk_callbacks::Rule;
 
-use super::label::cell;
-use vk_report::report::{FindingRow, Report, one_line};
+use vk_report::report::{FindingRow, Report};
 
-/// A finding.
-pub(super) struct FindingLine {
-    /// Selects its colour: a known level, or `other`.
-    pub(super) class: &'static str,
-    pub(super) level: String,
-    pub(super) rule: String,
-    pub(super) kind: String,
-    pub(super) sentence: String,
-    /// Its command, callbacks and scope if known.
-    pub(super) place: String,
-    pub(super) count: String,
-    pub(super) bytes: String,
-    /// The text and place of each of its rules.
-    pub(super) duties: Vec<String>,
-    /// The cause in the driver.
-    pub(super) cause: String,
-    /// It is not yet known of this driver.
-    pub(super) unknown: bool,
+/// Findings by level and rule, the worst first, and the notes among them.
+pub(super) fn findings(report: &Report) -> (Vec<FindingRow>, Vec<FindingRow>) {
+    let mut rows = report.findings.clone();
+    rows.sort_by_key(FindingRow::rank);
+    rows.into_iter()
+        .partition(|row| class(row) != FindingRow::NOTE)
 }
 
-/// Findings by level and rule, the worst first, and a sentence about how many are known, if any.
-pub(super) fn findings(report: &Report) -> (Vec<FindingLine>, String) {
-    let known = report.known_findings.as_ref();
-    let mut rows: Vec<&FindingRow> = report.findings.iter().collect();
-    rows.sort_by_key(|row| row.rank());
-    let lines: Vec<_> = rows.iter().map(|row| line(row, known.is_some())).collect();
-    let serious = |line: &&FindingLine| line.class != FindingRow::NOTE;
-    let (all, unknown) = (
-        lines.iter().filter(serious).count(),
-        lines
-            .iter()
-            .filter(serious)
-            .filter(|line| line.unknown)
-            .count(),
-    );
-    let about = match known {
-        Some(_) if all == 0 => String::new(),
-        Some(known) if unknown == 0 => {
-            format!("All are known of {}.", one_line(&known.expectations))
-        }
-        Some(known) => format!(
-            "{unknown} of {all} are not known of {}.",
-            one_line(&known.expectations)
-        ),
-        None => String::new(),
+/// A sentence about how many of the findings are known, if any.
+pub(super) fn known(report: &Report, serious: &[FindingRow]) -> String {
+    let Some(known) = report
+        .known_findings
+        .as_ref()
+        .filter(|_| !serious.is_empty())
+    else {
+        return String::new();
     };
-    (lines, about)
+    let unknown = serious.iter().filter(|row| row.known.is_none()).count();
+    match unknown {
+        0 => format!("All are known of {}.", known.expectations),
+        _ => format!(
+            "{unknown} of {} are not known of {}.",
+            serious.len(),
+            known.expectations
+        ),
+    }
 }
 
-fn line(row: &FindingRow, is_compared: bool) -> FindingLine {
-    let class = FindingRow::LEVELS
-        .get(row.rank())
-        .copied()
-        .unwrap_or("other");
+/// Selects the colour: a known level, or `other`.
+pub(super) fn class(row: &FindingRow) -> &'static str {
+    let level = FindingRow::LEVELS.get(row.rank());
+    level.copied().unwrap_or("other")
+}
+
+/// The command, callbacks and scope, if known.
+pub(super) fn place(row: &FindingRow) -> String {
     let place = [
         ("", &row.command),
         ("callbacks of ", &row.owner),
         ("scope ", &row.scope),
     ];
     let place = place.iter().filter(|(_, name)| !name.is_empty());
-    // A layer's sentence begins with its rule, which the page shows before it.
+    let place: Vec<_> = place
+        .map(|(before, name)| format!("{before}{name}"))
+        .collect();
+    place.join(", ")
+}
+
+/// A layer's sentence begins with its rule, which the page shows before it.
+pub(super) fn sentence(row: &FindingRow) -> &str {
     let sentence = row.sentence.strip_prefix(&row.rule);
     let sentence = sentence.and_then(|rest| rest.strip_prefix(": "));
-    let sentence = sentence.unwrap_or(&row.sentence);
-    FindingLine {
-        class,
-        level: one_line(&row.level),
-        rule: one_line(&row.rule),
-        kind: one_line(&row.kind),
-        sentence: one_line(sentence),
-        place: place
-            .map(|(before, name)| format!("{before}{}", one_line(name)))
-            .collect::<Vec<_>>()
-            .join(", "),
-        count: cell(row.count),
-        bytes: cell(row.bytes),
-        duties: duties(&row.rule),
-        unknown: is_compared && row.known.is_none(),
-        cause: row.known.as_deref().map(one_line).unwrap_or_default(),
-    }
+    sentence.unwrap_or(&row.sentence)
 }
 
 /// The text and place of each rule of a finding.

@@ -22,6 +22,12 @@ pub(super) fn capitalised(line: &str) -> String {
     first.unwrap_or_default() + rest.as_str()
 }
 
+/// `1 block`, `2 blocks`.
+pub(super) fn counted(number: u64, noun: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{s}", grouped(number))
+}
+
 /// As [`grouped`]; a dash for nothing.
 pub(super) fn cell(number: u64) -> String {
     if number == 0 {
@@ -59,6 +65,54 @@ pub(super) fn fitted(text: &str, width: f64, wide: f64) -> Option<String> {
         return Some(text.to_owned());
     }
     (room >= 4).then(|| text.chars().take(room - 1).chain(['\u{2026}']).collect())
+}
+
+/// A place in a drawing, to a hundredth of a unit.
+pub(super) fn unit(number: f64) -> String {
+    let text = format!("{number:.2}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" {
+        "0".to_owned()
+    } else {
+        text.to_owned()
+    }
+}
+
+/// What templates call on numbers.
+#[expect(unreachable_pub, reason = "the macro makes its functions so")]
+pub(super) mod filters {
+    use askama::{Result, Values, filter_fn};
+
+    #[filter_fn]
+    pub(crate) fn grouped(number: &u64, _: &dyn Values) -> Result<String> {
+        Ok(super::grouped(*number))
+    }
+
+    #[filter_fn]
+    pub(crate) fn cell(number: &u64, _: &dyn Values) -> Result<String> {
+        Ok(super::cell(*number))
+    }
+
+    #[filter_fn]
+    pub(crate) fn bytes(number: &u64, _: &dyn Values) -> Result<String> {
+        Ok(vk_report::units::bytes(*number))
+    }
+
+    #[filter_fn]
+    pub(crate) fn percent(share: &f64, _: &dyn Values) -> Result<String> {
+        Ok(vk_report::units::percent(*share))
+    }
+
+    #[filter_fn]
+    pub(crate) fn unit(number: &f64, _: &dyn Values) -> Result<String> {
+        Ok(super::unit(*number))
+    }
+
+    /// `1 block`, `2 blocks`.
+    #[filter_fn]
+    pub(crate) fn counted(number: &u64, _: &dyn Values, noun: &str) -> Result<String> {
+        Ok(super::counted(*number, noun))
+    }
 }
 
 #[cfg(test)]

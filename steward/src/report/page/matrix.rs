@@ -2,17 +2,16 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::HashSet;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use alloc_core::Scope;
 
-use super::label::cell;
-use super::tables::phase_sum;
+use super::label::{cell, counted};
+use super::section::{heading, phase_sum};
 use crate::expectations::CheckSummary;
-use crate::report::ReportOrList;
-use vk_report::report::{
-    ContextRow, Coverage, CoverageRun, FindingRow, Report, VulkanMemory, one_line,
-};
+use crate::report::{CheckedDriver, ReportOrList};
+use vk_report::report::{ContextRow, Coverage, CoverageRun, FindingRow, Report, VulkanMemory};
 use vk_report::units::{bytes, percent};
 
 /// The most kinds of objects that are compared.
@@ -21,13 +20,8 @@ const KINDS: usize = 16;
 /// All drivers of a page.
 pub(super) struct Matrix {
     pub(super) drivers: Vec<String>,
-    pub(super) groups: Vec<MatrixGroup>,
-}
-
-/// Rows that belong together.
-pub(super) struct MatrixGroup {
-    pub(super) title: &'static str,
-    pub(super) rows: Vec<MatrixRow>,
+    /// Rows that belong together, below a title.
+    pub(super) groups: Vec<(&'static str, Vec<MatrixRow>)>,
 }
 
 /// One figure of each driver.
@@ -36,34 +30,30 @@ pub(super) struct MatrixRow {
     pub(super) cells: Vec<String>,
 }
 
-/// None if fewer than two drivers have a report. `checks` has each check's result, or is empty.
-pub(super) fn matrix(entries: &[ReportOrList], checks: &[Option<&CheckSummary>]) -> Option<Matrix> {
-    let reports: Vec<Option<&Report>> = entries
-        .iter()
-        .map(|entry| match entry {
-            ReportOrList::Report(report) => Some(&**report),
-            ReportOrList::Failed(_) => None,
-        })
-        .collect();
+/// None if fewer than two drivers have a report.
+pub(super) fn matrix(drivers: &[CheckedDriver]) -> Option<Matrix> {
+    let reports: Vec<Option<&Report>> = drivers.iter().map(report).collect();
     if reports.iter().flatten().count() < 2 {
         return None;
     }
-    let drivers = entries.iter().map(|entry| match entry {
-        ReportOrList::Report(report) => super::section::heading(&report.source),
-        ReportOrList::Failed(failed) => one_line(&failed.driver),
-    });
-    let row = |name: &str, figure: &dyn Fn(&Report) -> String| MatrixRow {
-        name: name.to_owned(),
-        cells: reports
-            .iter()
-            .map(|report| report.map_or_else(|| "no report".to_owned(), figure))
-            .collect(),
+    let row = |name: &str, figure: &dyn Fn(&Report) -> String| {
+        let cell = |report: &Option<&Report>| report.map_or_else(no_report, figure);
+        MatrixRow {
+            name: name.to_owned(),
+            cells: reports.iter().map(cell).collect(),
+        }
     };
-    let coverage = |report: &Report, run: fn(&Coverage) -> Option<CoverageRun>| {
-        let ratio = report.callback_coverage.as_ref().and_then(run)?.ratio();
-        ratio.map(percent)
+    let coverage = |name, run: fn(&Coverage) -> Option<CoverageRun>| {
+        row(name, &|report| {
+            let ratio = report.callback_coverage.as_ref().and_then(run);
+            let ratio = ratio.and_then(|run| run.ratio());
+            ratio.map_or_else(|| cell(0), percent)
+        })
     };
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "\u{2013}".to_owned());
+    let left = |left: u64| match left {
+        0 => "nothing".to_owned(),
+        left => bytes(left),
+    };
     let memory = vec![
         row("Peak", &|report| bytes(report.peak_bytes)),
         row("Taken in all", &|report| {
@@ -73,115 +63,114 @@ pub(super) fn matrix(entries: &[ReportOrList], checks: &[Option<&CheckSummary>])
             cell(phase_sum(report, |phase| phase.blocks))
         }),
         row("Left behind", &|report| {
-            let left = report.leftovers.iter().map(|left| left.bytes);
-            match left.fold(0_u64, u64::saturating_add) {
-                0 => "nothing".to_owned(),
-                left => bytes(left),
-            }
+            left(sum(report.leftovers.iter().map(|left| left.bytes)))
         }),
         row("Device memory left behind", &|report| {
             let live = report.vulkan_memory.as_deref().map(VulkanMemory::live);
-            or_dash(live.map(|(_, left)| match left {
-                0 => "nothing".to_owned(),
-                left => bytes(left),
-            }))
+            live.map_or_else(|| cell(0), |(_, live)| left(live))
         }),
-        row("Through callbacks, without the loader", &|report| {
-            or_dash(coverage(report, |coverage| coverage.without_loader))
+        coverage("Through callbacks, without the loader", |coverage| {
+            coverage.without_loader
         }),
-        row("Through callbacks, with the loader", &|report| {
-            or_dash(coverage(report, |coverage| coverage.with_loader))
+        coverage("Through callbacks, with the loader", |coverage| {
+            coverage.with_loader
         }),
     ];
-    let level = |level: &'static str| {
-        let count = move |report: &Report| {
+    let levels = FindingRow::LEVELS.into_iter().map(|level| {
+        row(&format!("{level}s"), &|report| {
             let found = report.findings.iter().filter(|row| row.level == level);
             cell(found.count() as u64)
-        };
-        row(&format!("{level}s"), &count)
-    };
-    let scope = |scope: Scope| {
-        row(scope.name(), &move |report: &Report| {
-            let top = report.contexts.iter().filter(|row| row.depth == 0);
-            let held = top.map(|row| row.live_by_scope.get(scope));
-            cell(held.fold(0_u64, u64::saturating_add))
+        })
+    });
+    let held = |name: &str,
+                is_counted: &dyn Fn(&ContextRow) -> bool,
+                figure: &dyn Fn(&ContextRow) -> u64| {
+        row(name, &|report| {
+            let rows = report.contexts.iter().filter(|row| is_counted(row));
+            cell(sum(rows.map(figure)))
         })
     };
-    let mut kinds: Vec<(&str, u64)> = Vec::new();
-    for context in reports.iter().flatten().flat_map(|report| &report.contexts) {
-        if context.group || context.live_bytes == 0 {
-            continue;
-        }
-        match kinds.iter_mut().find(|(name, _)| *name == context.name) {
-            Some((_, most)) => *most = (*most).max(context.live_bytes),
-            None => kinds.push((&context.name, context.live_bytes)),
-        }
-    }
-    kinds.sort_by_key(|(_, most)| std::cmp::Reverse(*most));
-    let held = |name: &str, is_own: &dyn Fn(&str) -> bool| {
-        row(name, &|report: &Report| {
-            let own = |context: &&ContextRow| !context.group && is_own(&context.name);
-            let held = report.contexts.iter().filter(own).map(|row| row.live_bytes);
-            cell(held.fold(0_u64, u64::saturating_add))
+    let scopes = Scope::ALL.into_iter().map(|scope| {
+        held(scope.name(), &|row| row.depth == 0, &|row| {
+            row.live_by_scope.get(scope)
         })
-    };
-    let kind = |(name, _): &(&str, u64)| held(&one_line(name), &|context| context == *name);
-    let mut by_kind: Vec<_> = kinds.iter().take(KINDS).map(kind).collect();
-    let more = kinds.get(KINDS..).unwrap_or_default();
-    if !more.is_empty() {
-        let names: HashSet<_> = more.iter().map(|(name, _)| *name).collect();
-        let name = format!(
-            "{} more kind{}",
-            more.len(),
-            if more.len() == 1 { "" } else { "s" }
-        );
-        by_kind.push(held(&name, &|context| names.contains(context)));
+    });
+    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+    let rows = reports.iter().flatten().flat_map(|report| &report.contexts);
+    for row in rows.filter(|row| !row.group && row.live_bytes > 0) {
+        let most = kinds.entry(&row.name).or_default();
+        *most = (*most).max(row.live_bytes);
     }
-    let groups = vec![
-        MatrixGroup {
-            title: "Check",
-            rows: of_checks(checks),
-        },
-        MatrixGroup {
-            title: "Host memory",
-            rows: memory,
-        },
-        MatrixGroup {
-            title: "Findings",
-            rows: FindingRow::LEVELS.into_iter().map(level).collect(),
-        },
-        MatrixGroup {
-            title: "Bytes by scope, when contexts held most",
-            rows: Scope::ALL.into_iter().map(scope).collect(),
-        },
-        MatrixGroup {
-            title: "Bytes by kind of object, when contexts held most",
-            rows: by_kind,
-        },
-    ];
+    let mut kinds: Vec<_> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(_, most)| Reverse(*most));
+    let kinds: Vec<&str> = kinds.into_iter().map(|(name, _)| name).collect();
+    let (shown, more) = kinds.split_at(kinds.len().min(KINDS));
+    let of_kinds = |name: &str, is_one: &dyn Fn(&str) -> bool| {
+        let is_counted = |row: &ContextRow| !row.group && is_one(&row.name);
+        held(name, &is_counted, &|row| row.live_bytes)
+    };
+    let rest = (!more.is_empty()).then(|| {
+        let name = counted(more.len() as u64, "more kind");
+        of_kinds(&name, &|kind| !shown.contains(&kind))
+    });
+    let of_kind = |name: &&str| of_kinds(name, &|kind| kind == *name);
+    let kinds = shown.iter().map(of_kind).chain(rest);
     Some(Matrix {
-        drivers: drivers.collect(),
-        groups,
+        drivers: drivers.iter().map(name).collect(),
+        groups: vec![
+            ("Check", of_checks(drivers)),
+            ("Host memory", memory),
+            ("Findings", levels.collect()),
+            ("Bytes by scope, when contexts held most", scopes.collect()),
+            (
+                "Bytes by kind of object, when contexts held most",
+                kinds.collect(),
+            ),
+        ],
     })
 }
 
+fn report(driver: &CheckedDriver) -> Option<&Report> {
+    match &driver.report {
+        ReportOrList::Report(report) => Some(report),
+        ReportOrList::Failed(_) => None,
+    }
+}
+
+fn name(driver: &CheckedDriver) -> String {
+    match &driver.report {
+        ReportOrList::Report(report) => heading(&report.source),
+        ReportOrList::Failed(failed) => failed.driver.clone(),
+    }
+}
+
+fn no_report() -> String {
+    "no report".to_owned()
+}
+
+fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
+}
+
 /// The checks' results; no rows without checks.
-fn of_checks(checks: &[Option<&CheckSummary>]) -> Vec<MatrixRow> {
-    if checks.iter().all(Option::is_none) {
+fn of_checks(drivers: &[CheckedDriver]) -> Vec<MatrixRow> {
+    if drivers.iter().all(|driver| driver.check.is_none()) {
         return Vec::new();
     }
-    let row = |name: &str, of: fn(&CheckSummary) -> String| MatrixRow {
-        name: name.to_owned(),
-        cells: checks
-            .iter()
-            .map(|check| check.map_or_else(|| "no report".to_owned(), of))
-            .collect(),
+    let row = |name: &str, of: fn(&CheckSummary) -> String| {
+        let cell = |driver: &CheckedDriver| driver.check.as_ref().map_or_else(no_report, of);
+        MatrixRow {
+            name: name.to_owned(),
+            cells: drivers.iter().map(cell).collect(),
+        }
     };
     vec![
         row("Result", CheckSummary::words),
-        row("Compared with", |check| match &check.expectations {
-            Some(name) => one_line(name),
-            None => "nothing".to_owned(),
+        row("Compared with", |check| {
+            check
+                .expectations
+                .clone()
+                .unwrap_or_else(|| "nothing".to_owned())
         }),
         row("Known findings", |check| cell(check.known as u64)),
     ]

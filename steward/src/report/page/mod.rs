@@ -4,15 +4,13 @@
 //!  Report --treemap, timeline (geometry)--> view (strings) --templates/page.html--> text
 //! ```
 //!
-//! The page's policy forbids scripts and outside references. `one_line` cleans text from drivers and files; the template escapes it.
+//! The page's policy forbids scripts and outside references. The template escapes text from drivers and files.
 
 #![forbid(unsafe_code)]
 
 mod areas;
 mod drill_down;
 mod findings;
-mod growth;
-mod guard;
 mod label;
 mod leaks;
 mod matrix;
@@ -23,14 +21,16 @@ mod tables;
 mod timeline;
 mod timeline_chart;
 mod treemap;
-mod vulkan;
 
 use askama::Template;
+
 pub(crate) use label::grouped;
 
 use super::{CheckedDriver, ReportOrList};
+use label::filters;
 use matrix::Matrix;
 use section::Section;
+use vk_report::report::steers;
 
 /// A page about one report or several.
 #[derive(Template)]
@@ -46,42 +46,37 @@ struct ReportPage {
 /// A complete HTML document about `entries`, one part a driver.
 ///
 /// # Errors
-/// Never: it writes into memory.
+/// As [`html_of_checks`].
 pub fn html(entries: &[ReportOrList]) -> Result<String, askama::Error> {
-    let sections = entries.iter().enumerate();
-    let sections = sections.map(|(index, entry)| Section::new(index, entry));
-    page(sections.collect(), matrix::matrix(entries, &[]))
+    let unchecked = entries.iter().cloned().map(|report| CheckedDriver {
+        report,
+        check: None,
+    });
+    html_of_checks(&unchecked.collect::<Vec<_>>())
 }
 
-/// The page about checked drivers, with their results.
+/// The page about drivers, with the results of those that were checked.
 ///
 /// # Errors
-/// As [`html`].
+/// Never: it writes into memory.
 pub fn html_of_checks(drivers: &[CheckedDriver]) -> Result<String, askama::Error> {
-    let sections = drivers.iter().enumerate().map(|(index, driver)| {
-        let section = Section::new(index, &driver.report);
-        match &driver.check {
-            Some(check) => section.checked(check.clone()),
-            None => section,
-        }
-    });
-    let (entries, checks): (Vec<_>, Vec<_>) = drivers
-        .iter()
-        .map(|driver| (driver.report.clone(), driver.check.as_ref()))
-        .unzip();
-    page(sections.collect(), matrix::matrix(&entries, &checks))
-}
-
-fn page(sections: Vec<Section>, matrix: Option<Matrix>) -> Result<String, askama::Error> {
+    let matrix = matrix::matrix(drivers);
+    let sections = drivers.iter().cloned().enumerate();
+    let sections: Vec<_> = sections
+        .map(|(index, driver)| Section::new(index, driver))
+        .collect();
     let title = match sections.as_slice() {
         [one] => one.heading.clone(),
         all => format!("{} drivers", all.len()),
     };
-    ReportPage {
+    let page = ReportPage {
         title,
         version: env!("CARGO_PKG_VERSION"),
         matrix,
         sections,
-    }
-    .render()
+    };
+    // Names and reasons come from drivers, files and the system: none of them may control or reorder the text behind it.
+    let is_kept = |one: char| one == '\n' || !steers(one);
+    let shown = |one| if is_kept(one) { one } else { ' ' };
+    Ok(page.render()?.chars().map(shown).collect())
 }

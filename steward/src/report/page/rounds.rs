@@ -79,21 +79,7 @@ fn sum(name: String, round: &[Phase]) -> Phase {
         name,
         ..Phase::default()
     };
-    for phase in round {
-        sum.commands = sum.commands.saturating_add(phase.commands);
-        sum.blocks = sum.blocks.saturating_add(phase.blocks);
-        sum.freed = sum.freed.saturating_add(phase.freed);
-        sum.bytes = sum.bytes.saturating_add(phase.bytes);
-        sum.blocks_by_scope.add(&phase.blocks_by_scope);
-        sum.freed_by_scope.add(&phase.freed_by_scope);
-        sum.bytes_by_scope.add(&phase.bytes_by_scope);
-        if phase.peak_bytes > sum.peak_bytes {
-            (sum.peak_bytes, sum.peak_slack) = (phase.peak_bytes, phase.peak_slack);
-        }
-        (sum.live_bytes, sum.live_by_scope) = (phase.live_bytes, phase.live_by_scope);
-        (sum.live_blocks, sum.live_blocks_by_scope) =
-            (phase.live_blocks, phase.live_blocks_by_scope);
-    }
+    round.iter().for_each(|phase| sum.append(phase));
     sum
 }
 

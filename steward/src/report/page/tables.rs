@@ -2,27 +2,14 @@
 
 #![forbid(unsafe_code)]
 
-use alloc_core::Scope;
-
-use super::areas::unit;
-use super::label::{cell, grouped};
-use vk_report::report::{ByScope, ContextRow, CoverageRun, Leftover, Phase, Report, one_line};
-use vk_report::units::{bytes, percent};
+use super::label::cell;
+use vk_report::report::{
+    Cell, Column, ContextRow, CoverageRun, Leftover, Phase, Report, VulkanMemoryRow,
+};
+use vk_report::units::bytes;
 
 /// The most rows of a table; data has all.
 const ROWS: usize = 300;
-/// The columns after the first of each table; scopes in the order of `Scope::ALL`.
-const CONTEXT_COLUMNS: [&str; 9] = [
-    "command", "object", "cache", "device", "instance", "live", "peak", "blocks", "taken",
-];
-const PHASE_COLUMNS: [&str; 11] = [
-    "commands", "blocks", "freed", "taken", "command", "object", "cache", "device", "instance",
-    "live", "peak",
-];
-const LEFTOVER_COLUMNS: [&str; 7] = [
-    "command", "object", "cache", "device", "instance", "blocks", "bytes",
-];
-
 /// A table that may have been cut.
 #[derive(Default)]
 pub(super) struct FigureTable {
@@ -31,19 +18,6 @@ pub(super) struct FigureTable {
     pub(super) rows: Vec<FigureRow>,
     /// Rows that were omitted.
     pub(super) more: usize,
-}
-
-impl FigureTable {
-    pub(super) fn of(
-        columns: &[&'static str],
-        rows: impl ExactSizeIterator<Item = FigureRow>,
-    ) -> Self {
-        Self {
-            columns: columns.to_vec(),
-            more: rows.len().saturating_sub(ROWS),
-            rows: rows.take(ROWS).collect(),
-        }
-    }
 }
 
 /// A name and a row of numbers.
@@ -58,24 +32,41 @@ pub(super) struct FigureRow {
     pub(super) cells: Vec<String>,
 }
 
-/// A figure of all phases together.
-pub(super) fn phase_sum(report: &Report, figure: fn(&Phase) -> u64) -> u64 {
-    let figures = report.phases.iter().map(figure);
-    figures.fold(0, u64::saturating_add)
+impl FigureTable {
+    /// A row without data is a heading.
+    fn of<T>(columns: &[Column<T>], rows: Vec<(FigureRow, Option<&T>)>) -> Self {
+        let cells = |data: Option<&T>| {
+            let cell =
+                |column: &Column<T>| data.map_or_else(String::new, |row| exact((column.cell)(row)));
+            columns.iter().map(cell).collect()
+        };
+        Self {
+            columns: columns.iter().map(|column| column.title).collect(),
+            more: rows.len().saturating_sub(ROWS),
+            rows: rows
+                .into_iter()
+                .take(ROWS)
+                .map(|(head, data)| FigureRow {
+                    cells: cells(data),
+                    ..head
+                })
+                .collect(),
+        }
+    }
 }
 
-fn scopes(by_scope: &ByScope) -> impl Iterator<Item = String> {
-    Scope::ALL
-        .into_iter()
-        .map(|scope| cell(by_scope.get(scope)))
-}
-
-fn peak(bytes: u64, slack: u64) -> String {
-    format!(
-        "{}{}",
-        if slack == 0 { "" } else { "\u{2248}\u{202f}" },
-        cell(bytes)
-    )
+/// Every digit.
+fn exact(shown: Cell) -> String {
+    match shown {
+        Cell::Bytes(number)
+        | Cell::Count(number)
+        | Cell::Peak {
+            bytes: number,
+            slack: 0,
+        } => cell(number),
+        Cell::Peak { bytes, .. } => format!("\u{2248}\u{202f}{}", cell(bytes)),
+        Cell::Text(text) => text,
+    }
 }
 
 /// Contexts with requests, and the names of the others.
@@ -84,69 +75,82 @@ pub(super) fn contexts(report: &Report) -> (FigureTable, String) {
         .contexts
         .iter()
         .partition(|row| row.group || row.total_blocks > 0);
-    let row = |row: &ContextRow| FigureRow {
-        name: one_line(&row.name),
+    let head = |row: &ContextRow| FigureRow {
+        name: row.name.clone(),
         depth: row.steps(),
         strong: row.group,
-        cells: scopes(&row.live_by_scope)
-            .chain([
-                cell(row.live_bytes),
-                peak(row.peak_bytes, row.peak_slack),
-                cell(row.total_blocks),
-                cell(row.total_bytes),
-            ])
-            .collect(),
         ..FigureRow::default()
     };
-    let mut names: Vec<_> = unused
-        .iter()
-        .take(ROWS)
-        .map(|row| one_line(&row.name))
-        .collect();
-    names.extend((unused.len() > ROWS).then(|| format!("and {} more", unused.len() - ROWS)));
+    let names = unused.iter().take(ROWS).map(|row| row.name.clone());
+    let more = (unused.len() > ROWS).then(|| format!("and {} more", unused.len() - ROWS));
+    let names: Vec<_> = names.chain(more).collect();
+    let rows = used.into_iter().map(|row| (head(row), Some(row))).collect();
     (
-        FigureTable::of(&CONTEXT_COLUMNS, used.into_iter().map(row)),
+        FigureTable::of(&ContextRow::columns(), rows),
         names.join(", "),
     )
 }
 
 /// Numbered phases.
 pub(super) fn phases(phases: &[Phase]) -> FigureTable {
-    let row = |(index, phase): (usize, &Phase)| FigureRow {
-        name: one_line(&phase.name),
-        number: index + 1,
-        cells: [phase.commands, phase.blocks, phase.freed, phase.bytes]
-            .map(cell)
-            .into_iter()
-            .chain(scopes(&phase.live_by_scope))
-            .chain([
-                cell(phase.live_bytes),
-                peak(phase.peak_bytes, phase.peak_slack),
-            ])
-            .collect(),
-        ..FigureRow::default()
-    };
-    FigureTable::of(&PHASE_COLUMNS, phases.iter().enumerate().map(row))
+    let rows = (1..).zip(phases).map(|(number, phase)| {
+        let head = FigureRow {
+            name: phase.name.clone(),
+            number,
+            ..FigureRow::default()
+        };
+        (head, Some(phase))
+    });
+    FigureTable::of(&Phase::columns(), rows.collect())
 }
 
 /// Blocks that were not freed.
 pub(super) fn leftovers(report: &Report) -> FigureTable {
-    let row = |left: &Leftover| FigureRow {
-        name: one_line(&left.context),
-        cells: scopes(&left.by_scope)
-            .chain([left.blocks, left.bytes].map(cell))
-            .collect(),
-        ..FigureRow::default()
-    };
-    FigureTable::of(&LEFTOVER_COLUMNS, report.leftovers.iter().map(row))
+    let rows = report.leftovers.iter().map(|left| {
+        let head = FigureRow {
+            name: left.context.clone(),
+            ..FigureRow::default()
+        };
+        (head, Some(left))
+    });
+    FigureTable::of(&Leftover::columns(), rows.collect())
+}
+
+/// Device memory that a program allocated: a strong row for each device, then its heaps and types.
+pub(super) fn vulkan_memory(report: &Report) -> FigureTable {
+    let mut rows = Vec::new();
+    for device in report.vulkan_memory.iter().flatten() {
+        if device.heaps.is_empty() && device.types.is_empty() {
+            continue;
+        }
+        let lost = match device.lost_blocks {
+            0 => String::new(),
+            lost => format!("; {lost} blocks are counted nowhere"),
+        };
+        let head = FigureRow {
+            name: format!("{}{lost}", device.device),
+            strong: true,
+            ..FigureRow::default()
+        };
+        rows.push((head, None));
+        for (what, of) in [("heap", &device.heaps), ("type", &device.types)] {
+            rows.extend(of.iter().map(|row| {
+                let head = FigureRow {
+                    name: format!("{what} {}", row.index),
+                    depth: 1,
+                    ..FigureRow::default()
+                };
+                (head, Some(row))
+            }));
+        }
+    }
+    FigureTable::of(&VulkanMemoryRow::columns(), rows)
 }
 
 /// One measurement of callback coverage, as a bar and a row.
 pub(super) struct Bar {
     pub(super) name: &'static str,
-    pub(super) ratio: String,
-    pub(super) callback: String,
-    pub(super) past: String,
+    pub(super) run: CoverageRun,
     pub(super) terms: Vec<Term>,
     /// Figures without a ratio.
     pub(super) beside: String,
@@ -156,16 +160,14 @@ pub(super) struct Bar {
 pub(super) struct Term {
     pub(super) class: &'static str,
     pub(super) name: &'static str,
-    pub(super) left: String,
-    pub(super) width: String,
-    pub(super) calls: String,
-    pub(super) bytes: String,
-    pub(super) short: String,
-    pub(super) share: String,
+    pub(super) left: f64,
+    pub(super) share: f64,
+    pub(super) calls: u64,
+    pub(super) bytes: u64,
 }
 
 /// A measurement and both terms of its ratio.
-pub(super) fn bar(name: &'static str, run: &CoverageRun) -> Bar {
+pub(super) fn bar(name: &'static str, run: CoverageRun) -> Bar {
     let parts = [
         (
             "callback",
@@ -188,19 +190,17 @@ pub(super) fn bar(name: &'static str, run: &CoverageRun) -> Bar {
     ];
     let all: f64 = parts.iter().map(|part| part.3 as f64).sum();
     let mut left = 0.0;
-    let terms = parts.map(|(class, name, calls, taken)| {
-        let share = if all > 0.0 { taken as f64 / all } else { 0.0 };
+    let terms = parts.map(|(class, name, calls, bytes)| {
+        let share = if all > 0.0 { bytes as f64 / all } else { 0.0 };
         let at = left;
         left += share * 1000.0;
         Term {
             class,
             name,
-            left: unit(at),
-            width: unit(share * 1000.0),
-            calls: grouped(calls),
-            bytes: grouped(taken),
-            short: bytes(taken),
-            share: percent(share),
+            left: at,
+            share,
+            calls,
+            bytes,
         }
     });
     let beside = [
@@ -208,18 +208,14 @@ pub(super) fn bar(name: &'static str, run: &CoverageRun) -> Bar {
         ("the allocator behind the callbacks", run.in_callback_bytes),
         ("mappings", run.mapped_bytes),
     ];
-    let beside = beside
-        .into_iter()
-        .filter(|(_, taken)| *taken > 0)
-        .map(|(name, taken)| format!("{name} {}", bytes(taken)));
+    let beside = beside.into_iter().filter(|(_, taken)| *taken > 0);
+    let beside: Vec<_> = beside
+        .map(|(name, taken)| format!("{name} {}", bytes(taken)))
+        .collect();
     Bar {
         name,
-        ratio: run
-            .ratio()
-            .map_or_else(|| "no bytes at all".to_owned(), percent),
-        callback: bytes(run.callback_bytes),
-        past: bytes(run.past_bytes()),
+        run,
         terms: terms.into(),
-        beside: beside.collect::<Vec<_>>().join(", "),
+        beside: beside.join(", "),
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct MatrixDriver(pub(crate) RawCallbacks);
 
 // SAFETY: callbacks may be called on any thread (V24).
 unsafe impl Send for MatrixDriver {}
-// SAFETY: as above.
+// SAFETY: callbacks may be called on any thread at once (V24), and the struct is not changed.
 unsafe impl Sync for MatrixDriver {}
 
 pub(crate) const fn raw(scope: Scope) -> RawScope {
@@ -87,7 +87,7 @@ impl MatrixDriver {
     #[inline(never)]
     pub(crate) fn gives(&self, block: *mut u8) {
         let call = self.0.pfn_free.expect("set");
-        // SAFETY: as above.
+        // SAFETY: a callback of Vulkan's type with its own user data; the block is one that it gave, or the mistake that is tested.
         unsafe { call(self.0.p_user_data, block.cast()) };
         black_box(());
     }
@@ -99,7 +99,7 @@ impl MatrixDriver {
             self.0.pfn_internal_free
         }
         .expect("set");
-        // SAFETY: as above.
+        // SAFETY: a callback of Vulkan's type with its own user data; a notification has no block.
         unsafe { call(self.0.p_user_data, bytes, kind, raw(Scope::Object)) };
     }
 }

@@ -231,7 +231,7 @@ unsafe impl HostAllocator for Notified<'_> {
         self.guard.allocate(layout, scope)
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: the guard gave out the block with this layout, as all that this allocator gives out.
         unsafe { self.guard.deallocate(block, layout, scope) };
     }
     fn notify(&self, _: Notice) {

@@ -93,7 +93,7 @@ fn gv26_a_host_pointer_that_a_device_imports() {
             let mut byte = 0_u8;
             // SAFETY: one byte, which never comes: the end of the pipe does.
             unsafe { libc::close(ends[1]) };
-            // SAFETY: as above.
+            // SAFETY: one byte of this frame to write to, and an open pipe.
             unsafe { libc::read(ends[0], (&raw mut byte).cast(), 1) };
             let fine = loads(block) == 0x41;
             // SAFETY: ends the child.

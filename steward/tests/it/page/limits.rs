@@ -3,7 +3,7 @@
 use super::page;
 use crate::support::full_report::{empty, full, of_trace};
 use crate::support::parts::{part, text_of};
-use vk_report::report::{Phase, Report, Sample};
+use vk_report::report::{BlockSum, CallSite, CallSites, LeakFrame, Phase, Report, Sample};
 use vk_steward::replay::bundled::TRACES;
 use vk_steward::report::{Failed, ReportOrList};
 
@@ -30,6 +30,44 @@ fn many_phases_and_contexts_keep_the_page_small_and_what_is_left_out_is_said() {
     assert!(page.len() < 3_000_000, "{} bytes", page.len());
     assert!(text_of(part(&page, "timeline")).contains("4700 more are left out here"));
     assert!(text_of(part(&page, "treemap")).contains("1700 more are left out here"));
+}
+
+#[test]
+fn the_largest_parts_below_a_context_are_shown_and_the_others_counted() {
+    let site = |number: u64| CallSite {
+        context: "VkDevice".to_owned(),
+        command: format!("command {number}"),
+        size_class: 64,
+        stack: Some(0),
+        live: BlockSum {
+            blocks: 1,
+            bytes: number,
+        },
+        ..CallSite::default()
+    };
+    let frame = LeakFrame {
+        functions: vec!["inner".to_owned(), "outer".to_owned()],
+        ..LeakFrame::default()
+    };
+    let mut report = full(&TRACES[0]);
+    report.call_sites = Some(CallSites {
+        frames: vec![frame],
+        stacks: vec![vec![0]],
+        sites: (1..=43).map(site).collect(),
+        ..CallSites::default()
+    });
+    let page = page(&report);
+    let drawn = part(&page, "treemap");
+    assert!(drawn.contains("--share:100.0%") && drawn.contains("<li>inner</li>\n<li>outer</li>"));
+    let text = text_of(drawn);
+    for said in [
+        "command 43 43 B 1 block; 0 B in 0 blocks ever allocated",
+        "command 4 4 B",
+        "3 more are left out here",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    assert!(!text.contains("command 3 3 B"), "{text}");
 }
 
 /// Reports may be made up: phases without samples, samples without phases, contexts at any depth, numbers at their limits.

@@ -10,7 +10,7 @@ use alloc_core::HostAllocator;
 use super::fault::MockFault;
 use super::state::{MockMemoryState, ResourceInfo};
 use super::violation::{MockCall, Violations};
-use super::{MockConfig, MockDevice, MockHook};
+use super::{MockConfig, MockDevice, MockHook, locked};
 use crate::device::{
     BufferHandle, BufferInfo, ImageHandle, MemoryHandle, MemoryRequest, ResourceHandle,
 };
@@ -41,12 +41,12 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
     /// The violations so far.
     #[must_use]
     pub fn violations(&self) -> Violations {
-        self.state.lock().violations
+        locked(&self.state).violations
     }
 
     /// The violations so far, which are cleared.
     pub fn drain_violations(&self) -> Violations {
-        core::mem::replace(&mut self.state.lock().violations, Violations::NONE)
+        core::mem::replace(&mut locked(&self.state).violations, Violations::NONE)
     }
 
     /// Its configuration.
@@ -58,7 +58,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
     /// Counts of live objects; all 0 if everything was freed.
     #[must_use]
     pub fn live_counts(&self) -> MockLiveCounts {
-        let state = self.state.lock();
+        let state = locked(&self.state);
         let bytes = state.heaps.iter().map(|heap| heap.live).sum();
         MockLiveCounts {
             memory: state.memory.live(),
@@ -68,26 +68,23 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         }
     }
 
-    /// Live and peak bytes of a heap.
+    /// Live bytes of a heap.
     #[must_use]
-    pub fn heap(&self, index: usize) -> (u64, u64) {
-        self.state
-            .lock()
-            .heaps
-            .get(index)
-            .map_or((0, 0), |heap| (heap.live, heap.peak))
+    pub fn heap(&self, index: usize) -> u64 {
+        let state = locked(&self.state);
+        state.heaps.get(index).map_or(0, |heap| heap.live)
     }
 
     /// A live memory object.
     #[must_use]
     pub fn memory(&self, memory: MemoryHandle) -> Option<MockMemory> {
-        let state = self.state.lock();
+        let state = locked(&self.state);
         Some(state.memory.get(memory.as_raw()).ok()?.view())
     }
 
     /// Every live memory object. `see` must not call this device.
     pub fn for_each_memory(&self, see: &mut dyn FnMut(MemoryHandle, MockMemory)) {
-        for (number, object) in self.state.lock().memory.iter() {
+        for (number, object) in locked(&self.state).memory.iter() {
             if let Some(memory) = MemoryHandle::from_raw(number) {
                 see(memory, object.view());
             }
@@ -97,7 +94,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
     /// The info of a live buffer.
     #[must_use]
     pub fn buffer(&self, buffer: BufferHandle) -> Option<BufferInfo> {
-        match self.state.lock().buffers.get(buffer.as_raw()).ok()?.info {
+        match locked(&self.state).buffers.get(buffer.as_raw()).ok()?.info {
             ResourceInfo::Buffer(info) => Some(info),
             ResourceInfo::Image(_) => None,
         }
@@ -116,21 +113,21 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
     }
 
     fn bound(&self, name: ResourceHandle) -> Option<(MemoryHandle, u64)> {
-        let bound = self.state.lock().resource(name).ok()?.bound?;
+        let bound = locked(&self.state).resource(name).ok()?.bound?;
         Some((MemoryHandle::from_raw(bound.memory)?, bound.offset))
     }
 
     /// The number of calls of an entry point.
     #[must_use]
     pub fn calls(&self, call: MockCall) -> u64 {
-        let state = self.state.lock();
+        let state = locked(&self.state);
         state.counts.get(call as usize).copied().unwrap_or(0)
     }
 
     /// The number of calls of all entry points.
     #[must_use]
     pub fn all_calls(&self) -> u64 {
-        self.state.lock().counts.iter().sum()
+        locked(&self.state).counts.iter().sum()
     }
 
     /// The number of calls that can fail, for sweeps.
@@ -142,68 +139,51 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
 
     /// Plants a failure; false if four are planted already.
     pub fn plant(&self, fault: MockFault) -> bool {
-        self.state.lock().faults.plant(fault)
+        locked(&self.state).faults.plant(fault)
     }
 
     /// Removes all planted failures.
     pub fn clear_faults(&self) {
-        self.state.lock().faults = super::MockFaults::NONE;
-    }
-
-    /// Removes all planted failures, refusals by size, and use of heaps by others, and ends the loss of the device.
-    pub fn heal(&self) {
-        let mut state = self.state.lock();
-        state.faults = super::MockFaults::NONE;
-        state.refuse_from = u64::MAX;
-        state.lost = false;
-        state
-            .heaps
-            .iter_mut()
-            .for_each(|heap| (heap.elsewhere, heap.budget) = (0, None));
+        locked(&self.state).faults = super::MockFaults::NONE;
     }
 
     /// Refuses memory objects of at least `bytes` with `OutOfDeviceMemory`.
     pub fn refuse_from(&self, bytes: u64) {
-        self.state.lock().refuse_from = bytes;
+        locked(&self.state).refuse_from = bytes;
     }
 
     /// Sets the bytes of a heap that others use, which reduces free bytes and budget.
     pub fn use_elsewhere(&self, heap: usize, bytes: u64) {
-        if let Some(heap) = self.state.lock().heaps.get_mut(heap) {
+        if let Some(heap) = locked(&self.state).heaps.get_mut(heap) {
             heap.elsewhere = bytes;
         }
     }
 
     /// Sets the reported budget of a heap; `None`: what others leave of it.
     pub fn set_budget(&self, heap: usize, budget: Option<u64>) {
-        if let Some(heap) = self.state.lock().heaps.get_mut(heap) {
+        if let Some(heap) = locked(&self.state).heaps.get_mut(heap) {
             heap.budget = budget;
         }
     }
 
     /// Sets the clock, which stands still at 0 until then; `None`: std's.
     pub fn set_clock(&self, now: Option<Duration>) {
-        self.state.lock().clock = now;
+        locked(&self.state).clock = now;
     }
 
     /// Loses the device: every call that can fail returns `DeviceLost`; freeing and destroying still work.
     pub fn lose_device(&self) {
-        self.state.lock().lost = true;
+        locked(&self.state).lost = true;
     }
 
     /// Whether more than a heap's size can live in it, as in drivers that page. One memory object is never larger than its heap.
     pub fn oversubscribe(&self, allowed: bool) {
-        self.state.lock().oversubscribed = allowed;
-    }
-
-    /// Allows resources to share bytes and granularity pages, as an aliasing allocation does.
-    pub fn allow_aliasing(&self, allowed: bool) {
-        self.state.lock().aliasing = allowed;
+        locked(&self.state).oversubscribed = allowed;
     }
 
     /// Sets a function that every call begins with, nested calls included, like a driver that calls its caller back.
     pub fn set_hook(&self, hook: Option<MockHook>) {
-        *self.hook.lock() = hook;
+        *locked(&self.hook) = hook;
     }
 
     /// From now on a buffer is said to need `bytes` more than what it is bound with.
@@ -247,7 +227,10 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
             .is_some_and(|mut state| state.read(buffer.as_raw(), offset, into, &self.memory))
     }
 
-    fn queue(&self, buffer: BufferHandle) -> Option<super::MockLockGuard<'_, super::MockState<A>>> {
+    fn queue(
+        &self,
+        buffer: BufferHandle,
+    ) -> Option<std::sync::MutexGuard<'_, super::MockState<A>>> {
         self.begin(MockCall::Queue, buffer.as_raw()).ok()
     }
 }

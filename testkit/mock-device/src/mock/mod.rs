@@ -1,7 +1,7 @@
 //! A device for tests: it checks Vulkan's rules, reports violations, and fails as planned.
 //!
 //! ```text
-//!   MockDevice -- MockLock -- MockState -- HandleTable<MockMemoryState>  -- MockBacking: the bytes, twice if memory is not coherent
+//!   MockDevice -- Mutex -- MockState -- HandleTable<MockMemoryState>  -- MockBacking: the bytes, twice if memory is not coherent
 //!                              |-- HandleTable<MockResource>  -- buffers, images: their bindings and neighbours
 //!                              |-- MockFaults, counts, Violations
 //! ```
@@ -10,7 +10,6 @@ mod backing;
 mod control;
 mod fault;
 mod handle_table;
-mod lock;
 mod memory;
 mod profile;
 mod queue;
@@ -27,6 +26,7 @@ use core::num::NonZeroU64;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use alloc_core::HostAllocator;
 
@@ -36,7 +36,6 @@ use crate::device::{
 };
 use fault::MockFaults;
 use handle_table::HandleTable;
-use lock::{MockLock, MockLockGuard};
 use memory::UNKNOWN;
 use state::{BUFFER, IMAGE, MEMORY, MockHeap, MockState, ResourceInfo, SyncedObject};
 
@@ -69,10 +68,15 @@ pub struct MockDevice<A: HostAllocator + Clone + Send + Sync> {
     /// Never changes: read without the lock.
     config: MockConfig,
     memory: A,
-    state: MockLock<MockState<A>>,
+    state: Mutex<MockState<A>>,
     linger: AtomicU32,
     more: AtomicU64,
-    hook: MockLock<Option<MockHook>>,
+    hook: Mutex<Option<MockHook>>,
+}
+
+/// A driver may hold what it likes while it asks for host memory: law 5 is about the locks of gpu-suballoc.
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The handle's number.
@@ -109,17 +113,16 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
             faults: MockFaults::NONE,
             refuse_from: u64::MAX,
             lost: false,
-            aliasing: false,
             oversubscribed: false,
             clock: Some(Duration::ZERO),
         };
         Self {
             config,
             memory,
-            state: MockLock::new(state),
+            state: Mutex::new(state),
             linger: AtomicU32::new(0),
             more: AtomicU64::new(0),
-            hook: MockLock::new(None),
+            hook: Mutex::new(None),
         }
     }
 
@@ -128,12 +131,12 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         &self,
         call: MockCall,
         object: u64,
-    ) -> Result<MockLockGuard<'_, MockState<A>>, DeviceError> {
-        let hook = *self.hook.lock();
+    ) -> Result<MutexGuard<'_, MockState<A>>, DeviceError> {
+        let hook = *locked(&self.hook);
         if let Some(hook) = hook {
             hook(call);
         }
-        let mut state = self.state.lock();
+        let mut state = locked(&self.state);
         state.begin(call, object).map(|()| state)
     }
 
@@ -144,7 +147,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         object: SyncedObject,
         act: impl FnOnce(&mut MockState<A>) -> R,
     ) -> Option<R> {
-        let mut state = self.state.lock();
+        let mut state = locked(&self.state);
         match state
             .users(object)
             .map(|users| core::mem::replace(users, *users + 1))
@@ -160,7 +163,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         for _ in 0..self.linger.load(Ordering::Relaxed) {
             core::hint::spin_loop();
         }
-        let mut state = self.state.lock();
+        let mut state = locked(&self.state);
         let done = act(&mut state);
         if let Ok(users) = state.users(object) {
             *users = users.saturating_sub(1);
@@ -186,7 +189,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
 
     fn requirements(&self, call: MockCall, name: ResourceHandle) -> ResourceRequirements {
         drop(self.begin(call, raw(name)));
-        self.state.lock().requirements(call, name)
+        locked(&self.state).requirements(call, name)
     }
 
     fn bind(
@@ -323,7 +326,7 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
     unsafe fn buffer_address(&self, buffer: BufferHandle) -> Option<NonZeroU64> {
         let number = buffer.as_raw();
         drop(self.begin(MockCall::BufferAddress, number));
-        let mut state = self.state.lock();
+        let mut state = locked(&self.state);
         if !state.config.features.buffer_device_address {
             return None;
         }
@@ -356,7 +359,7 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
     unsafe fn commitment(&self, memory: MemoryHandle) -> Option<u64> {
         let number = memory.as_raw();
         drop(self.begin(MockCall::Commitment, number));
-        let mut state = self.state.lock();
+        let mut state = locked(&self.state);
         match state.commitment(number) {
             Ok(bytes) => Some(bytes),
             Err(breach) => {
@@ -368,7 +371,7 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
 
     fn budget(&self, heaps: &mut [HeapBudget]) -> bool {
         drop(self.begin(MockCall::Budget, 0));
-        let state = self.state.lock();
+        let state = locked(&self.state);
         if !state.config.features.memory_budget {
             return false;
         }
@@ -386,14 +389,20 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
     }
 
     fn clock(&self) -> Option<Duration> {
-        self.state.lock().clock
+        locked(&self.state).clock
     }
 }
 
 impl<A: HostAllocator + Clone + Send + Sync> Drop for MockDevice<A> {
     /// Frees all memory, also of objects that were never freed.
     fn drop(&mut self) {
-        for mut left in self.state.get_mut().memory.drain() {
+        for mut left in self
+            .state
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .memory
+            .drain()
+        {
             left.backing.free(&self.memory);
         }
     }

@@ -37,19 +37,6 @@ impl MockProfile {
         Self::Lavapipe,
     ];
 
-    /// For messages.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Nvidia => "NVIDIA, discrete",
-            Self::AmdSmallBar => "AMD, BAR of 256 MiB",
-            Self::IntelUma => "Intel, UMA",
-            Self::Tiler => "tiler, non-coherent",
-            Self::MoltenVk => "MoltenVK, 30 allocations",
-            Self::Lavapipe => "lavapipe",
-        }
-    }
-
     /// Its configuration; change it for another device.
     #[must_use]
     pub fn config(self) -> MockConfig {
@@ -214,7 +201,6 @@ const LIMITS: DeviceLimits = DeviceLimits {
     min_storage_buffer_offset_alignment: 16,
     min_uniform_buffer_offset_alignment: 64,
     min_texel_buffer_offset_alignment: 16,
-    optimal_buffer_copy_offset_alignment: 1,
 };
 
 const NOTHING: MockConfig = MockConfig {
@@ -313,7 +299,6 @@ fn lavapipe() -> MockConfig {
     config.limits.max_buffer_size = 0xffff_ffff;
     config.limits.min_memory_map_alignment = 64;
     config.limits.min_uniform_buffer_offset_alignment = 16;
-    config.limits.optimal_buffer_copy_offset_alignment = 128;
     config.features.memory_budget = false;
     config.features.memory_priority = false;
     config.rules.buffer_alignment = 64;

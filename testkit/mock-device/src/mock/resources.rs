@@ -191,9 +191,7 @@ impl<A: HostAllocator> MockState<A> {
             self.breach(breach, call, super::raw(name));
             return Err(UNKNOWN);
         }
-        if !self.aliasing
-            && let Some(breach) = self.collides(name, memory, offset)
-        {
+        if let Some(breach) = self.collides(name, memory, offset) {
             self.breach(breach, call, super::raw(name));
         }
         let first = self

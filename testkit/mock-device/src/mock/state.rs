@@ -32,7 +32,6 @@ pub(super) struct MockState<A: HostAllocator> {
     pub(super) faults: MockFaults,
     pub(super) refuse_from: u64,
     pub(super) lost: bool,
-    pub(super) aliasing: bool,
     pub(super) oversubscribed: bool,
     pub(super) clock: Option<Duration>,
 }
@@ -41,7 +40,6 @@ pub(super) struct MockState<A: HostAllocator> {
 #[derive(Clone, Copy, Default)]
 pub(super) struct MockHeap {
     pub(super) live: u64,
-    pub(super) peak: u64,
     pub(super) elsewhere: u64,
     pub(super) budget: Option<u64>,
 }

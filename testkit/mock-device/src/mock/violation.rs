@@ -5,7 +5,7 @@
 use core::fmt;
 
 macro_rules! closed_enum {
-    ($(#[$doc:meta])* $name:ident { $($(#[$item_doc:meta])* $item:ident = $text:literal,)* }) => {
+    ($(#[$doc:meta])* $name:ident { $($(#[$item_doc:meta])* $item:ident,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
@@ -16,20 +16,6 @@ macro_rules! closed_enum {
         impl $name {
             /// Each of them, once.
             pub const ALL: &[Self] = &[$(Self::$item,)*];
-
-            /// In words.
-            #[must_use]
-            pub const fn text(self) -> &'static str {
-                match self {
-                    $(Self::$item => $text,)*
-                }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.text())
-            }
         }
     };
 }
@@ -38,43 +24,43 @@ closed_enum! {
     /// An entry point of a [`MockDevice`](super::MockDevice).
     MockCall {
         /// `allocate`.
-        Allocate = "allocate",
+        Allocate,
         /// `free`.
-        Free = "free",
+        Free,
         /// `map`.
-        Map = "map",
+        Map,
         /// `unmap`.
-        Unmap = "unmap",
+        Unmap,
         /// `flush`.
-        Flush = "flush",
+        Flush,
         /// `invalidate`.
-        Invalidate = "invalidate",
+        Invalidate,
         /// `create_buffer`.
-        CreateBuffer = "create_buffer",
+        CreateBuffer,
         /// `destroy_buffer`.
-        DestroyBuffer = "destroy_buffer",
+        DestroyBuffer,
         /// `buffer_requirements`.
-        BufferRequirements = "buffer_requirements",
+        BufferRequirements,
         /// `bind_buffer`.
-        BindBuffer = "bind_buffer",
+        BindBuffer,
         /// `create_image`.
-        CreateImage = "create_image",
+        CreateImage,
         /// `destroy_image`.
-        DestroyImage = "destroy_image",
+        DestroyImage,
         /// `image_requirements`.
-        ImageRequirements = "image_requirements",
+        ImageRequirements,
         /// `bind_image`.
-        BindImage = "bind_image",
+        BindImage,
         /// `buffer_address`.
-        BufferAddress = "buffer_address",
+        BufferAddress,
         /// `commitment`.
-        Commitment = "commitment",
+        Commitment,
         /// `budget`.
-        Budget = "budget",
+        Budget,
         /// `properties`.
-        Properties = "properties",
+        Properties,
         /// `copy_buffer`, `fill_buffer` and `read_buffer`: what a queue would do.
-        Queue = "a command of the queue",
+        Queue,
     }
 }
 
@@ -100,67 +86,67 @@ closed_enum! {
     /// One rule that a caller broke.
     Breach {
         /// Law 5 of this house.
-        StateLockHeld = "called while a lock that guards state is held",
+        StateLockHeld,
         /// Two threads at once on an object that Vulkan wants externally synchronised.
-        ConcurrentUse = "two threads use an externally synchronised object at once",
+        ConcurrentUse,
         /// Never given by this device, or of another kind.
-        UnknownHandle = "a handle that this device never gave",
+        UnknownHandle,
         /// Freed or destroyed before.
-        StaleHandle = "a handle that was freed or destroyed",
+        StaleHandle,
         /// VUID-VkMemoryAllocateInfo-allocationSize-07897 and kin.
-        SizeZero = "size 0",
+        SizeZero,
         /// VUID-vkAllocateMemory-pAllocateInfo-01714.
-        NoSuchMemoryType = "a memory type index that the device does not have",
+        NoSuchMemoryType,
         /// VUID-vkAllocateMemory-pAllocateInfo-01713.
-        OverHeap = "more than the whole heap",
+        OverHeap,
         /// VUID-vkAllocateMemory-maxMemoryAllocationCount-04101.
-        OverMaxAllocationCount = "more memory objects than maxMemoryAllocationCount",
+        OverMaxAllocationCount,
         /// A structure, flag or memory type whose extension or feature is not enabled.
-        FeatureNotEnabled = "needs a feature that is not enabled",
+        FeatureNotEnabled,
         /// VUID-VkMemoryPriorityAllocateInfoEXT-priority-02602.
-        PriorityOutOfRange = "a priority below 0 or above 1",
+        PriorityOutOfRange,
         /// VUID-VkMemoryDedicatedAllocateInfo-image-02964, -buffer-02965: or the resource is bound.
-        DedicatedMismatch = "a dedicated memory object that does not fit its resource, or is used for another",
+        DedicatedMismatch,
         /// Memory of its own was required (`requiresDedicatedAllocation`).
-        NotDedicated = "the resource requires a dedicated memory object",
+        NotDedicated,
         /// Freed while a resource that is not destroyed is bound to it: legal only if that is never used again.
-        FreedUnderResource = "memory freed under a resource that is not destroyed",
+        FreedUnderResource,
         /// VUID-vkGetDeviceMemoryCommitment-memory-00690.
-        NotLazilyAllocated = "commitment of memory that is not lazily allocated",
+        NotLazilyAllocated,
         /// VUID-vkMapMemory-memory-00682.
-        NotHostVisible = "map of memory that is not host-visible",
+        NotHostVisible,
         /// VUID-vkMapMemory-memory-00678.
-        AlreadyMapped = "map of memory that is mapped",
+        AlreadyMapped,
         /// VUID-vkUnmapMemory-memory-00689, VUID-VkMappedMemoryRange-memory-00684.
-        NotMapped = "memory that is not mapped",
+        NotMapped,
         /// VUID-vkMapMemory-offset-00679, -size-00681.
-        MapOutOfRange = "map of nothing, or past the end",
+        MapOutOfRange,
         /// VUID-VkMappedMemoryRange-size-00685.
-        RangeOutsideMapping = "a range outside of what is mapped",
+        RangeOutsideMapping,
         /// VUID-VkMappedMemoryRange-offset-00687, -size-01390.
-        RangeMisaligned = "a range that is no multiple of nonCoherentAtomSize",
+        RangeMisaligned,
         /// VUID-VkBufferCreateInfo-None-09500 and -flags-00915 and kin; the same for images.
-        BadCreateInfo = "a create info that the device does not accept",
+        BadCreateInfo,
         /// VUID-VkBufferCreateInfo-size-06409.
-        OverMaxBufferSize = "more than maxBufferSize",
+        OverMaxBufferSize,
         /// VUID-vkBindBufferMemory-buffer-07459.
-        AlreadyBound = "bind of a resource that is bound",
+        AlreadyBound,
         /// VUID-vkBindBufferMemory-None-10739.
-        BindMisaligned = "bind at an offset that the resource's alignment does not divide",
+        BindMisaligned,
         /// VUID-vkBindBufferMemory-memoryOffset-01031, -None-10741.
-        BindOutOfRange = "bind past the end of the memory",
+        BindOutOfRange,
         /// VUID-vkBindBufferMemory-memory-01035.
-        BindWrongType = "bind to a memory type that the resource does not accept",
+        BindWrongType,
         /// Two live resources share bytes; Vulkan calls it aliasing, an allocator may not do it unasked.
-        Overlap = "two live resources share bytes",
+        Overlap,
         /// `bufferImageGranularity`: a linear and an optimal resource share a page.
-        GranularityConflict = "a linear and an optimal resource share a page of bufferImageGranularity",
+        GranularityConflict,
         /// VUID-vkBindBufferMemory-bufferDeviceAddress-03339, VUID-VkBufferDeviceAddressInfo-buffer-02601.
-        NoDeviceAddress = "a buffer with an address, and memory without, or an address of neither",
+        NoDeviceAddress,
         /// VUID-vkBindBufferMemory-memory-02726.
-        ExternalMismatch = "memory for export, and a resource that names none of its handle types",
+        ExternalMismatch,
         /// Commands of a queue need bound resources and ranges within them.
-        QueueMisuse = "a copy between buffers that are not bound, lack the usage, overlap, or are too short",
+        QueueMisuse,
     }
 }
 
@@ -175,21 +161,11 @@ pub struct Violation {
     pub object: u64,
 }
 
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: {} (object {:#x})",
-            self.call, self.breach, self.object
-        )
-    }
-}
-
 /// As many violations as are kept; the rest are counted.
 const MAX_RECORDED: usize = 32;
 
 /// What was broken so far: the first ones in order, and how many in all.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Violations {
     kept: [Option<Violation>; MAX_RECORDED],
     count: u64,
@@ -211,12 +187,6 @@ impl Violations {
         self.count = self.count.saturating_add(1);
     }
 
-    /// How many, those that were not kept among them.
-    #[must_use]
-    pub const fn count(&self) -> u64 {
-        self.count
-    }
-
     /// None was seen.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -233,12 +203,6 @@ impl fmt::Display for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} violations", self.count)?;
         self.iter()
-            .try_for_each(|violation| write!(f, "; {violation}"))
-    }
-}
-
-impl fmt::Debug for Violations {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+            .try_for_each(|violation| write!(f, "; {violation:?}"))
     }
 }

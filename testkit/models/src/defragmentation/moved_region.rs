@@ -2,7 +2,7 @@
 
 use loom::cell::UnsafeCell;
 
-use super::root_state::{EndedMove, MoveEnding, RemovalTime, RootState};
+use super::root_state::{MoveOutcome, MoveResult, RemovalTime, RootState};
 use crate::harness::{Mutant, mutant};
 use crate::sync::StateMutex;
 
@@ -11,7 +11,7 @@ const OLD: usize = 0;
 const NEW: usize = 1;
 
 /// What the records' lock guards.
-struct Record {
+struct MovedRecord {
     /// `None`: the region is bare.
     state: Option<RootState>,
     resource: usize,
@@ -27,7 +27,7 @@ struct Places {
 }
 
 pub(super) struct MovedRegion {
-    record: StateMutex<Record>,
+    record: StateMutex<MovedRecord>,
     places: StateMutex<Places>,
     /// Whether a place and its resource are there: read by who uses them, written by who frees them. Loom reports what is not ordered.
     lives: [UnsafeCell<bool>; 2],
@@ -50,7 +50,7 @@ impl MovedRegion {
     /// Never freed, so that a mutant cannot do real harm.
     pub(super) fn new(has_record: bool) -> &'static Self {
         Box::leak(Box::new(Self {
-            record: StateMutex::new(Record {
+            record: StateMutex::new(MovedRecord {
                 state: has_record.then_some(RootState::Live),
                 resource: OLD,
                 maps: 0,
@@ -102,7 +102,7 @@ impl MovedRegion {
     }
 
     /// A pass with one move. True where the region was moved.
-    pub(super) fn moves(&self, ending: MoveEnding) -> bool {
+    pub(super) fn moves(&self, outcome: MoveOutcome) -> bool {
         let begun = {
             let mut record = self.record.lock();
             let is_mapped = record.maps > 0;
@@ -120,40 +120,38 @@ impl MovedRegion {
         self.uses(NEW);
         let ended = if mutant() == Mutant::LocksCrosswise {
             let places = self.places.lock();
-            let ended = self.ends_move(ending, &mut || true);
+            let ended = self.ends_move(outcome, &mut || true);
             drop(places);
-            if matches!(ended, EndedMove::Moved { .. }) {
+            if ended == MoveResult::Moved {
                 self.places.lock().place = NEW;
             }
             ended
         } else {
-            self.ends_move(ending, &mut || {
+            self.ends_move(outcome, &mut || {
                 let mut places = self.places.lock();
                 places.place = NEW;
                 places.is_live
             })
         };
         match ended {
-            EndedMove::Moved { .. } => self.ends(OLD),
-            EndedMove::Stayed => self.ends(NEW),
-            EndedMove::Removed { .. } => {
+            MoveResult::Moved => self.ends(OLD),
+            MoveResult::Stayed => self.ends(NEW),
+            MoveResult::Destroyed | MoveResult::Freed => {
                 self.places.lock().is_live = false;
                 self.ends(OLD);
                 self.ends(NEW);
             }
         }
-        matches!(ended, EndedMove::Moved { .. })
+        ended == MoveResult::Moved
     }
 
-    fn ends_move(&self, ending: MoveEnding, exchange: &mut dyn FnMut() -> bool) -> EndedMove {
+    fn ends_move(&self, outcome: MoveOutcome, exchange: &mut dyn FnMut() -> bool) -> MoveResult {
         let mut record = self.record.lock();
         let is_used = record.maps > 0;
         let state = record.state.as_mut().expect("its move was begun");
-        let ended = state
-            .end_move(ending, is_used, exchange)
-            .expect("its move was begun");
-        if let EndedMove::Moved { resource } = ended {
-            record.resource = resource as usize;
+        let ended = state.end_move(outcome, is_used, exchange);
+        if ended == MoveResult::Moved {
+            record.resource = NEW;
         }
         ended
     }
@@ -261,6 +259,4 @@ impl MovedRegion {
 }
 
 /// The region lies at the new place, with the resource that is bound there.
-pub(super) const COMMIT: MoveEnding = MoveEnding::Commit {
-    resource: NEW as u64,
-};
+pub(super) const COMMIT: MoveOutcome = MoveOutcome::Copied;

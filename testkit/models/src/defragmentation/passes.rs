@@ -3,7 +3,7 @@
 use loom::thread::spawn;
 
 use super::moved_region::{COMMIT, Freed, MovedRegion};
-use super::root_state::MoveEnding;
+use super::root_state::MoveOutcome;
 use crate::harness::{Mutant, holds_and_catches};
 
 fn moved_beside_two_readers() {
@@ -56,14 +56,16 @@ fn df6_what_is_mapped_meanwhile_stays_where_it_is() {
 }
 
 /// Freed while it is mapped and moved: the last of the three that end frees it.
-fn freed_while_mapped_and_moved(ending: MoveEnding) {
+fn freed_while_mapped_and_moved(ending: MoveOutcome) {
     let region = MovedRegion::new(true);
     let user = spawn(move || region.maps());
     let freer = spawn(move || region.frees(true));
     region.moves(ending);
     user.join().expect("the user ends");
     // The end of the move may have been first.
-    assert!(freer.join().expect("the freer ends") == Freed::Yes || ending == MoveEnding::Destroy);
+    assert!(
+        freer.join().expect("the freer ends") == Freed::Yes || ending == MoveOutcome::Destroyed
+    );
     assert_eq!(region.left(), 0);
 }
 
@@ -75,7 +77,7 @@ fn df6_a_region_that_waits_for_its_mapping_goes_with_the_last_of_both() {
 #[test]
 fn df3_what_the_pass_destroys_and_others_free_goes_once() {
     holds_and_catches(Mutant::NoLocks, || {
-        freed_while_mapped_and_moved(MoveEnding::Destroy);
+        freed_while_mapped_and_moved(MoveOutcome::Destroyed);
     });
 }
 

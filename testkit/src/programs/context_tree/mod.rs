@@ -170,7 +170,7 @@ impl TreeProgram<'_> {
                 place(which, self.vecs.len()).map(|vec| TreeOperation::Push { vec, count })
             }
             27 => place(bytes.below(MAX_VECS)?, self.vecs.len())
-                .map(|vec| TreeOperation::ShrinkVec { vec }),
+                .map(|vec| TreeOperation::EmptyVec { vec }),
             28 => place(bytes.below(MAX_VECS)?, self.vecs.len())
                 .map(|vec| TreeOperation::DropVec { vec }),
             29 => match self.tree.pick(bytes)? {
@@ -246,7 +246,7 @@ impl TreeProgram<'_> {
                 room
             }
             TreeOperation::Push { vec, count } => self.push(vec, count),
-            TreeOperation::ShrinkVec { vec } => self.shrink_vec(vec),
+            TreeOperation::EmptyVec { vec } => self.empty_vec(vec),
             TreeOperation::DropVec { vec } => self.drop_vec(vec),
             // Closes or drops the owner of a context other than the root; what it still holds stays valid and charged.
             TreeOperation::End { context, how } => context != 0 && self.tree.end(context, how),
@@ -376,19 +376,13 @@ impl TreeProgram<'_> {
         true
     }
 
-    fn shrink_vec(&mut self, which: usize) -> bool {
+    fn empty_vec(&mut self, which: usize) -> bool {
         let (at, vec) = &mut self.vecs[which];
         self.tree.aim(*at, vec.allocator());
         let old = vec.capacity();
-        vec.truncate(old / 3);
-        vec.try_shrink_to_fit()
-            .expect("shrinking needs nothing from a context");
-        self.tree.resized(
-            *at,
-            self.tree.scope(*at),
-            8 * old as u64,
-            8 * vec.capacity() as u64,
-        );
+        *vec = TryVec::new_in(vec.allocator().clone());
+        self.tree
+            .resized(*at, self.tree.scope(*at), 8 * old as u64, 0);
         true
     }
 

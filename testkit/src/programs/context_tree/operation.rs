@@ -55,7 +55,7 @@ pub(super) enum TreeOperation {
         vec: usize,
         count: u8,
     },
-    ShrinkVec {
+    EmptyVec {
         vec: usize,
     },
     DropVec {
@@ -161,7 +161,7 @@ impl TreeOperation {
                 vec: words.number(),
                 count: words.number(),
             },
-            "shrink-vec" => Self::ShrinkVec {
+            "empty-vec" => Self::EmptyVec {
                 vec: words.number(),
             },
             "drop-vec" => Self::DropVec {

@@ -179,19 +179,19 @@ impl OwnedModel {
         &mut self,
         at: usize,
         to: usize,
-        arena: Arena<ContextHandle>,
+        mut arena: Arena<ContextHandle>,
         things: Vec<u32>,
     ) -> bool {
         let held = arena.bytes_held();
         match arena.move_to(self.nodes[&to].handle()) {
-            Ok(arena) => {
+            Ok(()) => {
                 assert_eq!(arena.bytes_held(), held);
                 self.node(at).held -= 1;
                 self.node(to).held += 1;
                 self.arenas.push((to, arena, things));
                 true
             }
-            Err((arena, error)) => {
+            Err(error) => {
                 self.arenas.push((at, arena, things));
                 let (source, target) = (&self.nodes[&at], &self.nodes[&to]);
                 match error {

@@ -1,6 +1,6 @@
-//! Contexts that come and go: made, left to their parents, claimed, cleared, ended.
+//! Contexts that come and go: made, cleared, ended.
 
-use alloc_core::{Budget, ContextOptions, HostError, Misuse, Outstanding, Scope};
+use alloc_core::{Budget, ContextOptions, HostError, Outstanding, Scope};
 
 use super::MAX_CONTEXTS;
 use super::model::{OwnedModel, OwnedNode};
@@ -97,47 +97,6 @@ impl OwnedModel {
         );
     }
 
-    pub(super) fn leave(&mut self, at: usize) -> bool {
-        let Some(owner) = self.node(at).owner.take() else {
-            return false;
-        };
-        match owner.leave() {
-            Ok(handle) => {
-                self.node(at).left = !self.nodes[&at].closed;
-                self.node(at).handles.push(handle);
-                true
-            }
-            Err(refused) => {
-                assert_eq!((at, refused.error), (0, HostError::Misuse(Misuse::IsARoot)));
-                self.node(at).owner = Some(refused.value);
-                false
-            }
-        }
-    }
-
-    pub(super) fn claim(&mut self, at: usize) -> bool {
-        let node = &self.nodes[&at];
-        match node.handle().claim() {
-            Ok(owner) => {
-                assert!(node.left && !node.closed, "context {at} has two owners");
-                let node = self.node(at);
-                (node.owner, node.left) = (Some(owner), false);
-                true
-            }
-            Err(HostError::Closed { .. }) => {
-                assert!(node.closed);
-                false
-            }
-            Err(error) => {
-                assert!(
-                    error == HostError::Misuse(Misuse::HasOwner) && !node.left,
-                    "{error}"
-                );
-                false
-            }
-        }
-    }
-
     pub(super) fn add_handle(&mut self, at: usize) -> bool {
         let handle = self.nodes[&at].handle();
         self.node(at).handles.push(handle);
@@ -156,14 +115,9 @@ impl OwnedModel {
         let Some(owner) = &node.owner else {
             return false;
         };
-        let (values, children) = (node.values.clone(), node.children.clone());
+        let values = node.values.clone();
         owner.clear();
         self.listen();
-        for child in children.into_iter().rev() {
-            if std::mem::take(&mut self.node(child).left) {
-                self.ends(child);
-            }
-        }
         // What destructors give it meanwhile stays.
         self.values_go_among(at, |number| {
             values.iter().any(|value| value.number == number)

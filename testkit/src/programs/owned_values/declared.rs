@@ -1,6 +1,6 @@
-//! Foreign memory, with guards and without.
+//! Foreign memory, with guards and by notices.
 
-use alloc_core::{Foreign, ForeignKind};
+use alloc_core::{Foreign, ForeignKind, HostAllocator, Notice, NoticeEvent};
 
 use super::MAX_GUARDS;
 use super::model::OwnedModel;
@@ -17,7 +17,7 @@ impl OwnedModel {
             drop(guard);
             self.node(at).held -= 1;
         }
-        let guard = Foreign::declare(self.nodes[&at].handle(), kind, size)
+        let guard = Foreign::declare(&self.nodes[&at].handle(), kind, size)
             .expect("a statement is not refused");
         self.node(at).held += 1;
         self.guards.push((at, guard));
@@ -42,26 +42,25 @@ impl OwnedModel {
         Some(true)
     }
 
-    pub(super) fn plain(&mut self, at: usize, bytes: &mut Bytes<'_>) -> Option<bool> {
-        let (kind, size) = (
-            ForeignKind::ALL[bytes.below(ForeignKind::COUNT)?],
-            bytes.size()?,
-        );
-        let declared = self.nodes[&at].plain[kind.index()];
-        let handle = self.nodes[&at].handle();
-        if size % 2 == 0 {
-            handle
-                .declare_foreign(kind, size)
-                .expect("a statement is not refused");
-            self.node(at).plain[kind.index()] += size as u64;
+    /// A notice from above, as a driver's through its callbacks.
+    pub(super) fn notice(&mut self, at: usize, bytes: &mut Bytes<'_>) -> Option<bool> {
+        let size = bytes.size()?;
+        let noticed = &mut self.node(at).plain[ForeignKind::Executable.index()];
+        let (event, bytes) = if size % 2 == 0 {
+            *noticed += size as u64;
+            (NoticeEvent::Allocated, size)
         } else {
             // Guards' bytes are left to the guards.
-            let size = declared.min(size as u64);
-            handle
-                .subtract_foreign(kind, size as usize)
-                .expect("so much is declared");
-            self.node(at).plain[kind.index()] -= size;
-        }
+            let size = (*noticed).min(size as u64);
+            *noticed -= size;
+            (NoticeEvent::Freed, size as usize)
+        };
+        let handle = self.nodes[&at].handle();
+        handle.notify(Notice {
+            event,
+            bytes,
+            scope: handle.scope(),
+        });
         Some(true)
     }
 }

@@ -131,7 +131,6 @@ impl OwnedModel {
             self.drains(child);
         }
         self.values_go(at);
-        self.node(at).left = false;
     }
 
     /// All values of a context go, newest first, but for the one that is held.

@@ -32,11 +32,10 @@ const MAX_VALUE_BYTES: u64 = 256 + 64 * 64;
 
 /// Runs the program in `bytes` over a root of its own.
 ///
-/// Operations: children (with scope, budget), left to their parents and claimed again; values of three types given to contexts,
-/// taken, destroyed, read, written, held while others want them, held beyond their context's end; stolen, adopted, contexts
+/// Operations: children (with scope, budget); values of three types given to contexts, taken, destroyed, read, written, held while others want them, held beyond their context's end; stolen, adopted, contexts
 /// reparented; ids that are void; contexts ended in any order, also by values that own them; destructors that own, destroy
 /// siblings, allocate, declare and hold handles; arenas that own values, with scopes, resets and moves; foreign memory, with guards
-/// and without. Checks after each operation that it succeeded exactly when it must (where a budget has a say: that it says so), and
+/// and by notices. Checks after each operation that it succeeded exactly when it must (where a budget has a say: that it says so), and
 /// that each destructor ran at its time and in its order; every few operations and at the end all accounts and the witness.
 ///
 /// # Panics
@@ -107,7 +106,7 @@ impl OwnedModel {
         self.aim(at);
         Some(match operation % 32 {
             0..=2 => self.child(at, bytes)?,
-            3..=7 => self.own(at, bytes)?,
+            3..=7 | 18 | 19 => self.own(at, bytes)?,
             8 => self.remove(at, bytes)?,
             9 => self.destroy(at, bytes)?,
             10 => self.get(at, bytes)?,
@@ -126,14 +125,12 @@ impl OwnedModel {
             }
             16 => self.end(at, bytes.next()?),
             17 => self.end_while_held(at, bytes)?,
-            18 => self.leave(at),
-            19 => self.claim(at),
             20 => self.add_handle(at),
             21 => self.drop_handle(at),
             22 => self.use_void(at, bytes)?,
             23 => self.declare(at, bytes)?,
             24 => self.change(bytes)?,
-            25 => self.plain(at, bytes)?,
+            25 => self.notice(at, bytes)?,
             26 => self.arena(at),
             27 | 28 => self.arena_owns(bytes)?,
             29 => self.arena_scope(bytes)?,
@@ -206,7 +203,7 @@ impl OwnedModel {
         }
         self.bury();
         self.compare();
-        // What is left to its parent, or owned by values, ends with the root.
+        // What is owned by values ends with the root.
         let root = self.node(0).owner.take().expect("the root is closed last");
         for node in self.nodes.values_mut() {
             node.handles.clear();

@@ -64,7 +64,6 @@ pub(super) struct OwnedNode {
     pub(super) owner: Option<Context>,
     /// The thing that has the owner.
     pub(super) owner_in: Option<u32>,
-    pub(super) left: bool,
     pub(super) handles: Vec<ContextHandle>,
     /// Handles in things, arenas and guards.
     pub(super) held: u64,
@@ -82,7 +81,7 @@ pub(super) struct OwnedNode {
     pub(super) values: Vec<OwnedValue>,
     /// Bytes and blocks of the table of owned values, as learned.
     pub(super) table: (u64, u64),
-    /// Declared without a guard.
+    /// Declared by notices.
     pub(super) plain: [u64; ForeignKind::COUNT],
     /// Declared in contexts that were below it and are gone.
     pub(super) lost: [u64; ForeignKind::COUNT],
@@ -94,7 +93,7 @@ pub(super) struct OwnedModel {
     pub(super) numbers: u32,
     pub(super) deeds: BTreeMap<u32, Deed>,
     pub(super) arenas: Vec<(usize, Arena<ContextHandle>, Vec<u32>)>,
-    pub(super) guards: Vec<(usize, Foreign<ContextHandle>)>,
+    pub(super) guards: Vec<(usize, Foreign)>,
     /// Ids whose values are gone.
     pub(super) void: Vec<Id>,
     pub(super) log: DropLog,
@@ -120,7 +119,6 @@ impl OwnedNode {
             scope: owner.scope(),
             owner: Some(owner),
             owner_in: None,
-            left: false,
             handles: Vec::new(),
             held: 0,
             parent,
@@ -150,11 +148,7 @@ impl OwnedNode {
     }
 
     pub(super) fn is_referred_to(&self) -> bool {
-        self.can_be_used()
-            || self.owner_in.is_some()
-            || self.left
-            || self.held > 0
-            || !self.children.is_empty()
+        self.can_be_used() || self.owner_in.is_some() || self.held > 0 || !self.children.is_empty()
     }
 }
 
@@ -236,7 +230,7 @@ impl OwnedModel {
         };
         if (bytes, blocks) != (0, 0) {
             assert!(
-                may_grow && blocks > 0 && bytes >= blocks * 8 * 32,
+                may_grow && blocks > 0 && bytes >= blocks * 8 * 4 * size_of::<usize>() as u64,
                 "context {at}: {bytes} bytes, {blocks} blocks too many"
             );
             node.table = (node.table.0 + bytes, node.table.1 + blocks);
@@ -301,7 +295,10 @@ impl OwnedModel {
                 "values of context {at}"
             );
             assert_eq!(
-                (node.handle().is_closed(), node.handle().parent_id()),
+                (
+                    node.handle().is_closed(),
+                    node.handle().parent().map(|parent| parent.id())
+                ),
                 (node.closed, self.id(node.parent)),
                 "context {at}"
             );
@@ -361,7 +358,12 @@ impl OwnedModel {
             .children
             .iter()
             .find(|child| self.nodes[child].can_be_used());
-        child.and_then(|child| self.nodes[child].handle().parent_id())
+        child.and_then(|child| {
+            self.nodes[child]
+                .handle()
+                .parent()
+                .map(|parent| parent.id())
+        })
     }
 
     fn declared(&self, at: usize, kind: ForeignKind) -> u64 {

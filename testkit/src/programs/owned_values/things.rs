@@ -113,7 +113,7 @@ impl Drop for Thing {
                 self.log.push(Event::Allocated(self.number, taken.is_ok()));
             }
             Some(Act::Declares(context)) => {
-                drop(Foreign::declare(context, ForeignKind::Mapping, 10).expect("a statement"));
+                drop(Foreign::declare(&context, ForeignKind::Mapping, 10).expect("a statement"));
             }
             Some(Act::Ends(context)) => drop(context),
         }

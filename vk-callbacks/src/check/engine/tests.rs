@@ -160,7 +160,7 @@ unsafe impl HostAllocator for MovingMemory {
         SYSTEM.allocate(layout, scope)
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: `SYSTEM` allocated the block, with this layout, and it is live.
         unsafe { SYSTEM.deallocate(block, layout, scope) }
     }
 }

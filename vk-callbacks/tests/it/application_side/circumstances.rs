@@ -221,7 +221,10 @@ impl Canary {
 // SAFETY: blocks are the witness's, with a byte more.
 unsafe impl HostAllocator for Canary {
     fn traits(&self) -> AllocatorTraits {
-        self.inner.0.traits().with_exact_alignment()
+        AllocatorTraits {
+            exact_alignment: true,
+            ..self.inner.0.traits()
+        }
     }
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         let block = self.inner.0.allocate(Self::with(layout), scope)?;

@@ -117,6 +117,11 @@ fn v16_a_failed_realloc_leaves_the_block() {
                     .realloc(block, usize::MAX, align, Scope::Object)
                     .is_null()
             );
+            assert_eq!(
+                driver.realloc(block, 100, align, Scope::Object),
+                block,
+                "as it is, it asks for nothing"
+            );
             assert_filled(block, 100, 2);
             backing.refuse.store(false, SeqCst);
             let grown = driver.realloc(block, 1000, align, Scope::Object);

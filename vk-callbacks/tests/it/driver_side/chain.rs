@@ -93,10 +93,18 @@ fn v42_destroying_without_the_allocator_gives_the_object_back() {
     let host = of(&app);
     let with = FallbackChain::new(&OWN).object(Some(&host));
     let object = Object::create(&with, String::from("kept")).expect("memory");
+    let handle = object.into_handle();
+    let word = ptr::with_exposed_provenance_mut::<usize>(handle as usize);
+    // SAFETY: the word that the loader overwrites, of a live object.
+    unsafe { word.write(7) };
+    // SAFETY: the object's handle, used no more.
+    let object = unsafe { Object::<String>::from_handle(handle) }.expect("not null");
     // SAFETY: nothing is freed through an incompatible allocator: it is refused.
     let refused = unsafe { object.destroy(&FallbackChain::new(&OWN)) }
         .expect_err("no allocator at the object level");
     assert_eq!(refused.error, CallbackError::LevelMissing(Level::Object));
+    // SAFETY: the object lives at the same place.
+    assert_eq!(unsafe { word.read() }, 7, "the loader's word");
     assert_eq!((refused.value.get().as_str(), app.heap.live()), ("kept", 1));
     assert_eq!(
         // SAFETY: the same allocator.

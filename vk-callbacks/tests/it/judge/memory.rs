@@ -80,7 +80,7 @@ fn a_line_whose_memory_was_refused_can_be_judged_again() {
 
 #[test]
 fn the_judge_takes_about_100_bytes_a_block() {
-    for blocks in [1000_u64, 5000, 20_000] {
+    for blocks in [5000_u64, 20_000] {
         let mut lines = String::new();
         for block in 1..=blocks {
             lines += &format!("a,1,3,{block},64,8,1 f,1,3,{block} ");

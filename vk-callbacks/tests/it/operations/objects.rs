@@ -4,10 +4,7 @@ use std::cell::RefCell;
 
 use alloc_core::{Rejected, Scope};
 use testkit::{Sink, Stage};
-use vk_callbacks::driver::{
-    ArrayObject, DeviceDomain, DispatchableObject, DispatchablePlace, InstanceDomain, ObjectPlace,
-    PoolDomain,
-};
+use vk_callbacks::driver::{ArrayObject, DeviceDomain, InstanceDomain, ObjectPlace, PoolDomain};
 use vk_callbacks::{CallbackError, FallbackChain, Level, Object};
 
 use super::{Ground, Operation, SYSTEM, nothing, takes};
@@ -40,21 +37,6 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
         ),
         takes(
             &[
-                "DispatchableObject::create_with_scope",
-                "DispatchableObject::destroy",
-                "DispatchableObject::level",
-                "DispatchableObject::get",
-                "DispatchableObject::get_mut",
-                "DispatchableObject::into_handle",
-                "DispatchableObject::from_handle",
-                "DispatchableObject::borrow_handle",
-                "DispatchableObject::borrow_handle_mut",
-            ],
-            "",
-            dispatchables::<S>,
-        ),
-        takes(
-            &[
                 "ObjectPlace::allocate",
                 "ObjectPlace::fill",
                 "ObjectPlace::free",
@@ -63,16 +45,6 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             ],
             "",
             places::<S>,
-        ),
-        takes(
-            &[
-                "DispatchablePlace::allocate",
-                "DispatchablePlace::fill",
-                "DispatchablePlace::free",
-                "DispatchableObject::vacate",
-            ],
-            "",
-            dispatchable_places::<S>,
         ),
         takes(&["PoolDomain::new", "PoolDomain::open"], "", opened::<S>),
         takes(
@@ -219,29 +191,6 @@ fn arrays<S: Stage>(stage: &S, ground: &Ground<'_>) {
     unsafe { object.destroy(&chain) }.expect("its level is there");
 }
 
-fn dispatchables<S: Stage>(stage: &S, ground: &Ground<'_>) {
-    let chain = ground.chain();
-    let mut object = stage.attempt(
-        || ground.picture(),
-        || {
-            DispatchableObject::create_with_scope(&chain, Scope::Device, 7)
-                .map_err(|refused| refused.error)
-        },
-    );
-    *object.get_mut() += 1;
-    assert_eq!((*object.get(), object.level()), (8, Level::Device));
-    let handle = object.into_handle();
-    // SAFETY: as above.
-    *unsafe { DispatchableObject::<i32>::borrow_handle_mut(handle) }.expect("not null") += 1;
-    // SAFETY: as above.
-    let borrowed = unsafe { DispatchableObject::<i32>::borrow_handle(handle) };
-    assert_eq!(borrowed, Some(&9));
-    // SAFETY: as above.
-    let object = unsafe { DispatchableObject::<i32>::from_handle(handle) }.expect("not null");
-    // SAFETY: the chain it was created with.
-    unsafe { object.destroy(&chain) }.expect("its level is there");
-}
-
 fn places<S: Stage>(stage: &S, ground: &Ground<'_>) {
     let chain = ground.chain();
     let place = stage.attempt(
@@ -257,18 +206,6 @@ fn places<S: Stage>(stage: &S, ground: &Ground<'_>) {
         .vacate();
     assert_eq!(value, 8);
     // SAFETY: the chain it was created with.
-    unsafe { place.free(&chain) }.expect("its level is there");
-}
-
-fn dispatchable_places<S: Stage>(stage: &S, ground: &Ground<'_>) {
-    let chain = ground.chain();
-    let place = stage.attempt(
-        || ground.picture(),
-        || DispatchablePlace::allocate(&chain, Scope::Device),
-    );
-    let (place, value) = place.fill(7).vacate();
-    assert_eq!(value, 7);
-    // SAFETY: as above.
     unsafe { place.free(&chain) }.expect("its level is there");
 }
 

@@ -116,6 +116,53 @@ fn v9_v11_v19_refusals_unknown_pointers_and_second_frees_are_written_as_such() {
 }
 
 #[test]
+fn v8_v14_v16_reallocations_of_null_to_0_bytes_and_refused_ones_are_what_they_do() {
+    let (model, memory) = (RecorderModel::default(), system());
+    let recorder = Recorder::new(&memory).expect("memory");
+    let driver = tap(&recorder, 1, model.callbacks()).expect("memory");
+    // The model aligns to 4096 bytes at most.
+    let aligned = driver.reallocate(0, 8, 8192, 1);
+    assert_eq!((aligned, recorder.live_blocks()), (4096, 1));
+    assert_eq!(driver.reallocate(aligned, 0, 8192, 1), 0);
+    assert_eq!(recorder.live_blocks(), 0);
+    let block = driver.allocate(8, 8, 1);
+    model.with(|state| state.refuse = true);
+    assert_eq!(driver.reallocate(block, 80, 8, 1), 0);
+    model.with(|state| state.refuse = false);
+    // Freed past the tap: the recorder sees an address that is returned while its block is live.
+    let raw = model.callbacks();
+    let free = raw.pfn_free.expect("it is there");
+    // SAFETY: the model's function, with its user data.
+    unsafe { free(raw.p_user_data, ptr::without_provenance_mut(block)) };
+    assert_eq!(driver.allocate(8, 8, 1), block);
+    let tails: Vec<_> = lines(&recorder)
+        .into_iter()
+        .map(|line| line.replacen(&format!(",{},1", current_thread()), "", 1))
+        .collect();
+    assert_eq!(
+        tails,
+        [
+            "b,0",
+            "r,0,1,8,8192,1",
+            "s,1,misaligned",
+            "b,1",
+            "r,1,0,0,8192,1",
+            "a,2,8,8,1",
+            "b,2",
+            "r,2,0,80,8,1",
+            "a,2,8,8,1",
+            "z,11"
+        ]
+    );
+    driver.free(block);
+    driver.free(block);
+    recorder
+        .close()
+        .map_err(|refused| refused.error)
+        .expect("nothing is live");
+}
+
+#[test]
 fn commands_owners_and_phases_are_written_where_they_happened() {
     let memory = system();
     let recorder = Recorder::new(&memory).expect("memory");

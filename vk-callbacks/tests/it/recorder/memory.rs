@@ -265,6 +265,46 @@ fn v9_losses_stand_where_the_events_would() {
     memory.inner.assert_empty("closed");
 }
 
+#[test]
+fn v8_a_block_whose_free_was_lost_is_not_the_one_that_has_its_address_next() {
+    let mut lost_frees = 0;
+    // One more event before the calls: where the last one was an allocation that is lost, it is a free now.
+    for before in 0..2 {
+        // Behind the recorder's own, the tap's, and those of the first chunk and the list: the second chunk.
+        let memory = Picky {
+            inner: RecordingAllocator::system(),
+            asked: Cell::new(0),
+            refuse: 4,
+            for_ever: false,
+        };
+        let model = RecorderModel::default();
+        let recorder = Recorder::new(&memory).expect("memory");
+        let driver = tap(&recorder, 1, model.callbacks()).expect("memory");
+        (0..before).for_each(|_| recorder.phase("one more"));
+        for _ in 0..1000 {
+            let block = driver.allocate(8, 8, 1);
+            driver.free(block);
+        }
+        let lines = lines(&recorder);
+        let lost = lines.iter().position(|line| line.starts_with("x,"));
+        let lost = lost.expect("a chunk was refused");
+        let [before, behind] = [&lines[lost - 1], &lines[lost + 1]];
+        if before.starts_with("a,") {
+            lost_frees += 1;
+            assert!(
+                behind.starts_with("a,") && behind != before,
+                "{before}, {behind}"
+            );
+        }
+        recorder
+            .close()
+            .map_err(|in_use| in_use.error)
+            .expect("nothing is live");
+        memory.inner.assert_empty("closed");
+    }
+    assert_eq!(lost_frees, 1);
+}
+
 /// Has so many bytes.
 struct Limited {
     inner: RecordingAllocator,

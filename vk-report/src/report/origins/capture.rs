@@ -23,6 +23,12 @@ pub struct StackCapture {
     state: Mutex<CapturedSites>,
 }
 
+impl std::fmt::Debug for StackCapture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StackCapture").finish_non_exhaustive()
+    }
+}
+
 /// The records, under one lock: no driver or allocator of a caller is called while it is held.
 struct CapturedSites {
     recorder: SiteRecorder,
@@ -136,6 +142,14 @@ pub struct SiteCallbacks {
     inner: RawCallbacks,
     context: &'static str,
     capture: Arc<StackCapture>,
+}
+
+impl std::fmt::Debug for SiteCallbacks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SiteCallbacks")
+            .field("context", &self.context)
+            .finish_non_exhaustive()
+    }
 }
 
 impl SiteCallbacks {

@@ -4,8 +4,8 @@
 
 use std::fmt;
 
-use super::{cell, count, one_line};
-use crate::report::{BlockSum, CallSites, DrillDown};
+use super::one_line;
+use crate::report::{BlockSum, CallSites, Cell, DrillDown, LeakFrame};
 
 /// How far down [`Text::depth`](super::Text::depth) may go: commands, size classes, stacks.
 pub(super) const MAX_DEPTH: usize = 3;
@@ -75,10 +75,10 @@ fn line(
     writeln!(
         f,
         "{name:<w$} {:>8} {:>7} {:>8} {:>7}",
-        cell(live.bytes),
-        count(live.blocks),
-        cell(total.bytes),
-        count(total.blocks),
+        Cell::Bytes(live.bytes),
+        Cell::Count(live.blocks),
+        Cell::Bytes(total.bytes),
+        Cell::Count(total.blocks),
         w = NAME + 2
     )
 }
@@ -91,10 +91,7 @@ fn frames(
     level: usize,
 ) -> fmt::Result {
     let frames = sites.frames_of(part.stack);
-    let lines = frames.flat_map(|frame| match frame.functions.as_slice() {
-        [] => vec![format!("{}+{}", frame.module, frame.offset)],
-        functions => functions.to_vec(),
-    });
+    let lines = frames.flat_map(LeakFrame::lines);
     for function in lines.skip(1).take(MAX_FRAMES) {
         writeln!(
             f,

@@ -4,20 +4,7 @@
 
 use std::fmt;
 
-/// The cell for 0.
-const EMPTY: &str = "-";
-
-/// A column of numbers.
-pub(super) struct Column<T> {
-    /// Its heading.
-    pub(super) title: &'static str,
-    /// Characters, including the space in front.
-    pub(super) width: usize,
-    /// Columns of the highest rank are left out first.
-    pub(super) rank: u8,
-    /// The cell of a row.
-    pub(super) cell: Box<dyn Fn(&T) -> String>,
-}
+use crate::report::Column;
 
 /// A heading, then a line for each row: its name, which has `names` characters, and its numbers.
 pub(super) fn write<T>(
@@ -29,7 +16,7 @@ pub(super) fn write<T>(
 ) -> fmt::Result {
     let is_empty = |column: &Column<T>| {
         rows.iter()
-            .all(|(_, row)| ["", EMPTY].contains(&&*(column.cell)(row)))
+            .all(|(_, row)| ["", "-"].contains(&&*(column.cell)(row).to_string()))
     };
     let (shown, left_out) = fitting(columns, &is_empty, width.saturating_sub(names + 2));
     let mut line = format!("  {head:<names$}");
@@ -95,6 +82,8 @@ fn fitting<'c, T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Cell;
+    use crate::report::columns::column;
 
     const SIZES: [u64; 2] = [123_456_789, 1_234_567_890];
 
@@ -115,17 +104,14 @@ mod tests {
     }
 
     fn table(f: &mut fmt::Formatter<'_>, sizes: &[u64; 2], width: usize) -> fmt::Result {
-        let column = |title, rank, cell: fn(&u64) -> String| Column {
-            title,
-            width: 6,
-            rank,
-            cell: Box::new(cell),
+        let of = |title, rank, cell: fn(&u64) -> u64| {
+            column((title, 6, rank), move |one: &u64| Cell::Count(cell(one)))
         };
         let columns = [
-            column("none", 1, |_| EMPTY.to_owned()),
-            column("some", 2, |one| one.to_string()),
-            column("more", 1, |one| (one + 1).to_string()),
-            column("live", 0, |one| (one * 2).to_string()),
+            of("none", 1, |_| 0),
+            of("some", 2, |one| *one),
+            of("more", 1, |one| one + 1),
+            of("live", 0, |one| one * 2),
         ];
         let rows = [("a".to_owned(), &sizes[0]), ("bc".to_owned(), &sizes[1])];
         write(f, ("name", 5), &rows, &columns, width)

@@ -4,15 +4,12 @@
 
 use std::fmt;
 
-use super::{one_line, plural};
+use super::{one_line, paragraph, plural};
 use crate::report::{Coverage, CoverageRun, FindingRow, KnownFindings, Report};
 use crate::units::{bytes, percent};
 
 /// The most characters of a rule before its sentence is pushed aside.
 const WIDEST_RULE: usize = 24;
-/// The least characters of a line for a sentence, however narrow the terminal is.
-const MIN_SENTENCE: usize = 24;
-
 /// Which findings are listed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListedFindings {
@@ -97,51 +94,25 @@ fn list(
         .max()
         .unwrap_or(0)
         .min(WIDEST_RULE);
-    let indent = "  ".len() + 9 + " ".len() + width + " ".len();
     for row in sorted {
-        let [level, rule, sentence] =
-            [&row.level, &row.rule, &row.sentence].map(|text| one_line(text));
-        write!(f, "  {level:<9} {rule:<width$} ")?;
+        let [level, rule] = [&row.level, &row.rule].map(|text| one_line(text));
+        let head = format!("  {level:<9} {rule:<width$} ");
+        paragraph(f, &head, &row.sentence, line_width)?;
+        let below = " ".repeat(head.chars().count());
         // A sentence of the checker says where and how often.
-        let place = if row.kind.is_empty() {
-            place(row)
-        } else {
-            String::new()
-        };
-        let known = match row.known.as_deref() {
-            None => String::new(),
-            Some("") => "known of the driver".to_owned(),
-            Some(cause) => format!("known of the driver: {}", one_line(cause)),
-        };
-        for (nth, line) in [sentence, place, known]
-            .iter()
-            .flat_map(|text| wrapped(text, line_width.saturating_sub(indent).max(MIN_SENTENCE)))
-            .enumerate()
-        {
-            writeln!(
-                f,
-                "{:indent$}{line}",
-                "",
-                indent = if nth == 0 { 0 } else { indent }
-            )?;
+        if row.kind.is_empty() {
+            paragraph(f, &below, &place(row), line_width)?;
+        }
+        match row.known.as_deref() {
+            None => {}
+            Some("") => paragraph(f, &below, "known of the driver", line_width)?,
+            Some(cause) => {
+                let known = format!("known of the driver: {cause}");
+                paragraph(f, &below, &known, line_width)?;
+            }
         }
     }
     Ok(())
-}
-
-/// `text` in lines of at most `width` characters, broken at spaces; a longer word has a line of its own.
-pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 /// `2 violations, 1 note`.
@@ -263,59 +234,29 @@ fn one_run(f: &mut fmt::Formatter<'_>, name: &str, run: &CoverageRun) -> fmt::Re
 
 #[cfg(test)]
 mod tests {
-    use super::{Coverage, CoverageRun, FindingRow, KnownFindings, Report, wrapped};
+    use super::{Coverage, CoverageRun, FindingRow, KnownFindings, Report};
     use crate::report::{CheckLimits, Leaks, ProgramAccounts};
 
     #[test]
-    fn the_callback_coverage_is_shown_with_its_terms_or_the_reason_why_not() {
-        let run = CoverageRun {
-            callback_calls: 2,
-            callback_bytes: 1024,
-            in_command_bytes: 2048,
-            ..CoverageRun::default()
-        };
-        let run = CoverageRun {
-            never_issued_bytes: 1024,
-            in_command_calls: 3,
-            never_issued_calls: 4,
-            ..run
-        };
-        let why = "it has\nno manifest";
+    fn callback_coverage_says_why_a_run_is_missing_and_fits_the_terminal() {
         let coverage = Coverage {
-            with_loader: Some(run),
-            without_loader: None,
-            absent: Some(why.into()),
+            with_loader: Some(CoverageRun::default()),
+            absent: Some("it has\nno manifest".into()),
+            ..Coverage::default()
         };
         let text = coverage.to_string();
         assert!(
-            text.contains("25.0 %  1.00 KiB through callbacks in 2 calls\n"),
-            "{text}"
-        );
-        let past = "\n                               3.00 KiB past them in 7 calls: 2.00 KiB in commands, 1.00 KiB in its own threads\n";
-        assert!(text.contains(past), "{text}");
-        assert!(
             text.contains("\n  without the loader        -  it has no manifest\n"),
             "{text}"
-        );
-        let text = (Coverage {
-            absent: Some(why.into()),
-            ..Coverage::default()
-        })
-        .to_string();
-        assert_eq!(
-            text,
-            "callback coverage: not measured: it has no manifest\n"
         );
         let most = CoverageRun {
             callback_bytes: u64::MAX,
             callback_calls: u64::MAX,
             in_command_bytes: u64::MAX,
-            ..run
-        };
-        let most = CoverageRun {
             in_command_calls: 999_999_999,
+            never_issued_bytes: 1024,
             never_issued_calls: 999_999_999,
-            ..most
+            ..CoverageRun::default()
         };
         let text = (Coverage {
             with_loader: Some(most),
@@ -382,13 +323,5 @@ notes: 1, legal
         report.program = Some(ProgramAccounts::default());
         let text = report.to_string();
         assert!(text.ends_with("\nfindings: not checked\n"), "{text}");
-    }
-
-    #[test]
-    fn lines_break_at_spaces() {
-        assert_eq!(wrapped("one two  three", 7), ["one two", "three"]);
-        assert_eq!(wrapped("one two", 6), ["one", "two"]);
-        assert_eq!(wrapped("immeasurable", 3), ["immeasurable"]);
-        assert!(wrapped(" ", 3).is_empty());
     }
 }

@@ -37,7 +37,10 @@ pub(super) fn folded(phases: &[Phase], all: bool) -> Folded {
         done.hidden += 1;
         open = Some(match open {
             None => (*nth, *nth, phase.clone()),
-            Some((first, last, sum)) => (first.min(*nth), last.max(*nth), plus(sum, phase)),
+            Some((first, last, mut sum)) => {
+                sum.append(phase);
+                (first.min(*nth), last.max(*nth), sum)
+            }
         });
     }
     done.close(open);
@@ -55,30 +58,6 @@ impl Folded {
             false => format!("#{first} to #{last}"),
         };
         self.rows.push((title, sum));
-    }
-}
-
-/// One phase after the other, as one.
-fn plus(sum: Phase, next: &Phase) -> Phase {
-    let most = if next.peak_bytes > sum.peak_bytes {
-        next
-    } else {
-        &sum
-    };
-    let (peak_bytes, peak_slack) = (most.peak_bytes, most.peak_slack);
-    Phase {
-        name: sum.name,
-        commands: sum.commands.saturating_add(next.commands),
-        blocks: sum.blocks.saturating_add(next.blocks),
-        freed: sum.freed.saturating_add(next.freed),
-        bytes: sum.bytes.saturating_add(next.bytes),
-        live_bytes: next.live_bytes,
-        live_by_scope: next.live_by_scope,
-        live_blocks: next.live_blocks,
-        live_blocks_by_scope: next.live_blocks_by_scope,
-        peak_bytes,
-        peak_slack,
-        ..Phase::default()
     }
 }
 

@@ -4,19 +4,13 @@
 
 use std::fmt;
 
-use super::findings::wrapped;
-use super::{WIDTH, one_line};
+use super::{WIDTH, one_line, paragraph};
 use crate::report::{FailRun, GuardReport, GuardRun, Refusal, Refusals};
 use crate::units::bytes;
 
-/// `text` in lines, all but the first set in below it.
-pub(super) fn paragraph(f: &mut fmt::Formatter<'_>, head: &str, text: &str) -> fmt::Result {
-    let lines = wrapped(&one_line(text), WIDTH.saturating_sub(head.len()));
-    let indent = " ".repeat(head.len());
-    lines
-        .iter()
-        .enumerate()
-        .try_for_each(|(nth, line)| writeln!(f, "{}{line}", if nth == 0 { head } else { &indent }))
+/// As [`paragraph`], in the width of lists.
+pub(super) fn listed(f: &mut fmt::Formatter<'_>, head: &str, text: &str) -> fmt::Result {
+    paragraph(f, head, text, WIDTH)
 }
 
 impl fmt::Display for GuardRun {
@@ -27,13 +21,13 @@ impl fmt::Display for GuardRun {
         match (with_pages, back_end.as_str()) {
             (true, "cookies") => {
                 let what = "nothing here makes pages untouchable: cookies serve instead, which find mistakes later, and reads never";
-                paragraph(f, "guard: ", &format!("{mode}, but {what}"))?;
+                listed(f, "guard: ", &format!("{mode}, but {what}"))?;
             }
             (true, _) => writeln!(f, "guard: {mode}, with {back_end}")?,
             (false, _) => writeln!(f, "guard: {mode}")?,
         }
         for reason in self.not_offered.iter().filter(|_| with_pages) {
-            paragraph(f, "  not offered: ", reason)?;
+            listed(f, "  not offered: ", reason)?;
         }
         self.blocks(f)?;
         let Self {
@@ -126,7 +120,7 @@ impl fmt::Display for FailRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.refusals().fmt(f)?;
         match &self.ended {
-            Some(ended) => paragraph(f, "  the workload ended: ", ended),
+            Some(ended) => listed(f, "  the workload ended: ", ended),
             None if self.refused > 0 => {
                 writeln!(f, "  the workload went on to its end all the same")
             }
@@ -159,7 +153,7 @@ impl fmt::Display for Refusals<'_> {
             return Ok(());
         }
         let last = requests.saturating_sub(1);
-        paragraph(
+        listed(
             f,
             "  ",
             &format!(
@@ -171,7 +165,7 @@ impl fmt::Display for Refusals<'_> {
         if asked.is_empty() {
             Ok(())
         } else {
-            paragraph(f, "  those that asked: ", &format!("{asked}; {letters}"))
+            listed(f, "  those that asked: ", &format!("{asked}; {letters}"))
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::{one_line, plural};
-use crate::report::{Growth, LeakCount, LeakFrame, LeakPeak, LeakStack, Leaks};
+use crate::report::{Growth, LeakCount, LeakFrame, LeakPeak, LeakStack, Leaks, PeakStack};
 use crate::units::bytes;
 
 /// The most stacks shown; the sums contain the others.
@@ -84,23 +84,7 @@ impl Leaks {
         });
         let shown = large.count().clamp(1, MAX_PEAK_STACKS);
         for (number, stack) in (1_usize..).zip(peak.stacks.iter().take(shown)) {
-            let (command, kind) = (one_line(&stack.command), one_line(&stack.kind));
-            let command = if command.is_empty() {
-                "outside of any command".into()
-            } else {
-                command
-            };
-            let held = bytes(stack.bytes);
-            let live = stack.live;
-            if peak.of == LeakPeak::DEVICE_MEMORY {
-                writeln!(f, "  {number}. {command}: {live} {kind} ({held})")?;
-            } else {
-                let s = plural(live);
-                writeln!(
-                    f,
-                    "  {number}. {command}: {live} block{s} of {kind} ({held})"
-                )?;
-            }
+            writeln!(f, "  {number}. {}", peak.headline(stack))?;
             let mut frames = stack.frames.iter();
             frames.try_for_each(|frame| write!(f, "{frame}"))?;
         }
@@ -132,60 +116,16 @@ impl Leaks {
     }
 
     fn stack(&self, f: &mut fmt::Formatter<'_>, number: usize, stack: &LeakStack) -> fmt::Result {
-        let (objects, blocks) = (&stack.objects, &stack.blocks);
-        write!(f, "  {number}. ")?;
-        if !stack.rules.is_empty() {
-            write!(f, "{}: ", one_line(&stack.rules.join(", ")))?;
-        }
-        if stack.command.is_empty() {
-            write!(f, "outside of any command")?;
-        } else {
-            write!(f, "{}", one_line(&stack.command))?;
-        }
-        if objects.total > 0 {
-            write!(
-                f,
-                ": {} of {} {} alive",
-                objects.live,
-                objects.total,
-                one_line(&stack.kind)
-            )?;
-            if objects.bytes > 0 {
-                write!(f, " ({})", bytes(objects.bytes))?;
-            }
-        }
-        if blocks.live > 0 {
-            let separator = if objects.total > 0 { "," } else { ":" };
-            write!(
-                f,
-                "{separator} {} block{} of {} ({})",
-                blocks.live,
-                plural(blocks.live),
-                one_line(&stack.kind),
-                bytes(blocks.bytes)
-            )?;
-        }
-        writeln!(f)?;
+        let rules = match stack.rules.as_slice() {
+            [] => String::new(),
+            rules => format!("{}: ", one_line(&rules.join(", "))),
+        };
+        writeln!(f, "  {number}. {rules}{}", stack.headline())?;
         if let Some(growth) = self.growth_of(stack) {
             writeln!(f, "     grows: {growth}")?;
         }
         if !stack.oldest.is_empty() {
-            let oldest = stack.oldest.iter().map(|object| {
-                let name = one_line(&object.name);
-                let named = if name.is_empty() {
-                    String::new()
-                } else {
-                    format!(" \"{name}\"")
-                };
-                let handle = one_line(&object.handle);
-                match objects.total {
-                    0 if handle.is_empty() && name.is_empty() => format!("{} bytes", object.bytes),
-                    0 if handle.is_empty() => format!("{} bytes in {name}", object.bytes),
-                    0 => format!("{} bytes for {handle}", object.bytes),
-                    _ => format!("{handle}{named}"),
-                }
-            });
-            writeln!(f, "     oldest: {}", oldest.collect::<Vec<_>>().join(", "))?;
+            writeln!(f, "     oldest: {}", stack.oldest_in_words())?;
         }
         stack
             .frames
@@ -244,7 +184,73 @@ fn quotient(number: u64, by: u64) -> String {
     }
 }
 
+/// The command, for the beginning of a line.
+fn command_in_words(command: &str) -> String {
+    match command {
+        "" => "outside of any command".to_owned(),
+        command => one_line(command),
+    }
+}
+
+impl LeakStack {
+    /// `vkCreateBuffer: 1000 of 1000 VkBuffer alive (3.90 MiB), 1000 blocks of VkBuffer (109 KiB)`.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        let (objects, blocks) = (&self.objects, &self.blocks);
+        let kind = one_line(&self.kind);
+        let mut parts = Vec::new();
+        if objects.total > 0 {
+            let size = match objects.bytes {
+                0 => String::new(),
+                size => format!(" ({})", bytes(size)),
+            };
+            parts.push(format!(
+                "{} of {} {kind} alive{size}",
+                objects.live, objects.total
+            ));
+        }
+        if blocks.live > 0 {
+            let (live, s, size) = (blocks.live, plural(blocks.live), bytes(blocks.bytes));
+            parts.push(format!("{live} block{s} of {kind} ({size})"));
+        }
+        let command = command_in_words(&self.command);
+        match parts.is_empty() {
+            true => command,
+            false => format!("{command}: {}", parts.join(", ")),
+        }
+    }
+
+    /// Its oldest objects: handles with names. Without objects its oldest blocks: sizes, with the name or the object of each.
+    #[must_use]
+    pub fn oldest_in_words(&self) -> String {
+        let oldest = self.oldest.iter().map(|object| {
+            let [name, handle] = [&object.name, &object.handle].map(|text| one_line(text));
+            match (self.objects.total, &*name, &*handle) {
+                (0, "", "") => format!("{} bytes", object.bytes),
+                (0, _, "") => format!("{} bytes in {name}", object.bytes),
+                (0, ..) => format!("{} bytes for {handle}", object.bytes),
+                (_, "", _) => handle,
+                _ => format!("{handle} \"{name}\""),
+            }
+        });
+        oldest.collect::<Vec<_>>().join(", ")
+    }
+}
+
 impl LeakPeak {
+    /// What a stack held: `vkAllocateMemory: 39 VkDeviceMemory (39.9 MiB)`.
+    #[must_use]
+    pub fn headline(&self, stack: &PeakStack) -> String {
+        let (command, kind) = (command_in_words(&stack.command), one_line(&stack.kind));
+        let (live, held) = (stack.live, bytes(stack.bytes));
+        if self.of == Self::DEVICE_MEMORY {
+            format!("{command}: {live} {kind} ({held})")
+        } else {
+            let s = plural(live);
+            format!("{command}: {live} block{s} of {kind} ({held})")
+        }
+    }
+
     /// When it was: `after 1.20 s, frame 7 (vkQueueSubmit)`.
     #[must_use]
     pub fn moment(&self) -> String {
@@ -259,32 +265,36 @@ impl LeakPeak {
     }
 }
 
+impl LeakFrame {
+    /// Its functions, or else its place in its file, or its address.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        if !self.functions.is_empty() {
+            return self.functions.clone();
+        }
+        let replaced = match self.is_replaced {
+            true => " (another file has this name now)",
+            false => "",
+        };
+        vec![match self.module.as_str() {
+            "" => self.address.clone(),
+            file => format!("{file}+{}{replaced}", self.offset),
+        }]
+    }
+}
+
 impl fmt::Display for LeakFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let replaced = if self.is_replaced {
-            " (another file has this name now)"
-        } else {
-            ""
-        };
-        let place = format!(
-            "{}+{}{replaced}",
-            one_line(&self.module),
-            one_line(&self.offset)
-        );
-        let lines = match self.functions.as_slice() {
-            [] => std::slice::from_ref(&place),
-            functions => functions,
-        };
-        lines
-            .iter()
-            .try_for_each(|line| writeln!(f, "       {}", one_line(line)))
+        let lines = self.lines();
+        let mut lines = lines.iter();
+        lines.try_for_each(|line| writeln!(f, "       {}", one_line(line)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{LeakObject, PeakStack};
+    use crate::report::LeakObject;
 
     fn count(live: u64, bytes: u64, total: u64, grown: i64) -> LeakCount {
         LeakCount {

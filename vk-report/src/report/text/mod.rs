@@ -18,7 +18,6 @@ use alloc_core::Scope;
 use super::phase::title_of;
 use super::{ByScope, ContextRow, FailRun, Phase, Report, RunEnvironment, Source};
 use crate::units::bytes;
-use columns::Column;
 use findings::ListedFindings;
 use folded::folded;
 
@@ -85,11 +84,6 @@ impl Text<'_> {
         }
     }
 
-    fn paragraph(&self, f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-        let lines = findings::wrapped(text, self.sentence_width());
-        lines.iter().try_for_each(|line| writeln!(f, "{line}"))
-    }
-
     /// Where sentences break.
     fn sentence_width(&self) -> usize {
         self.width.min(WIDTH)
@@ -125,7 +119,9 @@ impl fmt::Display for Text<'_> {
             part(f, &report.fail.as_ref().map(FailRun::refusals))?;
             part(f, &report.callback_coverage)?;
             return match &report.callback_coverage {
-                Some(coverage) if coverage.absent.is_none() => self.paragraph(f, BYPASSING),
+                Some(coverage) if coverage.absent.is_none() => {
+                    paragraph(f, "", BYPASSING, self.sentence_width())
+                }
                 _ => Ok(()),
             };
         }
@@ -134,7 +130,7 @@ impl fmt::Display for Text<'_> {
         let faults = report.faults();
         faults
             .iter()
-            .try_for_each(|fault| guard::paragraph(f, "not as expected: ", fault))
+            .try_for_each(|fault| guard::listed(f, "not as expected: ", fault))
     }
 }
 
@@ -152,12 +148,7 @@ impl Text<'_> {
             .into_iter()
             .try_for_each(|line| writeln!(f, "{line}"))?;
         for note in report.notes() {
-            let width = self.sentence_width().saturating_sub("note: ".len());
-            let lines = findings::wrapped(&one_line(&note), width);
-            lines
-                .iter()
-                .zip(["note: "].into_iter().chain(std::iter::repeat("      ")))
-                .try_for_each(|(line, head)| writeln!(f, "{head}{line}"))?;
+            paragraph(f, "note: ", &note, self.sentence_width())?;
         }
         if let Some(program) = &report.program {
             return self.program(f, program);
@@ -267,29 +258,6 @@ impl fmt::Display for Source {
     }
 }
 
-/// A column of five, by allocation scope.
-fn scope_columns<T: 'static>(by_scope: fn(&T) -> ByScope) -> impl Iterator<Item = Column<T>> {
-    Scope::ALL.into_iter().map(move |scope| Column {
-        title: scope.name(),
-        width: 9,
-        rank: 3,
-        cell: Box::new(move |row| cell(by_scope(row).get(scope))),
-    })
-}
-
-/// A column of numbers.
-fn column<T: 'static>(
-    (title, width, rank): (&'static str, usize, u8),
-    cell: fn(&T) -> String,
-) -> Column<T> {
-    Column {
-        title,
-        width,
-        rank,
-        cell: Box::new(cell),
-    }
-}
-
 impl Text<'_> {
     fn contexts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (used, unused): (Vec<_>, Vec<_>) = self
@@ -307,29 +275,14 @@ impl Text<'_> {
         };
         let rows: Vec<_> = used.into_iter().map(|row| (name(row), row)).collect();
         let names = name_width(&rows, "context".len());
-        let columns: Vec<_> = scope_columns(|row: &ContextRow| row.live_by_scope)
-            .chain([
-                column(("live", 9, 0), |row: &ContextRow| cell(row.live_bytes)),
-                column(("peak", 10, 0), |row| peak(row.peak_bytes, row.peak_slack)),
-                column(("blocks", 8, 2), |row| row.total_blocks.to_string()),
-                column(("taken", 9, 1), |row| cell(row.total_bytes)),
-            ])
-            .collect();
+        let columns = ContextRow::columns();
         columns::write(f, ("context", names), &rows, &columns, self.width)?;
         if unused.is_empty() {
             return Ok(());
         }
-        let mut line = "  never asked:".to_owned();
-        for (number, row) in unused.iter().enumerate() {
-            let comma = if number + 1 < unused.len() { "," } else { "" };
-            let word = format!(" {}{comma}", one_line(&row.name));
-            if line.chars().count() + word.chars().count() > self.sentence_width() {
-                writeln!(f, "{line}")?;
-                line = "   ".to_owned();
-            }
-            line += &word;
-        }
-        writeln!(f, "{line}")
+        let unused: Vec<_> = unused.iter().map(|row| row.name.as_str()).collect();
+        let width = self.sentence_width();
+        paragraph(f, "  never asked: ", &unused.join(", "), width)
     }
 
     fn phases(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -337,19 +290,7 @@ impl Text<'_> {
         let rows = folded.rows.iter();
         let rows: Vec<_> = rows.map(|(title, row)| (one_line(title), row)).collect();
         let names = name_width(&rows, 12);
-        let columns: Vec<_> = [
-            column(("commands", 9, 2), |row: &Phase| count(row.commands)),
-            column(("blocks", 8, 2), |row| count(row.blocks)),
-            column(("freed", 8, 2), |row| count(row.freed)),
-            column(("taken", 9, 1), |row| cell(row.bytes)),
-        ]
-        .into_iter()
-        .chain(scope_columns(|row: &Phase| row.live_by_scope))
-        .chain([
-            column(("live", 9, 0), |row: &Phase| cell(row.live_bytes)),
-            column(("peak", 9, 0), |row| peak(row.peak_bytes, row.peak_slack)),
-        ])
-        .collect();
+        let columns = Phase::columns();
         columns::write(f, ("phase", names), &rows, &columns, self.width)?;
         if folded.hidden == 0 {
             return Ok(());
@@ -366,26 +307,6 @@ impl Text<'_> {
 fn name_width<T>(rows: &[(String, &T)], least: usize) -> usize {
     let longest = rows.iter().map(|(name, _)| name.chars().count()).max();
     longest.unwrap_or(0).clamp(least, WIDEST_NAME)
-}
-
-fn cell(number: u64) -> String {
-    if number == 0 {
-        "-".to_owned()
-    } else {
-        bytes(number)
-    }
-}
-
-fn count(number: u64) -> String {
-    if number == 0 {
-        "-".to_owned()
-    } else {
-        number.to_string()
-    }
-}
-
-fn peak(number: u64, slack: u64) -> String {
-    format!("{}{}", if slack == 0 { "" } else { "~" }, cell(number))
 }
 
 /// The ending of a counted noun.
@@ -409,11 +330,69 @@ fn scopes_in_words(f: &mut fmt::Formatter<'_>, by_scope: &ByScope) -> fmt::Resul
 /// The text without control characters. Names and reasons come from drivers, files and the system: none of them may break a line, control
 /// the terminal, or reorder the text behind it.
 pub fn one_line(text: &str) -> String {
-    let steers = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars()
-        .map(|c| if steers(c) { ' ' } else { c })
-        .collect()
+    text.replace(steers, " ")
+}
+
+/// Whether the character breaks a line, controls the terminal, or reorders the text behind it.
+pub fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The least characters of a line for a sentence, however narrow the terminal is.
+const MIN_SENTENCE: usize = 24;
+
+/// Writes `text` behind `head`, in lines of at most `width` characters that are broken at spaces; a longer word has a line of its own. Lines
+/// after the first are set in as far as `head` is long. An empty text has no line.
+///
+/// # Errors
+/// The formatter's.
+pub fn paragraph(f: &mut fmt::Formatter<'_>, head: &str, text: &str, width: usize) -> fmt::Result {
+    let indent = head.chars().count();
+    let room = width.saturating_sub(indent).max(MIN_SENTENCE);
+    let (mut line, mut length) = (head.to_owned(), 0);
+    for word in one_line(text).split_whitespace() {
+        let word_length = word.chars().count();
+        if length > 0 && length + 1 + word_length > room {
+            writeln!(f, "{line}")?;
+            (line, length) = (" ".repeat(indent), 0);
+        }
+        if length > 0 {
+            line.push(' ');
+            length += 1;
+        }
+        line.push_str(word);
+        length += word_length;
+    }
+    match length {
+        0 => Ok(()),
+        _ => writeln!(f, "{line}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+
+    use super::paragraph;
+
+    struct Wrapped(&'static str, usize);
+
+    impl fmt::Display for Wrapped {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            paragraph(f, "a: ", self.0, self.1)
+        }
+    }
+
+    #[test]
+    fn lines_break_at_spaces() {
+        let wrapped = |text, width| Wrapped(text, width).to_string();
+        let words = "one two  three four five six";
+        assert_eq!(wrapped(words, 40), "a: one two three four five six\n");
+        assert_eq!(wrapped(words, 27), "a: one two three four five\n   six\n");
+        assert_eq!(wrapped(words, 0), wrapped(words, 27), "the least");
+        let long = wrapped("immeasurably-immeasurable short", 0);
+        assert_eq!(long, "a: immeasurably-immeasurable\n   short\n");
+        assert_eq!(wrapped(" ", 3), "");
+    }
 }

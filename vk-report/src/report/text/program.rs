@@ -5,9 +5,9 @@
 use std::fmt;
 use std::iter;
 
-use super::columns::{self, Column};
-use super::{Text, cell, column, count, name_width, one_line, plural};
-use crate::report::{KindAccounts, ProgramAccounts, Source, VulkanMemory, VulkanMemoryRow};
+use super::{Text, columns, name_width, one_line, plural};
+use crate::report::columns::column;
+use crate::report::{Cell, KindAccounts, ProgramAccounts, Source, VulkanMemory, VulkanMemoryRow};
 use crate::units::bytes;
 
 /// A line of the table: a kind of object, or device memory.
@@ -34,28 +34,21 @@ impl Text<'_> {
             self.report.vulkan_memory.as_deref().unwrap_or_default(),
         );
         let rows: Vec<_> = rows.iter().map(|(name, row)| (name.clone(), row)).collect();
-        let of_bytes = |place: usize, name, rank| Column::<ProgramRow> {
-            title: name,
-            width: 10,
-            rank,
-            cell: Box::new(move |row| match row {
-                ProgramRow {
-                    is_heading: true, ..
-                } => String::new(),
-                row => cell(row.bytes.get(place).copied().unwrap_or_default()),
-            }),
+        let of = |place: usize,
+                  name,
+                  width,
+                  rank,
+                  cell: fn(u64) -> Cell,
+                  numbers: fn(&ProgramRow) -> [u64; 3]| {
+            column((name, width, rank), move |row: &ProgramRow| {
+                match row.is_heading {
+                    true => Cell::Text(String::new()),
+                    false => cell(numbers(row).get(place).copied().unwrap_or_default()),
+                }
+            })
         };
-        let of_counts = |place: usize, name, rank| Column::<ProgramRow> {
-            title: name,
-            width: 9,
-            rank,
-            cell: Box::new(move |row| match row {
-                ProgramRow {
-                    is_heading: true, ..
-                } => String::new(),
-                row => count(row.counts.get(place).copied().unwrap_or_default()),
-            }),
-        };
+        let of_bytes = |place, name, rank| of(place, name, 10, rank, Cell::Bytes, |row| row.bytes);
+        let of_counts = |place, name, rank| of(place, name, 9, rank, Cell::Count, |row| row.counts);
         let columns = [
             of_bytes(0, "live", 0),
             of_bytes(1, "peak", 1),
@@ -64,7 +57,9 @@ impl Text<'_> {
             of_counts(1, "objects", 4),
             // What a program left behind is what its reader looks for.
             of_counts(2, "alive", 0),
-            column(("", 1, 0), |row: &ProgramRow| row.remark.clone()),
+            column(("", 1, 0), |row: &ProgramRow| {
+                Cell::Text(row.remark.clone())
+            }),
         ];
         writeln!(f)?;
         // A heading has the columns of numbers for itself.

@@ -235,7 +235,7 @@ fn where_the_system_counts_what_it_promises_a_region_asks_for_little_at_a_time()
 #[test]
 fn probing_is_done_once_and_names_the_best() {
     let found = BackEnds::probe();
-    for back_end in BackEnd::ALL {
+    for &back_end in BackEnd::ALL {
         match found.refusal(back_end) {
             None => println!("{back_end}: offered"),
             Some(refusal) => println!("{back_end}: {refusal}"),
@@ -244,7 +244,8 @@ fn probing_is_done_once_and_names_the_best() {
     }
     assert!(found.offers(BackEnd::Cookies) && found.offers(BackEnd::Mprotect));
     let best = BackEnd::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .find(|&back_end| found.offers(back_end));
     assert_eq!(Some(found.best()), best);
 }

@@ -65,7 +65,8 @@ fn offered() -> Vec<BackEnd> {
     let found = BackEnds::probe();
     let mut offered = Vec::new();
     for back_end in BackEnd::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|&back_end| back_end != BackEnd::Cookies)
     {
         match found.refusal(back_end) {

@@ -147,10 +147,10 @@ pub(super) const fn which(handle: VulkanHandleKind) -> usize {
 }
 
 pub(super) fn left(outstanding: ContextOutstanding) -> ContextRemains {
-    assert_eq!(outstanding.wrapped, 0, "nothing was wrapped");
+    assert_eq!(outstanding.allocator.wrapped, 0, "nothing was wrapped");
     ContextRemains {
-        regions: outstanding.regions,
-        crops: outstanding.crops,
+        regions: outstanding.allocator.regions,
+        crops: outstanding.allocator.crops,
         shaders: outstanding.shaders,
     }
 }

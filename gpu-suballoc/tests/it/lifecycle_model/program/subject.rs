@@ -15,8 +15,8 @@ use gpu_suballoc::cache::{
     CacheDevice, CacheError, CacheLimits, CompiledShader, ShaderKey, WorkRef,
 };
 use gpu_suballoc::context::{
-    CommandSource, ContextDevice, ContextError, ContextHandlers, ContextTable, DeviceContext,
-    DeviceContextId, DeviceState,
+    CommandSource, ContextError, ContextHandlers, ContextTable, DeviceContext, DeviceContextId,
+    DeviceState,
 };
 use gpu_suballoc::pool::MemoryOptions;
 use gpu_suballoc::{
@@ -31,15 +31,7 @@ pub(super) type Table = ContextTable<SubjectDriver, SubjectShader, ()>;
 type Numbers = Arc<Mutex<BTreeSet<u64>>>;
 
 /// What `load` answers: a device that several contexts use.
-pub(crate) struct SubjectDriver(Arc<Mock>);
-
-impl ContextDevice for SubjectDriver {
-    type Memory = Mock;
-
-    fn memory(&self) -> &Mock {
-        &self.0
-    }
-}
+type SubjectDriver = Arc<Mock>;
 
 /// A shader that is in the set for as long as it exists.
 pub(crate) struct SubjectShader {
@@ -318,7 +310,7 @@ impl LifecycleSubject {
                     });
                     mock
                 });
-                Ok(SubjectDriver(mock))
+                Ok(mock)
             };
             // SAFETY: the mock stays until the last context on it goes, and whatever is done with it is no harm.
             unsafe { home.acquire(handles, memory, options, load) }

@@ -2,16 +2,19 @@
 //! folder.
 //!
 //! After each operation the totals are the model's; now and then, and at the end, the
-//! subject's walk is the model's list of intervals, hole by hole. A refusal is right only where the model has no hole that fits.
-
-pub(crate) mod subject;
+//! block's walk is the model's list of intervals, hole by hole. A general block may refuse only where the model has no hole that fits; stacks
+//! and rings free in their order.
 
 use std::collections::BTreeMap;
 
-use gpu_suballoc::virtual_block::VirtualAllocation;
+use alloc_core::Scope;
+use debug_guard::{FailingAllocator, Fault};
+use gpu_suballoc::virtual_block::{
+    VirtualAllocation, VirtualAllocationOptions, VirtualBlockError, VirtualRange,
+};
+use gpu_suballoc::{BlockAlgorithm, VirtualBlock};
+use testkit::RecordingAllocator;
 use testkit::programs::{Bytes, Ran, Tried};
-
-use subject::RangeSubject;
 
 /// Live ranges at most.
 const LIVE: usize = 4096;
@@ -20,38 +23,20 @@ const DEAD: usize = 64;
 /// Operations between two walks.
 const WALK: u64 = 128;
 
-/// Why a range allocator said no.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoRange {
-    /// The request makes no sense: size 0, more than there is, an alignment that is none.
-    Misuse,
-    /// No hole fits.
-    Full,
-    /// No host memory.
-    Host,
-    /// Not a live range.
-    Stale,
-}
+/// Blocks that are used in order.
+pub(crate) const LINEAR: [BlockAlgorithm; 3] = [
+    BlockAlgorithm::Stack,
+    BlockAlgorithm::DoubleStack,
+    BlockAlgorithm::Ring,
+];
 
-/// The sums that a range allocator keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RangeTotals {
-    /// Bytes of live ranges, in whole granules.
-    pub(crate) used: u64,
-    /// Bytes of holes.
-    pub(crate) free: u64,
-    /// Live ranges.
-    pub(crate) live: u64,
-    /// The largest hole's bytes.
-    pub(crate) largest: u64,
-}
+type Host = FailingAllocator<RecordingAllocator>;
 
 #[derive(Clone, Copy, Debug)]
 struct LiveRange {
-    id: VirtualAllocation,
-    offset: u64,
-    size: u64,
-    granted: u64,
+    range: VirtualRange,
+    asked: u64,
+    is_upper: bool,
 }
 
 /// Intervals, and nothing clever.
@@ -141,21 +126,24 @@ impl RangeModel {
     }
 }
 
-struct RangeProgram<'b> {
+struct RangeProgram<'b, 'h> {
     bytes: Bytes<'b>,
-    subject: RangeSubject,
+    host: &'h Host,
+    block: VirtualBlock<&'h Host>,
+    algorithm: BlockAlgorithm,
     model: RangeModel,
+    /// In the order in which they came, where that is the order of their ends.
     live: Vec<LiveRange>,
     dead: Vec<VirtualAllocation>,
     ran: Ran,
     tried: Tried,
 }
 
-/// Runs the program in `bytes` on the range allocator that `make` makes for a size and a granule.
+/// Runs the program in `bytes` on a virtual block of this algorithm.
 ///
 /// # Panics
 /// When it says or does something that intervals do not.
-pub(crate) fn range_ops(bytes: &[u8], make: impl FnOnce(u64, u64) -> RangeSubject) -> (Ran, Tried) {
+pub(crate) fn range_ops(bytes: &[u8], algorithm: BlockAlgorithm) -> (Ran, Tried) {
     let mut bytes = Bytes::new(bytes);
     let shape = bytes.next().unwrap_or(0);
     let granule = if shape & 1 == 0 { 256 } else { 16 };
@@ -169,9 +157,13 @@ pub(crate) fn range_ops(bytes: &[u8], make: impl FnOnce(u64, u64) -> RangeSubjec
         _ => 1 << (10 + (shape >> 4)),
     };
     let size = granule * granules;
+    let host = Host::new(RecordingAllocator::system(), Fault::Never);
+    let block = VirtualBlock::with_algorithm(&host, size, granule, algorithm);
     let mut program = RangeProgram {
         bytes,
-        subject: make(size, granule),
+        host: &host,
+        block: block.expect("the program's blocks make sense"),
+        algorithm,
         model: RangeModel::new(size, granule),
         live: Vec::new(),
         dead: Vec::new(),
@@ -191,10 +183,15 @@ pub(crate) fn range_ops(bytes: &[u8], make: impl FnOnce(u64, u64) -> RangeSubjec
         program.free(program.live.len() - 1);
     }
     program.compare();
-    (program.ran, program.tried)
+    let RangeProgram {
+        block, ran, tried, ..
+    } = program;
+    drop(block);
+    host.inner().assert_empty("by the block");
+    (ran, tried)
 }
 
-impl RangeProgram<'_> {
+impl RangeProgram<'_, '_> {
     /// One operation: whether it did what it says; `None` when the program is over.
     fn step(&mut self) -> Option<bool> {
         let kind = self.bytes.next()?;
@@ -237,12 +234,35 @@ impl RangeProgram<'_> {
         Some((1 << power).min(1 << self.model.size.ilog2()))
     }
 
+    /// The ends of a stack and a ring are one.
+    fn ask(
+        &mut self,
+        size: u64,
+        alignment: u64,
+        high: bool,
+    ) -> Result<LiveRange, VirtualBlockError> {
+        let has_two_ends = matches!(
+            self.algorithm,
+            BlockAlgorithm::General | BlockAlgorithm::DoubleStack
+        );
+        let options = VirtualAllocationOptions {
+            upper_address: high && has_two_ends,
+            ..VirtualAllocationOptions::new(size, alignment)
+        };
+        let range = self.block.allocate_with(&options)?;
+        Ok(LiveRange {
+            range,
+            asked: size,
+            is_upper: options.upper_address,
+        })
+    }
+
     fn allocate(&mut self, high: bool) -> Option<bool> {
         let (size, alignment) = (self.size()?, self.alignment()?);
         if self.live.len() == LIVE {
             return Some(false);
         }
-        let answer = self.subject.allocate(size, alignment, high);
+        let answer = self.ask(size, alignment, high);
         Some(self.check_answer(size, alignment, answer, false))
     }
 
@@ -251,11 +271,17 @@ impl RangeProgram<'_> {
         &mut self,
         size: u64,
         alignment: u64,
-        answer: Result<(VirtualAllocation, u64, u64), NoRange>,
+        answer: Result<LiveRange, VirtualBlockError>,
         armed: bool,
     ) -> bool {
         match answer {
-            Ok((id, offset, granted)) => {
+            Ok(live) => {
+                let VirtualRange {
+                    allocation,
+                    offset,
+                    size: granted,
+                    ..
+                } = live.range;
                 assert!(
                     offset.is_multiple_of(alignment),
                     "{offset:#x} is not aligned to {alignment:#x}"
@@ -271,28 +297,34 @@ impl RangeProgram<'_> {
                     "{granted:#x} for {size:#x} aligned to {alignment:#x}"
                 );
                 self.model.allocate(offset, granted);
-                assert!(!self.dead.contains(&id), "{id:?} is given out again");
-                self.live.push(LiveRange {
-                    id,
-                    offset,
-                    size,
-                    granted,
-                });
+                assert!(
+                    !self.dead.contains(&allocation),
+                    "{allocation:?} is given out again"
+                );
+                let newest = self
+                    .live
+                    .last()
+                    .filter(|last| !last.is_upper && !live.is_upper);
+                if newest.is_some_and(|newest| offset < newest.range.offset) {
+                    assert_ne!(self.algorithm, BlockAlgorithm::Stack);
+                    self.tried.note("begins below the newest");
+                }
+                self.live.push(live);
                 self.tried.alignment(alignment);
                 self.tried.size(size);
                 true
             }
-            Err(NoRange::Full) => {
+            Err(VirtualBlockError::Full) => {
                 let fits = self.model.fits(size, alignment);
                 assert!(
-                    !fits,
+                    !fits || LINEAR.contains(&self.algorithm),
                     "{size:#x} aligned to {alignment:#x} is refused, and there is a hole: {:x?}",
                     self.model.holes
                 );
                 self.tried.note("refused for lack of a hole");
                 false
             }
-            Err(NoRange::Host) if armed => {
+            Err(VirtualBlockError::Host(_)) if armed => {
                 self.tried.note("refused for lack of host memory");
                 false
             }
@@ -303,13 +335,31 @@ impl RangeProgram<'_> {
         }
     }
 
+    /// Which range goes before this one can: of a general block none.
+    fn next_to_go(&self, index: usize) -> usize {
+        let is_upper = self.live[index].is_upper;
+        let mut of_its_end = (0..self.live.len()).filter(|at| self.live[*at].is_upper == is_upper);
+        let next = match self.algorithm {
+            BlockAlgorithm::General => None,
+            BlockAlgorithm::Ring => of_its_end.next(),
+            _ => of_its_end.next_back(),
+        };
+        next.unwrap_or(index)
+    }
+
     fn free(&mut self, index: usize) {
-        let LiveRange { id, offset, .. } = self.live.swap_remove(index);
-        self.subject
-            .free(id)
-            .expect("a live range can be given back");
-        self.model.free(offset);
-        self.bury(id);
+        let next = self.next_to_go(index);
+        if next != index {
+            let early = self.live[index].range.allocation;
+            assert_eq!(self.block.free(early), Err(VirtualBlockError::OutOfOrder));
+            self.tried.note("freed out of its turn");
+        }
+        let LiveRange { range, .. } = self.live.remove(next);
+        let requests = self.host.requests();
+        assert_eq!(self.block.free(range.allocation), Ok(()));
+        assert_eq!(self.host.requests(), requests, "freeing took memory");
+        self.model.free(range.offset);
+        self.bury(range.allocation);
     }
 
     fn bury(&mut self, id: VirtualAllocation) {
@@ -325,11 +375,15 @@ impl RangeProgram<'_> {
         };
         let id = self.dead[index];
         assert_eq!(
-            self.subject.free(id),
-            Err(NoRange::Stale),
+            self.block.free(id),
+            Err(VirtualBlockError::Stale),
             "{id:?} was given back before"
         );
-        assert_eq!(self.subject.find(id), None, "{id:?} was given back before");
+        assert_eq!(
+            self.block.info(id),
+            Err(VirtualBlockError::Stale),
+            "{id:?} was given back before"
+        );
         self.tried.note("stale id");
         Some(true)
     }
@@ -348,11 +402,15 @@ impl RangeProgram<'_> {
             7 => (1, 1 << 63),
             _ => (256, u64::MAX),
         };
-        let answer = self.subject.allocate(size, alignment, which & 1 == 0);
-        match answer.map(|(_, offset, _)| offset) {
-            Err(NoRange::Misuse) => self.tried.note("bad request"),
+        let answer = self.ask(size, alignment, which & 1 == 0);
+        match answer.map(|live| live.range) {
+            Err(
+                VirtualBlockError::ZeroSize
+                | VirtualBlockError::Alignment
+                | VirtualBlockError::TooLarge,
+            ) => self.tried.note("bad request"),
             // An alignment above the space leaves offset 0, which is a multiple of everything.
-            Err(NoRange::Full) if which % 9 == 7 => {}
+            Err(VirtualBlockError::Full) if which % 9 == 7 => {}
             other => panic!("{size:#x} aligned to {alignment:#x} of {end:#x}: {other:?}"),
         }
         Some(true)
@@ -364,16 +422,16 @@ impl RangeProgram<'_> {
         if self.live.len() == LIVE {
             return Some(false);
         }
-        self.subject.refuse_host(Some(nth.into()));
-        let answer = self.subject.allocate(size, alignment, false);
-        self.subject.refuse_host(None);
-        let short = answer.is_err_and(|why| why == NoRange::Host);
+        self.host.arm(Fault::Nth(nth.into()));
+        let answer = self.ask(size, alignment, false);
+        self.host.disarm();
+        let short = matches!(answer, Err(VirtualBlockError::Host(_)));
         let granted = self.check_answer(size, alignment, answer, true);
         if !short {
             return Some(granted);
         }
         self.totals();
-        let answer = self.subject.allocate(size, alignment, false);
+        let answer = self.ask(size, alignment, false);
         Some(self.check_answer(size, alignment, answer, false))
     }
 
@@ -381,17 +439,10 @@ impl RangeProgram<'_> {
         let Some(index) = self.bytes.below(LIVE)?.checked_rem(self.live.len()) else {
             return Some(false);
         };
-        let LiveRange {
-            id,
-            offset,
-            size,
-            granted,
-        } = self.live[index];
-        let found = self.subject.find(id).expect("a live range is found");
-        assert!(
-            found == (offset, size) || found == (offset, granted),
-            "{id:?} is {found:x?}, not {offset:#x}+{size:#x}"
-        );
+        let LiveRange { range, asked, .. } = self.live[index];
+        let info = self.block.info(range.allocation);
+        let found = info.map(|info| (info.offset, info.size));
+        assert_eq!(found, Ok((range.offset, asked)), "{range:?}");
         Some(true)
     }
 
@@ -400,10 +451,10 @@ impl RangeProgram<'_> {
         if self.bytes.next()? < 240 {
             return Some(true);
         }
-        self.subject.clear();
-        while let Some(LiveRange { id, offset, .. }) = self.live.pop() {
-            self.model.free(offset);
-            self.bury(id);
+        self.block.clear();
+        while let Some(LiveRange { range, .. }) = self.live.pop() {
+            self.model.free(range.offset);
+            self.bury(range.allocation);
         }
         self.compare();
         self.tried.note("clear");
@@ -411,15 +462,13 @@ impl RangeProgram<'_> {
     }
 
     fn totals(&mut self) {
-        let RangeTotals {
-            used, free, live, ..
-        } = self.subject.totals();
-        let expected = (
-            self.model.used,
-            self.model.size - self.model.used,
-            self.live.len() as u64,
+        let sums = self.block.statistics();
+        let expected = (self.model.size, self.model.used, self.live.len() as u32);
+        assert_eq!(
+            (sums.size, sums.allocation_bytes, sums.allocation_count),
+            expected,
+            "size, used, live"
         );
-        assert_eq!((used, free, live), expected, "used, free, live");
         self.ran.compared += 1;
     }
 
@@ -429,18 +478,28 @@ impl RangeProgram<'_> {
         let mut taken = self.model.used_ranges.iter().peekable();
         let mut holes = self.model.holes.iter().peekable();
         let mut at = 0;
-        self.subject.walk(&mut |offset, size, is_taken| {
-            assert_eq!(offset, at, "the walk leaves something out");
-            let next = if is_taken { taken.next() } else { holes.next() };
-            assert_eq!(
-                next,
-                Some((&offset, &size)),
-                "the walk's next interval, taken: {is_taken}"
-            );
-            at += size;
+        self.block.for_each(|piece| {
+            assert_eq!(piece.offset, at, "the walk leaves something out");
+            let next = match piece.used {
+                Some(_) => taken.next(),
+                None => holes.next(),
+            };
+            assert_eq!(next, Some((&piece.offset, &piece.size)), "{piece:?}");
+            at += piece.size;
         });
         assert_eq!(at, self.model.size, "the walk ends early");
         let largest = self.model.holes.values().copied().max().unwrap_or(0);
-        assert_eq!(self.subject.totals().largest, largest, "the largest hole");
+        assert_eq!(self.block.largest_free(), largest, "the largest hole");
+        let sums = self.block.statistics();
+        let bound = sums.largest_free_bound;
+        assert!(bound >= largest, "{sums:?} for {largest}");
+        assert!(
+            bound == largest || !LINEAR.contains(&self.algorithm),
+            "{sums:?} for {largest}, without an index"
+        );
+        assert_eq!(sums.unused_range_count as usize, self.model.holes.len());
+        assert_eq!(self.block.is_empty(), self.live.is_empty());
+        let taken_from_host = self.host.inner().scope(Scope::Object).live_bytes;
+        assert_eq!(self.block.memory_bytes(), taken_from_host);
     }
 }

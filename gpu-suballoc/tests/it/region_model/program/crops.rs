@@ -1,8 +1,10 @@
 //! Crops, crops of crops, wrapped buffers.
 
+use gpu_suballoc::{GpuError, GpuMisuse};
+
 use super::RegionProgram;
 use super::model::Kind;
-use super::subject::{Class, Refusal, RegionFacts, WRAPPED, Wrap};
+use super::subject::{Class, RegionFacts, WRAPPED, Wrap};
 
 impl RegionProgram<'_> {
     /// A part of a region: where in its root it must lie is added up here.
@@ -91,29 +93,36 @@ impl RegionProgram<'_> {
             is_size_known: how & 1 == 1,
             is_backed: how & 2 == 2,
         };
+        let outside = GpuMisuse::Outside;
         let bad = match how & 12 {
-            12 => Some(Wrap {
-                buffer: None,
-                ..wrap
-            }),
-            8 if from & 1 == 0 => Some(Wrap {
-                size: WRAPPED - offset + 1,
-                is_size_known: true,
-                ..wrap
-            }),
-            8 => Some(Wrap {
-                offset: u64::MAX - 15,
-                size: 64,
-                ..wrap
-            }),
+            12 => Some((
+                Wrap {
+                    buffer: None,
+                    ..wrap
+                },
+                GpuMisuse::NullHandle,
+            )),
+            8 if from & 1 == 0 => Some((
+                Wrap {
+                    size: WRAPPED - offset + 1,
+                    is_size_known: true,
+                    ..wrap
+                },
+                outside,
+            )),
+            8 => Some((
+                Wrap {
+                    offset: u64::MAX - 15,
+                    size: 64,
+                    ..wrap
+                },
+                outside,
+            )),
             _ => None,
         };
-        if let Some(bad) = bad {
-            assert_eq!(
-                side.subject.wrap(&bad).map(drop),
-                Err(Refusal::Misuse),
-                "{bad:x?}"
-            );
+        if let Some((bad, rule)) = bad {
+            let answer = side.subject.wrap(&bad).map(drop);
+            assert_eq!(answer, Err(rule.into()), "{bad:x?}");
             self.tried.note("bad wrap");
             return Some(true);
         }
@@ -158,11 +167,14 @@ impl RegionProgram<'_> {
                 self.tried.note("detached");
             }
             Err((no, region)) => {
-                let is_held = matches!(no, Refusal::Held | Refusal::Mapped);
+                let is_held = matches!(
+                    no,
+                    GpuError::Misuse(GpuMisuse::HasCrops | GpuMisuse::Mapped)
+                );
                 let fits = if wrapped {
                     is_held && !is_idle
                 } else {
-                    is_held || no == Refusal::Misuse
+                    is_held || no == GpuMisuse::NotWrapped.into()
                 };
                 assert!(fits, "{:x?} is detached: {no:?}", entry.facts);
                 entry.region = region;

@@ -2,11 +2,11 @@
 
 use std::ptr::NonNull;
 
-use gpu_suballoc::PropertyFlags;
+use gpu_suballoc::{GpuError, PropertyFlags};
 
 use super::RegionProgram;
 use super::model::{Entry, Kind};
-use super::subject::{Class, Refusal};
+use super::subject::Class;
 
 /// Regions above this size are not written to: a device of the tests has all its memory from the machine's.
 const WRITTEN: u64 = 1 << 20;
@@ -28,7 +28,7 @@ impl RegionProgram<'_> {
             Ok(at) => at,
             Err(no) => {
                 assert!(
-                    !can && no == Refusal::Unmappable,
+                    !can && matches!(no, GpuError::MapUnsupported { .. }),
                     "{:x?} is mapped: {no:?}",
                     entry.facts
                 );

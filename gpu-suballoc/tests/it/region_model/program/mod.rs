@@ -10,9 +10,9 @@ mod moves;
 pub(crate) mod subject;
 mod wrong;
 
-use gpu_suballoc::{Lifetime, PropertyFlags, Region};
+use gpu_suballoc::{GpuError, GpuMisuse, Lifetime, PropertyFlags, Region};
 use model::{Kind, RegionModel};
-use subject::{Class, FreeMethod, Refusal, RegionFacts, RegionRequest, RegionSubject, Resource};
+use subject::{Class, FreeMethod, RegionFacts, RegionRequest, RegionSubject, Resource, is_short};
 use testkit::programs::{Bytes, Ran, Tried};
 
 /// Live regions at most, of one allocator.
@@ -206,7 +206,7 @@ impl RegionProgram<'_> {
     fn check_answer(
         &mut self,
         ask: &RegionRequest,
-        answer: Result<Region, Refusal>,
+        answer: Result<Region, GpuError>,
         armed: bool,
     ) -> bool {
         match answer {
@@ -214,8 +214,8 @@ impl RegionProgram<'_> {
                 self.check_allocated(region, ask);
                 return true;
             }
-            Err(Refusal::Host) if armed => self.tried.note("refused by the host"),
-            Err(Refusal::Device) => {
+            Err(GpuError::Host(_)) if armed => self.tried.note("refused by the host"),
+            Err(error) if is_short(error) => {
                 // What failed on purpose may have been a resource's creation, which no hole mends.
                 if !armed && !ask.dedicated {
                     let side = self.side();
@@ -269,7 +269,7 @@ impl RegionProgram<'_> {
                 self.tried.note("batch");
                 Some(true)
             }
-            Err(Refusal::Device) => Some(false),
+            Err(error) if is_short(error) => Some(false),
             Err(other) => panic!("{count} times {ask:x?}: {other:?}"),
         }
     }
@@ -304,7 +304,9 @@ impl RegionProgram<'_> {
                 side.model.bury(entry.id);
                 true
             }
-            Err((Refusal::Order, region)) if entry.facts.class == Class::Linear => {
+            Err((GpuError::Misuse(GpuMisuse::OutOfOrder), region))
+                if entry.facts.class == Class::Linear =>
+            {
                 entry.region = region;
                 side.model.restore(entry);
                 false
@@ -335,7 +337,7 @@ impl RegionProgram<'_> {
             .map_err(|(no, _)| no);
         assert_eq!(
             again,
-            Err(Refusal::Stale),
+            Err(GpuMisuse::Stale.into()),
             "{:?} was freed by its id",
             entry.id
         );
@@ -404,7 +406,7 @@ impl RegionProgram<'_> {
         let side = self.side();
         if !side.pools[slot] {
             let made = side.subject.create_pool(slot, linear);
-            assert!(matches!(made, Ok(()) | Err(Refusal::Device)), "{made:?}");
+            assert!(made.is_ok() || made.is_err_and(is_short), "{made:?}");
             side.pools[slot] = made.is_ok();
             return Some(made.is_ok());
         }
@@ -413,7 +415,11 @@ impl RegionProgram<'_> {
             .entries
             .iter()
             .any(|entry| entry.pool == Some(slot));
-        let expected = if used { Err(Refusal::Held) } else { Ok(()) };
+        let expected = if used {
+            Err(GpuMisuse::PoolInUse.into())
+        } else {
+            Ok(())
+        };
         assert_eq!(
             side.subject.destroy_pool(slot),
             expected,

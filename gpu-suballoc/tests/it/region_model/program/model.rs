@@ -14,6 +14,8 @@ pub(super) struct Entry {
     pub(super) region: Region,
     pub(super) id: RegionId,
     pub(super) facts: RegionFacts,
+    /// What it was requested with, of a region without a resource.
+    alignment: u64,
     pub(super) kind: Kind,
     /// Maps of it that have not ended.
     pub(super) maps: u32,
@@ -110,6 +112,9 @@ impl RegionModel {
         self.lay(&facts, ask.resource);
         self.sums.regions += 1;
         self.keep(region, facts, Kind::Owned(ask.resource), ask.pool);
+        if let Some(entry) = self.entries.last_mut().filter(|_| !own) {
+            entry.alignment = ask.alignment;
+        }
         facts
     }
 
@@ -138,6 +143,7 @@ impl RegionModel {
             region,
             id,
             facts,
+            alignment: 1,
             kind,
             maps: 0,
             crops: 0,
@@ -198,7 +204,13 @@ impl RegionModel {
 
     /// A region that was [lifted](Self::lift) lies where it says.
     pub(super) fn settle(&mut self, index: usize) {
-        let facts = self.entries[index].facts;
+        let Entry {
+            facts, alignment, ..
+        } = self.entries[index];
+        assert!(
+            facts.offset.is_multiple_of(alignment),
+            "{facts:x?} at {alignment:#x}"
+        );
         let Kind::Owned(resource) = self.entries[index].kind else {
             panic!("{facts:x?} has a place of its own")
         };

@@ -1,13 +1,15 @@
 //! Defragmentations: every outcome of a move.
 
+use std::collections::HashSet;
+
 use gpu_suballoc::allocator::{
     DefragmentationOptions, DefragmentationPass, MoveOutcome, MoveResult, RegionMove,
 };
-use gpu_suballoc::{GpuError, RegionId};
+use gpu_suballoc::{GpuError, GpuMisuse, RegionId};
 use testkit::programs::{Bytes, Tried};
 
 use super::model::{Kind, RegionModel};
-use super::subject::{Class, Device, FreeMethod, Host, Refusal, RegionSubject, Resource};
+use super::subject::{Class, Device, FreeMethod, Host, RegionSubject, Resource};
 use super::{RegionProgram, Side};
 
 /// Buffers above this size are not copied: nothing is written to them.
@@ -33,7 +35,8 @@ impl RegionProgram<'_> {
             .max_moves_per_pass(max_moves)
             .move_bare_regions()
             .filter(&may_move);
-        let mut refused = 0;
+        let before = subject.allocator().stats().total;
+        let (mut moved, mut refused) = (HashSet::new(), 0);
         let mut refuse = |error: GpuError| {
             assert!(
                 is_armed && matches!(error, GpuError::Host(_)),
@@ -43,25 +46,34 @@ impl RegionProgram<'_> {
         };
         match subject.allocator().defragment(options) {
             Err(error) => refuse(error),
-            Ok(mut run) => loop {
-                match run.next_pass() {
-                    Err(error) => refuse(error),
-                    Ok(pass) if pass.is_empty() => break,
-                    Ok(pass) => {
-                        assert!(pass.moves().len() <= max_moves.max(1));
-                        let moves: Vec<RegionMove> = pass.moves().to_vec();
-                        let choose = |one: &RegionMove| {
-                            choose(subject, model, &mut self.bytes, trouble, one)
-                        };
-                        let plays: Vec<Play> = moves.iter().map(choose).collect();
-                        let ends = finish(subject, pass, &plays);
-                        for (one, (.., expected)) in moves.iter().zip(plays) {
-                            check_end(one, expected, &ends, is_armed, &mut self.tried);
+            Ok(mut run) => {
+                loop {
+                    match run.next_pass() {
+                        Err(error) => refuse(error),
+                        Ok(pass) if pass.is_empty() => break,
+                        Ok(pass) => {
+                            assert!(pass.moves().len() <= max_moves.max(1));
+                            let moves: Vec<RegionMove> = pass.moves().to_vec();
+                            for one in &moves {
+                                assert!(moved.insert(one.region()), "{one:x?} moves again");
+                            }
+                            let choose = |one: &RegionMove| {
+                                choose(subject, model, &mut self.bytes, trouble, one)
+                            };
+                            let plays: Vec<Play> = moves.iter().map(choose).collect();
+                            let ends = finish(subject, pass, &plays);
+                            for (one, (.., expected)) in moves.iter().zip(plays) {
+                                check_end(one, expected, &ends, is_armed, &mut self.tried);
+                            }
+                            model.follow(subject, &moves, &ends);
                         }
-                        model.follow(subject, &moves, &ends);
                     }
                 }
-            },
+                let totals = run.totals();
+                assert!(totals.freed_blocks <= totals.planned_blocks, "{totals:?}");
+                assert!(totals.moved_bytes <= before.region_bytes, "{totals:?}");
+                assert!(totals.freed_bytes <= before.block_bytes, "{totals:?}");
+            }
         }
         if is_armed {
             subject.refuse(None, None);
@@ -114,7 +126,7 @@ fn choose(
             assert_eq!(subject.free_id(one.region()), Ok(()), "{one:x?}");
             assert_eq!(
                 subject.free_id(one.region()),
-                Err(Refusal::Stale),
+                Err(GpuMisuse::Stale.into()),
                 "{one:x?} is freed at once"
             );
             (MoveOutcome::Copied, true, MoveResult::Freed)
@@ -128,7 +140,7 @@ fn choose(
                 );
                 (MoveOutcome::Copied, true, MoveResult::Stayed)
             }
-            Err(Refusal::Host) => copied,
+            Err(GpuError::Host(_)) => copied,
             Err(no) => panic!("a crop of {one:x?}: {no:?}"),
         },
         5 => {
@@ -217,7 +229,7 @@ impl RegionModel {
                     let freed = subject
                         .free(entry.region, FreeMethod::Free)
                         .map_err(|(no, _)| no);
-                    assert_eq!(freed, Err(Refusal::Stale), "{id:?} is gone");
+                    assert_eq!(freed, Err(GpuMisuse::Stale.into()), "{id:?} is gone");
                 }
             }
         }

@@ -137,25 +137,6 @@ pub(super) struct Piece {
     pub(super) is_hole: bool,
 }
 
-/// Why an allocator refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// The request makes no sense.
-    Misuse,
-    Stale,
-    Foreign,
-    /// Crops of it, or regions in it, are alive.
-    Held,
-    Mapped,
-    /// It is not its turn: a linear pool takes back in order.
-    Order,
-    Unmappable,
-    /// No host memory.
-    Host,
-    /// No device memory, or a limit.
-    Device,
-}
-
 /// Memory that the kernel gives page by page: mock devices have large blocks, of which little is touched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lazy;
@@ -351,18 +332,12 @@ fn application(device: &Device) -> (MemoryHandle, [BufferHandle; 2]) {
     (memory, buffers)
 }
 
-fn no(error: GpuError) -> Refusal {
-    match error {
-        GpuError::Host(_) => Refusal::Host,
-        GpuError::Device(_) | GpuError::AfterAllocation(_) | GpuError::Limit(_) => Refusal::Device,
-        GpuError::MapUnsupported { .. } => Refusal::Unmappable,
-        GpuError::Misuse(GpuMisuse::Stale) => Refusal::Stale,
-        GpuError::Misuse(GpuMisuse::OtherAllocator) => Refusal::Foreign,
-        GpuError::Misuse(GpuMisuse::HasCrops | GpuMisuse::PoolInUse) => Refusal::Held,
-        GpuError::Misuse(GpuMisuse::Mapped) => Refusal::Mapped,
-        GpuError::Misuse(GpuMisuse::OutOfOrder) => Refusal::Order,
-        _ => Refusal::Misuse,
-    }
+/// The device has no more, or may not give more.
+pub(super) const fn is_short(error: GpuError) -> bool {
+    matches!(
+        error,
+        GpuError::Device(_) | GpuError::AfterAllocation(_) | GpuError::Limit(_)
+    )
 }
 
 fn class(info: &RegionInfo) -> Class {
@@ -396,27 +371,25 @@ impl RegionSubject {
         }
     }
 
-    pub(super) fn allocate(&self, ask: &RegionRequest) -> Result<Region, Refusal> {
+    pub(super) fn allocate(&self, ask: &RegionRequest) -> Result<Region, GpuError> {
         let options = self.options(ask);
         if ask.resource == Resource::Buffer {
             let info = BufferInfo::new(
                 ask.size,
                 BufferUsage::TRANSFER_SRC | BufferUsage::TRANSFER_DST,
             );
-            return self.allocator().create_buffer(&info, &options).map_err(no);
+            return self.allocator().create_buffer(&info, &options);
         }
         let requirements =
             ResourceRequirements::new(ask.size, ask.alignment).memory_types(ask.bits);
-        self.allocator()
-            .allocate(&requirements, &options)
-            .map_err(no)
+        self.allocator().allocate(&requirements, &options)
     }
 
     pub(super) fn allocate_batch(
         &self,
         ask: &RegionRequest,
         count: usize,
-    ) -> Result<Vec<Region>, Refusal> {
+    ) -> Result<Vec<Region>, GpuError> {
         let requirements =
             ResourceRequirements::new(ask.size, ask.alignment).memory_types(ask.bits);
         let mut out: Vec<Option<Region>> = (0..count).map(|_| None).collect();
@@ -427,7 +400,7 @@ impl RegionSubject {
             done.is_ok() || out.iter().all(Option::is_none),
             "a batch that failed gives nothing"
         );
-        done.map_err(no)?;
+        done?;
         Ok(out
             .into_iter()
             .map(|region| region.expect("all or none"))
@@ -445,7 +418,7 @@ impl RegionSubject {
         }
     }
 
-    pub(super) fn facts_by_id(&self, id: RegionId) -> Result<RegionFacts, Refusal> {
+    pub(super) fn facts_by_id(&self, id: RegionId) -> Result<RegionFacts, GpuError> {
         match self.allocator().info(id) {
             Ok(info) => Ok(RegionFacts {
                 class: class(&info),
@@ -455,11 +428,11 @@ impl RegionSubject {
                 size: info.size,
                 memory_type: info.memory_type.unwrap_or(0),
             }),
-            Err(rule) => Err(no(rule.into())),
+            Err(rule) => Err(rule.into()),
         }
     }
 
-    pub(super) fn free(&self, region: Region, way: FreeMethod) -> Result<(), (Refusal, Region)> {
+    pub(super) fn free(&self, region: Region, way: FreeMethod) -> Result<(), (GpuError, Region)> {
         let done = match way {
             FreeMethod::Free => self.allocator().free(region),
             FreeMethod::Release => match self.allocator().release(region) {
@@ -469,11 +442,11 @@ impl RegionSubject {
                 done => done,
             },
         };
-        done.map_err(|refused| (no(refused.error), refused.value))
+        done.map_err(|refused| (refused.error, refused.value))
     }
 
-    pub(super) fn free_id(&self, id: RegionId) -> Result<(), Refusal> {
-        self.allocator().free_id(id).map_err(no)
+    pub(super) fn free_id(&self, id: RegionId) -> Result<(), GpuError> {
+        self.allocator().free_id(id)
     }
 
     pub(super) fn crop(
@@ -482,13 +455,11 @@ impl RegionSubject {
         offset: u64,
         size: u64,
         element: u64,
-    ) -> Result<Region, Refusal> {
-        self.allocator()
-            .crop(region, offset, size, element)
-            .map_err(no)
+    ) -> Result<Region, GpuError> {
+        self.allocator().crop(region, offset, size, element)
     }
 
-    pub(super) fn wrap(&self, wrap: &Wrap) -> Result<Region, Refusal> {
+    pub(super) fn wrap(&self, wrap: &Wrap) -> Result<Region, GpuError> {
         let number = wrap.buffer.unwrap_or(0);
         let found = self.mock().memory(self.backing).expect("the application's");
         let properties = self.types()[found.request.memory_type as usize];
@@ -503,15 +474,15 @@ impl RegionSubject {
         let mut info = WrapInfo::new(buffer, wrap.size).offset(wrap.offset);
         info.buffer_size = wrap.is_size_known.then_some(WRAPPED);
         info.backing = wrap.is_backed.then_some(backing);
-        self.allocator().wrap(&info).map_err(no)
+        self.allocator().wrap(&info)
     }
 
-    pub(super) fn detach(&self, region: Region) -> Result<(), (Refusal, Region)> {
+    pub(super) fn detach(&self, region: Region) -> Result<(), (GpuError, Region)> {
         let (buffer, offset, size) = (region.buffer(), region.copy_offset(), region.size());
         let was = self
             .allocator()
             .detach(region)
-            .map_err(|refused| (no(refused.error), refused.value))?;
+            .map_err(|refused| (refused.error, refused.value))?;
         assert_eq!(
             (Some(was.buffer), was.offset, was.size),
             (buffer, offset, size)
@@ -519,8 +490,8 @@ impl RegionSubject {
         Ok(())
     }
 
-    pub(super) fn map(&self, region: &Region) -> Result<NonNull<u8>, Refusal> {
-        let mapping = self.allocator().map(region).map_err(no)?;
+    pub(super) fn map(&self, region: &Region) -> Result<NonNull<u8>, GpuError> {
+        let mapping = self.allocator().map(region)?;
         assert_eq!(mapping.len() as u64, region.size());
         let at = NonNull::new(mapping.as_ptr()).expect("no null");
         self.maps
@@ -540,20 +511,20 @@ impl RegionSubject {
         drop(mapping.expect("the program unmaps what it mapped"));
     }
 
-    pub(super) fn create_pool(&self, slot: usize, linear: bool) -> Result<(), Refusal> {
+    pub(super) fn create_pool(&self, slot: usize, linear: bool) -> Result<(), GpuError> {
         let memory_type = u32::from(self.types().len() > 1);
         let mut options = PoolOptions::new(memory_type);
         options.block_size = Some(1 << 20);
         if linear {
             options.algorithm = BlockAlgorithm::Ring;
         }
-        self.pools.borrow_mut()[slot] = Some(self.allocator().create_pool(&options).map_err(no)?);
+        self.pools.borrow_mut()[slot] = Some(self.allocator().create_pool(&options)?);
         Ok(())
     }
 
-    pub(super) fn destroy_pool(&self, slot: usize) -> Result<(), Refusal> {
+    pub(super) fn destroy_pool(&self, slot: usize) -> Result<(), GpuError> {
         let pool = self.pools.borrow()[slot].expect("the program knows its pools");
-        self.allocator().destroy_pool(pool).map_err(no)
+        self.allocator().destroy_pool(pool)
     }
 
     /// Whether the device that calls back keeps it.

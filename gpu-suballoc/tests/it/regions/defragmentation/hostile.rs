@@ -244,9 +244,8 @@ fn df13_a_kept_buffer_lies_where_it_was_moved_to() {
 fn df4_a_pool_that_is_being_defragmented_is_not_destroyed() {
     small(|scene| {
         let options = PoolOptions {
-            block_size: Some(MIB),
             keep_empty: Some(4 * MIB),
-            ..PoolOptions::new(0)
+            ..pool_options(MIB, 0)
         };
         let pool = scene.gpu.create_pool(&options).unwrap();
         let left = scene.sparse_with(2, 4, &shared().pool(pool));
@@ -264,7 +263,7 @@ fn df4_a_pool_that_is_being_defragmented_is_not_destroyed() {
         );
         drop(run);
         assert_eq!(scene.gpu.destroy_pool(pool), Ok(()));
-        assert_eq!(scene.mock.live_counts().memory, 0);
+        assert_eq!(scene.objects(), 0);
     });
 }
 
@@ -273,7 +272,7 @@ fn df4_a_pool_that_is_being_defragmented_is_not_destroyed() {
 fn df13_a_crop_of_what_stays_is_refreshed() {
     small(|scene| {
         let left = scene.sparse(2, 4);
-        let own = any().dedicated(DedicatedPolicy::Required);
+        let own = alone();
         let needs = ResourceRequirements::new(256, 256);
         let region = scene.gpu.allocate(&needs, &own).unwrap();
         let mut crop = scene.gpu.crop(&region, 0, 64, 4).unwrap();

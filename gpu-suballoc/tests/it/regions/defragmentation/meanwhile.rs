@@ -129,11 +129,7 @@ fn df6_other_threads_allocate_free_map_and_crop_during_the_passes() {
                 rounds += 1;
                 let options = DefragmentationOptions::new().max_moves_per_pass(5);
                 let mut run = scene.gpu.defragment(options).unwrap();
-                loop {
-                    let mut pass = run.next_pass().unwrap();
-                    if pass.is_empty() {
-                        break;
-                    }
+                each_pass(&mut run, |mut pass| {
                     for index in 0..pass.moves().len() {
                         pass.make_buffer(index).unwrap();
                         pass.set_outcome(index, MoveOutcome::Copied).unwrap();
@@ -143,7 +139,7 @@ fn df6_other_threads_allocate_free_map_and_crop_during_the_passes() {
                         let is_small = one.size() <= 2 * KIB && result == MoveResult::Moved;
                         small += u64::from(is_small);
                     });
-                }
+                });
                 totals += run.totals().moves;
             }
             done.store(true, Relaxed);

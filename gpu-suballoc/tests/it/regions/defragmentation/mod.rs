@@ -7,7 +7,6 @@ mod meanwhile;
 mod passes;
 mod pays;
 mod pinned;
-mod programs;
 mod reasons;
 mod refusals;
 mod unwinding;
@@ -15,26 +14,16 @@ mod values;
 
 use super::*;
 
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
 /// Sixteen fill a block.
 const PIECE: u64 = 64 * KIB;
 
 /// Blocks of 1 MiB.
 fn small_blocks() -> AllocatorOptions {
-    with_memory(MemoryOptions {
-        first_block: Some(MIB),
-        max_block: Some(MIB),
-        ..MemoryOptions::default()
-    })
+    with_memory(blocks_of(MIB))
 }
 
 fn small(body: impl FnOnce(Scene<'_>)) {
     scene(MockProfile::Nvidia, small_blocks(), body);
-}
-
-fn shared() -> RegionOptions<'static> {
-    any().dedicated(DedicatedPolicy::Never)
 }
 
 fn mappable() -> RegionOptions<'static> {
@@ -124,11 +113,7 @@ fn defragment(
 ) -> (Vec<usize>, DefragmentationTotals) {
     let mut run = scene.gpu.defragment(options).expect("nobody is at it");
     let mut passes = Vec::new();
-    loop {
-        let mut pass = run.next_pass().unwrap();
-        if pass.is_empty() {
-            break;
-        }
+    each_pass(&mut run, |mut pass| {
         passes.push(pass.moves().len());
         copy(scene.mock, &mut pass);
         let moves: Vec<_> = pass.moves().iter().map(|one| one.region()).collect();
@@ -138,7 +123,7 @@ fn defragment(
             reported.push(one.region());
         });
         assert_eq!(reported, moves, "in the order of the moves");
-    }
+    });
     let totals = run.totals();
     (passes, totals)
 }

@@ -26,7 +26,7 @@ fn df13_four_blocks_with_a_buffer_at_offset_0_each_become_one() {
         );
         assert_eq!((totals.moves, totals.moved_bytes), (3, 3 * PIECE));
         assert_eq!(scene.gpu.stats().total.blocks, 1);
-        assert_eq!(scene.mock.live_counts().memory, 1);
+        assert_eq!(scene.objects(), 1);
         scene.check(&mut left);
         scene.free_all(left);
     });
@@ -85,10 +85,7 @@ fn df1_limits_cut_the_same_moves_into_passes() {
 #[test]
 fn df1_one_pool_alone() {
     small(|scene| {
-        let options = PoolOptions {
-            block_size: Some(MIB),
-            ..PoolOptions::new(0)
-        };
+        let options = pool_options(MIB, 0);
         let pool = scene.gpu.create_pool(&options).unwrap();
         let within = shared().pool(pool);
         let mut inside: Vec<_> = (0..32).map(|n| (n, scene.piece(n, &within))).collect();

@@ -24,14 +24,10 @@ fn left_and_moved(seed: u64, freed: u64) -> [u64; 2] {
         scene.free_each(gone);
         let options = DefragmentationOptions::new().move_bare_regions();
         let mut run = scene.gpu.defragment(options).unwrap();
-        loop {
-            let mut pass = run.next_pass().unwrap();
-            if pass.is_empty() {
-                break;
-            }
+        each_pass(&mut run, |mut pass| {
             pass.set_outcomes(MoveOutcome::Copied);
             pass.finish(|_, result| assert_eq!(result, MoveResult::Moved));
-        }
+        });
         let moved = run.totals().moved_bytes;
         drop(run);
         let total = scene.gpu.stats().total;

@@ -4,12 +4,11 @@ use super::*;
 
 /// Two blocks; what `put` adds lies in the one with less in it, so that this one would be emptied.
 fn pinned(
-    profile: MockProfile,
-    put: impl Fn(&Scene<'_>) -> Vec<Region>,
+    put: fn(&Scene<'_>) -> Vec<Region>,
     options: DefragmentationOptions<'_>,
 ) -> SkippedRegions {
     let mut skipped = SkippedRegions::default();
-    scene(profile, small_blocks(), |scene| {
+    small(|scene| {
         let first: Vec<_> = (0..12).map(|_| (1, scene.piece(1, &shared()))).collect();
         let added = put(&scene);
         let second: Vec<_> = (0..19).map(|n| (n, scene.piece(n, &shared()))).collect();
@@ -34,68 +33,48 @@ fn pinned(
     skipped
 }
 
-fn one(profile: MockProfile, put: impl Fn(&Scene<'_>) -> Vec<Region>) -> SkippedRegions {
-    pinned(profile, put, DefragmentationOptions::new())
-}
-
 #[test]
 fn df5_each_reason_keeps_its_block_and_is_counted() {
+    type Put = fn(&Scene<'_>) -> Vec<Region>;
+    fn of_usage(scene: &Scene<'_>, usage: BufferUsage) -> Vec<Region> {
+        let info = BufferInfo::new(PIECE, usage);
+        vec![scene.gpu.create_buffer(&info, &shared()).unwrap()]
+    }
+    let addressed: Put = |scene| of_usage(scene, COPIED | BufferUsage::SHADER_DEVICE_ADDRESS);
+    let bare: Put = |scene| vec![scene.take(PIECE, &shared())];
+    let small: Put = |scene| vec![scene.take(256, &shared().lifetime(Lifetime::Persistent))];
+    let tagged: Put = |scene| vec![scene.piece(1, &shared().tag(77))];
+    let (all, all_but_77) = (|_, _| true, |_, tag| tag != 77);
+    let every = DefragmentationOptions::new();
     let none = SkippedRegions::default();
-    let nvidia = MockProfile::Nvidia;
-    assert_eq!(one(nvidia, |_| Vec::new()), none, "nothing is in the way");
-
-    let buffer = |usage| {
-        move |scene: &Scene<'_>| {
-            let info = BufferInfo::new(PIECE, usage);
-            vec![scene.gpu.create_buffer(&info, &shared()).unwrap()]
-        }
+    let no_transfer = SkippedRegions {
+        no_transfer: 1,
+        ..none
     };
-    let skipped = one(nvidia, buffer(BufferUsage::TRANSFER_SRC));
-    assert_eq!(
-        skipped,
-        SkippedRegions {
-            no_transfer: 1,
-            ..none
-        }
-    );
-    let address =
-        BufferUsage::from_raw(COPIED.as_raw() | BufferUsage::SHADER_DEVICE_ADDRESS.as_raw());
-    let skipped = one(nvidia, buffer(address));
-    assert_eq!(
-        skipped,
-        SkippedRegions {
-            device_address: 1,
-            ..none
-        }
-    );
-
-    let bare = |scene: &Scene<'_>| {
-        let needs = ResourceRequirements::new(PIECE, 256);
-        vec![scene.gpu.allocate(&needs, &shared()).unwrap()]
+    let device_address = SkippedRegions {
+        device_address: 1,
+        ..none
     };
-    assert_eq!(one(nvidia, bare), SkippedRegions { bare: 1, ..none });
-    let options = DefragmentationOptions::new().move_bare_regions();
-    assert_eq!(pinned(nvidia, bare, options), none);
-
-    let small = |scene: &Scene<'_>| {
-        let needs = ResourceRequirements::new(256, 256);
-        let options = shared().lifetime(Lifetime::Persistent);
-        vec![scene.gpu.allocate(&needs, &options).unwrap()]
-    };
-    assert_eq!(one(nvidia, small), SkippedRegions { bare: 1, ..none });
-    let options = DefragmentationOptions::new().move_bare_regions();
-    assert_eq!(pinned(nvidia, small, options), none);
-
-    let tagged = |scene: &Scene<'_>| vec![scene.piece(1, &shared().tag(77))];
-    let may_move = |_, tag| tag != 77;
-    let options = DefragmentationOptions::new().filter(&may_move);
-    assert_eq!(
-        pinned(nvidia, tagged, options),
-        SkippedRegions { filter: 1, ..none }
-    );
-    let may_move = |_, _| true;
-    let options = DefragmentationOptions::new().filter(&may_move);
-    assert_eq!(pinned(nvidia, tagged, options), none);
+    let one_bare = SkippedRegions { bare: 1, ..none };
+    let filter = SkippedRegions { filter: 1, ..none };
+    let rows: [(Put, DefragmentationOptions<'_>, SkippedRegions); 9] = [
+        (|_| Vec::new(), every, none),
+        (
+            |scene| of_usage(scene, BufferUsage::TRANSFER_SRC),
+            every,
+            no_transfer,
+        ),
+        (addressed, every, device_address),
+        (bare, every, one_bare),
+        (bare, every.move_bare_regions(), none),
+        (small, every, one_bare),
+        (small, every.move_bare_regions(), none),
+        (tagged, every.filter(&all_but_77), filter),
+        (tagged, every.filter(&all), none),
+    ];
+    for (row, (put, options, skipped)) in rows.into_iter().enumerate() {
+        assert_eq!(pinned(put, options), skipped, "row {row}");
+    }
 }
 
 #[test]
@@ -244,14 +223,7 @@ fn df5_regions_outside_of_blocks_are_counted() {
             skipped_of(&scene, wrapped),
             SkippedRegions { wrapped: 1, ..none }
         );
-        let pool = scene
-            .gpu
-            .create_pool(&PoolOptions {
-                algorithm: BlockAlgorithm::Ring,
-                block_size: Some(MIB),
-                ..PoolOptions::new(0)
-            })
-            .unwrap();
+        let pool = scene.gpu.create_pool(&ring_options(MIB, 0)).unwrap();
         let needs = ResourceRequirements::new(PIECE, 256);
         let in_ring = |scene: &Scene<'_>| {
             let allocate = |_| scene.gpu.allocate(&needs, &shared().pool(pool)).unwrap();

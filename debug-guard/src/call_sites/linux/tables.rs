@@ -1,0 +1,80 @@
+//! The program's unwinder, which reads the tables that compilers write beside the code.
+
+use core::ffi::{c_int, c_void};
+
+use super::super::thread_stack::Registers;
+use crate::os::tables_without_lock;
+
+enum Frame {}
+
+// Itanium C++ ABI: Exception Handling, level I; `_Unwind_Backtrace` and `_Unwind_GetCFA` as libgcc and LLVM's
+// libunwind have them. Both know every frame's frame pointer: a function saves it, and they read it there.
+unsafe extern "C" {
+    fn _Unwind_Backtrace(
+        on_frame: extern "C" fn(*mut Frame, *mut c_void) -> c_int,
+        data: *mut c_void,
+    ) -> c_int;
+    fn _Unwind_GetIP(frame: *mut Frame) -> usize;
+    fn _Unwind_GetCFA(frame: *mut Frame) -> usize;
+    fn _Unwind_GetGR(frame: *mut Frame, register: c_int) -> usize;
+}
+
+/// The frame pointer's number in the tables.
+const FRAME_POINTER: c_int = if cfg!(target_arch = "x86_64") { 6 } else { 29 };
+
+const GO_ON: c_int = 0;
+const STOP: c_int = 5; // _URC_END_OF_STACK
+
+/// Passes the return address and the registers of each frame to `each`, innermost first, until it returns [`STOP`].
+fn backtrace<F: FnMut(usize, Registers) -> c_int>(mut each: F) {
+    extern "C" fn on_frame<F: FnMut(usize, Registers) -> c_int>(
+        frame: *mut Frame,
+        data: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the closure of `backtrace`, which waits; nothing else uses it.
+        let each = unsafe { &mut *data.cast::<F>() };
+        // SAFETY: the frame that the unwinder is at.
+        let back = unsafe { _Unwind_GetIP(frame) };
+        // SAFETY: the frame that the unwinder is at.
+        let stack = unsafe { _Unwind_GetCFA(frame) };
+        // SAFETY: the frame that the unwinder is at; every frame has this register.
+        let frame = unsafe { _Unwind_GetGR(frame, FRAME_POINTER) };
+        each(back, Registers { stack, frame })
+    }
+    // SAFETY: `on_frame` follows the interface and gets the closure, which outlives the call. The unwinder walks
+    // this function's stack.
+    unsafe { _Unwind_Backtrace(on_frame::<F>, (&raw mut each).cast()) };
+}
+
+/// True if the unwinder acquires no lock, so that it may be asked in a signal handler.
+pub(in super::super) fn is_signal_safe() -> bool {
+    tables_without_lock()
+}
+
+/// Writes the frames from the first for which `begins` is true. Returns their number, whether they reach `mark`, or
+/// the thread's first if that is 0, and the registers in the last one.
+pub(in super::super) fn pass(
+    mut begins: impl FnMut(usize, Registers) -> bool,
+    mark: usize,
+    frames: &mut [usize],
+) -> (usize, bool, Registers) {
+    let (mut count, mut whole, mut last) = (0, false, Registers::default());
+    backtrace(|back, registers| {
+        if !begins(back, registers) {
+            return GO_ON;
+        }
+        whole = if mark == 0 {
+            back == 0
+        } else {
+            registers.stack > mark
+        };
+        let Some(to) = frames.get_mut(count).filter(|_| !whole && back != 0) else {
+            return STOP;
+        };
+        *to = back;
+        count += 1;
+        last = registers;
+        GO_ON
+    });
+    (count, whole, last)
+}

@@ -1,0 +1,50 @@
+//! Windows on x86-64.
+//!
+//! Tested under Wine alone, which has its own code for all of this: `docs/PLATFORMS.md` says what that proves.
+
+mod calls;
+mod handler;
+mod memory;
+mod modules;
+mod process;
+mod read;
+mod stack;
+#[cfg(test)]
+mod tests;
+mod text;
+mod unwind;
+mod virtual_alloc;
+
+pub(crate) use handler::install_fault_handler;
+pub(crate) use memory::{describe, readable};
+pub(crate) use modules::mapping_at;
+pub(crate) use process::{
+    abort, at_exit, exit_now, forks, is_terminal, page_size, pause, process_id, random_u64,
+    thread_id, thread_name, total_memory, without_forks, write,
+};
+pub(crate) use read::{CATCHES_READS, read_u64, read_u64_by_kernel};
+pub(crate) use stack::{OwnStack, own_stack};
+pub(crate) use unwind::UnwindContext;
+
+use crate::mode::BackEnd;
+use crate::os::PageCalls;
+
+/// How a person gets the names of functions, as a line of a report.
+pub(crate) const NAMES: &str = "  names of functions: each frame is an offset in its module; addr2line -e MODULE names it if the module's \
+     image base is added and the names are in the module itself; names in a PDB file are read by debuggers only\n";
+
+/// Leaks can be listed when the process exits.
+pub(crate) const LISTS_AT_EXIT: bool = true;
+/// The numbers of other files are those of one C runtime, of which a process may have several.
+pub(crate) const WRITES_TO_ANY_DESCRIPTOR: bool = false;
+
+/// The back ends of this system, the best first.
+pub(crate) const BACK_ENDS: [BackEnd; 2] = [BackEnd::VirtualAlloc, BackEnd::Cookies];
+
+/// The calls of a back end; `None` for those that are not of this system.
+pub(crate) fn page_calls(back_end: BackEnd) -> Option<&'static dyn PageCalls> {
+    match back_end {
+        BackEnd::VirtualAlloc => Some(&virtual_alloc::VirtualAlloc),
+        _ => None,
+    }
+}

@@ -1,0 +1,104 @@
+//! Callers by the unwind tables that every module carries (`.pdata`), without frame pointers.
+
+use core::ptr::null_mut;
+
+use super::calls::{RtlCaptureContext, RtlLookupFunctionEntry, RtlVirtualUnwind, ThreadContext};
+use super::read::read_u64;
+use super::stack::own_stack;
+
+/// No handlers of exceptions are looked for.
+const NO_HANDLER: u32 = 0;
+
+/// The registers of the calling thread as they were, or will be again, in one of its callers.
+pub(crate) struct UnwindContext {
+    registers: ThreadContext,
+    /// The end of the stack.
+    high: usize,
+}
+
+impl UnwindContext {
+    /// Those of the caller. Inlined, so that they are those of a function that still runs.
+    #[inline(always)]
+    pub(crate) fn capture() -> Self {
+        let mut registers = ThreadContext::ZERO;
+        // SAFETY: writes the registers.
+        unsafe { RtlCaptureContext(&raw mut registers) };
+        Self {
+            registers,
+            high: own_stack().high,
+        }
+    }
+
+    pub(crate) fn pc(&self) -> usize {
+        self.registers.pc
+    }
+
+    pub(crate) fn stack(&self) -> usize {
+        self.registers.stack()
+    }
+
+    pub(crate) fn frame(&self) -> usize {
+        self.registers.frame()
+    }
+
+    /// Goes on to the caller. False where that is not known: the registers are of no use then. Allocates nothing. The tables are found
+    /// under a lock of the system that is held by who loads a module, and by nobody who accesses a guarded page.
+    pub(crate) fn step(&mut self) -> bool {
+        let before = self.stack();
+        let mut base = 0;
+        // SAFETY: looks for the function that holds the address.
+        let function = unsafe { RtlLookupFunctionEntry(self.pc(), &raw mut base, null_mut()) };
+        if function.is_null() {
+            return self.leave_leaf();
+        }
+        // SAFETY: an entry of a loaded module, in which a thread is.
+        let unwind = unsafe { (*function).unwind } as usize;
+        if !self.is_frame_on_stack(base.wrapping_add(unwind)) {
+            return false;
+        }
+        let (mut data, mut establisher) = (null_mut(), 0);
+        // SAFETY: the registers of a function of this module; what the tables have it read begins at the stack pointer, which is below the
+        // end of the stack. That they do not go beyond it is taken from the tables, unchecked.
+        unsafe {
+            RtlVirtualUnwind(
+                NO_HANDLER,
+                base,
+                self.registers.pc,
+                function,
+                &raw mut self.registers,
+                &raw mut data,
+                &raw mut establisher,
+                null_mut(),
+            )
+        };
+        self.pc() == 0 || self.went_up(before)
+    }
+
+    /// A function without an entry has changed nothing: its return address is at the stack pointer. So it is after a jump to nowhere.
+    fn leave_leaf(&mut self) -> bool {
+        let before = self.stack();
+        let Some(back) = read_u64(before) else {
+            return false;
+        };
+        self.registers.pc = back as usize;
+        self.registers
+            .set_stack(before.wrapping_add(size_of::<usize>()));
+        self.went_up(before)
+    }
+
+    fn went_up(&self, before: usize) -> bool {
+        let now = self.stack();
+        before < now && now < self.high
+    }
+
+    /// If a function keeps a frame register, its frame is found by that, whatever it holds: it has to point into the stack. The fourth byte
+    /// of the function's information is the register's number, below the distance.
+    fn is_frame_on_stack(&self, information: usize) -> bool {
+        let Some(head) = read_u64(information) else {
+            return false;
+        };
+        let register = (head >> 24) as usize & 0xF;
+        let frame = self.registers.register(register);
+        register == 0 || (self.stack() <= frame && frame < self.high)
+    }
+}

@@ -1,0 +1,293 @@
+//! The size of the next block. Whether there is to be one `place.rs` decides.
+
+#![forbid(unsafe_code)]
+
+use super::options::MemoryOptions;
+use crate::memory_type::PropertyFlags;
+
+const MIB: u64 = 1 << 20;
+
+/// The next block has this part of the reserved bytes: the last one, nearly empty at worst, is little of all. A smaller part saves nothing
+/// in a churn of mixed sizes; an eighth costs 7 % of what lives.
+const PART_OF_RESERVED: u64 = 32;
+/// Empty blocks of this part of what lives are kept.
+const KEPT_PART: u64 = 8;
+/// A device that allows fewer memory objects runs out of them before it runs out of bytes: each block is as large as all before.
+const FEW_OBJECTS: u32 = 1024;
+/// The default size of the largest block, and of the largest one that is not `DEVICE_LOCAL`: there the driver clears each page during the
+/// call, at some 4 MiB a millisecond.
+const MAX_BLOCK: u64 = 256 * MIB;
+const MAX_HOST_BLOCK: u64 = 32 * MIB;
+
+/// How often a block that the driver refused is requested again at half its size.
+const HALVINGS: u32 = 3;
+
+/// The sizes of a pool's blocks, which grow with the reserved bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Growth {
+    /// Of the next block, unless a request needs more.
+    next: u64,
+    first: u64,
+    max: u64,
+    granule: u64,
+    /// Sizes are rounded up to this.
+    multiple: u64,
+    /// The next block has this part of the reserved bytes.
+    part: u64,
+}
+
+impl Growth {
+    /// Blocks grow from `min(8 MiB, heap / 64)` to `min(256 MiB, heap / 8)`, 32 MiB if the memory is not `DEVICE_LOCAL`, and at most
+    /// `soft_limit`, unless `options` say otherwise; never above the heap.
+    pub(crate) fn new(
+        heap_size: u64,
+        properties: PropertyFlags,
+        soft_limit: u64,
+        options: &MemoryOptions,
+    ) -> Self {
+        let default = if properties.contains(PropertyFlags::DEVICE_LOCAL) {
+            MAX_BLOCK
+        } else {
+            MAX_HOST_BLOCK
+        };
+        let (first, max) = if properties.contains(PropertyFlags::HOST_VISIBLE) {
+            let first = options.first_host_block.or(options.first_block);
+            (first, options.max_host_block.or(options.max_block))
+        } else {
+            (options.first_block, options.max_block)
+        };
+        let granule = u64::from(options.granule);
+        let whole = |bytes: u64| (bytes - bytes % granule).max(granule);
+        let default = default.min(heap_size / 8).min(soft_limit);
+        let max = whole(max.unwrap_or(default).min(heap_size));
+        let first = whole(first.unwrap_or((8 * MIB).min(heap_size / 64))).min(max);
+        Self {
+            next: first,
+            first,
+            max,
+            granule,
+            multiple: options.nearest_multiple.max(1),
+            part: PART_OF_RESERVED,
+        }
+    }
+
+    pub(crate) fn fixed(size: u64, granule: u64) -> Self {
+        Self {
+            next: size,
+            first: size,
+            max: size,
+            granule,
+            multiple: 1,
+            part: PART_OF_RESERVED,
+        }
+    }
+
+    /// The same, on a device that allows `max_objects` memory objects.
+    pub(crate) fn with_objects(self, max_objects: u32) -> Self {
+        let part = if max_objects < FEW_OBJECTS {
+            1
+        } else {
+            PART_OF_RESERVED
+        };
+        Self { part, ..self }
+    }
+
+    /// The same, with no block larger than `bytes`.
+    pub(crate) fn at_most(self, bytes: u64) -> Self {
+        let max = self.max.min(bytes - bytes % self.granule).max(self.granule);
+        let first = self.first.min(max);
+        Self {
+            next: first,
+            first,
+            max,
+            ..self
+        }
+    }
+
+    pub(crate) fn max(&self) -> u64 {
+        self.max
+    }
+
+    #[inline]
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// The same, rounded: what the driver is asked for.
+    pub(crate) fn first_block(&self) -> u64 {
+        self.rounded(self.first).min(self.max)
+    }
+
+    pub(crate) fn preferred(&self) -> u64 {
+        self.next
+    }
+
+    /// The sizes to try for a block of `need` bytes, none above `room`: the preferred one, then half of it three times. Nothing if a shared
+    /// block cannot hold `need`.
+    pub(crate) fn sizes(&self, need: u64, room: u64) -> impl Iterator<Item = u64> + use<> {
+        let need = need
+            .checked_next_multiple_of(self.granule)
+            .unwrap_or(u64::MAX);
+        let (growth, top) = (*self, self.max.min(room));
+        let mut size = self.next.max(need);
+        let mut left = if need > top { 0 } else { HALVINGS + 1 };
+        // Sizes above budgets and limits are skipped: they cost no attempt.
+        while left > 0 && size > top {
+            size = smaller(size, need, growth.granule);
+        }
+        core::iter::from_fn(move || {
+            left = left.checked_sub(1)?;
+            let now = size;
+            size = smaller(size, need, growth.granule);
+            if size == now {
+                left = 0;
+            }
+            Some(growth.rounded(now).min(top))
+        })
+    }
+
+    fn rounded(&self, size: u64) -> u64 {
+        size.checked_next_multiple_of(self.multiple)
+            .unwrap_or(u64::MAX)
+    }
+
+    /// Chooses the next size after the pool's blocks have changed to `reserved` bytes.
+    pub(crate) fn follow(&mut self, reserved: u64) {
+        self.next = self.within_limits(reserved / self.part);
+    }
+
+    /// As [`follow`](Self::follow), after a block was freed while regions of `live` bytes are left: the next one is not larger than what
+    /// the pool [keeps](Self::kept), so one that comes and goes stays.
+    pub(crate) fn shrink(&mut self, reserved: u64, live: u64) {
+        self.follow(reserved);
+        self.next = self.next.min(self.within_limits(live / KEPT_PART));
+    }
+
+    /// Bytes of empty blocks that a pool with regions of `live` bytes keeps by default.
+    pub(crate) fn kept(&self, live: u64) -> u64 {
+        let kept = self.within_limits(live / KEPT_PART);
+        self.rounded(kept).min(self.max)
+    }
+
+    fn within_limits(&self, bytes: u64) -> u64 {
+        (bytes - bytes % self.granule).clamp(self.first, self.max)
+    }
+}
+
+fn smaller(size: u64, need: u64, granule: u64) -> u64 {
+    let half = size / 2;
+    (half - half % granule).max(need)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn sizes(growth: &Growth, need: u64, room: u64) -> Vec<u64> {
+        growth.sizes(need, room).collect()
+    }
+
+    fn growth_of(heap: u64, ceiling: u64, options: &MemoryOptions) -> Growth {
+        Growth::new(heap, PropertyFlags::DEVICE_LOCAL, ceiling, options)
+    }
+
+    #[test]
+    fn ge16_blocks_of_host_memory_stay_small() {
+        let host = |options| Growth::new(16 * GIB, PropertyFlags::HOST_VISIBLE, u64::MAX, &options);
+        let mut growth = host(MemoryOptions::default());
+        growth.follow(u64::MAX);
+        assert_eq!((growth.preferred(), growth.max()), (32 * MIB, 32 * MIB));
+        let stated = host(MemoryOptions {
+            max_block: Some(100 * MIB),
+            ..MemoryOptions::default()
+        });
+        assert_eq!(stated.max(), 100 * MIB, "what the options say counts");
+    }
+
+    #[test]
+    fn di7_a_first_block_is_kept_or_an_eighth_of_what_lives() {
+        let options = MemoryOptions {
+            nearest_multiple: 3 * MIB,
+            ..MemoryOptions::default()
+        };
+        let growth = growth_of(16 * GIB, u64::MAX, &options);
+        for (live, kept) in [
+            (0, 9 * MIB),
+            (64 * MIB, 9 * MIB),
+            (80 * MIB, 12 * MIB),
+            (240 * MIB, 30 * MIB),
+            (u64::MAX, 256 * MIB),
+        ] {
+            assert_eq!(growth.kept(live), kept, "{live}");
+            let mut next = growth;
+            next.shrink(u64::MAX, live);
+            assert_eq!(
+                sizes(&next, 1, u64::MAX)[0],
+                kept,
+                "what is created next is kept"
+            );
+            next.shrink(0, live);
+            assert_eq!(sizes(&next, 1, u64::MAX)[0], 9 * MIB);
+        }
+    }
+
+    #[test]
+    fn a_refused_block_is_halved_three_times_and_never_below_the_need() {
+        let growth = growth_of(16 * GIB, u64::MAX, &MemoryOptions::default());
+        assert_eq!(
+            sizes(&growth, 1024, u64::MAX),
+            [8 * MIB, 4 * MIB, 2 * MIB, MIB]
+        );
+        assert_eq!(
+            sizes(&growth, 3 * MIB, u64::MAX),
+            [8 * MIB, 4 * MIB, 3 * MIB]
+        );
+        assert_eq!(sizes(&growth, 9 * MIB, u64::MAX), [9 * MIB]);
+        assert_eq!(sizes(&growth, 9 * MIB + 1, u64::MAX), [9 * MIB + 256]);
+        assert_eq!(sizes(&growth, 256 * MIB + 1, u64::MAX), []);
+        assert_eq!(sizes(&growth, u64::MAX - 15, u64::MAX), []);
+        // What a limit leaves is taken into account without a try.
+        assert_eq!(
+            sizes(&growth, 1024, 2 * MIB),
+            [2 * MIB, MIB, MIB / 2, MIB / 4]
+        );
+        assert_eq!(sizes(&growth, 1024, 1024), [1024]);
+        assert_eq!(sizes(&growth, 1024, 1023), []);
+    }
+
+    #[test]
+    fn h81_a_block_is_rounded_up_to_the_multiple_and_clamped_to_the_largest() {
+        let options = MemoryOptions {
+            first_block: Some(4096),
+            max_block: Some(1 << 20),
+            nearest_multiple: 96_000,
+            ..MemoryOptions::default()
+        };
+        let growth = growth_of(GIB, u64::MAX, &options);
+        assert_eq!(sizes(&growth, 1, u64::MAX)[0], 96_000);
+        assert_eq!(sizes(&growth, 96_001, u64::MAX)[0], 192_000);
+        assert_eq!(sizes(&growth, 1_000_000, u64::MAX), [1_048_576]);
+        assert_eq!(
+            sizes(&growth, (1 << 20) + 1, u64::MAX),
+            [],
+            "refused up front"
+        );
+    }
+
+    #[test]
+    fn odd_limits_leave_whole_granules() {
+        let options = MemoryOptions {
+            max_block: Some(1_000_001),
+            first_block: Some(99_999),
+            ..MemoryOptions::default()
+        };
+        let growth = growth_of(700_000, 600_000, &options);
+        assert_eq!(growth.max(), 700_000 - 700_000 % 256);
+        assert_eq!(growth.preferred() % 256, 0);
+        assert_eq!(growth_of(0, u64::MAX, &MemoryOptions::default()).max(), 256);
+    }
+}

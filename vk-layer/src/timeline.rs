@@ -1,0 +1,325 @@
+//! The timeline of live bytes, by the number of commands with callbacks, and phases.
+//!
+//! A phase begins with the first instance (`run`), and where a program enters another part: a device is created or destroyed, the first
+//! submit, a requested mark or report. Where the layer is linked into a program, that may name its parts itself.
+
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use alloc_core::TryVec;
+use vk_report::report::{ByScope, Counts, PhaseStart, PhaseStarts, Sample, Sampler};
+
+use crate::accounts::{Accounts, KindAccount, all_accounts, all_usage, restart_peak};
+use crate::foreign::ForeignOwner;
+use crate::hooks::commands_called;
+use crate::in_process::observation;
+use crate::per_process::PerProcess;
+use crate::record::{Own, own};
+use crate::tape::tape;
+
+/// A phase, and the accounts at its beginning.
+struct PhaseRow {
+    name: &'static str,
+    commands: u64,
+    counts: Counts,
+    /// The most bytes live at once in the phase, and how far that may be off.
+    peak: (u64, u64),
+}
+
+/// Phases that begin by themselves at most; what would begin further ones is counted.
+const MAX_PHASES: usize = 64;
+
+/// Samples and phases of a process.
+struct Timeline {
+    phases: TryVec<PhaseRow, Own>,
+    sampler: Sampler,
+    lost_phases: u64,
+    fullest: Fullest,
+}
+
+/// The kinds when they held most, of the ends of phases.
+#[derive(Default)]
+pub(crate) struct Fullest {
+    /// The phase that ended then.
+    pub(crate) phase: &'static str,
+    live_bytes: u64,
+    /// Live bytes of each kind, by the address of its account.
+    kinds: Option<TryVec<(usize, ByScope), Own>>,
+}
+
+/// The name of the running phase, once the program names its phases itself.
+static NAMED: Mutex<Option<&'static str>> = Mutex::new(None);
+
+static TIMELINE: PerProcess<Mutex<Timeline>> = PerProcess::new();
+
+/// Commands whose number has none of these bits are sampled; no command has number 0.
+static MASK: AtomicU64 = AtomicU64::new(u64::MAX);
+
+static HAS_SUBMITTED: AtomicBool = AtomicBool::new(false);
+
+/// In the child of a fork: what was sampled is the parent's.
+pub(crate) fn after_fork() {
+    TIMELINE.forget();
+    MASK.store(u64::MAX, Ordering::Relaxed);
+    HAS_SUBMITTED.store(false, Ordering::Relaxed);
+}
+
+/// The first instance is being created.
+pub(crate) fn start() {
+    let is_new = TIMELINE.get().is_none();
+    let timeline = TIMELINE.get_or_make(|| Timeline::new().map(Mutex::new));
+    if is_new && timeline.is_some() {
+        begin(named().unwrap_or("run"));
+        MASK.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The command with this number among those of its thread or of others has ended.
+#[inline]
+pub(crate) fn is_sampled(number: u64) -> bool {
+    number & MASK.load(Ordering::Relaxed) == 0
+}
+
+/// Adds a sample, unless another thread holds the timeline.
+#[cold]
+pub(crate) fn sample() {
+    let Some(timeline) = TIMELINE.get() else {
+        return;
+    };
+    let Ok(mut timeline) = timeline.try_lock() else {
+        return;
+    };
+    let at = commands_called();
+    if let Some(live_by_scope) = live_by_scope() {
+        timeline.add_sample(at, live_by_scope);
+    }
+}
+
+/// Something was submitted.
+#[inline]
+pub(crate) fn submitted() {
+    if !HAS_SUBMITTED.load(Ordering::Relaxed) && !HAS_SUBMITTED.swap(true, Ordering::Relaxed) {
+        begin_phase("first submit");
+    }
+}
+
+fn named() -> Option<&'static str> {
+    *NAMED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The program enters a part of this name, perhaps before its first instance.
+pub(crate) fn begin_named_phase(name: &'static str) {
+    *NAMED.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
+    begin(name);
+}
+
+/// A phase begins, unless the program names its phases itself.
+#[cold]
+pub(crate) fn begin_phase(name: &'static str) {
+    if named().is_none() {
+        begin(name);
+    }
+}
+
+/// A phase begins, with the very numbers that the one before ends with.
+fn begin(name: &'static str) {
+    let Some(timeline) = TIMELINE.get() else {
+        return;
+    };
+    let mut timeline = lock(timeline);
+    if timeline.phases.len() >= MAX_PHASES && named().is_none() {
+        timeline.lost_phases = timeline.lost_phases.saturating_add(1);
+        return;
+    }
+    // Before the phase before it ends: samples belong to a phase that goes on.
+    if timeline.phases.try_reserve(1).is_err() {
+        timeline.lost_phases = timeline.lost_phases.saturating_add(1);
+        return;
+    }
+    let (commands, counts) = (commands_called(), counts_of_all());
+    timeline.end_phase(commands, &counts);
+    restart_peak();
+    let next = PhaseRow {
+        name,
+        commands,
+        counts,
+        peak: (0, 0),
+    };
+    if timeline.phases.try_push(next).is_err() {
+        timeline.lost_phases = timeline.lost_phases.saturating_add(1);
+    }
+    timeline.add_sample(commands, counts.live_bytes);
+    if let Some(tape) = tape() {
+        tape.phase(name);
+    }
+}
+
+/// The kinds when they held most, of the ends of phases and now. `None` before the first instance, or without memory.
+pub(crate) fn fullest() -> Option<Fullest> {
+    let mut timeline = lock(TIMELINE.get()?);
+    let counts = counts_of_all();
+    timeline.note_fullest(&counts);
+    let kinds = timeline.fullest.kinds.as_ref()?;
+    let mut copy = TryVec::new_in(own());
+    copy.try_extend_from_slice(kinds).ok()?;
+    Some(Fullest {
+        kinds: Some(copy),
+        ..timeline.fullest
+    })
+}
+
+impl Fullest {
+    /// What was live of the kind with this account.
+    pub(crate) fn of(&self, account: &KindAccount) -> ByScope {
+        let address = ptr::from_ref(account).addr();
+        let mut kinds = self.kinds.iter().flatten();
+        kinds
+            .find(|(of, _)| *of == address)
+            .map_or(ByScope::default(), |(_, live)| *live)
+    }
+}
+
+/// The phases until now, after so many commands, the last one with its current numbers; the samples; and how many phases were lost. `None` before
+/// the first instance.
+pub(crate) fn copy(commands: u64) -> Option<(PhaseStarts, Vec<Sample>, u64)> {
+    let mut timeline = lock(TIMELINE.get()?);
+    let counts = counts_of_all();
+    if let Some(last) = timeline.phases.last_mut() {
+        last.peak = peak_of_phase();
+    }
+    let start = |phase: &PhaseRow| {
+        let start = PhaseStart {
+            name: phase.name.to_owned(),
+            commands: phase.commands,
+            counts: phase.counts,
+        };
+        (start, phase.peak)
+    };
+    let starts = timeline.phases.iter().map(start).collect();
+    let mut samples = timeline.sampler.samples();
+    let last = timeline.sample(commands, counts.live_bytes);
+    if samples.last().is_none_or(|before| before.at < last.at) {
+        samples.push(last);
+    }
+    let phases = PhaseStarts {
+        starts,
+        commands,
+        counts,
+    };
+    Some((phases, samples, timeline.lost_phases))
+}
+
+/// After a panic under the lock a sample or a phase is missing.
+fn lock(timeline: &Mutex<Timeline>) -> MutexGuard<'_, Timeline> {
+    timeline.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Timeline {
+    fn new() -> Option<Self> {
+        Some(Self {
+            phases: TryVec::try_with_capacity_in(MAX_PHASES, own()).ok()?,
+            sampler: Sampler::default(),
+            lost_phases: 0,
+            fullest: Fullest::default(),
+        })
+    }
+
+    /// A phase ends, or a report is written: notes the kinds if they hold more than ever.
+    fn note_fullest(&mut self, counts: &Counts) -> bool {
+        let live_bytes = counts.live_bytes.sum();
+        if self.fullest.kinds.is_some() && live_bytes <= self.fullest.live_bytes {
+            return false;
+        }
+        let mut kinds = TryVec::new_in(own());
+        let live =
+            used_accounts().map(|kind| (ptr::from_ref(kind).addr(), counts_of(kind).live_bytes));
+        for one in live {
+            if kinds.try_push(one).is_err() {
+                return false;
+            }
+        }
+        self.fullest = Fullest {
+            phase: self.phases.last().map_or("", |last| last.name),
+            live_bytes,
+            kinds: Some(kinds),
+        };
+        true
+    }
+
+    fn sample(&self, at: u64, live_by_scope: ByScope) -> Sample {
+        Sample {
+            at,
+            phase: self.phases.len().saturating_sub(1),
+            live_by_scope,
+        }
+    }
+
+    fn add_sample(&mut self, at: u64, live_by_scope: ByScope) {
+        let sample = self.sample(at, live_by_scope);
+        self.sampler.add(sample);
+        let mask = self.sampler.stride().saturating_sub(1);
+        MASK.store(mask, Ordering::Relaxed);
+    }
+
+    fn end_phase(&mut self, commands: u64, counts: &Counts) {
+        let Some(last) = self.phases.last_mut() else {
+            return;
+        };
+        last.peak = peak_of_phase();
+        let sample = self.sample(commands, counts.live_bytes);
+        self.sampler.end_phase(sample);
+        let is_fullest = self.note_fullest(counts);
+        if let Some(stacks) = observation().and_then(|observed| observed.stacks.as_ref()) {
+            let at = stacks.moment().at;
+            stacks.with(|recorder| recorder.end_phase(is_fullest, at));
+        }
+    }
+}
+
+/// The most bytes live at once since the running phase began, and how far that may be off: the program's own callbacks have no common counter,
+/// so their peaks since the start of the process are added.
+fn peak_of_phase() -> (u64, u64) {
+    let Some(all) = all_usage() else {
+        return (0, 0);
+    };
+    let foreign = all.foreign_peak_bytes;
+    (all.recent_peak_bytes.saturating_add(foreign), foreign)
+}
+
+/// The accounts of all kinds of all instances and devices that a command was about.
+fn used_accounts() -> impl Iterator<Item = &'static KindAccount> {
+    all_accounts().flat_map(Accounts::used_accounts)
+}
+
+/// `None` where a number would have to be waited for.
+fn live_by_scope() -> Option<ByScope> {
+    let mut live = ByScope::default();
+    for kind in used_accounts() {
+        if let Some(owner) = kind.owner() {
+            let usage = owner.try_usage()?;
+            live.add(&ByScope::of(|scope| usage.scope(scope).live_bytes));
+        }
+        if let Some(usage) = kind.foreign().and_then(ForeignOwner::usage_by_scope) {
+            live.add(&ByScope::of(|scope| usage.scope(scope).live_bytes));
+        }
+    }
+    Some(live)
+}
+
+fn counts_of_all() -> Counts {
+    let mut sum = Counts::default();
+    used_accounts().for_each(|kind| sum.add(&counts_of(kind)));
+    sum
+}
+
+fn counts_of(kind: &KindAccount) -> Counts {
+    let mut sum = Counts::default();
+    if let Some(owner) = kind.owner() {
+        sum.add(&Counts::from(&owner.usage()));
+    }
+    if let Some(usage) = kind.foreign().and_then(ForeignOwner::usage_by_scope) {
+        sum.add(&Counts::of(|scope| usage.scope(scope)));
+    }
+    sum
+}
