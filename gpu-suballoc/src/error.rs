@@ -1,5 +1,3 @@
-//! The error of this crate: the cause, whose fault it is, and the remedy. Building it allocates nothing.
-
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -204,7 +202,7 @@ impl GpuError {
         )
     }
 
-    /// Whether no other memory type, and no smaller or other object could help.
+    /// No other memory type, and no smaller or other object could help.
     pub(crate) const fn is_final(self) -> bool {
         match self {
             Self::Host(_) | Self::MemoryType(_) | Self::AfterAllocation(_) => true,
@@ -220,7 +218,7 @@ impl GpuError {
         }
     }
 
-    /// Whether freeing memory objects might help.
+    /// Freeing memory objects might help.
     pub(crate) const fn is_shortage(self) -> bool {
         !self.is_final() && !matches!(self, Self::TooLarge { .. })
     }

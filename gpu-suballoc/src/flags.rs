@@ -1,6 +1,4 @@
-//! Sets of bits, each a value with names.
-
-/// Defines sets; unknown bits are kept and take part in every comparison.
+/// Unknown bits are kept and take part in every comparison.
 macro_rules! flags {
     ($($(#[$doc:meta])* $name:ident($word:ty) { $($(#[$bit_doc:meta])* $bit:ident = $place:literal;)* })*) => {$(
         $(#[$doc])*
@@ -20,7 +18,6 @@ macro_rules! flags {
                 self.0 & other.0 == other.0
             }
 
-            /// The bits of both.
             #[allow(dead_code, reason = "one macro for all sets")]
             pub(crate) const fn union(self, other: Self) -> Self {
                 Self(self.0 | other.0)
@@ -40,7 +37,6 @@ macro_rules! flags {
                 self.0 == 0
             }
 
-            /// The names of the set bits, lowest first.
             #[allow(dead_code, reason = "one macro for all sets")]
             pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
                 [$((Self::$bit, stringify!($bit))),*]
@@ -91,7 +87,6 @@ macro_rules! flags {
     )*};
 }
 
-/// Adds conversions from and to Vulkan's masks.
 macro_rules! vulkan_masks {
     ($($name:ident)*) => {$(
         impl $name {

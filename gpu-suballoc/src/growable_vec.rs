@@ -6,8 +6,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::slice;
 
-/// Grows by [`missing_capacity`](GrowableVec::missing_capacity), allocated by the caller, and [`grow_with`](GrowableVec::grow_with): at
-/// first to `FIRST` entries, then to twice as many. Drops no entry.
+/// It grows by [`missing_capacity`](GrowableVec::missing_capacity), at first to `FIRST` entries, then to twice as many. It drops no entry.
 #[derive(Debug)]
 pub(crate) struct GrowableVec<T> {
     first: NonNull<T>,
@@ -31,12 +30,11 @@ impl<T> GrowableVec<T> {
         }
     }
 
-    /// The layout of `capacity` entries; `None` if it overflows.
     pub(crate) fn layout(capacity: u32) -> Option<Layout> {
         Layout::array::<T>(capacity as usize).ok()
     }
 
-    /// What to allocate for `more` entries; `None` if there is capacity.
+    /// `None` if there is capacity for `more` entries.
     pub(crate) fn missing_capacity(&self, more: u32) -> Option<Layout> {
         let wanted = self.length.checked_add(more)?;
         if wanted <= self.capacity {
@@ -45,8 +43,7 @@ impl<T> GrowableVec<T> {
         Self::layout(wanted.max(self.capacity.saturating_mul(2)).max(FIRST))
     }
 
-    /// Moves into `block`. Returns the old memory, or `block` if it is not larger or has no
-    /// [`layout`](GrowableVec::layout) of the vector.
+    /// Returns the old memory, or `block` if it is not larger or has no [`layout`](GrowableVec::layout) of the vector.
     pub(crate) fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock> {
         let layout = block.layout();
         let capacity = layout.size().checked_div(size_of::<T>()).unwrap_or(0);
@@ -69,14 +66,13 @@ impl<T> GrowableVec<T> {
         Some(unsafe { HostBlock::new(self.first.cast(), layout) })
     }
 
-    /// Detaches the memory and forgets the entries.
+    /// The entries are forgotten.
     pub(crate) fn detach_memory(&mut self) -> Option<HostBlock> {
         let memory = self.memory();
         *self = Self::new();
         memory
     }
 
-    /// Appends an entry.
     pub(crate) fn push(&mut self, entry: T) -> Result<(), T> {
         if self.length == self.capacity {
             return Err(entry);
@@ -97,7 +93,7 @@ impl<T> GrowableVec<T> {
         Some(unsafe { place.read() })
     }
 
-    /// Removes an entry; those behind it move up.
+    /// The entries behind it move up.
     pub(crate) fn remove(&mut self, index: usize) -> Option<T> {
         let behind = self.as_mut_slice().get_mut(index..)?;
         if behind.is_empty() {
@@ -139,7 +135,6 @@ impl<T> GrowableVec<T> {
         self.capacity
     }
 
-    /// Bytes of memory.
     pub(crate) const fn memory_bytes(&self) -> u64 {
         self.capacity as u64 * size_of::<T>() as u64
     }
@@ -206,7 +201,7 @@ mod tests {
 //   number = chunk * N + place      chunks: | chunk 0 | chunk 1 | ..  (one block; a longer one replaces it)      chunk: N entries
 // ```
 
-/// Drops no entry. `N` is a power of two.
+/// It drops no entry. `N` is a power of two.
 #[derive(Debug)]
 pub(crate) struct Chunked<T, const N: usize> {
     chunks: GrowableVec<NonNull<T>>,
@@ -249,12 +244,11 @@ impl<T, const N: usize> Chunked<T, N> {
             .map(|mut entry| unsafe { entry.as_mut() })
     }
 
-    /// What to allocate next, so that there is one more chunk in the end.
     pub(crate) fn missing(&self) -> Layout {
         self.chunks.missing_capacity(1).unwrap_or(Self::CHUNK)
     }
 
-    /// Grows into a block of the layout that is [missing](Self::missing), and calls `entry` for each number of a new chunk. Returns the memory to free.
+    /// Calls `entry` for each number of a new chunk. Returns the memory to free.
     pub(crate) fn grow_with(
         &mut self,
         block: HostBlock,
@@ -284,13 +278,12 @@ impl<T, const N: usize> Chunked<T, N> {
         }
     }
 
-    /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> u64 {
         u64::from(self.chunks.len()) * Self::CHUNK.size() as u64 + self.chunks.memory_bytes()
     }
 }
 
-/// Prefetches a cache line. Any address is safe.
+/// Any address is safe.
 #[inline(always)]
 pub(crate) fn prefetch<T>(there: *const T) {
     #[cfg(all(target_arch = "x86_64", target_feature = "sse", not(miri)))]
@@ -305,7 +298,6 @@ pub(crate) fn prefetch<T>(there: *const T) {
 
 // Numbered slots, each spare, reserved, or filled.
 
-/// No slot.
 const NONE: u32 = u32::MAX;
 
 /// In reserve it has one slot.
@@ -317,13 +309,11 @@ pub(crate) struct Slots<T> {
 }
 
 struct Slot<T> {
-    /// Of a spare slot.
     next: u32,
     content: Option<T>,
 }
 
 impl<T> Slots<T> {
-    /// With at most so many slots.
     pub(crate) const fn up_to(limit: u32) -> Self {
         Self {
             slots: GrowableVec::new(),
@@ -384,7 +374,6 @@ impl<T> Slots<T> {
         self.slots.get_mut(number)?.content.as_mut()
     }
 
-    /// Frees a filled slot, if `is_removable`.
     pub(crate) fn remove_if(
         &mut self,
         number: u32,
@@ -396,7 +385,6 @@ impl<T> Slots<T> {
         Some(content)
     }
 
-    /// The filled slots, in order.
     pub(crate) fn each(&self) -> impl Iterator<Item = (u32, &T)> {
         (0..)
             .zip(self.slots.as_slice())

@@ -11,7 +11,7 @@ use alloc_core::{HostAllocator, HostError, Scope};
 
 use crate::sync::{StateGuard, StateMutex};
 
-/// A block of host memory with its layout; nothing else refers to it.
+/// Nothing else refers to the block.
 #[derive(Debug)]
 #[must_use = "it is lost unless it is freed"]
 pub(crate) struct HostBlock {
@@ -29,7 +29,6 @@ impl HostBlock {
         Self { start, layout }
     }
 
-    /// A new block of scope object, allocated without a lock.
     pub(crate) fn allocate(
         memory: &(impl HostAllocator + ?Sized),
         layout: Layout,
@@ -44,30 +43,27 @@ impl HostBlock {
         self.layout
     }
 
-    /// Its first byte; the caller owns the block.
+    /// The caller owns the block.
     pub(crate) const fn into_start(self) -> NonNull<u8> {
         self.start
     }
 }
 
-/// A table that grows into memory that others allocate.
 pub(crate) trait GrowableTable {
-    /// The block to allocate next, until the table has its reserve; `None` if it has, or cannot grow.
+    /// `None` if the table has its reserve, or cannot grow.
     fn missing(&self) -> Option<Layout>;
 
-    /// Returns the memory to free: what it has grown out of, or the block if it has no use for it.
+    /// Returns the memory to free: the old one, or the block if the table has no use for it.
     fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock>;
 
-    /// Detaches one block of memory at each call, until `None`; from the first one on the table is empty.
+    /// Returns one block at each call, until `None`; from the first one on the table is empty.
     fn detach_memory(&mut self) -> Option<HostBlock>;
 }
 
-/// Tables behind one lock.
 pub(crate) trait Tables {
     fn visit_tables(&mut self, visit: &mut dyn FnMut(&mut dyn GrowableTable));
 }
 
-/// Acquires the lock once the tables have their reserve; what is missing is allocated without it.
 pub(crate) fn lock_filled<'l, T: Tables>(
     lock: &'l StateMutex<T>,
     memory: &dyn HostAllocator,
@@ -85,7 +81,7 @@ pub(crate) fn lock_filled<'l, T: Tables>(
     }
 }
 
-/// The layout that the first table without its reserve is missing. It grows into `block`, if there is one, which is then the memory to free.
+/// `block`, if there is one, is the memory to free then.
 fn grow_first(tables: &mut impl Tables, block: &mut Option<HostBlock>) -> Option<Layout> {
     let mut missing = None;
     tables.visit_tables(&mut |table| {
@@ -101,7 +97,6 @@ fn grow_first(tables: &mut impl Tables, block: &mut Option<HostBlock>) -> Option
     missing
 }
 
-/// Grows a table without a lock until it has its reserve.
 pub(crate) fn fill(
     table: &mut dyn GrowableTable,
     memory: &(impl HostAllocator + ?Sized),
@@ -113,17 +108,15 @@ pub(crate) fn fill(
     Ok(())
 }
 
-/// Frees all memory of a table, without a lock.
 pub(crate) fn free_table(table: &mut dyn GrowableTable, memory: &(impl HostAllocator + ?Sized)) {
     while let Some(block) = table.detach_memory() {
         free(memory, Some(block));
     }
 }
 
-/// Frees a block of a table of this `memory`, without a lock.
 pub(crate) fn free(memory: &(impl HostAllocator + ?Sized), block: Option<HostBlock>) {
     if let Some(block) = block {
-        // SAFETY: the tables of an allocator have their memory from its one host allocator; nothing refers to the block any more.
+        // SAFETY: all tables of an allocator have their memory from it; nothing refers to the block any more.
         unsafe { memory.deallocate(block.start, block.layout, Scope::Object) };
     }
 }

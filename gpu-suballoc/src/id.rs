@@ -1,4 +1,4 @@
-//! Ids of regions and pools for tables, crops and C: plain numbers that are never reissued; and the places that regions lie at.
+//! Ids are plain numbers that are never reissued.
 //!
 //! ```text
 //!   RegionId, 12 bytes:   tag: u32 | slot: u32 | generation: u32
@@ -25,14 +25,12 @@ pub struct RegionId {
     key: RegionKey,
 }
 
-/// An id without its allocator's tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RegionKey {
     pub(crate) slot: u32,
     pub(crate) generation: u32,
 }
 
-/// A slot that has used it is retired.
 pub(crate) const LAST_GENERATION: u32 = (1 << TAG_SHIFT) - 1;
 const TAG_SHIFT: u32 = 24;
 const TAG_BITS: u32 = 0xff;
@@ -118,7 +116,6 @@ pub(crate) struct RegionPlace {
     pub(crate) block: BlockRef,
     /// In the block; 0 for memory of its own.
     pub(crate) node: u32,
-    /// The place stores the slot too: one that was freed, or that a region has left, has another.
     pub(crate) slot: u32,
 }
 
@@ -154,7 +151,7 @@ pub enum RangePlacement {
     Wrapped = 3,
 }
 
-/// Kind, pool below 512, block below 2^20; and whether a region is mapped there while it lives, which is no part of the name.
+/// The mark of a region that is mapped there while it lives is no part of the name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockRef(u32);
 
@@ -220,8 +217,7 @@ pub struct PoolId {
     pub(crate) index: u16,
 }
 
-/// Unique among 2^32 allocators: an odd factor maps different numbers to different ones, and consecutive ones to tags that differ in many
-/// bits.
+/// Tags are unique among 2^32 allocators: an odd factor maps different numbers to different ones.
 pub(crate) fn next_tag() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)

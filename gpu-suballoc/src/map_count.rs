@@ -9,13 +9,13 @@
 
 use core::ptr::NonNull;
 
-/// An address in mapped memory, which this crate does not dereference.
+/// This crate does not dereference it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address(pub(crate) NonNull<u8>);
 
-// SAFETY: it is not dereferenced here; the rules of mappings say which thread may.
+// SAFETY: it is not dereferenced here.
 unsafe impl Send for Address {}
-// SAFETY: it is not dereferenced here; the rules of mappings say which thread may.
+// SAFETY: it is not dereferenced here.
 unsafe impl Sync for Address {}
 
 impl Address {
@@ -27,17 +27,14 @@ impl Address {
 
 #[derive(Debug, Default)]
 pub(crate) struct MapCount {
-    /// Its first byte.
     base: Option<Address>,
     count: u32,
     /// A thread is in `vkMapMemory` or `vkUnmapMemory` of it: `base` and `count` are 0 meanwhile.
     turn: bool,
 }
 
-/// The next step of mapping or unmapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing: it is done.
     Done(Option<NonNull<u8>>),
     /// Call the driver without the lock, and report the result. Until then it is this thread's turn.
     Driver,
@@ -54,7 +51,7 @@ impl MapCount {
         turn: false,
     };
 
-    /// Neither mapped nor in a turn: the memory may be freed.
+    /// The memory may be freed.
     pub(crate) fn is_idle(&self) -> bool {
         self.count == 0 && !self.turn
     }
@@ -71,7 +68,6 @@ impl MapCount {
         self.count
     }
 
-    /// Adds a mapping.
     pub(crate) fn enter(&mut self) -> Step {
         if self.turn {
             return Step::Wait;
@@ -97,7 +93,7 @@ impl MapCount {
         self.count += u32::from(base.is_some());
     }
 
-    /// Removes a mapping. The last one is unmapped, unless `keep`.
+    /// The last mapping is unmapped, unless `keep`.
     pub(crate) fn leave(&mut self, keep: bool) -> Step {
         // Also during a turn: there are no mappings then.
         let Some(less) = self.count.checked_sub(1) else {

@@ -11,8 +11,8 @@ use core::fmt;
 /// `VK_MAX_MEMORY_TYPES`: a `memoryTypeBits` mask can name no more.
 pub const MAX_MEMORY_TYPES: usize = 32;
 
-/// Not chosen unless requested, or accepted alone: for certain resources (`PROTECTED`, `LAZILY_ALLOCATED`) or with an enabled feature
-/// (`DEVICE_COHERENT_AMD`, `DEVICE_UNCACHED_AMD`, VUID-vkAllocateMemory-deviceCoherentMemory-02790).
+/// They serve certain resources (`PROTECTED`, `LAZILY_ALLOCATED`), or need an enabled feature (`DEVICE_COHERENT_AMD`,
+/// `DEVICE_UNCACHED_AMD`, VUID-vkAllocateMemory-deviceCoherentMemory-02790).
 const ONLY_ON_REQUEST: PropertyFlags = PropertyFlags::LAZILY_ALLOCATED
     .union(PropertyFlags::PROTECTED)
     .union(PropertyFlags::DEVICE_COHERENT_AMD)
@@ -41,7 +41,6 @@ pub fn choose_memory_type(
     MemoryTypesByFit::new(types, ordinary_types(types), memory_type_bits, preference).best()
 }
 
-/// A bit for each type that needs no request.
 pub(crate) fn ordinary_types(types: &[MemoryType]) -> u32 {
     (0u32..)
         .zip(types.iter().take(MAX_MEMORY_TYPES))
@@ -49,13 +48,12 @@ pub(crate) fn ordinary_types(types: &[MemoryType]) -> u32 {
         .fold(0, |bits, (index, _)| bits | 1 << index)
 }
 
-/// The types that fit, best first: the result of [`choose_memory_type`], then the fallbacks.
+/// It yields the result of [`choose_memory_type`], then the fallbacks.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryTypesByFit<'t> {
     types: &'t [MemoryType],
     memory_type_bits: u32,
     preference: MemoryPreference,
-    /// The resource accepts no type that needs no request.
     accepts_special_only: bool,
     /// Faults and index of the previous type.
     last: Option<(u32, u32)>,
@@ -77,7 +75,6 @@ impl<'t> MemoryTypesByFit<'t> {
         }
     }
 
-    /// The best type.
     pub(crate) fn best(mut self) -> Result<u32, MemoryTypeError> {
         let MemoryPreference {
             required,
@@ -343,8 +340,6 @@ mod tests {
         );
     }
 }
-
-// `VkMemoryPropertyFlags` as a value of our own.
 
 flags! {
     /// Properties of a memory type, with Vulkan's bits (`VkMemoryPropertyFlagBits`). Bits that Vulkan adds later are kept and compared.

@@ -1,8 +1,5 @@
-//! What is undone or ended when a call returns, also where something unwinds.
-
 #![forbid(unsafe_code)]
 
-/// Calls the function when it is dropped.
 #[must_use = "dropping it calls the function"]
 pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
 

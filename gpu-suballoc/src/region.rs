@@ -1,5 +1,3 @@
-//! Regions: device memory of a user, until it is freed.
-
 use core::ptr::NonNull;
 
 use crate::device::{BufferHandle, ImageHandle, MemoryHandle, ResourceHandle};
@@ -10,26 +8,21 @@ use crate::memory_type::PropertyFlags;
 
 /// A piece of device memory, with the buffer or image that is bound to it, if any: owned, wrapped, or a crop of another.
 ///
-/// Move-only, so that it is freed once; without a lifetime, so that it can be stored anywhere. Dropping it frees nothing: pass it to
-/// [`GpuAllocator::free`](crate::GpuAllocator::free) or a similar call, or it stays in the leak list. A table can store its
-/// [`id`](Region::id).
+/// It is move-only, so that it is freed once. Dropping it frees nothing: pass it to [`GpuAllocator::free`](crate::GpuAllocator::free) or a
+/// similar call, or it stays in the leak list.
 #[doc(alias("VmaAllocation", "Allocation", "suballocation"))]
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "dropping a region does not free it: pass it to GpuAllocator::free"]
 pub struct Region {
     pub(crate) id: RegionId,
     pub(crate) memory: Option<MemoryHandle>,
-    /// From the start of the memory object.
     pub(crate) offset: u64,
     pub(crate) size: u64,
     pub(crate) resource: Option<ResourceHandle>,
-    /// From the start of the buffer.
     pub(crate) buffer_offset: u64,
     pub(crate) memory_type: Option<u32>,
     pub(crate) is_dedicated: bool,
-    /// Of its memory, if that is known.
     pub(crate) properties: PropertyFlags,
-    /// Its first byte, if it is mapped while it lives.
     pub(crate) mapped: Option<Address>,
     pub(crate) ownership: Ownership,
 }

@@ -1,5 +1,3 @@
-//! Options of a request besides size and alignment.
-
 #![forbid(unsafe_code)]
 
 use crate::device::{ExternalHandleTypes, NextChain, ResourceHandle, ResourceRequirements};
@@ -226,7 +224,6 @@ pub enum BlockAlgorithm {
 }
 
 impl BlockAlgorithm {
-    /// Stack, double stack or ring.
     pub(crate) const fn is_linear(self) -> bool {
         !matches!(self, Self::General)
     }

@@ -22,9 +22,9 @@ struct SharedBlock<T> {
     memory: ContextHandle,
 }
 
-// SAFETY: the value is reached by shared reference alone, and dropped once, with the last reference.
+// SAFETY: the value is reached by shared reference alone, and dropped once.
 unsafe impl<T: Send + Sync> Send for SharedBox<T> {}
-// SAFETY: the value is reached by shared reference alone, and dropped once, with the last reference.
+// SAFETY: the value is reached by shared reference alone, and dropped once.
 unsafe impl<T: Send + Sync> Sync for SharedBox<T> {}
 
 impl<T> SharedBox<T> {
@@ -46,7 +46,7 @@ impl<T> SharedBox<T> {
         })
     }
 
-    /// What users of dropped ones did happened before.
+    /// The uses of dropped references happened before.
     pub(crate) fn is_only(&self) -> bool {
         self.block().references.load(Ordering::Acquire) == 1
     }

@@ -13,15 +13,14 @@ pub(crate) fn relax(tries: u32) {
     core::hint::spin_loop();
 }
 
-/// Most pauses of a thread that may be waiting for itself: long enough for another thread's call of the driver.
+/// A thread that may be waiting for itself pauses so often at most: long enough for another thread's call of the driver.
 #[cfg(feature = "std")]
 const FEW: u32 = 1 << 12;
-/// Most pauses without feature `std`, when this cannot be known.
 #[cfg(not(feature = "std"))]
 const MANY: u32 = 1 << 24;
 
-/// A pause in a loop that waits for a thread in a call of the device or the host allocator. False if that may be this thread, in an outer
-/// call ([`enter_call`]) that called back: it would wait for ever, and so would two such threads that wait for each other.
+/// False if the awaited thread may be this one, in an outer call ([`enter_call`]) that called back: it would wait for ever, and so would
+/// two such threads that wait for each other.
 #[must_use]
 pub(crate) fn pause(tries: &mut u32) -> bool {
     #[cfg(feature = "std")]
@@ -36,7 +35,7 @@ pub(crate) fn pause(tries: &mut u32) -> bool {
     true
 }
 
-/// Marks, until dropped, that this thread holds something that others wait for, during a call that may call back.
+/// This thread holds something that others wait for, during a call that may call back.
 pub(crate) fn enter_call() -> OnDrop<impl FnMut()> {
     #[cfg(feature = "std")]
     own::count_calls(1);
@@ -54,7 +53,6 @@ pub(crate) fn is_in_call() -> bool {
     false
 }
 
-/// Measures a time.
 #[derive(Debug)]
 pub(crate) struct Stopwatch {
     #[cfg(feature = "std")]
@@ -69,7 +67,6 @@ impl Stopwatch {
         }
     }
 
-    /// Nanoseconds since the start; 0 without feature `std`.
     pub(crate) fn nanoseconds(&self) -> u64 {
         #[cfg(feature = "std")]
         return u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -94,8 +91,7 @@ mod state_mutex {
 
     use alloc_core::support::LockCount;
 
-    /// State that is reached under a lock only, over which no driver, host allocator or user function is called (law 5). No fork waits for
-    /// it: a forked child has no device.
+    /// No driver, host allocator or user function is called over this lock (law 5). No fork waits for it: a forked child has no device.
     #[derive(Debug)]
     pub(crate) struct StateMutex<T>(Mutex<T>);
 
@@ -184,7 +180,7 @@ mod own {
     use std::thread_local;
 
     thread_local! {
-        /// Nested calls of this thread. Const and without Drop: usable during the whole life of a thread.
+        /// Const and without Drop: usable during the whole life of a thread.
         static CALLS: Cell<i32> = const { Cell::new(0) };
     }
 

@@ -115,7 +115,6 @@ pub struct RangeView {
 }
 
 impl RangeView {
-    /// A range without a region.
     pub(crate) const fn unowned(
         offset: u64,
         size: u64,

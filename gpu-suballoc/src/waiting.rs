@@ -1,5 +1,3 @@
-//! What the shader cache and dispatches need of threads: their numbers, and waiting until a word changes.
-
 use core::sync::atomic::AtomicU32;
 #[cfg(not(feature = "std"))]
 use core::sync::atomic::Ordering;
@@ -12,7 +10,7 @@ pub(crate) fn number() -> u64 {
     0
 }
 
-/// Waits until `word` is not `value`. A thread that changes it calls [`wake`]. Allocates nothing.
+/// A thread that changes `word` calls [`wake`]. Allocates nothing.
 pub(crate) fn wait_while(word: &AtomicU32, value: u32) {
     #[cfg(feature = "std")]
     own::wait_while(word, value);
@@ -26,7 +24,6 @@ pub(crate) fn wait_while(word: &AtomicU32, value: u32) {
     }
 }
 
-/// Wakes all threads that [wait](wait_while) for this word.
 pub(crate) fn wake(word: &AtomicU32) {
     #[cfg(feature = "std")]
     own::wake(word);
@@ -55,7 +52,7 @@ mod own {
         NUMBER.get()
     }
 
-    /// Where threads wait, by the address of their word. Mutex and Condvar allocate nothing on Linux and Windows.
+    /// Mutex and Condvar allocate nothing on Linux and Windows.
     static PLACES: [(Mutex<()>, Condvar); 16] = [const { (Mutex::new(()), Condvar::new()) }; 16];
 
     fn waiting_place(word: &AtomicU32) -> &'static (Mutex<()>, Condvar) {

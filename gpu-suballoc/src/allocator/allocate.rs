@@ -52,7 +52,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         })
     }
 
-    /// Reserves a slot, places the region, and fills the slot. A refusal undoes all of it.
+    /// A refusal undoes everything.
     #[inline(always)]
     fn allocate_by(
         &self,
@@ -142,9 +142,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     /// As [`free_when_unused`](GpuAllocator::free_when_unused), by id. A crop of the whole region is a counted user then: the last one that is
     /// freed frees the region.
-    ///
-    /// # Errors
-    /// As [`free_when_unused`](GpuAllocator::free_when_unused).
     pub fn free_id_when_unused(&self, id: RegionId) -> Result<(), GpuError> {
         Ok(self.free_named(id, true)?)
     }
@@ -176,7 +173,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(())
     }
 
-    /// Ends a region; the caller frees the leftovers.
+    /// The caller frees the leftovers.
     pub(super) fn begin_removal(&self, id: RegionId, wait: bool) -> Result<Leftovers, GpuMisuse> {
         self.check_tag(id)?;
         if self.pools.margin() > 0 && !wait {
@@ -204,7 +201,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.records.finish_removal(self.host(), gone);
     }
 
-    /// Destroys a buffer or image that this allocator created.
     pub(crate) fn destroy_resource(&self, resource: Option<ResourceHandle>) {
         match resource {
             Some(ResourceHandle::Buffer(buffer)) => {
@@ -212,7 +208,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 unsafe { self.device.destroy_buffer(buffer) };
             }
             Some(ResourceHandle::Image(image)) => {
-                // SAFETY: created by this allocator and no longer reachable; by the promise of `new` the device does not use the image.
+                // SAFETY: created by this allocator and no longer reachable; by the promise of `new` the device does not use it.
                 unsafe { self.device.destroy_image(image) };
             }
             None => {}

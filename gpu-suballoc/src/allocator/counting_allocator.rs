@@ -45,7 +45,7 @@ unsafe impl<A: HostAllocator> HostAllocator for CountingAllocator<A> {
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: the block is live and of this layout and scope; every block of this allocator is one of `inner`.
+        // SAFETY: the block is live, of this layout and scope, and one of `inner`.
         unsafe { self.inner.deallocate(block, layout, scope) };
         self.count_freed(layout.size());
     }
@@ -57,7 +57,7 @@ unsafe impl<A: HostAllocator> HostAllocator for CountingAllocator<A> {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: the block is live and of layout `old`; every block of this allocator is one of `inner`.
+        // SAFETY: the block is live, of layout `old`, and one of `inner`.
         let block = unsafe { self.inner.resize(block, old, new, scope) }?;
         self.count_allocated(new.size());
         self.count_freed(old.size());

@@ -1,4 +1,4 @@
-//! Buffers and images with their memory: create, query requirements, place, bind. A refusal undoes these steps in reverse.
+//! Buffers and images with their memory. A refusal undoes the steps in reverse.
 
 use super::GpuAllocator;
 use crate::device::{
@@ -14,9 +14,8 @@ use crate::request::{RegionOptions, ResourceKind};
 use alloc_core::HostAllocator;
 use core::sync::atomic::Ordering;
 
-/// `VK_BUFFER_CREATE_SPARSE_*`: such a buffer is not bound to one memory object.
+/// Such a buffer is not bound to one memory object.
 const SPARSE_BUFFER: u32 = 0b111;
-/// `VK_IMAGE_CREATE_SPARSE_*` and `VK_IMAGE_CREATE_DISJOINT_BIT`.
 const SPARSE_OR_DISJOINT_IMAGE: u32 = 0b111 | 0x200;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
@@ -93,7 +92,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.create(new, create, 0, resource, options)
     }
 
-    /// As [`check_options`](Self::check_options); the options must not name another resource.
     fn check_creation(&self, options: &RegionOptions<'_>) -> Result<(), GpuMisuse> {
         if options.dedicated_for.is_some() {
             return Err(GpuMisuse::BadOptions);
@@ -128,7 +126,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(())
     }
 
-    /// Creates, places and binds a resource. The region has `asked` bytes, or if that is 0 those of the resource's requirements.
+    /// The region has `asked` bytes, or if that is 0 those of the resource's requirements.
     fn create(
         &self,
         new: NewRegion,
@@ -162,7 +160,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Returns its place and its bytes. A refusal frees the place; the resource is still the caller's.
+    /// A refusal frees the place; the resource is still the caller's.
     fn bind_new(
         &self,
         resource: ResourceHandle,

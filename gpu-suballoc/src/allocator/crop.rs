@@ -42,9 +42,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// As [`crop`](GpuAllocator::crop), by id.
-    ///
-    /// # Errors
-    /// As [`crop`](GpuAllocator::crop).
     pub fn crop_id(
         &self,
         of: RegionId,
@@ -168,8 +165,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 }
 
-/// The highest multiple of `alignment` that is a whole number of elements in front of `start`, and this number.
-///
 /// Steps of one size repeat their remainders after as many steps as the other size: the larger of the two is the step.
 fn split(start: u64, element: u64, alignment: u64) -> Result<(u64, u64), GpuMisuse> {
     let alignment = alignment.max(1);

@@ -1,5 +1,3 @@
-//! Lookup of regions by id.
-
 #![forbid(unsafe_code)]
 
 use core::num::NonZeroU64;
@@ -123,7 +121,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             memory_type: region.memory_type(),
             memory_properties: region.memory_properties(),
             mapped: region.mapped,
-            // It may have been freed meanwhile.
             record: self.records.info(id.key()).ok_or(GpuMisuse::Stale)?,
         })
     }
@@ -150,7 +147,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         (self.records).set_name(self.host(), region.id.key(), options)
     }
 
-    /// Calls `then` with the region of an id, again if another thread moves it meanwhile: [`GpuMisuse::Moved`] is for values alone.
+    /// It calls `then` again if another thread moves the region meanwhile.
     pub(super) fn at_its_place<T>(
         &self,
         id: RegionId,
@@ -164,7 +161,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// The region of an id, a copy of its owner's value, which must not be freed.
+    /// A copy of the owner's value, which must not be freed.
     pub(crate) fn region_of(&self, id: RegionId) -> Result<Region, GpuMisuse> {
         self.region_and_root(id).map(|(region, ..)| region)
     }
@@ -176,7 +173,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         RegionId::from_slot_key(key, self.tag)
     }
 
-    /// Returns the region of an id, its root, and where the root lies if the memory is the allocator's.
     fn region_and_root(
         &self,
         id: RegionId,

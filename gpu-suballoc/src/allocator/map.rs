@@ -1,5 +1,3 @@
-//! Mapping of regions into the host's address space.
-
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
@@ -16,7 +14,6 @@ use crate::pool::{HostAccess, whole_atoms};
 use crate::region::Region;
 use crate::region_metadata::{Backing, RecordView, WrappedBuffer};
 
-/// `VK_WHOLE_SIZE`.
 const WHOLE_SIZE: u64 = u64::MAX;
 
 /// A mapping of a region, until dropped. The region cannot be freed meanwhile.
@@ -101,7 +98,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// The address of the byte at `offset` of a root, which is mapped.
     fn map_root(&self, root: &RecordView, offset: u64) -> Result<Address, GpuError> {
         let wrap = match root {
             RecordView::Root(_, place) => {
@@ -124,9 +120,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// As [`map`](GpuAllocator::map), by id: until [`unmap_id`](GpuAllocator::unmap_id) is called as often.
-    ///
-    /// # Errors
-    /// As [`map`](GpuAllocator::map).
     pub fn map_id(&self, id: RegionId) -> Result<NonNull<u8>, GpuError> {
         let mapping = self.at_its_place(id, |region| self.map(region))?;
         self.records.mark_mapped_by_id(mapping.key);
@@ -176,26 +169,17 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// Makes the device's writes to `size` bytes from `offset` of a mapped region visible to the host. As [`flush`](GpuAllocator::flush).
-    ///
-    /// # Errors
-    /// As [`flush`](GpuAllocator::flush).
     #[doc(alias("vmaInvalidateAllocation", "vkInvalidateMappedMemoryRanges"))]
     pub fn invalidate(&self, region: &Region, offset: u64, size: u64) -> Result<(), GpuError> {
         self.sync(region, offset, size, HostAccess::Reads)
     }
 
     /// As [`flush`](GpuAllocator::flush), by id.
-    ///
-    /// # Errors
-    /// As [`flush`](GpuAllocator::flush).
     pub fn flush_id(&self, id: RegionId, offset: u64, size: u64) -> Result<(), GpuError> {
         self.at_its_place(id, |region| self.flush(region, offset, size))
     }
 
     /// As [`invalidate`](GpuAllocator::invalidate), by id.
-    ///
-    /// # Errors
-    /// As [`flush`](GpuAllocator::flush).
     pub fn invalidate_id(&self, id: RegionId, offset: u64, size: u64) -> Result<(), GpuError> {
         self.at_its_place(id, |region| self.invalidate(region, offset, size))
     }
@@ -242,7 +226,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Flushes or invalidates the range, in whole atoms or to the end of the memory object.
+    /// It works on whole atoms, or to the end of the memory object.
     pub(super) fn sync_range(
         &self,
         properties: PropertyFlags,
@@ -266,7 +250,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 }
 
-/// The memory of a wrapped buffer, if it can be mapped.
 fn visible(wrap: &WrappedBuffer) -> Result<Backing, GpuError> {
     let refused = |reason| Err(GpuError::MapUnsupported { reason });
     match wrap.backing {

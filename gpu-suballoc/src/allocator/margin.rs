@@ -16,10 +16,9 @@ use crate::threads;
 /// Neither zeros nor text nor a small number of any width.
 const PATTERN: [u8; 4] = [0x9d, 0xe3, 0xb7, 0xc5];
 
-/// Attempts to see a moment at which all margins are written.
 const MAX_ATTEMPTS: u32 = 1 << 14;
 
-/// Counts a thread from before it places a region until the margin is written, or while it reads a margin from the device.
+/// A thread counts from before it places a region until the margin is written, or while it reads a margin from the device.
 fn count(count: &AtomicU32) -> OnDrop<impl FnMut() + use<'_>> {
     // The lock of a pool, which is taken next, orders it with those who look at the count after they had that lock.
     count.fetch_add(1, Ordering::Relaxed);
@@ -29,7 +28,7 @@ fn count(count: &AtomicU32) -> OnDrop<impl FnMut() + use<'_>> {
     })
 }
 
-/// Finds the first overwritten byte of a margin, and the bytes from there to the last one.
+/// Returns the first overwritten byte, and the bytes from there to the last one.
 fn damage(margin: impl Iterator<Item = u8>) -> Option<(u64, u64)> {
     let mut found: Option<(u64, u64)> = None;
     for ((number, byte), wanted) in (0u64..).zip(margin).zip(PATTERN.into_iter().cycle()) {
@@ -42,7 +41,7 @@ fn damage(margin: impl Iterator<Item = u8>) -> Option<(u64, u64)> {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Refuses the free of a region whose margin is overwritten, and restores the pattern: the next free succeeds.
+    /// It restores the pattern, so that the next free succeeds.
     #[cold]
     pub(super) fn check_margin(&self, key: RegionKey) -> Result<(), GpuMisuse> {
         match self.read_margin(key, true) {
@@ -61,8 +60,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         while self.asking.load(Ordering::Acquire) != 0 && threads::pause(&mut tries) {}
     }
 
-    /// Whether there was a moment at which no thread was about to write a margin: the margins of all regions found before are written and
-    /// flushed then.
+    /// True if there was a moment without a thread about to write a margin: the margins of all regions found before are written and flushed
+    /// then.
     pub(crate) fn margins_are_written(&self) -> bool {
         (0..MAX_ATTEMPTS).any(|_| {
             let is_idle = self.arming.load(Ordering::Acquire) == 0;
@@ -73,7 +72,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         })
     }
 
-    /// Calls `place`, and writes the region's margin. A refusal frees the region.
+    /// A refusal frees the region.
     #[cold]
     pub(super) fn place_with_margin(
         &self,
@@ -93,7 +92,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// The bytes of a region's margin, from the requested bytes to the end of its granules: regions in shared, host-visible blocks have one.
     fn margin_size(&self, placed: &Suballocation) -> u64 {
         let margin = self.pools.margin_of(placed.properties);
         if margin == 0 || placed.at.kind() == RangePlacement::Dedicated {
@@ -104,14 +102,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         rest.min(margin.saturating_add(self.pools.granule()))
     }
 
-    /// The first byte of the margin, from the region's start, that shares no atom with the region: flushing or invalidating that atom would
-    /// lose writes to the region.
+    /// The margin's first byte, from the region's start, that shares no atom with the region: flushing or invalidating that atom would lose
+    /// writes to the region.
     fn whole_margin(&self, placed: &Suballocation) -> u64 {
         let atom = self.limits.non_coherent_atom_size.max(1);
         (placed.size.checked_next_multiple_of(atom)).unwrap_or(placed.reserved)
     }
 
-    /// The bytes of a region from `first` to the end of its margin, in its memory object.
     fn margin_from(&self, placed: &Suballocation, first: u64) -> MappedRange {
         let end = placed.size.saturating_add(self.margin_size(placed));
         MappedRange {
@@ -121,7 +118,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Writes a margin, and flushes it from the byte `flushed` of the region on.
+    /// It flushes from the byte `flushed` of the region on.
     fn write_margin(&self, placed: &Suballocation, flushed: u64) -> Result<(), GpuError> {
         let size = self.margin_size(placed);
         if size == 0 {
@@ -139,9 +136,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         flushed
     }
 
-    /// The place of a region with a margin, and the margin's damage. `None` without a margin, for a freed region, and if the memory cannot
-    /// be mapped or read. The device's writes are read only if the margin `is_written`: the invalidation discards unflushed writes of the
-    /// host.
+    /// The device's writes are read only if the margin `is_written`: the invalidation discards unflushed writes of the host.
     pub(crate) fn read_margin(
         &self,
         key: RegionKey,
@@ -178,8 +173,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 found = find_damage();
             }
         }
-        // If another thread moved or freed the region before the mapping, these bytes may be another region's. The memory object is
-        // unmapped in any case.
+        // If another thread moved or freed the region before the mapping, these bytes may be another region's.
         let lives = is_there();
         let unmapped = self.pools().unmap(object).is_ok();
         (read.is_ok() && lives && unmapped).then_some((placed, found))

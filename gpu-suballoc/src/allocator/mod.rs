@@ -50,9 +50,8 @@ use crate::request::{DedicatedPolicy, RegionOptions};
 
 /// An allocator of the memory of one device.
 ///
-/// Any number of threads may use it at once. It does not refer to the regions that it returns: their ids lead back to it. All bookkeeping
-/// memory comes from its host allocator, in [`Scope::Object`](alloc_core::Scope::Object). Neither that nor the device is called under a
-/// lock.
+/// Any number of threads may use it at once. All bookkeeping memory comes from its host allocator, in
+/// [`Scope::Object`](alloc_core::Scope::Object). Neither that nor the device is called under a lock.
 ///
 /// Dropping it is [`free_all`](GpuAllocator::free_all). [`close`](GpuAllocator::close) reports live regions instead, and
 /// [`abandon`](GpuAllocator::abandon) does not call the driver.
@@ -254,7 +253,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         allocator.into_parts()
     }
 
-    /// Frees all memory, that of the device only if the `driver` may be called.
+    /// The device's memory is freed only if the `driver` may be called.
     fn free_everything(&mut self, driver: bool) {
         let mut slot = 0;
         while driver && let Some(resource) = self.records.detach_resource(&mut slot) {
@@ -267,9 +266,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     fn into_parts(self) -> (D, A) {
         let mut allocator = ManuallyDrop::new(self);
-        // SAFETY: the allocator is not dropped, and its device is not used again.
+        // SAFETY: the allocator is not dropped, and its device not used again.
         let device = unsafe { ManuallyDrop::take(&mut allocator.device) };
-        // SAFETY: the allocator is not dropped, and its memory is not used again.
+        // SAFETY: the allocator is not dropped, and its memory not used again.
         let memory = unsafe { ManuallyDrop::take(&mut allocator.memory) };
         (device, memory.inner)
     }
@@ -288,7 +287,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         &*self.memory
     }
 
-    /// Refuses options that this allocator or its device cannot serve.
     #[inline]
     fn check_options(&self, options: &RegionOptions<'_>) -> Result<(), GpuMisuse> {
         if options.device_address && !self.pools.has_device_addresses() {
@@ -348,7 +346,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             prefers_dedicated: requirements.prefers_dedicated,
             requires_dedicated: requirements.requires_dedicated,
             pool: options.pool,
-            // The caller's.
             slot: u32::MAX,
             priority: options.priority,
             export: options.export,
@@ -362,7 +359,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Calls `place`, and writes the margin if the allocator has margins.
     #[inline(always)]
     fn with_margin(
         &self,
@@ -402,7 +398,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// The value of a root with this resource at this place.
     #[inline]
     pub(crate) fn region(&self, view: &RootView, placed: &Suballocation, key: RegionKey) -> Region {
         Region {
@@ -420,7 +415,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Refuses a value with an old place of its region.
     fn check_place(&self, region: &Region) -> Result<(), GpuMisuse> {
         let now = self.region_of(region.id)?;
         let place = |region: &Region| (region.memory, region.offset, region.resource);

@@ -1,5 +1,3 @@
-//! Options of an allocator, with their defaults.
-
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -89,7 +87,6 @@ fn number(part: &str, field: OptionField) -> Result<u64, OptionsParseError> {
         .map_err(|_| OptionsParseError::TooLarge { field })
 }
 
-/// From MiB.
 fn bytes(mebibytes: u64, field: OptionField) -> Result<u64, OptionsParseError> {
     mebibytes
         .checked_mul(1 << 20)

@@ -1,5 +1,3 @@
-//! The live regions that prevent closing an allocator.
-
 use super::GpuAllocator;
 use crate::device::DeviceMemory;
 use crate::error::GpuError;
@@ -60,7 +58,6 @@ impl fmt::Display for OutstandingRegions {
     }
 }
 
-/// "2 regions and 1 crop of the context are in use: free them, or .."
 pub(crate) fn write_in_use(
     f: &mut fmt::Formatter<'_>,
     what: &[(u64, &str)],

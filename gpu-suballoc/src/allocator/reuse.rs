@@ -106,7 +106,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// Refused if the buffer is smaller than `info` says and cannot be replaced.
     fn is_large_enough(&self, region: &Region, info: &BufferInfo) -> Result<bool, GpuMisuse> {
         if region.ownership() == Ownership::CropAlias {
             return Err(GpuMisuse::IsCrop);
@@ -139,8 +138,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         was
     }
 
-    /// Frees kept buffers until at most `count` buffers and `bytes` bytes are left, and at most as many as are kept now: a device that
-    /// calls back may add more. Returns their number.
+    /// No more are freed than are kept now: a device that calls back may add some. Returns their number.
     pub(crate) fn evict_reusable(&self, count: u32, bytes: u64) -> u64 {
         let mut freed = 0u64;
         let kept = self.records.counts().reusable;

@@ -1,5 +1,3 @@
-//! Wrapped buffers: buffers of the application, which the allocator never destroys, frees or unmaps.
-
 #![forbid(unsafe_code)]
 
 use crate::region::{Ownership, Region};

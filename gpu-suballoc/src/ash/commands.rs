@@ -1,5 +1,5 @@
-//! The functions that are called. Those of Vulkan 1.0 come from ash's table. The later ones are loaded by name, because a function of
-//! ash's table panics if the driver has none.
+//! The functions of Vulkan 1.0 come from ash's table. Later ones are loaded by name, because a function of ash's table panics if the driver
+//! has none.
 
 use core::ffi::CStr;
 use core::mem::transmute_copy;
@@ -7,7 +7,6 @@ use core::mem::transmute_copy;
 use crate::device::DeviceFeatures;
 use ash::vk;
 
-/// Commands of the instance that are called; every Vulkan 1.0 has them.
 pub(super) const OF_INSTANCE: [&CStr; 2] = [
     c"vkGetPhysicalDeviceProperties",
     c"vkGetPhysicalDeviceMemoryProperties",
@@ -44,7 +43,6 @@ pub(super) struct CommandTables<'t> {
     pub(super) of_device: &'t ash::DeviceFnV1_0,
 }
 
-/// The queries of Vulkan 1.1, or of `VK_KHR_get_physical_device_properties2`.
 #[derive(Clone, Copy, Default)]
 pub(super) struct PhysicalDevice2 {
     pub(super) memory_properties: Option<vk::PFN_vkGetPhysicalDeviceMemoryProperties2>,
@@ -75,9 +73,9 @@ impl PhysicalDevice2 {
             c"vkGetPhysicalDeviceProperties2KHR",
         );
         Self {
-            // SAFETY: functions of this name, with or without suffix, have the field's type.
+            // SAFETY: functions of this name have the field's type.
             memory_properties: unsafe { cast(memory_properties) },
-            // SAFETY: functions of this name, with or without suffix, have the field's type.
+            // SAFETY: functions of this name have the field's type.
             properties: unsafe { cast(properties) },
         }
     }
@@ -110,7 +108,7 @@ impl DeviceCommands {
         api_version: u32,
         features: &DeviceFeatures,
     ) -> Self {
-        // A feature is an extension or a version: whoever names it need not know which.
+        // A feature is an extension or a version: the caller need not know which.
         let of_device = |is_known: bool, core: &'static CStr, others: &[&'static CStr]| {
             let core = is_known.then_some(core);
             core.into_iter()
@@ -141,16 +139,16 @@ impl DeviceCommands {
                 c"vkGetBufferDeviceAddressEXT",
             ],
         );
-        // SAFETY: functions of this name, with or without suffix, have the type of `Requirements2::buffer`.
+        // SAFETY: functions of this name have the type of `Requirements2::buffer`.
         let buffer = unsafe { cast(buffer2) };
-        // SAFETY: functions of this name, with or without suffix, have the type of `Requirements2::image`.
+        // SAFETY: functions of this name have the type of `Requirements2::image`.
         let image = unsafe { cast(image2) };
         Self {
             core: tables.of_device.clone(),
             requirements2: buffer
                 .zip(image)
                 .map(|(buffer, image)| Requirements2 { buffer, image }),
-            // SAFETY: functions of this name, with or without suffix, have the field's type.
+            // SAFETY: functions of this name have the field's type.
             buffer_address: unsafe { cast(address) },
             physical_device2: tables.physical_device2,
         }

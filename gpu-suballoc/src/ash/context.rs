@@ -1,5 +1,3 @@
-//! Contexts on a Vulkan device of the application. Its commands are loaded once, by name; a missing one is an error.
-
 use core::ffi::{CStr, c_void};
 
 use alloc_core::{ContextHandle, TryVec};
@@ -43,7 +41,6 @@ pub struct AshContextInfo<'a> {
     pub pipeline_cache_data: &'a [u8],
 }
 
-/// Commands that a context needs besides those of an [`AshDevice`]; every Vulkan 1.0 has them.
 const OF_INSTANCE: [&CStr; 1] = [c"vkGetDeviceProcAddr"];
 const OF_KERNELS: [&CStr; 11] = [
     c"vkCreateShaderModule",
@@ -61,8 +58,6 @@ const OF_KERNELS: [&CStr; 11] = [
 
 impl AshContexts {
     /// Acquires a context on a Vulkan device of the application.
-    ///
-    /// The commands of instance and device are loaded once, here, and belong to this context alone.
     ///
     /// # Errors
     /// As [`acquire`](DeviceContexts::acquire), and [`ContextError::MissingCommand`].
@@ -94,7 +89,6 @@ unsafe fn load(
     info: &AshContextInfo<'_>,
     state: &DeviceState,
 ) -> Result<LoadedDevice, ContextError> {
-    // The function as a pointer, or null.
     let void = |function: vk::PFN_vkVoidFunction| {
         function.map_or(core::ptr::null(), |function| function as *const c_void)
     };
@@ -146,7 +140,7 @@ unsafe fn load(
         device: info.device,
         of_device: &of_device,
     };
-    // SAFETY: handles, version and callbacks are as `AshDevice::new` demands (`acquire_ash`), and no command of the tables is missing.
+    // SAFETY: handles, version and callbacks are as `AshDevice::new` demands (`acquire_ash`), and no command is missing.
     let ash = unsafe { AshDevice::of_tables(&tables, info.physical_device, info.options) };
     let (data, memory) = (info.pipeline_cache_data, info.memory.clone());
     // SAFETY: device and callbacks outlive the kernels, and the data is a pipeline cache's (`acquire_ash`).

@@ -1,5 +1,3 @@
-//! A compiled kernel: the value of a Vulkan device's shader cache.
-
 use super::AshDevice;
 use super::layout::{check, new_handle};
 use crate::context::DeviceState;
@@ -47,7 +45,7 @@ pub struct CompiledKernel {
 }
 
 impl CompiledKernel {
-    /// Creates everything in the reverse of the order of row H29. If a step fails, what the steps before created is destroyed as in `drop`.
+    /// What was created before a refused step is destroyed as in `drop`; the order is the reverse of row H29.
     ///
     /// # Safety
     /// As [`AshContext::compile`](super::AshContext).
@@ -158,8 +156,6 @@ impl fmt::Debug for CompiledKernel {
     }
 }
 
-// What creates and destroys the kernels of a context.
-
 /// The commands of one context, loaded when it was acquired.
 pub struct LoadedDevice {
     /// The context has a reference, and so has each of its kernels.
@@ -188,8 +184,6 @@ fn not_null<V: vk::Handle>(raw: u64) -> Option<V> {
 forward_device_memory!([] LoadedDevice, self => self.inner.ash, self.live().ok());
 
 impl LoadedDevice {
-    /// A device with a pipeline cache that begins with `data`.
-    ///
     /// # Safety
     /// The device of `ash` and valid callbacks outlive the value, or the device is lost first. `data` is empty or the data of a pipeline
     /// cache of such a device.
@@ -296,10 +290,9 @@ impl LoadedDevice {
 }
 
 impl LoadedInner {
-    /// Destroys an object, unless the handle is null or the device is lost.
     fn destroy<V: vk::Handle + Copy>(&self, handle: V, command: Destroy<V>) {
         if handle.as_raw() != 0 && !self.state.is_lost() {
-            // SAFETY: created by this device with these callbacks, destroyed once, by its only owner; the user is done with it.
+            // SAFETY: created by this device with these callbacks, destroyed once, by its only owner.
             unsafe { command(self.ash.device, handle, self.ash.callbacks()) }
         }
     }

@@ -21,7 +21,6 @@ pub(super) const fn check(result: vk::Result) -> Result<(), DeviceError> {
     }
 }
 
-/// `pAllocator`.
 pub(super) fn pointer_to(
     callbacks: Option<&vk::AllocationCallbacks<'static>>,
 ) -> *const vk::AllocationCallbacks<'static> {
@@ -130,7 +129,6 @@ const _: () = {
     assert!(ImageTiling::Linear as i32 == vk::ImageTiling::LINEAR.as_raw());
 };
 
-/// Asserts that constants of ours are Vulkan's, of the same names or of the names behind `=`.
 macro_rules! assert_equal {
     ($ours:ident, $vulkan:ident: $($name:ident)*) => {
         assert_equal!($ours, $vulkan: $($name = $name,)*);
@@ -166,8 +164,6 @@ assert_equal!(DeviceError, Result:
     InvalidOpaqueCaptureAddress = ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS,
 );
 
-// Handles and flags to and from ash's types: the same numbers, as `layout` proves.
-
 macro_rules! handles {
     ($($ours:ty, $theirs:ty;)*) => {$(
         impl From<$ours> for $theirs {
@@ -176,7 +172,6 @@ macro_rules! handles {
             }
         }
 
-        /// Refuses `VK_NULL_HANDLE`.
         impl TryFrom<$theirs> for $ours {
             type Error = GpuMisuse;
 
@@ -216,7 +211,7 @@ flags! {
     ExternalHandleTypes, vk::ExternalMemoryHandleTypeFlags;
 }
 
-// The `pNext` chain of an allocation, built on the stack from what the request names.
+// The `pNext` chain of an allocation, on the stack.
 
 /// ```text
 ///   VkMemoryAllocateInfo -> dedicated? -> flags? -> export? -> priority? -> the caller's chain

@@ -339,8 +339,8 @@ impl AshDevice {
     }
 }
 
-// SAFETY: what the driver gives is passed on: handles and pointers are Vulkan's own; facts were asked once and do not change; C
-// functions do not unwind into Rust (`extern "system"` aborts instead).
+// SAFETY: the driver's results are passed on; the properties were read once; C functions do not unwind into Rust (`extern "system"` aborts
+// instead).
 unsafe impl DeviceMemory for AshDevice {
     fn properties(&self) -> DeviceProperties<'_> {
         self.info.properties()
@@ -348,13 +348,13 @@ unsafe impl DeviceMemory for AshDevice {
 
     unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
         layout::with_allocate_info(request, |info| {
-            // SAFETY: the request names what is live and enabled (`DeviceMemory::allocate`), and so does the info that is made of it.
+            // SAFETY: the request names what is live and enabled (`DeviceMemory::allocate`), and so does the info.
             unsafe { self.create(self.core().allocate_memory, info, MemoryHandle::from_raw) }
         })
     }
 
     unsafe fn free(&self, memory: MemoryHandle) {
-        // SAFETY: the memory is live and unused (`DeviceMemory::free`); the callbacks are compatible with those of its creation.
+        // SAFETY: the memory is live and unused (`DeviceMemory::free`); the callbacks fit those of its creation.
         unsafe { (self.core().free_memory)(self.device, memory.into(), self.callbacks()) }
     }
 
@@ -406,12 +406,12 @@ unsafe impl DeviceMemory for AshDevice {
         if !info.external.is_empty() {
             raw.p_next = (&raw const external).cast();
         }
-        // SAFETY: the info is valid (`DeviceMemory::create_buffer`); `external` and `indices` live until after the call.
+        // SAFETY: the info is valid (`DeviceMemory::create_buffer`); `external` and `indices` outlive the call.
         unsafe { self.create(self.core().create_buffer, &raw, BufferHandle::from_raw) }
     }
 
     unsafe fn destroy_buffer(&self, buffer: BufferHandle) {
-        // SAFETY: the buffer is live and unused (`DeviceMemory::destroy_buffer`); the callbacks are compatible with those of its creation.
+        // SAFETY: the buffer is live and unused (`DeviceMemory::destroy_buffer`); the callbacks fit those of its creation.
         unsafe { (self.core().destroy_buffer)(self.device, buffer.into(), self.callbacks()) }
     }
 
@@ -443,12 +443,12 @@ unsafe impl DeviceMemory for AshDevice {
         if !info.external.is_empty() {
             raw.p_next = (&raw const external).cast();
         }
-        // SAFETY: the info is valid (`DeviceMemory::create_image`); `external` and `indices` live until after the call.
+        // SAFETY: the info is valid (`DeviceMemory::create_image`); `external` and `indices` outlive the call.
         unsafe { self.create(self.core().create_image, &raw, ImageHandle::from_raw) }
     }
 
     unsafe fn destroy_image(&self, image: ImageHandle) {
-        // SAFETY: the image is live and unused (`DeviceMemory::destroy_image`); the callbacks are compatible with those of its creation.
+        // SAFETY: the image is live and unused (`DeviceMemory::destroy_image`); the callbacks fit those of its creation.
         unsafe { (self.core().destroy_image)(self.device, image.into(), self.callbacks()) }
     }
 

@@ -1,5 +1,3 @@
-//! Types, heaps and limits of the physical device, read once.
-
 use super::commands::DeviceCommands;
 use super::layout::{heap_of, type_of};
 use crate::device::{DeviceFeatures, DeviceLimits, DeviceProperties, MAX_MEMORY_HEAPS, MemoryHeap};
@@ -126,7 +124,7 @@ pub unsafe fn physical_device_capabilities(
     if knows_driver {
         properties = properties.push_next(&mut driver);
     }
-    // SAFETY: `physical` is live and of `instance` (`physical_device_capabilities`); version and extensions know what the chain holds.
+    // SAFETY: `physical` is live and of `instance` (`physical_device_capabilities`); version and extensions know the chain.
     unsafe { (instance.fp_v1_1().get_physical_device_properties2)(physical, &raw mut properties) };
     // SAFETY: `physical` is of `instance`, and the version is 1.1 at least.
     let (buffer_import, buffer_export) = unsafe { buffer_handles(instance, physical, has) };
@@ -146,7 +144,7 @@ pub unsafe fn physical_device_capabilities(
     }
 }
 
-/// The handle types that can be imported, and those that can be exported. `features` asks for one, if the device has its extension.
+/// `features` is called for a type whose extension the device has.
 fn handle_types<T, const N: usize>(
     types: [(&CStr, T, HandleTypes); N],
     has: impl Fn(&CStr) -> bool,
@@ -165,8 +163,6 @@ fn handle_types<T, const N: usize>(
     (import, export)
 }
 
-/// Handle types of buffers that are copied from and to.
-///
 /// # Safety
 /// As [`physical_device_capabilities`]; the version is 1.1 at least.
 unsafe fn buffer_handles(
@@ -208,7 +204,7 @@ unsafe fn buffer_handles(
             .usage(usage)
             .handle_type(raw);
         let mut properties = vk::ExternalBufferProperties::default();
-        // SAFETY: `physical` is live and supports 1.1, which has the command (`buffer_handles`); its extension knows the handle type.
+        // SAFETY: `physical` is live and supports 1.1 (`buffer_handles`); its extension knows the handle type.
         unsafe { query(physical, &raw const info, &raw mut properties) };
         let can = properties
             .external_memory_properties
@@ -220,8 +216,6 @@ unsafe fn buffer_handles(
     })
 }
 
-/// Handle types of binary semaphores.
-///
 /// # Safety
 /// As [`physical_device_capabilities`]; the version is 1.1 at least.
 unsafe fn semaphore_handles(
@@ -255,7 +249,7 @@ unsafe fn semaphore_handles(
     handle_types(types, has, |raw| {
         let info = vk::PhysicalDeviceExternalSemaphoreInfo::default().handle_type(raw);
         let mut properties = vk::ExternalSemaphoreProperties::default();
-        // SAFETY: `physical` is live and supports 1.1, which has the command (`semaphore_handles`); its extension knows the handle type.
+        // SAFETY: `physical` is live and supports 1.1 (`semaphore_handles`); its extension knows the handle type.
         unsafe { query(physical, &raw const info, &raw mut properties) };
         let can = properties.external_semaphore_features;
         (

@@ -6,8 +6,8 @@
 //!                         +-> in flight: join, wait for the outcome; none: try again
 //!                         '-> lead: allocate the entry -> compile -> succeed | fail;  dropped: others try again
 //! ```
-//! A compile and those who wait for it lie on the stacks of their threads, and need no memory. All memory is allocated before the compile:
-//! a compiled shader is always kept (H61).
+//! A compile and those who wait for it lie on the stacks of their threads. All memory is allocated before the compile: a compiled shader is
+//! always kept (H61).
 
 use super::entry::{CacheEntry, EntryRoom, ShaderRef};
 use super::key::ShaderKey;
@@ -22,7 +22,6 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
-/// States of a wait.
 pub(super) const RUNNING: u32 = 0;
 const ENDED: u32 = 1;
 
@@ -37,19 +36,18 @@ pub struct CompiledShader<P> {
 
 type Outcome<P, E> = Result<NonNull<CacheEntry<P>>, E>;
 
-/// A compile in flight, on the compiling thread's stack. Its cells are used under the shard's lock.
+/// It lies on the compiling thread's stack. Its cells are used under the shard's lock.
 pub(super) struct Compile<P, E> {
     pub(super) key: ShaderKey,
     pub(super) owner: *const Owner,
-    /// The compiling thread.
     leader: u64,
-    /// Its device was released: nobody else is to find the shader.
+    /// Its device was released: no other thread may find the shader.
     pub(super) is_released: Cell<bool>,
     waiting: Cell<Option<NonNull<Waiter<P, E>>>>,
     pub(super) next: Cell<Option<NonNull<Self>>>,
 }
 
-/// A thread that waits, on its own stack. Its cells are used under the shard's lock until the compile has ended.
+/// It lies on the waiting thread's stack. Its cells are used under the shard's lock until the compile has ended.
 struct Waiter<P, E> {
     wait: Wait,
     /// With a reference for this thread. `None`: the compiling thread unwound, or lacked memory.
@@ -149,7 +147,7 @@ impl<P, E: Copy> CacheOwner<P, E> {
     }
 }
 
-/// Dropped without a result, as by a panic or without memory, it lets a waiting thread compile.
+/// A leader that is dropped without a result lets a waiting thread compile.
 struct Leader<'o, 'f, P, E: Copy> {
     owner: &'o CacheOwner<P, E>,
     shard: &'o StateMutex<Shard<P, E>>,
@@ -216,7 +214,6 @@ impl<'o, 'f, P, E: Copy> Leader<'o, 'f, P, E> {
         compiled
     }
 
-    /// Ends the compile, wakes those who wait for it, and releases the lock.
     fn finish(self, shard: ShardGuard<'_, P, E>, outcome: Option<Outcome<P, E>>) {
         ManuallyDrop::new(self).end(shard, outcome);
     }
@@ -248,13 +245,11 @@ impl<P, E: Copy> Drop for Leader<'_, '_, P, E> {
     }
 }
 
-// Which threads wait for which compiles, in all caches. The call that would close a cycle fails, as its threads would wait for ever.
+// Which threads wait for which compiles, in all caches. The call that would close a cycle fails.
 //
 // ```text
 //   thread 1: compiles A, waits for B  -->  led by thread 2: compiles B, waits for A  -->  led by thread 1
 // ```
-//
-// A list through the stacks of the waiting threads: it needs no memory and has no limit.
 
 /// Acquired while a cache's lock may be held, never the other way round.
 static WAITING: StateMutex<List> = StateMutex::new(List(None));
@@ -282,8 +277,7 @@ impl Wait {
         }
     }
 
-    /// Starts to wait for a compile that `leader` runs. False, and nothing changed, if `leader` is this thread or waits for it, directly or
-    /// through others.
+    /// False, and nothing changed, if `leader` is this thread or waits for it, directly or through others.
     ///
     /// # Safety
     /// It must not be waiting, and must be neither moved nor forgotten before it is [ended](Self::end) or dropped.
@@ -303,7 +297,6 @@ impl Wait {
         false
     }
 
-    /// Stops waiting.
     pub(super) fn end(&self) {
         let mut list = WAITING.lock();
         if self.thread.replace(0) == 0 {

@@ -22,9 +22,9 @@ pub(super) const DEAD: u64 = 1 << 63;
 /// All but the references is written once, or under the shard's lock. A hit needs the first five words alone.
 #[repr(C)]
 pub(super) struct CacheEntry<P> {
-    /// The number of references, and [`DEAD`]. Grows under the shard's lock only.
+    /// The count, to which [`DEAD`] may be added, grows under the shard's lock only.
     refs: AtomicU64,
-    /// It was found since the eviction's hand last passed.
+    /// True if it was found since the eviction's hand last passed.
     pub(super) touched: Cell<bool>,
     pub(super) key: ShaderKey,
     pub(super) value: P,
@@ -68,30 +68,30 @@ impl<P> CacheEntry<P> {
         self.refs.load(SeqCst) & !DEAD
     }
 
-    /// One more reference to a live entry. Requires the shard's lock.
+    /// The shard's lock must be held.
     pub(super) fn reference_live(&self) {
         self.refs.fetch_add(1, SeqCst);
     }
 
-    /// Fails for what is neither live nor referenced. Requires the shard's lock.
+    /// Fails for an entry that is neither live nor referenced. The shard's lock must be held.
     pub(super) fn reference(&self) -> bool {
         // The thread that dropped the last reference is about to destroy it.
         let add = |refs| (refs != DEAD).then_some(refs + 1);
         self.refs.fetch_update(SeqCst, SeqCst, add).is_ok()
     }
 
-    /// Drops a reference; other threads may destroy the entry from then on, unless it was the last one of a dead entry. Returns 0 if it is
-    /// live without references, [`DEAD`] if the caller must destroy it.
+    /// Other threads may destroy the entry from then on. Returns 0 if it is live without references, [`DEAD`] if the caller must destroy
+    /// it.
     ///
     /// # Safety
     /// The caller has a reference, and does not use it afterwards.
     #[inline]
     pub(super) unsafe fn release(entry: NonNull<Self>) -> u64 {
-        // SAFETY: the caller's reference keeps the entry until this ends, and no Rust reference to it is left then.
+        // SAFETY: the caller's reference keeps the entry until this ends.
         unsafe { &(*entry.as_ptr()).refs }.fetch_sub(1, SeqCst) - 1
     }
 
-    /// True if it has no reference. Requires the shard's lock.
+    /// True if it has no reference. The shard's lock must be held.
     pub(super) fn kill(&self) -> bool {
         self.refs.fetch_or(DEAD, SeqCst) == 0
     }
@@ -133,7 +133,6 @@ impl<P> Drop for EntryRoom<'_, P> {
     }
 }
 
-/// Entries that nobody can reach any more.
 pub(super) struct DestroyList<P> {
     first: EntryLink<P>,
     pub(super) counts: RemovalCounts,
@@ -203,13 +202,12 @@ pub struct CacheRef<P, E, C: Borrow<ShaderCache<P, E>>> {
     error: PhantomData<E>,
 }
 
-// SAFETY: the payload is `Send + Sync`; all else of the entry is used under the lock.
+// SAFETY: the payload is `Send + Sync`; the rest of the entry is used under the lock.
 unsafe impl<P: Send + Sync, E, C: Borrow<ShaderCache<P, E>> + Send> Send for CacheRef<P, E, C> {}
-// SAFETY: the payload is `Send + Sync`; all else of the entry is used under the lock.
+// SAFETY: the payload is `Send + Sync`; the rest of the entry is used under the lock.
 unsafe impl<P: Send + Sync, E, C: Borrow<ShaderCache<P, E>> + Sync> Sync for CacheRef<P, E, C> {}
 
 impl<P, E, C: Borrow<ShaderCache<P, E>>> CacheRef<P, E, C> {
-    /// Of a reference that was counted.
     pub(super) const fn new(cache: C, entry: NonNull<CacheEntry<P>>) -> Self {
         Self {
             cache,

@@ -1,4 +1,4 @@
-//! The key of a compiled shader, and its hash. Pure arithmetic.
+//! The key of a compiled shader, and its hash.
 
 #![forbid(unsafe_code)]
 
@@ -32,7 +32,7 @@ pub struct ShaderKey {
     pub(super) high: u64,
 }
 
-/// One word, which is mixed already: the shard was chosen by it.
+/// The word is mixed already: it has selected the shard.
 impl Hash for ShaderKey {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
@@ -40,7 +40,6 @@ impl Hash for ShaderKey {
     }
 }
 
-/// A key's hash is mixed already: tables take it as it is.
 pub(super) type KeyState = BuildHasherDefault<KeyHasher>;
 
 #[derive(Default)]

@@ -1,5 +1,3 @@
-//! Who compiles: an owner of entries.
-
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -14,7 +12,6 @@ use crate::shared_box::SharedBox;
 
 pub(super) struct Owner {
     device: CacheDevice,
-    /// Where its entries lie.
     pub(super) memory: ContextHandle,
     pub(super) compiled: AtomicU64,
 }

@@ -1,4 +1,4 @@
-//! Files of compiled shaders: one run writes a file, the next one reads it; a file with any changed bit is rejected as a whole.
+//! Files of compiled shaders. A file with any changed bit is rejected as a whole.
 //!
 //! ```text
 //!   "STEWSHAD" | version u32 | header bytes u32 | identity of the device 48 |            all numbers are little-endian
@@ -6,8 +6,8 @@
 //!   ..
 //!   count u64 | length of the file u64 | BLAKE3 of all before it, 32 bytes
 //! ```
-//! The file is untrusted: the reader uses nothing in it before it has verified the version, the hash of the whole file, and the device. The
-//! hash detects damage; it is no signature.
+//! The file is untrusted: nothing in it is used before the version, the hash of the whole file and the device are verified. The hash
+//! detects damage; it is no signature.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,6 @@ use alloc_core::{ContextHandle, HostError, TryVec};
 use super::key::{CacheDevice, ContentHash, ShaderKey};
 
 const MAGIC: [u8; 8] = *b"STEWSHAD";
-/// Each layout of the file has its own number.
 const VERSION: u32 = 2;
 const HEADER: usize = 64;
 const TRAILER: usize = 48;
@@ -159,7 +158,7 @@ pub struct StoredShader<'b> {
 }
 
 impl<'b> StoredShaders<'b> {
-    /// Verifies a whole file. Reads nothing beyond it, and allocates nothing.
+    /// Verifies a whole file, and allocates nothing.
     ///
     /// # Errors
     /// [`StoreError`]. Nothing of such a file may be used; compile again, and write it anew.

@@ -1,5 +1,3 @@
-//! The cache itself.
-
 use super::entry::{CacheEntry, DestroyList, ShaderRef};
 use super::key::{CacheDevice, ShaderKey};
 use super::owner::CacheOwner;
@@ -110,7 +108,7 @@ impl<P, E> ShaderCache<P, E> {
         Some(found)
     }
 
-    /// A new reference to a live entry. Requires its shard's lock.
+    /// The entry is live, and the lock of its shard is held.
     #[inline]
     pub(super) fn reference(&self, entry: &CacheEntry<P>) -> ShaderRef<'_, P, E> {
         entry.touched.set(true);
@@ -208,16 +206,15 @@ impl<P, E> ShaderCache<P, E> {
         sum
     }
 
-    /// Frees memory of the cache's own context that the present shaders do not need. Returns the number of bytes.
-    ///
-    /// Allocates smaller tables first; a refused one stays as large as it is.
+    /// Frees memory of the cache's own context that the present shaders do not need. Returns the number of bytes. A smaller table that is
+    /// refused leaves the present one.
     pub fn trim(&self) -> u64 {
         let shards = self.core().shards();
         shards.map(|shard| self.core().shrink(shard)).sum()
     }
 }
 
-/// Goes through the entries that are there; keeps the current one referenced, and so in its list.
+/// It keeps the current entry referenced, and so in its list.
 pub(super) struct Cursor<'c, P, E> {
     cache: &'c ShaderCache<P, E>,
     shard: usize,

@@ -1,5 +1,3 @@
-//! What one lock guards: the entries of the keys of a shard, and their compiles in flight.
-
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -12,13 +10,12 @@ use super::owner::Owner;
 use super::shader_cache::{CacheLimits, CacheStats};
 use crate::sync::{StateGuard, StateMutex};
 
-/// The number of locks.
 pub(super) const SHARDS: usize = 16;
 
 pub(super) struct Core<P, E> {
     shards: [PaddedShard<P, E>; SHARDS],
-    /// Live entries, and the bytes of all. Changed before entries are looked at for eviction: who drops a reference afterwards sees the
-    /// change, and evicts again.
+    /// Both are changed before entries are looked at for eviction: a thread that drops a reference afterwards sees the change, and evicts
+    /// again.
     pub(super) entries: AtomicU64,
     pub(super) bytes: AtomicU64,
     max_entries: AtomicU64,
@@ -97,7 +94,7 @@ impl<P, E> Shard<P, E> {
         (self.entries().filter(is_held).count() + compiles.count()) as u64
     }
 
-    /// Places of the index that are in use or reserved: an insertion takes at most one, and ends one compile.
+    /// It counts places in use or reserved: an insertion takes at most one, and ends one compile.
     fn used(&self) -> usize {
         self.index.len() + self.stats.compiling as usize
     }
@@ -106,7 +103,7 @@ impl<P, E> Shard<P, E> {
         self.index.capacity() > self.used()
     }
 
-    /// Adds an entry, which lookups find unless it is dead.
+    /// Lookups find the entry unless it is dead.
     pub(super) fn add(&mut self, entry: NonNull<CacheEntry<P>>) {
         // SAFETY: not destroyed, and seen by nobody else yet.
         let added = unsafe { entry.as_ref() };
@@ -155,7 +152,7 @@ impl<P, E> Core<P, E> {
         self.shards.each_ref().map(|shard| shard.0.lock())
     }
 
-    /// Counts the bytes as far as the sum can hold them. Returns the number that it counted.
+    /// Counts as far as the sum can hold. Returns the number that it counted.
     pub(super) fn count_bytes(&self, bytes: u64) -> u64 {
         let add = |sum: u64| Some(sum.saturating_add(bytes));
         let (Ok(before) | Err(before)) = self.bytes.fetch_update(SeqCst, SeqCst, add);
@@ -173,7 +170,7 @@ impl<P, E> Core<P, E> {
             || self.bytes.load(SeqCst) > self.max_bytes.load(SeqCst)
     }
 
-    /// Makes a live entry dead, and adds it to `going` if it has no reference: true then.
+    /// True if the entry has no reference and was added to `going`.
     pub(super) fn remove(
         &self,
         shard: &mut Shard<P, E>,
@@ -205,12 +202,12 @@ impl<P, E> Core<P, E> {
         // SAFETY: not destroyed yet.
         let dead = unsafe { entry.as_ref() };
         let (next, before) = (dead.next.get(), dead.before.get());
-        // SAFETY: neighbours in the list are destroyed after they left it, under the lock, which is held.
+        // SAFETY: a neighbour in the list is destroyed under the lock, after it left the list.
         match before.map(|before| unsafe { before.as_ref() }) {
             Some(before) => before.next.set(next),
             None => shard.first = next,
         }
-        // SAFETY: neighbours in the list are destroyed after they left it, under the lock, which is held.
+        // SAFETY: a neighbour in the list is destroyed under the lock, after it left the list.
         if let Some(next) = next.map(|next| unsafe { next.as_ref() }) {
             next.before.set(before);
         }
@@ -240,7 +237,7 @@ impl<P, E> Core<P, E> {
         }
     }
 
-    /// Destroys unreferenced entries above the limits, first those that were not found since the hand last passed.
+    /// It begins with entries that were not found since the hand last passed.
     pub(super) fn evict(&self) {
         let mut going = DestroyList::new();
         let start = self.hand.load(Relaxed);
@@ -268,7 +265,7 @@ impl<P, E> Core<P, E> {
         going.destroy();
     }
 
-    /// Destroys an entry whose last reference was dropped, if the limits are exceeded: all others without references were evicted before.
+    /// Others without references were evicted before, so this one alone is looked at.
     #[cold]
     fn evict_released(&self, key: ShaderKey) {
         let mut going = DestroyList::new();
@@ -283,7 +280,6 @@ impl<P, E> Core<P, E> {
         going.destroy();
     }
 
-    /// Drops a reference.
     #[inline]
     pub(super) fn release(&self, entry: NonNull<CacheEntry<P>>) {
         // SAFETY: referenced until it is released.
@@ -303,13 +299,12 @@ impl<P, E> Core<P, E> {
         going.destroy();
     }
 
-    /// Makes room in a shard's index for another compile; the caller tries again.
     pub(super) fn grow(&self, shard: &StateMutex<Shard<P, E>>) -> Result<(), HostError> {
         let room = 2 * (shard.lock().used() + 1);
         self.resize(shard, room).map(drop)
     }
 
-    /// Frees the unused memory of a shard's index if that is most of it. Returns the number of bytes freed.
+    /// It does nothing unless most of the index is unused. Returns the number of bytes freed.
     pub(super) fn shrink(&self, shard: &StateMutex<Shard<P, E>>) -> u64 {
         let locked = shard.lock();
         let (used, capacity) = (locked.used(), locked.index.capacity());
@@ -322,7 +317,7 @@ impl<P, E> Core<P, E> {
         }
     }
 
-    /// Frees the indexes of shards without shaders, so that owners that come and go leave no memory.
+    /// Owners that come and go leave no memory.
     pub(super) fn free_empty(&self) {
         for shard in self.shards() {
             if shard.lock().used() == 0 {
@@ -332,8 +327,7 @@ impl<P, E> Core<P, E> {
         }
     }
 
-    /// Replaces a shard's index, unless what is in it and what may come need more room. Memory is allocated and freed without the lock.
-    /// Returns the number of bytes freed.
+    /// Nothing is replaced if the index needs more room. Memory is allocated and freed without the lock. Returns the number of bytes freed.
     fn resize(&self, shard: &StateMutex<Shard<P, E>>, room: usize) -> Result<u64, HostError> {
         let mut index = TryMap::with_hasher_in(KeyState::new(), self.memory.clone());
         index.try_reserve(room)?;

@@ -1,5 +1,3 @@
-//! The contexts of devices: their shared cache, and the devices.
-
 use super::device_context::{DeviceContext, DeviceContextId};
 use super::dispatch_lock::DispatchLock;
 use super::error::{ContextError, VulkanHandles};
@@ -33,7 +31,7 @@ struct ContextsInner<P, E> {
     memory: ContextHandle,
 }
 
-/// A device, and the number of its contexts: one at least.
+/// It has one context at least.
 struct DeviceEntry {
     device: SharedBox<SharedDevice>,
     contexts: u32,

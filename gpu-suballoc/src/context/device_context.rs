@@ -1,5 +1,3 @@
-//! A context on a device of the application.
-
 use super::contexts::{DeviceShare, DeviceState, LossAwareDevice};
 use super::dispatch_lock::DispatchLock;
 use super::error::{ContextError, VulkanHandles};
@@ -137,7 +135,7 @@ impl<D: DeviceMemory, P, E> DeviceContext<D, P, E> {
         }
     }
 
-    /// Releases the shaders, and reports what goes with the context, which the caller drops.
+    /// The caller drops the context then.
     pub(super) fn try_release(&mut self) -> Result<ReleaseReport, ContextOutstanding> {
         let outstanding = self.outstanding();
         if self.device_share.state.is_lost() {
@@ -244,7 +242,6 @@ pub enum ReleaseBlocker {
     Shader(ShaderKey),
 }
 
-/// Regions that are looked up at a time.
 const BATCH: usize = 16;
 
 impl fmt::Display for ContextOutstanding {

@@ -1,4 +1,4 @@
-//! The lock of a context's dispatches. It guards no state, so it may be held over calls of the driver.
+//! It guards no state, so it may be held over calls of the driver.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,6 @@ pub(super) struct DispatchLock {
     thread: AtomicU64,
 }
 
-/// A turn, until dropped.
 #[must_use = "dropping it ends the turn"]
 pub(super) struct Turn<'t>(&'t DispatchLock);
 
@@ -28,7 +27,7 @@ impl DispatchLock {
         }
     }
 
-    /// Returns `None` if the thread has the turn already, which is not detected for a thread without a number (0).
+    /// `None` if the thread has the turn already, which is not detected for a thread without a number (0).
     pub(super) fn enter(&self, thread: u64) -> Option<Turn<'_>> {
         // Only this thread writes its own number, and clears it at the end of its turn.
         if thread != 0 && self.thread.load(Relaxed) == thread {

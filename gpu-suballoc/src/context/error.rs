@@ -1,5 +1,3 @@
-//! Errors of acquiring, using and releasing contexts.
-
 #![forbid(unsafe_code)]
 
 use super::device_context::ContextOutstanding;
@@ -130,7 +128,6 @@ impl VulkanHandles {
         ]
     }
 
-    /// Refuses `VK_NULL_HANDLE`.
     pub(super) fn check(self) -> Result<(), ContextError> {
         let null = self.each().into_iter().find(|(_, handle)| *handle == 0);
         null.map_or(Ok(()), |(which, _)| Err(ContextError::NullHandle(which)))

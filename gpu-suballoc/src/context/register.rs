@@ -1,4 +1,4 @@
-//! The state of a context table: its contexts, and the handlers. Nothing is created, destroyed or called under its lock.
+//! Nothing is created, destroyed or called under the lock of a register.
 //!
 //! ```text
 //!   unknown --put--> there --close (no user)--> leaving --settle--> unknown       a number is used once
@@ -57,7 +57,7 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
         state.find(id)?.clone().ok_or(ContextError::InUse)
     }
 
-    /// Takes an unused context out for its release: it has no user until it is [settled](Self::settle).
+    /// The context has no user until it is [settled](Self::settle).
     pub(super) fn close(
         &self,
         id: DeviceContextId,
@@ -70,7 +70,6 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
             .ok_or(ContextError::InUse)
     }
 
-    /// The context comes back, or its number goes.
     pub(super) fn settle(&self, id: DeviceContextId, refused: Option<C>) {
         let mut state = self.state.lock();
         if refused.is_none() && state.default == Some(id) {

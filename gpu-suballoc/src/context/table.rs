@@ -1,5 +1,3 @@
-//! Contexts by number, for C and for tables: a number that was released is an error, never another context.
-
 use super::device_context::{DeviceContext, DeviceContextId, ReleaseReport};
 use super::error::{ContextError, VulkanHandles};
 use super::register::ContextRegister;

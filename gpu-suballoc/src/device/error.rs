@@ -1,5 +1,3 @@
-//! Errors of a driver.
-
 #![forbid(unsafe_code)]
 
 use core::fmt;

@@ -1,5 +1,3 @@
-//! Forwarding of all calls to another device: for pointers at a device, and for a device that may be lost.
-
 /// Without `$live` a call of the first list is [`DeviceError::DeviceLost`](crate::device::DeviceError::DeviceLost), and one of the second
 /// does nothing.
 macro_rules! forward_calls {
@@ -34,7 +32,7 @@ macro_rules! forward_device_memory {
             use core::num::NonZeroU64;
             use core::ptr::NonNull;
 
-        // SAFETY: every method is that of one device, which is the same at every call, or calls nothing and allocates nothing.
+        // SAFETY: every method is that of one device, the same at every call, or calls nothing.
         unsafe impl<$($bounds)*> DeviceMemory for $type {
             $crate::device::forward_calls! {
                 $this, $live;

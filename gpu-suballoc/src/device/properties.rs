@@ -1,5 +1,3 @@
-//! The properties of a device's memory.
-
 #![forbid(unsafe_code)]
 
 use crate::flags::{flags, vulkan_masks};

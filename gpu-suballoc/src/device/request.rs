@@ -1,5 +1,3 @@
-//! Requests of `vkAllocateMemory`, and the ranges of flushes.
-
 use crate::flags::{flags, vulkan_masks};
 use core::ffi::c_void;
 use core::fmt;
@@ -179,8 +177,6 @@ mod handle_tests {
         );
     }
 }
-
-// Buffers and images.
 
 /// `VkMemoryRequirements`, with what `VkMemoryDedicatedRequirements` adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,3 @@
-//! Capabilities of one device.
-
 use crate::flags::flags;
 
 /// Capabilities of one device. Two `VkDevice`s on one GPU are two devices, with equal UUIDs.
@@ -26,18 +24,16 @@ pub struct DeviceCapabilities {
 }
 
 impl DeviceCapabilities {
-    /// True if both are known to be the same hardware.
     pub(super) fn is_same_hardware(&self, other: &Self) -> bool {
         self.device_uuid.is_some() && self.device_uuid == other.device_uuid
     }
 
-    /// True if both are known to have one driver.
     pub(super) fn is_same_driver(&self, other: &Self) -> bool {
         self.driver.is_some() && self.driver == other.driver
     }
 
-    /// True if opaque handles are compatible: device and driver UUIDs are known and equal (`VkExternalMemoryHandleTypeFlagBits`,
-    /// `VkExternalSemaphoreHandleTypeFlagBits`, the tables of required matches).
+    /// Opaque handles need equal and known device and driver UUIDs (`VkExternalMemoryHandleTypeFlagBits`,
+    /// `VkExternalSemaphoreHandleTypeFlagBits`).
     pub(super) fn shares_opaque_handles(&self, other: &Self) -> bool {
         self.is_same_hardware(other)
             && self.driver_uuid.is_some()

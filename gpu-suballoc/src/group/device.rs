@@ -1,5 +1,3 @@
-//! The interface of a device to its group.
-
 use super::capabilities::DeviceCapabilities;
 use super::edge::Edge;
 use core::fmt;
@@ -61,8 +59,6 @@ where
     }
 }
 
-// A device's membership in a group, stored with the device: two numbers in one word, and no pointer.
-
 /// The number of a group, unique in the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GroupId(NonZeroU64);
@@ -118,7 +114,7 @@ impl MembershipCell {
         })
     }
 
-    /// Reserves it for a group that is being built. An error is the group that has it.
+    /// The error is the group that has the membership.
     pub(super) fn reserve(&self, group: GroupId) -> Result<(), GroupId> {
         match (self.word).compare_exchange(0, group.0.get() << 8, AcqRel, Acquire) {
             Ok(_) => Ok(()),
@@ -126,7 +122,6 @@ impl MembershipCell {
         }
     }
 
-    /// Sets the device's number in the group that reserved the cell.
     pub(super) fn set_index(&self, group: GroupId, index: usize) {
         let number = (index as u64).saturating_add(1);
         self.word.store(group.0.get() << 8 | number, Release);
@@ -137,7 +132,7 @@ impl MembershipCell {
     }
 }
 
-/// Devices with a reserved membership. Dropping it clears their memberships.
+/// Dropping it clears the memberships of these devices.
 pub(super) struct ReservedMemberships<'d, T: GroupDevice>(pub(super) &'d [T]);
 
 impl<T: GroupDevice> Drop for ReservedMemberships<'_, T> {

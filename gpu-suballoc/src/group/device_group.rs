@@ -133,7 +133,7 @@ impl<T: GroupDevice, A: HostSource> DeviceGroup<T, A> {
     }
 }
 
-/// Computes the edges and numbers the devices. If it is refused or unwinds, all devices are as before.
+/// If it is refused or unwinds, all devices are as before.
 fn join_all<T: GroupDevice, A: HostSource + Clone>(
     devices: &[T],
     group: GroupId,
@@ -166,7 +166,6 @@ fn join_all<T: GroupDevice, A: HostSource + Clone>(
     Ok(edges)
 }
 
-/// Reads the capabilities of all devices and compares all pairs.
 fn edges_of<T: GroupDevice, A: HostSource + Clone>(
     devices: &[T],
     memory: A,

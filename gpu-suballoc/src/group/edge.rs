@@ -114,7 +114,6 @@ impl Edge {
     }
 }
 
-/// The best mode for these handle types.
 const fn reached(handles: HandleTypes) -> UseMode {
     if handles.contains(HandleTypes::NATIVE) {
         UseMode::Native
@@ -126,7 +125,7 @@ const fn reached(handles: HandleTypes) -> UseMode {
 }
 
 impl CapabilityFlags {
-    /// The flags of an edge between two devices, without those that only a refinement may set.
+    /// Flags that only a refinement may set are left out.
     const fn of_pair(both: Self, same_driver: bool) -> Self {
         let both = both.without(Self::REFINED).without(Self::SAME_DRIVER);
         if same_driver {

@@ -1,5 +1,3 @@
-//! The size of the next block. Whether there is to be one `place.rs` decides.
-
 #![forbid(unsafe_code)]
 
 use super::options::MemoryOptions;
@@ -12,17 +10,15 @@ const MIB: u64 = 1 << 20;
 const PART_OF_RESERVED: u64 = 32;
 /// Empty blocks of this part of what lives are kept.
 const KEPT_PART: u64 = 8;
-/// A device that allows fewer memory objects runs out of them before it runs out of bytes: each block is as large as all before.
+/// A device that allows fewer memory objects runs out of them before it runs out of bytes.
 const FEW_OBJECTS: u32 = 1024;
 /// The default size of the largest block, and of the largest one that is not `DEVICE_LOCAL`: there the driver clears each page during the
 /// call, at some 4 MiB a millisecond.
 const MAX_BLOCK: u64 = 256 * MIB;
 const MAX_HOST_BLOCK: u64 = 32 * MIB;
 
-/// How often a block that the driver refused is requested again at half its size.
 const HALVINGS: u32 = 3;
 
-/// The sizes of a pool's blocks, which grow with the reserved bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Growth {
     /// Of the next block, unless a request needs more.
@@ -30,9 +26,7 @@ pub(crate) struct Growth {
     first: u64,
     max: u64,
     granule: u64,
-    /// Sizes are rounded up to this.
     multiple: u64,
-    /// The next block has this part of the reserved bytes.
     part: u64,
 }
 
@@ -82,7 +76,6 @@ impl Growth {
         }
     }
 
-    /// The same, on a device that allows `max_objects` memory objects.
     pub(crate) fn with_objects(self, max_objects: u32) -> Self {
         let part = if max_objects < FEW_OBJECTS {
             1
@@ -92,7 +85,6 @@ impl Growth {
         Self { part, ..self }
     }
 
-    /// The same, with no block larger than `bytes`.
     pub(crate) fn at_most(self, bytes: u64) -> Self {
         let max = self.max.min(bytes - bytes % self.granule).max(self.granule);
         let first = self.first.min(max);
@@ -113,7 +105,6 @@ impl Growth {
         self.first
     }
 
-    /// The same, rounded: what the driver is asked for.
     pub(crate) fn first_block(&self) -> u64 {
         self.rounded(self.first).min(self.max)
     }
@@ -122,8 +113,7 @@ impl Growth {
         self.next
     }
 
-    /// The sizes to try for a block of `need` bytes, none above `room`: the preferred one, then half of it three times. Nothing if a shared
-    /// block cannot hold `need`.
+    /// It yields the preferred size, then half of it three times, none above `room`; nothing if a shared block cannot hold `need`.
     pub(crate) fn sizes(&self, need: u64, room: u64) -> impl Iterator<Item = u64> + use<> {
         let need = need
             .checked_next_multiple_of(self.granule)
@@ -151,19 +141,16 @@ impl Growth {
             .unwrap_or(u64::MAX)
     }
 
-    /// Chooses the next size after the pool's blocks have changed to `reserved` bytes.
     pub(crate) fn follow(&mut self, reserved: u64) {
         self.next = self.within_limits(reserved / self.part);
     }
 
-    /// As [`follow`](Self::follow), after a block was freed while regions of `live` bytes are left: the next one is not larger than what
-    /// the pool [keeps](Self::kept), so one that comes and goes stays.
+    /// The next block is not larger than what the pool [keeps](Self::kept), so one that comes and goes stays.
     pub(crate) fn shrink(&mut self, reserved: u64, live: u64) {
         self.follow(reserved);
         self.next = self.next.min(self.within_limits(live / KEPT_PART));
     }
 
-    /// Bytes of empty blocks that a pool with regions of `live` bytes keeps by default.
     pub(crate) fn kept(&self, live: u64) -> u64 {
         let kept = self.within_limits(live / KEPT_PART);
         self.rounded(kept).min(self.max)

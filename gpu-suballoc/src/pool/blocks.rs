@@ -1,5 +1,3 @@
-//! Shared blocks: ranges allocated from them and freed, under the pool's lock.
-
 #![forbid(unsafe_code)]
 
 use super::turnover::Turnover;
@@ -16,24 +14,21 @@ use crate::range::{
 
 pub(super) struct Blocks {
     pub(super) slots: Slots<LiveBlock>,
-    /// The free ranges of all open blocks: a request gets the best fit of all of them.
     pub(super) open: FreeIndex,
-    /// Those of closed blocks, which drain or were made ahead: nothing is allocated there while open blocks have room.
+    /// They drain or were made ahead: nothing is allocated there while open blocks have room.
     pub(super) closed: FreeIndex,
-    /// Those of blocks that a defragmentation empties: nothing is allocated there, so this has no memory and keeps no list.
+    /// A defragmentation empties them: nothing is allocated there, so this has no memory and keeps no list.
     pub(super) draining: FreeIndex,
-    /// Nodes of all cores: blocks fill and drain, a pool's population is steady.
+    /// Blocks fill and drain, but the population of a pool is steady.
     pub(super) store: NodeStore,
     /// Where the next search for an empty block begins.
     cursor: u32,
     pub(super) turnover: Turnover,
     granule_log2: u32,
-    /// Bytes of blocks, and of those without a region.
     pub(super) bytes: u64,
     pub(super) empty_bytes: u64,
 }
 
-/// A block.
 pub(super) struct LiveBlock {
     pub(super) object: Object,
     pub(super) core: RangeAllocator,
@@ -62,7 +57,6 @@ impl LiveBlock {
     }
 }
 
-/// An allocated space.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockSpace {
     pub(super) block: u32,
@@ -88,19 +82,18 @@ impl Blocks {
         }
     }
 
-    /// An upper bound of the listed free ranges in bytes, without those of draining blocks.
+    /// Draining blocks do not count.
     pub(super) fn largest_free_bound(&self) -> u64 {
         let granules = self.open.largest_bound().max(self.closed.largest_bound());
         u64::from(granules) << self.granule_log2
     }
 
-    /// Permits a block of `granules`, once the indices have their reserve for it.
+    /// The indices must have their reserve for it.
     pub(super) fn admit(&mut self, granules: u32) {
         self.open.admit(granules);
         self.closed.admit(granules);
     }
 
-    /// Allocates the best fit of all blocks.
     #[inline]
     pub(super) fn allocate(&mut self, want: &RangeRequest) -> Option<BlockSpace> {
         // A request that no existing block could hold needs a new one.
@@ -121,7 +114,7 @@ impl Blocks {
         Some(self.note_placed(found.block, emptied, range, want))
     }
 
-    /// Counts a range that was just allocated in a block that had `emptied` empty bytes before.
+    /// The block had `emptied` empty bytes before.
     #[inline(always)]
     fn note_placed(
         &mut self,
@@ -143,7 +136,6 @@ impl Blocks {
         }
     }
 
-    /// Allocates at an end of the one block.
     pub(super) fn allocate_at_end(&mut self, want: &RangeRequest) -> Option<BlockSpace> {
         let (block, _) = self.slots.each().next()?;
         let live = self.slots.get_mut(block)?;
@@ -153,7 +145,7 @@ impl Blocks {
         Some(self.note_placed(block, emptied, range, want))
     }
 
-    /// As [`allocate`](Self::allocate), of exactly `want.size`, and opens no block.
+    /// It allocates exactly `want.size`, and opens no block.
     pub(super) fn allocate_open(&mut self, want: &RangeRequest) -> Option<BlockSpace> {
         let largest = self.open.largest_block();
         let granules = GranuleRequest::new(want, largest, self.granule_log2).ok()?;
@@ -163,7 +155,6 @@ impl Blocks {
         self.carve(&found, want)
     }
 
-    /// Visits each range and hole in front of `offset`.
     pub(super) fn allocate_at(
         &mut self,
         (block, offset): (u32, u64),
@@ -191,17 +182,13 @@ impl Blocks {
         Ok(self.note_placed(block, emptied, range, want))
     }
 
-    /// Checks that a region of a stack or a ring is the next to be freed.
-    ///
-    /// # Errors
-    /// [`GpuMisuse::OutOfOrder`], [`GpuMisuse::Stale`].
     pub(super) fn check_order(&self, at: RegionPlace) -> Result<(), GpuMisuse> {
         let (live, _) = self.range(at)?;
         let is_next = live.core.is_next(&self.store, at.node);
         is_next.then_some(()).ok_or(GpuMisuse::OutOfOrder)
     }
 
-    /// Searches every range that might fit, then closed blocks, of which it opens one with room.
+    /// It opens a closed block if only that has room.
     #[cold]
     fn find_slowly(&mut self, want: &GranuleRequest) -> Option<FreeRange> {
         if let Some(found) = self.open.find_full(&self.store, want) {
@@ -234,7 +221,6 @@ impl Blocks {
         Ok((size, live.core.is_empty()))
     }
 
-    /// A live block.
     pub(super) fn block(&self, block: u32) -> Result<&LiveBlock, GpuMisuse> {
         self.slots.get(block).ok_or(GpuMisuse::Stale)
     }
@@ -258,7 +244,7 @@ impl Blocks {
         }
     }
 
-    /// Reserves a slot for a block, and in the store's reserve the nodes that it begins with.
+    /// The nodes that the block begins with are in the store's reserve then.
     pub(super) fn reserve(&mut self) -> Option<u32> {
         let block = self.slots.reserve()?;
         self.store.reserve += NODES_PER_BLOCK;
@@ -298,14 +284,12 @@ impl Blocks {
         Some(live.object)
     }
 
-    /// Detaches the nodes of a pool without a block, if they have much memory.
     pub(super) fn detach_idle_nodes(&mut self) -> Option<NodeStore> {
         let is_idle = self.slots.filled() == 0 && self.store.reserve == NODES_PER_ALLOCATION;
         (is_idle && self.store.is_large())
             .then(|| core::mem::replace(&mut self.store, NodeStore::new()))
     }
 
-    /// A block that [`remove`](Self::remove) would remove.
     pub(super) fn removable(&mut self) -> Option<u32> {
         if self.empty_bytes == 0 {
             return None;
@@ -318,7 +302,7 @@ impl Blocks {
         Some(found)
     }
 
-    /// Free bytes, without those of draining blocks. Visits each block.
+    /// Draining blocks do not count. It visits each block.
     pub(super) fn available_bytes(&self) -> u64 {
         self.slots
             .each()
@@ -350,11 +334,9 @@ impl Blocks {
     }
 }
 
-/// A `VkDeviceMemory`: a shared block or a dedicated one.
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) memory: MemoryHandle,
-    /// Bytes.
     pub(super) size: u64,
     pub(super) map: MapCount,
 }
@@ -372,9 +354,8 @@ impl Object {
 #[derive(Debug)]
 pub(super) struct DedicatedRegion {
     pub(super) object: Object,
-    /// The region's slot.
     pub(super) slot: u32,
-    /// Freed while a flush was under way: no lookup finds it, and the end of the flush frees the object.
+    /// A flush was under way when the region was freed: no lookup finds it, and the end of the flush frees the object.
     pub(super) is_freed: bool,
 }
 
@@ -386,8 +367,8 @@ impl Slots<DedicatedRegion> {
             .ok_or(GpuMisuse::Stale)
     }
 
-    /// Returns the region's size, and its object if that is idle. The slot map has checked that the region is not mapped: only a flush may
-    /// be under way, at whose end the object is [detached](Self::detach_leftover).
+    /// The slot map has checked that the region is not mapped: only a flush may be under way, at whose end the object is
+    /// [detached](Self::detach_leftover).
     pub(super) fn free(&mut self, at: RegionPlace) -> Result<(u64, Option<Object>), GpuMisuse> {
         let size = self.region(at)?.object.size;
         if let Some(region) = self.get_mut(at.block()) {

@@ -10,7 +10,6 @@ use core::time::Duration;
 use crate::device::{HeapBudget, MAX_MEMORY_HEAPS};
 use crate::error::Limit;
 
-/// The driver is asked for budgets again once so many requests were served by new memory objects or have freed one, or after this time.
 /// A query may take as long as an allocation, so not every request makes one.
 const MAX_OPERATIONS: u64 = 30;
 const MAX_AGE: Duration = Duration::from_millis(500);
@@ -23,26 +22,21 @@ pub(crate) struct MemoryBudget {
     pub(crate) objects: u32,
     max_objects: u32,
     pub(crate) bytes: u64,
-    /// The peak of `bytes`, after successful driver calls.
     pub(crate) peak_bytes: u64,
     max_bytes: u64,
     heaps: [HeapUsage; MAX_MEMORY_HEAPS],
-    /// Since the driver was last asked for budgets.
     operations: u64,
-    /// When it was.
     asked_at: Duration,
     /// Queries that have not ended, and the limit of them.
     queries: u32,
     max_queries: u32,
 }
 
-/// One heap's share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HeapUsage {
     pub(crate) size: u64,
     /// The limit of `own_bytes` that the options set. The driver decides whether more than `size` can live.
     limit: u64,
-    /// Live, in creation, and not yet freed.
     pub(crate) own_bytes: u64,
     /// The driver's last report, and `own_bytes` at that time.
     driver_budget: HeapBudget,
@@ -65,7 +59,7 @@ impl MemoryBudget {
         }
     }
 
-    /// Sets a heap's size, and the limit of this allocator's bytes in it. The budget is the whole heap until the driver reports one.
+    /// The budget is the whole heap until the driver reports one.
     pub(crate) fn set_heap(&mut self, index: u32, size: u64, limit: u64) {
         if let Some(heap) = self.heap_mut(index) {
             (heap.size, heap.limit, heap.driver_budget.budget) = (size, limit, size);
@@ -84,7 +78,6 @@ impl MemoryBudget {
         self.objects >= self.max_objects - self.max_objects / 4
     }
 
-    /// The largest memory object that the limits allow in the heap.
     pub(crate) fn remaining(&self, heap: u32, within_budget: bool) -> u64 {
         if self.objects >= self.max_objects {
             return 0;
@@ -151,7 +144,7 @@ impl MemoryBudget {
         Ok(())
     }
 
-    /// The driver has allocated an object that was [reserved](Self::reserve), for as many requests as `requests`.
+    /// The object has room for `requests` requests.
     pub(crate) fn note_allocated(&mut self, requests: u64) {
         self.operations = self.operations.saturating_add(requests);
         self.peak_bytes = self.peak_bytes.max(self.bytes);
@@ -166,13 +159,13 @@ impl MemoryBudget {
         self.operations = self.operations.saturating_add(1);
     }
 
-    /// Begins a query if the driver's report is old at the time `now`. While one is made, none is made by age.
+    /// While a query is made, none is made by age.
     pub(crate) fn begin_refresh(&mut self, now: Duration) -> bool {
         let is_aged = self.queries == 0 && now.saturating_sub(self.asked_at) >= MAX_AGE;
         (is_aged || self.operations >= MAX_OPERATIONS) && self.begin_query(now)
     }
 
-    /// Whether the driver may be asked; if so, the last report is not old until then.
+    /// If so, the last report is not old until then.
     pub(crate) fn begin_query(&mut self, now: Duration) -> bool {
         let is_allowed = self.queries < self.max_queries;
         if is_allowed {
@@ -196,7 +189,7 @@ impl MemoryBudget {
 }
 
 impl HeapUsage {
-    /// Estimates the use of the whole process: the driver's last report, and the change of `own_bytes` since.
+    /// It adds the change of `own_bytes` since then to the driver's last report.
     pub(crate) fn usage(&self) -> u64 {
         self.driver_budget
             .usage

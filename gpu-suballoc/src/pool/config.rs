@@ -8,11 +8,10 @@ use crate::id::RangePlacement;
 use crate::memory_type::PropertyFlags;
 use crate::request::ResourceKind;
 
-/// A pool's options, and what follows from the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PoolConfig {
     pub(super) index: u16,
-    /// Counts the custom pools of this index; 0 for the device's own pools.
+    /// The device's own pools have 0.
     pub(super) generation: u32,
     pub(super) heap: u32,
     pub(super) properties: PropertyFlags,
@@ -20,15 +19,14 @@ pub(super) struct PoolConfig {
     /// `bufferImageGranularity` if it is more than a granule, else 1.
     pub(super) granularity: u64,
     pub(super) has_device_address: bool,
-    /// Bytes behind each region of a block that are not its user's.
     pub(super) margin: u64,
-    /// With the defaults of the allocator; linear pools have one block, of one size.
+    /// Unset options have the defaults of the allocator; linear pools have one block, of one size.
     pub(super) options: PoolOptions,
 }
 
 impl PoolConfig {
-    /// Size and alignment in a shared block. A resource of unknown kind gets whole granularity pages; in a linear pool, which does not look
-    /// at neighbours, any that is not of the pool's kind.
+    /// A resource of unknown kind gets whole granularity pages; in a linear pool, which does not look at neighbours, any that is not of the
+    /// pool's kind.
     #[inline]
     pub(super) fn padded(&self, request: &AllocationRequest) -> (u64, u64) {
         let alignment = request.alignment.max(self.options.min_alignment);
@@ -62,7 +60,7 @@ impl PoolConfig {
         1 << self.granule_log2
     }
 
-    /// Whether each region has a memory object of its own, so that the driver backs no more than what is used: there are no shared blocks.
+    /// The driver backs no more than what is used: there are no shared blocks.
     pub(super) fn is_lazily_allocated(&self) -> bool {
         self.properties.contains(PropertyFlags::LAZILY_ALLOCATED)
     }
@@ -75,7 +73,7 @@ impl PoolConfig {
         }
     }
 
-    /// All blocks have one size: only what must be dedicated is.
+    /// All blocks have one size.
     pub(super) const fn is_fixed(&self) -> bool {
         self.options.block_size.is_some()
     }

@@ -1,4 +1,4 @@
-//! Creates and frees memory objects, without holding a lock during the driver call.
+//! No lock is held during the driver call.
 
 use super::blocks::{BlockListing, DedicatedRegion, LiveBlock, Object};
 use super::request::{AllocationRequest, Suballocation};
@@ -13,20 +13,19 @@ use crate::sync::Ordering;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockPlan {
-    /// The generation of the pool that it is for.
     pub(super) generation: u32,
     pub(super) need: u64,
     /// If the driver refuses every larger size, request exactly `need`.
     pub(super) exact: bool,
     pub(super) within_budget: bool,
-    /// A block that is made ahead is closed: regions fill the others first, and it stays whole until these are full.
+    /// A block that is made ahead is closed: regions fill the others first.
     pub(super) listing: BlockListing,
-    /// `blocks_created` when no room was found: if it has changed, there may be room.
+    /// If the pool's `blocks_created` differs, there may be room.
     pub(super) seen: Option<u64>,
 }
 
 impl DevicePools<'_> {
-    /// Creates a block that holds `plan.need` bytes, or waits a moment for another thread's. Afterwards there may be room.
+    /// It may wait a moment for another thread's block instead. Afterwards there may be room.
     pub(super) fn grow(
         &self,
         pool: &Pool,
@@ -127,7 +126,6 @@ impl DevicePools<'_> {
         }))
     }
 
-    /// Tries one size, with the reserved slot.
     fn create_block(
         &self,
         pool: &Pool,
@@ -141,7 +139,7 @@ impl DevicePools<'_> {
             bytes: size,
             limit: u64::from(u32::MAX) << config.granule_log2,
         })?;
-        // Indices never shrink while the pool is used: the memory is still there when the block is installed.
+        // Indices never shrink while the pool is used.
         pool.lock().blocks.admit(core.granules());
         drop(lock_filled(pool, self.memory)?);
         let memory_request = MemoryRequest {
@@ -197,7 +195,6 @@ impl DevicePools<'_> {
             state.dedicated_in_creation += 1;
             (config, place)
         };
-        // As for blocks.
         let reservation = OnDrop(|| {
             let mut state = pool.lock();
             state.objects -= 1;
@@ -248,7 +245,7 @@ impl DevicePools<'_> {
         })
     }
 
-    /// Calls the driver within every limit. The object has room for as many requests as `requests`.
+    /// It stays within every limit. The object has room for `requests` requests.
     fn allocate_object(
         &self,
         pool: &Pool,
@@ -293,9 +290,9 @@ impl DevicePools<'_> {
         }
     }
 
-    /// Frees an object; with the last block of a pool goes the memory of its nodes.
+    /// The memory of a pool's nodes goes with its last block.
     pub(super) fn free_object(&self, pool: &Pool, object: &Object) {
-        // SAFETY: the object was removed from the pool while idle: it is not mapped, cannot be found, and holds no region.
+        // SAFETY: the object was removed from the pool while idle: it is not mapped and holds no region.
         unsafe { self.device.free(object.memory) };
         {
             let mut state = pool.lock();
@@ -306,7 +303,6 @@ impl DevicePools<'_> {
         self.free_idle_nodes(pool);
     }
 
-    /// Frees the memory of the nodes, if it is much, of a pool without a block, present or in creation.
     pub(super) fn free_idle_nodes(&self, pool: &Pool) {
         let idle = pool.lock().blocks.detach_idle_nodes();
         if let Some(mut nodes) = idle {

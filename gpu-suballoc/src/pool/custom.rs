@@ -1,5 +1,3 @@
-//! Custom pools.
-
 use super::block_sizes::Growth;
 use super::blocks::BlockListing;
 use super::create_block::BlockPlan;
@@ -13,7 +11,6 @@ use crate::sync::Ordering;
 use core::time::Duration;
 
 impl DevicePools<'_> {
-    /// Returns the pool's index and generation.
     pub(crate) fn create_pool(&self, options: &PoolOptions) -> Result<(u16, u32), GpuError> {
         let state = self.custom_state(options)?;
         self.check_first_blocks(&state)?;
@@ -44,7 +41,6 @@ impl DevicePools<'_> {
         Ok((index, generation))
     }
 
-    /// Refuses a pool whose first blocks would exceed a limit.
     fn check_first_blocks(&self, state: &PoolState) -> Result<(), GpuError> {
         let config = &state.config;
         let bytes = (state.growth.first_block()).saturating_mul(config.options.min_blocks.into());
@@ -107,7 +103,6 @@ impl DevicePools<'_> {
         Ok(PoolState::new(config, growth))
     }
 
-    /// Installs a pool at the index of a destroyed one, or at the next free one.
     fn install_custom(&self, mut state: PoolState) -> Result<(&Pool, u16, u32), GpuError> {
         for index in FIRST_CUSTOM..FIRST_PINNED {
             state.config.index = index;
@@ -128,7 +123,6 @@ impl DevicePools<'_> {
                 drop(existing);
                 return Ok((pool, index, generation));
             }
-            // Another thread may have installed a pool there.
             state.config.generation = 1;
             let new_state = PoolState::new(state.config, state.growth);
             if self.insert_pool(new_state)? {
@@ -171,7 +165,6 @@ impl DevicePools<'_> {
         Ok(())
     }
 
-    /// Creates blocks until the pool that `options` name, or that of their first choice, has `bytes` free.
     pub(crate) fn reserve(
         &self,
         bytes: u64,

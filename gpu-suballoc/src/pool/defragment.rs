@@ -1,5 +1,3 @@
-//! A pool's part of a defragmentation: drains blocks, reserves targets of moves, and exchanges two ranges.
-//!
 //! Nothing here knows passes or resources: see `allocator/defragmentation`.
 
 use super::DevicePools;
@@ -72,7 +70,7 @@ impl DevicePools<'_> {
         skipped.add(reason, state.regions.saturating_sub(dedicated));
     }
 
-    /// False if nothing can move. `generation` is that of a custom pool.
+    /// False if nothing can move.
     pub(crate) fn begin_defragmentation(
         &self,
         index: u16,
@@ -99,7 +97,7 @@ impl DevicePools<'_> {
         Ok(true)
     }
 
-    /// The blocks of a pool, and how many of them it may free.
+    /// Returns the number of blocks, and how many of them may be freed.
     pub(crate) fn block_counts(&self, index: u16) -> (usize, usize) {
         self.pool(index).map_or((0, 0), |pool| {
             let state = pool.lock();
@@ -109,7 +107,7 @@ impl DevicePools<'_> {
         })
     }
 
-    /// Visits the sums of each block under the pool's lock: `visit` must not allocate or call back.
+    /// `visit` runs under the pool's lock: it must not allocate or call back.
     pub(crate) fn each_block_sum(&self, index: u16, visit: &mut dyn FnMut(BlockSum)) {
         let Some(pool) = self.pool(index) else { return };
         let state = pool.lock();
@@ -128,8 +126,7 @@ impl DevicePools<'_> {
         }
     }
 
-    /// Visits the regions of a block, in order of offset, under the pool's lock: `visit` must not allocate or call back. False if the block
-    /// is mapped.
+    /// `visit` runs under the pool's lock, in order of offset: it must not allocate or call back. False if the block is mapped.
     pub(crate) fn each_block_region(
         &self,
         block: BlockRef,
@@ -158,7 +155,6 @@ impl DevicePools<'_> {
             .is_some_and(|pool| pool.lock().blocks.is_draining(block.block()))
     }
 
-    /// Stops allocation in a block until [`end_drain`](Self::end_drain).
     pub(crate) fn begin_drain(&self, block: BlockRef) -> bool {
         let Some(pool) = self.pool(block.pool()) else {
             return false;
@@ -172,7 +168,7 @@ impl DevicePools<'_> {
         begun
     }
 
-    /// Frees a drained block if it is empty; else opens it again and returns 0.
+    /// A block that is not empty is opened again, and 0 returned.
     pub(crate) fn end_drain(&self, block: BlockRef) -> u64 {
         let Some(pool) = self.pool(block.pool()) else {
             return 0;
@@ -193,7 +189,7 @@ impl DevicePools<'_> {
         })
     }
 
-    /// Opens closed blocks again, as targets of moves.
+    /// They are targets of moves then.
     pub(crate) fn open_closed_blocks(&self, index: u16) {
         let Some(pool) = self.pool(index) else { return };
         let mut state = pool.lock();
@@ -214,7 +210,7 @@ impl DevicePools<'_> {
         }
     }
 
-    /// Returns where a region of a draining block lies, and a reserved place in an open one; `None` without room.
+    /// `None` without room in an open block.
     pub(crate) fn prepare_move(
         &self,
         at: RegionPlace,
@@ -226,7 +222,7 @@ impl DevicePools<'_> {
         Ok((from, state.reserve_target(&found)))
     }
 
-    /// Frees a reserved place, or after a [move](Self::move_region) the one that the region had.
+    /// After a [move](Self::move_region) this is the place that the region had.
     pub(crate) fn free_target(&self, target: RegionPlace) {
         let Some(pool) = self.pool(target.pool()) else {
             return;
@@ -240,8 +236,8 @@ impl DevicePools<'_> {
         self.finish_free(pool, deferred);
     }
 
-    /// Gives the reserved place `to` to the region at `from`, whose place is a reserved one then. False, and nothing changed, if the region
-    /// is not there, its block was mapped, or the two are not of one pool and of one size.
+    /// The region's former place is a reserved one then. False, and nothing changed, if the region is not there, its block was mapped, or
+    /// the two are not of one pool and of one size.
     pub(crate) fn move_region(&self, from: RegionPlace, to: RegionPlace) -> bool {
         self.pool(from.pool())
             .is_some_and(|pool| pool.lock().move_region(from, to))
@@ -319,24 +315,20 @@ const USABLE_PERCENT: u128 = 98;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockSum {
     pub(crate) block: u32,
-    /// Bytes.
     pub(crate) size: u64,
     pub(crate) live: u64,
     pub(crate) free: u64,
-    /// A region in it cannot move.
     pub(crate) is_pinned: bool,
-    /// Selected.
     pub(crate) is_drained: bool,
 }
 
-/// The freed and the moved bytes of a set of drained blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct PlanTotals {
     freed: u64,
     moved: u64,
 }
 
-/// Marks the blocks to drain. Sorts them: drained ones first, of them the fullest first, as the holes are largest at the beginning.
+/// It sorts them: drained ones first, of them the fullest first, as the holes are largest at the beginning.
 pub(crate) fn plan_drain(blocks: &mut [BlockSum], max_blocks: usize) {
     blocks.sort_unstable_by_key(|block| (block.live, block.block));
     let by_live = mark(blocks, max_blocks);

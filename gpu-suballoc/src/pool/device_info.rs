@@ -1,5 +1,3 @@
-//! The memory properties of a device that pools use.
-
 #![forbid(unsafe_code)]
 
 use super::options::MemoryOptions;
@@ -20,7 +18,6 @@ pub(super) struct DeviceMemoryInfo {
     ordinary: u32,
     pub(super) features: DeviceFeatures,
     pub(super) granule_log2: u32,
-    /// `nonCoherentAtomSize`: flush ranges are rounded to it.
     pub(super) atom: u64,
     /// Bytes; a power of two.
     pub(super) granularity: u64,
@@ -106,7 +103,6 @@ impl DeviceMemoryInfo {
         })
     }
 
-    /// All types that fit, best first.
     pub(super) fn types_by_fit(
         &self,
         memory_type_bits: u32,
@@ -116,7 +112,6 @@ impl DeviceMemoryInfo {
         MemoryTypesByFit::new(self.types(), self.ordinary, accepted, preference)
     }
 
-    /// Indices and sizes of the heaps.
     pub(super) fn heaps(&self) -> impl Iterator<Item = (u32, u64)> + use<'_> {
         (0u32..).zip(self.heaps.iter().copied())
     }

@@ -1,4 +1,4 @@
-//! Maps, flushes and invalidates: a whole memory object is mapped once, for all its regions.
+//! A whole memory object is mapped once, for all its regions.
 
 use super::options::MapPolicy;
 use super::request::{AllocationRequest, Suballocation};
@@ -14,14 +14,14 @@ use crate::threads;
 use core::ptr::NonNull;
 
 impl DevicePools<'_> {
-    /// Maps a region. Returns the memory object, for [`unmap`](Self::unmap), which each call needs even if the region is freed; and the
-    /// region's first byte.
+    /// Returns the memory object for [`unmap`](Self::unmap), which each call needs even if the region is freed, and the region's first
+    /// byte.
     pub(crate) fn map(&self, at: RegionPlace) -> Result<(BlockRef, NonNull<u8>), GpuError> {
         let pool = self.pool_at(at.block)?;
         self.map_in(pool, pool.lock(), at)
     }
 
-    /// As [`map`](Self::map), of a pool that is locked: mapped memory is mapped once more within that lock.
+    /// Mapped memory is mapped once more within the lock.
     fn map_in<'p>(
         &self,
         pool: &'p Pool,
@@ -64,7 +64,7 @@ impl DevicePools<'_> {
                 Step::Wait => return Err(GpuMisuse::NestedMap.into()),
                 Step::Driver => {
                     let _in_call = threads::enter_call();
-                    // SAFETY: host-visible and not mapped; the map count lets only this thread call the driver, and keeps the object until then.
+                    // SAFETY: host-visible and not mapped; the turn is this thread's, and keeps the object until then.
                     let mapped = unsafe { self.device.map(memory, 0, size) };
                     let mut state = pool.lock();
                     state.object_mut(place)?.map.entered(mapped.ok());
@@ -79,7 +79,7 @@ impl DevicePools<'_> {
         }
     }
 
-    /// Maps a region that was just placed, if its request says so and the host sees its memory. A refusal frees it.
+    /// A refusal frees the region.
     #[inline(always)]
     pub(super) fn map_for_life<'p>(
         &self,
@@ -108,10 +108,6 @@ impl DevicePools<'_> {
         }
     }
 
-    /// Undoes one [`map`](Self::map).
-    ///
-    /// # Errors
-    /// [`GpuMisuse::Stale`], [`GpuMisuse::NotMapped`].
     pub(crate) fn unmap(&self, place: BlockRef) -> Result<(), GpuMisuse> {
         let pool = self.pool_at(place)?;
         let left = pool.lock().leave(place, self.options.map_policy)?;
@@ -129,7 +125,7 @@ impl DevicePools<'_> {
             Step::Refused | Step::Wait => return Err(GpuMisuse::NotMapped),
             Step::Driver => {
                 let _in_call = threads::enter_call();
-                // SAFETY: mapped, and no user is left; the map count lets only this thread call the driver, and keeps the object until then.
+                // SAFETY: mapped, and no user is left; the turn is this thread's, and keeps the object until then.
                 unsafe { self.device.unmap(memory) };
                 pool.lock().object_mut(place)?.map.left();
             }
@@ -148,10 +144,6 @@ impl DevicePools<'_> {
         Ok(())
     }
 
-    /// The committed bytes of a region's lazily allocated memory object; `None` of other memory.
-    ///
-    /// # Errors
-    /// [`GpuMisuse::Stale`], [`GpuMisuse::NestedMap`].
     pub(crate) fn commitment(&self, at: RegionPlace) -> Result<Option<u64>, GpuMisuse> {
         let pool = self.pool_at(at.block)?;
         let mut tries = 0u32;
@@ -245,7 +237,6 @@ impl PoolState {
     }
 }
 
-/// What the host did, or will do, with mapped memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HostAccess {
     /// It wrote: flush.
@@ -255,8 +246,6 @@ pub(crate) enum HostAccess {
 }
 
 impl HostAccess {
-    /// Flushes or invalidates.
-    ///
     /// # Safety
     /// `range` is mapped memory of the device, in whole atoms or to its end.
     pub(crate) unsafe fn sync(
@@ -273,13 +262,8 @@ impl HostAccess {
     }
 }
 
-// Rounds flush ranges to `nonCoherentAtomSize`.
-
-/// A range of a memory object of `memory_size` bytes as whole atoms, or to the object's end (`VkMappedMemoryRange`). `None` if it is empty
-/// or not within the memory.
-///
-/// Regions of our own blocks are whole atoms, so their ranges name no neighbour's byte. Of wrapped memory the first and last atom may be
-/// shared.
+/// `None` if the range is empty or not within the memory. Regions of our own blocks are whole atoms, so their ranges name no neighbour's
+/// byte. Of wrapped memory the first and last atom may be shared.
 pub(crate) fn whole_atoms(
     offset: u64,
     size: u64,

@@ -10,9 +10,8 @@
 //!           +-- DedicatedBlocks: memory objects with one region
 //! ```
 //!
-//! Before a pool's lock is acquired for a request, its tables get their reserve of host memory (`host_memory.rs`): the nodes of one
-//! allocation, a slot for a block and for a dedicated object, the bins of the next block. Requests that a block in creation can serve wait
-//! for it.
+//! Before a pool's lock is acquired for a request, its tables get their reserve of host memory (`host_memory.rs`). Requests that a block in
+//! creation can serve wait for it.
 
 mod block_sizes;
 mod blocks;
@@ -57,13 +56,11 @@ use crate::threads::Stopwatch;
 
 const POOLS: usize = BlockRef::POOLS as usize;
 const FIRST_CUSTOM: u16 = MAX_MEMORY_TYPES as u16;
-/// The first pool for pinned regions, behind the custom pools: one for each memory type.
 const FIRST_PINNED: u16 = FIRST_CUSTOM + 384;
 
 /// A pool, once created, stays until the allocator is dropped.
 type Pool = StateMutex<PoolState>;
 
-/// A pool for each memory type, and the custom pools.
 pub(crate) struct Pools {
     device_info: DeviceMemoryInfo,
     options: MemoryOptions,
@@ -94,10 +91,6 @@ impl Deref for DevicePools<'_> {
 }
 
 impl Pools {
-    /// Pools are created when they are first needed.
-    ///
-    /// # Errors
-    /// [`GpuMisuse::BadOptions`], [`GpuMisuse::BlockTooSmall`].
     pub(crate) fn new(
         device: &dyn DeviceMemory,
         options: &MemoryOptions,
@@ -127,20 +120,17 @@ impl Pools {
         Ok(pools)
     }
 
-    /// Whether buffers with device addresses may lie in shared blocks.
     #[inline]
     pub(crate) fn blocks_have_device_addresses(&self) -> bool {
         self.options.device_address && self.device_info.features.buffer_device_address
     }
 
-    /// The bytes behind each region of a shared, host-visible block that the options request.
     #[inline]
     pub(crate) fn margin(&self) -> u64 {
         self.options.margin.into()
     }
 
-    /// The margin in memory with `properties`. What the host must flush has at least one whole atom, which can be flushed without a byte of
-    /// the region.
+    /// What the host must flush has at least one whole atom, which can be flushed without a byte of the region.
     pub(crate) fn margin_of(&self, properties: PropertyFlags) -> u64 {
         if !properties.contains(PropertyFlags::HOST_VISIBLE) {
             0
@@ -151,7 +141,6 @@ impl Pools {
         }
     }
 
-    /// Regions begin and end at multiples of this, in bytes.
     pub(crate) fn granule(&self) -> u64 {
         1 << self.device_info.granule_log2
     }
@@ -169,7 +158,7 @@ impl Pools {
     fn pool(&self, index: u16) -> Option<&Pool> {
         // Acquire: the pool was written before its address.
         let pool = NonNull::new(self.pools.get(usize::from(index))?.load(Ordering::Acquire))?;
-        // SAFETY: a pool stays where it is until `remove_pool`, which has `&mut self`; it is shared by reference alone.
+        // SAFETY: a pool stays where it is until `remove_pool`, which has `&mut self`.
         Some(unsafe { pool.as_ref() })
     }
 
@@ -182,7 +171,6 @@ impl Pools {
         (0..BlockRef::POOLS as u16).filter_map(|index| self.pool(index))
     }
 
-    /// The index of the device's own pool of that type, for movable or for pinned regions.
     #[inline]
     fn index_of(&self, memory_type: u32, pinned: bool) -> u16 {
         let first = if pinned { FIRST_PINNED } else { 0 };
@@ -227,7 +215,6 @@ impl Pools {
 }
 
 impl DevicePools<'_> {
-    /// The pool of [`index_of`](Pools::index_of), created on first use.
     fn pool_of(&self, memory_type: u32, pinned: bool) -> Result<&Pool, GpuError> {
         let index = self.index_of(memory_type, pinned);
         if let Some(pool) = self.pool(index) {

@@ -1,5 +1,3 @@
-//! Options of blocks and pools.
-
 #![forbid(unsafe_code)]
 
 use crate::device::{ExternalHandleTypes, MAX_MEMORY_HEAPS, NextChain};
@@ -75,7 +73,6 @@ impl Default for MemoryOptions {
 }
 
 impl MemoryOptions {
-    /// Whether all options are within their limits.
     pub(crate) fn is_sound(&self) -> bool {
         self.granule.is_power_of_two()
             && (16..=4096).contains(&self.granule)

@@ -35,7 +35,6 @@ impl AllocationRequest {
         }
     }
 
-    /// Whether any block of the best memory type may serve the request.
     fn is_plain(&self) -> bool {
         matches!(
             self.dedicated,
@@ -67,7 +66,6 @@ impl AllocationRequest {
     }
 }
 
-/// Refuses what no memory object of a pool in this heap could hold.
 fn check_size(request: &AllocationRequest, growth: Growth, heap_size: u64) -> Result<(), GpuError> {
     let limit = if request.dedicated == DedicatedPolicy::Never && !request.must_be_dedicated() {
         growth.max().min(heap_size)
@@ -87,7 +85,7 @@ fn check_size(request: &AllocationRequest, growth: Growth, heap_size: u64) -> Re
     Ok(())
 }
 
-/// Of two refusals of a request for its size the one with the larger limit; any before another refusal.
+/// The larger limit is kept, or the error that is no limit of size.
 fn larger_limit(first: Option<GpuError>, next: GpuError) -> Option<GpuError> {
     match (first, next) {
         (Some(GpuError::TooLarge { limit, .. }), GpuError::TooLarge { limit: other, .. })
@@ -110,7 +108,7 @@ impl DevicePools<'_> {
         }
     }
 
-    /// Finds room in memory of the best type, without a callback.
+    /// It makes no callback.
     #[inline(always)]
     fn place_fast(&self, request: &AllocationRequest) -> Option<Suballocation> {
         if !request.is_plain() {
@@ -225,7 +223,6 @@ impl DevicePools<'_> {
         Ok((pool, config, heap_size))
     }
 
-    /// Refuses what no memory object of a type could hold.
     fn check_fits_type(
         &self,
         request: &AllocationRequest,
@@ -272,7 +269,6 @@ impl DevicePools<'_> {
         }
     }
 
-    /// Places a region in a shared block, in a new one if there is no room.
     fn place_shared(
         &self,
         pool: &Pool,
@@ -306,7 +302,7 @@ impl DevicePools<'_> {
         }
     }
 
-    /// Places a region at `offset` of an existing block. Does not call the driver.
+    /// It does not call the driver.
     pub(crate) fn place_at(
         &self,
         request: &AllocationRequest,
@@ -331,7 +327,7 @@ impl DevicePools<'_> {
         self.map_for_life(pool, state, request, placed)
     }
 
-    /// Frees a region. Returns its size. Never allocates.
+    /// Returns the region's size. It never allocates.
     #[inline]
     pub(crate) fn free(&self, at: RegionPlace) -> Result<u64, GpuMisuse> {
         let pool = self.pool_at(at.block)?;
@@ -359,7 +355,6 @@ impl DevicePools<'_> {
         pool.lock().blocks.check_order(at)
     }
 
-    /// Frees what became empty, unless the pool keeps it.
     #[cold]
     pub(super) fn finish_free(&self, pool: &Pool, deferred: DeferredFree) {
         if let Some(object) = deferred.object {
@@ -370,16 +365,11 @@ impl DevicePools<'_> {
         }
     }
 
-    /// The region at a place.
-    ///
-    /// # Errors
-    /// [`GpuMisuse::Stale`].
     pub(crate) fn find(&self, at: RegionPlace) -> Result<Suballocation, GpuMisuse> {
         let pool = self.pool_at(at.block)?;
         pool.lock().locate(at)
     }
 
-    /// Whether a memory object belongs to one of these pools.
     pub(crate) fn owns(&self, memory: MemoryHandle) -> bool {
         self.all().any(|pool| {
             let state = pool.lock();

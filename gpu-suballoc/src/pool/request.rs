@@ -1,12 +1,10 @@
-//! Requests to pools, and their results.
-
 use crate::device::{ExternalHandleTypes, MemoryHandle, NextChain, ResourceHandle};
 use crate::id::{PoolId, RegionPlace};
 use crate::map_count::Address;
 use crate::memory_type::{MemoryPreference, PropertyFlags};
 use crate::request::{DedicatedPolicy, Lifetime, ResourceKind};
 
-/// What a range that is reserved as the target of a move has in place of a slot. No slot has so high a number.
+/// A range that is reserved as the target of a move has this in place of a slot. No slot has so high a number.
 pub(crate) const MOVE_TARGET: u32 = 0xfa00_0000;
 
 // In this order, so that two short fields which the caller stores separately are not read by one wide load, which would wait for both.
@@ -25,9 +23,7 @@ pub(crate) struct AllocationRequest {
     pub(crate) within_budget: bool,
     /// Shared blocks have no device address, and the resource needs one.
     pub(crate) own_device_address: bool,
-    /// In a double stack: in the upper one.
     pub(crate) upper_address: bool,
-    /// In a pool that no defragmentation empties.
     pub(crate) pinned: bool,
     pub(crate) mapped: bool,
     pub(crate) slot: u32,
@@ -36,9 +32,8 @@ pub(crate) struct AllocationRequest {
     pub(crate) export: ExternalHandleTypes,
     pub(crate) priority: Option<f32>,
     pub(crate) pool: Option<PoolId>,
-    /// The resource of a dedicated memory object, if it exists already.
     pub(crate) resource: Option<ResourceHandle>,
-    /// A `pNext` chain, an import for instance; such memory is always dedicated.
+    /// Such memory is always dedicated.
     pub(crate) next: Option<NextChain>,
 }
 
@@ -70,20 +65,17 @@ impl AllocationRequest {
     }
 }
 
-/// Where a region lies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Suballocation {
     pub(crate) at: RegionPlace,
     pub(crate) memory: MemoryHandle,
     pub(crate) memory_size: u64,
-    /// Within the memory object, bytes.
+    /// Bytes, from the start of the memory object.
     pub(crate) offset: u64,
-    /// The requested bytes.
     pub(crate) size: u64,
     /// Whole granules, and its margin.
     pub(crate) reserved: u64,
     pub(crate) memory_type: u32,
     pub(crate) properties: PropertyFlags,
-    /// Its first byte, if it is mapped while it lives.
     pub(crate) mapped: Option<Address>,
 }

@@ -1,4 +1,4 @@
-//! The state of a pool, under its lock. It makes no callback: what it may need lies in the reserve of its tables.
+//! It makes no callback: what it may need lies in the reserve of its tables.
 
 #![forbid(unsafe_code)]
 
@@ -31,19 +31,14 @@ pub(super) struct PoolState {
     pub(super) used_bytes: u64,
     /// Bytes of empty blocks that stay because of a `reserve`, until the pool is trimmed.
     pub(super) reserved: u64,
-    /// See [`deferred_free`](PoolState::deferred_free).
     pub(super) deferred: DeferredFree,
-    /// False once a custom pool was destroyed.
     pub(super) is_open: bool,
     pub(super) is_defragmenting: bool,
-    /// Ranges reserved as targets of moves, and their bytes.
     pub(super) moving: u64,
     pub(super) moving_bytes: u64,
 }
 
-/// What a free leaves to do without the lock.
 pub(super) struct DeferredFree {
-    /// A block that became empty, or another empty one if the pool keeps too many.
     pub(super) emptied_block: Option<u32>,
     pub(super) object: Option<Object>,
 }
@@ -79,7 +74,7 @@ impl PoolState {
         }
     }
 
-    /// Whether the pool has that generation, and was not destroyed. The device's own pools have generation 0.
+    /// The device's own pools have generation 0.
     pub(super) const fn is_named(&self, generation: u32) -> bool {
         self.is_open && self.config.generation == generation
     }
@@ -155,7 +150,7 @@ impl PoolState {
         }
     }
 
-    /// Returns the region's size, and whether a [`deferred_free`](PoolState::deferred_free) is left.
+    /// The flag says that a [`deferred_free`](PoolState::deferred_free) is left.
     #[inline]
     pub(super) fn free(&mut self, at: RegionPlace) -> Result<(u64, bool), GpuMisuse> {
         let (size, more) = if at.kind() == RangePlacement::Dedicated {
@@ -229,7 +224,6 @@ impl PoolState {
         Ok(&mut self.blocks.block_mut(place.block())?.object)
     }
 
-    /// Removes the object of a freed region, once it is idle.
     pub(super) fn detach_leftover(&mut self, place: BlockRef) -> Option<Object> {
         if place.kind() == RangePlacement::Dedicated {
             self.dedicated.detach_leftover(place.block())
@@ -238,7 +232,7 @@ impl PoolState {
         }
     }
 
-    /// Removes an empty block if the pool keeps less, or in any case with `all`.
+    /// With `all` it removes also a block that the pool keeps.
     pub(super) fn remove_empty_block(&mut self, block: Option<u32>, all: bool) -> Option<Object> {
         let kept = if all { 0 } else { self.kept_bytes() };
         if self.blocks.empty_bytes <= kept || self.blocks.len() <= self.config.options.min_blocks {
@@ -256,7 +250,7 @@ impl PoolState {
         blocks.chain(dedicated)
     }
 
-    /// Opens a destroyed pool again, with the configuration that it has now; the granule is the device's, so it is unchanged.
+    /// The granule is the device's, so it is unchanged.
     pub(super) fn reopen(&mut self, growth: Growth) {
         self.growth = growth;
         self.is_open = true;

@@ -1,5 +1,3 @@
-//! Frees empty blocks, and queries budgets.
-
 use super::state::PoolState;
 use super::{DevicePools, POOLS, Pool, Pools};
 use crate::device::{DeviceMemory, HeapBudget, MAX_MEMORY_HEAPS};
@@ -11,7 +9,6 @@ use alloc_core::HostAllocator;
 use core::time::Duration;
 
 impl DevicePools<'_> {
-    /// Frees empty blocks until at least `bytes` have been released or none are left. Returns the number of bytes released.
     pub(crate) fn trim(&self, bytes: u64) -> u64 {
         let mut freed = 0u64;
         for pool in self.all() {
@@ -59,8 +56,7 @@ impl DevicePools<'_> {
         freed
     }
 
-    /// Begins a frame: the first call with `frame` queries budgets (`VK_EXT_memory_budget`), and frees the empty blocks of heaps that are over
-    /// theirs. False if the driver was not queried, or reports no budgets.
+    /// False if the driver was not queried, or reports no budgets.
     pub(crate) fn set_frame(&self, frame: u32) -> bool {
         let answered = u64::from(frame) + 1;
         if self.frame.swap(answered, Ordering::Relaxed) == answered
@@ -84,7 +80,6 @@ impl DevicePools<'_> {
         }
     }
 
-    /// Asks for budgets if the last report is old. Whether it did.
     pub(super) fn refresh_budgets(&self) -> bool {
         let now = self.now(self.device);
         let begun = self.budget.lock().begin_refresh(now);
@@ -97,7 +92,7 @@ impl DevicePools<'_> {
         }
     }
 
-    /// Calls `attempt`, and again with the budgets of now if it must stay within them and was refused.
+    /// It calls `attempt` again with the budgets of now if that must stay within them and was refused.
     pub(super) fn with_budgets_of_now<T>(
         &self,
         within_budget: bool,
@@ -118,24 +113,20 @@ impl DevicePools<'_> {
 }
 
 impl Pools {
-    /// Bytes of all memory objects.
     pub(crate) fn bytes(&self) -> u64 {
         self.budget.lock().bytes
     }
 
-    /// The time by the device's clock, or std's.
     fn now(&self, device: &dyn DeviceMemory) -> Duration {
         (device.clock()).unwrap_or_else(|| Duration::from_nanos(self.created.nanoseconds()))
     }
 
-    /// Asks the device for the budgets of its heaps. Returns whether it has some.
     pub(super) fn update_budgets(&self, device: &dyn DeviceMemory) -> bool {
         let now = self.now(device);
         let begun = self.budget.lock().begin_query(now);
         begun && self.query_budgets(device)
     }
 
-    /// Makes the query that has begun.
     fn query_budgets(&self, device: &dyn DeviceMemory) -> bool {
         let _ends = OnDrop(|| self.budget.lock().end_query());
         let _in_call = crate::threads::enter_call();
@@ -156,7 +147,7 @@ impl Pools {
             .fold(0, u64::saturating_add)
     }
 
-    /// Frees the host memory, and with a `device` its memory.
+    /// The device's memory is freed with a `device` only.
     pub(crate) fn free_all(&mut self, device: Option<&dyn DeviceMemory>, host: &dyn HostAllocator) {
         for index in 0..POOLS as u16 {
             let Some((mut pool, memory)) = self.remove_pool(index) else {
@@ -165,8 +156,7 @@ impl Pools {
             let state: &mut PoolState = StateMutex::get_mut(&mut pool);
             for object in state.each_object() {
                 if let Some(device) = device {
-                    // SAFETY: `&mut self` excludes other users, and whoever ends the allocator has promised that the device uses no region;
-                    // the slots go with it.
+                    // SAFETY: `&mut self` excludes other users, and by the promise of `GpuAllocator::new` the device uses no region.
                     unsafe { device.free(object.memory) };
                 }
             }

@@ -15,14 +15,12 @@
 
 use super::blocks::{BlockListing, Blocks};
 
-/// A turnover has at least so many allocations.
 const MIN_ALLOCATIONS: u32 = 16;
-/// The blocks that one turnover closes at most, found in one pass; the next one goes on.
+/// One pass finds so many at most; the next turnover goes on.
 const MAX_CLOSED: usize = 32;
 /// Open blocks keep at least this part of their used bytes free.
 const SPARE_PART: u64 = 4;
 
-/// The free and used bytes of open blocks.
 #[derive(Debug)]
 pub(super) struct Turnover {
     /// Live ranges of all blocks.
@@ -44,7 +42,7 @@ impl Turnover {
         }
     }
 
-    /// A range of an open block was allocated. True when the turnover is over.
+    /// True when the turnover is over.
     #[inline]
     pub(super) fn note_allocation(&mut self, bytes: u64) -> bool {
         self.ranges = self.ranges.wrapping_add(1);
@@ -55,7 +53,6 @@ impl Turnover {
         self.allocations > (self.ranges / 2).max(MIN_ALLOCATIONS)
     }
 
-    /// Ranges were freed.
     #[inline]
     pub(super) fn note_freed(&mut self, ranges: u32, bytes: u64, is_open: bool) {
         self.ranges = self.ranges.wrapping_sub(ranges);
@@ -76,7 +73,6 @@ impl Turnover {
         self.lowest = self.lowest.saturating_sub(free);
     }
 
-    /// Whether the turnover would have had enough room without an open block.
     fn is_dispensable(&self, free: u64, used: u64) -> bool {
         let spare = used.saturating_add(self.used / SPARE_PART);
         self.used > 0
@@ -100,7 +96,7 @@ impl Blocks {
         self.turnover.lowest = self.turnover.free;
     }
 
-    /// The open blocks with the fewest used bytes, but for the last one: free and used bytes, the emptiest first.
+    /// Returns free and used bytes of all but the last open block, the emptiest first.
     fn emptiest_open(&self) -> [Option<(u32, u64, u64)>; MAX_CLOSED] {
         let mut emptiest = [None; MAX_CLOSED];
         let mut open = 0usize;
@@ -122,7 +118,6 @@ impl Blocks {
         emptiest
     }
 
-    /// Lists a block elsewhere. Visits each of its nodes.
     pub(super) fn list_as(&mut self, block: u32, listing: BlockListing) -> bool {
         let Some(live) = self.slots.get_mut(block) else {
             return false;

@@ -1,5 +1,3 @@
-//! What reports read of pools: numbers, and every range of memory.
-
 use super::Pools;
 use super::blocks::{LiveBlock, Object};
 use super::request::MOVE_TARGET;
@@ -9,9 +7,7 @@ use crate::id::{BlockRef, RangePlacement, RegionPlace};
 use crate::range::Span;
 use crate::view::{BlockContent, BlockView, MemoryTotals, RangeUse, RangeView};
 
-/// A pool's numbers.
 pub(crate) struct PoolTotals {
-    /// The generation of a custom pool; 0 for others.
     pub(crate) generation: u32,
     pub(crate) memory_type: u32,
     pub(crate) heap: u32,
@@ -61,8 +57,7 @@ impl Pools {
         })
     }
 
-    /// Visits every memory object and its ranges, each pool as it is at one moment. `visit` runs under the pool's lock: it must not
-    /// allocate or call back.
+    /// Each pool is as it is at one moment. `visit` runs under the pool's lock: it must not allocate or call back.
     pub(crate) fn walk(&self, visit: &mut dyn FnMut(WalkItem)) {
         for pool in self.all() {
             let state = pool.lock();

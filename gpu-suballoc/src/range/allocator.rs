@@ -1,5 +1,3 @@
-//! The ranges of one block, in order of offset. Allocates from a free range and frees in constant time.
-
 #![forbid(unsafe_code)]
 
 use super::VirtualBlockError;
@@ -12,11 +10,10 @@ use crate::request::BlockAlgorithm;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// The live and free ranges of a block, without locks and memory of its own. Nodes are in a [`NodeStore`] and free ranges in a
-/// [`FreeIndex`], which blocks may share: every call must get the same ones.
+/// It has no lock and no memory of its own. Blocks may share a [`NodeStore`] and a [`FreeIndex`]: every call must get the same ones.
 #[derive(Debug)]
 pub(crate) struct RangeAllocator {
-    /// The node between the last node and the first; [`NIL`]: the block is one hole that has no node yet.
+    /// [`NIL`] while the block is one hole that has no node yet.
     pub(super) edge: u32,
     /// Granules.
     pub(super) count: u32,
@@ -25,11 +22,9 @@ pub(crate) struct RangeAllocator {
     pub(super) free: u32,
     pub(super) live: u32,
     pub(super) free_ranges: Cell<u32>,
-    /// The block's number in its index.
     pub(super) number: u32,
-    /// Whether nodes store the required alignment of their ranges. Only in pools, whose granules are small enough for it.
+    /// Only pools have granules that are small enough for it.
     pub(super) is_pooled: bool,
-    /// The serial of the last range, unless it is pooled.
     pub(super) serial: u64,
     pub(super) algorithm: BlockAlgorithm,
     /// The newest live range of a stack's (lower) end or of a ring; the edge if there is none.
@@ -69,7 +64,7 @@ impl RangeAllocator {
         Self { algorithm, ..self }
     }
 
-    /// The same block as block `number` of a pool, whose blocks share an index.
+    /// The blocks of a pool share an index.
     pub(crate) fn numbered(self, number: u32) -> Self {
         Self {
             number,
@@ -83,7 +78,7 @@ impl RangeAllocator {
         u64::from(granules) << self.granule_log2
     }
 
-    /// Constant time if the quick search finds a free range; otherwise examines each that might fit.
+    /// It takes constant time if the quick search finds a free range.
     #[inline(always)]
     pub(crate) fn allocate(
         &mut self,
@@ -104,7 +99,7 @@ impl RangeAllocator {
         Ok(self.carve(store, index, &found, want))
     }
 
-    /// Allocates at an end of a block that is not blank: the upper one for [`Fit::High`].
+    /// The block is not blank. [`Fit::High`] allocates at the upper end.
     pub(crate) fn allocate_at_end(
         &mut self,
         store: &NodeStore,
@@ -127,7 +122,7 @@ impl RangeAllocator {
         Some(range)
     }
 
-    /// The holes at the ends may be behind the newest range, and the first node if a ring goes on there.
+    /// A ring goes on at the first node.
     fn end_holes(&self, store: &NodeStore) -> [u32; 2] {
         let behind = store.at(self.newest).after.get();
         let first = store.at(self.edge).after.get();
@@ -137,7 +132,6 @@ impl RangeAllocator {
         [behind, if goes_on { first } else { self.edge }]
     }
 
-    /// The edge behind the last.
     fn live_after(&self, store: &NodeStore, node: u32) -> u32 {
         let next = store.at(node).after.get();
         if store.at(next).is_free() {
@@ -147,7 +141,6 @@ impl RangeAllocator {
         }
     }
 
-    /// The edge in front of the first.
     fn live_before(&self, store: &NodeStore, node: u32) -> u32 {
         let next = store.at(node).before.get();
         if store.at(next).is_free() {
@@ -157,7 +150,7 @@ impl RangeAllocator {
         }
     }
 
-    /// Whether a live range is the newest of its end, in a ring the oldest; otherwise true.
+    /// True if the order of a stack or a ring allows to free the range.
     pub(crate) fn is_next(&self, store: &NodeStore, node: u32) -> bool {
         let next = self.live_after(store, self.newest);
         match self.algorithm {
@@ -169,7 +162,7 @@ impl RangeAllocator {
         }
     }
 
-    /// The bytes that can be allocated now, of a stack or a ring at its ends.
+    /// A stack or a ring can allocate at its ends alone.
     pub(crate) fn available_bytes(&self, store: &NodeStore) -> u64 {
         if !self.algorithm.is_linear() || self.is_blank() {
             return self.free_bytes();
@@ -179,7 +172,6 @@ impl RangeAllocator {
         free.map(|hole| self.bytes(hole.count.get())).sum()
     }
 
-    /// Lists a blank block, and checks that there are nodes for a range.
     #[inline]
     fn prepare(&mut self, store: &NodeStore, index: &FreeIndex) -> Result<(), VirtualBlockError> {
         if self.is_blank() {
@@ -191,7 +183,6 @@ impl RangeAllocator {
         Ok(())
     }
 
-    /// Examines each range and hole in front of `offset`.
     pub(crate) fn allocate_at(
         &mut self,
         store: &NodeStore,
@@ -218,7 +209,7 @@ impl RangeAllocator {
         Ok(self.carve(store, index, &hole, want))
     }
 
-    /// Makes a part of a free range live; the parts on either side stay free. There must be [`NODES_PER_RANGE`] spare nodes.
+    /// There must be [`NODES_PER_RANGE`] spare nodes.
     #[inline(always)]
     pub(crate) fn carve(
         &mut self,
@@ -273,7 +264,7 @@ impl RangeAllocator {
         }
     }
 
-    /// Inside of a hole, which keeps the part in front; the part behind becomes another hole, of the same block or note.
+    /// The hole keeps the part in front; the part behind becomes another hole, of the same block or note.
     #[inline(never)]
     fn carve_behind(
         &self,
@@ -306,11 +297,8 @@ impl RangeAllocator {
         store.at(after).before.set(id);
     }
 
-    /// Frees a range and joins it with the holes on either side. Returns its bytes. Needs no memory and no nodes. A range of a stack or a
-    /// ring that is freed out of order leaves no room yet.
-    ///
-    /// # Errors
-    /// An error is [`VirtualBlockError::Stale`], also if the range has other user data than `word`.
+    /// It needs no memory and no nodes. An error is [`VirtualBlockError::Stale`], also if the range has other user data than `word`. A
+    /// range of a stack or a ring that is freed out of order leaves no room yet.
     #[inline]
     pub(crate) fn free(
         &mut self,
@@ -341,8 +329,7 @@ impl RangeAllocator {
         Ok(self.bytes(count))
     }
 
-    /// Frees a range of a virtual block, whose holes have notes: the joined hole has `note`, merged with those of the holes on either side.
-    /// `merge` is called before anything changes.
+    /// The joined hole has `note`, merged with those of the holes on either side. `merge` is called before anything changes.
     pub(crate) fn free_noted(
         &mut self,
         store: &NodeStore,
@@ -404,7 +391,6 @@ impl RangeAllocator {
         index.note_growth(sum);
     }
 
-    /// Creates the nodes of a blank block and lists its hole.
     #[cold]
     pub(crate) fn begin(
         &mut self,
@@ -425,7 +411,6 @@ impl RangeAllocator {
         Ok(())
     }
 
-    /// The nodes of the block in order of offset.
     fn nodes<'s>(
         &self,
         store: &'s NodeStore,
@@ -444,7 +429,7 @@ impl RangeAllocator {
         })
     }
 
-    /// Moves the block's free ranges from one index to another. Examines each node.
+    /// It examines each node.
     pub(crate) fn relist(&self, store: &NodeStore, from: &FreeIndex, to: &FreeIndex) {
         for (id, node) in self.nodes(store).filter(|(_, node)| node.is_free()) {
             let (first, count) = (node.first.get(), node.count.get());
@@ -480,16 +465,12 @@ impl RangeAllocator {
         }
     }
 
-    /// Whether the block is one hole that has no node yet.
+    /// The block is one hole that has no node yet.
     #[inline]
     pub(crate) fn is_blank(&self) -> bool {
         self.edge == NIL
     }
 
-    /// A live range.
-    ///
-    /// # Errors
-    /// [`VirtualBlockError::Stale`].
     #[inline]
     pub(crate) fn get(
         &self,
@@ -525,10 +506,6 @@ impl RangeAllocator {
         }
     }
 
-    /// Changes the user data of a live range.
-    ///
-    /// # Errors
-    /// [`VirtualBlockError::Stale`].
     pub(crate) fn set_user_data(
         &self,
         store: &NodeStore,
@@ -539,7 +516,6 @@ impl RangeAllocator {
         Ok(())
     }
 
-    /// Bytes of the block, in whole granules.
     pub(crate) fn size(&self) -> u64 {
         self.bytes(self.count)
     }
@@ -556,12 +532,10 @@ impl RangeAllocator {
         self.live
     }
 
-    /// Number of holes.
     pub(crate) fn free_range_count(&self) -> u32 {
         self.free_ranges.get()
     }
 
-    /// Whether there is no live range.
     pub(crate) fn is_empty(&self) -> bool {
         self.live == 0
     }
@@ -571,8 +545,7 @@ impl RangeAllocator {
         self.count
     }
 
-    /// An upper bound of the bytes of a hole, for an index of only this block: exact below 64 granules and after a failed search, otherwise
-    /// up to 1/32 too high. Constant time.
+    /// The index has only this block. The bound is exact below 64 granules and after a failed search, otherwise up to 1/32 too high.
     #[inline]
     pub(crate) fn largest_free_bound(&self, index: &FreeIndex) -> u64 {
         self.bytes(if self.is_blank() {
@@ -590,7 +563,7 @@ impl RangeAllocator {
         })
     }
 
-    /// Calls `see` with node and user data.
+    /// `see` gets node and user data.
     #[inline]
     pub(crate) fn each_live(&self, store: &NodeStore, mut see: impl FnMut(u32, u32)) {
         for (id, node) in self.nodes(store).filter(|(_, node)| !node.is_free()) {
@@ -598,7 +571,6 @@ impl RangeAllocator {
         }
     }
 
-    /// Visits every range and hole in order of offset.
     pub(crate) fn for_each(&self, store: &NodeStore, see: &mut dyn FnMut(Span)) {
         if self.is_blank() {
             return see(Span {
@@ -616,7 +588,7 @@ impl RangeAllocator {
         }
     }
 
-    /// Examines each node.
+    /// It examines each node.
     pub(crate) fn clear(&mut self, store: &NodeStore, index: &FreeIndex) {
         if self.is_blank() {
             return;
@@ -652,9 +624,6 @@ fn new_serials() -> u64 {
     u64::from(NEXT.fetch_add(1, Ordering::Relaxed) << 2 >> 2) << 32
 }
 
-// Requests and results.
-
-/// The most nodes that one allocation needs.
 pub(crate) const NODES_PER_ALLOCATION: u32 = NODES_PER_BLOCK + NODES_PER_RANGE;
 /// The first hole of a block, and its edge.
 pub(crate) const NODES_PER_BLOCK: u32 = 2;
@@ -681,19 +650,15 @@ pub struct VirtualRange {
     pub note: u32,
 }
 
-/// A live range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LiveRange {
     pub(crate) id: VirtualAllocation,
     pub(crate) offset: u64,
-    /// The requested size, rounded up to the granule, or to the alignment if it is at least four alignments long and there is room.
     pub(crate) size: u64,
-    /// The requested size.
     pub(crate) asked: u64,
     /// The required alignment; 1 if it is not stored.
     pub(crate) alignment: u64,
     pub(crate) user_data: u32,
-    /// As requested; false if it is not stored.
     pub(crate) is_optimal: bool,
 }
 

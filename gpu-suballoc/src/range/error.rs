@@ -1,5 +1,3 @@
-//! Why a range is not allocated, found or freed.
-
 #![forbid(unsafe_code)]
 
 use alloc_core::HostError;

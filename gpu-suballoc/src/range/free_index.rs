@@ -19,13 +19,13 @@ use crate::host_memory::{GrowableTable, HostBlock};
 use core::alloc::Layout;
 use core::cell::Cell;
 
-/// How many free ranges behind the first are examined to insert one in order. Of 210 000 requests of a churn at 100, 102 and 105 % of its peak
-/// 542, 239 and 14 are refused with 2, with 1 545, 279, 21, with 0 708, 343, 41, and 1032, 601, 187 without any order. A crowded store examines
-/// none, not even the first: there the waste is very small (1.02 with 100 000 live ranges), and each is a cache miss to wait for.
+/// How many free ranges behind the first are examined to insert one in order. Of 210 000 requests of a churn at 100, 102 and 105 % of its
+/// peak 542, 239 and 14 are refused with 2, with 1 545, 279, 21, with 0 708, 343, 41. A crowded store examines none: each is a cache miss,
+/// and the waste is very small there.
 const STEPS: u32 = 2;
 
-/// The lists change through `&self`; memory is added and removed through `&mut self`. Without memory there are no lists: ranges may be
-/// inserted and removed, but no search finds them.
+/// The lists change through `&self`; memory is added and removed through `&mut self`. Without memory ranges may be inserted and removed,
+/// but no search finds them.
 #[derive(Debug)]
 pub(crate) struct FreeIndex {
     pub(super) bins: Bins,
@@ -71,7 +71,7 @@ impl FreeIndex {
         self.heads.memory_bytes()
     }
 
-    /// An upper bound of the granules of listed ranges: exact below 64 granules and after a failed search, otherwise up to 1/32 too high.
+    /// The bound is exact below 64 granules and after a failed search, otherwise up to 1/32 too high.
     #[inline]
     pub(crate) fn largest_bound(&self) -> u32 {
         let Some(bin) = self.bins.last() else {
@@ -86,7 +86,7 @@ impl FreeIndex {
         largest_of(bin).min(known)
     }
 
-    /// Examines each range of the last bin.
+    /// It examines each range of the last bin.
     pub(crate) fn largest(&self, store: &NodeStore) -> u32 {
         let mut largest = 0;
         let mut hole = self
@@ -102,7 +102,7 @@ impl FreeIndex {
         largest
     }
 
-    /// Notes that a free range of `granules` was created or grew: resets `failed_fit` if it may no longer hold.
+    /// It resets `failed_fit` if that may no longer hold.
     #[inline]
     pub(super) fn note_growth(&self, granules: u32) {
         for failed in &self.failed_fit {
@@ -128,8 +128,7 @@ impl FreeIndex {
         self.insert_into_bin(store, bin_of(count), hole, node);
     }
 
-    /// Keeps the range with the lowest place at the front and the next ranges roughly in order, so that allocations leave the high end of
-    /// blocks, and the last blocks, free.
+    /// The range with the lowest place stays at the front, so that allocations leave the high end of blocks, and the last blocks, free.
     #[inline]
     fn insert_into_bin(&self, store: &NodeStore, bin: u32, hole: u32, node: &RangeNode) {
         let Some(head) = self.head(bin) else {
@@ -222,7 +221,7 @@ impl GrowableTable for FreeIndex {
     }
 }
 
-/// The order of free ranges in an index: by block, then by offset; in a virtual block by note, then by offset.
+/// Free ranges are in order of block or note, then of offset.
 #[inline]
 fn place_of(node: &RangeNode) -> u64 {
     u64::from(node.slack.get()) << 32 | u64::from(node.first.get())
@@ -244,7 +243,6 @@ pub(super) const fn bin_of(granules: u32) -> u32 {
     (shift << 5) + (granules >> shift)
 }
 
-/// The set of bins that have holes.
 #[derive(Debug)]
 pub(super) struct Bins {
     /// A bit for each word of `words` that is not 0.
@@ -285,7 +283,6 @@ impl Bins {
         }
     }
 
-    /// The first bin at or above `bin`.
     #[inline]
     pub(super) fn from(&self, bin: u32) -> Option<u32> {
         let row = bin >> 5;
@@ -378,15 +375,12 @@ mod bins_tests {
     }
 }
 
-// The search for a request.
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FreeRange {
     pub(super) id: u32,
     pub(crate) block: u32,
     pub(super) first: u32,
     pub(super) count: u32,
-    /// The first granule of the request. `granted`: its number of granules.
     pub(super) begin: u32,
     pub(super) granted: u32,
 }
@@ -406,7 +400,7 @@ impl FreeRange {
 }
 
 impl FreeIndex {
-    /// First granule and count of what a resource may use: without the pages that it would share with a neighbour of the other kind.
+    /// It leaves out the pages that would be shared with a neighbour of the other kind.
     #[inline]
     pub(super) fn usable(
         &self,
@@ -441,7 +435,6 @@ impl FreeIndex {
         ))
     }
 
-    /// A free range of so many granules fits, wherever it lies.
     fn sure_count(&self, want: &GranuleRequest) -> u32 {
         let seams = 2 * (self.page - 1);
         (want.count)
@@ -451,9 +444,9 @@ impl FreeIndex {
 }
 
 impl FreeIndex {
-    /// The best fit: the first range of the request's own bin, or of the next bin, whose ranges are all large enough. With an alignment, or
-    /// where kinds matter, then the first range of a bin whose ranges fit at any offset. Constant time. It may miss a range that is less
-    /// than 1/32 larger than the request, or aligned by chance.
+    /// The first range of the request's own bin, or of the next bin, whose ranges are all large enough. With an alignment, or where kinds
+    /// matter, then the first range of a bin whose ranges fit at any offset. It may miss a range that is less than 1/32 larger than the
+    /// request, or aligned by chance.
     #[inline(always)]
     pub(crate) fn find(&self, store: &NodeStore, want: &GranuleRequest) -> Option<FreeRange> {
         // The result stays in registers.
@@ -513,8 +506,7 @@ impl FreeIndex {
         front(self.bins.from(sure)?)
     }
 
-    /// Examines each range of the request's own bin and, with an alignment or where kinds matter, each below the size that fits at any
-    /// offset. Remembers a failed search: until a range as large as the request appears, further such requests fail at once.
+    /// It remembers a failed search: until a range as large as the request appears, further such requests fail at once.
     #[cold]
     pub(crate) fn find_full(&self, store: &NodeStore, want: &GranuleRequest) -> Option<FreeRange> {
         let [linear, optimal] = &self.failed_fit;

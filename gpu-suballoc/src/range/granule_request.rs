@@ -1,5 +1,3 @@
-//! A request for a range, in bytes and in granules.
-
 #![forbid(unsafe_code)]
 
 use super::VirtualBlockError;
@@ -8,25 +6,25 @@ use super::VirtualBlockError;
 pub(crate) struct RangeRequest {
     /// Bytes, at least 1.
     pub(crate) size: u64,
-    /// Those that were requested: less a margin, and what keeps pages apart.
+    /// The size without a margin, and without what keeps pages apart.
     pub(crate) asked: u64,
     /// Bytes, a power of two.
     pub(crate) alignment: u64,
     pub(crate) user_data: u32,
     pub(crate) fit: Fit,
-    /// In a pool where that matters, it is kept off the pages of other resources.
+    /// In a pool where kinds matter, it is kept off the pages of other resources.
     pub(crate) is_optimal: bool,
 }
 
-/// The end of a hole to allocate: short-lived ranges lie high, so that they do not fragment the space of long-lived ones.
+/// Short-lived ranges lie high, so that they do not fragment the space of long-lived ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
     Low,
     High,
 }
 
-/// A size of at least so many alignments is rounded up to whole alignments if there is room: that costs at most a quarter, and leaves no
-/// sliver that is of no use to this alignment.
+/// From so many alignments on, rounding up to whole alignments costs at most a quarter, and leaves no sliver that is of no use to this
+/// alignment.
 const ALIGNMENTS_TO_ROUND: u64 = 4;
 /// Bytes. A node has too few bits for the rest of a larger one.
 const MAX_ROUNDED_ALIGNMENT: u64 = 1 << 24;
@@ -35,15 +33,15 @@ const MAX_ROUNDED_ALIGNMENT: u64 = 1 << 24;
 pub(crate) struct GranuleRequest {
     pub(crate) count: u32,
     pub(crate) alignment: u32,
-    /// Rounded up to whole alignments if that adds little: tried first.
+    /// It is tried first.
     pub(crate) rounded: u32,
     pub(crate) fit: Fit,
     pub(crate) is_optimal: bool,
 }
 
 impl GranuleRequest {
-    /// Converts a request for blocks of at most `largest` granules of `1 << granule_log2` bytes. Sizes of blocks and regions are rounded
-    /// alike, and rounding twice changes nothing: a block that was created for a request can hold it.
+    /// Sizes of blocks and regions are rounded alike, and rounding twice changes nothing: a block that was created for a request can hold
+    /// it.
     #[inline(always)]
     pub(crate) fn new(
         want: &RangeRequest,

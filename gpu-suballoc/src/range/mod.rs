@@ -10,8 +10,7 @@
 //! ```
 //!
 //! A block is a sequence of nodes in order of offset. Each node is a hole or a live range; no two holes are adjacent. Two words of bits
-//! identify a bin with a large enough hole, and the bin's head names the hole. Stacks and rings are the same nodes: they allocate behind
-//! their newest range, or at the start again.
+//! identify a bin with a large enough hole, and the bin's head names the hole.
 
 mod allocator;
 mod error;

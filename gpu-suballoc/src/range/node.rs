@@ -23,17 +23,16 @@ use crate::host_memory::{GrowableTable, HostBlock};
 use core::alloc::Layout;
 use core::cell::Cell;
 
-/// The end of a bin's list: the number of a real node, so that code can write to a neighbour without a check. It is never free, live or
-/// spare, and has size 0.
+/// The number of a real node, so that code can write to a neighbour without a check. It is never free, live or spare, and has size 0.
 pub(super) const NIL: u32 = 0;
 
-/// The layout of `slack` in a live range of a pool: 26 bits for the bytes that were not requested, 5 for the base-2 logarithm of the
-/// required alignment, and one for the kind of resource.
+/// `slack` of a live range of a pool has 26 bits of bytes that were not requested, 5 of the required alignment's logarithm, and one for the
+/// kind of resource.
 pub(super) const SLACK_BYTES: u32 = (1 << 26) - 1;
 pub(super) const ALIGNMENT_SHIFT: u32 = 26;
 pub(super) const ALIGNMENT_BITS: u32 = 31;
 pub(super) const OPTIMAL: u32 = 1 << 31;
-/// The largest alignment that a node can store; larger alignments are stored as this.
+/// Larger alignments are stored as this.
 pub(crate) const MAX_NOTED_ALIGNMENT: u64 = 1 << ALIGNMENT_BITS;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,24 +48,21 @@ pub(super) enum NodeState {
 #[derive(Debug)]
 #[repr(C, align(32))]
 pub(super) struct RangeNode {
-    /// The first granule.
     pub(super) first: Cell<u32>,
     pub(super) count: Cell<u32>,
-    /// The neighbour at lower offsets, or the edge.
     pub(super) before: Cell<u32>,
-    /// The neighbour at higher offsets, or the edge.
     pub(super) after: Cell<u32>,
     pub(super) word: Cell<u32>,
     pub(super) link: Cell<u32>,
     mark: Cell<u32>,
-    /// Free: the number of its block; in a virtual block the note of the hole. Used: bytes at its end that were not requested; in a pool, packed with the alignment.
+    /// A hole has the number of its block, or its note. A live range has the bytes at its end that were not requested; in a pool, packed
+    /// with the alignment.
     pub(super) slack: Cell<u32>,
 }
 
 const _: () = assert!(size_of::<RangeNode>() == 32);
 
 impl RangeNode {
-    /// A spare node.
     pub(super) const fn spare(next: u32) -> Self {
         Self {
             first: Cell::new(0),
@@ -90,7 +86,6 @@ impl RangeNode {
         self.mark.get() & 3 == NodeState::Used as u32 && self.serial() == serial
     }
 
-    /// Whether it is a live range of a pool, for an optimal image or for another resource.
     #[inline]
     pub(super) fn is_live_of(&self, is_optimal: bool) -> bool {
         self.mark.get() & 3 == NodeState::Used as u32
@@ -109,13 +104,11 @@ impl RangeNode {
             .set(((serial >> 32) as u32) << 2 | NodeState::Used as u32);
     }
 
-    /// Sets the node's state.
     #[inline]
     pub(super) fn set_state(&self, state: NodeState) {
         self.mark.set(self.mark.get() & !3 | state as u32);
     }
 
-    /// Sets the node's granules.
     #[inline]
     pub(super) fn set_range(&self, first: u32, count: u32) {
         self.first.set(first);
@@ -131,9 +124,8 @@ impl RangeNode {
 
 // Any number of blocks may share a store: their nodes vary, the total varies little.
 
-/// Nodes of a chunk.
 pub(super) const CHUNK_NODES: usize = 128;
-/// Number of nodes, 1 MiB, that fit into a CPU core's cache.
+/// So many nodes, 1 MiB, fit into a CPU core's cache.
 const CROWD: u32 = 1 << 15;
 
 /// Nodes change through `&self`; memory through `&mut self`, when no reference to a node exists.
@@ -149,7 +141,6 @@ pub(crate) struct NodeStore {
 }
 
 impl NodeStore {
-    /// Without memory.
     pub(crate) const fn new() -> Self {
         Self {
             nodes: Chunked::new(),
@@ -160,7 +151,7 @@ impl NodeStore {
         }
     }
 
-    /// Whether there are so many nodes that most are in no cache: then each step from a node to another node waits for memory.
+    /// Most nodes are in no cache: each step to another node waits for memory.
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         self.nodes.len() > CROWD
@@ -176,8 +167,8 @@ impl NodeStore {
         self.nodes.get(id).unwrap_or(&self.stray)
     }
 
-    /// As [`at`](Self::at), for a node that is freed next. In a crowded store, prefetches what freeing reads, before the node is loaded: the
-    /// neighbours are mostly the adjacent nodes, because a block that fills up gets consecutive nodes.
+    /// In a crowded store, prefetches what freeing reads: the neighbours are mostly the adjacent nodes, because a block that fills up gets
+    /// consecutive nodes.
     #[inline]
     pub(super) fn at_to_free(&self, id: u32) -> &RangeNode {
         let node = self.at(id);
@@ -194,7 +185,7 @@ impl NodeStore {
         self.spare.get()
     }
 
-    /// Allocates one of the [spare nodes](Self::spare_nodes), of which there must be one.
+    /// There must be a [spare node](Self::spare_nodes).
     #[inline]
     pub(super) fn allocate_node(&self) -> u32 {
         let id = self.first.get();

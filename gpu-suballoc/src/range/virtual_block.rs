@@ -299,7 +299,6 @@ impl<A: HostAllocator> VirtualBlock<A> {
         Ok(())
     }
 
-    /// Frees the memory of nodes after the last range was freed, if it is much.
     #[inline]
     fn free_idle_memory(&mut self) {
         // A ring that is drained each frame keeps its nodes, and what was reserved.
@@ -315,7 +314,6 @@ impl<A: HostAllocator> VirtualBlock<A> {
         host_memory::free_table(&mut self.store, &self.memory);
     }
 
-    /// Why a range is not live here: it was, or it is another block's.
     #[cold]
     fn refusal(&self, allocation: VirtualAllocation) -> VirtualBlockError {
         if allocation.serial >> 32 == self.core.serial >> 32 {

@@ -1,5 +1,3 @@
-//! Crops and mappings: the users of a region beside its owner, and what is freed with the last of them.
-
 #![forbid(unsafe_code)]
 
 use super::record::{RecordKind, RegionRecord};
@@ -9,8 +7,7 @@ use crate::error::{GpuError, GpuMisuse, Limit};
 use crate::id::RegionKey;
 
 impl RegionMetadata {
-    /// Counts a crop at its root, and fills the slot. A root that is freed with its last crop can be cropped through another crop only, as
-    /// its own id is stale.
+    /// A root that is freed with its last crop can be cropped through another crop only, as its own id is stale.
     pub(crate) fn insert_crop(
         &self,
         slot: u32,
@@ -36,7 +33,7 @@ impl RegionMetadata {
         (state.table.fill(slot, crop)).ok_or_else(|| GpuMisuse::Stale.into())
     }
 
-    /// Returns the root, which does not move any more, and where the region starts there.
+    /// The root does not move any more.
     pub(crate) fn count_map(&self, key: RegionKey) -> Result<(RecordView, u64), GpuError> {
         let mut state = self.state.lock();
         let record = state.table.live(key)?;
@@ -52,7 +49,7 @@ impl RegionMetadata {
         Ok(self.state.lock().table.named(key)?.maps > 0)
     }
 
-    /// Marks a counted mapping that is undone by id: no value stands for it.
+    /// No value stands for such a mapping.
     pub(crate) fn mark_mapped_by_id(&self, key: RegionKey) {
         if let Ok(record) = self.state.lock().table.named_mut(key) {
             // It is one of `maps`, which has as many bits.
@@ -60,9 +57,9 @@ impl RegionMetadata {
         }
     }
 
-    /// Counts a mapping off, and holds the root as a crop would until [`end_unmap`](RegionMetadata::end_unmap), while it is unmapped.
-    /// Returns the root, and what is left of a crop that waited for this. `by_id` undoes [marked](RegionMetadata::mark_mapped_by_id)
-    /// mappings only: the others belong to values, whose pointers are good until they are dropped.
+    /// The root is held as a crop would until [`end_unmap`](RegionMetadata::end_unmap). `by_id` undoes
+    /// [marked](RegionMetadata::mark_mapped_by_id) mappings only: the others belong to values, whose pointers are good until they are
+    /// dropped.
     pub(crate) fn begin_unmap(
         &self,
         key: RegionKey,
@@ -84,7 +81,7 @@ impl RegionMetadata {
         self.state.lock().release_root(root)
     }
 
-    /// Counts off a mapping that failed. A region that waited for its last use is removed.
+    /// The mapping failed. A region that waited for its last use is removed.
     pub(crate) fn end_map(&self, key: RegionKey) -> Result<Leftovers, GpuMisuse> {
         let mut state = self.state.lock();
         state.table.named_mut(key)?.remove_map(false)?;
@@ -93,8 +90,7 @@ impl RegionMetadata {
 }
 
 impl MetadataState {
-    /// Removes a region whose removal was begun. The caller frees resource and memory of a root; a root that waited for a crop goes with
-    /// it.
+    /// Its removal was begun. The caller frees resource and memory of a root; a root that waited for a crop goes with it.
     pub(super) fn remove(&mut self, slot: u32) -> Leftovers {
         let Some(record) = self.table.get_mut(slot) else {
             return Leftovers::default();
@@ -124,7 +120,6 @@ impl MetadataState {
         }
     }
 
-    /// A root that waited for its last use is removed.
     fn release_root(&mut self, root: u32) -> Leftovers {
         if let Some(root) = self.table.get_mut(root) {
             root.crops -= 1;
@@ -132,7 +127,6 @@ impl MetadataState {
         self.remove_if_unused(root)
     }
 
-    /// Removes a region that waits for its last use, if nothing uses it any more.
     fn remove_if_unused(&mut self, slot: u32) -> Leftovers {
         let unused = self.table.get_mut(slot).filter(|it| !it.is_used());
         let Some(record) = unused.filter(|it| it.state.is_pending_free()) else {

@@ -1,5 +1,3 @@
-//! The name, tag and site of a region that has any, in a block of their own.
-//!
 //! ```text
 //!   +-----+------+--------+----------------+
 //!   | tag | site | length | bytes of the name ..
@@ -16,7 +14,6 @@ use crate::error::GpuError;
 use crate::host_memory::HostBlock;
 use crate::request::RegionOptions;
 
-/// The bytes of the longest name; longer ones are cut.
 pub(crate) const MAX_NAME: usize = 255;
 
 #[repr(C)]
@@ -86,7 +83,7 @@ impl RegionDetail {
         unsafe { core::slice::from_raw_parts(bytes.as_ptr(), length) }
     }
 
-    /// Frees the block, if there is one. Call it without a lock.
+    /// It is called without a lock.
     pub(super) fn free(detail: Option<Self>, memory: &dyn HostAllocator) {
         if let Some(detail) = detail {
             let layout = layout(detail.header().length);
@@ -96,7 +93,7 @@ impl RegionDetail {
     }
 }
 
-/// The bytes of a name that are kept: whole characters.
+/// Whole characters are kept.
 fn cut(name: &str) -> u8 {
     let end = floor_char_boundary(name, MAX_NAME);
     u8::try_from(end).unwrap_or(0)

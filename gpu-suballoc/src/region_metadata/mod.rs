@@ -7,9 +7,8 @@
 //!                      each with: name, number of crops and mappings, state
 //! ```
 //!
-//! Every method locks for itself. Under this lock only locks of pools are acquired, where a place and a resource change or are read
-//! together. A call that needs memory has it first ([`RegionMetadata::prepare`]), so that what follows cannot fail. Freeing allocates
-//! nothing.
+//! Every method locks for itself. Under this lock only locks of pools are acquired. A call that needs memory has it first
+//! ([`RegionMetadata::prepare`]), so that what follows cannot fail. Freeing allocates nothing.
 
 use self::detail::RegionDetail;
 use self::record::RecordTable;
@@ -48,11 +47,10 @@ pub(crate) struct RegionMetadata {
     state: StateMutex<MetadataState>,
 }
 
-/// What an end leaves to free without the lock.
 #[must_use = "it holds memory and a root that must be freed"]
 #[derive(Default)]
 pub(crate) struct Leftovers {
-    /// A root that ended, now or with its last crop or mapping: the caller frees its resource and its memory.
+    /// The caller frees the resource and the memory of a root that ended, now or with its last crop or mapping.
     pub(crate) root: Option<RemovedRoot>,
     details: [Option<RegionDetail>; 2],
 }
@@ -67,7 +65,6 @@ impl Leftovers {
 }
 
 impl RegionMetadata {
-    /// With capacity for `keep` buffers in the reuse cache.
     pub(crate) fn new(memory: &dyn HostAllocator, keep: u32) -> Result<Self, GpuError> {
         let mut state = MetadataState::new(keep);
         let filled =
@@ -109,7 +106,7 @@ impl RegionMetadata {
         result
     }
 
-    /// Frees all memory, that of names and wrapped buffers too; with a `device`, unmaps the memory of those.
+    /// With a `device`, the memory of wrapped buffers is unmapped.
     pub(crate) fn free_all(
         &mut self,
         device: Option<&dyn DeviceMemory>,
@@ -129,7 +126,7 @@ struct MetadataState {
     counts: MetadataCounts,
 }
 
-// SAFETY: the pointers are addresses of the application's mapped memory, which are copied and never followed here.
+// SAFETY: the pointers are addresses of the application's mapped memory, never followed here.
 unsafe impl Send for MetadataState {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,3 @@
-//! Moves of regions: their slots at the begin and the end (`root_state.rs` has the states).
-//!
 //! Two places change in one step: the records' lock is held while the pools' is taken, never the other way round.
 
 #![forbid(unsafe_code)]
@@ -15,13 +13,12 @@ use crate::id::{RegionKey, RegionPlace};
 pub(crate) struct MovingRoot {
     pub(crate) key: RegionKey,
     pub(crate) view: RootView,
-    /// The user's.
     pub(crate) tag: u64,
     pub(crate) description: Option<ResourceDescription>,
 }
 
 impl RegionMetadata {
-    /// The root at a place and its mappings, if it is live and not moving.
+    /// `None` unless the root is live and not moving.
     pub(crate) fn movable(&self, at: RegionPlace) -> Option<(MovingRoot, u32)> {
         let state = self.state.lock();
         let root = state.table.root_at(at)?;
@@ -36,15 +33,14 @@ impl RegionMetadata {
         })
     }
 
-    /// Begins the move of a root, whose uses are noted until [`end_move`](Self::end_move). False if it is not live, or mapped.
+    /// The root's uses are noted until [`end_move`](Self::end_move). False if it is not live, or mapped.
     pub(crate) fn begin_move(&self, key: RegionKey) -> bool {
         let mut state = self.state.lock();
         (state.table.root_mut(key)).is_some_and(|root| root.maps == 0 && root.state.begin_move())
     }
 
     /// `exchange` moves the root to `to` within this lock, and says whether it did; it is called for [`MoveOutcome::Copied`], unless the
-    /// root was used or freed meanwhile. Returns the resource that is left too: the former one of a root that has moved, `second` of any
-    /// other.
+    /// root was used or freed meanwhile. Returns the resource to destroy, too.
     pub(crate) fn end_move(
         &self,
         key: RegionKey,
@@ -67,7 +63,7 @@ impl RegionMetadata {
         (result, former)
     }
 
-    /// The root whose move [ended](Self::end_move) with its removal, for the caller to destroy.
+    /// The move [ended](Self::end_move) with its removal; the caller destroys it.
     pub(crate) fn removed_by_move(&self, key: RegionKey) -> Option<RemovedRoot> {
         self.state.lock().removed_root(key.slot)
     }

@@ -1,5 +1,3 @@
-//! The allocator's own regions: their slots, from the request to the end; and lookups of all regions.
-
 #![forbid(unsafe_code)]
 
 use super::detail::RegionDetail;
@@ -16,12 +14,10 @@ use crate::region::Ownership;
 use crate::request::RegionOptions;
 use alloc_core::HostAllocator;
 
-/// A reserved slot, with everything of a region that can fail.
+/// It has everything of a region that can fail.
 #[must_use = "it holds a slot: insert or cancel it"]
 pub(crate) struct NewRegion {
-    /// The slot's number.
     pub(crate) slot: u32,
-    /// Of its resource.
     description: u16,
     detail: Option<RegionDetail>,
 }
@@ -35,7 +31,6 @@ pub(crate) struct RemovedRoot {
     pub(super) description: u16,
 }
 
-/// The root, and which part of it the region is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FoundRegion {
     pub(crate) root_key: RegionKey,
@@ -70,7 +65,6 @@ impl RegionMetadata {
         }
     }
 
-    /// Undoes [`prepare`](RegionMetadata::prepare).
     pub(crate) fn cancel(&self, memory: &dyn HostAllocator, new: NewRegion) {
         self.state.lock().table.release(new.slot, false);
         RegionDetail::free(new.detail, memory);
@@ -94,11 +88,7 @@ impl RegionMetadata {
         })
     }
 
-    /// Looks up a region, and calls `read` with the place of its root, if that is the allocator's, within the same lock: a move changes place
-    /// and resource in one step.
-    ///
-    /// # Errors
-    /// [`GpuMisuse::Stale`].
+    /// `read` gets the place of the root within the same lock: a move changes place and resource in one step.
     pub(crate) fn look_up<T>(
         &self,
         key: RegionKey,
@@ -119,15 +109,15 @@ impl RegionMetadata {
         Ok((found, read))
     }
 
-    /// Returns the place of a root of the allocator's own, whatever its state.
+    /// The root may have any state.
     pub(crate) fn place_of(&self, key: RegionKey) -> Option<RegionPlace> {
         let mut state = self.state.lock();
         let root = state.table.root_mut(key)?;
         Some(root.place(key.slot))
     }
 
-    /// Ends a region, whose id is stale from then on. A region in use is refused, unless it may `wait` for its last use; so is an own
-    /// region whose place `check` refuses, within the lock. Nothing is left over of what waits, for its last use or the end of a move.
+    /// The id is stale from then on. A region in use is refused, unless it may `wait` for its last use; so is an own region whose place
+    /// `check` refuses, within the lock.
     pub(crate) fn begin_removal(
         &self,
         key: RegionKey,
@@ -157,8 +147,7 @@ impl RegionMetadata {
         RegionDetail::free(detail, memory);
     }
 
-    /// The next buffer or image from `slot` on, which is advanced. The record forgets it: the caller destroys it, as the allocator ends.
-    /// One that a call was destroying when it unwound is left out.
+    /// The caller destroys it, as the allocator ends. One that a call was destroying when it unwound is left out.
     pub(crate) fn detach_resource(&self, slot: &mut u32) -> Option<ResourceHandle> {
         let mut state = self.state.lock();
         while let Some(record) = state.table.get_mut(*slot) {
@@ -173,7 +162,7 @@ impl RegionMetadata {
         None
     }
 
-    /// Fills `room` with the live regions from the slot `from` on, which is advanced.
+    /// `from` is advanced.
     #[cfg(feature = "cache")]
     pub(crate) fn live_regions(&self, from: &mut u32, room: &mut [Option<(RegionKey, Ownership)>]) {
         let state = self.state.lock();
@@ -207,7 +196,7 @@ impl MetadataState {
         }
     }
 
-    /// Returns the root if its removal was begun: the caller frees it.
+    /// The caller frees it.
     pub(super) fn removed_root(&self, slot: u32) -> Option<RemovedRoot> {
         let root = self.table.get(slot)?;
         (root.is_root() && root.state == RootState::BeingRemoved).then(|| root.removed(slot))

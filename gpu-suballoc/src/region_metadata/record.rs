@@ -1,5 +1,3 @@
-//! The slot map of all regions (`RecordTable`), and a slot of it: 48 bytes.
-
 #![forbid(unsafe_code)]
 
 use super::detail::RegionDetail;
@@ -17,13 +15,10 @@ use core::ptr::NonNull;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecordKind {
     Free,
-    /// Reserved by a call that is under way.
     Reserved,
     /// A region of the allocator's own memory, without a resource.
     Bare,
-    /// One with a `VkBuffer`.
     Buffer,
-    /// One with a `VkImage`.
     Image,
     Wrapped,
     Crop,
@@ -36,12 +31,12 @@ pub(super) struct RegionRecord {
     /// Of a root the requested bytes, of a crop its bytes.
     pub(super) size: u64,
     pub(super) detail: Option<RegionDetail>,
-    /// With the node in `link`: where a root lies. A move writes both.
+    /// A move writes this and the node in `link`.
     pub(super) block: BlockRef,
     /// Of a root its node, of a crop its root's slot, of a wrapped buffer its number, of a free slot the next one.
     pub(super) link: u32,
     pub(super) generation: u32,
-    /// Crops of this region, and unmaps of it that are under way. A crop has none.
+    /// Unmaps of the region that are under way count too. A crop has none.
     pub(super) crops: u32,
     pub(super) maps: u16,
     /// Those of `maps` that are undone by id.
@@ -57,11 +52,9 @@ const _: () = assert!(size_of::<RegionRecord>() == 48 || usize::BITS != 64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RootView {
     pub(crate) resource: Option<ResourceHandle>,
-    /// Requested bytes.
     pub(crate) asked: u64,
 }
 
-/// A region that is no crop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RecordView {
     Root(RootView, RegionPlace),
@@ -115,7 +108,6 @@ impl RegionRecord {
         };
     }
 
-    /// The slot of its root, or this one, and where it starts there.
     pub(super) fn root(&self, slot: u32) -> (u32, u64) {
         match self.kind {
             RecordKind::Crop => (self.link, self.value),
@@ -169,14 +161,12 @@ impl RegionRecord {
     }
 }
 
-/// A wrapped buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WrappedBuffer {
     pub(crate) buffer: BufferHandle,
     pub(crate) offset: u64,
     pub(crate) size: u64,
     pub(crate) backing: Option<Backing>,
-    /// The number of its memory object, if the allocator maps that.
     pub(crate) foreign: Option<u32>,
 }
 
@@ -200,18 +190,14 @@ pub struct Backing {
     pub mapped: Option<NonNull<u8>>,
 }
 
-// 64 slots in a chunk, which never moves.
-
 const CHUNK_RECORDS: usize = 64;
 /// Larger numbers are the pools' own, and [`NONE`].
 const MAX_RECORDS: u32 = crate::pool::MOVE_TARGET;
-/// No slot.
 const NONE: u32 = u32::MAX;
 
 /// In reserve it has one slot.
 pub(super) struct RecordTable {
     records: Chunked<RegionRecord, CHUNK_RECORDS>,
-    /// The first free slot.
     free: u32,
 }
 
@@ -243,7 +229,6 @@ impl RecordTable {
             .ok_or(GpuMisuse::Stale)
     }
 
-    /// The region that `key` names, if nobody has freed it.
     pub(super) fn live(&mut self, key: RegionKey) -> Result<&mut RegionRecord, GpuMisuse> {
         let record = self.named_mut(key)?;
         if record.state.is_live() {

@@ -1,5 +1,3 @@
-//! Copies of records, for reports.
-
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -19,7 +17,6 @@ pub(crate) struct RecordInfo {
     pub(crate) asked: u64,
     pub(crate) tag: u64,
     pub(crate) site: u64,
-    /// Vulkan's usage bits of the buffer or image, or 0.
     pub(crate) usage: u64,
     pub(crate) resource: RegionResource,
     pub(crate) crops: u32,

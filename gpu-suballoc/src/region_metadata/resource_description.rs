@@ -1,5 +1,3 @@
-//! Descriptions of resources, each stored once. A kept buffer is reused for a request with the same description; reports show descriptions.
-
 #![forbid(unsafe_code)]
 
 use crate::device::{
@@ -10,7 +8,7 @@ use crate::id::PoolId;
 use crate::memory_type::MemoryPreference;
 use crate::request::{DedicatedPolicy, Lifetime, RegionOptions, ResourceKind};
 
-/// All parameters of a resource and its request, except size, name, tag and site.
+/// Size, name, tag and site are left out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ResourceDescription {
     pub(crate) usage: u32,
@@ -108,7 +106,7 @@ impl ResourceDescription {
         }
     }
 
-    /// Whether this info matches the stored usage, flags, sharing, external handle types and tiling. Extent and format are not stored.
+    /// Extent and format are not stored.
     pub(crate) fn is_like_image(&self, info: &ImageInfo) -> bool {
         let is_optimal = info.tiling == ImageTiling::Optimal;
         self.usage == info.usage.as_raw()
@@ -127,7 +125,6 @@ pub(super) const NO_DESCRIPTION: u16 = u16::MAX;
 /// Further descriptions are not stored, and their buffers are not kept for reuse.
 pub(super) const MAX_DESCRIPTIONS: u32 = 1024;
 
-/// They are few and never removed.
 impl Slots<ResourceDescription> {
     pub(super) fn find(&self, kind: &ResourceDescription) -> Option<u16> {
         let (number, _) = self.each().find(|(_, noted)| *noted == kind)?;

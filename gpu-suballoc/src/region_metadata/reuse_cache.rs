@@ -1,5 +1,3 @@
-//! The reuse cache: released buffers that are kept, with their memory, for the next request of the same size and description.
-
 #![forbid(unsafe_code)]
 
 use core::alloc::Layout;
@@ -16,7 +14,6 @@ use crate::host_memory::{GrowableTable, HostBlock};
 use crate::id::{LAST_GENERATION, RegionKey};
 use crate::request::RegionOptions;
 
-/// A kept buffer.
 #[derive(Clone, Copy)]
 pub(super) struct ReusableBuffer {
     key: RegionKey,
@@ -66,15 +63,14 @@ impl GrowableTable for ReuseCache {
 }
 
 impl RegionMetadata {
-    /// One that may be shared is not.
+    /// A buffer that other devices may share is not.
     pub(crate) fn is_reusable(&self, root: &RemovedRoot) -> bool {
         let state = self.state.lock();
         let description = state.kinds.get(root.description.into());
         description.is_some_and(|it| !it.leaves_device())
     }
 
-    /// Keeps the buffer of a removed root under its slot's next generation: existing ids are stale. Returns the root if there is no room,
-    /// or no generation.
+    /// The slot's next generation makes existing ids stale. Returns the root if there is no room, or no generation.
     pub(crate) fn insert_reusable(
         &self,
         memory: &dyn HostAllocator,
@@ -87,7 +83,7 @@ impl RegionMetadata {
         Ok(())
     }
 
-    /// Removes the newest kept buffer of that description and size, which is the warmest in caches, and gives it a new name.
+    /// The newest one is the warmest in caches.
     pub(crate) fn reuse(
         &self,
         memory: &dyn HostAllocator,
@@ -117,7 +113,6 @@ impl RegionMetadata {
         Ok(None)
     }
 
-    /// Removes the oldest buffer, if more than `count` buffers or more than `bytes` bytes are kept.
     pub(crate) fn remove_oldest_reusable(&self, count: u32, bytes: u64) -> Option<RemovedRoot> {
         let mut state = self.state.lock();
         let cache = &mut state.reuse_cache;
@@ -132,7 +127,7 @@ impl RegionMetadata {
 }
 
 impl MetadataState {
-    /// Returns the name that it had; `None`, and nothing changed, if it cannot be kept.
+    /// `None`, and nothing changed, if the buffer cannot be kept. Otherwise the name that it had.
     fn keep(&mut self, gone: &RemovedRoot) -> Option<Option<RegionDetail>> {
         let slot = gone.place.slot;
         let generation = self.table.get(slot)?.generation;

@@ -12,36 +12,31 @@
 
 #![forbid(unsafe_code)]
 
-/// How far the life of a root has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RootState {
-    /// Somebody's.
     Live,
-    /// Given back while in use: goes with the last crop or mapping.
+    /// It was freed while in use: it goes with the last crop or mapping.
     PendingFree,
-    /// Nobody's, kept with its buffer for the next exact fit.
+    /// It is kept with its buffer for the next exact fit.
     Reusable,
-    /// Being taken apart by one call.
+    /// One call is freeing it.
     BeingRemoved,
-    /// Somebody's, and being copied to another place.
     Moving,
-    /// As [`Moving`](Self::Moving), and mapped or cropped since.
+    /// It has been mapped or cropped since the move began.
     MovingUsed,
-    /// As [`PendingFree`](Self::PendingFree), and being copied.
     MovingPendingFree,
-    /// Given back, and being copied: goes when that ends.
+    /// It was freed while it is copied: it goes when the move ends.
     MovingFreed,
 }
 
-/// When resource and place of a root that was given back are freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "at `Now` the caller frees them"]
 pub(crate) enum RemovalTime {
-    /// By the caller, at once.
+    /// The caller frees them at once.
     Now,
-    /// By the end of the move: the device may be reading them.
+    /// The end of the move frees them: the device may be reading them.
     WithMove,
-    /// By the end of the last crop or mapping.
+    /// The end of the last crop or mapping frees them.
     WhenUnused,
 }
 
@@ -75,19 +70,18 @@ impl RootState {
         matches!(self, Self::Live | Self::Moving | Self::MovingUsed)
     }
 
-    /// Goes with the last crop or mapping.
     pub(crate) const fn is_pending_free(self) -> bool {
         matches!(self, Self::PendingFree | Self::MovingPendingFree)
     }
 
-    /// Somebody uses it: if it is being moved, it stays.
+    /// A root that is being moved stays.
     pub(crate) fn note_use(&mut self) {
         if *self == Self::Moving {
             *self = Self::MovingUsed;
         }
     }
 
-    /// Uses are noted from now on. False where it is not at rest.
+    /// False if the root is not at rest.
     pub(crate) fn begin_move(&mut self) -> bool {
         let is_at_rest = *self == Self::Live;
         if is_at_rest {
@@ -96,7 +90,7 @@ impl RootState {
         is_at_rest
     }
 
-    /// Returns `None` where the root is nobody's.
+    /// `None` if the root has no owner.
     pub(crate) fn begin_removal(&mut self, is_used: bool) -> Option<RemovalTime> {
         if !self.is_live() {
             return None;
@@ -112,7 +106,6 @@ impl RootState {
         Some(time)
     }
 
-    /// The last crop or mapping of a root that [is pending](Self::is_pending_free) has ended.
     pub(crate) fn end_last_use(&mut self) -> RemovalTime {
         if *self == Self::MovingPendingFree {
             *self = Self::MovingFreed;
@@ -123,8 +116,8 @@ impl RootState {
         }
     }
 
-    /// Ends a move. `exchange` changes the place, and says whether it did; it is called for [`MoveOutcome::Copied`] alone, unless somebody
-    /// used the root meanwhile. What was freed or destroyed is the caller's to free.
+    /// `exchange` changes the place, and says whether it did; it is called for [`MoveOutcome::Copied`] alone, unless the root was used
+    /// meanwhile. The caller frees what was freed or destroyed.
     pub(crate) fn end_move(
         &mut self,
         outcome: MoveOutcome,

@@ -1,5 +1,3 @@
-//! Records of the application's buffers. The buffers themselves are never destroyed.
-
 use super::detail::RegionDetail;
 use super::record::{RecordKind, RegionRecord, WrappedBuffer};
 use super::{MetadataState, RegionMetadata};
@@ -15,7 +13,6 @@ use crate::threads;
 use alloc_core::HostAllocator;
 use core::ptr::NonNull;
 
-/// A memory object of the application that the allocator maps, while wrapped buffers refer to it.
 pub(super) struct ForeignMemory {
     memory: MemoryHandle,
     size: u64,
@@ -43,7 +40,7 @@ impl RegionMetadata {
         key
     }
 
-    /// Maps memory of wrapped buffers, unless it is mapped. The caller's mapping is counted, so it stays.
+    /// The caller's mapping is counted, so the memory stays mapped.
     pub(crate) fn map_foreign(
         &self,
         number: u32,
@@ -63,7 +60,7 @@ impl RegionMetadata {
                 Step::Wait => return Err(GpuMisuse::NestedMap.into()),
                 Step::Driver => {
                     let _in_call = threads::enter_call();
-                    // SAFETY: the application promised that the memory lives and is mapped by nobody else; its turn is ours.
+                    // SAFETY: the application promised that the memory lives and is mapped by nobody else; the turn is ours.
                     let mapped = unsafe { device.map(memory, 0, size) };
                     if let Some(foreign) = self.state.lock().foreign.get_mut(number) {
                         foreign.map.entered(mapped.ok());
@@ -74,7 +71,6 @@ impl RegionMetadata {
         }
     }
 
-    /// The last one unmaps.
     pub(crate) fn unmap_foreign(&self, number: u32, device: &dyn DeviceMemory) {
         let left = |foreign: &mut ForeignMemory| (foreign.map.leave(false), foreign.memory);
         let left = self.state.lock().foreign.get_mut(number).map(left);
@@ -89,7 +85,6 @@ impl RegionMetadata {
         }
     }
 
-    /// Unmaps the application's memory and frees names, as the allocator ends.
     pub(super) fn free_all_wraps(
         &mut self,
         device: Option<&dyn DeviceMemory>,
@@ -114,13 +109,13 @@ impl RegionMetadata {
 }
 
 impl MetadataState {
-    /// The limit counts the wrapped buffers that live and those that calls insert now: only these find a reserve.
+    /// Wrapped buffers that live and those that calls insert now find a reserve; others do not.
     const fn change_wrap_limit(&mut self, by: i32) {
         self.wraps.change_limit(by);
         self.foreign.change_limit(by);
     }
 
-    /// `detail` is left where it is if the buffer is refused.
+    /// `detail` stays if the buffer is refused.
     fn insert_wrap(
         &mut self,
         mut wrap: WrappedBuffer,
@@ -147,7 +142,6 @@ impl MetadataState {
         filled.ok_or_else(|| GpuMisuse::Stale.into())
     }
 
-    /// The entry of a buffer's memory object, if the allocator maps that.
     fn share_foreign(&mut self, wrap: &WrappedBuffer) -> Option<u32> {
         let backing = wrap.backing.filter(|backing| {
             backing.mapped.is_none() && backing.properties.contains(PropertyFlags::HOST_VISIBLE)

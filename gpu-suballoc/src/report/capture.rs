@@ -56,7 +56,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(map)
     }
 
-    /// Copies the blocks and ranges of all pools, then wrapped buffers, as blocks of their own, and crops.
     fn copy(&self, map: &mut MemoryMap<'_>) {
         self.pools.walk(&mut |item| match item {
             WalkItem::Block(block) => map.put_block(block),
@@ -88,7 +87,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 }
 
-/// A wrapped buffer, as far as it is known.
 fn wrapped_block(alias: &AliasInfo) -> BlockView {
     BlockView {
         pool: 0,
@@ -159,7 +157,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             let Some(id) = range.id.filter(|_| is_region) else {
                 continue;
             };
-            // The region may have been freed since, or cannot be mapped.
             let Some((placed, found)) = self.read_margin(id.key(), are_written) else {
                 continue;
             };

@@ -1,5 +1,3 @@
-//! The memory map: blocks, ranges, crops and names.
-
 use crate::id::RegionId;
 use crate::region::RangePlacement;
 use crate::view::{BlockView, RangeUse, RangeView, RegionResource};
@@ -19,7 +17,7 @@ pub struct MemoryMap<'a> {
 
 type Memory<'a> = Scoped<&'a dyn HostAllocator>;
 
-/// A list that is filled under a lock, so that it must not allocate: what has no room is counted.
+/// It is filled under a lock, so it must not allocate: what has no room is counted.
 pub(super) struct MapList<'a, T> {
     pub(super) items: TryVec<T, Memory<'a>>,
     missing: usize,
@@ -33,7 +31,6 @@ impl<T> MapList<'_, T> {
         }
     }
 
-    /// Empties the list, with room for what it held, what was missing, and `more`.
     fn grow(&mut self, more: usize) -> Result<(), HostError> {
         let room = self.items.len().saturating_add(self.missing);
         self.missing = 0;
@@ -95,7 +92,6 @@ impl MemoryMap<'_> {
             .filter(|name| !name.is_empty())
     }
 
-    /// Whether everything that was put had room.
     pub(super) fn is_whole(&self) -> bool {
         self.blocks.missing + self.ranges.missing + self.crops.missing == 0
     }

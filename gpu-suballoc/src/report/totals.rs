@@ -1,5 +1,3 @@
-//! Running totals: read in O(1), whatever lives.
-
 use core::fmt;
 use core::time::Duration;
 
@@ -73,7 +71,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 }
 
-/// A row for everything, for each heap and for each memory type that has anything; then what is in no block, and the host memory.
 impl fmt::Display for GpuStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let head = ["blocks", "bytes", "dedicated", "regions", "in use", "free"];

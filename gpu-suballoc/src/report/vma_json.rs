@@ -122,7 +122,6 @@ impl MemoryMap<'_> {
         Ok(())
     }
 
-    /// The shared blocks and the dedicated regions of a pool.
     fn pool(&self, json: &mut Json<'_>, of_pool: impl Fn(&BlockView) -> bool) -> fmt::Result {
         let is_shared = |block: &BlockView| {
             !matches!(
@@ -208,7 +207,6 @@ impl MemoryMap<'_> {
     }
 }
 
-/// VMA's detailed statistics.
 #[derive(Default)]
 struct Figures {
     blocks: u64,
@@ -319,7 +317,6 @@ fn preferred_size(json: &mut Json<'_>, head: &DumpContext<'_>, pool: u32) -> fmt
     })
 }
 
-/// VMA's names.
 const fn resource_name(resource: RegionResource) -> &'static str {
     match resource {
         RegionResource::Unknown => "UNKNOWN",

@@ -32,7 +32,6 @@ use crate::error::{GpuError, GpuMisuse};
 use crate::id::{BlockRef, RegionPlace};
 use crate::region::Region;
 
-/// A list of a defragmentation, in the allocator's host memory.
 type MoveList<'a, T, A> = TryVec<T, Scoped<&'a CountingAllocator<A>>>;
 
 /// A defragmentation under way: see [`GpuAllocator::defragment`].

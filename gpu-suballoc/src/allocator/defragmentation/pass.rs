@@ -1,5 +1,3 @@
-//! Passes: begin moves, then carry them out or cancel them.
-
 use super::{Defragmentation, MoveOutcome, MoveResult, RegionMove};
 use crate::device::{
     BufferHandle, DeviceError, DeviceMemory, ImageHandle, ImageInfo, ResourceHandle,
@@ -11,13 +9,11 @@ use crate::pool::MOVE_TARGET;
 use alloc_core::HostAllocator;
 use core::fmt;
 
-/// Receives the result of each move.
 type MoveSink<'s> = &'s mut dyn FnMut(&RegionMove, MoveResult);
 
 /// Regions to copy; after the copies, call [`finish`](Self::finish). Dropping the pass instead leaves every region at its place, destroys
 /// the second resources and frees the reserved places: the device must have finished with them then, too. After `core::mem::forget` the
-/// next pass or the end of the [`Defragmentation`] does so; if that is forgotten too, the second resources are left to the device's owner,
-/// who knows them from [`moves`](Self::moves).
+/// next pass or the end of the [`Defragmentation`] does so; if that is forgotten too, the second resources are left to the device's owner.
 #[doc(alias("VmaDefragmentationPassMoveInfo"))]
 #[must_use = "dropping it leaves every region where it is"]
 pub struct DefragmentationPass<'p, 'a, D: DeviceMemory, A: HostAllocator> {
@@ -35,7 +31,6 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         // Ends a pass that was forgotten.
         self.end_pass(None);
         let mut bytes = 0u64;
-        // Places are reserved for this pass and the rest of its last block only.
         while self.current.as_slice().len() < self.options.max_moves_per_pass.max(1) {
             let is_first = self.current.as_slice().is_empty();
             let Some(next) = self.ready.as_slice().last() else {
@@ -62,7 +57,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         Ok(DefragmentationPass { run: self })
     }
 
-    /// Adds the next ready move to the pass, unless its region was freed, mapped or cropped meanwhile.
+    /// It skips a region that was freed, mapped or cropped meanwhile.
     fn hand_out(&mut self) {
         let Some(one) = self.ready.pop() else { return };
         if self.allocator.records.begin_move(one.region.key()) {
@@ -73,7 +68,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         }
     }
 
-    /// Reserves places for the regions of the next block. Returns false if no block is left.
+    /// Returns false if no block is left.
     fn reserve_next(&mut self) -> Result<bool, GpuError> {
         let order = self.looked_at;
         let Some(&block) = self.blocks.as_slice().get(order) else {
@@ -87,7 +82,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         Ok(true)
     }
 
-    /// Carries out the outcomes of the moves in their order; without `visit` it ignores all of them.
+    /// Without `visit` it ignores all outcomes.
     pub(super) fn end_pass(&mut self, mut visit: Option<MoveSink<'_>>) {
         let mut any = false;
         self.current.as_mut_slice().reverse();
@@ -105,7 +100,6 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         }
     }
 
-    /// Finishes the blocks that have no ready move left.
     pub(super) fn end_drained(&mut self) {
         let end = self
             .ready
@@ -123,7 +117,6 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         }
     }
 
-    /// Ends a move in one step, then frees what is left of it.
     fn end_move(&mut self, one: &RegionMove, is_seen: bool) -> MoveResult {
         let allocator = self.allocator;
         let key = one.region.key();
@@ -154,7 +147,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
 }
 
 impl RegionMove {
-    /// The outcome that is carried out; the region stays if `is_seen` is false.
+    /// The region stays if `is_seen` is false.
     fn ending(&self, is_seen: bool) -> MoveOutcome {
         // Without a second resource the region would lose its resource.
         let has_new = self.root.view.resource.is_none() || self.new_resource.is_some();
@@ -315,7 +308,7 @@ impl<D: DeviceMemory, A: HostAllocator> fmt::Debug for DefragmentationPass<'_, '
     }
 }
 
-/// Whether images with these requirements may have the same info. The driver's preference may vary, and is ignored.
+/// The driver's preference may vary, and is ignored.
 fn is_alike(one: &ResourceRequirements, other: &ResourceRequirements) -> bool {
     let needs = |of: &ResourceRequirements| {
         (

@@ -30,8 +30,6 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         Ok(())
     }
 
-    /// Counts the regions of a pool whose place keeps them from moving. Chooses the blocks to drain, if [`begin_pool`](Self::begin_pool)
-    /// began with the pool.
     pub(super) fn plan_pool(&mut self, index: u16) -> Result<(), GpuError> {
         let allocator = self.allocator;
         (allocator.pools()).count_unmovable(index, &mut self.skipped);
@@ -75,7 +73,6 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         Ok(())
     }
 
-    /// The reason why the block cannot be drained: that of its first unmovable region.
     fn find_obstacle(&mut self, block: BlockRef) -> Result<Option<SkipReason>, GpuError> {
         if !self.collect_regions(block)? {
             return Ok(Some(|to| &mut to.mapped));
@@ -86,7 +83,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             .next())
     }
 
-    /// Collects the block's regions in `self.regions`. False if the block is mapped.
+    /// Returns false if the block is mapped.
     fn collect_regions(&mut self, block: BlockRef) -> Result<bool, GpuError> {
         let pools = self.allocator.pools();
         collect(&mut self.regions, |push| {
@@ -112,7 +109,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         }
     }
 
-    /// Reserves places for all regions of the block, or for none of them.
+    /// It reserves all of them or none.
     pub(super) fn reserve_block(&mut self, order: usize, of: BlockRef) -> Result<(), GpuError> {
         let first = self.ready.as_slice().len();
         let reserved = self.reserve_regions(order, of);
@@ -165,7 +162,6 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         Ok(true)
     }
 
-    /// Reserves a place for one region; `None` without room.
     fn reserve_region(
         &self,
         order: usize,
@@ -185,7 +181,6 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         }))
     }
 
-    /// Removes the last ready move, and frees its reserved place.
     pub(super) fn cancel_last(&mut self) {
         if let Some(waiting) = self.ready.pop() {
             self.free_target(waiting.to.at);
@@ -199,7 +194,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
     }
 }
 
-/// Fills `list` with what `visit` pushes. `visit` runs under a lock, so memory is allocated between its runs.
+/// `visit` runs under a lock, so memory is allocated between its runs.
 fn collect<T, R, A: HostAllocator>(
     list: &mut MoveList<'_, T, A>,
     visit: impl Fn(&mut dyn FnMut(T)) -> R,
@@ -222,8 +217,6 @@ fn collect<T, R, A: HostAllocator>(
     }
 }
 
-/// # Errors
-/// The reason why the resource cannot be moved.
 fn check_resource(
     resource: ResourceHandle,
     description: Option<&ResourceDescription>,

@@ -1,5 +1,3 @@
-//! Options and results of a defragmentation.
-
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -88,7 +86,6 @@ pub struct MovePlace {
 pub struct RegionMove {
     pub(super) region: RegionId,
     pub(super) root: MovingRoot,
-    /// Where it lies before the move, and the reserved place.
     pub(super) from: Suballocation,
     pub(super) to: Suballocation,
     pub(super) new_resource: Option<ResourceHandle>,
