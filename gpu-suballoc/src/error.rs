@@ -16,7 +16,7 @@ pub enum GpuError {
     /// The driver refused. Nobody's fault, unless it says otherwise.
     Device(DeviceError),
     /// The driver allocated the memory, and refused to bind or map it; the memory is freed again. A handle that was imported with it is the
-    /// driver's: another try needs another one. After any other error it is still the program's.
+    /// driver's. After any other error it is still the program's.
     AfterAllocation(DeviceError),
     /// A limit that the options or the device set would have been exceeded.
     Limit(Limit),
@@ -160,9 +160,8 @@ pub enum GpuMisuse {
     BlockTooSmall,
     /// The request needs a feature that is not enabled.
     NotEnabled,
-    /// The requirements are those of a resource that must have a memory object of its own, and the options do not
-    /// [name](crate::RegionOptions::dedicated_for) it: no bind to such memory is valid (VUID-vkBindImageMemory-image-01445,
-    /// VUID-vkBindBufferMemory-buffer-01444).
+    /// A resource that must have a memory object of its own, and that the options do not [name](crate::RegionOptions::dedicated_for): no
+    /// bind to other memory is valid (VUID-vkBindImageMemory-image-01445, VUID-vkBindBufferMemory-buffer-01444).
     UnnamedResource,
     /// A region of a linear pool that is not the next in the order of [`BlockAlgorithm`](crate::BlockAlgorithm).
     OutOfOrder,
@@ -218,7 +217,6 @@ impl GpuError {
         }
     }
 
-    /// Freeing memory objects might help.
     pub(crate) const fn is_shortage(self) -> bool {
         !self.is_final() && !matches!(self, Self::TooLarge { .. })
     }
@@ -232,8 +230,8 @@ impl GpuError {
         )
     }
 
-    /// Whether the driver owns the handle that the refused request imported ([`RegionOptions::next`](crate::RegionOptions::next)), which
-    /// the program must not close then.
+    /// Whether the driver owns the handle that the refused request imported ([`RegionOptions::next`](crate::RegionOptions::next)): the
+    /// program must not close it then.
     #[must_use]
     pub const fn driver_owns_import(self) -> bool {
         matches!(self, Self::AfterAllocation(_))

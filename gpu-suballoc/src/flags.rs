@@ -60,7 +60,6 @@ macro_rules! flags {
             }
         }
 
-        /// Names, then the unnamed bits as a number.
         impl core::fmt::Display for $name {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 if self.is_empty() {

@@ -248,7 +248,7 @@ impl<T, const N: usize> Chunked<T, N> {
         self.chunks.missing_capacity(1).unwrap_or(Self::CHUNK)
     }
 
-    /// Calls `entry` for each number of a new chunk. Returns the memory to free.
+    /// Returns the memory to free.
     pub(crate) fn grow_with(
         &mut self,
         block: HostBlock,

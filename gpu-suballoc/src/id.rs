@@ -16,9 +16,9 @@ use core::fmt;
 use core::num::NonZeroU64;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// The id of a region. It is stale once the region is freed: a slot that is used again gives another id.
+/// The id of a region, stale once the region is freed: a slot that is used again gives another id.
 ///
-/// An id of another allocator has another tag. Calls refuse it, and stale ids, with a typed error.
+/// Calls refuse an id of another allocator, which has another tag, and stale ids.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionId {
     tag: u32,
@@ -72,8 +72,7 @@ impl RegionId {
         self.key
     }
 
-    /// The id as one number, for tables with room for one. No other id that this allocator ever issues has it, and
-    /// [`GpuAllocator::id_of_key`](crate::GpuAllocator::id_of_key) has the id back.
+    /// The id as one number, for tables with room for one. [`GpuAllocator::id_of_key`](crate::GpuAllocator::id_of_key) has the id back.
     ///
     /// It lacks 24 bits of the allocator's tag: where allocators could be mixed up, store the id.
     #[must_use]

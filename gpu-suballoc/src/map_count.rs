@@ -51,7 +51,6 @@ impl MapCount {
         turn: false,
     };
 
-    /// The memory may be freed.
     pub(crate) fn is_idle(&self) -> bool {
         self.count == 0 && !self.turn
     }

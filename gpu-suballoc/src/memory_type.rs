@@ -23,8 +23,7 @@ const ONLY_ON_REQUEST: PropertyFlags = PropertyFlags::LAZILY_ALLOCATED
 /// A type fits when `memory_type_bits` has its bit, and it has every required property and none of `LAZILY_ALLOCATED`, `PROTECTED`,
 /// `DEVICE_COHERENT_AMD` and `DEVICE_UNCACHED_AMD` that is neither required nor preferred. That last rule does not apply if all types of
 /// `memory_type_bits` have such a property, as for a protected buffer (VUID-vkBindBufferMemory-None-01898). The one with the fewest faults
-/// wins: a missing preferred property and a present avoided one are a fault each. Among equals the first wins, as devices list the better
-/// type first.
+/// wins: a missing preferred property and a present avoided one are a fault each. Among equals the first wins.
 ///
 /// Entries of `types` beyond the first [`MAX_MEMORY_TYPES`] have no bit and are never chosen.
 ///
@@ -48,14 +47,12 @@ pub(crate) fn ordinary_types(types: &[MemoryType]) -> u32 {
         .fold(0, |bits, (index, _)| bits | 1 << index)
 }
 
-/// It yields the result of [`choose_memory_type`], then the fallbacks.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryTypesByFit<'t> {
     types: &'t [MemoryType],
     memory_type_bits: u32,
     preference: MemoryPreference,
     accepts_special_only: bool,
-    /// Faults and index of the previous type.
     last: Option<(u32, u32)>,
 }
 
@@ -165,13 +162,13 @@ impl MemoryPreference {
         }
     }
 
-    /// Memory with these properties is better; each missing one counts as a fault. Replaces what was preferred before.
+    /// Memory with these properties is better. Replaces what was preferred before.
     #[must_use]
     pub const fn preferring(self, preferred: PropertyFlags) -> Self {
         Self { preferred, ..self }
     }
 
-    /// Memory with these properties is worse; each present one counts as a fault. Replaces what was avoided before.
+    /// Memory with these properties is worse. Replaces what was avoided before.
     #[must_use]
     pub const fn avoiding(self, avoided: PropertyFlags) -> Self {
         Self { avoided, ..self }

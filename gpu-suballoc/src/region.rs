@@ -60,8 +60,7 @@ impl Region {
         self.offset
     }
 
-    /// The requested bytes: of a buffer its size, of an image those that it requires. Its memory is rounded up to granules:
-    /// [`RegionInfo::reserved`](crate::allocator::RegionInfo::reserved).
+    /// The requested bytes: of a buffer its size, of an image those that it requires.
     #[inline]
     #[must_use]
     pub const fn size(&self) -> u64 {
@@ -106,16 +105,15 @@ impl Region {
         }
     }
 
-    /// Whether it, or the root of a crop, has a memory object of its own. [`RegionInfo`](crate::allocator::RegionInfo) has the size of that.
+    /// Whether it, or the root of a crop, has a memory object of its own.
     #[inline]
     #[must_use]
     pub const fn is_dedicated(&self) -> bool {
         self.is_dedicated
     }
 
-    /// The first byte of a region that is [mapped while it lives](crate::RegionOptions::mapped), valid for [`size`](Region::size) bytes,
-    /// with [`flush`](crate::GpuAllocator::flush) and [`invalidate`](crate::GpuAllocator::invalidate) as for a
-    /// [`Mapping`](crate::allocator::Mapping). Of a crop while its root lives; of a wrapped buffer as long as the pointer of its
+    /// The first byte of a region that is [mapped while it lives](crate::RegionOptions::mapped), valid for [`size`](Region::size) bytes, as
+    /// a [`Mapping`](crate::allocator::Mapping) is. Of a crop while its root lives; of a wrapped buffer as long as the pointer of its
     /// [backing](crate::allocator::Backing) is valid.
     #[inline]
     #[must_use]

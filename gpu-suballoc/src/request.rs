@@ -39,12 +39,12 @@ pub enum ResourceKind {
 pub enum DedicatedPolicy {
     /// Never, unless the resource requires it.
     Never,
-    /// When it is large, or the driver prefers it; the preference counts under the rule of [`Preferred`](Self::Preferred).
+    /// When it is large, or the driver prefers it and the rule of [`Preferred`](Self::Preferred) allows that.
     #[default]
     Allowed,
     /// While fewer than three quarters of the memory objects that the device and
-    /// [`MemoryOptions::max_allocations`](crate::pool::MemoryOptions::max_allocations) allow are live (of `n` objects fewer than `n - n /
-    /// 4`, the quotient rounded down; shared blocks are objects too), and one more can be allocated; from a block otherwise.
+    /// [`MemoryOptions::max_allocations`](crate::pool::MemoryOptions::max_allocations) allow are live (of `n` fewer than `n - n / 4`;
+    /// shared blocks are objects too); from a block otherwise.
     Preferred,
     /// Or not at all.
     Required,
@@ -63,48 +63,43 @@ pub struct RegionOptions<'n> {
     /// Whether it gets a memory object of its own.
     pub dedicated: DedicatedPolicy,
     /// The program's own buffer or image, which it binds at offset 0 (`VkMemoryDedicatedAllocateInfo`): the region gets a memory object of
-    /// its own, of exactly the required size. The program destroys the resource, before the region is freed. Live and not bound in the
-    /// call. For [`allocate`](crate::GpuAllocator::allocate) alone; where the allocator creates the resource it is
-    /// [`GpuMisuse::BadOptions`](crate::GpuMisuse::BadOptions).
+    /// its own, of exactly the required size. The program destroys the resource, before the region is freed. For
+    /// [`allocate`](crate::GpuAllocator::allocate) alone; elsewhere it is [`GpuMisuse::BadOptions`](crate::GpuMisuse::BadOptions).
     pub dedicated_for: Option<ResourceHandle>,
-    /// Memory types that may serve, one bit each, besides those that the resource accepts: for an import what `vkGetMemoryFdPropertiesKHR`
-    /// and its kin report (VUID-VkMemoryAllocateInfo-memoryTypeIndex-00648).
+    /// Memory types that may serve, one bit each: for an import what `vkGetMemoryFdPropertiesKHR` and its kin report
+    /// (VUID-VkMemoryAllocateInfo-memoryTypeIndex-00648).
     pub memory_type_bits: u32,
-    /// The least alignment of the offset in the memory object, bytes, a power of two; what the resource requires holds too.
+    /// The least alignment of the offset in the memory object, bytes, a power of two.
     pub min_alignment: u64,
     /// A custom pool; the device's own pools otherwise.
     pub pool: Option<PoolId>,
     /// 0 to 1 (`VK_EXT_memory_priority`); such a region gets a memory object of its own. Where the feature is not enabled it is
-    /// [`GpuMisuse::NotEnabled`](crate::GpuMisuse::NotEnabled). For shared blocks see
-    /// [`PoolOptions::priority`](crate::PoolOptions::priority).
+    /// [`GpuMisuse::NotEnabled`](crate::GpuMisuse::NotEnabled).
     pub priority: Option<f32>,
     /// Handle types for its export; such a region gets a memory object of its own.
     pub export: ExternalHandleTypes,
     /// The caller's structures behind `VkMemoryAllocateInfo`, an import for instance; such a region gets a memory object of its own.
     pub next: Option<NextChain>,
     /// Refuse a request that needs a memory object above its heap's budget (`VK_EXT_memory_budget`). A region in a block that exists is
-    /// never refused. [`set_frame`](crate::GpuAllocator::set_frame) says when budgets are asked.
+    /// never refused.
     pub within_budget: bool,
     /// Memory for buffers with device addresses (`VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT`), which a buffer that the allocator creates with
-    /// [`SHADER_DEVICE_ADDRESS`](crate::BufferUsage::SHADER_DEVICE_ADDRESS) gets without this. Where blocks have none
-    /// ([`MemoryOptions::device_address`](crate::pool::MemoryOptions::device_address)), it is dedicated.
+    /// [`SHADER_DEVICE_ADDRESS`](crate::BufferUsage::SHADER_DEVICE_ADDRESS) gets without this.
     pub device_address: bool,
     /// From the upper end of a pool of two stacks ([`BlockAlgorithm::DoubleStack`]); anywhere else it is
     /// [`GpuMisuse::NoUpperEnd`](crate::GpuMisuse::NoUpperEnd).
     pub upper_address: bool,
-    /// It never moves, for a device address or a permanent mapping for instance, and lies in blocks for pinned regions, so that a
-    /// defragmentation can empty the others. In a custom pool that is not [pinned](crate::PoolOptions::pinned) it is
-    /// [`GpuMisuse::PoolNotPinned`](crate::GpuMisuse::PoolNotPinned).
+    /// It never moves, and lies in blocks for pinned regions, so that a defragmentation can empty the others. In a custom pool that is not
+    /// [pinned](crate::PoolOptions::pinned) it is [`GpuMisuse::PoolNotPinned`](crate::GpuMisuse::PoolNotPinned).
     pub pinned: bool,
     /// It is mapped while it lives, if its memory is `HOST_VISIBLE`: [`Region::mapped`](crate::Region::mapped) is the pointer. It does not
-    /// move and keeps its block from being emptied: with `pinned` as well it lies among others that stay. If the driver does not map a
-    /// shared block, dedicated memory is tried.
+    /// move and keeps its block from being emptied: with `pinned` as well it lies among others that stay.
     pub mapped: bool,
     /// Its name in reports. Copied, up to 255 bytes.
     pub name: Option<&'n str>,
     /// The user's tag, for reports.
     pub tag: u64,
-    /// The call site of the request, in the user's numbering (a return address, an id of a stack); 0: not known.
+    /// The call site of the request, in the user's numbering; 0: not known.
     pub site: u64,
 }
 
@@ -115,10 +110,9 @@ impl Default for RegionOptions<'_> {
 }
 
 impl<'n> RegionOptions<'n> {
-    /// The defaults: device-local memory if the resource accepts it, an unknown lifetime, and pages shared with buffers.
-    ///
-    /// They [prefer](MemoryPreference::preferring) [`DEVICE_LOCAL`](crate::PropertyFlags::DEVICE_LOCAL), as the first type that fits may be
-    /// the host's memory. For access by the host, [require](MemoryPreference::requiring) `HOST_VISIBLE` instead.
+    /// The defaults: an unknown lifetime, and pages shared with buffers. They [prefer](MemoryPreference::preferring)
+    /// [`DEVICE_LOCAL`](crate::PropertyFlags::DEVICE_LOCAL). For access by the host, [require](MemoryPreference::requiring) `HOST_VISIBLE`
+    /// instead.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -196,8 +190,8 @@ impl ResourceRequirements {
     }
 }
 
-/// How a [`VirtualBlock`](crate::VirtualBlock) or a custom pool finds space. The linear ones place ranges one behind the other, in constant
-/// time, and free them in their order:
+/// How a [`VirtualBlock`](crate::VirtualBlock) or a custom pool finds space. The linear ones place ranges one behind the other, and free
+/// them in their order:
 ///
 /// ```text
 ///   Stack         | a | b | c |             free              |      the newest: c, b, a
@@ -207,7 +201,7 @@ impl ResourceRequirements {
 ///
 /// A free out of order is refused: [`VirtualBlockError::OutOfOrder`](crate::virtual_block::VirtualBlockError::OutOfOrder),
 /// [`GpuMisuse::OutOfOrder`](crate::GpuMisuse::OutOfOrder). For a region before its turn call
-/// [`free_when_unused`](crate::GpuAllocator::free_when_unused): its id is stale at once, and its space is reclaimed in its turn.
+/// [`free_when_unused`](crate::GpuAllocator::free_when_unused).
 #[doc(alias("VMA_POOL_CREATE_LINEAR_ALGORITHM_BIT"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BlockAlgorithm {

@@ -2,7 +2,6 @@
 
 use crate::on_drop::OnDrop;
 
-/// `tries` is the number of pauses so far.
 pub(crate) fn relax(tries: u32) {
     #[cfg(feature = "std")]
     if tries.is_multiple_of(16) {

@@ -157,21 +157,21 @@ pub struct MemoryTotals {
     pub block_bytes: u64,
     /// Of these, bytes of blocks without a region.
     pub empty_bytes: u64,
-    /// Upper bound of the holes of shared blocks: exact below 64 granules, otherwise up to 1/32 above the largest hole. Blocks that a
-    /// defragmentation empties, and those of stacks and rings with regions do not count.
+    /// Upper bound of the holes of shared blocks: exact below 64 granules, otherwise up to 1/32 too high. Blocks that a defragmentation
+    /// empties, and those of stacks and rings with regions do not count.
     pub largest_free_bound: u64,
     /// Of the blocks, those for one region (`VK_KHR_dedicated_allocation`, or a large one).
     pub dedicated: u64,
     /// Owned regions, [kept](crate::GpuAllocator::release) buffers included.
     pub regions: u64,
-    /// Bytes that they occupy: in shared blocks the requested bytes, rounded up to whole granules; of a dedicated region the requested bytes.
-    /// A [`MemoryMap`](crate::report::MemoryMap) has the padding.
+    /// Bytes that they occupy: in shared blocks the requested bytes, rounded up to whole granules; of a dedicated region the requested
+    /// bytes.
     pub region_bytes: u64,
     /// Wrapped buffers of the application, in none of the bytes above.
     pub wrapped: u64,
     /// Their bytes.
     pub wrapped_bytes: u64,
-    /// Places that are reserved for regions which a [pass](crate::allocator::DefragmentationPass) moves, and freed with it.
+    /// Places that are reserved for regions which a [pass](crate::allocator::DefragmentationPass) moves.
     pub moving: u64,
     /// Their bytes, in no region yet.
     pub moving_bytes: u64,

@@ -14,9 +14,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Allocates a region for a resource that the caller creates and binds, or for any other use.
     ///
     /// # Errors
-    /// [`GpuMisuse`] for a size of 0, an alignment that is no power of two, an invalid pool or priority; [`GpuMisuse::UnnamedResource`] for
-    /// a resource that must have a memory object of its own and is not [named](RegionOptions::dedicated_for); [`GpuMisuse::NotEnabled`];
-    /// [`GpuError::TooLarge`]; [`GpuError::MemoryType`] if no type fits; refusals of host memory, device and limits.
+    /// [`GpuMisuse`] for a size of 0, a bad alignment, pool or priority; [`GpuMisuse::UnnamedResource`] for a resource that must have a
+    /// memory object of its own and is not [named](RegionOptions::dedicated_for); [`GpuMisuse::NotEnabled`]; [`GpuError::TooLarge`];
+    /// [`GpuError::MemoryType`] if no type fits; refusals of host memory, device and limits.
     #[doc(alias("vmaAllocateMemory", "vkAllocateMemory"))]
     #[inline]
     pub fn allocate(
@@ -30,9 +30,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// Allocates a region at a place of the options' custom pool, for example to replay a capture. Block and offset are those of a [memory
-    /// map](GpuAllocator::memory_map). The block must exist: [`reserve`](GpuAllocator::reserve) allocates blocks, of one size in a pool
-    /// with a [`block_size`](crate::PoolOptions::block_size). Examines each range in front of the place. `lifetime` and `within_budget` are
-    /// not read.
+    /// map](GpuAllocator::memory_map); [`reserve`](GpuAllocator::reserve) allocates the block. `lifetime` and `within_budget` are not read.
     ///
     /// # Errors
     /// [`GpuMisuse::NoSuchPlace`], [`GpuMisuse::PlaceTaken`], [`GpuMisuse::PlaceMisaligned`]; [`GpuMisuse::PlacesItself`] for a linear
@@ -105,7 +103,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// Frees a region, with the buffer or image that was created with it; of a wrapped buffer or a crop, only the bookkeeping. The device
-    /// must not use it any more. Allocates nothing.
+    /// must not use it any more.
     ///
     /// # Errors
     /// The region, and [`GpuMisuse::HasCrops`] or [`GpuMisuse::Mapped`] while it is in use
@@ -132,16 +130,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// As [`free`](GpuAllocator::free), by id: for tables and C.
-    ///
-    /// # Errors
-    /// As [`free`](GpuAllocator::free); the id of a freed region is [`GpuMisuse::Stale`] for ever.
+    /// As [`free`](GpuAllocator::free), by id, for tables and C. The id of a freed region is [`GpuMisuse::Stale`] for ever.
     pub fn free_id(&self, id: RegionId) -> Result<(), GpuError> {
         Ok(self.free_named(id, false)?)
     }
 
-    /// As [`free_when_unused`](GpuAllocator::free_when_unused), by id. A crop of the whole region is a counted user then: the last one that is
-    /// freed frees the region.
+    /// As [`free_when_unused`](GpuAllocator::free_when_unused), by id. A crop of the whole region is a counted user: the last one frees it.
     pub fn free_id_when_unused(&self, id: RegionId) -> Result<(), GpuError> {
         Ok(self.free_named(id, true)?)
     }
@@ -173,7 +167,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(())
     }
 
-    /// The caller frees the leftovers.
     pub(super) fn begin_removal(&self, id: RegionId, wait: bool) -> Result<Leftovers, GpuMisuse> {
         self.check_tag(id)?;
         if self.pools.margin() > 0 && !wait {

@@ -14,7 +14,6 @@ use crate::request::{RegionOptions, ResourceKind};
 use alloc_core::HostAllocator;
 use core::sync::atomic::Ordering;
 
-/// Such a buffer is not bound to one memory object.
 const SPARSE_BUFFER: u32 = 0b111;
 const SPARSE_OR_DISJOINT_IMAGE: u32 = 0b111 | 0x200;
 
@@ -27,7 +26,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse buffers, [`GpuMisuse::NotEnabled`],
     /// [`GpuError::TooLarge`] above `maxBufferSize`; [`GpuMisuse::BadOptions`] if options name [another
     /// resource](RegionOptions::dedicated_for), [`GpuError::AfterAllocation`] for a refused bind; otherwise as
-    /// [`allocate`](GpuAllocator::allocate), and refusals of the driver. No buffer remains then.
+    /// [`allocate`](GpuAllocator::allocate), and the driver's.
     #[doc(alias("vmaCreateBuffer", "vkCreateBuffer", "vkBindBufferMemory"))]
     pub fn create_buffer(
         &self,
@@ -59,8 +58,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// `options.kind` is not read: the tiling determines it.
     ///
     /// # Errors
-    /// [`GpuMisuse::ZeroSize`] for an extent, [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse and disjoint images; otherwise as
-    /// [`create_buffer`](GpuAllocator::create_buffer). No image remains then.
+    /// [`GpuMisuse::ZeroSize`] for an extent, [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse and disjoint images; otherwise
+    /// as [`create_buffer`](GpuAllocator::create_buffer).
     #[doc(alias("vmaCreateImage", "vkCreateImage", "vkBindImageMemory"))]
     pub fn create_image(
         &self,

@@ -11,8 +11,8 @@ use crate::request::RegionOptions;
 use alloc_core::HostAllocator;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Creates a crop of a region: `size` bytes from `offset`, both multiples of `element_bytes`. A crop of a crop is one of the same root,
-    /// at the sum of the offsets. A crop is freed like any region; its root lives at least as long.
+    /// Creates a crop of a region: `size` bytes from `offset`, both multiples of `element_bytes`. A crop of a crop is one of the same root.
+    /// It is freed like any region; its root lives at least as long.
     ///
     /// # Errors
     /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::ZeroElement`], [`GpuMisuse::Misaligned`], [`GpuMisuse::Outside`]; [`GpuMisuse::NoBuffer`] for
@@ -132,9 +132,7 @@ impl DescriptorUse {
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// The descriptor for a region of elements of `element_bytes`, wherever it begins in its buffer. At an aligned offset its index is 0.
-    ///
-    /// The range includes the bytes between the aligned offset and the region. Vulkan specification, *Descriptor Set Updates*
-    /// (`VkDescriptorBufferInfo`).
+    /// Vulkan specification, *Descriptor Set Updates* (`VkDescriptorBufferInfo`).
     ///
     /// # Errors
     /// [`GpuMisuse::NoBuffer`], [`GpuMisuse::ZeroElement`], [`GpuMisuse::OtherAllocator`]; [`GpuMisuse::NoDescriptorOffset`] if no aligned

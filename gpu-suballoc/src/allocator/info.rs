@@ -126,7 +126,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// The bytes of a region's memory object that the driver has backed so far (`vkGetDeviceMemoryCommitment`); `None` if its memory is not
-    /// lazily allocated, for a wrapped buffer, and if the device does not report it.
+    /// lazily allocated, or the device does not report it.
     ///
     /// # Errors
     /// [`GpuMisuse::Stale`], [`GpuMisuse::OtherAllocator`]; [`GpuMisuse::NestedMap`] from a device that is in this query.
@@ -166,7 +166,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.region_and_root(id).map(|(region, ..)| region)
     }
 
-    /// The id of a [`slot_key`](RegionId::slot_key) of this allocator. Any number is safe: that of a freed region has a stale id.
+    /// The id of a [`slot_key`](RegionId::slot_key) of this allocator. Any number is safe.
     #[doc(alias("chunk_id"))]
     #[must_use]
     pub fn id_of_key(&self, key: NonZeroU64) -> RegionId {

@@ -61,7 +61,7 @@ impl<D: DeviceMemory, A: HostAllocator> Drop for Mapping<'_, D, A> {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Maps a region. Any number of regions of one block may be mapped at once, by any threads, and one region up to 65 535 times.
+    /// Maps a region. Any number of regions of one block may be mapped at once, and one region up to 65 535 times.
     ///
     /// # Errors
     /// [`GpuError::MapUnsupported`] with the reason; [`Limit::Aliases`](crate::error::Limit::Aliases) for one mapping too many; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; refusals of host allocator and driver.
@@ -155,8 +155,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// Makes the host's writes to `size` bytes from `offset` of a mapped region visible to the device; `u64::MAX` bytes (`VK_WHOLE_SIZE`)
-    /// reach to its end, and 0 bytes need nothing mapped. Coherent memory needs no call of the driver. Of an owned region no other region's
-    /// bytes are affected; of a wrapped one the range grows to multiples of `nonCoherentAtomSize`.
+    /// reach to its end, and 0 bytes need nothing mapped. Coherent memory needs no call of the driver. Of a wrapped region the range grows
+    /// to multiples of `nonCoherentAtomSize`.
     ///
     /// The memory object of an owned region must be mapped, by a mapping of any region of it. A wrapped region must be mapped itself,
     /// unless its [`Backing`] has a pointer.
@@ -226,7 +226,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// It works on whole atoms, or to the end of the memory object.
     pub(super) fn sync_range(
         &self,
         properties: PropertyFlags,

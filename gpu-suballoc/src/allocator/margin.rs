@@ -28,7 +28,6 @@ fn count(count: &AtomicU32) -> OnDrop<impl FnMut() + use<'_>> {
     })
 }
 
-/// Returns the first overwritten byte, and the bytes from there to the last one.
 fn damage(margin: impl Iterator<Item = u8>) -> Option<(u64, u64)> {
     let mut found: Option<(u64, u64)> = None;
     for ((number, byte), wanted) in (0u64..).zip(margin).zip(PATTERN.into_iter().cycle()) {
@@ -72,7 +71,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         })
     }
 
-    /// A refusal frees the region.
     #[cold]
     pub(super) fn place_with_margin(
         &self,

@@ -135,11 +135,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Creates a custom pool.
     ///
     /// # Errors
-    /// [`GpuMisuse::BadOptions`], as for blocks of lazily allocated memory, whose regions have an object each;
-    /// [`GpuMisuse::BlockTooSmall`], [`GpuMisuse::BadPriority`], [`GpuMisuse::NotEnabled`];
-    /// [`GpuError::MemoryType`] for a type whose feature is not enabled or whose heap has 0 bytes; [`GpuError::TooLarge`] for blocks larger
-    /// than the heap or the pool; [`Limit::Pools`](crate::error::Limit::Pools) if 384 exist; refusals of device, host memory and limits. No
-    /// pool is created then.
+    /// [`GpuMisuse::BadOptions`], as for blocks of lazily allocated memory; [`GpuMisuse::BlockTooSmall`], [`GpuMisuse::BadPriority`],
+    /// [`GpuMisuse::NotEnabled`]; [`GpuError::MemoryType`] for a type whose feature is not enabled or whose heap has 0 bytes;
+    /// [`GpuError::TooLarge`] for blocks larger than the heap or the pool; [`Limit::Pools`](crate::error::Limit::Pools) if 384 exist;
+    /// refusals of device, host memory and limits.
     #[doc(alias("vmaCreatePool", "VmaPool"))]
     pub fn create_pool(&self, options: &PoolOptions) -> Result<PoolId, GpuError> {
         let (index, generation) =
@@ -179,11 +178,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         given
     }
 
-    /// Allocates blocks until the pool of `options` has at least `bytes` free bytes, in one or several ranges: ahead of a frame that must
-    /// not wait for the driver. This is the custom pool, or the pool of the first choice for these memory types and preference. Regions
-    /// fill the new blocks when the others are full; [`trim`](GpuAllocator::trim) frees those that stay empty. Blocks that a
-    /// defragmentation empties do not count; a linear pool has one block, and only what is free between its ends counts. Budgets hold if
-    /// the options [say so](RegionOptions::within_budget).
+    /// Allocates blocks until the pool of `options` has at least `bytes` free bytes: ahead of a frame that must not wait for the driver.
+    /// This is the custom pool, or the pool of the first choice for these memory types and preference. Regions fill the new blocks when the
+    /// others are full; [`trim`](GpuAllocator::trim) frees those that stay empty. Blocks that a defragmentation empties do not count; of a
+    /// linear pool only what is free between its ends does.
     ///
     /// # Errors
     /// [`GpuMisuse::NoSuchPool`], [`GpuError::MemoryType`], [`GpuMisuse::BadOptions`] for lazily allocated memory; [`GpuError::TooLarge`]
@@ -204,7 +202,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// A program without frames need not call it. Before it allocates a memory object, the allocator asks again once 30 requests were
     /// served by new memory objects or have freed one, or half a second later by the device's [`clock`](DeviceMemory::clock); so does a
-    /// request before a budget refuses it (without feature `std`, unless a query is under way). Reports show what was asked last.
+    /// request before a budget refuses it (without feature `std`, unless a query is under way).
     #[doc(alias("vmaSetCurrentFrameIndex"))]
     pub fn set_frame(&self, frame: u32) -> bool {
         self.pools().set_frame(frame)
@@ -234,10 +232,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// Ends the allocator, whatever lives: destroys the buffers and images that it created, then frees all memory objects and all
-    /// bookkeeping. Wrapped buffers are not destroyed; their memory is unmapped if the allocator mapped it. Values and ids of regions mean
-    /// nothing afterwards. Allocates nothing.
+    /// bookkeeping. Wrapped buffers are not destroyed; their memory is unmapped if the allocator mapped it.
     ///
-    /// A resource that a caller created and bound to a region stays: it must be destroyed, and not used any more.
+    /// A resource that a caller created and bound to a region must be destroyed, and not used any more.
     #[doc(alias("vmaDestroyAllocator"))]
     pub fn free_all(self) -> (D, A) {
         let mut allocator = self;
@@ -245,15 +242,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         allocator.into_parts()
     }
 
-    /// Frees the host memory without a call of the device, which is destroyed or must not be called. Device memory stays allocated until
-    /// the device is destroyed.
+    /// Frees the host memory without a call of the device, which is destroyed or must not be called.
     pub fn abandon(self) -> (D, A) {
         let mut allocator = self;
         allocator.free_everything(false);
         allocator.into_parts()
     }
 
-    /// The device's memory is freed only if the `driver` may be called.
     fn free_everything(&mut self, driver: bool) {
         let mut slot = 0;
         while driver && let Some(resource) = self.records.detach_resource(&mut slot) {
@@ -376,7 +371,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.retry_after_evicting(|| self.pools().place(request))
     }
 
-    /// If device memory is short, frees kept buffers and tries again.
     #[inline(always)]
     fn retry_after_evicting<T>(
         &self,

@@ -36,8 +36,8 @@ impl Default for AllocatorOptions {
 
 /// Five numbers separated by colons, the last ones optional, as in Halide: `pool_MB:min_block_MB:max_block_MB:max_blocks:nearest_multiple`.
 ///
-/// Sizes are MiB, `nearest_multiple` is bytes; 0 is "no limit", or the default of a block size or the multiple. A region larger than a
-/// block is dedicated. Fields are decimal digits: no sign, space, empty or sixth field.
+/// Sizes are MiB, `nearest_multiple` is bytes; 0 is "no limit", or the default. A region larger than a block is dedicated. Fields are
+/// decimal digits.
 impl core::str::FromStr for AllocatorOptions {
     type Err = OptionsParseError;
 

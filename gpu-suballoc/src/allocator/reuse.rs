@@ -18,9 +18,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// As [`free`](GpuAllocator::free), but keeps buffer and memory for the next [`create_buffer`](GpuAllocator::create_buffer) of the same
     /// size, usage and options, if [reuse](GpuAllocator::set_reuse) is on.
     ///
-    /// Kept buffers have limits (`max_reusable_buffers`, `max_reusable_bytes` of the options; the oldest is freed first). They are freed
-    /// when memory is short, by [`trim`](GpuAllocator::trim), and when reuse is switched off. Regions without a buffer of their own and
-    /// those shared with other devices are freed.
+    /// Kept buffers have limits (`max_reusable_buffers`, `max_reusable_bytes`; the oldest is freed first). They are freed when memory is
+    /// short, by [`trim`](GpuAllocator::trim), and when reuse is switched off. Regions without a buffer of their own and those shared with
+    /// other devices are freed.
     ///
     /// # Errors
     /// The region, with [`GpuMisuse::IsWrapped`] for a wrapped buffer; otherwise as [`free`](GpuAllocator::free).
@@ -47,10 +47,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// As [`release`](GpuAllocator::release), by id: for tables and C.
-    ///
-    /// # Errors
-    /// As [`release`](GpuAllocator::release); the id of a freed region is [`GpuMisuse::Stale`] for ever.
+    /// As [`release`](GpuAllocator::release), by id, for tables and C. The id of a freed region is [`GpuMisuse::Stale`] for ever.
     pub fn release_id(&self, id: RegionId) -> Result<(), GpuError> {
         let region = self.region_of(id)?;
         self.release(region).map_err(|refused| refused.error)
@@ -138,7 +135,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         was
     }
 
-    /// No more are freed than are kept now: a device that calls back may add some. Returns their number.
+    /// A device that calls back may add some: no more are freed than are kept now.
     pub(crate) fn evict_reusable(&self, count: u32, bytes: u64) -> u64 {
         let mut freed = 0u64;
         let kept = self.records.counts().reusable;

@@ -108,7 +108,6 @@ impl DeviceCommands {
         api_version: u32,
         features: &DeviceFeatures,
     ) -> Self {
-        // A feature is an extension or a version: the caller need not know which.
         let of_device = |is_known: bool, core: &'static CStr, others: &[&'static CStr]| {
             let core = is_known.then_some(core);
             core.into_iter()

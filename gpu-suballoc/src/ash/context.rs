@@ -169,7 +169,7 @@ fn note(
 
 impl AshContext {
     /// Compiles a kernel with this context's callbacks and memory, for [`get_or_compile`](crate::cache::CacheOwner::get_or_compile) of its
-    /// [`shaders`](DeviceContext::shaders). The cache counts the bytes of its code.
+    /// [`shaders`](DeviceContext::shaders).
     ///
     /// # Errors
     /// The refusal of driver or memory; nothing remains then.

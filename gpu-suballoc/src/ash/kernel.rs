@@ -158,7 +158,6 @@ impl fmt::Debug for CompiledKernel {
 
 /// The commands of one context, loaded when it was acquired.
 pub struct LoadedDevice {
-    /// The context has a reference, and so has each of its kernels.
     inner: SharedBox<LoadedInner>,
 }
 

@@ -71,8 +71,8 @@ impl AshOptions {
         }
     }
 
-    /// With callbacks that something lends, a bridge for instance. Only their values are copied: what they point at must live as long as
-    /// [`AshDevice::new`] demands, which is longer than this borrow.
+    /// With callbacks that something lends, a bridge for instance. What they point at must live as long as [`AshDevice::new`] demands,
+    /// which is longer than this borrow.
     ///
     /// ```
     ///
@@ -122,9 +122,8 @@ impl fmt::Debug for AshOptions {
 
 /// A Vulkan device, as far as memory goes. It allocates and owns nothing: neither device nor instance is destroyed with it.
 ///
-/// Works from Vulkan 1.0 on. It uses, where they are there, `vkGet*MemoryRequirements2` (1.1, or
-/// `VK_KHR_get_memory_requirements2`), `vkGetPhysicalDevice*2` (1.1, or `VK_KHR_get_physical_device_properties2`) and
-/// `vkGetBufferDeviceAddress` (1.2, or `VK_KHR_buffer_device_address`, or `VK_EXT_buffer_device_address`).
+/// Works from Vulkan 1.0 on. It uses, where they are there, `vkGet*MemoryRequirements2`, `vkGetPhysicalDevice*2` and
+/// `vkGetBufferDeviceAddress`, of the core version or of an extension.
 ///
 /// Handles and flags of this crate are ash's by `From`, and back by `From` or, where they may be null, `TryFrom`.
 ///
@@ -167,15 +166,15 @@ pub struct AshDevice {
 }
 
 impl AshDevice {
-    /// What it calls of Vulkan 1.0, by `vkGetInstanceProcAddr`. Ash's tables have a function that panics for a command that is not there:
-    /// ask for these before, where handles and functions may not belong together.
+    /// What it calls of Vulkan 1.0, by `vkGetInstanceProcAddr`. Ash's tables panic for a command that is not there: ask for these before,
+    /// where handles and functions may not belong together.
     pub const INSTANCE_COMMANDS: [&CStr; 2] = commands::OF_INSTANCE;
     /// The same, by `vkGetDeviceProcAddr`.
     pub const DEVICE_COMMANDS: [&CStr; 15] = commands::OF_DEVICE;
 
     /// Asks for the functions, and for types, heaps and limits.
     ///
-    /// A feature of the options whose command the driver does not have is left out, as [`properties`](DeviceMemory::properties) shows.
+    /// A feature of the options whose command the driver does not have is left out of [`properties`](DeviceMemory::properties).
     ///
     /// # Safety
     /// - `instance` was made with `entry`, `physical` is of it, `device` was made from both; they outlive the value that is returned.
@@ -205,9 +204,7 @@ impl AshDevice {
         unsafe { Self::of_tables(&tables, physical, options) }
     }
 
-    /// As [`new`](Self::new), for who has no [`ash::Entry`]: what an allocator behind another interface is passed.
-    ///
-    /// The difference: of an instance of Vulkan 1.0 the commands of `VK_KHR_get_physical_device_properties2` are not known, so there is no
+    /// As [`new`](Self::new), without an [`ash::Entry`]. On an instance of Vulkan 1.0 there is no
     /// [`memory_budget`](DeviceFeatures::memory_budget), and no limit later than 1.0.
     ///
     /// # Safety

@@ -98,10 +98,9 @@ unsafe fn limits(
 /// The capabilities that Vulkan reports for a device created with these extensions.
 ///
 /// Vulkan reports no links. Memory is never unified, since no object of one `VkDevice` is usable on another. Below Vulkan 1.1 there are no
-/// UUIDs, no external handles, and so no capabilities.
+/// capabilities.
 ///
-/// Vulkan specification, *Physical Device Properties* (`VkPhysicalDeviceIDProperties`, `VkPhysicalDeviceDriverProperties`),
-/// *Additional Buffer Capabilities* and *Additional Semaphore Capabilities*.
+/// Vulkan specification, *Physical Device Properties*, *Additional Buffer Capabilities* and *Additional Semaphore Capabilities*.
 ///
 /// # Safety
 /// `physical` is of `instance`, both live; `api_version` is the lesser of what the application named and what the device supports;
@@ -144,7 +143,6 @@ pub unsafe fn physical_device_capabilities(
     }
 }
 
-/// `features` is called for a type whose extension the device has.
 fn handle_types<T, const N: usize>(
     types: [(&CStr, T, HandleTypes); N],
     has: impl Fn(&CStr) -> bool,

@@ -50,7 +50,7 @@ pub(super) struct Compile<P, E> {
 /// It lies on the waiting thread's stack. Its cells are used under the shard's lock until the compile has ended.
 struct Waiter<P, E> {
     wait: Wait,
-    /// With a reference for this thread. `None`: the compiling thread unwound, or lacked memory.
+    /// `None` if the compiling thread unwound, or lacked memory.
     outcome: Cell<Option<Outcome<P, E>>>,
     next: Cell<Option<NonNull<Self>>>,
 }
@@ -66,11 +66,11 @@ impl<P, E> Compile<P, E> {
 impl<P, E: Copy> CacheOwner<P, E> {
     /// The shader: found, or compiled by this thread, or by another thread that already compiles it.
     ///
-    /// `compile` runs at most once, without a lock; it may request other shaders. If it unwinds, one of the waiting threads compiles.
+    /// `compile` runs at most once, without a lock; it may request other shaders. If it unwinds, a waiting thread compiles.
     ///
     /// # Errors
-    /// [`CacheError::Compile`] with the compiler's error, from this thread or the one that it waited for; [`CacheError::Host`] before
-    /// anything is compiled; [`CacheError::Recursive`]; [`CacheError::OtherDevice`].
+    /// [`CacheError::Compile`], from this thread or the one that it waited for; [`CacheError::Host`] before anything is compiled;
+    /// [`CacheError::Recursive`]; [`CacheError::OtherDevice`].
     pub fn get_or_compile(
         &self,
         key: ShaderKey,
@@ -112,7 +112,6 @@ impl<P, E: Copy> CacheOwner<P, E> {
         }
     }
 
-    /// Returns `None` if the caller must try again.
     fn join(
         &self,
         shard: &StateMutex<Shard<P, E>>,

@@ -24,7 +24,6 @@ pub(super) const DEAD: u64 = 1 << 63;
 pub(super) struct CacheEntry<P> {
     /// The count, to which [`DEAD`] may be added, grows under the shard's lock only.
     refs: AtomicU64,
-    /// True if it was found since the eviction's hand last passed.
     pub(super) touched: Cell<bool>,
     pub(super) key: ShaderKey,
     pub(super) value: P,
@@ -97,7 +96,6 @@ impl<P> CacheEntry<P> {
     }
 }
 
-/// A block in an owner's memory, allocated before the compile.
 pub(super) struct EntryRoom<'m, P> {
     block: NonNull<CacheEntry<P>>,
     memory: &'m ContextHandle,
@@ -233,8 +231,7 @@ impl<P, E, C: Borrow<ShaderCache<P, E>>> CacheRef<P, E, C> {
 }
 
 impl<P, E> ShaderRef<'_, P, E> {
-    /// Converts this to a reference that outlives the borrow, for example for a submission that runs for milliseconds. Keeps the cache
-    /// alive.
+    /// Converts this to a reference that outlives the borrow, for example for a submission, and keeps the cache alive.
     pub fn into_work_ref(self) -> WorkRef<P, E> {
         let this = ManuallyDrop::new(self);
         CacheRef::new(this.cache.clone(), this.entry)

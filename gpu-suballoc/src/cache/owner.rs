@@ -67,8 +67,7 @@ impl<P, E> CacheOwner<P, E> {
         })
     }
 
-    /// Adds the shaders of a file. `load` creates a shader from its binary; one that it refuses is counted, and compiled when it is
-    /// requested.
+    /// Adds the shaders of a file. `load` creates a shader from its binary; one that it refuses is counted.
     ///
     /// # Errors
     /// As [`get_or_compile`](Self::get_or_compile), without [`CacheError::Compile`]; what was added stays.
@@ -97,8 +96,7 @@ impl<P, E> CacheOwner<P, E> {
         self.release_all()
     }
 
-    /// As [`release`](Self::release), if no entry is referenced: destroys all entries before it returns, or none. Concurrent lookups of
-    /// them wait for the decision.
+    /// As [`release`](Self::release), if no entry is referenced: destroys all entries before it returns, or none.
     ///
     /// # Errors
     /// The owner, unchanged, and the number of shaders in use.

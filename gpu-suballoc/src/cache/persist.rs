@@ -23,8 +23,7 @@ const HEADER: usize = 64;
 const TRAILER: usize = 48;
 const ENTRY: usize = 32;
 
-/// The device and driver that binaries are for, from `VkPhysicalDeviceProperties` and `VkPhysicalDeviceIDProperties`. Binaries for others
-/// are rejected.
+/// The device and driver that binaries are for, from `VkPhysicalDeviceProperties` and `VkPhysicalDeviceIDProperties`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreIdentity {
     /// `vendorID`.
@@ -161,7 +160,7 @@ impl<'b> StoredShaders<'b> {
     /// Verifies a whole file, and allocates nothing.
     ///
     /// # Errors
-    /// [`StoreError`]. Nothing of such a file may be used; compile again, and write it anew.
+    /// [`StoreError`]. Nothing of such a file may be used.
     pub fn open(file: &'b [u8], identity: &StoreIdentity) -> Result<Self, StoreError> {
         let (head, _) = file.split_first_chunk::<8>().ok_or(StoreError::Truncated)?;
         if *head != MAGIC {
@@ -206,7 +205,7 @@ impl<'b> StoredShaders<'b> {
         self.count
     }
 
-    /// The shaders in the order of writing, with keys of this device. Ends early if the file's writer made it badly.
+    /// The shaders in the order of writing, with keys of this device.
     pub fn iter(&self, device: CacheDevice) -> impl Iterator<Item = StoredShader<'b>> + use<'b> {
         let mut rest = self.entries;
         let mut left = self.count;

@@ -11,15 +11,14 @@ use core::sync::atomic::Ordering::SeqCst;
 
 /// Compiled shaders, shared by all contexts of a device, each allocated and freed in its owner's memory.
 ///
-/// - A hit locks a shard for a moment, and returns a [reference](ShaderRef), which keeps the shader unchanged.
-/// - On a miss one thread compiles, without a lock; others wait for its result. Failures are not kept.
-/// - The release of [an owner](CacheOwner) removes its entries; those still referenced are destroyed with their last reference. Other
-///   owners compile them again.
-/// - Above its limits the cache evicts unreferenced entries that were not used for long, and others when their references are released.
+/// - A hit returns a [reference](ShaderRef), which keeps the shader unchanged.
+/// - On a miss one thread compiles; others wait for its result. Failures are not kept.
+/// - The release of [an owner](CacheOwner) removes its entries; those still referenced are destroyed with their last reference.
+/// - Above its limits the cache evicts unreferenced entries that were not used for long.
 ///
 /// Clones share one cache, which is destroyed with the last of them, owner and [work reference](super::WorkRef). `P`'s destructor runs
 /// without a lock, on the thread that releases the last reference. All threads may use a cache at once, if `P` is `Send` and `Sync` and `E`
-/// is `Send`; of other values it stays on its thread:
+/// is `Send`:
 ///
 /// ```compile_fail,E0277
 /// fn is_sync<T: Sync>() {}
@@ -120,8 +119,7 @@ impl<P, E> ShaderCache<P, E> {
         &self.0
     }
 
-    /// Writes the shaders of a device to a file. `binary` returns the bytes of a shader, or `None` to omit it; it is called without a lock,
-    /// with the shader referenced.
+    /// Writes the shaders of a device to a file. `binary` returns the bytes of a shader, or `None` to omit it; it is called without a lock.
     ///
     /// # Errors
     /// The sink's error. The file must not be used then.
@@ -141,7 +139,7 @@ impl<P, E> ShaderCache<P, E> {
         Ok(())
     }
 
-    /// Removes the shaders that `unwanted` selects, of all owners. It is called without a lock, with the shader referenced.
+    /// Removes the shaders that `unwanted` selects, of all owners. It is called without a lock.
     pub fn delete_where(&self, mut unwanted: impl FnMut(ShaderKey, &P) -> bool) -> RemovalCounts {
         let core = self.core();
         let mut counts = RemovalCounts::default();
@@ -162,8 +160,8 @@ impl<P, E> ShaderCache<P, E> {
         counts
     }
 
-    /// Removes all entries of a device that will be destroyed, and keeps shaders that are being compiled for it out of the table. All
-    /// references to them must be dropped before that.
+    /// Removes all entries of a device that will be destroyed, also those that are being compiled. All references to them must be dropped
+    /// before that.
     pub fn release_device(&self, device: CacheDevice) -> RemovalCounts {
         let mut going = DestroyList::new();
         for shard in self.core().shards() {
@@ -206,8 +204,7 @@ impl<P, E> ShaderCache<P, E> {
         sum
     }
 
-    /// Frees memory of the cache's own context that the present shaders do not need. Returns the number of bytes. A smaller table that is
-    /// refused leaves the present one.
+    /// Frees memory of the cache's own context that the present shaders do not need. Returns the number of bytes.
     pub fn trim(&self) -> u64 {
         let shards = self.core().shards();
         shards.map(|shard| self.core().shrink(shard)).sum()
@@ -273,8 +270,8 @@ pub enum CacheError<E> {
     Compile(E),
     /// No host memory for an entry or the table. Not a usage error.
     Host(HostError),
-    /// Compiling this key requested this key again: on the same thread, or through other threads' compiles and waits. The caller's error.
-    /// Without feature `std` threads cannot be distinguished, and such a call waits for ever.
+    /// Compiling this key requested this key again, on the same thread or through other threads' compiles and waits. The caller's error.
+    /// Without feature `std` such a call waits for ever.
     Recursive,
     /// The owner is for another device than the key. The caller's error.
     OtherDevice,

@@ -103,7 +103,6 @@ impl<P, E> Shard<P, E> {
         self.index.capacity() > self.used()
     }
 
-    /// Lookups find the entry unless it is dead.
     pub(super) fn add(&mut self, entry: NonNull<CacheEntry<P>>) {
         // SAFETY: not destroyed, and seen by nobody else yet.
         let added = unsafe { entry.as_ref() };
@@ -170,7 +169,6 @@ impl<P, E> Core<P, E> {
             || self.bytes.load(SeqCst) > self.max_bytes.load(SeqCst)
     }
 
-    /// True if the entry has no reference and was added to `going`.
     pub(super) fn remove(
         &self,
         shard: &mut Shard<P, E>,
@@ -237,7 +235,6 @@ impl<P, E> Core<P, E> {
         }
     }
 
-    /// It begins with entries that were not found since the hand last passed.
     pub(super) fn evict(&self) {
         let mut going = DestroyList::new();
         let start = self.hand.load(Relaxed);
@@ -265,7 +262,6 @@ impl<P, E> Core<P, E> {
         going.destroy();
     }
 
-    /// Others without references were evicted before, so this one alone is looked at.
     #[cold]
     fn evict_released(&self, key: ShaderKey) {
         let mut going = DestroyList::new();
@@ -304,7 +300,6 @@ impl<P, E> Core<P, E> {
         self.resize(shard, room).map(drop)
     }
 
-    /// It does nothing unless most of the index is unused. Returns the number of bytes freed.
     pub(super) fn shrink(&self, shard: &StateMutex<Shard<P, E>>) -> u64 {
         let locked = shard.lock();
         let (used, capacity) = (locked.used(), locked.index.capacity());
@@ -317,7 +312,6 @@ impl<P, E> Core<P, E> {
         }
     }
 
-    /// Owners that come and go leave no memory.
     pub(super) fn free_empty(&self) {
         for shard in self.shards() {
             if shard.lock().used() == 0 {
@@ -327,7 +321,7 @@ impl<P, E> Core<P, E> {
         }
     }
 
-    /// Nothing is replaced if the index needs more room. Memory is allocated and freed without the lock. Returns the number of bytes freed.
+    /// Memory is allocated and freed without the lock.
     fn resize(&self, shard: &StateMutex<Shard<P, E>>, room: usize) -> Result<u64, HostError> {
         let mut index = TryMap::with_hasher_in(KeyState::new(), self.memory.clone());
         index.try_reserve(room)?;

@@ -14,13 +14,12 @@ use core::sync::atomic::AtomicBool;
 
 /// The contexts of an application's devices, with the shader cache that they share.
 ///
-/// Contexts of one `VkDevice` share its compiled shaders; each owns those that it compiled. A device has a unique number from its first
-/// context on. After its last one was released, or after it was [lost](DeviceContext::device_lost), a device of the same handle is another
-/// device.
+/// Contexts of one `VkDevice` share its compiled shaders; each owns those that it compiled. After the last context of a device was
+/// released, or after the device was [lost](DeviceContext::device_lost), a device of the same handle is another device.
 ///
 /// At most 64 devices have contexts at once, any number each; one more is [`ContextError::TooManyDevices`].
 ///
-/// A value is a reference: the last of all clones and contexts frees the shared state. Usable from all threads at once.
+/// A value is a reference: the last of all clones and contexts frees the shared state. All threads may use it at once.
 pub struct DeviceContexts<P, E> {
     inner: SharedBox<ContextsInner<P, E>>,
 }
@@ -31,7 +30,6 @@ struct ContextsInner<P, E> {
     memory: ContextHandle,
 }
 
-/// It has one context at least.
 struct DeviceEntry {
     device: SharedBox<SharedDevice>,
     contexts: u32,
@@ -62,7 +60,6 @@ impl DeviceState {
         self.device.is_lost.load(Acquire)
     }
 
-    /// No context joins it any more.
     pub(super) fn lose(&self) {
         self.device.is_lost.store(true, Release);
     }
@@ -98,7 +95,7 @@ impl<P, E> DeviceContexts<P, E> {
 
     /// Acquires a context on a device of the application: an allocator, and an owner in the shared cache, with bookkeeping in `memory`.
     ///
-    /// `load` opens the device's driver, once. It receives the device's state, so that its result can stop calling a lost device.
+    /// `load` opens the device's driver, once. Its result can stop calling a lost device by the device's state.
     ///
     /// # Errors
     /// [`ContextError::NullHandle`]; [`ContextError::OtherHandle`] for a device that has contexts with another instance or physical device;
@@ -217,7 +214,7 @@ impl fmt::Debug for DeviceState {
 }
 
 /// A device whose driver is not called after it was [reported lost](super::DeviceContext::device_lost): allocating and creating are
-/// [`DeviceError::DeviceLost`](crate::device::DeviceError::DeviceLost) then, and freeing and destroying do nothing.
+/// [`DeviceError::DeviceLost`](crate::device::DeviceError::DeviceLost) then.
 pub struct LossAwareDevice<D: DeviceMemory> {
     device: D,
     state: DeviceState,

@@ -41,8 +41,7 @@ impl DeviceContextId {
 /// An allocator and a share of the shader cache, on a device that the application owns.
 ///
 /// It must be [released](Self::release), or dropped, before the application destroys the device, or the device must be reported
-/// [lost](Self::device_lost) first. It never destroys or waits for the application's instance, device or queues. Dropping it is
-/// [`release_forced`](Self::release_forced) without the report.
+/// [lost](Self::device_lost) first. Dropping it is [`release_forced`](Self::release_forced) without the report.
 pub struct DeviceContext<D: DeviceMemory, P, E> {
     // In the order of dropping: shader modules, then regions and blocks, then the share of the device.
     pub(super) owner: CacheOwner<P, E>,
@@ -94,11 +93,11 @@ impl<D: DeviceMemory, P, E> DeviceContext<D, P, E> {
 
     /// Runs one dispatch at a time, under a lock that is released when `run` returns or unwinds.
     ///
-    /// Threads that dispatch on several contexts must do so in one order, as with any locks.
+    /// Threads that dispatch on several contexts must do so in one order.
     ///
     /// # Errors
-    /// [`ContextError::NestedDispatch`] within a dispatch of this context on the same thread. Without feature `std` this is not detected,
-    /// and the thread waits for itself.
+    /// [`ContextError::NestedDispatch`] within a dispatch of this context on the same thread. Without feature `std` the thread waits for
+    /// itself.
     pub fn dispatch<R>(&self, run: impl FnOnce(&Self) -> R) -> Result<R, ContextError> {
         let _turn = self
             .lock
@@ -108,21 +107,15 @@ impl<D: DeviceMemory, P, E> DeviceContext<D, P, E> {
     }
 
     /// Reports that the device is lost (`VK_ERROR_DEVICE_LOST`), or that the application is about to destroy it. Calls of its contexts that
-    /// begin from now on do not reach the driver, and requests are [`DeviceError::DeviceLost`](crate::device::DeviceError::DeviceLost).
-    /// This call does not wait for calls of other threads: the application must, before it destroys the device. Releasing the contexts
-    /// frees host memory only. A context that is acquired with the same handle later is on another device.
+    /// begin from now on do not reach the driver, and requests are [`DeviceError::DeviceLost`](crate::device::DeviceError::DeviceLost). The
+    /// application must wait for calls of other threads before it destroys the device. Releasing the contexts frees host memory only.
     pub fn device_lost(&self) {
         self.device_share.state.lose();
         self.owner.cache().release_device(self.owner.device());
     }
 
     /// Frees everything: shader modules of this owner, then regions and blocks, then the bookkeeping. The device must have finished its
-    /// work with them.
-    ///
-    /// After the loss of the device the driver is not called, and nothing is refused.
-    ///
-    /// A thread that requests one of its shaders through another context meanwhile either gets a reference, which refuses the release, or
-    /// does not find the shader.
+    /// work with them. After the loss of the device the driver is not called, and nothing is refused.
     ///
     /// # Errors
     /// The context, unchanged but for kept buffers and empty blocks, while regions, wrapped buffers, crops or referenced shaders of it are
@@ -154,8 +147,8 @@ impl<D: DeviceMemory, P, E> DeviceContext<D, P, E> {
         }
     }
 
-    /// As [`release`](Self::release), but frees regions with their resources and memory, and removes referenced shaders from the cache:
-    /// they are destroyed with their last reference, which must be before the device is destroyed.
+    /// As [`release`](Self::release), but frees regions with their resources and memory. Referenced shaders are destroyed with their last
+    /// reference, which must be before the device is destroyed.
     pub fn release_forced(mut self) -> ForcedRelease {
         let outstanding = self.outstanding();
         let shaders = self.owner.release_all();
@@ -202,7 +195,7 @@ impl<D: DeviceMemory, P, E> fmt::Debug for DeviceContext<D, P, E> {
 pub struct ReleaseReport {
     /// Compiled shaders that were destroyed.
     pub shaders: u64,
-    /// Referenced shaders, which are destroyed with their last reference. After an unforced release this is 0, unless the device was lost.
+    /// Referenced shaders, which are destroyed with their last reference.
     pub held: u64,
     /// Memory objects that were freed, or that were lost with the device.
     pub blocks: u64,
@@ -255,8 +248,7 @@ impl fmt::Display for ContextOutstanding {
 impl core::error::Error for ContextOutstanding {}
 
 impl<D: DeviceMemory, P, E> DeviceContext<D, P, E> {
-    /// All that prevents [`release`](Self::release). Allocates nothing. Shaders that are being compiled are only counted, by a refused
-    /// release.
+    /// All that prevents [`release`](Self::release), but for shaders that are being compiled. Allocates nothing.
     pub fn release_blockers(&self) -> impl Iterator<Item = ReleaseBlocker> + '_ {
         let allocator = self.allocator();
         let (mut some, mut there, mut from) = ([None; BATCH], BATCH, 0);

@@ -25,7 +25,6 @@ struct RegisterState<C, H> {
     default: Option<DeviceContextId>,
     /// `None`: dispatches get the default context.
     handlers: Option<H>,
-    /// Dispatches between acquire and release.
     dispatches: u64,
 }
 
@@ -42,7 +41,6 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
         }
     }
 
-    /// Returns the context if the register is full.
     pub(super) fn put(&self, id: DeviceContextId, context: C) -> Result<(), C> {
         let mut state = self.state.lock();
         match state.contexts.iter_mut().find(|slot| slot.is_none()) {

@@ -13,18 +13,16 @@ use core::fmt;
 ///
 /// At most 64 contexts are in a table at once; one more is [`ContextError::TooManyContexts`].
 ///
-/// Usable from all threads at once. Handlers and contexts are called without a lock of the table.
+/// All threads may use it at once. Handlers and contexts are called without a lock of the table.
 pub struct ContextTable<D: DeviceMemory, P, E> {
     register: Register<D, P, E>,
     memory: ContextHandle,
 }
 
-/// A reference is a user, and a context without users is released.
 type Shared<D, P, E> = SharedBox<DeviceContext<D, P, E>>;
 type Register<D, P, E> = ContextRegister<Shared<D, P, E>, ContextHandlers>;
 
-/// `halide_acquire_context` for Vulkan: chooses the context of a dispatch, and creates none if `create` is false. `user` is the parameter
-/// of the dispatch.
+/// `halide_acquire_context` for Vulkan: chooses the context of a dispatch, and creates none if `create` is false.
 pub type AcquireContext =
     fn(user: *mut c_void, create: bool) -> Result<Option<DeviceContextId>, ContextError>;
 
@@ -50,12 +48,12 @@ impl<D: DeviceMemory, P, E> ContextTable<D, P, E> {
         }
     }
 
-    /// Acquires by number: with a number it checks that these are the context's handles (see
-    /// [`DeviceContext::acquire_again`]); without one it adds the context that `acquire` returns.
+    /// With a number, checks that these are the context's handles (see [`DeviceContext::acquire_again`]); without one, adds the context
+    /// that `acquire` returns.
     ///
     /// # Errors
     /// [`ContextError::Released`], [`ContextError::OtherHandle`], [`ContextError::NullHandle`]; refusals of `acquire`;
-    /// [`ContextError::TooManyContexts`] and the memory's refusal, which release the context again.
+    /// [`ContextError::TooManyContexts`] and the memory's refusal, after which the context is released.
     pub fn acquire(
         &self,
         known: Option<DeviceContextId>,
@@ -90,7 +88,7 @@ impl<D: DeviceMemory, P, E> ContextTable<D, P, E> {
         Ok(run(&*self.register.get(id)?))
     }
 
-    /// Releases by number. `None` is a context that was never acquired: nothing happens. The handles must be the context's.
+    /// Releases by number. For `None` nothing happens. The handles must be the context's.
     ///
     /// # Errors
     /// [`ContextError::Released`] for a number that was released; [`ContextError::NullHandle`], [`ContextError::OtherHandle`],
@@ -135,8 +133,7 @@ impl<D: DeviceMemory, P, E> ContextTable<D, P, E> {
         self.register.set_default(id)
     }
 
-    /// Sets both handlers at once, so that no dispatch sees one of each pair. Returns the former pair. `None`, the default: the context of
-    /// [`set_default`](Self::set_default).
+    /// Sets both handlers at once. Returns the former pair. `None` is the context of [`set_default`](Self::set_default).
     ///
     /// # Errors
     /// [`ContextError::HandlersInUse`] between an acquire and its release.
@@ -151,8 +148,8 @@ impl<D: DeviceMemory, P, E> ContextTable<D, P, E> {
     /// wait. `run` gets `None` if there is no context and `create` is false.
     ///
     /// # Errors
-    /// The handler's refusal; [`ContextError::Released`] if it returned a context that does not exist, [`ContextError::NoContext`] if there
-    /// is none and `create` is true; [`ContextError::NestedDispatch`]. `run` is not called then.
+    /// The handler's refusal; [`ContextError::Released`]; [`ContextError::NoContext`] if there is none and `create` is true;
+    /// [`ContextError::NestedDispatch`].
     pub fn dispatch<R>(
         &self,
         user: *mut c_void,

@@ -32,13 +32,11 @@ const NO_RESOURCES: DeviceError = DeviceError::Other(-8);
 
 /// The memory of a Vulkan device.
 ///
-/// Every method may be called from any thread. Where Vulkan demands external synchronisation (`vkMapMemory`, `vkUnmapMemory` and
-/// `vkFreeMemory` of one memory object, `vkBind*Memory` and `vkDestroy*` of one resource), the caller provides it. No method is called
+/// Every method may be called from any thread. Where Vulkan demands external synchronisation, the caller provides it. No method is called
 /// under a lock of this crate, so an implementation may call the allocator. Vulkan specification, *Memory Allocation* / *Device Memory* and
 /// *Resource Memory Association*.
 ///
-/// A device with memory alone needs no other method: creating is refused with `VK_ERROR_FEATURE_NOT_PRESENT`, and there is no address and
-/// no budget. An implementation with a `create` method must have its siblings.
+/// A device with memory alone needs no other method. An implementation with a `create` method must have its siblings.
 ///
 /// # Safety
 ///
@@ -46,7 +44,7 @@ const NO_RESOURCES: DeviceError = DeviceError::Other(-8);
 /// pointer is valid for the requested bytes, aligned to `min_memory_map_alignment` less the offset, until the memory is
 /// unmapped or freed; [`properties`](DeviceMemory::properties) never change. No method unwinds.
 pub unsafe trait DeviceMemory: Send + Sync {
-    /// Memory types, heaps, limits and enabled features. The same at every call; not for the hot path.
+    /// Memory types, heaps, limits and enabled features. The same at every call.
     fn properties(&self) -> DeviceProperties<'_>;
 
     /// `vkAllocateMemory`.
@@ -222,8 +220,8 @@ pub unsafe trait DeviceMemory: Send + Sync {
         false
     }
 
-    /// The time since some fixed moment, by which budgets grow old. `None` is std's clock, or without feature `std` no clock: budgets are
-    /// asked again by count alone. It must not call the allocator.
+    /// The time since some fixed moment, by which budgets grow old. `None` is std's clock, or without feature `std` no clock. It must not
+    /// call the allocator.
     fn clock(&self) -> Option<Duration> {
         None
     }

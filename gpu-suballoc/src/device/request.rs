@@ -224,8 +224,8 @@ impl BufferInfo {
 
 /// `VkImageCreateInfo`. Numbers without a type of their own are Vulkan's (`VkFormat`, `VkImageLayout`, ..).
 ///
-/// An image that needs structures behind its create info (a DRM format modifier, a list of formats) is created by the application, which
-/// [allocates](crate::GpuAllocator::allocate) memory [for it](crate::RegionOptions::dedicated_for), and binds it.
+/// An image that needs structures behind its create info is created by the application, which [allocates](crate::GpuAllocator::allocate)
+/// memory [for it](crate::RegionOptions::dedicated_for), and binds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ImageInfo {
     /// `VkImageCreateFlags`; neither sparse nor disjoint.

@@ -96,7 +96,6 @@ flags! {
 }
 
 impl HandleTypes {
-    /// Handles that mean nothing to another device or driver.
     pub(super) const OPAQUE: Self = Self::OPAQUE_FD.union(Self::OPAQUE_WIN32);
 }
 

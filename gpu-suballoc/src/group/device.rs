@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// A device that can be in a [`DeviceGroup`](super::DeviceGroup): a `VkDevice` with its runtime.
 ///
-/// The thread that builds the group makes the calls, one after the other, without a lock. If one unwinds, the group is not built.
+/// The thread that builds the group makes the calls, one after the other, without a lock. If one unwinds, no group is built.
 pub trait GroupDevice {
     /// The device's error.
     type Error;
@@ -24,7 +24,7 @@ pub trait GroupDevice {
 
     /// Refines the edge to `other`, which has the same driver: the link, better modes.
     ///
-    /// Called once for every ordered pair of different devices of one driver. The default changes nothing.
+    /// Called once for every ordered pair of different devices of one driver.
     ///
     /// # Errors
     /// The device's own. No group is built.
@@ -88,7 +88,7 @@ pub struct Membership {
 
 /// A device's membership. Each device has one, see [`GroupDevice::membership_cell`].
 ///
-/// A group reserves it while it is built, and clears it at its end: a device of a live group is refused by every other group.
+/// A device of a live group is refused by every other group.
 #[derive(Debug, Default)]
 pub struct MembershipCell {
     /// The group's number, and in the low byte the device's number and 1; 0 in no group.
@@ -114,7 +114,6 @@ impl MembershipCell {
         })
     }
 
-    /// The error is the group that has the membership.
     pub(super) fn reserve(&self, group: GroupId) -> Result<(), GroupId> {
         match (self.word).compare_exchange(0, group.0.get() << 8, AcqRel, Acquire) {
             Ok(_) => Ok(()),

@@ -23,7 +23,7 @@ pub const MAX_DEVICES: usize = 64;
 /// A group of up to 64 devices, and the [`Edge`]s between them, which never change. A device that outlives the group has no
 /// membership.
 ///
-/// Queries are plain loads, from any thread. Of devices of two groups, or of numbers out of range, they return `None`.
+/// Queries are plain loads, from any thread. Of devices of two groups they return `None`.
 ///
 /// ```
 /// use alloc_core::{FromGlobalAlloc, Scope, Scoped, TryVec};
@@ -67,9 +67,6 @@ pub struct DeviceGroup<T: GroupDevice, A: HostSource> {
 
 impl<T: GroupDevice, A: HostSource + Clone> DeviceGroup<T, A> {
     /// Builds a group of `devices`, numbered by their order from 0. All memory of the group is that of the list's allocator.
-    ///
-    /// All devices report their capabilities, then all pairs of one driver are refined.
-    ///
     /// # Errors
     /// All devices, as they were before: [`GroupError::Empty`] and [`GroupError::TooMany`]; [`GroupError::Duplicate`] and
     /// [`GroupError::InGroup`] for a device that is in the list twice or in a live group; a device's own refusal;

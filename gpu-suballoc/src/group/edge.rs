@@ -47,7 +47,7 @@ impl Edge {
 
     /// The edge that follows from the capabilities of two different devices. `None` if one of them is isolated.
     ///
-    /// The link is known if both are one piece of hardware, and otherwise [`LinkClass::Unknown`] until it is
+    /// The link of two devices that are not one piece of hardware is [`LinkClass::Unknown`] until it is
     /// [refined](super::GroupDevice::refine).
     #[must_use]
     pub fn between(from: &DeviceCapabilities, to: &DeviceCapabilities) -> Option<Self> {

@@ -21,7 +21,6 @@ const HALVINGS: u32 = 3;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Growth {
-    /// Of the next block, unless a request needs more.
     next: u64,
     first: u64,
     max: u64,

@@ -19,9 +19,7 @@ pub(super) struct Blocks {
     pub(super) closed: FreeIndex,
     /// A defragmentation empties them: nothing is allocated there, so this has no memory and keeps no list.
     pub(super) draining: FreeIndex,
-    /// Blocks fill and drain, but the population of a pool is steady.
     pub(super) store: NodeStore,
-    /// Where the next search for an empty block begins.
     cursor: u32,
     pub(super) turnover: Turnover,
     granule_log2: u32,
@@ -114,7 +112,6 @@ impl Blocks {
         Some(self.note_placed(found.block, emptied, range, want))
     }
 
-    /// The block had `emptied` empty bytes before.
     #[inline(always)]
     fn note_placed(
         &mut self,
@@ -302,7 +299,7 @@ impl Blocks {
         Some(found)
     }
 
-    /// Draining blocks do not count. It visits each block.
+    /// Draining blocks do not count.
     pub(super) fn available_bytes(&self) -> u64 {
         self.slots
             .each()

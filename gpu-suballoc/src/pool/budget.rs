@@ -27,7 +27,6 @@ pub(crate) struct MemoryBudget {
     heaps: [HeapUsage; MAX_MEMORY_HEAPS],
     operations: u64,
     asked_at: Duration,
-    /// Queries that have not ended, and the limit of them.
     queries: u32,
     max_queries: u32,
 }
@@ -38,7 +37,6 @@ pub(crate) struct HeapUsage {
     /// The limit of `own_bytes` that the options set. The driver decides whether more than `size` can live.
     limit: u64,
     pub(crate) own_bytes: u64,
-    /// The driver's last report, and `own_bytes` at that time.
     driver_budget: HeapBudget,
     own_bytes_then: u64,
 }
@@ -144,7 +142,6 @@ impl MemoryBudget {
         Ok(())
     }
 
-    /// The object has room for `requests` requests.
     pub(crate) fn note_allocated(&mut self, requests: u64) {
         self.operations = self.operations.saturating_add(requests);
         self.peak_bytes = self.peak_bytes.max(self.bytes);

@@ -73,7 +73,6 @@ impl PoolConfig {
         }
     }
 
-    /// All blocks have one size.
     pub(super) const fn is_fixed(&self) -> bool {
         self.options.block_size.is_some()
     }

@@ -245,7 +245,7 @@ impl DevicePools<'_> {
         })
     }
 
-    /// It stays within every limit. The object has room for `requests` requests.
+    /// The object has room for `requests` requests.
     fn allocate_object(
         &self,
         pool: &Pool,

@@ -200,7 +200,6 @@ impl DevicePools<'_> {
                     return Err(GpuMisuse::NoSuchPool.into());
                 }
                 let missing = bytes.saturating_sub(state.blocks.available_bytes());
-                // What no limit allows is refused before a block is created.
                 let (budget, heap) = (self.budget.lock(), state.config.heap);
                 let limit = budget.heap(heap).size;
                 if missing > limit {

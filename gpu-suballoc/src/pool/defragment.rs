@@ -9,8 +9,7 @@ use crate::host_memory::lock_filled;
 use crate::id::{BlockRef, RangePlacement, RegionPlace};
 use crate::range::{Fit, LiveRange, MAX_NOTED_ALIGNMENT, RangeRequest};
 
-/// Numbers of regions that prevented a block from being drained, by reason. Of each such block only the first is counted. Regions outside
-/// of blocks that could be drained are all counted.
+/// Numbers of regions that prevented a block from being drained, by reason. Of each such block only the first is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SkippedRegions {
     /// Mapped regions, and mapped blocks.
@@ -70,7 +69,6 @@ impl DevicePools<'_> {
         skipped.add(reason, state.regions.saturating_sub(dedicated));
     }
 
-    /// False if nothing can move.
     pub(crate) fn begin_defragmentation(
         &self,
         index: u16,
@@ -97,7 +95,6 @@ impl DevicePools<'_> {
         Ok(true)
     }
 
-    /// Returns the number of blocks, and how many of them may be freed.
     pub(crate) fn block_counts(&self, index: u16) -> (usize, usize) {
         self.pool(index).map_or((0, 0), |pool| {
             let state = pool.lock();
@@ -189,7 +186,6 @@ impl DevicePools<'_> {
         })
     }
 
-    /// They are targets of moves then.
     pub(crate) fn open_closed_blocks(&self, index: u16) {
         let Some(pool) = self.pool(index) else { return };
         let mut state = pool.lock();
@@ -210,7 +206,6 @@ impl DevicePools<'_> {
         }
     }
 
-    /// `None` without room in an open block.
     pub(crate) fn prepare_move(
         &self,
         at: RegionPlace,

@@ -14,7 +14,6 @@ pub(super) struct DeviceMemoryInfo {
     heap_count: usize,
     /// A bit for each memory type whose required features are enabled and whose heap has bytes.
     usable: u32,
-    /// A bit for each usable memory type that needs no request.
     ordinary: u32,
     pub(super) features: DeviceFeatures,
     pub(super) granule_log2: u32,

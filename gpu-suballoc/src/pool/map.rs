@@ -79,7 +79,6 @@ impl DevicePools<'_> {
         }
     }
 
-    /// A refusal frees the region.
     #[inline(always)]
     pub(super) fn map_for_life<'p>(
         &self,

@@ -68,7 +68,7 @@ pub(crate) struct Pools {
     budget: StateMutex<MemoryBudget>,
     /// 1 plus the frame of the last query of budgets; 0 before it.
     frame: AtomicU64,
-    /// Nanoseconds of the longest call of the driver for a memory object.
+    /// Nanoseconds.
     longest_wait: AtomicU64,
     created: Stopwatch,
     pools: [AtomicPtr<Pool>; POOLS],

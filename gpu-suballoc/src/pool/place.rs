@@ -327,7 +327,7 @@ impl DevicePools<'_> {
         self.map_for_life(pool, state, request, placed)
     }
 
-    /// Returns the region's size. It never allocates.
+    /// It never allocates.
     #[inline]
     pub(crate) fn free(&self, at: RegionPlace) -> Result<u64, GpuMisuse> {
         let pool = self.pool_at(at.block)?;

@@ -74,7 +74,6 @@ impl PoolState {
         }
     }
 
-    /// The device's own pools have generation 0.
     pub(super) const fn is_named(&self, generation: u32) -> bool {
         self.is_open && self.config.generation == generation
     }
@@ -186,7 +185,6 @@ impl PoolState {
         is_excess.then(|| self.blocks.removable()).flatten()
     }
 
-    /// Bytes of regions in shared blocks, at most.
     fn shared_bytes(&self) -> u64 {
         self.used_bytes.min(self.blocks.bytes)
     }
@@ -250,7 +248,6 @@ impl PoolState {
         blocks.chain(dedicated)
     }
 
-    /// The granule is the device's, so it is unchanged.
     pub(super) fn reopen(&mut self, growth: Growth) {
         self.growth = growth;
         self.is_open = true;

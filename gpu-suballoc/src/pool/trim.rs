@@ -56,7 +56,6 @@ impl DevicePools<'_> {
         freed
     }
 
-    /// False if the driver was not queried, or reports no budgets.
     pub(crate) fn set_frame(&self, frame: u32) -> bool {
         let answered = u64::from(frame) + 1;
         if self.frame.swap(answered, Ordering::Relaxed) == answered
@@ -147,7 +146,6 @@ impl Pools {
             .fold(0, u64::saturating_add)
     }
 
-    /// The device's memory is freed with a `device` only.
     pub(crate) fn free_all(&mut self, device: Option<&dyn DeviceMemory>, host: &dyn HostAllocator) {
         for index in 0..POOLS as u16 {
             let Some((mut pool, memory)) = self.remove_pool(index) else {

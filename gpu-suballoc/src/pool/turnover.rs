@@ -23,7 +23,6 @@ const SPARE_PART: u64 = 4;
 
 #[derive(Debug)]
 pub(super) struct Turnover {
-    /// Live ranges of all blocks.
     ranges: u32,
     allocations: u32,
     pub(super) free: u64,

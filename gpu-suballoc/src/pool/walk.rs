@@ -68,7 +68,6 @@ impl Pools {
 }
 
 impl PoolState {
-    /// In a stack or a ring with regions no request chooses a hole.
     fn largest_free_bound(&self) -> u64 {
         if self.config.place_kind() == RangePlacement::Linear && self.regions > 0 {
             0

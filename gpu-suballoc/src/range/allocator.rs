@@ -64,7 +64,6 @@ impl RangeAllocator {
         Self { algorithm, ..self }
     }
 
-    /// The blocks of a pool share an index.
     pub(crate) fn numbered(self, number: u32) -> Self {
         Self {
             number,
@@ -78,7 +77,6 @@ impl RangeAllocator {
         u64::from(granules) << self.granule_log2
     }
 
-    /// It takes constant time if the quick search finds a free range.
     #[inline(always)]
     pub(crate) fn allocate(
         &mut self,
@@ -162,7 +160,6 @@ impl RangeAllocator {
         }
     }
 
-    /// A stack or a ring can allocate at its ends alone.
     pub(crate) fn available_bytes(&self, store: &NodeStore) -> u64 {
         if !self.algorithm.is_linear() || self.is_blank() {
             return self.free_bytes();
@@ -429,7 +426,6 @@ impl RangeAllocator {
         })
     }
 
-    /// It examines each node.
     pub(crate) fn relist(&self, store: &NodeStore, from: &FreeIndex, to: &FreeIndex) {
         for (id, node) in self.nodes(store).filter(|(_, node)| node.is_free()) {
             let (first, count) = (node.first.get(), node.count.get());
@@ -545,7 +541,7 @@ impl RangeAllocator {
         self.count
     }
 
-    /// The index has only this block. The bound is exact below 64 granules and after a failed search, otherwise up to 1/32 too high.
+    /// The index has only this block.
     #[inline]
     pub(crate) fn largest_free_bound(&self, index: &FreeIndex) -> u64 {
         self.bytes(if self.is_blank() {
@@ -563,7 +559,6 @@ impl RangeAllocator {
         })
     }
 
-    /// `see` gets node and user data.
     #[inline]
     pub(crate) fn each_live(&self, store: &NodeStore, mut see: impl FnMut(u32, u32)) {
         for (id, node) in self.nodes(store).filter(|(_, node)| !node.is_free()) {
@@ -588,7 +583,6 @@ impl RangeAllocator {
         }
     }
 
-    /// It examines each node.
     pub(crate) fn clear(&mut self, store: &NodeStore, index: &FreeIndex) {
         if self.is_blank() {
             return;
@@ -625,7 +619,6 @@ fn new_serials() -> u64 {
 }
 
 pub(crate) const NODES_PER_ALLOCATION: u32 = NODES_PER_BLOCK + NODES_PER_RANGE;
-/// The first hole of a block, and its edge.
 pub(crate) const NODES_PER_BLOCK: u32 = 2;
 pub(crate) const NODES_PER_RANGE: u32 = 2;
 

@@ -86,7 +86,6 @@ impl FreeIndex {
         largest_of(bin).min(known)
     }
 
-    /// It examines each range of the last bin.
     pub(crate) fn largest(&self, store: &NodeStore) -> u32 {
         let mut largest = 0;
         let mut hole = self
@@ -102,7 +101,6 @@ impl FreeIndex {
         largest
     }
 
-    /// It resets `failed_fit` if that may no longer hold.
     #[inline]
     pub(super) fn note_growth(&self, granules: u32) {
         for failed in &self.failed_fit {
@@ -245,7 +243,6 @@ pub(super) const fn bin_of(granules: u32) -> u32 {
 
 #[derive(Debug)]
 pub(super) struct Bins {
-    /// A bit for each word of `words` that is not 0.
     rows: Cell<u32>,
     words: [Cell<u32>; 32],
 }

@@ -33,7 +33,6 @@ const MAX_ROUNDED_ALIGNMENT: u64 = 1 << 24;
 pub(crate) struct GranuleRequest {
     pub(crate) count: u32,
     pub(crate) alignment: u32,
-    /// It is tried first.
     pub(crate) rounded: u32,
     pub(crate) fit: Fit,
     pub(crate) is_optimal: bool,
@@ -57,7 +56,6 @@ impl GranuleRequest {
         let granule = 1u64 << granule_log2;
         let padded = want.size.checked_add(granule - 1);
         let count = padded.ok_or(VirtualBlockError::TooLarge)? >> granule_log2;
-        // Both are powers of two, so the greater one satisfies both.
         let alignment = want.alignment.max(granule) >> granule_log2;
         if count > u64::from(largest) || alignment > u64::from(u32::MAX) {
             return Err(VirtualBlockError::TooLarge);

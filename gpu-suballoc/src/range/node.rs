@@ -122,8 +122,6 @@ impl RangeNode {
     }
 }
 
-// Any number of blocks may share a store: their nodes vary, the total varies little.
-
 pub(super) const CHUNK_NODES: usize = 128;
 /// So many nodes, 1 MiB, fit into a CPU core's cache.
 const CROWD: u32 = 1 << 15;
@@ -134,7 +132,6 @@ pub(crate) struct NodeStore {
     nodes: Chunked<RangeNode, CHUNK_NODES>,
     /// The node for numbers beyond all chunks; it is never live.
     stray: RangeNode,
-    /// The first, and their number.
     first: Cell<u32>,
     spare: Cell<u32>,
     pub(crate) reserve: u32,

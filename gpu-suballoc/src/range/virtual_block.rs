@@ -14,13 +14,11 @@ use alloc_core::HostAllocator;
 /// Allocates ranges of something that it never accesses: your own buffer, descriptors of a heap, an address space. The equivalent of
 /// `VmaVirtualBlock`.
 ///
-/// Allocating and freeing take constant time, independent of the number of live ranges; adjacent holes are joined at once. Sizes and
-/// offsets are multiples of the *granule*, in units of your choice, here called bytes: a size is rounded up to it, and an alignment below
-/// it costs nothing.
+/// Allocating and freeing take constant time. Sizes and offsets are multiples of the *granule*, in units of your choice, here called bytes:
+/// a size is rounded up to it, and an alignment below it costs nothing.
 ///
 /// All memory for bookkeeping comes from `A`, scope [`Scope::Object`](alloc_core::Scope::Object): about 32 bytes for each range and each
-/// hole, in blocks of 4 KiB, and a table of at most 3.5 KiB. Freeing allocates nothing; with the last range all but little of the memory is
-/// freed.
+/// hole, in blocks of 4 KiB, and a table of at most 3.5 KiB. Freeing allocates nothing.
 ///
 /// Any thread may use it, one at a time (`&mut self`).
 ///
@@ -57,8 +55,7 @@ pub struct VirtualAllocationOptions {
     pub size: u64,
     /// The alignment of the offset: a power of two, at most the block's size.
     pub alignment: u64,
-    /// Allocates at the high end of a hole, or at the upper end of a double stack: for short-lived ranges among long-lived ones, so that
-    /// they do not fragment each other's space.
+    /// Allocates at the high end of a hole, or at the upper end of a double stack: for short-lived ranges among long-lived ones.
     pub upper_address: bool,
     /// Stored with the range; not interpreted.
     pub user_data: u32,
@@ -110,8 +107,7 @@ pub struct VirtualBlockStatistics {
     pub allocation_bytes: u64,
     /// Number of holes.
     pub unused_range_count: u32,
-    /// An upper bound of the size of a hole. Exact below 64 granules, otherwise up to 1/32 too high; [`VirtualBlock::largest_free`] is
-    /// exact.
+    /// An upper bound of the size of a hole: exact below 64 granules, otherwise up to 1/32 too high.
     pub largest_free_bound: u64,
 }
 
@@ -123,7 +119,7 @@ impl VirtualAllocation {
         [node, serial as u32, (serial >> 32) as u32]
     }
 
-    /// From the words of [`as_raw`](Self::as_raw). Of any other words it is an id that every call refuses, or that of another live range.
+    /// From the words of [`as_raw`](Self::as_raw). Any words are safe.
     #[must_use]
     pub const fn from_raw([node, low, high]: [u32; 3]) -> Self {
         let serial = (high as u64) << 32 | low as u64;
@@ -185,7 +181,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         })
     }
 
-    /// Allocates a range. Constant time; if the block is too fragmented, examines each hole that might fit once.
+    /// Allocates a range. Constant time; if the block is too fragmented, examines each hole once.
     ///
     /// # Errors
     /// [`VirtualBlockError::ZeroSize`]; [`VirtualBlockError::Alignment`]; [`VirtualBlockError::TooLarge`] for a size or an alignment
@@ -229,8 +225,8 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// ```
     ///
     /// # Errors
-    /// As [`allocate_with`](Self::allocate_with); [`VirtualBlockError::Alignment`] if the offset is not a multiple of alignment and
-    /// granule; [`VirtualBlockError::Full`] if the range is not completely free; [`VirtualBlockError::PlacesItself`] for a stack or a ring.
+    /// As [`allocate_with`](Self::allocate_with); [`VirtualBlockError::Alignment`] if the offset is no multiple of alignment and granule;
+    /// [`VirtualBlockError::Full`]; [`VirtualBlockError::PlacesItself`] for a stack or a ring.
     pub fn allocate_at(
         &mut self,
         offset: u64,
@@ -276,7 +272,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         })
     }
 
-    /// Allocates the memory for `additional` ranges in advance, so that allocating them cannot fail for lack of host memory.
+    /// Allocates the memory for `additional` ranges in advance.
     ///
     /// # Errors
     /// [`VirtualBlockError::Host`], [`VirtualBlockError::TooManyRanges`].
@@ -353,11 +349,10 @@ impl<A: HostAllocator> VirtualBlock<A> {
     }
 
     /// As [`free`](Self::free), with a note on the hole: until when a device may still use it, for instance. A joined hole has the merged
-    /// note of all, both parts of a split one keep it, and [`VirtualRange::note`] tells whoever gets a part. Note 0 is that of a block
-    /// before its first range, and after [`clear`](Self::clear). Free all ranges of a block by this, or none: [`free`](Self::free) keeps
-    /// one of the notes of the holes that it joins. Constant time; allocates nothing, and keeps its memory.
+    /// note of all, both parts of a split one keep it, and [`VirtualRange::note`] has it for a part. Note 0 is that of a block before its
+    /// first range, and after [`clear`](Self::clear). Free all ranges of a block by this, or none. Constant time; keeps its memory.
     ///
-    /// `merge` is called at most twice, with the note of a hole and the other's, before anything changes.
+    /// `merge` is called at most twice, before anything changes.
     ///
     /// ```
     /// use alloc_core::FromGlobalAlloc;
@@ -428,7 +423,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         self.core.is_empty()
     }
 
-    /// The current usage. Constant time; of a stack or a ring examines each hole of about the largest one's size.
+    /// The current usage. Constant time, but for a stack or a ring.
     #[must_use]
     pub fn statistics(&self) -> VirtualBlockStatistics {
         VirtualBlockStatistics {

@@ -49,7 +49,6 @@ impl RegionMetadata {
         Ok(self.state.lock().table.named(key)?.maps > 0)
     }
 
-    /// No value stands for such a mapping.
     pub(crate) fn mark_mapped_by_id(&self, key: RegionKey) {
         if let Ok(record) = self.state.lock().table.named_mut(key) {
             // It is one of `maps`, which has as many bits.

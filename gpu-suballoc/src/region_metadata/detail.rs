@@ -30,7 +30,6 @@ pub(super) struct RegionDetail(NonNull<DetailHeader>);
 unsafe impl Send for RegionDetail {}
 
 impl RegionDetail {
-    /// `None` if the options name nothing.
     pub(super) fn new(
         memory: &dyn HostAllocator,
         options: &RegionOptions<'_>,

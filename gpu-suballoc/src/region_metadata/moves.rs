@@ -18,7 +18,6 @@ pub(crate) struct MovingRoot {
 }
 
 impl RegionMetadata {
-    /// `None` unless the root is live and not moving.
     pub(crate) fn movable(&self, at: RegionPlace) -> Option<(MovingRoot, u32)> {
         let state = self.state.lock();
         let root = state.table.root_at(at)?;

@@ -109,7 +109,6 @@ impl RegionMetadata {
         Ok((found, read))
     }
 
-    /// The root may have any state.
     pub(crate) fn place_of(&self, key: RegionKey) -> Option<RegionPlace> {
         let mut state = self.state.lock();
         let root = state.table.root_mut(key)?;
@@ -162,7 +161,6 @@ impl RegionMetadata {
         None
     }
 
-    /// `from` is advanced.
     #[cfg(feature = "cache")]
     pub(crate) fn live_regions(&self, from: &mut u32, room: &mut [Option<(RegionKey, Ownership)>]) {
         let state = self.state.lock();
@@ -196,7 +194,6 @@ impl MetadataState {
         }
     }
 
-    /// The caller frees it.
     pub(super) fn removed_root(&self, slot: u32) -> Option<RemovedRoot> {
         let root = self.table.get(slot)?;
         (root.is_root() && root.state == RootState::BeingRemoved).then(|| root.removed(slot))

@@ -147,7 +147,6 @@ impl RegionRecord {
         Ok(())
     }
 
-    /// A region in use is refused, unless its removal may `wait`.
     pub(super) fn begin_removal(&mut self, wait: bool) -> Result<RemovalTime, GpuMisuse> {
         let is_used = self.is_used();
         if self.state.is_live() && is_used && !wait {
@@ -174,8 +173,7 @@ pub(crate) struct WrappedBuffer {
 ///
 /// The memory stays the application's. With `mapped` the allocator uses that pointer and never maps or unmaps the memory. Without it the
 /// allocator maps the whole object with the first mapping of a wrapped region, and unmaps it with the last: the application must not map it
-/// meanwhile, as no memory object may be mapped twice (VUID-vkMapMemory-memory-00678). So it must not be memory of the allocator's own: map
-/// a region of that instead.
+/// meanwhile (VUID-vkMapMemory-memory-00678). It must not be memory of the allocator's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backing {
     /// The memory object that the buffer is bound to.

@@ -21,7 +21,6 @@ pub(super) struct ReusableBuffer {
     asked: u64,
 }
 
-/// The options limit them to few, so that a search is short.
 pub(super) struct ReuseCache {
     /// The newest one last.
     pub(super) entries: GrowableVec<ReusableBuffer>,

@@ -56,8 +56,8 @@ pub enum MoveOutcome {
 pub enum MoveResult {
     /// The region is at the new place; the old resource was destroyed and the old place freed.
     Moved,
-    /// The region is at the old place: by its outcome, because it was mapped or cropped during the pass, or because no second resource was
-    /// created for its resource.
+    /// The region is at the old place: by its outcome, because it was mapped or cropped during the pass, or because it has no second
+    /// resource.
     Stayed,
     /// The region was freed by its outcome.
     Destroyed,
@@ -81,7 +81,6 @@ impl RootState {
         }
     }
 
-    /// False if the root is not at rest.
     pub(crate) fn begin_move(&mut self) -> bool {
         let is_at_rest = *self == Self::Live;
         if is_at_rest {
@@ -90,7 +89,6 @@ impl RootState {
         is_at_rest
     }
 
-    /// `None` if the root has no owner.
     pub(crate) fn begin_removal(&mut self, is_used: bool) -> Option<RemovalTime> {
         if !self.is_live() {
             return None;

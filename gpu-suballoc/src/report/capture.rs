@@ -133,8 +133,7 @@ pub struct CorruptedMargin<'m> {
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Checks the margin of each region in host-visible memory ([`MemoryOptions::margin`](crate::pool::MemoryOptions::margin)), and reports
-    /// the overwritten ones, in the order of memory. A write in front of a region is reported with the region before it. Returns the number
-    /// of checked margins.
+    /// the overwritten ones. A write in front of a region is reported with the region before it. Returns the number of checked margins.
     ///
     /// The device must have finished its writes. This call waits for a moment at which no thread is about to write a margin, and reports
     /// nothing if there is none for some tens of microseconds. `report` is called without a lock.

@@ -6,8 +6,7 @@ use core::fmt;
 
 /// All device memory of an allocator at one moment, copied by [`GpuAllocator::memory_map`](crate::GpuAllocator::memory_map).
 ///
-/// Each block is copied within one lock of its pool, so its ranges are consistent; pools are copied one after the other. Reading the map
-/// locks nothing.
+/// Each block is copied within one lock of its pool, so its ranges are consistent; pools are copied one after the other.
 pub struct MemoryMap<'a> {
     pub(super) blocks: MapList<'a, BlockView>,
     pub(super) ranges: MapList<'a, RangeView>,

@@ -21,14 +21,14 @@ pub struct GpuStats {
     pub heaps: [MemoryTotals; MAX_MEMORY_HEAPS],
     /// Bytes of host memory of the allocator's bookkeeping.
     pub host_bytes: u64,
-    /// The most bytes of blocks at one moment; too high by what the driver refused to other threads at that moment.
+    /// The most bytes of blocks at one moment.
     pub peak_block_bytes: u64,
     /// The longest call of the driver for a memory object so far; zero without feature `std`.
     pub longest_wait: Duration,
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Totals, in sum and by type and heap. The time does not depend on the number of regions.
+    /// Totals, in sum and by type and heap, in constant time.
     #[doc(alias("vmaGetHeapBudgets", "vmaCalculateStatistics"))]
     #[must_use]
     pub fn stats(&self) -> GpuStats {

@@ -36,20 +36,19 @@ type MoveList<'a, T, A> = TryVec<T, Scoped<&'a CountingAllocator<A>>>;
 
 /// A defragmentation under way: see [`GpuAllocator::defragment`].
 ///
-/// Any thread may go on with it, if the host allocator is `Sync`. Dropping it ends the defragmentation: reserved places are freed, and
-/// blocks that are not empty become ordinary again. After `core::mem::forget` its pools cannot be defragmented or destroyed, and the
-/// allocator not [closed](GpuAllocator::close): only dropping or [abandoning](GpuAllocator::abandon) that ends this state.
+/// Any thread may go on with it, if the host allocator is `Sync`. Dropping it frees reserved places, and makes blocks that are not empty
+/// ordinary again. After `core::mem::forget` its pools cannot be defragmented or destroyed, nor the allocator
+/// [closed](GpuAllocator::close).
 #[must_use = "dropping it ends the defragmentation before anything has moved"]
 pub struct Defragmentation<'a, D: DeviceMemory, A: HostAllocator> {
     allocator: &'a GpuAllocator<D, A>,
     options: DefragmentationOptions<'a>,
     begun: [bool; BlockRef::POOLS as usize],
     blocks: MoveList<'a, BlockRef, A>,
-    /// Number of blocks whose regions were examined. `done`: of those that are finished.
     looked_at: usize,
     done: usize,
     regions: MoveList<'a, RegionPlace, A>,
-    /// Moves with a reserved place that no pass contains yet; the next one last.
+    /// The next one is last.
     ready: MoveList<'a, RegionMove, A>,
     current: MoveList<'a, RegionMove, A>,
     skipped: SkippedRegions,
@@ -57,11 +56,11 @@ pub struct Defragmentation<'a, D: DeviceMemory, A: HostAllocator> {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Begins to move regions so that whole blocks become empty. Chooses the blocks to drain: nothing is allocated in them until they are
-    /// empty or the defragmentation ends. Then [`next_pass`](Defragmentation::next_pass) returns the regions to copy. To see only the plan,
-    /// drop the result.
+    /// Begins to move regions so that whole blocks become empty: nothing is allocated in the blocks to drain until they are empty or the
+    /// defragmentation ends. Then [`next_pass`](Defragmentation::next_pass) returns the regions to copy. To see only the plan, drop the
+    /// result.
     ///
-    /// Meanwhile any thread may allocate, free, map and crop. This call examines each region of the chosen blocks.
+    /// Meanwhile any thread may allocate, free, map and crop.
     ///
     /// # Errors
     /// [`GpuMisuse::Defragmenting`] if one of the pools is being defragmented; [`GpuMisuse::NoSuchPool`]; the host allocator's error, after

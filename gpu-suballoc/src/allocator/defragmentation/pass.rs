@@ -13,7 +13,7 @@ type MoveSink<'s> = &'s mut dyn FnMut(&RegionMove, MoveResult);
 
 /// Regions to copy; after the copies, call [`finish`](Self::finish). Dropping the pass instead leaves every region at its place, destroys
 /// the second resources and frees the reserved places: the device must have finished with them then, too. After `core::mem::forget` the
-/// next pass or the end of the [`Defragmentation`] does so; if that is forgotten too, the second resources are left to the device's owner.
+/// next pass or the end of the [`Defragmentation`] does so.
 #[doc(alias("VmaDefragmentationPassMoveInfo"))]
 #[must_use = "dropping it leaves every region where it is"]
 pub struct DefragmentationPass<'p, 'a, D: DeviceMemory, A: HostAllocator> {
@@ -21,7 +21,7 @@ pub struct DefragmentationPass<'p, 'a, D: DeviceMemory, A: HostAllocator> {
 }
 
 impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
-    /// The next regions to move, with reserved places; empty when everything is done. Examines each region of the next blocks.
+    /// The next regions to move, with reserved places; empty when everything is done.
     ///
     /// # Errors
     /// The host allocator's error, if the pass has no move yet. Such an error excludes its block, without counting it in
@@ -68,7 +68,6 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         }
     }
 
-    /// Returns false if no block is left.
     fn reserve_next(&mut self) -> Result<bool, GpuError> {
         let order = self.looked_at;
         let Some(&block) = self.blocks.as_slice().get(order) else {
@@ -82,7 +81,6 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         Ok(true)
     }
 
-    /// Without `visit` it ignores all outcomes.
     pub(super) fn end_pass(&mut self, mut visit: Option<MoveSink<'_>>) {
         let mut any = false;
         self.current.as_mut_slice().reverse();
@@ -147,7 +145,6 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
 }
 
 impl RegionMove {
-    /// The region stays if `is_seen` is false.
     fn ending(&self, is_seen: bool) -> MoveOutcome {
         // Without a second resource the region would lose its resource.
         let has_new = self.root.view.resource.is_none() || self.new_resource.is_some();
@@ -204,8 +201,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
     ///
     /// # Errors
     /// [`GpuMisuse::Outside`] if there is no such move, [`GpuMisuse::NoBuffer`], [`GpuMisuse::Held`] if the second buffer exists already,
-    /// [`GpuMisuse::WrongPlace`] if the new place does not meet the buffer's requirements; the driver's error. After an error the call has
-    /// left no buffer.
+    /// [`GpuMisuse::WrongPlace`] if the new place does not meet the buffer's requirements; the driver's error.
     pub fn make_buffer(&mut self, index: usize) -> Result<BufferHandle, GpuError> {
         let one = *self.get(index)?;
         let info = (one.old_buffer().and(one.root.description))
@@ -219,14 +215,11 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
         Ok(self.get(index)?.new_buffer().ok_or(GpuMisuse::NoBuffer)?)
     }
 
-    /// Creates an image, bound at the new place, from `info` of the region's image. The allocator does not store it: it detects another
-    /// info only by usage, flags, sharing, tiling and what the driver requires. Layouts, views and descriptors are the user's
-    /// responsibility.
+    /// Creates an image, bound at the new place, from `info` of the region's image. Another info is detected only by usage, flags, sharing,
+    /// tiling and what the driver requires. Layouts, views and descriptors are the user's responsibility.
     ///
     /// # Errors
-    /// [`GpuMisuse::Outside`] if there is no such move, [`GpuMisuse::NoImage`], [`GpuMisuse::Held`] if the second image exists already,
-    /// [`GpuMisuse::WrongPlace`] if `info` is another one or the new place does not meet the image's requirements; the driver's error.
-    /// After an error the call has left no image.
+    /// As [`make_buffer`](Self::make_buffer), with [`GpuMisuse::NoImage`]; [`GpuMisuse::WrongPlace`] also if `info` is another one.
     pub fn make_image(&mut self, index: usize, info: &ImageInfo) -> Result<ImageHandle, GpuError> {
         let one = *self.get(index)?;
         if one.old_image().is_none() {
@@ -286,8 +279,8 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
     }
 
     /// Ends the pass. A copied region is then at its new place, with the same id and the second resource; its old resource is destroyed and
-    /// its old place freed. Calls `visit` with each move and its result, in order, without a lock. The device must have finished the copies
-    /// and any use of the old resources. Allocates nothing and cannot fail.
+    /// its old place freed. Calls `visit` with each move and its result, without a lock. The device must have finished the copies and any
+    /// use of the old resources. Cannot fail.
     #[doc(alias("vmaEndDefragmentationPass"))]
     pub fn finish(self, mut visit: impl FnMut(&RegionMove, MoveResult)) {
         self.run.end_pass(Some(&mut visit));
@@ -308,7 +301,6 @@ impl<D: DeviceMemory, A: HostAllocator> fmt::Debug for DefragmentationPass<'_, '
     }
 }
 
-/// The driver's preference may vary, and is ignored.
 fn is_alike(one: &ResourceRequirements, other: &ResourceRequirements) -> bool {
     let needs = |of: &ResourceRequirements| {
         (

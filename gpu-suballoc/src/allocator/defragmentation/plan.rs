@@ -45,7 +45,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         let block_at = |block| BlockRef::new(RangePlacement::General, index, block);
         let mapped = sums.as_slice().iter().filter(|sum| sum.is_pinned).count();
         self.skipped.add(|to| &mut to.mapped, mapped as u64);
-        // A block with an unmovable region cannot be drained. Excludes it and plans again.
+        // A block with an unmovable region cannot be drained.
         loop {
             plan_drain(sums.as_mut_slice(), max_blocks);
             let mut is_final = true;
@@ -83,7 +83,6 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             .next())
     }
 
-    /// Returns false if the block is mapped.
     fn collect_regions(&mut self, block: BlockRef) -> Result<bool, GpuError> {
         let pools = self.allocator.pools();
         collect(&mut self.regions, |push| {
@@ -187,7 +186,6 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         }
     }
 
-    /// Frees the reserved place of a move, or after it the former place of the region.
     pub(super) fn free_target(&self, target: RegionPlace) {
         let allocator = self.allocator;
         allocator.pools().free_target(target);

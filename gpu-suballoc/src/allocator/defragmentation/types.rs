@@ -14,15 +14,14 @@ use crate::region_metadata::{MoveOutcome, MovingRoot};
 pub struct DefragmentationOptions<'f> {
     /// One custom pool only.
     pub pool: Option<PoolId>,
-    /// Limits the bytes of a pass. Even beyond the limit, a pass contains at least one region.
+    /// Limits the bytes of a pass, which contains at least one region.
     pub max_bytes_per_pass: u64,
-    /// Limits the moves of a pass. Even beyond the limit, a pass contains at least one move.
+    /// Limits the moves of a pass, which contains at least one.
     pub max_moves_per_pass: usize,
-    /// Also moves regions of [`allocate`](crate::GpuAllocator::allocate): the user must bind a second resource at the new place. By default
-    /// they stay, because the allocator does not know their resources.
+    /// Also moves regions of [`allocate`](crate::GpuAllocator::allocate): the user must bind a second resource at the new place.
     pub move_bare_regions: bool,
-    /// Moves only regions for which `filter(id, tag)` is true, with the [tag](crate::RegionOptions::tag) of the region. It is called
-    /// without a lock, at least once for each region. One excluded region keeps its whole block.
+    /// Moves only regions for which `filter(id, tag)` is true. It is called without a lock, at least once for each region. One excluded
+    /// region keeps its whole block.
     pub filter: Option<&'f (dyn Fn(RegionId, u64) -> bool + Sync)>,
 }
 
@@ -90,7 +89,6 @@ pub struct RegionMove {
     pub(super) to: Suballocation,
     pub(super) new_resource: Option<ResourceHandle>,
     pub(super) outcome: MoveOutcome,
-    /// The index of its block in the order of draining.
     pub(super) order: usize,
 }
 
