@@ -1,3 +1,5 @@
+//! The error of this crate: the cause, whose fault it is, and the remedy.
+
 #![forbid(unsafe_code)]
 
 use core::fmt;

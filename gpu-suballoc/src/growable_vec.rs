@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::slice;
 
-/// It grows by [`missing_capacity`](GrowableVec::missing_capacity), at first to `FIRST` entries, then to twice as many. It drops no entry.
+/// It grows at first to `FIRST` entries, then to twice as many, and drops none.
 #[derive(Debug)]
 pub(crate) struct GrowableVec<T> {
     first: NonNull<T>,
@@ -43,7 +43,7 @@ impl<T> GrowableVec<T> {
         Self::layout(wanted.max(self.capacity.saturating_mul(2)).max(FIRST))
     }
 
-    /// Returns the old memory, or `block` if it is not larger or has no [`layout`](GrowableVec::layout) of the vector.
+    /// Returns the old memory, or `block` if it is not larger or has another layout.
     pub(crate) fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock> {
         let layout = block.layout();
         let capacity = layout.size().checked_div(size_of::<T>()).unwrap_or(0);
@@ -52,7 +52,7 @@ impl<T> GrowableVec<T> {
             return Some(block);
         }
         let new = block.into_start().cast::<T>();
-        // SAFETY: both hold at least `length` entries and are aligned for them, and two live blocks are disjoint.
+        // SAFETY: both hold at least `length` entries and are aligned for them; live blocks are disjoint.
         unsafe { new.copy_from_nonoverlapping(self.first, self.length as usize) };
         let old = self.memory();
         self.first = new;
@@ -181,7 +181,6 @@ mod tests {
             (Some(&70), None, 99)
         );
 
-        // Another thread was faster: its memory is as good, ours goes back.
         let small = Layout::array::<u64>(4).unwrap();
         let unused = supply(&mut table, small).unwrap();
         assert_eq!(unused.layout(), small);

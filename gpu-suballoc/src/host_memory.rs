@@ -1,8 +1,5 @@
-//! Host memory for tables behind a lock.
-//!
 //! Nothing is allocated or freed under a lock, and nothing under a lock can lack memory: [`lock_filled`] returns the lock only when the
-//! tables behind it have a reserve, as much as one call needs at most. So only acquiring the lock can be refused, before anything has
-//! changed.
+//! tables behind it have a reserve, as much as one call needs. So only acquiring the lock can be refused.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -116,7 +113,7 @@ pub(crate) fn free_table(table: &mut dyn GrowableTable, memory: &(impl HostAlloc
 
 pub(crate) fn free(memory: &(impl HostAllocator + ?Sized), block: Option<HostBlock>) {
     if let Some(block) = block {
-        // SAFETY: all tables of an allocator have their memory from it; nothing refers to the block any more.
+        // SAFETY: all tables of an allocator have their memory from it; nothing refers to the block.
         unsafe { memory.deallocate(block.start, block.layout, Scope::Object) };
     }
 }
@@ -130,7 +127,6 @@ mod tests {
     use super::*;
     use crate::growable_vec::GrowableVec;
 
-    /// Calls itself back, as a host allocator may, and refuses the n-th block.
     struct Host<'h> {
         lock: &'h StateMutex<Two>,
         calls: Cell<u32>,

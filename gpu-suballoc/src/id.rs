@@ -150,7 +150,7 @@ pub enum RangePlacement {
     Wrapped = 3,
 }
 
-/// The mark of a region that is mapped there while it lives is no part of the name.
+/// The mark of a region that is mapped there is no part of the name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockRef(u32);
 

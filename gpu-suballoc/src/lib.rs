@@ -20,35 +20,30 @@
 //!   DeviceContexts        context/          devices of the application; DeviceContext = GpuAllocator + CacheOwner; ash/context: kernels
 //! ```
 //!
-//! - The requirements of a resource ([`ResourceRequirements`]) and the options of its user ([`RegionOptions`], [`MemoryPreference`]) choose the memory type
-//!   ([`choose_memory_type`](memory_type::choose_memory_type)), the pool and the structure; or [`create_buffer`](GpuAllocator::create_buffer) and
-//!   [`create_image`](GpuAllocator::create_image) create the resource too.
+//! - The requirements of a resource ([`ResourceRequirements`]) and the options of its user ([`RegionOptions`]) choose the memory type, the pool
+//!   and the structure; [`create_buffer`](GpuAllocator::create_buffer) and [`create_image`](GpuAllocator::create_image) create the resource too.
 //! - Buffers of the application can be [wrapped](GpuAllocator::wrap), parts of regions are [crops](GpuAllocator::crop); a root
-//!   lives at least as long as its crops. [`map`](GpuAllocator::map) and [`descriptor`](GpuAllocator::descriptor) work on all of them.
-//! - Released buffers are [kept](GpuAllocator::release) for the next exact fit.
+//!   lives at least as long as its crops.
 //! - [`stats`](GpuAllocator::stats) are running counts; a [`MemoryMap`](report::MemoryMap) shows every byte, and leaks.
-//! - [`VirtualBlock`] (ranges in any order, stacks and rings) is the structure alone, for any memory.
+//! - [`VirtualBlock`] is the structure alone, for any memory.
 //! - [`DeviceGroup`] knows which device can use memory of which other, and how.
 //! - `ShaderCache` (feature `cache`) shares compiled shaders between the contexts of a device, and frees those of an owner with the owner.
-//! - `DeviceContexts` (feature `cache`) acquires contexts on devices, with an allocator each. Those of Vulkan
-//!   (`AshContexts`, with feature `ash` too) also compile kernels.
+//! - `DeviceContexts` (feature `cache`) acquires contexts on devices, with an allocator each. `AshContexts`, with feature `ash` too, also
+//!   compile kernels.
 //!
 //! An [`alloc_core::ContextHandle`] of a context of host memory fits every `memory` parameter: allocators and blocks take any
 //! [`HostAllocator`](alloc_core::HostAllocator), groups and memory maps any [`HostSource`](alloc_core::HostSource), the cache a handle.
 //!
 //! **Errors.** A call whose only refusals are mistakes of the caller returns a [`GpuMisuse`]. A call that memory, a limit or the driver can
-//! refuse too returns a [`GpuError`], and a mistake is its variant [`Misuse`](GpuError::Misuse); `?` converts. So does every call that
-//! consumes a [`Region`], whose refusal returns it in an [`alloc_core::Rejected`]. [`GpuError`] says whose fault a refusal is and, as text,
-//! what helps; [`is_out_of_device_memory`](GpuError::is_out_of_device_memory) says whether freeing may. Structures that need no device have
-//! an error of their own: `VirtualBlockError`, `GroupError`; contexts have `ContextError`. After a refusal nothing has changed.
+//! refuse too returns a [`GpuError`], and a mistake is its variant [`Misuse`](GpuError::Misuse). So does every call that consumes a
+//! [`Region`], whose refusal returns it in an [`alloc_core::Rejected`]. [`GpuError`] says whose fault a refusal is and, as text, what helps.
+//! After a refusal nothing has changed.
 //!
 //! All host memory comes from the [`HostAllocator`](alloc_core::HostAllocator) passed in, is counted, and may be refused at any time.
 //! Freeing allocates nothing. Wrong use is a [`GpuMisuse`], never an abort. Neither the driver nor the host allocator is called under a
 //! lock that guards state.
 //!
-//! Who waits for a lock spins for a moment and then sleeps: with feature `std`, on Linux, Android and Windows; elsewhere it spins and yields.
-//! A forked child must not use this crate: like the device, allocators and caches stay the parent's, and what waits for compiles is one list
-//! of the process.
+//! A forked child must not use this crate: like the device, allocators and caches stay the parent's.
 //!
 //! A host allocator must not unwind ([`HostAllocator`](alloc_core::HostAllocator)). If one does while it allocates, no operation is half
 //! done and no region or device memory leaks; at most one block of host memory does. If one does while it frees, what the call had left to

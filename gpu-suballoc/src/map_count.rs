@@ -1,5 +1,3 @@
-//! The mappings of a memory object, and the turn at the driver.
-//!
 //! ```text
 //!   unmapped --map--> turn --the driver's answer--> mapped 1 .. n --the last unmap--> turn --> unmapped
 //! ```
@@ -29,14 +27,14 @@ impl Address {
 pub(crate) struct MapCount {
     base: Option<Address>,
     count: u32,
-    /// A thread is in `vkMapMemory` or `vkUnmapMemory` of it: `base` and `count` are 0 meanwhile.
+    /// A thread is in `vkMapMemory` or `vkUnmapMemory`: `base` and `count` are 0.
     turn: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Done(Option<NonNull<u8>>),
-    /// Call the driver without the lock, and report the result. Until then it is this thread's turn.
+    /// Call the driver without the lock, and report the result.
     Driver,
     /// Wait for the end of a turn, perhaps one of this thread in an outer call.
     Wait,

@@ -228,7 +228,6 @@ mod tests {
     use PropertyFlags as P;
     use std::string::ToString;
 
-    /// 30 000 tables, of which many have special types alone, masks and preferences, against the rule written the other way round.
     #[test]
     fn di10_the_best_type_is_chosen_and_a_special_one_on_request_or_alone() {
         let mut random = 0x9e37_79b9_7f4a_7c15u64;
@@ -249,9 +248,7 @@ mod tests {
                     heap_index: 0,
                 })
                 .collect();
-            // Also of no type, and of one more than there are.
             let bits = next(2 << count);
-            // Few: of many properties most types lack some.
             let mut one_or_none = || P::from_raw(if next(2) == 0 { 0 } else { 1 << next(8) });
             let preference = MemoryPreference {
                 required: one_or_none(),

@@ -1,3 +1,5 @@
+//! Regions: device memory of a user, until it is freed.
+
 use core::ptr::NonNull;
 
 use crate::device::{BufferHandle, ImageHandle, MemoryHandle, ResourceHandle};

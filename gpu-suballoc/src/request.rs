@@ -1,3 +1,5 @@
+//! Options of a request besides size and alignment.
+
 #![forbid(unsafe_code)]
 
 use crate::device::{ExternalHandleTypes, NextChain, ResourceHandle, ResourceRequirements};

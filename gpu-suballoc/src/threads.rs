@@ -12,14 +12,13 @@ pub(crate) fn relax(tries: u32) {
     core::hint::spin_loop();
 }
 
-/// A thread that may be waiting for itself pauses so often at most: long enough for another thread's call of the driver.
+/// It is long enough for another thread's call of the driver.
 #[cfg(feature = "std")]
 const FEW: u32 = 1 << 12;
 #[cfg(not(feature = "std"))]
 const MANY: u32 = 1 << 24;
 
-/// False if the awaited thread may be this one, in an outer call ([`enter_call`]) that called back: it would wait for ever, and so would
-/// two such threads that wait for each other.
+/// False if the awaited thread may be this one, in an outer call ([`enter_call`]) that called back: it would wait for ever.
 #[must_use]
 pub(crate) fn pause(tries: &mut u32) -> bool {
     #[cfg(feature = "std")]

@@ -72,7 +72,7 @@ mod own {
 
     pub(super) fn wake(word: &AtomicU32) {
         let (lock, changed) = waiting_place(word);
-        // A thread that read the word before the change waits by now, and is notified.
+        // A thread that read the word before the change waits by now.
         drop(lock.lock().unwrap_or_else(PoisonError::into_inner));
         changed.notify_all();
     }

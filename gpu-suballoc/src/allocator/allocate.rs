@@ -1,5 +1,3 @@
-//! Allocating regions without a resource, and freeing all regions.
-
 use super::{BatchError, GpuAllocator};
 use crate::device::{DeviceMemory, ResourceHandle, ResourceRequirements};
 use crate::error::{GpuError, GpuMisuse};
@@ -50,7 +48,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         })
     }
 
-    /// A refusal undoes everything.
     #[inline(always)]
     fn allocate_by(
         &self,
@@ -197,11 +194,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     pub(crate) fn destroy_resource(&self, resource: Option<ResourceHandle>) {
         match resource {
             Some(ResourceHandle::Buffer(buffer)) => {
-                // SAFETY: created by this allocator and no longer reachable; by the promise of `new` the device does not use it.
+                // SAFETY: created by this allocator and no longer reachable; the device does not use it (`new`).
                 unsafe { self.device.destroy_buffer(buffer) };
             }
             Some(ResourceHandle::Image(image)) => {
-                // SAFETY: created by this allocator and no longer reachable; by the promise of `new` the device does not use it.
+                // SAFETY: created by this allocator and no longer reachable; the device does not use it (`new`).
                 unsafe { self.device.destroy_image(image) };
             }
             None => {}

@@ -1,5 +1,3 @@
-//! The allocator's host allocator, with a count of its allocated bytes.
-
 use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};

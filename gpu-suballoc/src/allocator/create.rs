@@ -1,5 +1,3 @@
-//! Buffers and images with their memory. A refusal undoes the steps in reverse.
-
 use super::GpuAllocator;
 use crate::device::{
     BufferInfo, BufferUsage, DeviceError, DeviceMemory, ExternalHandleTypes, ImageInfo,
@@ -48,7 +46,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             return Ok(self.region_of(RegionId::new(self.tag, key))?);
         }
         let new = self.records.prepare(self.host(), Some(&kind), options)?;
-        // SAFETY: the info is valid, by the promise of `new`.
+        // SAFETY: the info is valid (`new`).
         let create = || unsafe { self.device.create_buffer(info) }.map(ResourceHandle::Buffer);
         self.create(new, create, info.size, ResourceKind::Linear, options)
     }
@@ -86,7 +84,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             Some(&ResourceDescription::of_image(info, resource, options)),
             options,
         )?;
-        // SAFETY: the info is valid, by the promise of `new`.
+        // SAFETY: the info is valid (`new`).
         let create = || unsafe { self.device.create_image(info) }.map(ResourceHandle::Image);
         self.create(new, create, 0, resource, options)
     }
@@ -159,7 +157,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// A refusal frees the place; the resource is still the caller's.
+    /// A refusal frees the place; the resource stays the caller's.
     fn bind_new(
         &self,
         resource: ResourceHandle,
@@ -170,7 +168,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ) -> Result<(Suballocation, u64), GpuError> {
         let requirements = self.requirements(resource);
         let request = self.allocation_request(&requirements, options);
-        // An import is of the resource only if it must be: VUID-VkMemoryDedicatedAllocateInfo-buffer-01879, image-01878.
+        // VUID-VkMemoryDedicatedAllocateInfo-buffer-01879, image-01878.
         let is_named = options.next.is_none() || requirements.requires_dedicated;
         let request = AllocationRequest {
             kind,
@@ -190,9 +188,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     pub(super) fn requirements(&self, resource: ResourceHandle) -> ResourceRequirements {
         match resource {
-            // SAFETY: created before the call, and live.
+            // SAFETY: the buffer is live.
             ResourceHandle::Buffer(buffer) => unsafe { self.device.buffer_requirements(buffer) },
-            // SAFETY: created before the call, and live.
+            // SAFETY: the image is live.
             ResourceHandle::Image(image) => unsafe { self.device.image_requirements(image) },
         }
     }
@@ -204,11 +202,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         offset: u64,
     ) -> Result<(), DeviceError> {
         match resource {
-            // SAFETY: live, the caller's alone, not bound; the place meets its requirements.
+            // SAFETY: the buffer is live, this thread's alone and not bound; the place meets its requirements.
             ResourceHandle::Buffer(buffer) => unsafe {
                 self.device.bind_buffer(buffer, memory, offset)
             },
-            // SAFETY: the image is live, the caller's alone and not bound; the place meets its requirements.
+            // SAFETY: the image is live, this thread's alone and not bound; the place meets its requirements.
             ResourceHandle::Image(image) => unsafe {
                 self.device.bind_image(image, memory, offset)
             },

@@ -1,5 +1,3 @@
-//! Crops: parts of regions, at any offset and depth.
-
 #![forbid(unsafe_code)]
 
 use super::GpuAllocator;
@@ -212,7 +210,6 @@ mod descriptor_tests {
                 }
             }
         }
-        // Elements larger than any alignment: from the start of the buffer at the latest, and at once.
         assert_eq!(split((1 << 62) + 1, (1 << 61) + 1, 256), Ok((1 << 61, 1)));
         for (start, element) in [((1 << 62) + 3, (1 << 61) + 1), (u64::MAX, u64::MAX - 1)] {
             let refused = Err(GpuMisuse::NoDescriptorOffset);

@@ -80,7 +80,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 reason: MapRefusal::NotHostVisible,
             });
         }
-        // While the mapping is counted, the region stays where it is, and a wrapped buffer keeps its memory.
+        // While the mapping is counted, the region does not move, and a wrapped buffer keeps its memory.
         let (root, offset) = self.records.count_map(key)?;
         match self.map_root(&root, offset) {
             Ok(start) => Ok(Mapping {

@@ -1,5 +1,3 @@
-//! Margins behind regions: a pattern, written when a region is placed, and checked when it is freed or on demand.
-
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use alloc_core::HostAllocator;
@@ -18,7 +16,7 @@ const PATTERN: [u8; 4] = [0x9d, 0xe3, 0xb7, 0xc5];
 
 const MAX_ATTEMPTS: u32 = 1 << 14;
 
-/// A thread counts from before it places a region until the margin is written, or while it reads a margin from the device.
+/// A thread counts until the margin is written, or while it reads a margin from the device.
 fn count(count: &AtomicU32) -> OnDrop<impl FnMut() + use<'_>> {
     // The lock of a pool, which is taken next, orders it with those who look at the count after they had that lock.
     count.fetch_add(1, Ordering::Relaxed);
@@ -59,8 +57,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         while self.asking.load(Ordering::Acquire) != 0 && threads::pause(&mut tries) {}
     }
 
-    /// True if there was a moment without a thread about to write a margin: the margins of all regions found before are written and flushed
-    /// then.
+    /// True if there was a moment without a thread about to write a margin: the margins of all regions found before are written then.
     pub(crate) fn margins_are_written(&self) -> bool {
         (0..MAX_ATTEMPTS).any(|_| {
             let is_idle = self.arming.load(Ordering::Acquire) == 0;
@@ -79,7 +76,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let _arming = count(&self.arming);
         let placed = place()?;
         self.await_asking();
-        // The device has written nothing there yet: the atom that margin and region share is flushed as well.
+        // The atom that margin and region share is flushed as well: the device has written nothing there yet.
         match self.write_margin(&placed, placed.size) {
             Ok(()) => Ok(placed),
             Err(error) => {
@@ -100,8 +97,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         rest.min(margin.saturating_add(self.pools.granule()))
     }
 
-    /// The margin's first byte, from the region's start, that shares no atom with the region: flushing or invalidating that atom would lose
-    /// writes to the region.
+    /// The margin's first byte, from the region's start, that shares no atom with the region: invalidating that atom would lose writes to
+    /// the region.
     fn whole_margin(&self, placed: &Suballocation) -> u64 {
         let atom = self.limits.non_coherent_atom_size.max(1);
         (placed.size.checked_next_multiple_of(atom)).unwrap_or(placed.reserved)
@@ -125,7 +122,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let (object, first) = self.pools().map(placed.at)?;
         let margin = first.as_ptr().wrapping_add(placed.size as usize);
         for (number, byte) in (0..size as usize).zip(PATTERN.into_iter().cycle()) {
-            // SAFETY: the margin is the end of the region's range of the block, all of which is mapped until the unmap below.
+            // SAFETY: the margin is the end of the region's range of the block, which is mapped until the unmap below.
             unsafe { margin.wrapping_add(number).write_volatile(byte) };
         }
         let range = self.margin_from(placed, flushed);
@@ -156,7 +153,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 unsafe { margin.wrapping_add(number).read_volatile() }
             }))
         };
-        // Writes of the host are seen before the invalidation, which may discard them; those of the device after it.
+        // The invalidation may discard writes of the host; those of the device are seen after it.
         let (mut found, mut read) = (find_damage(), Ok(()));
         let is_coherent = placed.properties.contains(PropertyFlags::HOST_COHERENT);
         let place = |of: &Suballocation| (of.memory, of.offset, of.size);
@@ -166,7 +163,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             // While the region is still there, what is placed after it waits.
             if is_there() {
                 let _call = threads::enter_call();
-                // Whole atoms without a byte of the region: unflushed writes of the host to the region stay.
+                // These atoms have no byte of the region, whose unflushed writes stay.
                 read = self.sync_range(placed.properties, u64::MAX, range, HostAccess::Reads);
                 found = find_damage();
             }

@@ -62,7 +62,7 @@ pub struct GpuAllocator<D: DeviceMemory, A: HostAllocator> {
     pub(crate) tag: u32,
     pub(crate) limits: DeviceLimits,
     reuse: AtomicBool,
-    /// Calls that have placed regions and have not written their margins yet.
+    /// Calls that have not written the margins of their regions yet.
     arming: AtomicU32,
     /// Calls that ask the device what it wrote to a margin, which discards what the host wrote there.
     asking: AtomicU32,
@@ -314,7 +314,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// One literal, written where it is read: it is too large to be copied on the hot path.
+    /// The literal is too large to be copied on the hot path.
     #[inline(always)]
     fn allocation_request(
         &self,

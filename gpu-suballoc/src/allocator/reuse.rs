@@ -1,5 +1,3 @@
-//! Released buffers, kept with their memory for the next request that fits exactly.
-
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::Ordering;
@@ -66,7 +64,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if let Err(gone) = self.records.insert_reusable(self.host(), gone) {
             self.destroy_removed_root(gone);
         }
-        // Another thread may have switched reuse off, and may have evicted before the insertion.
+        // Another thread may have switched reuse off and evicted before the insertion.
         if !self.reuse.load(Ordering::Relaxed) {
             self.evict_reusable(0, 0);
         }

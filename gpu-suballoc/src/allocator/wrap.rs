@@ -105,7 +105,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// [`Limit::WrappedBytes`](crate::error::Limit::WrappedBytes); a refusal of the host allocator.
     pub fn wrap(&self, info: &WrapInfo<'_>) -> Result<Region, GpuError> {
         let (buffer, size) = info.check()?;
-        // The allocator maps its own memory objects as a whole, so a wrapped buffer would map one twice.
+        // The allocator maps its memory objects itself, so a wrapped buffer would map one twice.
         let visible = info
             .backing
             .filter(|backing| backing.properties.contains(PropertyFlags::HOST_VISIBLE));

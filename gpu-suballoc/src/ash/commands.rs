@@ -60,7 +60,7 @@ impl PhysicalDevice2 {
         let find = |core: &'static CStr, other: &'static CStr| {
             let core = (api_version >= vk::API_VERSION_1_1).then_some(core);
             core.into_iter().chain([other]).find_map(|name| {
-                // SAFETY: the instance is live and of this loader (`load`), and the name is a C string.
+                // SAFETY: the instance is live and of this loader, and the name is a C string.
                 unsafe { get_instance_proc_addr(instance, name.as_ptr()) }
             })
         };
@@ -113,7 +113,7 @@ impl DeviceCommands {
             core.into_iter()
                 .chain(others.iter().copied())
                 .find_map(|name| {
-                    // SAFETY: the device is live and of these tables (`load`), and the name is a C string.
+                    // SAFETY: the device is live and of these tables, and the name is a C string.
                     unsafe {
                         (tables.of_instance.get_device_proc_addr)(tables.device, name.as_ptr())
                     }
@@ -158,6 +158,6 @@ impl DeviceCommands {
 /// `F` is the type of the function.
 unsafe fn cast<F: Copy>(function: vk::PFN_vkVoidFunction) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<unsafe extern "system" fn()>()) };
-    // SAFETY: `F` is the function's type; both are function pointers of one size.
+    // SAFETY: `F` is the function's type; both are function pointers.
     function.map(|function| unsafe { transmute_copy(&function) })
 }

@@ -75,7 +75,7 @@ impl AshContexts {
         };
         let (memory, allocator) = (info.memory.clone(), info.allocator);
         let load = |state: &DeviceState| {
-            // SAFETY: the handles are live and belong together (`acquire_ash`), and `acquire` has seen that none is null.
+            // SAFETY: the handles are live and belong together (`acquire_ash`), and none is null.
             unsafe { load(&info, state) }
         };
         // SAFETY: the handles outlive the context (`acquire_ash`), and `load` returns their device.
@@ -104,7 +104,7 @@ unsafe fn load(
     }
     let mut missing = None;
     let of_instance = ash::InstanceFnV1_0::load(|name| {
-        // SAFETY: the instance is live and of this loader (`acquire_ash`), and the name is a C string.
+        // SAFETY: the instance is live and of this loader, and the name is a C string.
         let function = void(unsafe { (info.get_instance_proc_addr)(info.instance, name.as_ptr()) });
         note(
             &mut missing,
@@ -118,7 +118,7 @@ unsafe fn load(
         return Err(missing);
     }
     let of_device = ash::DeviceFnV1_0::load(|name| {
-        // SAFETY: the device is live and of this instance (`acquire_ash`), and the name is a C string.
+        // SAFETY: the device is live and of this instance, and the name is a C string.
         let function =
             void(unsafe { (of_instance.get_device_proc_addr)(info.device, name.as_ptr()) });
         note(
@@ -140,7 +140,7 @@ unsafe fn load(
         device: info.device,
         of_device: &of_device,
     };
-    // SAFETY: handles, version and callbacks are as `AshDevice::new` demands (`acquire_ash`), and no command is missing.
+    // SAFETY: handles, version and callbacks are as `AshDevice::new` demands, and no command is missing.
     let ash = unsafe { AshDevice::of_tables(&tables, info.physical_device, info.options) };
     let (data, memory) = (info.pipeline_cache_data, info.memory.clone());
     // SAFETY: device and callbacks outlive the kernels, and the data is a pipeline cache's (`acquire_ash`).
@@ -220,7 +220,7 @@ pub unsafe fn physical_device_identity(
     let mut id = vk::PhysicalDeviceIDProperties::default();
     if api_version >= vk::API_VERSION_1_1 {
         let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut id);
-        // SAFETY: `physical` is live and of `instance` (`physical_device_identity`); 1.1 has the command and the structure.
+        // SAFETY: `physical` is live and of `instance`, and has 1.1.
         unsafe { (instance.fp_v1_1().get_physical_device_properties2)(physical, &raw mut all) };
     }
     StoreIdentity {

@@ -62,7 +62,7 @@ impl CompiledKernel {
             code: TryVec::new_in(memory.clone()),
             device: device.share(),
         };
-        // All host memory, before the first call of the driver.
+        // All host memory is allocated before the first call of the driver.
         (kernel.pipelines).try_resize(info.pipelines.len(), vk::Pipeline::null())?;
         (kernel.set_layouts).try_resize(info.set_layouts.len(), vk::DescriptorSetLayout::null())?;
         if info.keep_code {
@@ -82,7 +82,7 @@ impl CompiledKernel {
         let layout = vk::PipelineLayoutCreateInfo::default()
             .set_layouts(&kernel.set_layouts)
             .push_constant_ranges(info.push_constant_ranges);
-        // SAFETY: the push constant ranges are valid (`AshContext::compile`); the set layouts were created above.
+        // SAFETY: the push constant ranges are valid (`AshContext::compile`), and so are the set layouts.
         kernel.layout = unsafe { device.create(commands.create_pipeline_layout, &layout) }?;
         for (pipeline, info) in kernel.pipelines.iter_mut().zip(info.pipelines) {
             let mut stage = vk::PipelineShaderStageCreateInfo::default()
@@ -95,7 +95,7 @@ impl CompiledKernel {
             let info = vk::ComputePipelineCreateInfo::default()
                 .stage(stage)
                 .layout(kernel.layout);
-            // SAFETY: entry point and constants are valid (`AshContext::compile`); module and layout were created above.
+            // SAFETY: entry point and constants are valid (`AshContext::compile`), and so are module and layout.
             *pipeline = unsafe { device.pipeline(&info) }?;
         }
         Ok(kernel)
@@ -201,7 +201,6 @@ impl LoadedDevice {
             state,
             memory: memory.clone(),
         };
-        // If the memory is refused, `inner` is dropped and destroys the cache.
         Ok(Self {
             inner: SharedBox::new(inner, memory)?,
         })
@@ -252,7 +251,7 @@ impl LoadedDevice {
         let mut pipeline = vk::Pipeline::null();
         let create = ash.core().create_compute_pipelines;
         let (cache, callbacks) = (self.inner.cache, ash.callbacks());
-        // SAFETY: the info is valid (`pipeline`); the device is not lost, so it lives (`new`), and the cache is its own.
+        // SAFETY: the info is valid (`pipeline`); the device is not lost, so it lives (`new`).
         let result = unsafe { create(ash.device, cache, 1, info, callbacks, &raw mut pipeline) };
         let answer = new_handle(result, pipeline, not_null);
         if answer.is_err() {
@@ -280,7 +279,7 @@ impl LoadedDevice {
                 return Ok(());
             }
             data.truncate(before);
-            // After `INCOMPLETE` another thread compiled meanwhile: what was written is a cache, but not all of it.
+            // After `INCOMPLETE` what was written is a cache, but not all of it.
             if result != vk::Result::INCOMPLETE {
                 return Err(DeviceError::from_raw(result.as_raw()).into());
             }

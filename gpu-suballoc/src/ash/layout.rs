@@ -27,7 +27,7 @@ pub(super) fn pointer_to(
     callbacks.map_or(ptr::null(), ptr::from_ref)
 }
 
-/// A driver that reports success and returns `VK_NULL_HANDLE` is an error.
+/// `VK_NULL_HANDLE` is an error also if the driver reports success.
 pub(super) fn new_handle<V: Handle, H>(
     result: vk::Result,
     handle: V,

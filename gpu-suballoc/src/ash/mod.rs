@@ -200,7 +200,7 @@ impl AshDevice {
             device: device.handle(),
             of_device: device.fp_v1_0(),
         };
-        // SAFETY: instance, physical device and device are live and belong together, and the options are true (`new`).
+        // SAFETY: instance, physical device and device belong together, and the options are true (`new`).
         unsafe { Self::of_tables(&tables, physical, options) }
     }
 
@@ -222,7 +222,7 @@ impl AshDevice {
             device: device.handle(),
             of_device: device.fp_v1_0(),
         };
-        // SAFETY: instance, physical device and device are live and belong together, and the options are true (`of_device`).
+        // SAFETY: instance, physical device and device belong together, and the options are true (`of_device`).
         unsafe { Self::of_tables(&tables, physical, options) }
     }
 
@@ -233,7 +233,7 @@ impl AshDevice {
         physical: vk::PhysicalDevice,
         options: AshOptions,
     ) -> Self {
-        // SAFETY: instance and device are live and of these tables; version and features are the device's (`of_tables`).
+        // SAFETY: instance and device are live and of these tables; version and features are the device's.
         let commands =
             unsafe { DeviceCommands::load(tables, options.api_version, &options.features) };
         let mut features = options.features;
@@ -336,8 +336,7 @@ impl AshDevice {
     }
 }
 
-// SAFETY: the driver's results are passed on; the properties were read once; C functions do not unwind into Rust (`extern "system"` aborts
-// instead).
+// SAFETY: the driver's results are passed on; C functions do not unwind into Rust (`extern "system"` aborts instead).
 unsafe impl DeviceMemory for AshDevice {
     fn properties(&self) -> DeviceProperties<'_> {
         self.info.properties()
@@ -345,13 +344,13 @@ unsafe impl DeviceMemory for AshDevice {
 
     unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
         layout::with_allocate_info(request, |info| {
-            // SAFETY: the request names what is live and enabled (`DeviceMemory::allocate`), and so does the info.
+            // SAFETY: the request names what is live and enabled (`DeviceMemory::allocate`).
             unsafe { self.create(self.core().allocate_memory, info, MemoryHandle::from_raw) }
         })
     }
 
     unsafe fn free(&self, memory: MemoryHandle) {
-        // SAFETY: the memory is live and unused (`DeviceMemory::free`); the callbacks fit those of its creation.
+        // SAFETY: the memory is live and unused; the callbacks fit those of its creation.
         unsafe { (self.core().free_memory)(self.device, memory.into(), self.callbacks()) }
     }
 
@@ -364,20 +363,20 @@ unsafe impl DeviceMemory for AshDevice {
         let mut first = core::ptr::null_mut();
         let (memory, flags) = (memory.into(), vk::MemoryMapFlags::empty());
         let map = self.core().map_memory;
-        // SAFETY: the memory is live, host-visible, not mapped, and this thread's alone (`DeviceMemory::map`).
+        // SAFETY: the memory is live, host-visible, not mapped, and this thread's alone.
         check(unsafe { map(self.device, memory, offset, size, flags, &raw mut first) })?;
         NonNull::new(first.cast()).ok_or(DeviceError::MapFailed)
     }
 
     unsafe fn unmap(&self, memory: MemoryHandle) {
-        // SAFETY: the memory is live, mapped, and this thread's alone (`DeviceMemory::unmap`).
+        // SAFETY: the memory is live, mapped, and this thread's alone.
         unsafe { (self.core().unmap_memory)(self.device, memory.into()) }
     }
 
     unsafe fn flush(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
         let flush = self.core().flush_mapped_memory_ranges;
         self.ranges(ranges, |raw| {
-            // SAFETY: the ranges are mapped, in whole atoms (`DeviceMemory::flush`); `raw` has at most `RANGES_AT_ONCE` of them.
+            // SAFETY: the ranges are mapped, in whole atoms; `raw` has at most `RANGES_AT_ONCE` of them.
             unsafe { flush(self.device, raw.len() as u32, raw.as_ptr()) }
         })
     }
@@ -385,7 +384,7 @@ unsafe impl DeviceMemory for AshDevice {
     unsafe fn invalidate(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
         let invalidate = self.core().invalidate_mapped_memory_ranges;
         self.ranges(ranges, |raw| {
-            // SAFETY: the ranges are mapped, in whole atoms (`DeviceMemory::invalidate`); `raw` has at most `RANGES_AT_ONCE` of them.
+            // SAFETY: the ranges are mapped, in whole atoms; `raw` has at most `RANGES_AT_ONCE` of them.
             unsafe { invalidate(self.device, raw.len() as u32, raw.as_ptr()) }
         })
     }
@@ -403,12 +402,12 @@ unsafe impl DeviceMemory for AshDevice {
         if !info.external.is_empty() {
             raw.p_next = (&raw const external).cast();
         }
-        // SAFETY: the info is valid (`DeviceMemory::create_buffer`); `external` and `indices` outlive the call.
+        // SAFETY: the info is valid; `external` and `indices` outlive the call.
         unsafe { self.create(self.core().create_buffer, &raw, BufferHandle::from_raw) }
     }
 
     unsafe fn destroy_buffer(&self, buffer: BufferHandle) {
-        // SAFETY: the buffer is live and unused (`DeviceMemory::destroy_buffer`); the callbacks fit those of its creation.
+        // SAFETY: the buffer is live and unused; the callbacks fit those of its creation.
         unsafe { (self.core().destroy_buffer)(self.device, buffer.into(), self.callbacks()) }
     }
 
@@ -416,7 +415,7 @@ unsafe impl DeviceMemory for AshDevice {
         let command = self.core().get_buffer_memory_requirements;
         let command2 = self.commands.requirements2.map(|both| both.buffer);
         let info = vk::BufferMemoryRequirementsInfo2::default().buffer(buffer.into());
-        // SAFETY: the buffer is live and of this device (`DeviceMemory::buffer_requirements`).
+        // SAFETY: the buffer is live and of this device.
         unsafe { self.requirements(command, info.buffer, command2, &info) }
     }
 
@@ -427,7 +426,7 @@ unsafe impl DeviceMemory for AshDevice {
         offset: u64,
     ) -> Result<(), DeviceError> {
         let bind = self.core().bind_buffer_memory;
-        // SAFETY: both are live, the buffer is not bound, and the place meets its requirements (`DeviceMemory::bind_buffer`).
+        // SAFETY: both are live, the buffer is not bound, and the place meets its requirements.
         check(unsafe { bind(self.device, buffer.into(), memory.into(), offset) })
     }
 
@@ -440,12 +439,12 @@ unsafe impl DeviceMemory for AshDevice {
         if !info.external.is_empty() {
             raw.p_next = (&raw const external).cast();
         }
-        // SAFETY: the info is valid (`DeviceMemory::create_image`); `external` and `indices` outlive the call.
+        // SAFETY: the info is valid; `external` and `indices` outlive the call.
         unsafe { self.create(self.core().create_image, &raw, ImageHandle::from_raw) }
     }
 
     unsafe fn destroy_image(&self, image: ImageHandle) {
-        // SAFETY: the image is live and unused (`DeviceMemory::destroy_image`); the callbacks fit those of its creation.
+        // SAFETY: the image is live and unused; the callbacks fit those of its creation.
         unsafe { (self.core().destroy_image)(self.device, image.into(), self.callbacks()) }
     }
 
@@ -453,7 +452,7 @@ unsafe impl DeviceMemory for AshDevice {
         let command = self.core().get_image_memory_requirements;
         let command2 = self.commands.requirements2.map(|both| both.image);
         let info = vk::ImageMemoryRequirementsInfo2::default().image(image.into());
-        // SAFETY: the image is live and of this device (`DeviceMemory::image_requirements`).
+        // SAFETY: the image is live and of this device.
         unsafe { self.requirements(command, info.image, command2, &info) }
     }
 
@@ -464,7 +463,7 @@ unsafe impl DeviceMemory for AshDevice {
         offset: u64,
     ) -> Result<(), DeviceError> {
         let bind = self.core().bind_image_memory;
-        // SAFETY: both are live, the image is not bound, and the place meets its requirements (`DeviceMemory::bind_image`).
+        // SAFETY: both are live, the image is not bound, and the place meets its requirements.
         check(unsafe { bind(self.device, image.into(), memory.into(), offset) })
     }
 
@@ -474,14 +473,14 @@ unsafe impl DeviceMemory for AshDevice {
             .buffer_address
             .filter(|_| self.info.features.buffer_device_address)?;
         let info = vk::BufferDeviceAddressInfo::default().buffer(buffer.into());
-        // SAFETY: the buffer is live, bound, and made for addresses (`DeviceMemory::buffer_address`); the feature is enabled.
+        // SAFETY: the buffer is live, bound, and made for addresses; the feature is enabled.
         NonZeroU64::new(unsafe { command(self.device, &raw const info) })
     }
 
     unsafe fn commitment(&self, memory: MemoryHandle) -> Option<u64> {
         let mut bytes = 0;
         let command = self.core().get_device_memory_commitment;
-        // SAFETY: the memory is live and lazily allocated (`DeviceMemory::commitment`).
+        // SAFETY: the memory is live and lazily allocated.
         unsafe { command(self.device, memory.into(), &raw mut bytes) };
         Some(bytes)
     }
@@ -505,7 +504,7 @@ unsafe impl DeviceMemory for AshDevice {
             .zip(pairs)
             .zip(self.info.properties().heaps)
         {
-            // Vulkan allows no budget of 0: a driver that writes 0 did not write a budget.
+            // Vulkan allows no budget of 0: the driver did not write one.
             let budget = if budget == 0 { of.size } else { budget };
             *heap = HeapBudget { usage, budget };
         }

@@ -123,7 +123,7 @@ pub unsafe fn physical_device_capabilities(
     if knows_driver {
         properties = properties.push_next(&mut driver);
     }
-    // SAFETY: `physical` is live and of `instance` (`physical_device_capabilities`); version and extensions know the chain.
+    // SAFETY: `physical` is live and of `instance`; version and extensions know the chain.
     unsafe { (instance.fp_v1_1().get_physical_device_properties2)(physical, &raw mut properties) };
     // SAFETY: `physical` is of `instance`, and the version is 1.1 at least.
     let (buffer_import, buffer_export) = unsafe { buffer_handles(instance, physical, has) };
@@ -202,7 +202,7 @@ unsafe fn buffer_handles(
             .usage(usage)
             .handle_type(raw);
         let mut properties = vk::ExternalBufferProperties::default();
-        // SAFETY: `physical` is live and supports 1.1 (`buffer_handles`); its extension knows the handle type.
+        // SAFETY: `physical` is live and supports 1.1; its extension knows the handle type.
         unsafe { query(physical, &raw const info, &raw mut properties) };
         let can = properties
             .external_memory_properties
@@ -247,7 +247,7 @@ unsafe fn semaphore_handles(
     handle_types(types, has, |raw| {
         let info = vk::PhysicalDeviceExternalSemaphoreInfo::default().handle_type(raw);
         let mut properties = vk::ExternalSemaphoreProperties::default();
-        // SAFETY: `physical` is live and supports 1.1 (`semaphore_handles`); its extension knows the handle type.
+        // SAFETY: `physical` is live and supports 1.1; its extension knows the handle type.
         unsafe { query(physical, &raw const info, &raw mut properties) };
         let can = properties.external_semaphore_features;
         (

@@ -136,7 +136,7 @@ impl<P, E: Copy> CacheOwner<P, E> {
         drop(locked);
         waiting::wait_while(&waiter.wait.state, RUNNING);
         waiter.wait.end();
-        // The compiling thread has finished with `waiter` once it releases the lock.
+        // The compiling thread no longer uses `waiter` once it releases the lock.
         drop(shard.lock());
         match waiter.outcome.take() {
             Some(Ok(entry)) => Ok(Some(ShaderRef::new(&self.cache, entry))),
@@ -146,7 +146,7 @@ impl<P, E: Copy> CacheOwner<P, E> {
     }
 }
 
-/// A leader that is dropped without a result lets a waiting thread compile.
+/// Dropped without a result, it lets a waiting thread compile.
 struct Leader<'o, 'f, P, E: Copy> {
     owner: &'o CacheOwner<P, E>,
     shard: &'o StateMutex<Shard<P, E>>,
@@ -228,7 +228,7 @@ impl<'o, 'f, P, E: Copy> Leader<'o, 'f, P, E> {
         }
         shard.stats.compiling -= 1;
         let mut at = self.flight.waiting.get();
-        // SAFETY: a thread in the list waits until its state changes, and then for the lock, which `shard` holds.
+        // SAFETY: a thread in the list waits until its state changes, and then for the lock.
         while let Some(waiter) = at.map(|at| unsafe { at.as_ref() }) {
             at = waiter.next.get();
             waiter.outcome.set(outcome);
@@ -260,7 +260,7 @@ unsafe impl Send for List {}
 
 pub(super) struct Wait {
     state: AtomicU32,
-    /// The waiting thread, 0 if none waits, and the leader of its compile. Like `next` they are accessed only under the list's lock.
+    /// The thread is 0 if none waits. Like `next` both are accessed only under the list's lock.
     thread: Cell<u64>,
     leader: Cell<u64>,
     next: Cell<Option<NonNull<Wait>>>,
@@ -276,7 +276,7 @@ impl Wait {
         }
     }
 
-    /// False, and nothing changed, if `leader` is this thread or waits for it, directly or through others.
+    /// False, and nothing changed, if `leader` is this thread or waits for it.
     ///
     /// # Safety
     /// It must not be waiting, and must be neither moved nor forgotten before it is [ended](Self::end) or dropped.
@@ -346,7 +346,6 @@ mod wait_cycles_tests {
     use super::*;
     use crate::sync::Ordering::Release;
 
-    /// Thread numbers from here on are not used in this process.
     const FROM: u64 = 1 << 60;
 
     #[test]

@@ -1,5 +1,3 @@
-//! A compiled shader, in a block of its owner's memory.
-
 use super::key::ShaderKey;
 use super::owner::Owner;
 use super::shader_cache::{RemovalCounts, ShaderCache};

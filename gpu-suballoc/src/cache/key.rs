@@ -1,5 +1,3 @@
-//! The key of a compiled shader, and its hash.
-
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -15,7 +13,7 @@ impl CacheDevice {
     #[must_use]
     pub fn new_unique() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        // The top bit is the kind of key; no process lives long enough to create 2^63 devices.
+        // The top bit is the kind of key; no process creates 2^63 devices.
         Self(NEXT.fetch_add(1, Relaxed) & (HASHED - 1))
     }
 }
@@ -154,8 +152,7 @@ impl fmt::Debug for ShaderKey {
 
 const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// XORs both halves of the product, then both halves of the result: the lower bits of a product grow linearly with its factors, so
-/// consecutive numbers would collide.
+/// The lower bits of a product grow linearly with its factors: consecutive numbers would collide.
 #[inline(always)]
 const fn fold(a: u64, b: u64) -> u64 {
     let product = a as u128 * b as u128;
@@ -179,14 +176,12 @@ mod tests {
             .flat_map(|device| (0..1000).map(|id| ShaderKey::kernel(*device, id).mixed()))
             .collect();
         assert_eq!(all.len(), 32_000);
-        // Any bits may select the bucket: each bit is balanced.
         for bit in 0..64 {
             let set = all.iter().filter(|hash| *hash >> bit & 1 != 0).count();
             assert!((14_000..18_000).contains(&set), "bit {bit}: {set}");
         }
     }
 
-    /// A table with room for the keys has buckets of seven places and is at most half full.
     #[test]
     fn h58_numbers_in_a_row_spread_over_the_buckets() {
         for stride in [1, 2, 10, 64, 256, 4096, 65_536, 1 << 32] {

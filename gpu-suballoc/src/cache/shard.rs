@@ -27,7 +27,7 @@ pub(super) struct Core<P, E> {
 #[repr(align(128))]
 struct PaddedShard<P, E>(StateMutex<Shard<P, E>>);
 
-/// What a hit needs comes first, in the line of the lock.
+/// What a hit needs is in the line of the lock.
 #[repr(C)]
 pub(super) struct Shard<P, E> {
     index: TryMap<ShaderKey, NonNull<CacheEntry<P>>, ContextHandle, KeyState>,
@@ -200,12 +200,12 @@ impl<P, E> Core<P, E> {
         // SAFETY: not destroyed yet.
         let dead = unsafe { entry.as_ref() };
         let (next, before) = (dead.next.get(), dead.before.get());
-        // SAFETY: a neighbour in the list is destroyed under the lock, after it left the list.
+        // SAFETY: a neighbour is destroyed under the lock, after it left the list.
         match before.map(|before| unsafe { before.as_ref() }) {
             Some(before) => before.next.set(next),
             None => shard.first = next,
         }
-        // SAFETY: a neighbour in the list is destroyed under the lock, after it left the list.
+        // SAFETY: a neighbour is destroyed under the lock, after it left the list.
         if let Some(next) = next.map(|next| unsafe { next.as_ref() }) {
             next.before.set(before);
         }
@@ -239,7 +239,7 @@ impl<P, E> Core<P, E> {
         let mut going = DestroyList::new();
         let start = self.hand.load(Relaxed);
         let order = self.shards.iter().enumerate().cycle().skip(start);
-        // The rest of the present round, and two more: the first makes entries old, the second evicts them.
+        // The first of two further rounds makes entries old, the second evicts them.
         for (number, PaddedShard(shard)) in order.take(3 * SHARDS) {
             if !self.is_over_limits() {
                 break;

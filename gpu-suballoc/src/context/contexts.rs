@@ -136,7 +136,7 @@ impl<P, E> DeviceContexts<P, E> {
             number: CacheDevice::new_unique(),
             is_lost: AtomicBool::new(false),
         };
-        // Nothing is allocated under the lock. If the device exists, this is freed after it.
+        // If the device exists, this is freed after the lock is released.
         let fresh = SharedBox::new(fresh, self.inner.memory.clone())?;
         let mut devices = self.inner.devices.lock();
         let joined = match find_device(&mut *devices, handles.device) {

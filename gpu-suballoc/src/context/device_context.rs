@@ -43,7 +43,7 @@ impl DeviceContextId {
 /// It must be [released](Self::release), or dropped, before the application destroys the device, or the device must be reported
 /// [lost](Self::device_lost) first. Dropping it is [`release_forced`](Self::release_forced) without the report.
 pub struct DeviceContext<D: DeviceMemory, P, E> {
-    // In the order of dropping: shader modules, then regions and blocks, then the share of the device.
+    // In the order of dropping.
     pub(super) owner: CacheOwner<P, E>,
     pub(super) gpu: ContextAllocator<D>,
     pub(super) device_share: DeviceShare<P, E>,

@@ -14,7 +14,7 @@ use crate::sync::StateMutex;
 
 const CONTEXTS: usize = 64;
 
-/// Each context is a counted reference `C`, of which a clone is a user.
+/// A clone of the counted reference `C` is a user.
 pub(super) struct ContextRegister<C, H> {
     state: StateMutex<RegisterState<C, H>>,
 }

@@ -101,10 +101,10 @@ impl<D: DeviceMemory, P, E> ContextTable<D, P, E> {
         let Some(id) = id else { return Ok(None) };
         handles.check()?;
         let closed = self.register.close(id, |context| context.is_only())?;
-        // A refused context returns to the table. Without one, as where a destructor of a shader unwinds, the number goes.
+        // A refused context returns to the table; otherwise the number goes.
         let refused = Cell::new(None);
         let _settle = OnDrop(|| self.register.settle(id, refused.take()));
-        // Behind the number: where this unwinds, the context goes before its number does.
+        // Where this unwinds, the context goes before its number does.
         let mut closed = closed;
         let released = closed.acquire_again(handles).and_then(|()| {
             let context = closed.get_mut().ok_or(ContextError::InUse)?;

@@ -1,5 +1,4 @@
-/// Without `$live` a call of the first list is [`DeviceError::DeviceLost`](crate::device::DeviceError::DeviceLost), and one of the second
-/// does nothing.
+/// Without `$live` a call of the first list is [`DeviceError::DeviceLost`](crate::device::DeviceError::DeviceLost).
 macro_rules! forward_calls {
     (
         $this:ident, $live:expr;
@@ -8,14 +7,14 @@ macro_rules! forward_calls {
     ) => {
         $(
             unsafe fn $call(&$this, $($name: $type),*) -> Result<$ok, DeviceError> {
-                // SAFETY: the call is made of the device that its contract is about.
+                // SAFETY: the caller's contract is about this device.
                 unsafe { $live.ok_or(DeviceError::DeviceLost)?.$call($($name),*) }
             }
         )*
         $(
             unsafe fn $end(&$this, $handle: $of) {
                 if let Some(device) = $live {
-                    // SAFETY: the call is made of the device that its contract is about.
+                    // SAFETY: the caller's contract is about this device.
                     unsafe { device.$end($handle) }
                 }
             }
@@ -59,22 +58,22 @@ macro_rules! forward_device_memory {
             // A resource whose device was lost since its creation cannot be bound.
             unsafe fn buffer_requirements(&$this, buffer: BufferHandle) -> ResourceRequirements {
                 $live.map_or(ResourceRequirements::new(1, 1), |device| {
-                    // SAFETY: the buffer is this device's, as the method demands.
+                    // SAFETY: the buffer is this device's.
                     unsafe { device.buffer_requirements(buffer) }
                 })
             }
             unsafe fn image_requirements(&$this, image: ImageHandle) -> ResourceRequirements {
                 $live.map_or(ResourceRequirements::new(1, 1), |device| {
-                    // SAFETY: the image is this device's, as the method demands.
+                    // SAFETY: the image is this device's.
                     unsafe { device.image_requirements(image) }
                 })
             }
             unsafe fn buffer_address(&$this, buffer: BufferHandle) -> Option<NonZeroU64> {
-                // SAFETY: the buffer is this device's and has an address, as the method demands.
+                // SAFETY: the buffer is this device's and has an address.
                 unsafe { $live?.buffer_address(buffer) }
             }
             unsafe fn commitment(&$this, memory: MemoryHandle) -> Option<u64> {
-                // SAFETY: the memory is this device's and lazily allocated, as the method demands.
+                // SAFETY: the memory is this device's and lazily allocated.
                 unsafe { $live?.commitment(memory) }
             }
             fn budget(&$this, heaps: &mut [HeapBudget]) -> bool {

@@ -104,9 +104,9 @@ impl NextChain {
     }
 }
 
-// SAFETY: a plain address; by the promise of `new` any thread may read the chain.
+// SAFETY: a plain address; any thread may read the chain (`new`).
 unsafe impl Send for NextChain {}
-// SAFETY: a plain address; by the promise of `new` any thread may read the chain, and nothing is written through it.
+// SAFETY: a plain address; any thread may read the chain (`new`), which nothing writes.
 unsafe impl Sync for NextChain {}
 
 /// `VkMappedMemoryRange`.

@@ -1,5 +1,3 @@
-//! A group of devices, the owner of the devices and of the edges between them.
-//!
 //! ```text
 //!   new: reserve memberships   capabilities 0..n -> edges, refined, checked -> numbers 0..n
 //!        any refusal: clear all memberships, return all devices

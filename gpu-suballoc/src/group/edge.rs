@@ -1,7 +1,4 @@
-//! Edges: how one device uses objects of another, derived from the capabilities of both, then refined.
-//!
-//! An edge has one direction: `from` uses, `to` owns. `from` waits on and signals semaphores of `to`, and reads and writes memory of `to`,
-//! through handles that `to` exports and `from` imports. The opposite direction is another edge.
+//! An edge has one direction: `from` uses what `to` owns, through handles that `to` exports and `from` imports.
 
 use super::capabilities::{CapabilityFlags, DeviceCapabilities, HandleTypes};
 

@@ -5,8 +5,8 @@ use crate::memory_type::PropertyFlags;
 
 const MIB: u64 = 1 << 20;
 
-/// The next block has this part of the reserved bytes: the last one, nearly empty at worst, is little of all. A smaller part saves nothing
-/// in a churn of mixed sizes; an eighth costs 7 % of what lives.
+/// The last block, nearly empty at worst, is little of all. A smaller part saves nothing in a churn of mixed sizes; an eighth costs 7 % of
+/// what lives.
 const PART_OF_RESERVED: u64 = 32;
 /// Empty blocks of this part of what lives are kept.
 const KEPT_PART: u64 = 8;
@@ -236,7 +236,6 @@ mod tests {
         assert_eq!(sizes(&growth, 9 * MIB + 1, u64::MAX), [9 * MIB + 256]);
         assert_eq!(sizes(&growth, 256 * MIB + 1, u64::MAX), []);
         assert_eq!(sizes(&growth, u64::MAX - 15, u64::MAX), []);
-        // What a limit leaves is taken into account without a try.
         assert_eq!(
             sizes(&growth, 1024, 2 * MIB),
             [2 * MIB, MIB, MIB / 2, MIB / 4]

@@ -165,7 +165,7 @@ impl Blocks {
         if live.listing == BlockListing::Draining {
             return Err(GpuMisuse::Defragmenting);
         }
-        // An allocation opens a closed block: its free bytes count from now on.
+        // The free bytes of an opened block count from now on.
         self.list_as(block, BlockListing::Open);
         let live = (self.slots.get_mut(block)).ok_or(GpuMisuse::NoSuchPlace)?;
         let emptied = live.empty_bytes();
@@ -352,7 +352,7 @@ impl Object {
 pub(super) struct DedicatedRegion {
     pub(super) object: Object,
     pub(super) slot: u32,
-    /// A flush was under way when the region was freed: no lookup finds it, and the end of the flush frees the object.
+    /// No lookup finds it; the end of the flush that is under way frees the object.
     pub(super) is_freed: bool,
 }
 
@@ -364,8 +364,7 @@ impl Slots<DedicatedRegion> {
             .ok_or(GpuMisuse::Stale)
     }
 
-    /// The slot map has checked that the region is not mapped: only a flush may be under way, at whose end the object is
-    /// [detached](Self::detach_leftover).
+    /// Only a flush may be under way, at whose end the object is [detached](Self::detach_leftover): the region is not mapped.
     pub(super) fn free(&mut self, at: RegionPlace) -> Result<(u64, Option<Object>), GpuMisuse> {
         let size = self.region(at)?.object.size;
         if let Some(region) = self.get_mut(at.block()) {

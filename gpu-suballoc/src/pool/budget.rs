@@ -1,7 +1,4 @@
-//! Bytes allocated from the driver, by heap, and their limits.
-//!
-//! A size is added before the driver call, and subtracted after the driver freed the memory. So no limit is exceeded at any moment,
-//! however many threads create blocks.
+//! A size is added before the driver call, and subtracted after the driver freed the memory: no limit is exceeded at any moment.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +11,7 @@ use crate::error::Limit;
 const MAX_OPERATIONS: u64 = 30;
 const MAX_AGE: Duration = Duration::from_millis(500);
 
-/// Without std, a thread does not know that it is in a query, whose callback would make the next one.
+/// Without std, a thread does not know that it is in a query.
 const MAX_QUERIES: u32 = if cfg!(feature = "std") { u32::MAX } else { 1 };
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! The configuration of a pool, which is constant while the pool lives.
+//! It is constant while the pool lives.
 
 #![forbid(unsafe_code)]
 
@@ -25,8 +25,7 @@ pub(super) struct PoolConfig {
 }
 
 impl PoolConfig {
-    /// A resource of unknown kind gets whole granularity pages; in a linear pool, which does not look at neighbours, any that is not of the
-    /// pool's kind.
+    /// A resource of unknown kind gets whole granularity pages; in a linear pool, any that is not of the pool's kind.
     #[inline]
     pub(super) fn padded(&self, request: &AllocationRequest) -> (u64, u64) {
         let alignment = request.alignment.max(self.options.min_alignment);
@@ -87,7 +86,6 @@ pub(super) mod tests {
     use super::*;
     use crate::request::BlockAlgorithm;
 
-    /// Facts of no pool in particular.
     pub(in crate::pool) fn pool_config(kind: ResourceKind, granularity: u64) -> PoolConfig {
         PoolConfig {
             index: 0,

@@ -32,7 +32,6 @@ impl DevicePools<'_> {
         mut plan: BlockPlan,
         tries: &mut u32,
     ) -> Result<(), GpuError> {
-        // Blocks are whole granules, also those that hold the need and nothing else.
         plan.need = plan
             .need
             .checked_next_multiple_of(1 << self.device_info.granule_log2)
@@ -73,7 +72,7 @@ impl DevicePools<'_> {
                 .max(plan.need);
             (config, state.growth, block)
         };
-        // Without a block, also where an allocator or a device unwinds, the slot is free again, and no thread waits for it.
+        // Without a block, also after unwinding, the slot is free again, and no thread waits for it.
         let reservation = OnDrop(|| {
             let mut state = pool.lock();
             state.objects -= 1;
@@ -275,8 +274,7 @@ impl DevicePools<'_> {
             pool.lock().bytes -= size;
         });
         let watch = crate::threads::Stopwatch::start();
-        // SAFETY: type, size and features were checked against the device's properties; resource and chain are valid by the promise of
-        // `GpuAllocator::new`.
+        // SAFETY: type, size and features were checked; resource and chain are valid (`GpuAllocator::new`).
         let allocated = unsafe { self.device.allocate(memory_request) };
         self.longest_wait
             .fetch_max(watch.nanoseconds(), Ordering::Relaxed);
@@ -292,7 +290,7 @@ impl DevicePools<'_> {
 
     /// The memory of a pool's nodes goes with its last block.
     pub(super) fn free_object(&self, pool: &Pool, object: &Object) {
-        // SAFETY: the object was removed from the pool while idle: it is not mapped and holds no region.
+        // SAFETY: the object was removed while idle: it is not mapped and holds no region.
         unsafe { self.device.free(object.memory) };
         {
             let mut state = pool.lock();

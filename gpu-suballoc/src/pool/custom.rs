@@ -21,7 +21,7 @@ impl DevicePools<'_> {
         };
         let mut tries = 0u32;
         while pool.lock().blocks.len() < min_blocks {
-            // Each of them has the size that was checked: no one grows with those before it.
+            // No block grows with those before it.
             pool.lock().growth.follow(0);
             let plan = BlockPlan {
                 generation,
@@ -206,7 +206,7 @@ impl DevicePools<'_> {
                     return Err(GpuError::TooLarge { bytes, limit });
                 }
                 if missing == 0 {
-                    // A block more, so that one that is freed leaves at least `bytes`.
+                    // One that is freed then leaves at least `bytes`.
                     if bytes > 0 {
                         let kept = bytes.saturating_add(state.growth.max());
                         state.reserved = state.reserved.max(kept);
@@ -226,7 +226,7 @@ impl DevicePools<'_> {
                 }
                 (missing, max, state.blocks_created)
             };
-            // The blocks are looked through once for all that are missing, and again if another thread has created some.
+            // The blocks are looked through once for all that are missing.
             let mut left = missing;
             while left > 0 && pool.lock().blocks_created == seen {
                 let need = left.min(max);

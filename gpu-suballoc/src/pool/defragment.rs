@@ -123,7 +123,7 @@ impl DevicePools<'_> {
         }
     }
 
-    /// `visit` runs under the pool's lock, in order of offset: it must not allocate or call back. False if the block is mapped.
+    /// `visit` runs under the pool's lock: it must not allocate or call back. False if the block is mapped.
     pub(crate) fn each_block_region(
         &self,
         block: BlockRef,
@@ -232,7 +232,7 @@ impl DevicePools<'_> {
     }
 
     /// The region's former place is a reserved one then. False, and nothing changed, if the region is not there, its block was mapped, or
-    /// the two are not of one pool and of one size.
+    /// pool or size differ.
     pub(crate) fn move_region(&self, from: RegionPlace, to: RegionPlace) -> bool {
         self.pool(from.pool())
             .is_some_and(|pool| pool.lock().move_region(from, to))
@@ -304,7 +304,7 @@ impl PoolState {
 //     3     180    76                      of the two sets the one that leaves fewer bytes, then the one that moves fewer
 // ```
 
-/// The usable part of the free bytes of the blocks that stay: not every hole can be used.
+/// Not every hole of the blocks that stay can be used.
 const USABLE_PERCENT: u128 = 98;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -323,7 +323,7 @@ struct PlanTotals {
     moved: u64,
 }
 
-/// It sorts them: drained ones first, of them the fullest first, as the holes are largest at the beginning.
+/// Drained ones come first, of them the fullest first, as the holes are largest at the beginning.
 pub(crate) fn plan_drain(blocks: &mut [BlockSum], max_blocks: usize) {
     blocks.sort_unstable_by_key(|block| (block.live, block.block));
     let by_live = mark(blocks, max_blocks);
@@ -403,7 +403,6 @@ mod drain_plan_tests {
         assert_eq!(drained(&mut blocks, usize::MAX), [2, 3]);
     }
 
-    /// DF8 over 10^4 random heaps: the plan keeps its own rule, whatever the blocks are.
     #[test]
     fn df8_ten_thousand_random_heaps_are_planned_within_their_room() {
         let mut seed = 0x9e37_79b9_7f4a_7c15u64;

@@ -12,7 +12,7 @@ pub(super) struct DeviceMemoryInfo {
     type_count: usize,
     heaps: [u64; MAX_MEMORY_HEAPS],
     heap_count: usize,
-    /// A bit for each memory type whose required features are enabled and whose heap has bytes.
+    /// The required features of these types are enabled, and their heaps have bytes.
     usable: u32,
     ordinary: u32,
     pub(super) features: DeviceFeatures,
@@ -21,7 +21,7 @@ pub(super) struct DeviceMemoryInfo {
     /// Bytes; a power of two.
     pub(super) granularity: u64,
     pub(super) max_objects: u32,
-    /// The limit of shared blocks, unless the options set one. Larger dedicated objects are the driver's to refuse.
+    /// Larger dedicated objects are the driver's to refuse.
     pub(super) max_memory_allocation_size: u64,
 }
 

@@ -14,8 +14,7 @@ use crate::threads;
 use core::ptr::NonNull;
 
 impl DevicePools<'_> {
-    /// Returns the memory object for [`unmap`](Self::unmap), which each call needs even if the region is freed, and the region's first
-    /// byte.
+    /// Each call needs an [`unmap`](Self::unmap) of the memory object, even if the region is freed.
     pub(crate) fn map(&self, at: RegionPlace) -> Result<(BlockRef, NonNull<u8>), GpuError> {
         let pool = self.pool_at(at.block)?;
         self.map_in(pool, pool.lock(), at)
@@ -64,7 +63,7 @@ impl DevicePools<'_> {
                 Step::Wait => return Err(GpuMisuse::NestedMap.into()),
                 Step::Driver => {
                     let _in_call = threads::enter_call();
-                    // SAFETY: host-visible and not mapped; the turn is this thread's, and keeps the object until then.
+                    // SAFETY: host-visible and not mapped; this thread has the turn, which keeps the object.
                     let mapped = unsafe { self.device.map(memory, 0, size) };
                     let mut state = pool.lock();
                     state.object_mut(place)?.map.entered(mapped.ok());
@@ -124,7 +123,7 @@ impl DevicePools<'_> {
             Step::Refused | Step::Wait => return Err(GpuMisuse::NotMapped),
             Step::Driver => {
                 let _in_call = threads::enter_call();
-                // SAFETY: mapped, and no user is left; the turn is this thread's, and keeps the object until then.
+                // SAFETY: mapped, and no user is left; this thread has the turn, which keeps the object.
                 unsafe { self.device.unmap(memory) };
                 pool.lock().object_mut(place)?.map.left();
             }
@@ -164,7 +163,7 @@ impl DevicePools<'_> {
             }
         };
         let in_call = threads::enter_call();
-        // SAFETY: lazily allocated, and live: it has a turn, which keeps the object until it ends.
+        // SAFETY: lazily allocated and live; this thread has the turn, which keeps the object.
         let bytes = unsafe { self.device.commitment(memory) };
         drop(in_call);
         let leftover = {
@@ -261,8 +260,8 @@ impl HostAccess {
     }
 }
 
-/// `None` if the range is empty or not within the memory. Regions of our own blocks are whole atoms, so their ranges name no neighbour's
-/// byte. Of wrapped memory the first and last atom may be shared.
+/// `None` if the range is empty or not within the memory. Regions of our own blocks are whole atoms; of wrapped memory the first and last
+/// atom may be shared.
 pub(crate) fn whole_atoms(
     offset: u64,
     size: u64,

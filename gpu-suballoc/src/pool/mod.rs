@@ -251,7 +251,6 @@ impl DevicePools<'_> {
             )
             .is_ok();
         if !put {
-            // A new state owns nothing, so nothing is lost with it.
             // SAFETY: allocated above with this layout; its address was never published.
             let unused = unsafe { HostBlock::new(pool.cast(), layout) };
             host_memory::free(memory, Some(unused));
@@ -260,7 +259,7 @@ impl DevicePools<'_> {
     }
 }
 
-// `AtomicPtr<T>` is `Sync` for any `T`: the pool behind it must be `Sync` itself.
+// `AtomicPtr<T>` is `Sync` for any `T`.
 const _: () = {
     const fn is_shared<T: Sync>() {}
     is_shared::<Pool>();

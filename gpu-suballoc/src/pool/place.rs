@@ -78,7 +78,7 @@ fn check_size(request: &AllocationRequest, growth: Growth, heap_size: u64) -> Re
             limit,
         });
     }
-    // A memory object begins at any alignment; one that is larger than any object is a mistake.
+    // A memory object begins at any alignment, but for one larger than any object.
     if request.alignment > heap_size.max(growth.max()) {
         return Err(GpuMisuse::AlignmentTooLarge.into());
     }
@@ -98,7 +98,8 @@ fn larger_limit(first: Option<GpuError>, next: GpuError) -> Option<GpuError> {
 }
 
 impl DevicePools<'_> {
-    // Always inlined: the result reaches the region in registers. In memory it would be written by narrow stores and read by a wide load, which waits.
+    // Always inlined: the result reaches the region in registers. In memory it would be read by a wide load after narrow stores, which
+    // waits.
     #[inline(always)]
     pub(crate) fn place(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
         request.check()?;
@@ -140,7 +141,7 @@ impl DevicePools<'_> {
         }
         let within_only = request.within_budget || self.options.within_budget;
         match self.with_budgets_of_now(within_only, || self.place_in_any_type(request)) {
-            // Empty blocks that other pools keep may free the missing memory.
+            // Other pools may keep empty blocks.
             Err(reason) if reason.is_shortage() && self.trim(u64::MAX) > 0 => self
                 .place_in_any_type(request)
                 .map_err(|again| if again.is_final() { again } else { reason }),

@@ -4,10 +4,10 @@ use crate::map_count::Address;
 use crate::memory_type::{MemoryPreference, PropertyFlags};
 use crate::request::{DedicatedPolicy, Lifetime, ResourceKind};
 
-/// A range that is reserved as the target of a move has this in place of a slot. No slot has so high a number.
+/// A reserved target of a move has this in place of a slot. No slot has so high a number.
 pub(crate) const MOVE_TARGET: u32 = 0xfa00_0000;
 
-// In this order, so that two short fields which the caller stores separately are not read by one wide load, which would wait for both.
+// In this order, so that short fields which are stored separately are not read by one wide load, which would wait.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct AllocationRequest {

@@ -21,7 +21,7 @@ pub(super) struct PoolState {
     /// Live, in creation, and not yet freed by the driver.
     pub(super) objects: u32,
     pub(super) bytes: u64,
-    /// Shared blocks in creation, and the room of the largest: a request that it can serve waits for it.
+    /// Shared blocks in creation, and the room of the largest: requests that it can serve wait.
     pub(super) blocks_in_creation: u32,
     pub(super) room_in_creation: u64,
     /// Their pool is not destroyed meanwhile.

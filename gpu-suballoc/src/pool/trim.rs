@@ -20,8 +20,7 @@ impl DevicePools<'_> {
         freed
     }
 
-    /// The steps are bounded by what could be freed at the beginning: a callback that empties something each time does not keep the loop
-    /// running.
+    /// The steps are bounded: a callback that empties something each time does not keep the loop running.
     pub(super) fn trim_pool(&self, pool: &Pool, bytes: u64) -> u64 {
         pool.lock().reserved = 0;
         let freed = self.free_empty(pool, None, bytes, true);
@@ -29,7 +28,7 @@ impl DevicePools<'_> {
         freed
     }
 
-    /// Frees `emptied` and other empty blocks, unless the pool keeps them; a heap over its budget keeps none.
+    /// A heap over its budget keeps none.
     pub(super) fn trim_excess(&self, pool: &Pool, emptied: u32) {
         self.free_empty(pool, Some(emptied), u64::MAX, false);
     }
@@ -91,7 +90,7 @@ impl DevicePools<'_> {
         }
     }
 
-    /// It calls `attempt` again with the budgets of now if that must stay within them and was refused.
+    /// It calls `attempt` again with the budgets of now if that was refused for them.
     pub(super) fn with_budgets_of_now<T>(
         &self,
         within_budget: bool,
@@ -154,7 +153,7 @@ impl Pools {
             let state: &mut PoolState = StateMutex::get_mut(&mut pool);
             for object in state.each_object() {
                 if let Some(device) = device {
-                    // SAFETY: `&mut self` excludes other users, and by the promise of `GpuAllocator::new` the device uses no region.
+                    // SAFETY: `&mut self` excludes other users, and the device uses no region (`GpuAllocator::new`).
                     unsafe { device.free(object.memory) };
                 }
             }

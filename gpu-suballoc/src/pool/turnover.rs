@@ -95,7 +95,7 @@ impl Blocks {
         self.turnover.lowest = self.turnover.free;
     }
 
-    /// Returns free and used bytes of all but the last open block, the emptiest first.
+    /// Free and used bytes of all but the last open block are returned, the emptiest first.
     fn emptiest_open(&self) -> [Option<(u32, u64, u64)>; MAX_CLOSED] {
         let mut emptiest = [None; MAX_CLOSED];
         let mut open = 0usize;
@@ -146,7 +146,6 @@ impl Blocks {
 mod tests {
     use super::*;
 
-    /// Counts what happens to a pool of open blocks.
     fn after(events: &[i64], free: u64) -> (Turnover, bool) {
         let mut turnover = Turnover::new();
         turnover.note_opened(free, 0);
@@ -167,7 +166,7 @@ mod tests {
         let (turnover, _) = after(&[40, 50, -50], 100);
         assert_eq!((turnover.free, turnover.lowest), (60, 10));
         assert!(!turnover.is_dispensable(50, 0));
-        // 40 were used at most: without a block of 50 free bytes that holds none there would have been 10, a quarter of 40.
+        // Without a block of 50 free bytes there would have been 10, a quarter of 40.
         let (turnover, _) = after(&[40], 100);
         assert!(turnover.is_dispensable(50, 0) && !turnover.is_dispensable(51, 0));
         assert!(turnover.is_dispensable(40, 10) && !turnover.is_dispensable(40, 11));

@@ -10,7 +10,7 @@ use crate::request::BlockAlgorithm;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// It has no lock and no memory of its own. Blocks may share a [`NodeStore`] and a [`FreeIndex`]: every call must get the same ones.
+/// Blocks may share a [`NodeStore`] and a [`FreeIndex`]: every call must get the same ones.
 #[derive(Debug)]
 pub(crate) struct RangeAllocator {
     /// [`NIL`] while the block is one hole that has no node yet.
@@ -261,7 +261,7 @@ impl RangeAllocator {
         }
     }
 
-    /// The hole keeps the part in front; the part behind becomes another hole, of the same block or note.
+    /// The part behind becomes another hole, of the same block or note.
     #[inline(never)]
     fn carve_behind(
         &self,
@@ -294,8 +294,7 @@ impl RangeAllocator {
         store.at(after).before.set(id);
     }
 
-    /// It needs no memory and no nodes. An error is [`VirtualBlockError::Stale`], also if the range has other user data than `word`. A
-    /// range of a stack or a ring that is freed out of order leaves no room yet.
+    /// It needs no memory. An error is [`VirtualBlockError::Stale`], also if the range has other user data than `word`.
     #[inline]
     pub(crate) fn free(
         &mut self,
@@ -479,7 +478,6 @@ impl RangeAllocator {
     #[inline]
     fn live_range(&self, id: u32, node: &RangeNode) -> LiveRange {
         let (size, slack) = (self.bytes(node.count.get()), node.slack.get());
-        // Only in a pool a node stores more than the bytes at its end that were not requested.
         let (rest, alignment) = if self.is_pooled {
             (
                 slack & SLACK_BYTES,

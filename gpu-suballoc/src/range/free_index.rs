@@ -19,9 +19,8 @@ use crate::host_memory::{GrowableTable, HostBlock};
 use core::alloc::Layout;
 use core::cell::Cell;
 
-/// How many free ranges behind the first are examined to insert one in order. Of 210 000 requests of a churn at 100, 102 and 105 % of its
-/// peak 542, 239 and 14 are refused with 2, with 1 545, 279, 21, with 0 708, 343, 41. A crowded store examines none: each is a cache miss,
-/// and the waste is very small there.
+/// How many free ranges are examined to insert one in order. Of 210 000 requests of a churn at 100, 102 and 105 % of its peak 542, 239 and
+/// 14 are refused with 2; with 1 545, 279, 21; with 0 708, 343, 41. A crowded store examines none: each is a cache miss.
 const STEPS: u32 = 2;
 
 /// The lists change through `&self`; memory is added and removed through `&mut self`. Without memory ranges may be inserted and removed,
@@ -33,8 +32,8 @@ pub(crate) struct FreeIndex {
     largest: u32,
     /// Granules: optimal images share no page of this size with other resources. 1 where kinds do not matter.
     page: u32,
-    /// Granules and alignment of the last full search that failed, for an optimal image and before it for another resource: no free range
-    /// fits a larger request. (`u32::MAX` granules: nothing is known.)
+    /// Granules and alignment of the last full search that failed, for an optimal image and for another resource. (`u32::MAX` granules:
+    /// nothing is known.)
     failed_fit: [Cell<(u32, u32)>; 2],
 }
 
@@ -126,7 +125,7 @@ impl FreeIndex {
         self.insert_into_bin(store, bin_of(count), hole, node);
     }
 
-    /// The range with the lowest place stays at the front, so that allocations leave the high end of blocks, and the last blocks, free.
+    /// The lowest range stays at the front, so that the high end of blocks, and the last blocks, get free.
     #[inline]
     fn insert_into_bin(&self, store: &NodeStore, bin: u32, hole: u32, node: &RangeNode) {
         let Some(head) = self.head(bin) else {
@@ -441,9 +440,7 @@ impl FreeIndex {
 }
 
 impl FreeIndex {
-    /// The first range of the request's own bin, or of the next bin, whose ranges are all large enough. With an alignment, or where kinds
-    /// matter, then the first range of a bin whose ranges fit at any offset. It may miss a range that is less than 1/32 larger than the
-    /// request, or aligned by chance.
+    /// The best fit: it may miss a range that is less than 1/32 larger than the request, or aligned by chance.
     #[inline(always)]
     pub(crate) fn find(&self, store: &NodeStore, want: &GranuleRequest) -> Option<FreeRange> {
         // The result stays in registers.
@@ -459,7 +456,7 @@ impl FreeIndex {
         let own = bin_of(count);
         let mut id = self.head(own)?.get();
         let mut node = store.at(id);
-        // `NIL` is a node of size 0, so the same comparison also rejects an empty bin.
+        // `NIL` has size 0, so the comparison also rejects an empty bin.
         if node.count.get() < count {
             id = self.head(self.bins.from(own + 1)?)?.get();
             node = store.at(id);
@@ -490,7 +487,7 @@ impl FreeIndex {
     fn find_best_aligned(&self, store: &NodeStore, want: &GranuleRequest) -> Option<FreeRange> {
         let front = |bin| self.fit(store, self.head(bin)?.get(), want);
         let sure = bin_of(self.sure_count(want)) + 1;
-        // Where kinds matter, many holes are of no use: each bin is tried, or the large holes would be cut up.
+        // Many holes are of no use, so each bin is tried, or the large holes would be cut up.
         let mut tries = if self.page == 1 { 2u32 } else { u32::MAX };
         let mut at = self.bins.from(bin_of(want.count));
         while let Some(bin) = at.filter(|&bin| bin < sure && tries > 0) {
@@ -503,7 +500,7 @@ impl FreeIndex {
         front(self.bins.from(sure)?)
     }
 
-    /// It remembers a failed search: until a range as large as the request appears, further such requests fail at once.
+    /// Until a range as large as the request appears, further such requests fail at once.
     #[cold]
     pub(crate) fn find_full(&self, store: &NodeStore, want: &GranuleRequest) -> Option<FreeRange> {
         let [linear, optimal] = &self.failed_fit;

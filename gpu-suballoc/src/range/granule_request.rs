@@ -23,8 +23,7 @@ pub(crate) enum Fit {
     High,
 }
 
-/// From so many alignments on, rounding up to whole alignments costs at most a quarter, and leaves no sliver that is of no use to this
-/// alignment.
+/// Rounding up to whole alignments then costs at most a quarter, and leaves no sliver that is of no use to this alignment.
 const ALIGNMENTS_TO_ROUND: u64 = 4;
 /// Bytes. A node has too few bits for the rest of a larger one.
 const MAX_ROUNDED_ALIGNMENT: u64 = 1 << 24;
@@ -39,8 +38,7 @@ pub(crate) struct GranuleRequest {
 }
 
 impl GranuleRequest {
-    /// Sizes of blocks and regions are rounded alike, and rounding twice changes nothing: a block that was created for a request can hold
-    /// it.
+    /// Rounding twice changes nothing: a block that was created for a request can hold it.
     #[inline(always)]
     pub(crate) fn new(
         want: &RangeRequest,
@@ -114,7 +112,6 @@ mod tests {
         }
     }
 
-    /// Sizes around every power of two, and values with which other allocators failed.
     fn sizes() -> impl Iterator<Item = u64> {
         let near = (0..64).flat_map(|power| [(1u64 << power) - 1, 1 << power, (1 << power) + 1]);
         near.chain([96, 9_338_976, 15_630_480, u64::MAX - 15, u64::MAX])

@@ -1,14 +1,3 @@
-//! Allocates and frees ranges of a block in constant time.
-//!
-//! ```text
-//!   virtual_block.rs    VirtualBlock: the public API, with its own host memory
-//!   allocator.rs        the ranges of a block: allocate, at any or a given offset, free, queries
-//!   free_index.rs       holes of one block or of many, a list for each bin, and the search for a request
-//!   granule_request.rs  a request, in bytes and in granules
-//!   node.rs             nodes of 32 bytes, for one block or many
-//!   error.rs            VirtualBlockError
-//! ```
-//!
 //! A block is a sequence of nodes in order of offset. Each node is a hole or a live range; no two holes are adjacent. Two words of bits
 //! identify a bin with a large enough hole, and the bin's head names the hole.
 

@@ -26,8 +26,7 @@ use core::cell::Cell;
 /// The number of a real node, so that code can write to a neighbour without a check. It is never free, live or spare, and has size 0.
 pub(super) const NIL: u32 = 0;
 
-/// `slack` of a live range of a pool has 26 bits of bytes that were not requested, 5 of the required alignment's logarithm, and one for the
-/// kind of resource.
+/// `slack` of a live range of a pool: bytes that were not requested, the required alignment's logarithm, the kind of resource.
 pub(super) const SLACK_BYTES: u32 = (1 << 26) - 1;
 pub(super) const ALIGNMENT_SHIFT: u32 = 26;
 pub(super) const ALIGNMENT_BITS: u32 = 31;
@@ -55,8 +54,8 @@ pub(super) struct RangeNode {
     pub(super) word: Cell<u32>,
     pub(super) link: Cell<u32>,
     mark: Cell<u32>,
-    /// A hole has the number of its block, or its note. A live range has the bytes at its end that were not requested; in a pool, packed
-    /// with the alignment.
+    /// A hole has its block's number, or its note. A live range has the bytes that were not requested; in a pool, packed with the
+    /// alignment.
     pub(super) slack: Cell<u32>,
 }
 
@@ -164,8 +163,7 @@ impl NodeStore {
         self.nodes.get(id).unwrap_or(&self.stray)
     }
 
-    /// In a crowded store, prefetches what freeing reads: the neighbours are mostly the adjacent nodes, because a block that fills up gets
-    /// consecutive nodes.
+    /// In a crowded store, prefetches what freeing reads: the neighbours are mostly the adjacent nodes.
     #[inline]
     pub(super) fn at_to_free(&self, id: u32) -> &RangeNode {
         let node = self.at(id);
@@ -212,7 +210,7 @@ impl GrowableTable for NodeStore {
 
     fn grow_with(&mut self, block: HostBlock) -> Option<HostBlock> {
         let before = self.nodes.len();
-        // Nodes are allocated in order of their numbers. Node `NIL` is never spare: it is the end of every list.
+        // Node `NIL` is never spare: it is the end of every list.
         let (first, last) = (before.max(NIL + 1), before + CHUNK_NODES as u32 - 1);
         let old = self.first.get();
         let next = |number: u32| if number == last { old } else { number + 1 };

@@ -1,5 +1,3 @@
-//! The public range allocator: a block that consists only of offsets.
-
 use super::VirtualBlockError;
 use super::allocator::{
     NODES_PER_ALLOCATION, RangeAllocator, Span, VirtualAllocation, VirtualRange,

@@ -7,7 +7,7 @@ use crate::error::{GpuError, GpuMisuse, Limit};
 use crate::id::RegionKey;
 
 impl RegionMetadata {
-    /// A root that is freed with its last crop can be cropped through another crop only, as its own id is stale.
+    /// A root that waits for its last crop can be cropped through another crop only.
     pub(crate) fn insert_crop(
         &self,
         slot: u32,
@@ -89,7 +89,7 @@ impl RegionMetadata {
 }
 
 impl MetadataState {
-    /// Its removal was begun. The caller frees resource and memory of a root; a root that waited for a crop goes with it.
+    /// The caller frees resource and memory of a root; a root that waited for a crop goes with it.
     pub(super) fn remove(&mut self, slot: u32) -> Leftovers {
         let Some(record) = self.table.get_mut(slot) else {
             return Leftovers::default();

@@ -42,7 +42,7 @@ impl RegionDetail {
         let layout = layout(length);
         let block = HostBlock::allocate(memory, layout)?.into_start();
         let header = block.cast::<DetailHeader>();
-        // SAFETY: the block has room for a header and `length` bytes behind it, and is aligned for a header.
+        // SAFETY: the block has room for a header and `length` bytes, and is aligned for a header.
         unsafe {
             header.write(DetailHeader {
                 tag: options.tag,
@@ -52,7 +52,7 @@ impl RegionDetail {
         };
         // SAFETY: one past the header is still within the block, or its end.
         let bytes = unsafe { header.add(1) }.cast::<u8>();
-        // SAFETY: `length` bytes of `name` are readable (`cut`), as many behind the header are writable, in a block of our own.
+        // SAFETY: `length` bytes of `name` are readable (`cut`), as many behind the header are writable.
         unsafe {
             bytes
                 .as_ptr()
@@ -62,7 +62,7 @@ impl RegionDetail {
     }
 
     fn header(&self) -> &DetailHeader {
-        // SAFETY: the block is live and written for as long as `self` is, and nothing changes it.
+        // SAFETY: the block is live and written as long as `self`, and nothing changes it.
         unsafe { self.0.as_ref() }
     }
 
@@ -86,7 +86,7 @@ impl RegionDetail {
     pub(super) fn free(detail: Option<Self>, memory: &dyn HostAllocator) {
         if let Some(detail) = detail {
             let layout = layout(detail.header().length);
-            // SAFETY: allocated in `new` with this layout and scope from this allocator; `detail` ends.
+            // SAFETY: allocated in `new` with this layout and scope; `detail` ends.
             unsafe { memory.deallocate(detail.0.cast(), layout, Scope::Object) };
         }
     }

@@ -50,7 +50,7 @@ pub(crate) struct RegionMetadata {
 #[must_use = "it holds memory and a root that must be freed"]
 #[derive(Default)]
 pub(crate) struct Leftovers {
-    /// The caller frees the resource and the memory of a root that ended, now or with its last crop or mapping.
+    /// The caller frees its resource and its memory.
     pub(crate) root: Option<RemovedRoot>,
     details: [Option<RegionDetail>; 2],
 }

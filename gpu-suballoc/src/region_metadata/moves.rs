@@ -38,8 +38,7 @@ impl RegionMetadata {
         (state.table.root_mut(key)).is_some_and(|root| root.maps == 0 && root.state.begin_move())
     }
 
-    /// `exchange` moves the root to `to` within this lock, and says whether it did; it is called for [`MoveOutcome::Copied`], unless the
-    /// root was used or freed meanwhile. Returns the resource to destroy, too.
+    /// `exchange` moves the root to `to` within this lock, and says whether it did. Returns the resource to destroy, too.
     pub(crate) fn end_move(
         &self,
         key: RegionKey,

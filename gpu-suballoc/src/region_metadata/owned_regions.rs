@@ -88,7 +88,7 @@ impl RegionMetadata {
         })
     }
 
-    /// `read` gets the place of the root within the same lock: a move changes place and resource in one step.
+    /// `read` runs within the lock: a move changes place and resource in one step.
     pub(crate) fn look_up<T>(
         &self,
         key: RegionKey,
@@ -115,8 +115,7 @@ impl RegionMetadata {
         Some(root.place(key.slot))
     }
 
-    /// The id is stale from then on. A region in use is refused, unless it may `wait` for its last use; so is an own region whose place
-    /// `check` refuses, within the lock.
+    /// A region in use is refused, unless it may `wait` for its last use; so is an own region whose place `check` refuses, within the lock.
     pub(crate) fn begin_removal(
         &self,
         key: RegionKey,
@@ -146,7 +145,7 @@ impl RegionMetadata {
         RegionDetail::free(detail, memory);
     }
 
-    /// The caller destroys it, as the allocator ends. One that a call was destroying when it unwound is left out.
+    /// One that a call was destroying when it unwound is left out.
     pub(crate) fn detach_resource(&self, slot: &mut u32) -> Option<ResourceHandle> {
         let mut state = self.state.lock();
         while let Some(record) = state.table.get_mut(*slot) {

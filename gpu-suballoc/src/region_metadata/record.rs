@@ -262,7 +262,7 @@ impl RecordTable {
         Some(slot.key(number))
     }
 
-    /// Frees a slot, for the next generation if it was `used`. Its content must have been moved out.
+    /// The content must have been moved out. The next generation is for a slot that was `used`.
     pub(super) fn release(&mut self, number: u32, used: bool) {
         let next = self.free;
         let Some(slot) = self.get_mut(number) else {

@@ -69,7 +69,7 @@ impl RegionMetadata {
         description.is_some_and(|it| !it.leaves_device())
     }
 
-    /// The slot's next generation makes existing ids stale. Returns the root if there is no room, or no generation.
+    /// The slot's next generation makes existing ids stale. Returns the root if there is no room.
     pub(crate) fn insert_reusable(
         &self,
         memory: &dyn HostAllocator,
@@ -126,7 +126,7 @@ impl RegionMetadata {
 }
 
 impl MetadataState {
-    /// `None`, and nothing changed, if the buffer cannot be kept. Otherwise the name that it had.
+    /// `None`, and nothing changed, if the buffer cannot be kept.
     fn keep(&mut self, gone: &RemovedRoot) -> Option<Option<RegionDetail>> {
         let slot = gone.place.slot;
         let generation = self.table.get(slot)?.generation;

@@ -114,8 +114,7 @@ impl RootState {
         }
     }
 
-    /// `exchange` changes the place, and says whether it did; it is called for [`MoveOutcome::Copied`] alone, unless the root was used
-    /// meanwhile. The caller frees what was freed or destroyed.
+    /// `exchange` changes the place, and says whether it did; it is called for [`MoveOutcome::Copied`] alone, unless the root was used.
     pub(crate) fn end_move(
         &mut self,
         outcome: MoveOutcome,

@@ -29,7 +29,7 @@ impl RegionMetadata {
     ) -> Result<RegionKey, GpuError> {
         let mut detail = RegionDetail::new(memory, options)?;
         self.state.lock().change_wrap_limit(1);
-        // A refused buffer leaves no reserve that other calls would fill; nor does a host that unwinds.
+        // A refused buffer leaves no reserve that other calls would fill.
         let refused = OnDrop(|| self.state.lock().change_wrap_limit(-1));
         let filled = lock_filled(&self.state, memory).map_err(GpuError::Host);
         let key = filled.and_then(|mut state| state.insert_wrap(wrap, &mut detail));
@@ -60,7 +60,7 @@ impl RegionMetadata {
                 Step::Wait => return Err(GpuMisuse::NestedMap.into()),
                 Step::Driver => {
                     let _in_call = threads::enter_call();
-                    // SAFETY: the application promised that the memory lives and is mapped by nobody else; the turn is ours.
+                    // SAFETY: the application promised that the memory lives and is not mapped; the turn is ours.
                     let mapped = unsafe { device.map(memory, 0, size) };
                     if let Some(foreign) = self.state.lock().foreign.get_mut(number) {
                         foreign.map.entered(mapped.ok());

@@ -1,5 +1,3 @@
-//! Copies an allocator's state into a memory map.
-//!
 //! ```text
 //!   1. copy                  under the locks of pools and records; what has no room is counted
 //!   2. allocate              without a lock, then copy again, until everything has room
@@ -27,7 +25,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let mut map = MemoryMap::new_in(self.host());
         let mut more = 0_usize;
         self.copy(&mut map);
-        // Once, and again if another thread, or a host allocator that calls back, created regions meanwhile.
+        // Another thread, or a host allocator that calls back, may create regions meanwhile.
         while !map.is_whole() {
             map.grow(more)?;
             more = more.saturating_mul(2).saturating_add(16);

@@ -16,7 +16,7 @@ pub struct MemoryMap<'a> {
 
 type Memory<'a> = Scoped<&'a dyn HostAllocator>;
 
-/// It is filled under a lock, so it must not allocate: what has no room is counted.
+/// It is filled under a lock: what has no room is counted.
 pub(super) struct MapList<'a, T> {
     pub(super) items: TryVec<T, Memory<'a>>,
     missing: usize,

@@ -1,8 +1,7 @@
 //! A memory map as JSON with the keys of the Vulkan Memory Allocator's `vmaBuildStatsString`.
 //!
-//! Tools that draw such files can read it: the `Suballocations` of a block tile it, and `Type` is one of VMA's values. Keys that VMA does not
-//! have: `HostBytes`, and for defragmentation `EmptyBytes`, `LargestFreeBytes`, `MovingBytes`, `PeakBlockBytes`. Crops, wrapped buffers,
-//! padding and call sites are in the map and its leaks.
+//! Tools that draw such files can read it: the `Suballocations` of a block tile it, and `Type` is one of VMA's values. Keys that VMA does
+//! not have: `HostBytes`, `EmptyBytes`, `LargestFreeBytes`, `MovingBytes`, `PeakBlockBytes`.
 
 use core::fmt::{self, Write};
 

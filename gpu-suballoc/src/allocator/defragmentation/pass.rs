@@ -84,7 +84,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
     pub(super) fn end_pass(&mut self, mut visit: Option<MoveSink<'_>>) {
         let mut any = false;
         self.current.as_mut_slice().reverse();
-        // Removed first, so that a callback never sees the move that is being ended.
+        // Removed first, so that a callback never sees the move that ends.
         while let Some(one) = self.current.pop() {
             any = true;
             let result = self.end_move(&one, visit.is_some());
@@ -209,7 +209,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
             .ok_or(GpuMisuse::NoBuffer)?;
         let device = self.run.allocator.device();
         self.make(index, &one, || {
-            // SAFETY: `info` describes the region's own buffer, and infos are valid for the device by the promise of `GpuAllocator::new`.
+            // SAFETY: `info` describes the region's own buffer, so it is valid (`GpuAllocator::new`).
             unsafe { device.create_buffer(&info) }.map(ResourceHandle::Buffer)
         })?;
         Ok(self.get(index)?.new_buffer().ok_or(GpuMisuse::NoBuffer)?)
@@ -234,7 +234,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
         }
         let device = self.run.allocator.device();
         self.make(index, &one, || {
-            // SAFETY: infos are valid for the device, by the promise of `GpuAllocator::new`.
+            // SAFETY: the info is valid (`GpuAllocator::new`).
             unsafe { device.create_image(info) }.map(ResourceHandle::Image)
         })?;
         Ok(self.get(index)?.new_image().ok_or(GpuMisuse::NoImage)?)

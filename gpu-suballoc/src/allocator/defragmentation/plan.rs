@@ -1,5 +1,3 @@
-//! Excludes blocks with an obstacle from the plan of `pool/defragment.rs`, and reserves the places that regions move to.
-
 #![forbid(unsafe_code)]
 
 use alloc_core::HostAllocator;
@@ -11,7 +9,7 @@ use crate::id::{BlockRef, RangePlacement, RegionId, RegionPlace};
 use crate::pool::defragment::{SkipReason, plan_drain};
 use crate::region_metadata::{MovingRoot, ResourceDescription};
 
-/// Usage bits that are the same for buffers and images.
+/// These bits are the same for buffers and images.
 const TRANSFER: u32 = BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw();
 
 const BUSY: SkipReason = |to| &mut to.busy;
@@ -45,7 +43,6 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
         let block_at = |block| BlockRef::new(RangePlacement::General, index, block);
         let mapped = sums.as_slice().iter().filter(|sum| sum.is_pinned).count();
         self.skipped.add(|to| &mut to.mapped, mapped as u64);
-        // A block with an unmovable region cannot be drained.
         loop {
             plan_drain(sums.as_mut_slice(), max_blocks);
             let mut is_final = true;
