@@ -334,7 +334,6 @@ impl<T> Slots<T> {
         self.limit = self.limit.saturating_add_signed(by);
     }
 
-    /// Returns `None` if the limit is reached, or without memory.
     pub(crate) fn reserve(&mut self) -> Option<u32> {
         let number = self.spare;
         if let Some(slot) = self.slots.get(number) {

@@ -78,7 +78,6 @@ pub(crate) fn lock_filled<'l, T: Tables>(
     }
 }
 
-/// `block`, if there is one, is the memory to free then.
 fn grow_first(tables: &mut impl Tables, block: &mut Option<HostBlock>) -> Option<Layout> {
     let mut missing = None;
     tables.visit_tables(&mut |table| {

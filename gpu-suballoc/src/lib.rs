@@ -24,9 +24,7 @@
 //!   and the structure; [`create_buffer`](GpuAllocator::create_buffer) and [`create_image`](GpuAllocator::create_image) create the resource too.
 //! - Buffers of the application can be [wrapped](GpuAllocator::wrap), parts of regions are [crops](GpuAllocator::crop); a root
 //!   lives at least as long as its crops.
-//! - [`stats`](GpuAllocator::stats) are running counts; a [`MemoryMap`](report::MemoryMap) shows every byte, and leaks.
 //! - [`VirtualBlock`] is the structure alone, for any memory.
-//! - [`DeviceGroup`] knows which device can use memory of which other, and how.
 //! - `ShaderCache` (feature `cache`) shares compiled shaders between the contexts of a device, and frees those of an owner with the owner.
 //! - `DeviceContexts` (feature `cache`) acquires contexts on devices, with an allocator each. `AshContexts`, with feature `ash` too, also
 //!   compile kernels.

@@ -69,7 +69,7 @@ impl Region {
         self.size
     }
 
-    /// The buffer that is bound to it: its own, the wrapped one, or that of its root.
+    /// The buffer that is bound to it, or to its root.
     #[inline]
     #[must_use]
     pub const fn buffer(&self) -> Option<BufferHandle> {

@@ -91,11 +91,11 @@ pub struct RegionOptions<'n> {
     /// From the upper end of a pool of two stacks ([`BlockAlgorithm::DoubleStack`]); anywhere else it is
     /// [`GpuMisuse::NoUpperEnd`](crate::GpuMisuse::NoUpperEnd).
     pub upper_address: bool,
-    /// It never moves, and lies in blocks for pinned regions, so that a defragmentation can empty the others. In a custom pool that is not
-    /// [pinned](crate::PoolOptions::pinned) it is [`GpuMisuse::PoolNotPinned`](crate::GpuMisuse::PoolNotPinned).
+    /// It never moves, and lies in blocks for pinned regions. In a custom pool that is not [pinned](crate::PoolOptions::pinned) it is
+    /// [`GpuMisuse::PoolNotPinned`](crate::GpuMisuse::PoolNotPinned).
     pub pinned: bool,
     /// It is mapped while it lives, if its memory is `HOST_VISIBLE`: [`Region::mapped`](crate::Region::mapped) is the pointer. It does not
-    /// move and keeps its block from being emptied: with `pinned` as well it lies among others that stay.
+    /// move and keeps its block from being emptied.
     pub mapped: bool,
     /// Its name in reports. Copied, up to 255 bytes.
     pub name: Option<&'n str>,

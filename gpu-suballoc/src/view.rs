@@ -164,8 +164,7 @@ pub struct MemoryTotals {
     pub dedicated: u64,
     /// Owned regions, [kept](crate::GpuAllocator::release) buffers included.
     pub regions: u64,
-    /// Bytes that they occupy: in shared blocks the requested bytes, rounded up to whole granules; of a dedicated region the requested
-    /// bytes.
+    /// The requested bytes, in shared blocks rounded up to whole granules.
     pub region_bytes: u64,
     /// Wrapped buffers of the application, in none of the bytes above.
     pub wrapped: u64,

@@ -9,8 +9,8 @@ use crate::request::RegionOptions;
 use alloc_core::HostAllocator;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Creates a crop of a region: `size` bytes from `offset`, both multiples of `element_bytes`. A crop of a crop is one of the same root.
-    /// It is freed like any region; its root lives at least as long.
+    /// Creates a crop of a region: `size` bytes from `offset`, both multiples of `element_bytes`. A crop of a crop is one of the same root,
+    /// which lives at least as long.
     ///
     /// # Errors
     /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::ZeroElement`], [`GpuMisuse::Misaligned`], [`GpuMisuse::Outside`]; [`GpuMisuse::NoBuffer`] for
@@ -93,7 +93,7 @@ fn check(of: &Region, offset: u64, size: u64, element: u64) -> Result<(), GpuMis
 //                               +---range----+
 // ```
 
-/// A descriptor (`VkDescriptorBufferInfo`) of a region, and the number that the shader adds to its indices.
+/// A descriptor (`VkDescriptorBufferInfo`) of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
     /// The region's buffer, or that of its root.
@@ -129,8 +129,8 @@ impl DescriptorUse {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// The descriptor for a region of elements of `element_bytes`, wherever it begins in its buffer. At an aligned offset its index is 0.
-    /// Vulkan specification, *Descriptor Set Updates* (`VkDescriptorBufferInfo`).
+    /// The descriptor for a region of elements of `element_bytes`. Vulkan specification, *Descriptor Set Updates*
+    /// (`VkDescriptorBufferInfo`).
     ///
     /// # Errors
     /// [`GpuMisuse::NoBuffer`], [`GpuMisuse::ZeroElement`], [`GpuMisuse::OtherAllocator`]; [`GpuMisuse::NoDescriptorOffset`] if no aligned

@@ -34,7 +34,7 @@ pub struct RegionInfo {
     pub size: u64,
     /// Bytes that its root occupies, in whole granules and with its [margin](crate::pool::MemoryOptions::margin).
     pub reserved: u64,
-    /// Bytes of the whole memory object, for an import into another API. `None` where `memory` is.
+    /// Bytes of the whole memory object; `None` where `memory` is.
     pub memory_size: Option<u64>,
     /// As [`Region::buffer`].
     pub buffer: Option<BufferHandle>,

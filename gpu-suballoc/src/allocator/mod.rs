@@ -169,7 +169,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             if given >= bytes || !self.evict_one(0, 0) {
                 break;
             }
-            // A dedicated memory object, or the last buffer's block, is freed with it.
             given = given.saturating_add(before.saturating_sub(self.pools.bytes()));
             if given < bytes {
                 given = given.saturating_add(self.pools().trim(bytes - given));
@@ -202,7 +201,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ///
     /// A program without frames need not call it. Before it allocates a memory object, the allocator asks again once 30 requests were
     /// served by new memory objects or have freed one, or half a second later by the device's [`clock`](DeviceMemory::clock); so does a
-    /// request before a budget refuses it (without feature `std`, unless a query is under way).
+    /// request before a budget refuses it.
     #[doc(alias("vmaSetCurrentFrameIndex"))]
     pub fn set_frame(&self, frame: u32) -> bool {
         self.pools().set_frame(frame)
@@ -323,7 +322,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     ) -> AllocationRequest {
         AllocationRequest {
             size: requirements.size,
-            // No power of two is refused with the request.
             alignment: if requirements.alignment.is_power_of_two() {
                 requirements.alignment.max(options.min_alignment)
             } else {

@@ -22,7 +22,7 @@ pub struct WrapInfo<'n> {
     pub offset: u64,
     /// Bytes; `None` for all from `offset` to `buffer_size`.
     pub size: Option<u64>,
-    /// Bytes of the whole buffer, if known: a region past its end is refused.
+    /// Bytes of the whole buffer, if known.
     pub buffer_size: Option<u64>,
     /// The memory behind it, needed for mapping and flushing.
     pub backing: Option<Backing>,
@@ -97,7 +97,7 @@ pub struct DetachedBuffer {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Creates a region of a buffer of the application, which may be wrapped any number of times, overlapping or not.
+    /// Creates a region of a buffer of the application, which may be wrapped any number of times.
     ///
     /// # Errors
     /// [`GpuMisuse::NullHandle`], [`GpuMisuse::ZeroSize`], [`GpuMisuse::Outside`] past the known end of buffer or memory;

@@ -33,8 +33,8 @@ pub struct KernelPipeline<'a> {
     pub specialization: Option<&'a vk::SpecializationInfo<'a>>,
 }
 
-/// Shader module, descriptor set layouts, pipeline layout and compute pipelines. Dropping it destroys them in the reverse order, with the
-/// callbacks of the context that compiled the kernel, unless the device is lost.
+/// Shader module, descriptor set layouts, pipeline layout and compute pipelines. Dropping it destroys them in the reverse order, unless the
+/// device is lost.
 pub struct CompiledKernel {
     pipelines: TryVec<vk::Pipeline, ContextHandle>,
     layout: vk::PipelineLayout,

@@ -1,4 +1,4 @@
-//! Our values as ash's and back. What both have is asserted equal at compile time.
+//! What both have is asserted equal at compile time.
 
 use crate::device::{
     BufferHandle, BufferUsage, DeviceError, ExternalHandleTypes, HeapFlags, ImageHandle, ImageInfo,

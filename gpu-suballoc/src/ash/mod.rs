@@ -45,14 +45,14 @@ const RANGES_AT_ONCE: usize = 16;
 pub struct AshOptions {
     /// The lesser of what `VkApplicationInfo::apiVersion` named and what the physical device supports (`VK_API_VERSION_*`).
     pub api_version: u32,
-    /// Which of these the device was made with: extensions, and features that were switched on.
+    /// The extensions and features that the device was made with.
     pub features: DeviceFeatures,
     /// Passed as `pAllocator` to every command that has it; copied. [`with_callbacks`](Self::with_callbacks) accepts borrowed ones.
     pub callbacks: Option<vk::AllocationCallbacks<'static>>,
 }
 
 impl AshOptions {
-    /// Without callbacks, and with those features alone that are part of the version: dedicated allocations and external memory of 1.1.
+    /// Without callbacks, and with the features alone that are part of the version.
     #[must_use]
     pub const fn new(api_version: u32) -> Self {
         let core_1_1 = api_version >= vk::API_VERSION_1_1;

@@ -97,8 +97,7 @@ unsafe fn limits(
 
 /// The capabilities that Vulkan reports for a device created with these extensions.
 ///
-/// Vulkan reports no links. Memory is never unified, since no object of one `VkDevice` is usable on another. Below Vulkan 1.1 there are no
-/// capabilities.
+/// Memory is never unified, since no object of one `VkDevice` is usable on another. Below Vulkan 1.1 there are no capabilities.
 ///
 /// Vulkan specification, *Physical Device Properties*, *Additional Buffer Capabilities* and *Additional Semaphore Capabilities*.
 ///

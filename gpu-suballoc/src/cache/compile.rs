@@ -30,7 +30,7 @@ const ENDED: u32 = 1;
 pub struct CompiledShader<P> {
     /// The shader.
     pub value: P,
-    /// Host and device memory that count against the cache's limit. Bytes that would raise the cache's sum above 2^64 - 1 are not counted.
+    /// Host and device memory that count against the cache's limit.
     pub bytes: u64,
 }
 

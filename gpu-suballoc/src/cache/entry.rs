@@ -186,7 +186,7 @@ impl<P> Drop for DestroyList<P> {
 /// A reference that borrows the cache: see [`CacheRef`].
 pub type ShaderRef<'c, P, E> = CacheRef<P, E, &'c ShaderCache<P, E>>;
 
-/// A reference that borrows nothing, and keeps the cache alive until it is dropped: see [`CacheRef`].
+/// A reference that borrows nothing, and keeps the cache alive: see [`CacheRef`].
 pub type WorkRef<P, E> = CacheRef<P, E, ShaderCache<P, E>>;
 
 /// A reference to a compiled shader, which is not destroyed before it, even if its owner is released. Any thread may drop it.
@@ -229,7 +229,7 @@ impl<P, E, C: Borrow<ShaderCache<P, E>>> CacheRef<P, E, C> {
 }
 
 impl<P, E> ShaderRef<'_, P, E> {
-    /// Converts this to a reference that outlives the borrow, for example for a submission, and keeps the cache alive.
+    /// Converts this to a reference that outlives the borrow, and keeps the cache alive.
     pub fn into_work_ref(self) -> WorkRef<P, E> {
         let this = ManuallyDrop::new(self);
         CacheRef::new(this.cache.clone(), this.entry)

@@ -142,7 +142,7 @@ impl<P, E> CacheOwner<P, E> {
         going.destroy()
     }
 
-    /// The keys of its referenced shaders at this moment, each once. Allocates nothing.
+    /// The keys of its referenced shaders, each once.
     pub fn held_keys(&self) -> impl Iterator<Item = ShaderKey> + '_ {
         let mut cursor = Cursor::new(&self.cache);
         core::iter::from_fn(move || {

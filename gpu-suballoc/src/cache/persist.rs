@@ -63,7 +63,7 @@ pub trait StoreSink {
     fn write(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
 }
 
-/// Writes a file of shaders.
+/// Writes a file of shaders. After an error of the sink the file must not be used.
 pub struct StoreWriter<'s, S: StoreSink> {
     sink: &'s mut S,
     hash: blake3::Hasher,
@@ -73,9 +73,6 @@ pub struct StoreWriter<'s, S: StoreSink> {
 
 impl<'s, S: StoreSink> StoreWriter<'s, S> {
     /// Begins a file for this device.
-    ///
-    /// # Errors
-    /// The sink's error.
     pub fn new(sink: &'s mut S, identity: &StoreIdentity) -> Result<Self, S::Error> {
         let mut writer = Self {
             sink,
@@ -98,9 +95,6 @@ impl<'s, S: StoreSink> StoreWriter<'s, S> {
     }
 
     /// Adds a shader: its key and its binary.
-    ///
-    /// # Errors
-    /// The sink's error. The file must not be used then.
     pub fn add(&mut self, key: ShaderKey, binary: &[u8]) -> Result<(), S::Error> {
         let mut entry = [0; ENTRY];
         let words = [
@@ -121,9 +115,6 @@ impl<'s, S: StoreSink> StoreWriter<'s, S> {
     }
 
     /// Ends the file; returns its numbers of shaders and of bytes.
-    ///
-    /// # Errors
-    /// The sink's error.
     pub fn finish(mut self) -> Result<(u64, u64), S::Error> {
         let (count, length) = (self.count, self.length.saturating_add(TRAILER as u64));
         self.put(&count.to_le_bytes())?;

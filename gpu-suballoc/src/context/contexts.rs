@@ -17,9 +17,9 @@ use core::sync::atomic::AtomicBool;
 /// Contexts of one `VkDevice` share its compiled shaders; each owns those that it compiled. After the last context of a device was
 /// released, or after the device was [lost](DeviceContext::device_lost), a device of the same handle is another device.
 ///
-/// At most 64 devices have contexts at once, any number each; one more is [`ContextError::TooManyDevices`].
+/// At most 64 devices have contexts at once.
 ///
-/// A value is a reference: the last of all clones and contexts frees the shared state. All threads may use it at once.
+/// Clones share the state. All threads may use it at once.
 pub struct DeviceContexts<P, E> {
     inner: SharedBox<ContextsInner<P, E>>,
 }

@@ -78,7 +78,6 @@ impl<C: Clone, H: Copy> ContextRegister<C, H> {
             .iter_mut()
             .find(|slot| matches!(slot, Some((there, _)) if *there == id));
         if let Some(slot) = slot {
-            // It is empty: nothing is dropped here.
             *slot = refused.map(|context| (id, Some(context)));
         }
     }

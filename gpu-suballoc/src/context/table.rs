@@ -11,7 +11,7 @@ use core::fmt;
 
 /// A table of contexts by [`DeviceContextId`], and the handlers that choose the context of a dispatch.
 ///
-/// At most 64 contexts are in a table at once; one more is [`ContextError::TooManyContexts`].
+/// At most 64 contexts are in a table at once.
 ///
 /// All threads may use it at once. Handlers and contexts are called without a lock of the table.
 pub struct ContextTable<D: DeviceMemory, P, E> {

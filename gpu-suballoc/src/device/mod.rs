@@ -36,7 +36,8 @@ const NO_RESOURCES: DeviceError = DeviceError::Other(-8);
 /// under a lock of this crate, so an implementation may call the allocator. Vulkan specification, *Memory Allocation* / *Device Memory* and
 /// *Resource Memory Association*.
 ///
-/// A device with memory alone needs no other method. An implementation with a `create` method must have its siblings.
+/// A device with memory alone needs no other method. An implementation with a `create` method must have its siblings. After an error
+/// nothing was allocated, mapped or created.
 ///
 /// # Safety
 ///
@@ -48,9 +49,6 @@ pub unsafe trait DeviceMemory: Send + Sync {
     fn properties(&self) -> DeviceProperties<'_>;
 
     /// `vkAllocateMemory`.
-    ///
-    /// # Errors
-    /// The driver's error; nothing was allocated.
     ///
     /// # Safety
     /// A resource that `request` names is live, of this device, and not bound; a chain is as [`NextChain::new`] requires; what is requested
@@ -64,9 +62,6 @@ pub unsafe trait DeviceMemory: Send + Sync {
     unsafe fn free(&self, memory: MemoryHandle);
 
     /// `vkMapMemory` of `size` bytes from `offset`.
-    ///
-    /// # Errors
-    /// The driver's error; nothing was mapped.
     ///
     /// # Safety
     /// `memory` is live, of this device and of a host-visible type, and not mapped; `0 < size`, `offset + size` is within
@@ -86,9 +81,6 @@ pub unsafe trait DeviceMemory: Send + Sync {
 
     /// `vkFlushMappedMemoryRanges`: what the host wrote becomes available to the device.
     ///
-    /// # Errors
-    /// The driver's error.
-    ///
     /// # Safety
     /// Each range lies within what is mapped; offset and size are multiples of `non_coherent_atom_size`, or the range ends
     /// where the memory object does.
@@ -96,17 +88,11 @@ pub unsafe trait DeviceMemory: Send + Sync {
 
     /// `vkInvalidateMappedMemoryRanges`: what the device wrote becomes visible to the host.
     ///
-    /// # Errors
-    /// The driver's error.
-    ///
     /// # Safety
     /// As [`flush`](DeviceMemory::flush).
     unsafe fn invalidate(&self, ranges: &[MappedRange]) -> Result<(), DeviceError>;
 
     /// `vkCreateBuffer`.
-    ///
-    /// # Errors
-    /// The driver's error; nothing was created.
     ///
     /// # Safety
     /// `info` is valid for this device and its enabled features (`VkBufferCreateInfo`).
@@ -151,9 +137,6 @@ pub unsafe trait DeviceMemory: Send + Sync {
     }
 
     /// `vkCreateImage`.
-    ///
-    /// # Errors
-    /// The driver's error; nothing was created.
     ///
     /// # Safety
     /// `info` is valid for this device and its enabled features (`VkImageCreateInfo`).

@@ -16,7 +16,7 @@ pub trait GroupDevice {
     /// Its membership: the same for every call, and for every reference to the device.
     fn membership_cell(&self) -> &MembershipCell;
 
-    /// Its capabilities; for a Vulkan device see `physical_device_capabilities` (feature `ash`). Called once for each group.
+    /// Its capabilities; for a Vulkan device see `physical_device_capabilities` (feature `ash`).
     ///
     /// # Errors
     /// The device's own. No group is built.

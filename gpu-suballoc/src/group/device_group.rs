@@ -65,6 +65,7 @@ pub struct DeviceGroup<T: GroupDevice, A: HostSource> {
 
 impl<T: GroupDevice, A: HostSource + Clone> DeviceGroup<T, A> {
     /// Builds a group of `devices`, numbered by their order from 0. All memory of the group is that of the list's allocator.
+    ///
     /// # Errors
     /// All devices, as they were before: [`GroupError::Empty`] and [`GroupError::TooMany`]; [`GroupError::Duplicate`] and
     /// [`GroupError::InGroup`] for a device that is in the list twice or in a live group; a device's own refusal;
@@ -119,7 +120,7 @@ impl<T: GroupDevice, A: HostSource> DeviceGroup<T, A> {
             .as_ref()
     }
 
-    /// The number of the device that a region is on ([`GroupDevice::region_tag`]); `None` for a region of no device of this group.
+    /// The number of the device that a region is on ([`GroupDevice::region_tag`]).
     #[must_use]
     pub fn owner_of(&self, region: RegionId) -> Option<usize> {
         self.devices

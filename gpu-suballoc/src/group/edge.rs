@@ -43,9 +43,6 @@ impl Edge {
     }
 
     /// The edge that follows from the capabilities of two different devices. `None` if one of them is isolated.
-    ///
-    /// The link of two devices that are not one piece of hardware is [`LinkClass::Unknown`] until it is
-    /// [refined](super::GroupDevice::refine).
     #[must_use]
     pub fn between(from: &DeviceCapabilities, to: &DeviceCapabilities) -> Option<Self> {
         if (from.flags | to.flags).contains(CapabilityFlags::ISOLATED) {

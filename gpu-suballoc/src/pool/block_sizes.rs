@@ -112,7 +112,7 @@ impl Growth {
         self.next
     }
 
-    /// It yields the preferred size, then half of it three times, none above `room`; nothing if a shared block cannot hold `need`.
+    /// It yields nothing if a shared block cannot hold `need`.
     pub(crate) fn sizes(&self, need: u64, room: u64) -> impl Iterator<Item = u64> + use<> {
         let need = need
             .checked_next_multiple_of(self.granule)

@@ -183,7 +183,6 @@ impl MemoryBudget {
 }
 
 impl HeapUsage {
-    /// It adds the change of `own_bytes` since then to the driver's last report.
     pub(crate) fn usage(&self) -> u64 {
         self.driver_budget
             .usage

@@ -59,7 +59,7 @@ impl PoolConfig {
         1 << self.granule_log2
     }
 
-    /// The driver backs no more than what is used: there are no shared blocks.
+    /// There are no shared blocks.
     pub(super) fn is_lazily_allocated(&self) -> bool {
         self.properties.contains(PropertyFlags::LAZILY_ALLOCATED)
     }

@@ -216,7 +216,6 @@ impl DevicePools<'_> {
                 let max = state.growth.max();
                 let objects = missing.div_ceil(max.max(1));
                 let objects = u32::try_from(objects).unwrap_or(u32::MAX);
-                // A block that another thread creates may be enough.
                 if state.blocks_in_creation == 0 {
                     state.check_limits((objects, missing))?;
                 }

@@ -10,8 +10,7 @@
 //!           +-- DedicatedBlocks: memory objects with one region
 //! ```
 //!
-//! Before a pool's lock is acquired for a request, its tables get their reserve of host memory (`host_memory.rs`). Requests that a block in
-//! creation can serve wait for it.
+//! Before a pool's lock is acquired for a request, its tables get their reserve of host memory (`host_memory.rs`).
 
 mod block_sizes;
 mod blocks;

@@ -12,8 +12,7 @@ pub struct MemoryOptions {
     /// A pool's first block. By default 8 MiB, or a 64th of the heap where that is less.
     pub first_block: Option<u64>,
     /// The size of the largest shared block, in whole granules. Larger requests get dedicated memory objects. By default blocks grow to 256
-    /// MiB (32 MiB of memory that is not `DEVICE_LOCAL`), or an eighth of the heap or `maxMemoryAllocationSize` if that is less. Below that
-    /// a new block has a 32nd of the bytes that its pool has reserved.
+    /// MiB (32 MiB of memory that is not `DEVICE_LOCAL`), or an eighth of the heap or `maxMemoryAllocationSize` if that is less.
     pub max_block: Option<u64>,
     /// `first_block` of `HOST_VISIBLE` memory; by default the same.
     pub first_host_block: Option<u64>,
@@ -37,9 +36,8 @@ pub struct MemoryOptions {
     /// dedicated memory object.
     pub device_address: bool,
     /// Bytes behind each region of a shared, host-visible block that are filled with a pattern, and with them the rest of its last granule:
-    /// up to 4096; 0, the default, for none. In memory that the host must flush the margin is rounded up to whole `nonCoherentAtomSize`s;
-    /// what the device writes to the region's last atom is found once the host has invalidated the region. The pattern is checked when the
-    /// region is freed ([`GpuMisuse::MarginOverwritten`](crate::GpuMisuse::MarginOverwritten)) and by
+    /// up to 4096; 0, the default, for none. In memory that the host must flush the margin is rounded up to whole `nonCoherentAtomSize`s.
+    /// The pattern is checked when the region is freed ([`GpuMisuse::MarginOverwritten`](crate::GpuMisuse::MarginOverwritten)) and by
     /// [`GpuAllocator::check_corruption`](crate::GpuAllocator::check_corruption). A debugging aid: regions with margins are not moved, and
     /// each is mapped when it is allocated and when it is freed.
     pub margin: u32,
@@ -103,14 +101,13 @@ impl Default for MapPolicy {
     }
 }
 
-/// A custom pool: memory of one type, for the requests that name the pool. At most 384 live at once; one more is
-/// [`Limit::Pools`](crate::error::Limit::Pools).
+/// A custom pool: memory of one type, for the requests that name the pool. At most 384 live at once.
 #[doc(alias("VmaPoolCreateInfo"))]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PoolOptions {
     /// Index of its memory type.
     pub memory_type: u32,
-    /// In a stack or ring, the kind of regions that are not padded to pages of `bufferImageGranularity`. Other pools hold all kinds.
+    /// In a stack or ring, the kind of regions that are not padded to pages of `bufferImageGranularity`.
     pub kind: ResourceKind,
     /// How space is found.
     pub algorithm: BlockAlgorithm,
@@ -118,7 +115,7 @@ pub struct PoolOptions {
     pub pinned: bool,
     /// The size of all its blocks, at least one granule; by default they grow as in other pools.
     pub block_size: Option<u64>,
-    /// Blocks that are created with the pool and kept until it is destroyed. Regions fill one after the other, as empty blocks come last.
+    /// Blocks that are created with the pool and kept until it is destroyed.
     pub min_blocks: u32,
     /// The limit of blocks, dedicated ones included.
     pub max_blocks: u32,

@@ -164,7 +164,6 @@ impl DevicePools<'_> {
         let best = (self.device_info).best_type(request.memory_type_bits, request.preference);
         best.map_err(GpuError::MemoryType)?;
         let (mut first, mut over_budget) = (None, None);
-        // The largest limit of the types that cannot hold the request.
         let mut unfit = None;
         let mut refused = 0u32;
         for within_budget in budget_first

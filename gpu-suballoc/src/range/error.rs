@@ -3,7 +3,7 @@
 use alloc_core::HostError;
 use core::fmt;
 
-/// Errors of a [`VirtualBlock`](super::VirtualBlock), and of the ranges of a pool's block. An error changes nothing.
+/// Errors of a [`VirtualBlock`](super::VirtualBlock). An error changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VirtualBlockError {

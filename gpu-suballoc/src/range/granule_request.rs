@@ -86,7 +86,6 @@ impl GranuleRequest {
 
     pub(super) fn begin_in(&self, first: u32, size: u32) -> Option<u32> {
         let room = size.checked_sub(self.count)?;
-        // Numbers of 32 bits: no sum exceeds 64.
         let (first, below) = (u64::from(first), u64::from(self.alignment) - 1);
         let last = first + u64::from(room);
         let begin = match self.fit {

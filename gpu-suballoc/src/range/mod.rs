@@ -1,5 +1,4 @@
-//! A block is a sequence of nodes in order of offset. Each node is a hole or a live range; no two holes are adjacent. Two words of bits
-//! identify a bin with a large enough hole, and the bin's head names the hole.
+//! A block is a sequence of nodes in order of offset. Each node is a hole or a live range; no two holes are adjacent.
 
 mod allocator;
 mod error;

@@ -18,8 +18,6 @@ use alloc_core::HostAllocator;
 /// All memory for bookkeeping comes from `A`, scope [`Scope::Object`](alloc_core::Scope::Object): about 32 bytes for each range and each
 /// hole, in blocks of 4 KiB, and a table of at most 3.5 KiB. Freeing allocates nothing.
 ///
-/// Any thread may use it, one at a time (`&mut self`).
-///
 /// ```
 /// use alloc_core::FromGlobalAlloc;
 /// use gpu_suballoc::VirtualBlock;
@@ -126,7 +124,7 @@ impl VirtualAllocation {
 }
 
 impl<A: HostAllocator> VirtualBlock<A> {
-    /// An empty block of `size`. The first allocation of a range allocates host memory.
+    /// An empty block of `size`, without host memory yet.
     ///
     /// # Errors
     /// [`VirtualBlockError::Granule`]; [`VirtualBlockError::ZeroSize`] below one granule; [`VirtualBlockError::TooLarge`] above
@@ -135,7 +133,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         Self::with_algorithm(memory, size, granule, BlockAlgorithm::General)
     }
 
-    /// An empty block of `size` that uses `algorithm`. The first allocation of a range allocates host memory.
+    /// An empty block of `size` that uses `algorithm`.
     ///
     /// Ranges of a stack or a ring must be freed in order, by [`free`](Self::free); otherwise the error
     /// is [`VirtualBlockError::OutOfOrder`].
@@ -179,7 +177,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         })
     }
 
-    /// Allocates a range. Constant time; if the block is too fragmented, examines each hole once.
+    /// Allocates a range. Constant time, unless the block is too fragmented.
     ///
     /// # Errors
     /// [`VirtualBlockError::ZeroSize`]; [`VirtualBlockError::Alignment`]; [`VirtualBlockError::TooLarge`] for a size or an alignment
@@ -275,7 +273,6 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// # Errors
     /// [`VirtualBlockError::Host`], [`VirtualBlockError::TooManyRanges`].
     pub fn reserve(&mut self, additional: u32) -> Result<(), VirtualBlockError> {
-        // Two nodes for each range, and as many as the last allocation checks for.
         let nodes = (additional.checked_mul(2))
             .and_then(|nodes| nodes.checked_add(NODES_PER_ALLOCATION))
             .ok_or(VirtualBlockError::TooManyRanges)?;
@@ -379,13 +376,13 @@ impl<A: HostAllocator> VirtualBlock<A> {
         freed.map_err(|_| self.refusal(allocation))
     }
 
-    /// Frees all ranges: every id is stale from now on. Examines each range and hole once.
+    /// Frees all ranges: every id is stale from now on.
     pub fn clear(&mut self) {
         self.core.clear(&self.store, &self.index);
         self.free_idle_memory();
     }
 
-    /// The offset, requested size and user data of a range. Constant time.
+    /// The offset, requested size and user data of a range.
     ///
     /// # Errors
     /// [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
@@ -402,7 +399,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         })
     }
 
-    /// Changes the user data of a range. Constant time.
+    /// Changes the user data of a range.
     ///
     /// # Errors
     /// [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
@@ -437,7 +434,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         }
     }
 
-    /// The size of the largest hole. Examines each hole of about this size.
+    /// The size of the largest hole.
     #[must_use]
     pub fn largest_free(&self) -> u64 {
         self.core.largest_free(&self.store, &self.index)

@@ -14,7 +14,6 @@ use crate::region::Ownership;
 use crate::request::RegionOptions;
 use alloc_core::HostAllocator;
 
-/// It has everything of a region that can fail.
 #[must_use = "it holds a slot: insert or cancel it"]
 pub(crate) struct NewRegion {
     pub(crate) slot: u32,

@@ -22,7 +22,6 @@ pub(crate) struct ResourceDescription {
     memory_type_bits: u32,
     min_alignment: u64,
     pool: Option<PoolId>,
-    /// The bits of the number, so that descriptions can be compared.
     priority: Option<u32>,
     export: ExternalHandleTypes,
     next: Option<NextChain>,

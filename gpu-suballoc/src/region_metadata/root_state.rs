@@ -8,7 +8,7 @@
 //!                        end_move: Live with the new resource, as it was, or gone
 //! ```
 //!
-//! Each step is made under the records' lock. Loom runs these steps beside the two locks (`testkit/models`).
+//! Each step is made under the records' lock.
 
 #![forbid(unsafe_code)]
 

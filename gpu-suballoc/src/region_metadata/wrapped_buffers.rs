@@ -127,7 +127,6 @@ impl MetadataState {
         let bytes = bytes.ok_or(Limit::WrappedBytes { short_by })?;
         let slot = self.table.reserve().ok_or(Limit::Records)?;
         wrap.foreign = self.share_foreign(&wrap);
-        // There is a reserve of each kind of entry.
         let buffer = self.wraps.reserve().unwrap_or(u32::MAX);
         self.wraps.fill(buffer, wrap);
         self.counts.wrapped_bytes = bytes;

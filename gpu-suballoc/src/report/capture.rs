@@ -16,7 +16,7 @@ use crate::view::{BlockContent, BlockView, RangeUse, RangeView, RegionResource};
 use alloc_core::HostAllocator;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// A memory map: every block with its ranges, wrapped buffers and crops, in the allocator's own host memory.
+    /// A memory map, in the allocator's own host memory.
     ///
     /// # Errors
     /// The host memory for it was refused.
@@ -100,7 +100,6 @@ fn wrapped_block(alias: &AliasInfo) -> BlockView {
 }
 
 fn add_record(range: &mut RangeView, record: &RecordInfo) {
-    // The records of wrapped buffers and crops have no requested bytes of their own.
     if range.at.take().is_some() {
         range.padding = range.size.saturating_sub(record.asked);
     }

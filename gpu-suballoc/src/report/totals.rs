@@ -10,7 +10,7 @@ use crate::id::{BlockRef, PoolId};
 use crate::memory_type::MAX_MEMORY_TYPES;
 use crate::view::MemoryTotals;
 
-/// An allocator's totals: in sum, for each memory type and for each heap, and its host memory.
+/// An allocator's totals, and its host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuStats {
     /// Everything.

@@ -17,7 +17,7 @@ use crate::pool::Pools;
 use crate::view::{BlockContent, BlockView, RangeUse, RangeView, RegionResource};
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Writes a memory map as JSON with the keys of `vmaBuildStatsString` into `sink`. Allocates nothing.
+    /// Writes a memory map as JSON with the keys of `vmaBuildStatsString` into `sink`.
     ///
     /// # Errors
     /// An error of the sink.

@@ -23,9 +23,7 @@ pub struct DefragmentationPass<'p, 'a, D: DeviceMemory, A: HostAllocator> {
 impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
     /// The next regions to move, with reserved places; empty when everything is done.
     ///
-    /// # Errors
-    /// The host allocator's error, if the pass has no move yet. Such an error excludes its block, without counting it in
-    /// [`skipped`](Self::skipped); the next call continues with the others.
+    /// # Errors The host allocator's error, if the pass has no move yet. Such an error excludes its block; the next call continues.
     #[doc(alias("vmaBeginDefragmentationPass"))]
     pub fn next_pass(&mut self) -> Result<DefragmentationPass<'_, 'a, D, A>, GpuError> {
         // Ends a pass that was forgotten.
@@ -127,7 +125,6 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         if result == MoveResult::Moved {
             self.totals.moves += 1;
             self.totals.moved_bytes += one.from.reserved;
-            // The place that it has left is reserved now.
             self.free_target(RegionPlace {
                 slot: MOVE_TARGET,
                 ..from
@@ -252,7 +249,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
         let allocator = self.run.allocator;
         let made = make()?;
         let needs = allocator.requirements(made);
-        // Equal infos have equal requirements. Of the first image only those are known.
+        // Equal infos have equal requirements.
         let is_alike = match made {
             ResourceHandle::Image(_) => (one.root.view.resource)
                 .is_some_and(|old| is_alike(&allocator.requirements(old), &needs)),
