@@ -7,14 +7,14 @@ macro_rules! forward_calls {
     ) => {
         $(
             unsafe fn $call(&$this, $($name: $type),*) -> Result<$ok, DeviceError> {
-                // SAFETY: the caller's contract is about this device.
+                // SAFETY: the call reaches the device that its contract is about.
                 unsafe { $live.ok_or(DeviceError::DeviceLost)?.$call($($name),*) }
             }
         )*
         $(
             unsafe fn $end(&$this, $handle: $of) {
                 if let Some(device) = $live {
-                    // SAFETY: the caller's contract is about this device.
+                    // SAFETY: the call reaches the device that its contract is about.
                     unsafe { device.$end($handle) }
                 }
             }

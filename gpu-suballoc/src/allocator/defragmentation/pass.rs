@@ -216,7 +216,7 @@ impl<D: DeviceMemory, A: HostAllocator> DefragmentationPass<'_, '_, D, A> {
     /// tiling and what the driver requires. Layouts, views and descriptors are the user's responsibility.
     ///
     /// # Errors
-    /// As [`make_buffer`](Self::make_buffer), with [`GpuMisuse::NoImage`]; [`GpuMisuse::WrongPlace`] also if `info` is another one.
+    /// As [`make_buffer`](Self::make_buffer), but [`GpuMisuse::NoImage`]; [`GpuMisuse::WrongPlace`] also if `info` is another one.
     pub fn make_image(&mut self, index: usize, info: &ImageInfo) -> Result<ImageHandle, GpuError> {
         let one = *self.get(index)?;
         if one.old_image().is_none() {
