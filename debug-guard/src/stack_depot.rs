@@ -1,5 +1,3 @@
-//! Call stacks for programs with records of their own.
-
 use core::num::NonZeroU32;
 
 use alloc_core::{AllocError, HostAllocator, Scope};
@@ -56,8 +54,8 @@ impl<A: HostAllocator> StackDepot<A> {
     }
 
     /// The thread's stack, with the command that it is in: return addresses, innermost first, at most 32. `None`
-    /// without memory for a new stack. Some microseconds, a third of one a frame; on x86-64 a tenth of that for a stack
-    /// that was captured lately.
+    /// without memory for a new stack. Takes some microseconds; on x86-64 a tenth of that for a stack that was
+    /// captured lately.
     #[must_use]
     pub fn capture(&self, command: &'static str) -> Option<StackId> {
         self.capture_within(CommandMark {
@@ -66,8 +64,7 @@ impl<A: HostAllocator> StackDepot<A> {
         })
     }
 
-    /// As [`capture`](Self::capture), up to the frame that `command.stack` lies in: without the frames of who called
-    /// the command.
+    /// As [`capture`](Self::capture), up to the frame that `command.stack` lies in.
     #[must_use]
     pub fn capture_within(&self, command: CommandMark) -> Option<StackId> {
         let requester = RequesterInfo {
@@ -101,14 +98,14 @@ impl<A: HostAllocator> Drop for StackDepot<A> {
 pub struct ModuleFinder(());
 
 impl ModuleFinder {
-    /// All of a process find the same.
+    /// All finders of a process find the same.
     #[must_use]
     pub const fn new() -> Self {
         Self(())
     }
 
     /// The file's path, and the file's own address for `address`. `None` where no file is mapped, the system does not
-    /// say, or 512 files were found already. Allocates nothing; the list of mappings is searched for a new file.
+    /// say, or 512 files were found already. Allocates nothing.
     pub fn find(&mut self, address: usize) -> Option<(&'static str, usize)> {
         let noted = modules::note(&[address]);
         Some(modules::find(address, noted)?.place(address))

@@ -16,7 +16,7 @@ use crate::segments::{FIRST, Segments};
 
 const UNIT: usize = 16;
 
-/// The first object: places 0 and 1 are no site and the anonymous one.
+/// Places 0 and 1 are no site and the anonymous one.
 const START: usize = 2 * UNIT;
 
 /// A position in the arena, in units of 16 bytes, so that a block's record needs 32 bits.
@@ -26,15 +26,13 @@ pub(crate) struct SiteArena {
     segments: Segments,
     next: AtomicUsize,
     limit: usize,
-    /// Requests that do not ask for more memory, since it was refused.
     patience: AtomicU32,
 }
 
-/// How many requests pass after a refusal before memory is requested again.
+/// Requests that pass after a refusal before more memory is requested.
 const PATIENCE: u32 = 64;
 
 impl SiteArena {
-    /// With its first segment; grows to about `limit` bytes.
     pub(crate) fn new(memory: &dyn HostAllocator, limit: usize) -> Result<Self, AllocError> {
         let segments = Segments::new();
         segments.grow(0, memory)?;
@@ -53,7 +51,6 @@ impl SiteArena {
             .saturating_sub(self.next.load(Relaxed))
     }
 
-    /// Adds segments until `bytes` are left, as far as `limit` and `memory` allow.
     #[cold]
     pub(crate) fn grow(&self, bytes: usize, memory: &dyn HostAllocator) {
         let less = |left: u32| left.checked_sub(1);
@@ -102,7 +99,6 @@ impl SiteArena {
         }
     }
 
-    /// The address of `place`, if `bytes` allocated bytes stand there.
     pub(crate) fn at(&self, place: ArenaOffset, bytes: usize) -> Option<NonNull<u8>> {
         let at = (place.get() as usize).checked_mul(UNIT)?;
         if at < START || at.checked_add(bytes)? > self.next.load(Acquire) {
@@ -112,7 +108,7 @@ impl SiteArena {
     }
 
     pub(crate) fn close(&mut self, memory: &dyn HostAllocator) {
-        // SAFETY: `&mut self`: there are no readers; `memory` is that of `grow`.
+        // SAFETY: `&mut self` excludes readers; `memory` is that of `grow`.
         unsafe { self.segments.close(memory) };
         *self.next.get_mut() = START;
     }

@@ -6,9 +6,8 @@
 //!   RequesterInfo + stack --hash--> table: bucket -> site -> site ..    SiteId: the site's place in the arena
 //!                                     |  none: written there, and linked       (arena.rs; nothing moves or is reused)
 //! ```
-//! A stack that was walked lately is known by its depth and by the return addresses at their places (`recent`). An
-//! allocation keeps spare room in the arena; a free, which grows nothing, stores its site there or gets none. Sites are
-//! read without a lock, also in a signal handler.
+//! A stack that was walked lately is known by its depth and by the return addresses at their places (`recent`). Sites
+//! are read without a lock, also in a signal handler.
 //!
 //! The *site rule* of the SAFETY comments: the lists name sites that were written to the arena before; nothing there
 //! changes, moves or is freed before the depot ends.
@@ -91,32 +90,25 @@ const fn keep(stacks: Stacks) -> usize {
     }
 }
 
-/// Lists of sites, by hash.
 const BUCKETS: usize = 4096;
-/// Stacks of one requester and depth that are known again.
 const ALIKE: usize = 16;
-/// Lists of them.
 const RECENT: usize = 128;
 
 const MAX_BYTES: usize = 256 << 20;
 
 pub(crate) struct Sites {
     arena: SiteArena,
-    /// The newest site of each list.
     buckets: [AtomicPtr<Site>; BUCKETS],
     /// By requester and depth, the sites of the stacks walked last; each list is filled from its front.
     recent: [[AtomicPtr<Site>; ALIKE]; RECENT],
     count: AtomicU32,
-    /// Marks the sites of this depot.
     key: u32,
     lost: AtomicU64,
-    /// The next place in a list of recent sites.
     turn: AtomicU32,
     tallying: AtomicU32,
 }
 
 impl Sites {
-    /// Allocates the first 64 KiB, and probes the stack support of this process once.
     pub(crate) fn new(memory: &dyn HostAllocator) -> Result<Self, AllocError> {
         Self::with_limit(memory, MAX_BYTES)
     }
@@ -135,12 +127,11 @@ impl Sites {
         })
     }
 
-    /// Nothing else is called afterwards.
     pub(crate) fn close(&mut self, memory: &dyn HostAllocator) {
         self.arena.close(memory);
     }
 
-    /// The site of an allocation. May allocate; 0 if that is refused.
+    /// It may allocate; 0 if that is refused.
     #[inline]
     pub(crate) fn note(
         &self,
@@ -158,7 +149,7 @@ impl Sites {
         self.walked(requester, stacks, room)
     }
 
-    /// The site of a free. Allocates nothing; 0 without room.
+    /// Allocates nothing; 0 without room.
     #[inline]
     pub(crate) fn note_free(&self, requester: &RequesterInfo<'_>, stacks: Stacks) -> SiteId {
         if stacks == Stacks::Off && requester.is_anonymous() {
@@ -167,7 +158,7 @@ impl Sites {
         self.walked(requester, stacks, 0)
     }
 
-    /// A new site leaves `keep` bytes of room. Not inlined: both callers have the same frames.
+    /// Not inlined: both callers have the same frames.
     #[inline(never)]
     fn walked(&self, requester: &RequesterInfo<'_>, stacks: Stacks, keep: usize) -> SiteId {
         let from = thread_stack::read_registers();
@@ -198,7 +189,6 @@ impl Sites {
         list.map_or(&[][..], |list| list).iter()
     }
 
-    /// Walks the stack, and remembers its site where it can be known again.
     #[cold]
     #[inline(never)]
     fn walk(
@@ -223,7 +213,7 @@ impl Sites {
         Some(site)
     }
 
-    /// By frame pointers; that their addresses follow calls is verified once, for a new site.
+    /// That the frames' addresses follow calls is verified once, for a new site.
     fn fast(&self, request: &SiteRequest<'_>, start: WalkStart) -> Option<SiteRef<'_>> {
         let (mut frames, mut slots) = ([0; walk::MAX_FRAMES], [0; walk::MAX_FRAMES]);
         let (count, end) = walk::frames(start, &mut frames, &mut slots);
@@ -243,7 +233,7 @@ impl Sites {
         self.site_with(request, (frames, slots), whole)
     }
 
-    /// By the unwinder; without a stack if the unwinder itself allocates.
+    /// The site has no stack if the unwinder itself allocates.
     fn full(
         &self,
         request: &SiteRequest<'_>,
@@ -264,7 +254,7 @@ impl Sites {
         self.site_with(request, (frames, slots), whole)
     }
 
-    /// Found or new; `None` without room.
+    /// `None` without room.
     #[inline]
     fn site_with(
         &self,
@@ -321,7 +311,7 @@ impl Sites {
         site
     }
 
-    /// Writes the site and links it, unless another thread was faster. `None` without room.
+    /// Another thread may have been faster. `None` without room.
     fn put(&self, made: NewSite<'_>, keep: usize) -> Option<SiteRef<'_>> {
         let (place, at) = self.arena.allocate(made.bytes(), keep)?;
         // SAFETY: just allocated, so many bytes at a multiple of 16.
@@ -352,12 +342,10 @@ impl Sites {
         Some(self.site(id)?.view())
     }
 
-    /// Distinct call sites, of allocations and of frees.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed).into()
     }
 
-    /// Allocations and frees without room for their site.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -367,7 +355,6 @@ impl Sites {
         SiteRef::at(&self.arena, self.key, place)
     }
 
-    /// All sites, in no order.
     fn all(&self) -> impl Iterator<Item = SiteRef<'_>> {
         let firsts = self
             .buckets
@@ -379,9 +366,8 @@ impl Sites {
 
 struct SiteRequest<'a> {
     requester: &'a RequesterInfo<'a>,
-    /// The hash of the requester and the kind of walk.
     who: u64,
-    /// That with the stack's depth; 0 without a stack.
+    /// 0 without a stack.
     key: u64,
     keep: usize,
 }
@@ -391,7 +377,6 @@ impl SiteRequest<'_> {
         requester::stack(self.who, frames)
     }
 
-    /// All return addresses are at their places again.
     #[inline(always)]
     fn is_at(&self, site: SiteRef<'_>, start: WalkStart) -> bool {
         let (frames, slots) = site.placed();
@@ -400,7 +385,6 @@ impl SiteRequest<'_> {
     }
 }
 
-/// Of requester, kind of walk, and the depth of the stack.
 #[inline(always)]
 fn key(who: u64, start: WalkStart) -> u64 {
     let Bounds { mark, top, .. } = start.bounds;
@@ -408,7 +392,6 @@ fn key(who: u64, start: WalkStart) -> u64 {
     requester::mix(who, end.wrapping_sub(start.from.stack) as u64)
 }
 
-/// The start of a walk that ends at the requester's command.
 #[inline(always)]
 fn start_of(
     local: &ThreadStack,

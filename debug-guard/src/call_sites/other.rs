@@ -2,12 +2,9 @@
 
 use super::thread_stack::Registers;
 
-/// No stack can be walked.
 pub(super) const REGISTERS_KNOWN: bool = false;
-/// Nothing helps.
 pub(super) const ADVICE: &str = "ask for full stacks";
 
-/// Never known.
 pub(super) struct StackMapping {
     pub(super) low: usize,
     pub(super) high: usize,
@@ -32,7 +29,6 @@ pub(super) fn is_signal_safe() -> bool {
     false
 }
 
-/// No unwinder to ask.
 pub(super) fn pass(
     _: impl FnMut(usize, Registers) -> bool,
     _: usize,

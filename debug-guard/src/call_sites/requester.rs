@@ -1,5 +1,5 @@
-//! The requester of a block, and the hash of a requester with its stack. Call sites with the same 64 bits are merged:
-//! among a million that happens once in 30 million runs.
+//! The requester of a block. Call sites with the same 64 bits are merged: among a million that happens once in 30
+//! million runs.
 
 #![forbid(unsafe_code)]
 
@@ -8,10 +8,8 @@ use alloc_core::{ContextId, Scope};
 use crate::fold::fold;
 use crate::mode::Stacks;
 
-/// Longer ones are cut, at the end of a character.
 const LONGEST_NAME: usize = 200;
 
-/// The caller that allocates or frees, as the guard knows it at that moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequesterInfo<'a> {
     /// Stands for `name` and `label`, which are read only for a new id: ids are never used again.
@@ -21,7 +19,6 @@ pub(crate) struct RequesterInfo<'a> {
     pub(crate) scope: Scope,
     /// Bytes of a C bridge's header in front of its caller's block.
     pub(crate) front: u32,
-    /// Frames end at its frame.
     pub(crate) command: Option<&'a CommandMark>,
 }
 
@@ -43,7 +40,7 @@ pub(crate) struct SiteView<'a> {
     pub(crate) label: Option<&'a str>,
     pub(crate) front: u32,
     pub(crate) command: Option<&'static str>,
-    /// Return addresses, innermost first.
+    /// Innermost first.
     pub(crate) frames: &'a [usize],
     /// True when `frames` reach the frame of the command, or the thread's first where there is no command.
     pub(crate) whole: bool,
@@ -60,7 +57,7 @@ pub(super) fn cut(text: &str) -> &str {
 }
 
 impl RequesterInfo<'_> {
-    /// True if nothing is known of it but the scope, which the block's record has too.
+    /// The scope alone is in the block's record too.
     #[inline]
     pub(super) fn is_anonymous(&self) -> bool {
         self.context.is_none()
@@ -70,7 +67,6 @@ impl RequesterInfo<'_> {
             && self.name.is_empty()
     }
 
-    /// A hash of all but the stack, and of how that is walked.
     #[inline]
     pub(super) fn hash(&self, stacks: Stacks) -> u64 {
         let kind = (stacks as u64) << 4 | u64::from(self.scope.as_raw());

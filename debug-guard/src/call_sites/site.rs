@@ -28,7 +28,6 @@ pub(super) const MAX_FRAMES: usize = 192;
 #[repr(C)]
 pub(crate) struct Site {
     pub(super) hash: u64,
-    /// Of the requester, the kind of walk and the depth of the stack that it was first seen on.
     pub(super) key: u64,
     place: ArenaOffset,
     /// The place xored with the depot's key: proves that a site stands here.
@@ -39,10 +38,8 @@ pub(crate) struct Site {
     frames: u8,
     name: u8,
     label: u8,
-    /// Of as many slots as frames, or of none.
     slots: u8,
     whole: bool,
-    /// Noted modules when it was made.
     modules: u16,
     pub(super) tally: Tally,
     pub(super) next: AtomicPtr<Site>,
@@ -66,10 +63,9 @@ pub(super) struct NewSite<'a> {
     pub(super) key: u64,
     pub(super) requester: &'a RequesterInfo<'a>,
     pub(super) frames: &'a [usize],
-    /// Where the frames' return addresses stand, in words above the stack pointer; empty if not known.
+    /// They are counted in words above the stack pointer.
     pub(super) slots: &'a [u32],
     pub(super) whole: bool,
-    /// Noted modules, those of the frames among them.
     pub(super) modules: u16,
 }
 
@@ -84,8 +80,6 @@ impl NewSite<'_> {
             .saturating_add(names)
     }
 
-    /// Writes the site.
-    ///
     /// # Safety
     /// `at` is `place` in its arena, which lives for `'a`, with [`Self::bytes`] writable bytes at a multiple of 16 that
     /// no other thread knows.
@@ -117,9 +111,9 @@ impl NewSite<'_> {
         let to = at.cast::<Site>();
         // SAFETY: this function's contract.
         unsafe { to.write(site) };
-        // SAFETY: the frames stand behind the site, within `bytes()`.
+        // SAFETY: the frames' room is behind the site, within `bytes()`.
         let frames = unsafe { to.add(1) }.cast();
-        // SAFETY: within `bytes()`, aligned as a `Site` is, which is a word or more.
+        // SAFETY: within `bytes()`, aligned as a `Site` is.
         let slots = unsafe { copy(frames, self.frames) }.cast();
         // SAFETY: the slots stand behind the frames, within `bytes()`.
         let names = unsafe { copy(slots, self.slots) }.cast();
@@ -134,8 +128,6 @@ impl NewSite<'_> {
     }
 }
 
-/// The address behind the copied items.
-///
 /// # Safety
 /// There is aligned room that no other thread knows of.
 unsafe fn copy<T: Copy>(to: NonNull<T>, items: &[T]) -> NonNull<T> {
@@ -145,8 +137,6 @@ unsafe fn copy<T: Copy>(to: NonNull<T>, items: &[T]) -> NonNull<T> {
     unsafe { to.add(items.len()) }
 }
 
-/// The items, and the address behind them.
-///
 /// # Safety
 /// They are there for `'a`, aligned and initialised, and are not written.
 unsafe fn read<'a, T>(from: NonNull<T>, count: u8) -> (&'a [T], NonNull<T>) {
@@ -160,7 +150,7 @@ unsafe fn read<'a, T>(from: NonNull<T>, count: u8) -> (&'a [T], NonNull<T>) {
 impl Deref for SiteRef<'_> {
     type Target = Site;
     fn deref(&self) -> &Site {
-        // SAFETY: the site rule; made by `new`, whose contract asks for a site.
+        // SAFETY: the site rule.
         unsafe { self.at.as_ref() }
     }
 }
@@ -183,11 +173,11 @@ impl<'a> SiteRef<'a> {
     /// `None` where no site was ever put, whatever the number came from.
     pub(crate) fn at(arena: &'a SiteArena, key: u32, place: ArenaOffset) -> Option<Self> {
         let at = arena.at(place, size_of::<Site>())?.cast::<Site>();
-        // SAFETY: within the bytes that `at` gave.
+        // SAFETY: within the bytes that `at` returned.
         let check = unsafe { at.byte_add(offset_of!(Site, check)) }.cast::<AtomicU32>();
-        // SAFETY: arena memory is never taken back; any word is an `AtomicU32`.
+        // SAFETY: arena memory stays until the end; any word is an `AtomicU32`.
         let check = unsafe { check.as_ref() };
-        // Only `NewSite::write` puts that word there, last of all, and a random key keeps other data from looking like
+        // Only `NewSite::write` puts that word there, last of all; a random key keeps other data from looking like
         // it.
         let is_site = check.load(Ordering::Acquire) == place.get() ^ key;
         // SAFETY: that word proves a site.
@@ -198,14 +188,12 @@ impl<'a> SiteRef<'a> {
         SiteId(self.place.get() | if self.whole { SiteId::WHOLE } else { 0 })
     }
 
-    /// The frames, and where they stand on the stack, if that is known.
     #[inline(always)]
     pub(super) fn placed(self) -> (&'a [usize], &'a [u32]) {
         let (frames, slots, ..) = self.parts();
         (frames, slots)
     }
 
-    /// What stands behind the site: frames, slots, name and label.
     #[inline(always)]
     fn parts(self) -> (&'a [usize], &'a [u32], &'a [u8], &'a [u8]) {
         // SAFETY: the frames stand behind the site.
@@ -240,15 +228,14 @@ impl<'a> SiteRef<'a> {
     }
 }
 
-/// Sums over a walk of blocks. They stand in the sites, so there is one walk at a time.
+/// The sums stand in the sites, so there is one walk at a time.
 pub(crate) struct Tallying<'a> {
     sites: &'a Sites,
-    /// The sums of blocks without a known site.
     anonymous: (u64, u64),
 }
 
 impl Sites {
-    /// Begins a tally at zero. `None` during another one.
+    /// `None` during another tally.
     pub(crate) fn tally(&self) -> Option<Tallying<'_>> {
         // A tally that a fork left behind has no owner.
         let me = os::forks().wrapping_add(1).max(1);
@@ -286,12 +273,11 @@ impl Tallying<'_> {
         }
     }
 
-    /// The number under which blocks of `id` are counted.
     pub(crate) fn group(&self, id: SiteId) -> SiteId {
         self.sites.site(id).map_or(SiteId::default(), SiteRef::id)
     }
 
-    /// Calls `tell` for each site with blocks: number, blocks, bytes. Number 0: the site is not known.
+    /// `tell` gets the site, its blocks and bytes. Number 0: the site is not known.
     pub(crate) fn for_each(&self, tell: &mut dyn FnMut(SiteId, u64, u64)) {
         for site in self.sites.all() {
             let blocks = site.tally.blocks.load(Ordering::Relaxed);

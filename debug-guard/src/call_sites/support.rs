@@ -1,5 +1,3 @@
-//! The stack support of this process, found by trying.
-
 use core::fmt;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU8, Ordering};

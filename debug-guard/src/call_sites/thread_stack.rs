@@ -1,5 +1,3 @@
-//! Where a thread's stack ends, as the thread remembers it; and its registers.
-
 use core::cell::Cell;
 use std::thread_local;
 
@@ -12,7 +10,7 @@ pub(super) struct ThreadStack {
     own: Cell<(usize, usize)>,
     /// The mapping of another stack that it ran on last, which may be unmapped at any time.
     other: Cell<(usize, usize)>,
-    /// In the unwinder, which may allocate.
+    /// The thread is in the unwinder, which may allocate.
     unwinding: Cell<bool>,
 }
 
@@ -25,7 +23,7 @@ impl ThreadStack {
         }
     }
 
-    /// The bounds of a walk on the stack of `stack`, this thread's stack pointer, without a command's mark. Empty if they are not known.
+    /// The bounds are empty if they are not known.
     #[inline]
     pub(super) fn bounds(&self, stack: usize) -> Bounds {
         let (low, high) = self.own.get();
@@ -37,7 +35,7 @@ impl ThreadStack {
         }
     }
 
-    /// Rarely for a thread's own stack, always for another one. Queries the kernel: the C library might allocate.
+    /// Queries the kernel: the C library might allocate.
     #[cold]
     fn look(&self, stack: usize) -> Bounds {
         let (low, high) = self.other.get();
@@ -60,7 +58,7 @@ impl ThreadStack {
         }
     }
 
-    /// Unless a pass is running on this thread.
+    /// `None` while a pass is running on this thread.
     pub(super) fn once<R>(&self, pass: impl FnOnce() -> R) -> Option<R> {
         if self.unwinding.replace(true) {
             return None;
@@ -71,13 +69,12 @@ impl ThreadStack {
     }
 }
 
-/// The end of the stack that `stack` points into, by the system and this thread's control block.
 pub(super) fn top(stack: usize) -> Option<usize> {
     Some(StackMapping::at(stack)?.high)
 }
 
 thread_local! {
-    // Const and without Drop: one address computation, and valid while other thread-locals are destroyed.
+    // Const and without Drop: valid while other thread-locals are destroyed.
     static LOCAL: ThreadStack = const { ThreadStack::new() };
 }
 
@@ -86,8 +83,7 @@ pub(super) fn with<R>(f: impl FnOnce(&ThreadStack) -> R) -> R {
     LOCAL.with(f)
 }
 
-/// The stack pointer and the frame pointer of a function, of that which [`read_registers`] is inlined into; 0 on systems whose stacks
-/// cannot be walked.
+/// 0 on systems whose stacks cannot be walked.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Registers {
     pub(super) stack: usize,

@@ -1,8 +1,7 @@
 //! The stack of the calling thread, or of one that a signal stopped.
 //!
-//! The program's own unwinder reads the tables that compilers write beside the code, so it walks modules without frame
-//! pointers, at microseconds a walk. Where its tables end, as in a driver built without any, the chain of frame
-//! pointers continues from the registers that it reports; the chain alone is taken where it tells more.
+//! Where the unwinder's tables end, as in a driver built without any, the chain of frame pointers continues from the
+//! registers that it reports; the chain alone is used where it finds more.
 
 use super::system::{REGISTERS_KNOWN, is_signal_safe, pass};
 use super::thread_stack::{self, Registers, ThreadStack};
@@ -35,12 +34,10 @@ pub(super) fn walk(
 }
 
 /// Writes the stack of a thread that was stopped at `pc`, innermost frame first. Returns the number of frames, and
-/// whether they reach the frame that `mark` points into, or the thread's first if that is 0. For the handler of the
-/// signal, also on another stack.
+/// whether they reach the frame that `mark` points into, or the thread's first if that is 0.
 ///
-/// Async-signal-safe: allocates nothing, and reads without faults, since any number may be in the registers. The
-/// unwinder is used from glibc 2.35 on, where it acquires no lock and allocates nothing unless the program has
-/// registered tables of its own.
+/// Async-signal-safe: it reads without faults, since any number may be in the registers. The unwinder allocates
+/// nothing unless the program has registered tables of its own.
 pub(crate) fn walk_from(
     pc: usize,
     frame: usize,
@@ -101,7 +98,7 @@ fn improved(
     (count, whole)
 }
 
-/// The chain from `start` on behind the first `count` frames, as far as its addresses follow calls.
+/// Ends where an address follows no call.
 pub(super) fn chained(start: WalkStart, frames: &mut [usize], count: usize) -> (usize, bool) {
     let rest = frames.get_mut(count..).unwrap_or_default();
     let (found, end) = walk::frames(start, rest, &mut []);

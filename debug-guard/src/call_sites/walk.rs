@@ -5,11 +5,11 @@
 //!                                \__________________________________________________^
 //!   sp                                                                                     the mark of the command        top
 //! ```
-//! Code that uses the register for something else ends the chain, or leads it astray: each step must go up, stay below
-//! the end of the stack and stand at a multiple of 16, as the calling conventions of x86-64 and AArch64 have it. So
-//! only the thread's own stack is read. The end of another stack (a fiber's, a coroutine's) is not known, and memory
-//! above it may be unmapped at any time: there each word is read without a fault. A chain that is led astray may skip
-//! callers: each address on a new stack must follow a call instruction, read without a fault.
+//! Code that uses the register for something else ends the chain, or leads it astray: each step must go up, stay
+//! below the end of the stack and stand at a multiple of 16, as the calling conventions of x86-64 and AArch64 have
+//! it. The end of another stack (a fiber's, a coroutine's) is not known, and memory above it may be unmapped at any
+//! time: there each word is read without a fault. A chain that is led astray may skip callers: each address must
+//! follow a call.
 //!
 //! The *stack rule* of the SAFETY comments: of the thread's own stack, every word from the stack pointer up to `top`
 //! can be read.
@@ -23,7 +23,6 @@ const ALIGN: usize = 16;
 const WORD: usize = size_of::<usize>();
 const LOWEST_CODE: usize = 4096;
 
-/// Why a chain ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// At the frame of the command, or at the thread's first.
@@ -33,17 +32,14 @@ pub(super) enum End {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// The last frame is the one with this address; 0: all frames.
+    /// 0: all frames.
     pub(super) mark: usize,
-    /// The first address that is not the stack's.
     pub(super) top: usize,
     /// The stack rule holds up to `top`.
     own: bool,
 }
 
 impl Bounds {
-    /// The running thread's own stack, from its stack pointer up to `top`.
-    ///
     /// # Safety
     /// The stack rule holds up to `top`.
     #[inline(always)]
@@ -55,7 +51,6 @@ impl Bounds {
         }
     }
 
-    /// Some stack that ends at `top` or below.
     pub(super) const fn other(top: usize) -> Self {
         Self {
             mark: 0,
@@ -90,14 +85,13 @@ impl WalkStart {
             return false;
         }
         frames.iter().zip(slots).all(|(frame, slot)| {
-            // SAFETY: the stack rule: a whole number of words above the stack pointer, no higher than the last one,
-            // which is below `top`.
+            // SAFETY: the stack rule: a whole number of words above the stack pointer, and below `top`.
             *frame == unsafe { word(from.stack.wrapping_add(*slot as usize * WORD)) }
         })
     }
 }
 
-/// How many words above `stack` the word at `at` stands; a number that no stack reaches where that is not known.
+/// A number that no stack reaches where the place is not known.
 pub(super) fn slot_of(at: usize, stack: usize) -> u32 {
     let bytes = Some(at.wrapping_sub(stack)).filter(|bytes| bytes.is_multiple_of(WORD));
     bytes
@@ -106,7 +100,6 @@ pub(super) fn slot_of(at: usize, stack: usize) -> u32 {
 }
 
 /// Writes the chain's return addresses, innermost first, and to `slots` where they stand above the stack pointer.
-/// Returns their number, and why the chain ended.
 pub(super) fn frames(start: WalkStart, frames: &mut [usize], slots: &mut [u32]) -> (usize, End) {
     let WalkStart { from, bounds } = start;
     let mut count = 0;
@@ -124,7 +117,7 @@ pub(super) fn frames(start: WalkStart, frames: &mut [usize], slots: &mut [u32]) 
             None => false,
         }
     };
-    // SAFETY: the stack rule: `chain` reads words between the stack pointer and the top.
+    // SAFETY: the stack rule: `chain` reads words below the top.
     let own = |at| Some(unsafe { word(at) });
     let end = if bounds.own {
         chain(from, bounds, own, tell)
@@ -134,8 +127,8 @@ pub(super) fn frames(start: WalkStart, frames: &mut [usize], slots: &mut [u32]) 
     (count, end)
 }
 
-/// Passes each return address and its place to `tell`, innermost first, until that has no room. `read` reads a word at
-/// or above `from.stack` and below `bounds.top`, if that can be read.
+/// Passes each return address and its place to `tell`, innermost first, until that has no room. `read` gets addresses
+/// at or above `from.stack` and below `bounds.top`.
 #[inline(always)]
 fn chain(
     from: Registers,
@@ -182,29 +175,24 @@ fn chain(
     End::Short
 }
 
-/// Reads a word of the running thread's own stack.
-///
 /// # Safety
 /// A multiple of the word's size within the stack rule.
 #[inline(always)]
 unsafe fn word(at: usize) -> usize {
-    // SAFETY: this function's contract; volatile, because the compiler knows nothing of other frames.
+    // SAFETY: the stack rule; volatile, because the compiler knows nothing of other frames.
     unsafe { core::ptr::with_exposed_provenance::<usize>(at).read_volatile() }
 }
 
-/// Reads a word of some other stack, wherever that is.
 #[cold]
 #[inline(never)]
 fn caught(at: usize) -> Option<usize> {
     os::read_u64(at).map(|word| word as usize)
 }
 
-/// How many of the addresses, from the first on, follow calls.
 pub(super) fn count_calls(frames: &[usize]) -> usize {
     frames.iter().take_while(|back| returns_to(**back)).count()
 }
 
-/// True when the instruction in front of `back` is a call, as far as its bytes tell.
 fn returns_to(back: usize) -> bool {
     let Some(before) = back.checked_sub(8) else {
         return false;
@@ -212,8 +200,8 @@ fn returns_to(back: usize) -> bool {
     os::read_u64_by_kernel(before).is_some_and(|bytes| follows_call(bytes.to_le_bytes()))
 }
 
-/// x86-64: `call rel32` (E8 and four bytes), or `call r/m64` (FF, whose second byte has 2 in its middle, and none to
-/// five bytes more).
+/// `call rel32` (E8 and four bytes), or `call r/m64` (FF, whose second byte has 2 in its middle, and none to five
+/// bytes more).
 #[cfg(target_arch = "x86_64")]
 fn follows_call(bytes: [u8; 8]) -> bool {
     let [_, b7, b6, b5, b4, b3, b2, b1] = bytes;
@@ -226,7 +214,7 @@ fn follows_call(bytes: [u8; 8]) -> bool {
         || indirect(b7, b6)
 }
 
-/// AArch64: `bl`, or `blr` with or without authentication.
+/// `bl`, or `blr` with or without authentication.
 #[cfg(not(target_arch = "x86_64"))]
 fn follows_call(bytes: [u8; 8]) -> bool {
     let [_, _, _, _, code @ ..] = bytes;
@@ -234,13 +222,12 @@ fn follows_call(bytes: [u8; 8]) -> bool {
     code >> 26 == 0b10_0101 || code & 0xfeff_f000 == 0xd63f_0000
 }
 
-/// Calls that are hashed, if frame pointers chain.
 const NEAR: usize = 2;
 /// The stack's depth distinguishes further calls. Only within a page: threads' stacks begin at the same position of a
 /// page.
 const DEPTH: usize = 0xFFF;
 
-/// A hash of the caller's calls and of the size. The calls are those of the function that this is inlined into. Allocates nothing; a few
+/// A hash of the size and of the calls of the function that this is inlined into. Allocates nothing; a few
 /// nanoseconds.
 #[inline(always)]
 pub(crate) fn call_site(size: usize) -> usize {

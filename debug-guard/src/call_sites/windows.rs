@@ -3,17 +3,13 @@
 use super::thread_stack::Registers;
 use crate::os::{self, OwnStack, UnwindContext};
 
-/// Stacks can be walked.
 pub(super) const REGISTERS_KNOWN: bool = true;
-/// Compilers keep no chain of frame pointers here.
 pub(super) const ADVICE: &str =
     "there is no chain of frame pointers on this system, ask for full stacks";
 
-/// The stack that a stack pointer points into.
 pub(super) struct StackMapping {
     pub(super) low: usize,
     pub(super) high: usize,
-    /// As long as the thread lives.
     stays: bool,
 }
 
@@ -36,7 +32,6 @@ impl StackMapping {
         })
     }
 
-    /// The part that is certainly the running thread's own stack as long as the thread lives.
     pub(super) fn own(&self) -> Option<(usize, usize)> {
         self.stays.then_some((self.low, self.high))
     }
@@ -57,8 +52,6 @@ pub(super) fn is_signal_safe() -> bool {
     true
 }
 
-/// Writes the frames from the one on for which `begins` is true. Returns their number, whether they are all up to `mark`, or to the
-/// thread's first if that is 0, and the registers in the last one.
 #[inline(never)]
 pub(super) fn pass(
     mut begins: impl FnMut(usize, Registers) -> bool,

@@ -11,8 +11,8 @@ mod noted;
 use crate::os::{self, Mapping};
 pub(crate) use noted::{find, note};
 
-/// The difference between an address in `text` and the file's own address; to the offset in the file, if the file's
-/// beginning is not mapped.
+/// The difference between an address in `text` and the file's own address, or its offset, if the file's beginning is
+/// not mapped.
 fn bias(text: &Mapping<'_>) -> usize {
     let by_offset = || text.start.wrapping_sub(text.offset as usize);
     text.base
@@ -20,7 +20,7 @@ fn bias(text: &Mapping<'_>) -> usize {
         .unwrap_or_else(by_offset)
 }
 
-/// The intended base of the ELF file at `base`: the address of its segment with offset 0.
+/// The address that the ELF file at `base` was linked for.
 fn first_address(base: usize) -> Option<usize> {
     const LOAD: u64 = 1;
     let word = os::read_u64;
@@ -81,9 +81,9 @@ impl<'n> Module<'n> {
         self.base
     }
 
-    /// Looks `address` up in the list of mappings; `name` is room for the path, whose end is cut off if need be. `None`
-    /// where nothing is mapped, or the system does not say. Allocates nothing. Threads: any, at once. Takes a
-    /// microsecond, before Linux 6.11 up to some hundred.
+    /// Looks `address` up in the list of mappings; `name` is room for the path, whose end is cut off if need be.
+    /// `None` where nothing is mapped, or the system does not say. Allocates nothing. Takes a microsecond, before
+    /// Linux 6.11 up to some hundred.
     #[must_use]
     pub fn at(address: usize, name: &'n mut [u8]) -> Option<Self> {
         let text = os::mapping_at(address, name)?;
@@ -100,7 +100,7 @@ impl<'n> Module<'n> {
         })
     }
 
-    /// Empty for memory that is no file's. The kernel's own code has a name in brackets.
+    /// The path is empty for memory that is no file's. The kernel's own code has a name in brackets.
     #[must_use]
     pub const fn path(&self) -> &'n str {
         self.path
@@ -112,7 +112,6 @@ impl<'n> Module<'n> {
         self.start..self.end
     }
 
-    /// The path, and the file's own address.
     pub(crate) fn place(&self, address: usize) -> (&'n str, usize) {
         (self.path, address.wrapping_sub(self.bias))
     }
@@ -136,7 +135,6 @@ fn build_id_of(text: &Mapping<'_>) -> ([u8; BUILD_ID], usize) {
     (id, len.unwrap_or(0))
 }
 
-/// Copies the build id of the ELF file at `base`, and returns its length.
 fn copy_build_id(base: usize, id: &mut [u8; BUILD_ID]) -> Option<usize> {
     let (at, length) = build_id(base)?;
     let length = length.min(BUILD_ID);
@@ -146,7 +144,7 @@ fn copy_build_id(base: usize, id: &mut [u8; BUILD_ID]) -> Option<usize> {
     Some(length)
 }
 
-/// The address and the length of the build id of the ELF file at `base`: of the note with type 3 and the name `GNU`.
+/// The note with type 3 and the name `GNU`.
 pub(super) fn build_id(base: usize) -> Option<(usize, usize)> {
     const NOTES: u64 = 4;
     const GNU: u64 = u32::from_le_bytes(*b"GNU\0") as u64;

@@ -1,6 +1,5 @@
-//! The modules of all recorded stacks, noted when a stack is first seen: when it is reported, a module may be unloaded,
-//! and another one may lie at its addresses. One list for the process, which only grows; read without a lock, also in a
-//! signal handler.
+//! The modules of all recorded stacks, noted when a stack is first seen: when it is reported, another module may lie
+//! at its addresses. Read without a lock, also in a signal handler.
 
 use core::sync::atomic::{AtomicU16, Ordering};
 use std::sync::OnceLock;
@@ -8,21 +7,20 @@ use std::sync::OnceLock;
 use super::{Module, build_id};
 use crate::os;
 
-/// Maximum number; frames in further modules are addresses alone.
+/// Frames in further modules are addresses alone.
 const MAX: u16 = 512;
-/// Maximum bytes of a path; the end of a longer one is cut off.
 const PATH: usize = 1024;
 
 struct Noted {
     path: [u8; PATH],
     path_len: usize,
     module: Module<'static>,
-    /// Proves that the module still lies there: two words of its build id, or of its ELF header.
+    /// Two words of its build id, or of its ELF header: they prove that the module still lies there.
     proof_at: usize,
     proof: [u64; 2],
 }
 
-/// Set once by the thread that has taken the number: none waits for another, also in a signal handler and after a fork.
+/// Set once by the thread that has taken the number: no thread waits for another.
 static SLOTS: [OnceLock<Noted>; MAX as usize] = [const { OnceLock::new() }; MAX as usize];
 
 static TAKEN: AtomicU16 = AtomicU16::new(0);
@@ -48,7 +46,6 @@ fn proof(at: usize) -> Option<[u64; 2]> {
     Some([os::read_u64(at)?, os::read_u64(at.wrapping_add(8))?])
 }
 
-/// The noted modules, the newest first, with their numbers.
 fn newest_first(until: u16) -> impl Iterator<Item = (usize, &'static Noted)> {
     let slots = SLOTS.iter().enumerate().take(usize::from(until.min(MAX)));
     slots
@@ -56,8 +53,7 @@ fn newest_first(until: u16) -> impl Iterator<Item = (usize, &'static Noted)> {
         .filter_map(|(number, slot)| Some((number, slot.get()?)))
 }
 
-/// Notes the modules of the frames of a running or stopped thread. Returns how many are noted now, for [`find`].
-/// Async-signal-safe.
+/// Returns how many modules are noted now, for [`find`]. Async-signal-safe.
 pub(crate) fn note(frames: &[usize]) -> u16 {
     let mut are_there = [false; MAX as usize];
     for pc in frames {
@@ -86,7 +82,7 @@ fn push(pc: usize) {
     let Some(slot) = taken.ok().and_then(|taken| SLOTS.get(usize::from(taken))) else {
         return;
     };
-    // Without an id: where the tables are that only the whole file has, and how many there are.
+    // Without an id: the ELF header's words about the section table.
     let header = |base: usize| build_id(base).map_or(base.wrapping_add(40), |(id, _)| id);
     let proof_at = module.base().map_or(0, header);
     let (path_len, module) = (module.path().len(), module.with_path(""));
@@ -99,7 +95,7 @@ fn push(pc: usize) {
     });
 }
 
-/// The module of a frame, if it was among the first `until` noted ones. Async-signal-safe.
+/// Async-signal-safe.
 pub(crate) fn find(pc: usize, until: u16) -> Option<Module<'static>> {
     let (_, noted) = newest_first(until).find(|(_, noted)| noted.contains(pc))?;
     Some(noted.module())

@@ -1,5 +1,3 @@
-//! The stacks of Linux: registers, and where a stack ends.
-
 use super::super::thread_stack::Registers;
 use crate::os;
 
@@ -15,11 +13,9 @@ pub(in super::super) struct StackMapping {
 }
 
 enum StackKind {
-    /// The kernel's, of the process's first thread.
     First,
-    /// The control block ends it.
     Block,
-    /// Another. The kernel may merge its mapping with a neighbour's memory, which may be unmapped later.
+    /// The kernel may merge its mapping with a neighbour's memory, which may be unmapped later.
     Any,
 }
 
@@ -53,8 +49,7 @@ impl StackMapping {
         }
     }
 
-    /// The readable part around the stack pointer: guard pages may be markers within one mapping, which may contain
-    /// another stack too.
+    /// Guard pages may be markers within one mapping, which may contain another stack too.
     fn below_block(&self) -> Option<(usize, usize)> {
         let page = os::page_size();
         let first = self.stack & !page.wrapping_sub(1);
@@ -87,11 +82,11 @@ pub(in super::super) fn read_registers() -> Registers {
     Registers { stack, frame }
 }
 
-/// The address of the thread's control block, which Linux's C libraries put above the stacks that they make.
+/// Linux's C libraries put the thread's control block above the stacks that they make.
 fn thread_block() -> usize {
     let block: usize;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the first word of the control block is its own address (the ELF ABI for thread-local storage, variant II).
+    // SAFETY: the control block's first word is its own address (ELF thread-local storage, variant II).
     unsafe {
         core::arch::asm!("mov {}, fs:0", out(reg) block, options(readonly, nostack, preserves_flags));
     }

@@ -1,5 +1,3 @@
-//! The program's unwinder, which reads the tables that compilers write beside the code.
-
 use core::ffi::{c_int, c_void};
 
 use super::super::thread_stack::Registers;
@@ -7,8 +5,8 @@ use crate::os::tables_without_lock;
 
 enum Frame {}
 
-// Itanium C++ ABI: Exception Handling, level I; `_Unwind_Backtrace` and `_Unwind_GetCFA` as libgcc and LLVM's
-// libunwind have them. Both know every frame's frame pointer: a function saves it, and they read it there.
+// Itanium C++ ABI: Exception Handling, level I; `_Unwind_Backtrace` and `_Unwind_GetCFA` as libgcc and LLVM have
+// them.
 unsafe extern "C" {
     fn _Unwind_Backtrace(
         on_frame: extern "C" fn(*mut Frame, *mut c_void) -> c_int,
@@ -19,13 +17,11 @@ unsafe extern "C" {
     fn _Unwind_GetGR(frame: *mut Frame, register: c_int) -> usize;
 }
 
-/// The frame pointer's number in the tables.
 const FRAME_POINTER: c_int = if cfg!(target_arch = "x86_64") { 6 } else { 29 };
 
 const GO_ON: c_int = 0;
 const STOP: c_int = 5; // _URC_END_OF_STACK
 
-/// Passes the return address and the registers of each frame to `each`, innermost first, until it returns [`STOP`].
 fn backtrace<F: FnMut(usize, Registers) -> c_int>(mut each: F) {
     extern "C" fn on_frame<F: FnMut(usize, Registers) -> c_int>(
         frame: *mut Frame,
@@ -33,20 +29,18 @@ fn backtrace<F: FnMut(usize, Registers) -> c_int>(mut each: F) {
     ) -> c_int {
         // SAFETY: the closure of `backtrace`, which waits; nothing else uses it.
         let each = unsafe { &mut *data.cast::<F>() };
-        // SAFETY: the frame that the unwinder is at.
+        // SAFETY: the unwinder is at this frame.
         let back = unsafe { _Unwind_GetIP(frame) };
-        // SAFETY: the frame that the unwinder is at.
+        // SAFETY: the unwinder is at this frame.
         let stack = unsafe { _Unwind_GetCFA(frame) };
-        // SAFETY: the frame that the unwinder is at; every frame has this register.
+        // SAFETY: the unwinder is at this frame, which has this register.
         let frame = unsafe { _Unwind_GetGR(frame, FRAME_POINTER) };
         each(back, Registers { stack, frame })
     }
-    // SAFETY: `on_frame` follows the interface and gets the closure, which outlives the call. The unwinder walks
-    // this function's stack.
+    // SAFETY: `on_frame` gets the closure, which outlives the call.
     unsafe { _Unwind_Backtrace(on_frame::<F>, (&raw mut each).cast()) };
 }
 
-/// True if the unwinder acquires no lock, so that it may be asked in a signal handler.
 pub(in super::super) fn is_signal_safe() -> bool {
     tables_without_lock()
 }
