@@ -1,4 +1,4 @@
-//! What is known of a block, shared by the parts that keep blocks and the parts that report them.
+//! What is known of a block.
 
 #![forbid(unsafe_code)]
 
@@ -15,10 +15,8 @@ use crate::report_kind::ReportKind;
 pub(crate) struct SiteId(pub(crate) u32);
 
 impl SiteId {
-    /// Of a request without requester and stack.
     pub(crate) const ANONYMOUS: Self = Self(1);
 
-    /// Set where the site's frames reach the command's, or the thread's first.
     pub(crate) const WHOLE: u32 = 1 << 31;
 
     pub(crate) const fn is_whole(self) -> bool {
@@ -35,7 +33,6 @@ pub(crate) struct BlockMark {
     pub(crate) serial: u64,
 }
 
-/// What is requested of an allocation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockRequest {
     pub(crate) layout: Layout,
@@ -48,12 +45,10 @@ pub(crate) struct FreeRequest {
     pub(crate) layout: Layout,
     pub(crate) scope: Scope,
     pub(crate) mark: BlockMark,
-    /// The block's new address after a reallocation.
     pub(crate) moved_to: Option<usize>,
 }
 
 impl FreeRequest {
-    /// The findings of a free with another layout or scope than the live `block` has.
     pub(crate) fn mismatches(&self, block: Known) -> impl Iterator<Item = GuardFinding> {
         let Self { layout, scope, .. } = *self;
         [
@@ -82,9 +77,9 @@ impl BlockRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BlockState {
-    /// It is live.
+    /// The block is live.
     Live,
-    /// It was freed.
+    /// The block was freed.
     Freed,
     /// A reallocation freed it; its content moved to this address.
     MovedTo(usize),
@@ -92,7 +87,6 @@ pub enum BlockState {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
-    /// The first byte of the object.
     pub(crate) start: usize,
     pub(crate) size: usize,
     pub(crate) align: usize,
@@ -105,7 +99,6 @@ pub(crate) struct Known {
     pub(crate) back_end: BackEnd,
 }
 
-/// What a keeper found wrong; becomes a [`Report`](crate::Report).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GuardFinding {
     pub(crate) kind: ReportKind,
@@ -118,7 +111,6 @@ pub(crate) struct GuardFinding {
 }
 
 impl GuardFinding {
-    /// A finding about a pointer or an access.
     pub(crate) const fn new(kind: ReportKind, block: Option<Known>, address: usize) -> Self {
         Self {
             kind,
@@ -129,7 +121,6 @@ impl GuardFinding {
         }
     }
 
-    /// A finding about bytes that are not what the guard wrote.
     pub(crate) const fn of_change(
         kind: ReportKind,
         block: Option<Known>,
@@ -148,18 +139,14 @@ pub(crate) type Findings<'a> = dyn FnMut(GuardFinding) + 'a;
 /// Receives the findings of one check, with no lock held. It may unwind; the iterator then has the rest.
 pub(crate) type FindingSink<'a> = dyn FnMut(&mut dyn Iterator<Item = GuardFinding>) + 'a;
 
-/// What is wrong with a stopped access.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoppedAccess {
     pub(crate) kind: ReportKind,
-    /// The block that was probably meant.
     pub(crate) block: Option<Known>,
-    /// Another block nearby.
     pub(crate) other: Option<Known>,
 }
 
 impl StoppedAccess {
-    /// An access where no block is or was.
     pub(crate) const WILD: Self = Self {
         kind: ReportKind::WildAccess,
         block: None,

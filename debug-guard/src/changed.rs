@@ -1,5 +1,3 @@
-//! Bytes that are not what the guard wrote there.
-
 use core::ptr::with_exposed_provenance;
 
 /// Bytes that are not what the guard wrote there.
@@ -9,9 +7,7 @@ pub struct Changed {
     pub first: usize,
     /// Number of bytes from the first to the last, both included.
     pub span: usize,
-    /// The first 16 at most, as the guard wrote them.
     pub(crate) expected: [u8; 16],
-    /// The same bytes, as they are.
     pub(crate) actual: [u8; 16],
 }
 
@@ -29,7 +25,7 @@ impl Changed {
     }
 }
 
-/// Among `len` bytes; `None` if all are as expected.
+/// `None` if all `len` bytes are as expected.
 ///
 /// # Safety
 /// They may be read.
@@ -38,7 +34,7 @@ pub(crate) unsafe fn changes(
     len: usize,
     expected: impl Fn(usize) -> u8,
 ) -> Option<Changed> {
-    // SAFETY: this function's contract; volatile, because a wrong program may write them meanwhile.
+    // SAFETY: may be read; volatile, because a wrong program may write meanwhile.
     let actual = |at: usize| unsafe {
         with_exposed_provenance::<u8>(first.wrapping_add(at)).read_volatile()
     };

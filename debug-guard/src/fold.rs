@@ -1,5 +1,3 @@
-//! Multiplies two words and folds the product.
-
 #![forbid(unsafe_code)]
 
 /// The halves of the product, xored: each bit of the result depends on all bits of both words.

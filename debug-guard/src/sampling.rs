@@ -1,12 +1,10 @@
-//! Which requests are sampled: the first of every call site, then fewer and fewer of it. Pure arithmetic over a table
-//! of fixed size.
+//! Which requests are sampled: the first of every call site, then fewer and fewer of it.
 //!
 //! ```text
 //!  request of a site   1 .. 8      9 .. 16    17 .. 32    33 .. 64   ..   from 8 * one_in on
 //!  chance              1           1/2        1/4         1/8             1/one_in
 //! ```
-//! So a site that is called rarely is seen at once, and a busy one costs what the floor says. A plain rate would see a
-//! site that is called ten times a day once in a hundred days.
+//! A site that is called rarely is seen at once, and a busy one costs what the floor says.
 
 #![forbid(unsafe_code)]
 
@@ -15,14 +13,13 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::fold::fold;
 
-/// Sites that share eight places, a cache line; one that finds none shares another's count.
+/// A site that finds no place in its set shares another's count.
 const SETS: usize = 256;
 const WAYS: usize = 8;
 
-/// Allocates nothing; any thread may ask at any time.
 #[derive(Debug)]
 pub(crate) struct Sampler {
-    /// Of 2^32 draws so many choose, at the floor.
+    /// Of 2^32 draws so many choose.
     floor: u32,
     first: u32,
     seed: u64,
@@ -31,8 +28,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Chooses the first `first` requests of every call site and at least one in `one_in` of the others, by chance;
-    /// all, where `one_in` is 0 or 1. A seed always chooses the same.
+    /// All requests are chosen where `one_in` is 0 or 1.
     pub(crate) fn new(one_in: u32, first: u32, seed: u64) -> Self {
         Self {
             floor: u32::MAX.checked_div(one_in).unwrap_or(u32::MAX),
@@ -42,15 +38,13 @@ impl Sampler {
         }
     }
 
-    /// True where this request of `call_site`, an address of code or any other number, is to be sampled.
     pub(crate) fn chooses(&self, call_site: usize) -> bool {
         let hash = mix(call_site as u64 ^ self.seed, 0x9E37_79B9_7F4A_7C15);
         let tag = (hash >> 32) as u32 | 1;
         let Some(set) = self.sites.get(hash as usize % SETS) else {
             return false;
         };
-        // Where all are others', one of them, always the same, counts for both: too few samples rather than more for
-        // every newcomer.
+        // Without a place of its own a newcomer shares one: too few samples rather than too many.
         let own = set.iter().position(|place| {
             let site = place.load(Relaxed);
             site == 0 || (site >> 32) as u32 == tag
@@ -66,7 +60,7 @@ impl Sampler {
             site >> 32
         };
         place.store(tag << 32 | u64::from(count.saturating_add(1)), Relaxed);
-        // Twice: neighbours must not be alike.
+        // Twice, so that neighbours are not alike.
         let random = mix(
             mix(hash ^ u64::from(count), 0xD1B5_4A32_D192_ED03),
             0x9E37_79B9_7F4A_7C15,
@@ -74,7 +68,6 @@ impl Sampler {
         count < self.first || (random >> 32) as u32 <= self.chance(count)
     }
 
-    /// Each doubling of the count halves it, down to the floor.
     fn chance(&self, before: u32) -> u32 {
         let doublings = before
             .checked_div(self.first)
@@ -124,9 +117,8 @@ mod tests {
         assert!((0..if cfg!(miri) { 100 } else { 10_000 }).all(|n| sampler.chooses(n % 3)));
     }
 
-    /// 1000 runs, each with a seed of its own: the sum of what they choose lies within five standard deviations of what
-    /// the drawing above says, which by chance alone it misses less than once in a million times; a floor of twice as
-    /// much would miss by hundreds.
+    /// By chance alone the sum of all runs misses five standard deviations less than once in a million times; a floor
+    /// of twice as much would miss by hundreds.
     #[test]
     fn a_busy_site_is_chosen_as_often_as_the_drawing_says() {
         const RUNS: u32 = if cfg!(miri) { 1 } else { 1000 };

@@ -4,8 +4,7 @@
 //!   offset   0          64 KiB               192 KiB                                448 KiB
 //!            | segment 0| segment 1          | segment 2                            | segment 3, not there yet
 //! ```
-//! An offset means the same bytes as long as the segments live: readers, also in a signal handler, need no lock. Call
-//! sites are written into such memory one behind the other; the records of blocks are found in it by number.
+//! An offset means the same bytes as long as the segments live: readers, also in a signal handler, need no lock.
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -23,7 +22,6 @@ const ALIGN: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Segments {
     segments: [AtomicPtr<u8>; MAX_SEGMENTS],
-    /// The first offset beyond the segments.
     capacity: AtomicUsize,
 }
 
@@ -52,21 +50,16 @@ impl Segments {
         }
     }
 
-    /// The first offset beyond the segments.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity.load(Acquire)
     }
 
-    /// The end of the segment that `offset` lies in, whether it is there or not.
+    /// The segment need not be there.
     pub(crate) const fn end_at(offset: usize) -> usize {
         start_of(locate(offset).0 + 1)
     }
 
-    /// Adds a segment of zeros, if the capacity is still the one that the caller has `seen` to be too small: another
-    /// thread may have grown them. Called with no lock held.
-    ///
-    /// # Errors
-    /// [`AllocError`] if `memory` refuses, or there are as many as can be.
+    /// Does nothing if another thread has grown the segments beyond what the caller has `seen`.
     #[cold]
     pub(crate) fn grow(&self, seen: usize, memory: &dyn HostAllocator) -> Result<(), AllocError> {
         if self.capacity() > seen {
@@ -80,7 +73,7 @@ impl Segments {
             .compare_exchange(null_mut(), segment.as_ptr(), AcqRel, Relaxed)
             .is_err()
         {
-            // SAFETY: allocated just above with this layout and scope, and no other thread knows it.
+            // SAFETY: allocated just above; no other thread knows it.
             unsafe { memory.deallocate(segment, layout, Scope::Instance) };
         }
         self.capacity.fetch_max(start_of(k + 1), AcqRel);
@@ -95,16 +88,13 @@ impl Segments {
         (bytes <= (FIRST << k) - place).then_some(at)
     }
 
-    /// The byte at `place` of segment `k`, as [`locate`] gives them.
     #[inline(always)]
     fn byte(&self, k: usize, place: usize) -> Option<NonNull<u8>> {
         let segment = NonNull::new(self.segments.get(k)?.load(Acquire))?;
-        // SAFETY: segment `k` has FIRST << k bytes, and `place` is below that.
+        // SAFETY: `locate` returned a place below the segment's length.
         Some(unsafe { segment.add(place) })
     }
 
-    /// Frees all segments.
-    ///
     /// # Safety
     /// `memory` is what they grew with; nothing in them is referred to any more.
     pub(crate) unsafe fn close(&mut self, memory: &dyn HostAllocator) {
@@ -119,14 +109,11 @@ impl Segments {
     }
 }
 
-/// A block's record.
-///
 /// # Safety
 /// All zeros is a record; it is changed through shared references alone; its alignment is up to a segment's, its size a
 /// power of two from there up to [`FIRST`].
 pub(crate) unsafe trait Record: Sync {}
 
-/// The slot map of block records: found by number, never moved.
 #[derive(Debug)]
 pub(crate) struct BlockRecordTable<T> {
     segments: Segments,
@@ -146,8 +133,7 @@ impl<T: Record> BlockRecordTable<T> {
     pub(crate) fn get(&self, number: u32) -> Option<&T> {
         let (k, place) = locate((number as usize).checked_mul(size_of::<T>())?);
         let record = self.segments.byte(k, place)?.cast();
-        // SAFETY: whole, since its size divides that of every segment; a record since the segment's zeros (`Record`),
-        // and there as long as the table.
+        // SAFETY: its size divides every segment's, whose zeros were a record (`Record`).
         Some(unsafe { record.as_ref() })
     }
 
@@ -155,20 +141,15 @@ impl<T: Record> BlockRecordTable<T> {
         u32::try_from(self.segments.capacity() / size_of::<T>()).unwrap_or(u32::MAX)
     }
 
-    /// Adds as many records as there are, and one segment of them, unless there are more than the caller has `seen`.
-    ///
-    /// # Errors
     /// As [`Segments::grow`].
     pub(crate) fn grow(&self, seen: u32, memory: &dyn HostAllocator) -> Result<(), AllocError> {
         if seen == u32::MAX {
-            // More would have no numbers.
+            // Further records would have no numbers.
             return Err(AllocError);
         }
         self.segments.grow(seen as usize * size_of::<T>(), memory)
     }
 
-    /// Frees all records.
-    ///
     /// # Safety
     /// As [`Segments::close`].
     pub(crate) unsafe fn close(&mut self, memory: &dyn HostAllocator) {

@@ -1,5 +1,3 @@
-//! Allocates a block: one that left quarantine, or one of the allocator behind.
-
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 
 use alloc_core::{AllocError, HostAllocator};
@@ -13,15 +11,12 @@ use super::table::NONE;
 use crate::block::{BlockMark, BlockRequest};
 
 enum BlockMemory<'c> {
-    /// A block that left quarantine.
     Spare(&'c CookieRecord, NonNull<u8>),
-    /// A record for a block of the allocator behind.
     Record(&'c CookieRecord),
 }
 
 impl Cookies {
-    /// Allocates a block, filled with CD or zeros. A header-only block has no tail, no fill and no quarantine. A block
-    /// of 0 bytes is a real one.
+    /// A header-only block has no tail, no fill and no quarantine.
     ///
     /// # Errors
     /// [`AllocError`] if `memory` refuses, and above 2^48 bytes; nothing was allocated.
@@ -65,7 +60,7 @@ impl Cookies {
         let start = base.as_ptr().addr().wrapping_add(plan.front);
         let words = words(record);
         let sum = self.keys.sum(start, words, Stage::Live);
-        // SAFETY: the block rule (`memory.rs`): a block of this plan, this thread's alone.
+        // SAFETY: the block rule (`memory.rs`): this thread's alone.
         unsafe { write_header(start, words, sum) };
         if !header_only {
             // SAFETY: the block rule; not header-only.
@@ -84,7 +79,6 @@ impl Cookies {
         Ok(unsafe { base.add(plan.front) })
     }
 
-    /// The thread's spare block, if it fits, or a record.
     #[inline]
     fn place<A: HostAllocator>(
         &self,

@@ -1,5 +1,3 @@
-//! Verifies all live and quarantined blocks.
-
 use super::Cookies;
 use super::layout::{HEADER, HeaderWords, Stage, tail_len};
 use super::memory::{
@@ -11,8 +9,7 @@ use crate::block::{FindingSink, GuardFinding, Known};
 use crate::report_kind::ReportKind;
 
 impl Cookies {
-    /// Calls `told` for every live and quarantined block, with no lock held. Blocks that other threads allocate or free meanwhile may be
-    /// missing or come twice.
+    /// `told` is called with no lock held.
     pub(crate) fn for_each(&self, told: &mut dyn FnMut(&Known)) {
         for listed in self.table.all().filter_map(CookieRecord::read) {
             if matches!(listed.life, Life::Live | Life::Waiting) {
@@ -21,8 +18,7 @@ impl Cookies {
         }
     }
 
-    /// Verifies what is around every live block, and every byte of quarantined ones. Changes are repaired, so each is
-    /// reported once. Other threads may allocate and free meanwhile. `found` is called with no lock held.
+    /// Changes are repaired, so each is reported once. `found` is called with no lock held.
     pub(crate) fn check(&self, found: &mut FindingSink<'_>) {
         for record in self.table.all() {
             let Some(words) = record.read().map(|listed| listed.words) else {
@@ -55,7 +51,7 @@ impl Cookies {
         }
     }
 
-    /// Repairs a quarantined block, whose shard is locked.
+    /// The block's shard is locked.
     fn mend_freed(&self, record: &CookieRecord, listed: &Listed) -> Option<GuardFinding> {
         let (start, words, sum) = (listed.start, listed.words, listed.sum);
         if self.is_poisoned(start, words, sum) {
@@ -73,7 +69,6 @@ impl Cookies {
         Some(finding)
     }
 
-    /// Header, pad, poison and tail of a freed block are as its free wrote them.
     #[inline(always)]
     pub(super) fn is_poisoned(&self, start: usize, words: HeaderWords, sum: u64) -> bool {
         // SAFETY: the block rule: in quarantine.
@@ -85,7 +80,6 @@ impl Cookies {
             && (words.align() <= HEADER || unsafe { pad_holds(&self.keys, start, words.align()) })
     }
 
-    /// A write to the bytes, the header or the pad of a freed block, in this order.
     #[cold]
     pub(super) fn write_after_free(&self, record: &CookieRecord) -> Option<GuardFinding> {
         let listed = record.read()?;
@@ -105,7 +99,7 @@ impl Cookies {
         ))
     }
 
-    /// The live or quarantined block with the byte at `address`, header and tail included. Walks the table.
+    /// Walks the table.
     pub(crate) fn find(&self, address: usize) -> Option<Known> {
         let has = |start: usize, words: HeaderWords| {
             let behind = if words.header_only() {
@@ -125,7 +119,6 @@ impl Cookies {
         Some(listed.known())
     }
 
-    /// The quarantined blocks and their bytes, without spare ones, which are not verified any more.
     #[cfg(test)]
     pub(super) fn held(&self) -> (u64, u64) {
         self.quarantine.waiting()

@@ -1,5 +1,5 @@
-//! Which mistake a bad free is (a double free among them), and the damage to a block that may be freed. For mistakes
-//! only, so it may walk the whole table.
+//! Which mistake a bad free is, and the damage to a block that may be freed. It is for mistakes only, so it may walk
+//! the whole table.
 
 use super::Cookies;
 use super::layout::{HEADER, HeaderWords, Stage};
@@ -12,7 +12,7 @@ use crate::block::{BlockMark, BlockState, GuardFinding, Known};
 use crate::report_kind::ReportKind;
 
 impl Cookies {
-    /// True if tail and pad of a live block are as they were written; a header-only block has neither. Its shard is locked.
+    /// The block is live, its shard locked.
     #[inline(always)]
     pub(super) fn is_whole(&self, start: usize, words: HeaderWords, sum: u64) -> bool {
         if words.header_only() {
@@ -24,7 +24,7 @@ impl Cookies {
         tail && (words.align() <= HEADER || unsafe { pad_holds(&self.keys, start, words.align()) })
     }
 
-    /// Finds and repairs the changes around a live block, so that each is reported once. Its shard is locked.
+    /// Repairs what it finds, so that each change is reported once. The block's shard is locked.
     #[cold]
     pub(super) fn mend(
         &self,
@@ -70,8 +70,8 @@ impl Cookies {
         [below, tail.map(|changed| finding(kind, changed))]
     }
 
-    /// The live block that begins at `address`. Any address is valid: the header is read without a fault, or, if the system cannot do that,
-    /// all records are searched instead.
+    /// The live block that begins at `address`, which may be any: the header is read without a fault, or, if the
+    /// system cannot do that, all records are searched instead.
     ///
     /// # Errors
     /// The finding that a free of this pointer would be.
@@ -90,7 +90,7 @@ impl Cookies {
     /// As [`free`](Self::free).
     #[expect(clippy::result_large_err, reason = "as above")]
     pub(crate) unsafe fn validate_freed(&self, address: usize) -> Result<Known, GuardFinding> {
-        // SAFETY: this function's contract, that of `peek_freed`.
+        // SAFETY: the free contract.
         self.validate_with_header(address, unsafe { peek_freed(address) })
     }
 
@@ -106,7 +106,6 @@ impl Cookies {
             .ok_or_else(|| self.classify_bad_free(address, header))
     }
 
-    /// Of a pointer that is no live block's.
     #[cold]
     pub(super) fn classify_bad_free(&self, address: usize, header: Option<Header>) -> GuardFinding {
         if let Some(block) = self.freed(|block| block.start == address) {

@@ -1,5 +1,3 @@
-//! Frees a block: verification, poison, quarantine, and release to the allocator behind.
-
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 
 use alloc_core::HostAllocator;
@@ -17,8 +15,8 @@ use crate::report_kind::ReportKind;
 const SHORT: usize = 4096;
 
 impl Cookies {
-    /// Frees the block at `address`, if it is certain: a valid header that names the record of a live block. `found`
-    /// also gets findings about other blocks, which leave quarantine now.
+    /// Frees the block if it is certain: a valid header that names the record of a live block. `found` also gets
+    /// findings about other blocks, which leave quarantine now.
     ///
     /// # Safety
     /// The *free contract*: blocks come from `memory`; the block is no longer used; if the system [catches no
@@ -52,7 +50,6 @@ impl Cookies {
             ));
             return None;
         }
-        // Layout or scope are wrong, but the block is certain.
         let FreeRequest { layout, scope, .. } = request;
         if !words.is(layout.size(), layout.align(), scope) {
             let block = words.known(address, BlockState::Live, BlockMark::default());
@@ -110,15 +107,13 @@ impl Cookies {
         })
     }
 
-    /// True for a block that left quarantine, is intact, and may serve the next request of its layout. Its shard is locked.
+    /// The block's shard is locked.
     #[inline(always)]
     fn may_serve(&self, left: &CookieRecord) -> bool {
         let (start, words, sum) = left.own();
         words.size() <= SHORT && words.is_plain() && self.is_poisoned(start, words, sum)
     }
 
-    /// The blocks of a shard that must leave.
-    ///
     /// # Safety
     /// The free contract, for `memory`.
     unsafe fn trim<A: HostAllocator>(&self, memory: &A, number: usize, late: &mut Findings<'_>) {
@@ -135,7 +130,6 @@ impl Cookies {
         }
     }
 
-    /// Found by `header`, which was read at `address`.
     #[inline(always)]
     pub(super) fn live(
         &self,
@@ -148,7 +142,7 @@ impl Cookies {
             .then_some((record, words))
     }
 
-    /// Returns a block to the allocator behind. One that was in quarantine is verified for `late`.
+    /// A block that was in quarantine is verified for `late`.
     ///
     /// # Safety
     /// The block rule: this thread's alone; blocks come from `memory`.
@@ -183,7 +177,7 @@ impl Cookies {
         }
     }
 
-    /// Verifies and frees the quarantine and all own memory. Live blocks stay valid, and unknown to every guard.
+    /// Verifies and frees the quarantine. Live blocks stay valid, and unknown to every guard.
     ///
     /// # Safety
     /// Blocks come from `memory`. Afterwards this value is dropped: counts and lists are not reset.
@@ -196,7 +190,7 @@ impl Cookies {
             // SAFETY: the block rule: freed, and no other thread uses the cookies.
             unsafe { self.release(&memory, record, if waits { Some(&mut *late) } else { None }) };
         }
-        // SAFETY: this function's contract; borrowed for this call alone, so there are no references.
+        // SAFETY: `&mut self`: there are no references; the records came from `memory`.
         unsafe { self.table.records.close(memory) };
     }
 }

@@ -1,5 +1,3 @@
-//! The layout of a guarded block, the content of its header, and the secret keys that prove both. Pure arithmetic.
-//!
 //! ```text
 //!  base                          start - 32         start                start + size        base + total
 //!   | pad, for alignments > 32     | header, 4 words  | object             | tail              |
@@ -27,17 +25,14 @@ use crate::mode::{BackEnd, Mode};
 
 pub(super) const HEADER: usize = 32;
 const TAIL: usize = 8;
-/// Bytes of a pad, those nearest to the header, that are written and verified.
 const PAD_SEEN: usize = 256;
-/// Objects stand at multiples of this, and a tail ends at one.
 const GRANULE: usize = 16;
 const MAX_SIZE: u64 = 1 << 48;
 
-/// The layout that is requested of the allocator behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CookieLayout {
     pub(super) whole: Layout,
-    /// Bytes from its beginning to the object.
+    /// Bytes in front of the object.
     pub(super) front: usize,
 }
 
@@ -55,19 +50,16 @@ pub(super) fn plan(size: usize, align: usize, header_only: bool) -> Option<Cooki
     (total >= end).then_some(CookieLayout { whole, front })
 }
 
-/// Bytes of the tail behind an object of `size` bytes: 8 to 23.
 #[inline]
 pub(super) const fn tail_len(size: usize) -> usize {
     TAIL + ((size.wrapping_add(TAIL)).wrapping_neg() & (GRANULE - 1))
 }
 
-/// The end of the tail that begins at `end`; objects begin at multiples of 16.
 #[inline(always)]
 pub(super) const fn tail_stop(end: usize) -> usize {
     end.wrapping_add(TAIL + GRANULE - 1) & !(GRANULE - 1)
 }
 
-/// Bytes of the pad in front of the header that are written and verified; a multiple of 16.
 #[inline]
 pub(super) const fn pad_len(front: usize) -> usize {
     let pad = front.saturating_sub(HEADER);
@@ -116,14 +108,13 @@ impl HeaderWords {
         self.0[0] & !(1 << HEADER_ONLY_AT) == Self::first(size, align, scope)
     }
 
-    /// True for a block with a tail and no more than the usual alignment.
+    /// The block has a tail, and no more than the usual alignment.
     #[inline(always)]
     pub(super) const fn is_plain(self) -> bool {
         (self.0[0] >> SIZE_BITS & 63) <= GRANULE.trailing_zeros() as u64 && !self.header_only()
     }
 
-    /// True if a block of `other` fits in the place of this one: the allocator behind was asked for as many bytes, in this scope. Both are
-    /// plain.
+    /// The allocator behind was asked for as many bytes, in this scope. Both are plain.
     #[inline(always)]
     pub(super) fn serves(self, other: Self) -> bool {
         tail_stop(self.size()) == tail_stop(other.size())
@@ -132,7 +123,6 @@ impl HeaderWords {
             && other.is_plain()
     }
 
-    /// The thread that allocated it.
     #[inline(always)]
     pub(super) const fn thread(self) -> u32 {
         (self.0[2] >> SERIAL_BITS) as u32
@@ -190,13 +180,11 @@ impl HeaderWords {
     }
 }
 
-/// Thread and serial in one word.
 #[inline]
 pub(super) const fn when(mark: BlockMark) -> u64 {
     mark.serial & ((1 << SERIAL_BITS) - 1) | (mark.thread as u64) << SERIAL_BITS
 }
 
-/// The reverse of [`when`].
 pub(super) const fn mark(site: u32, when: u64) -> BlockMark {
     BlockMark {
         site: SiteId(site),
@@ -208,11 +196,9 @@ pub(super) const fn mark(site: u32, when: u64) -> BlockMark {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Keys(pub(super) [u64; Keys::COUNT]);
 
-/// The stage of a header's block; part of its sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Live,
-    /// Freed, in quarantine.
     Freed,
     /// Returned to the allocator behind, which may overwrite the header.
     Gone,
@@ -221,7 +207,6 @@ pub(super) enum Stage {
 impl Keys {
     pub(super) const COUNT: usize = 6;
 
-    /// The fourth word of the header in front of an object at `start`.
     #[inline(always)]
     pub(super) const fn sum(&self, start: usize, words: HeaderWords, stage: Stage) -> u64 {
         let ([a, b, ..], [zero, one, two]) = (self.0, words.0);
@@ -231,7 +216,6 @@ impl Keys {
         )
     }
 
-    /// The stage that `sum` proves.
     #[inline(always)]
     pub(super) const fn stage(&self, start: usize, words: HeaderWords, sum: u64) -> Option<Stage> {
         let [.., freed, gone] = self.0;

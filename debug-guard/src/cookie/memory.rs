@@ -1,4 +1,4 @@
-//! The bytes around and in a guarded block, and reads in front of an unknown pointer. All are accessed by address: a
+//! All bytes are accessed by address: a
 //! program's pointer may have lost the provenance of the header (a `Box` covers its object only); the allocator's own
 //! pointer, exposed at the allocation, has it.
 //!
@@ -14,18 +14,14 @@ use super::layout::{HEADER, HeaderWords, Keys, Stage, pad_len, tail, tail_len, t
 use crate::changed::{Changed, changes};
 use crate::os;
 
-/// Fills fresh bytes.
 pub(super) const FRESH: u8 = 0xCD;
-/// Fills freed bytes.
 const POISON: u8 = 0xDD;
 
-/// A header word, which another thread may verify.
-///
 /// # Safety
 /// The block rule; eight bytes at a multiple of 8 in the block.
 #[inline]
 unsafe fn word<'w>(address: usize) -> &'w AtomicU64 {
-    // SAFETY: this function's contract: aligned, valid, and header words are accessed only as atomics.
+    // SAFETY: the block rule; header words are accessed only as atomics.
     unsafe { AtomicU64::from_ptr(with_exposed_provenance_mut(address)) }
 }
 
@@ -35,7 +31,7 @@ unsafe fn word<'w>(address: usize) -> &'w AtomicU64 {
 pub(super) unsafe fn write_header(start: usize, words: HeaderWords, sum: u64) {
     let [one, two, three] = words.0;
     for (back, value) in [(32, one), (24, two), (16, three), (8, sum)] {
-        // SAFETY: the block rule: one of the four words in front of the object.
+        // SAFETY: the block rule: a word of the header.
         unsafe { word(start.wrapping_sub(back)) }.store(value, Relaxed);
     }
 }
@@ -48,13 +44,11 @@ pub(super) unsafe fn write_sum(start: usize, sum: u64) {
     unsafe { word(start.wrapping_sub(8)) }.store(sum, Relaxed);
 }
 
-/// The words of a header and its sum.
-///
 /// # Safety
 /// The block rule.
 #[inline(always)]
 pub(super) unsafe fn read_header(start: usize) -> (HeaderWords, u64) {
-    // SAFETY: the block rule: one of the four words in front of the object.
+    // SAFETY: the block rule: a word of the header.
     let at = |back: usize| unsafe { word(start.wrapping_sub(back)) }.load(Relaxed);
     (HeaderWords([at(32), at(24), at(16)]), at(8))
 }
@@ -63,17 +57,15 @@ pub(super) unsafe fn read_header(start: usize) -> (HeaderWords, u64) {
 /// The block rule; the object is not in use.
 #[inline]
 pub(super) unsafe fn fill(start: usize, byte: u8, len: usize) {
-    // SAFETY: this function's contract.
+    // SAFETY: the block rule; the object is not in use.
     unsafe { with_exposed_provenance_mut::<u8>(start).write_bytes(byte, len) };
 }
 
-/// The eight bytes at `address`.
-///
 /// # Safety
 /// They are in a block of the block rule.
 #[inline]
 unsafe fn read(address: usize) -> u64 {
-    // SAFETY: this function's contract; any address will do.
+    // SAFETY: eight bytes of the block rule; any address will do.
     unsafe { with_exposed_provenance::<u64>(address).read_unaligned() }
 }
 
@@ -81,11 +73,11 @@ unsafe fn read(address: usize) -> u64 {
 /// As [`read`].
 #[inline]
 unsafe fn write(address: usize, bytes: u64) {
-    // SAFETY: this function's contract.
+    // SAFETY: eight bytes of the block rule; any address will do.
     unsafe { with_exposed_provenance_mut::<u64>(address).write_unaligned(bytes) };
 }
 
-/// The pieces of a tail: addresses and bytes. They overlap; all but the first are aligned.
+/// The pieces overlap; all but the first are aligned.
 #[inline(always)]
 fn tail_pieces(start: usize, size: usize, sum: u64) -> [(usize, u64); 3] {
     let (end, stop) = (
@@ -102,8 +94,6 @@ fn tail_pieces(start: usize, size: usize, sum: u64) -> [(usize, u64); 3] {
     ]
 }
 
-/// Writes the tail behind an object.
-///
 /// # Safety
 /// The block rule; not header-only, and `sum` is its own while it lives.
 #[inline(always)]
@@ -114,8 +104,6 @@ pub(super) unsafe fn write_tail(start: usize, size: usize, sum: u64) {
     }
 }
 
-/// True if the tail is as it was written.
-///
 /// # Safety
 /// As [`write_tail`].
 #[inline(always)]
@@ -128,20 +116,16 @@ pub(super) unsafe fn tail_holds(start: usize, size: usize, sum: u64) -> bool {
     changed == 0
 }
 
-/// The change of the tail.
-///
 /// # Safety
 /// As [`write_tail`].
 pub(super) unsafe fn tail_changes(start: usize, size: usize, sum: u64) -> Option<Changed> {
     let end = start.wrapping_add(size);
     let tail = tail(sum).to_le_bytes();
     let expected = |at: usize| tail.get(end.wrapping_add(at) & 7).copied().unwrap_or(0);
-    // SAFETY: this function's contract: the tail.
+    // SAFETY: the block rule: the tail.
     unsafe { changes(end, tail_len(size), expected) }
 }
 
-/// Writes the pad in front of a header.
-///
 /// # Safety
 /// The block rule; `front` bytes of the block lie in front of the object.
 #[inline]
@@ -153,8 +137,6 @@ pub(super) unsafe fn write_pad(keys: &Keys, start: usize, front: usize) {
     }
 }
 
-/// True if the pad is as it was written.
-///
 /// # Safety
 /// As [`write_pad`].
 #[inline(always)]
@@ -166,8 +148,6 @@ pub(super) unsafe fn pad_holds(keys: &Keys, start: usize, front: usize) -> bool 
         .all(|at| unsafe { read(at) } == keys.pad(at).to_le())
 }
 
-/// The change of the pad.
-///
 /// # Safety
 /// As [`write_pad`].
 pub(super) unsafe fn pad_changes(keys: &Keys, start: usize, front: usize) -> Option<Changed> {
@@ -180,12 +160,10 @@ pub(super) unsafe fn pad_changes(keys: &Keys, start: usize, front: usize) -> Opt
             .copied()
             .unwrap_or(0)
     };
-    // SAFETY: this function's contract: the pad.
+    // SAFETY: the block rule: the pad.
     unsafe { changes(first, len, expected) }
 }
 
-/// The change of a header that was written with `words` and `stage`.
-///
 /// # Safety
 /// The block rule.
 pub(super) unsafe fn header_changes(
@@ -206,40 +184,34 @@ pub(super) unsafe fn header_changes(
     unsafe { changes(start.wrapping_sub(HEADER), HEADER, expected) }
 }
 
-/// Poisons a freed object.
-///
 /// # Safety
 /// As [`write_tail`]; the object is not in use.
 #[inline(always)]
 pub(super) unsafe fn poison(start: usize, size: usize) {
-    // SAFETY: this function's contract.
+    // SAFETY: the block rule; the object is not in use.
     unsafe { fill(start, POISON, size) };
 }
 
-/// True if a freed block is as [`poison`] left it, and its tail as it was.
-///
 /// # Safety
 /// As [`write_tail`].
 #[inline(always)]
 pub(super) unsafe fn poison_holds(start: usize, size: usize, sum: u64) -> bool {
     const RUN: usize = 32;
-    // SAFETY: the block rule: the object; only a write after free could write to it.
+    // SAFETY: the block rule; only a wrong program writes there.
     let bytes = unsafe { core::slice::from_raw_parts(with_exposed_provenance::<u8>(start), size) };
     let (runs, rest) = bytes.as_chunks::<RUN>();
     runs.iter().all(|run| *run == [POISON; RUN])
         && rest.iter().all(|byte| *byte == POISON)
-        // SAFETY: this function's contract.
+        // SAFETY: the block rule: the tail.
         && unsafe { tail_holds(start, size, sum) }
 }
 
-/// The change of a freed block and its tail.
-///
 /// # Safety
 /// As [`write_tail`].
 pub(super) unsafe fn poison_changes(start: usize, size: usize, sum: u64) -> Option<Changed> {
     // SAFETY: the block rule: the object.
     let object = unsafe { changes(start, size, |_| POISON) };
-    // SAFETY: this function's contract.
+    // SAFETY: the block rule: the tail.
     object.or_else(|| unsafe { tail_changes(start, size, sum) })
 }
 
@@ -248,14 +220,12 @@ const MIN_PAGE: usize = 4096;
 
 pub(super) type Header = (HeaderWords, u64);
 
-/// True for addresses at which blocks may begin.
 #[inline(always)]
 const fn may_begin(address: usize) -> bool {
     address.is_multiple_of(16) && address >= HEADER
 }
 
-/// The four words in front of `address`; `None` if no block can begin there, or one cannot be read. Reads nothing if
-/// the system catches no reads: then only the table knows the address.
+/// `None` if no block can begin at `address`, or a word cannot be read. Reads nothing if the system catches no reads.
 pub(super) fn peek(address: usize) -> Option<Header> {
     if !may_begin(address) {
         return None;
@@ -265,8 +235,6 @@ pub(super) fn peek(address: usize) -> Option<Header> {
     Some((HeaderWords([at(32)?, at(24)?, at(16)?]), at(8)?))
 }
 
-/// As [`peek`], for a free.
-///
 /// # Safety
 /// If a block of the guard begins at `address`, it is the caller's. If the system catches no reads, [`HEADER`] bytes
 /// can be read in front of `address` in any case.
@@ -281,7 +249,6 @@ pub(super) unsafe fn peek_freed(address: usize) -> Option<Header> {
             os::read_u64(address.wrapping_sub(8))?;
         }
     }
-    // SAFETY: this function's contract; elsewhere both ends have just been read, no page ends between, and the words
-    // stand at multiples of 8.
+    // SAFETY: the header is the caller's, or both its ends were just read and no page ends between.
     Some(unsafe { read_header(address) })
 }

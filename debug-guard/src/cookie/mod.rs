@@ -11,8 +11,7 @@
 //!   classify.rs       damaged, moved, freed before, inside of a block, foreign
 //!   check.rs         verifies and lists all live and quarantined blocks
 //! ```
-//! A free checks that the header is valid for this address, and that its record has a live block there: then the block
-//! is this guard's and live. All other code handles errors, and may walk the table.
+//! A free checks that the header is valid for this address, and that its record has a live block there.
 //!
 //! A block belongs to the shard of the thread that allocated it. With that shard locked no thread frees the block, and
 //! it does not leave quarantine. No lock is held during a call to the allocator behind.
@@ -36,9 +35,9 @@ use crate::os;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CookieOptions {
-    /// Quarantined, approximately; 0: none.
+    /// The number is approximate; 0: no quarantine.
     pub(crate) blocks: usize,
-    /// Approximate bytes of quarantined blocks; larger blocks are not quarantined.
+    /// The number is approximate; larger blocks are not quarantined.
     pub(crate) bytes: usize,
 }
 

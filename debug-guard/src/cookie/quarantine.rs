@@ -1,4 +1,4 @@
-//! Freed blocks wait poisoned, so that writes after free are found; and the records of blocks that are gone.
+//! Freed blocks wait poisoned, so that writes after free are found.
 //!
 //! ```text
 //!   shard 0: large blocks         free --> last .. first --too many, or too many bytes--> spare, if intact --> the next of its layout
@@ -21,7 +21,6 @@ const SHARDS: usize = 16;
 /// One thread's part, and that of every fifteenth one.
 #[derive(Debug)]
 pub(super) struct Shard {
-    /// The newest of the records without a block.
     unused: u32,
     first: u32,
     last: u32,
@@ -43,10 +42,6 @@ impl Shard {
         is_used: false,
     };
 
-    /// A record without a block; the caller's from here on.
-    ///
-    /// # Errors
-    /// As [`CookieTable::fresh`].
     #[inline(always)]
     pub(super) fn unused<'t>(&mut self, table: &'t CookieTable) -> Result<&'t CookieRecord, u32> {
         match table.record(self.unused).filter(|_| self.unused != NONE) {
@@ -58,7 +53,6 @@ impl Shard {
         }
     }
 
-    /// Keeps the record of a block that is gone.
     pub(super) fn keep(&mut self, record: &CookieRecord) {
         record.link().store(self.unused, Relaxed);
         self.unused = record.token();
@@ -76,7 +70,7 @@ impl Shard {
         self.bytes += size;
     }
 
-    /// The block that has waited longest, if there are too many; the caller's from here on.
+    /// `None` if there are not too many. The block is the caller's from here on.
     #[inline(always)]
     pub(super) fn oldest<'t>(
         &mut self,
@@ -112,7 +106,6 @@ struct CachePadded(ForkSafeMutex<Shard>);
 #[derive(Debug)]
 pub(super) struct Quarantine {
     shards: [CachePadded; SHARDS],
-    /// Maximum number of blocks, and bytes of them.
     blocks: usize,
     bytes: usize,
     used: AtomicUsize,
@@ -167,7 +160,7 @@ impl Quarantine {
         }
     }
 
-    /// Marks a shard as in use. True if the limits of the others shrank.
+    /// True if the limits of the other shards shrank.
     #[inline(always)]
     pub(super) fn is_new(&self, number: usize, shard: &mut Shard) -> bool {
         let is_new = !core::mem::replace(&mut shard.is_used, true) && number > 0;
@@ -182,7 +175,6 @@ impl Quarantine {
         })
     }
 
-    /// As in a child, where a thread that was left behind held the locks.
     #[cfg(test)]
     pub(super) fn leave_behind(&mut self) {
         self.shards

@@ -19,18 +19,14 @@ use crate::block::{BlockMark, BlockState, Known};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Live,
-    /// The freeing call may not be recorded yet.
     Freeing,
     Waiting,
-    /// Out of quarantine: being verified, the spare, or to be released.
     Held,
-    /// Returned to the allocator behind.
     Gone,
 }
 
 const LIFE: usize = 7;
 
-/// One cache line; all zeros if there never was a block.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct CookieRecord {
@@ -39,7 +35,6 @@ pub(super) struct CookieRecord {
     sum: AtomicU64,
     freed: AtomicU64,
     site: AtomicU32,
-    /// The token of the next record in a list.
     link: AtomicU32,
     moved: AtomicUsize,
 }
@@ -48,12 +43,11 @@ pub(super) struct CookieRecord {
 pub(super) struct Listed {
     pub(super) start: usize,
     pub(super) words: HeaderWords,
-    /// The sum of the header while the block is live.
     pub(super) sum: u64,
     pub(super) life: Life,
     freed: u64,
     site: u32,
-    /// Where a reallocation moved it, or 0.
+    /// 0: the block was not moved.
     moved: usize,
 }
 
@@ -68,14 +62,13 @@ impl Listed {
         self.words.known(self.start, state, freed)
     }
 
-    /// True from its free until its memory is released.
     pub(super) fn is_freed(&self) -> bool {
         matches!(self.life, Life::Freeing | Life::Waiting | Life::Held)
     }
 }
 
 impl CookieRecord {
-    /// Lists a live block. For the record's owner.
+    /// Only the record's owner may call this.
     #[inline(always)]
     pub(super) fn enter(&self, address: usize, words: HeaderWords, sum: u64) {
         let ([zero, one, two], [a, b, c]) = (&self.words, words.0);
@@ -88,8 +81,8 @@ impl CookieRecord {
         self.at.store(address, Release);
     }
 
-    /// Records the free of the live block at `address`, which is the caller's then. Called with the block's shard locked. Other threads
-    /// see later changes of the block only after this one.
+    /// The block is the caller's from here on. Its shard is locked. Other threads see later changes of the block only
+    /// after this one.
     #[inline(always)]
     pub(super) fn free(&self, address: usize, freed: BlockMark, moved: usize) {
         self.at.store(address | Life::Freeing as usize, Relaxed);
@@ -99,13 +92,12 @@ impl CookieRecord {
         self.moved.store(moved, Relaxed);
     }
 
-    /// The block is poisoned and waits.
     #[inline(always)]
     pub(super) fn wait(&self, address: usize) {
         self.at.store(address | Life::Waiting as usize, Release);
     }
 
-    /// Takes the block out of quarantine. Called with its shard locked.
+    /// The block's shard is locked.
     #[inline(always)]
     pub(super) fn claim(&self) {
         self.at
@@ -113,7 +105,7 @@ impl CookieRecord {
         fence(Release);
     }
 
-    /// The block is released. Only its owner may call this.
+    /// Only the record's owner may call this.
     #[inline(always)]
     pub(super) fn end(&self) {
         self.at
@@ -135,7 +127,7 @@ impl CookieRecord {
         &self.link
     }
 
-    /// Address, header words and sum. Only the owner of the record may call this.
+    /// Only the record's owner may call this.
     #[inline(always)]
     pub(super) fn own(&self) -> (usize, HeaderWords, u64) {
         let [zero, one, two] = &self.words;
@@ -148,12 +140,10 @@ impl CookieRecord {
         (self.words[1].load(Relaxed) >> 32) as u32
     }
 
-    /// Stores the token of a new record.
     pub(super) fn number(&self, token: u32) {
         self.words[1].store(u64::from(token) << 32, Relaxed);
     }
 
-    /// The listed block, consistent in itself. `None` if there is none.
     #[inline]
     pub(super) fn read(&self) -> Option<Listed> {
         let [zero, one, two] = &self.words;

@@ -1,5 +1,4 @@
-//! The records of all blocks: they list blocks, replace damaged headers, and name who freed quarantined blocks. A
-//! block's token is its record's number.
+//! The records of all blocks: they list blocks, replace damaged headers, and name who freed quarantined blocks.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{AcqRel, Acquire};
@@ -7,7 +6,6 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire};
 use super::record::CookieRecord;
 use crate::segments::{BlockRecordTable, Record};
 
-/// The token of no record.
 pub(super) const NONE: u32 = u32::MAX;
 
 // SAFETY: 64 bytes, aligned to as many, of atomics alone.
@@ -16,7 +14,6 @@ unsafe impl Record for CookieRecord {}
 #[derive(Debug)]
 pub(super) struct CookieTable {
     pub(super) records: BlockRecordTable<CookieRecord>,
-    /// Records issued so far: the first ones.
     issued: AtomicU32,
 }
 
@@ -33,9 +30,8 @@ impl CookieTable {
         self.records.get(token)
     }
 
-    /// A record that never had a block.
-    ///
     /// # Errors
+    ///
     /// The number of records, if all were issued: what [`BlockRecordTable::grow`] must have seen.
     #[cold]
     pub(super) fn fresh(&self) -> Result<&CookieRecord, u32> {

@@ -1,5 +1,3 @@
-//! The armed plan with its counts.
-
 #![forbid(unsafe_code)]
 
 use alloc_core::{Scope, with_requester};
@@ -7,7 +5,6 @@ use alloc_core::{Scope, with_requester};
 use super::fault::{CountedRequest, Fault};
 use crate::os::lock::Abandoned;
 
-/// A plan with its counts: both are replaced together.
 #[derive(Debug)]
 pub(super) struct ArmedPlan {
     pub(super) fault: Fault,
@@ -28,13 +25,11 @@ impl ArmedPlan {
         }
     }
 
-    /// Another plan, which counts from 0.
     pub(super) fn arm(&mut self, fault: Fault) {
         *self = Self::new(fault);
     }
 
-    /// Counts a request for a block of `size` bytes; false if the plan refuses it. `charge` adds its bytes to what is
-    /// live, up to the given limit.
+    /// False if the plan refuses the request. `charge` adds its bytes to what is live, up to the given limit.
     pub(super) fn admit(
         &mut self,
         size: u64,
@@ -56,7 +51,6 @@ impl ArmedPlan {
         admitted
     }
 
-    /// Counts the request if a context that the plan is about makes it.
     fn number_in_context(&mut self) -> Option<u64> {
         let Fault::Context(name, _) = self.fault else {
             return None;
@@ -67,7 +61,7 @@ impl ArmedPlan {
 }
 
 impl Abandoned for ArmedPlan {
-    /// In a child, counts may lack what a thread of the parent was just adding.
+    /// A child's counts may lack what a thread of the parent was just adding.
     fn abandoned(&mut self) {}
 }
 

@@ -1,5 +1,3 @@
-//! The plan of a [`FailingAllocator`](crate::FailingAllocator), also as text. Pure arithmetic.
-
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -14,7 +12,7 @@ use alloc_core::Scope;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// None; requests are counted.
+    /// No request is refused; all are counted.
     #[default]
     Never,
     /// The request with this number.
@@ -42,19 +40,15 @@ pub enum Fault {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CountedRequest {
-    /// Number among all requests since the plan was armed.
     pub(super) number: u64,
-    /// Among those of its scope.
     pub(super) number_in_scope: u64,
-    /// Among those of the contexts that the plan is about; `None` for others.
+    /// `None` if no context that the plan is about makes it.
     pub(super) number_in_context: Option<u64>,
     pub(super) scope: Scope,
-    /// The size that the block is to have.
     pub(super) size: u64,
 }
 
 impl Fault {
-    /// True when the plan refuses `request` for its number, name or size. The limit in bytes is checked with the sum.
     pub(super) const fn strikes(self, request: CountedRequest) -> bool {
         match self {
             Self::Never | Self::LiveBytes(_) => false,
@@ -80,8 +74,8 @@ impl Fault {
     }
 }
 
-/// A number for the request `number`, evenly spread over all there are (SplitMix64: Steele, Lea, Flood 2014). It depends on
-/// nothing else, so which requests fail does not depend on how threads interleave between two numbers.
+/// SplitMix64 (Steele, Lea, Flood 2014) of the number alone: which requests fail does not depend on how threads
+/// interleave.
 const fn draw(seed: u64, number: u64) -> u64 {
     let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -91,7 +85,7 @@ const fn draw(seed: u64, number: u64) -> u64 {
 
 const MAX_LEN: usize = 63;
 
-/// Exactly this, or beginning with it where it ends in `*`. 1 to 63 bytes.
+/// A name of 1 to 63 bytes. One that ends in `*` stands for all that begin with it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ContextName {
     length: u8,
@@ -145,7 +139,7 @@ impl fmt::Display for ContextName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultError {
-    /// It begins with no plan.
+    /// The text begins with no plan.
     UnknownPlan,
     /// A number is missing or too large.
     NotANumber,
@@ -177,9 +171,9 @@ impl fmt::Display for FaultError {
 impl FromStr for Fault {
     type Err = FaultError;
 
-    /// Reads `nth=7`, `from=7`, `live-bytes=65536`, `scope=object`, `scope=object:3`, `context=VkBuffer`,
-    /// `context=VkBuffer:3`, `context=VkPipeline*`, `size>4096`, `one-in=1000,seed=7` or `never`. A number or seed that
-    /// is left out is 0. Case does not matter, except in the name of a context.
+    /// Reads `nth=7`, `from=7`, `live-bytes=65536`, `scope=object`, `scope=object:3`, `context=VkBuffer:3`,
+    /// `context=VkPipeline*`, `size>4096`, `one-in=1000,seed=7` or `never`. A number or seed that is left out is 0.
+    /// Case does not matter, except in the name of a context.
     ///
     /// ```
     /// use alloc_core::Scope;
@@ -253,7 +247,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Digits, nothing else: no sign, no space.
+/// `parse` alone would read a sign.
 fn number(text: &str) -> Result<u64, FaultError> {
     if text.starts_with('+') {
         Err(FaultError::NotANumber)
@@ -262,7 +256,7 @@ fn number(text: &str) -> Result<u64, FaultError> {
     }
 }
 
-/// `what` or `what:N`. A context's name may have colons: what follows the last counts if it is a number.
+/// A context's name may have colons: what follows the last counts if it is a number.
 fn with_first(text: &str) -> Result<(&str, u64), FaultError> {
     match text.rsplit_once(':') {
         None => Ok((text, 0)),
@@ -270,7 +264,6 @@ fn with_first(text: &str) -> Result<(&str, u64), FaultError> {
     }
 }
 
-/// `N` or `N,seed=S`.
 fn with_seed(text: &str) -> Result<(u64, u64), FaultError> {
     match text.split_once(',') {
         None => Ok((number(text)?, 0)),

@@ -1,5 +1,3 @@
-//! The decorator that refuses requests by a [`Fault`].
-
 mod armed_plan;
 mod fault;
 
@@ -24,15 +22,14 @@ pub use fault::{ContextName, Fault, FaultError};
 /// allocated before the plan changed may be freed after.
 ///
 /// # Threads
-/// `Sync` where `A` is. No instant exceeds the limit in bytes, and exactly one request has the number of
-/// [`Fault::Nth`]. [`arm`](Self::arm) and [`disarm`](Self::disarm) may come at any moment, from the allocator behind,
-/// too: one plan, the one armed when it came, counts, judges and charges a request.
+/// No instant exceeds the limit in bytes, and exactly one request has the number of [`Fault::Nth`].
+/// [`arm`](Self::arm) and [`disarm`](Self::disarm) may come at any moment, from the allocator behind, too: one plan, the
+/// one armed when it came, counts, judges and charges a request.
 #[doc(alias("failmalloc", "out of memory"))]
 pub struct FailingAllocator<A> {
     inner: A,
     plan: ForkSafeMutex<ArmedPlan>,
     live: AtomicU64,
-    /// The latest refusal was the plan's, not `inner`'s.
     ours: AtomicBool,
 }
 
@@ -57,12 +54,12 @@ impl<A> FailingAllocator<A> {
         self.plan.lock().fault = Fault::Never;
     }
 
-    /// Since the plan was armed, refused ones included.
+    /// Requests since the plan was armed, refused ones included.
     pub fn requests(&self) -> u64 {
         self.plan.lock().requests
     }
 
-    /// Requests that the plan refused since it was armed. Refusals of the allocator behind are not among them.
+    /// Requests that the plan refused since it was armed.
     pub fn refused(&self) -> u64 {
         self.plan.lock().refused
     }
@@ -72,8 +69,8 @@ impl<A> FailingAllocator<A> {
         self.live.load(Relaxed)
     }
 
-    /// Counts a request to another allocator; `false` if the plan refuses it. Its bytes count as live during this call
-    /// only, since their free is not reported. One for 0 bytes is none.
+    /// Counts a request to another allocator; `false` if the plan refuses it. Its bytes count as live during this
+    /// call only, since their free is not reported.
     pub fn admits(&self, bytes: usize, scope: Scope) -> bool {
         if bytes == 0 {
             return true;
@@ -86,7 +83,7 @@ impl<A> FailingAllocator<A> {
         &self.inner
     }
 
-    /// Counts a request for a block of `size` bytes, `bytes` more than there were. On `Ok` those are live.
+    /// On `Ok` the `bytes` that the block grew by are live.
     fn admit(&self, size: usize, bytes: u64, scope: Scope) -> Result<Live<'_>, AllocError> {
         let charge = |limit| charge(&self.live, bytes, limit);
         if self.plan.lock().admit(size as u64, scope, charge) {
@@ -98,7 +95,6 @@ impl<A> FailingAllocator<A> {
         }
     }
 
-    /// Serves a request by `allocate` of the allocator behind, unless the plan refuses it.
     fn serve(
         &self,
         layout: Layout,
@@ -112,7 +108,6 @@ impl<A> FailingAllocator<A> {
         self.record_outcome(allocate(), charge)
     }
 
-    /// The charge stays if `inner` gave a block.
     fn record_outcome(
         &self,
         answer: Result<NonNull<u8>, AllocError>,
@@ -126,7 +121,7 @@ impl<A> FailingAllocator<A> {
     }
 }
 
-/// Bytes live until this is dropped: if the allocator behind does not serve the request, or unwinds; or freed.
+/// The bytes are live until this is dropped, also by an unwinding allocator behind.
 struct Live<'a> {
     live: &'a AtomicU64,
     bytes: u64,
@@ -138,8 +133,7 @@ impl Drop for Live<'_> {
     }
 }
 
-/// Adds `bytes` to `sum` unless that would exceed `limit`. In one step: a request that is too large never makes another
-/// one fail.
+/// In one step: a request that is too large never makes another one fail.
 fn charge(sum: &AtomicU64, bytes: u64, limit: u64) -> bool {
     let fits = |now: u64| {
         now.checked_add(bytes)
@@ -148,10 +142,9 @@ fn charge(sum: &AtomicU64, bytes: u64, limit: u64) -> bool {
     sum.fetch_update(Relaxed, Relaxed, fits).is_ok()
 }
 
-// SAFETY: blocks come from `inner` and are freed to it with their layout and scope; size 0, which `inner` never sees,
-// gets a dangling pointer. A refused resize has not touched the block.
+// SAFETY: blocks come from `inner` and return to it with their layout and scope; size 0 gets a dangling pointer.
 unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
-    /// A plan may name a context, and so may the next one.
+    /// A later plan may name a context.
     fn traits(&self) -> AllocatorTraits {
         self.inner.traits().with_requester()
     }
@@ -170,7 +163,7 @@ unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
                 live: &self.live,
                 bytes: layout.size() as u64,
             };
-            // SAFETY: the contract of `HostAllocator::deallocate`; a block of a size above 0 came from `inner`.
+            // SAFETY: the contract of `deallocate`; blocks above size 0 came from `inner`.
             unsafe { self.inner.deallocate(block, layout, scope) };
         }
     }
@@ -186,13 +179,13 @@ unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
             return self.allocate(new, scope);
         }
         if new.size() == 0 {
-            // SAFETY: the contract of `HostAllocator::resize`. Shrinking to nothing frees, which is never refused.
+            // SAFETY: the contract of `HostAllocator::resize`. Shrinking to nothing frees.
             unsafe { self.deallocate(block, old, scope) };
             return Ok(dangling(new));
         }
         let more = new.size().saturating_sub(old.size()) as u64;
         let charge = self.admit(new.size(), more, scope)?;
-        // SAFETY: the contract of `HostAllocator::resize`; a block of a size above 0 came from `inner`.
+        // SAFETY: the contract of `resize`; blocks above size 0 came from `inner`.
         let answer = unsafe { self.inner.resize(block, old, new, scope) };
         if answer.is_ok() {
             self.live

@@ -1,5 +1,3 @@
-//! Allocates a block: a cell, its pages, its record, its fill.
-
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -14,18 +12,12 @@ use crate::block::{BlockMark, BlockRequest, Findings};
 use crate::mode::Mode;
 use crate::os::{Content, OsRefusal};
 
-/// From this size on a block is zero between its ends, as the system gives it, and takes memory when touched.
+/// From this size on a block is zero between its ends, as the system provides it, and needs memory only when touched.
 const LARGE: usize = 1 << 20;
-/// Bytes at either end of a large block that are made [`FRESH`].
 const LARGE_FRESH: usize = 64 << 10;
 
 impl Slots {
-    /// Allocates a block, `right` against the page behind it or else against the page in front.
-    ///
-    /// Its content is [`FRESH`], or zero. `found` receives findings about freed blocks that were written to.
-    ///
-    /// # Errors
-    /// [`SlotRefused`]; nothing was allocated.
+    /// `found` receives findings about freed blocks that were written to.
     pub(crate) fn allocate(
         &self,
         memory: &dyn HostAllocator,
@@ -63,7 +55,7 @@ impl Slots {
         self.finish(cell, shape, request, mark)
     }
 
-    /// Claims cells for a block. Without `memory`: only cells that have records.
+    /// Without `memory` it claims only cells that have records.
     pub(super) fn claim(
         &self,
         memory: Option<&dyn HostAllocator>,
@@ -109,7 +101,6 @@ impl Slots {
         Ok(cell)
     }
 
-    /// Makes the pages of a claimed place accessible, filled with the pattern, or with zeros and the pattern around the block.
     fn provide(&self, place: BlockPlacement, zeroed: Option<Shape>) -> Result<(), SlotRefused> {
         let provided = self.provided.fetch_add(place.pages, SeqCst);
         let content = if provided.saturating_add(place.pages) > self.max_pages {
@@ -146,7 +137,7 @@ impl Slots {
         Ok(())
     }
 
-    /// What will be around a new block in a page that held another one: a change happened after the check of that one.
+    /// A change around a new block, in a page that held another one, happened after the check of that one.
     fn check_ready(&self, cell: u32, shape: Shape, found: &mut Findings<'_>) {
         let Some(record) = self.table.get(cell) else {
             return;
@@ -185,8 +176,7 @@ impl Slots {
         record.came_from.store(0, Relaxed);
         record.set_allocated(mark);
         record.set(SlotState::new(SlotKind::Live, shape, request.scope));
-        // SAFETY: the cell rule: pages of the block, provided, this thread's alone; a block of no bytes has none that
-        // are filled.
+        // SAFETY: the cell rule: provided, this thread's alone.
         let fill = |from, len, value| unsafe { redzone::fill(start + from, len, value) };
         match request.zeroed {
             // Larger blocks are zero as the system provided them.

@@ -1,5 +1,4 @@
-//! Finds the block at an address, and classifies a bad free (a double free among them) or a stopped access. Acquires no
-//! lock and allocates nothing: the signal handler calls it.
+//! Acquires no lock and allocates nothing: the signal handler calls it.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -12,24 +11,22 @@ use crate::report_kind::ReportKind;
 pub(super) struct FoundBlock<'a> {
     pub(super) cell: u32,
     pub(super) record: &'a CellRecord,
-    /// As it was loaded.
     pub(super) word: SlotState,
     pub(super) place: BlockPlacement,
 }
 
 impl Slots {
-    /// True for every address of the region, the pages between blocks included.
+    /// Pages between blocks are included.
     pub(crate) fn contains(&self, address: usize) -> bool {
         self.geometry.page_of(address).is_some()
     }
 
-    /// True for a block in one page of one cell.
+    /// The block is in one page of one cell.
     pub(super) fn is_single(&self, shape: Shape) -> bool {
         let page_bytes = self.geometry.page_bytes();
         shape.size <= page_bytes && shape.align <= page_bytes
     }
 
-    /// The live block that begins at `address`, or the finding of a free there.
     #[expect(
         clippy::result_large_err,
         reason = "the answer to a good question is as large"
@@ -40,7 +37,7 @@ impl Slots {
             .ok_or_else(|| self.classify_bad_free(address))
     }
 
-    /// The live block that begins at `address`: in its cell; a block of no bytes in the guard page behind its cell; a block aligned above a
+    /// The block begins in its cell; a block of no bytes in the guard page behind its cell; a block aligned above a
     /// page in any cell of its run.
     pub(super) fn live(&self, address: usize) -> Option<FoundBlock<'_>> {
         let (cell, in_guard) = self.geometry.cell_of(self.geometry.page_of(address)?);
@@ -63,7 +60,7 @@ impl Slots {
         })
     }
 
-    /// The live or last freed block that covers a cell.
+    /// The block may be freed.
     pub(super) fn owner(&self, cell: u32) -> Option<Known> {
         let record = self.table.get(cell)?;
         if !record.word().kind().is_body() {
@@ -75,7 +72,6 @@ impl Slots {
         covers.then(|| self.known(head))?
     }
 
-    /// The live or last freed block of a cell.
     pub(super) fn known(&self, cell: u32) -> Option<Known> {
         let record = self.table.get(cell)?;
         let word = record.word();
@@ -110,7 +106,6 @@ impl Slots {
 const REACH: u32 = 64;
 
 impl Slots {
-    /// No live block begins at `address`.
     #[cold]
     pub(super) fn classify_bad_free(&self, address: usize) -> GuardFinding {
         let finding = |kind, block| GuardFinding::new(kind, block, address);
@@ -119,7 +114,7 @@ impl Slots {
         };
         let (cell, in_guard) = self.geometry.cell_of(page);
         let mut near = None;
-        // The guard of a cell may hold the end of what is in front of it.
+        // The guard of a cell may hold the end of the block in front.
         for cell in [Some(cell), cell.checked_sub(1).filter(|_| in_guard)]
             .into_iter()
             .flatten()
@@ -138,7 +133,7 @@ impl Slots {
         finding(ReportKind::ForeignFree, near)
     }
 
-    /// With the nearest blocks on both sides. Async-signal-safe.
+    /// Async-signal-safe.
     pub(crate) fn classify_access(&self, address: usize) -> StoppedAccess {
         let Some(page) = self.geometry.page_of(address) else {
             return StoppedAccess::WILD;
@@ -178,7 +173,7 @@ impl Slots {
         StoppedAccess { kind, block, other }
     }
 
-    /// Makes the page accessible, so that the access continues. Async-signal-safe. False if the system refuses.
+    /// Async-signal-safe. False if the system refuses.
     pub(crate) fn land(&self, address: usize) -> bool {
         // A page beside a live block is closed again with the block.
         let to_close = self
@@ -191,7 +186,7 @@ impl Slots {
     }
 }
 
-/// 0 within, 1 for the byte in front of it and the first behind.
+/// 0 within the block, 1 for the byte in front of it and the first behind.
 fn distance(block: &Known, address: usize) -> usize {
     let end = block.start.saturating_add(block.size);
     if address < block.start {
@@ -203,7 +198,7 @@ fn distance(block: &Known, address: usize) -> usize {
     }
 }
 
-/// The block nearer to `address`; at the same distance, the live one.
+/// At the same distance it is the live one.
 fn nearer(one: Option<Known>, other: Known, address: usize) -> Option<Known> {
     let rank = |block: &Known| (distance(block, address), block.state != BlockState::Live);
     Some(one.filter(|one| rank(one) <= rank(&other)).unwrap_or(other))

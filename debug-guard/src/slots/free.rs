@@ -1,5 +1,3 @@
-//! Frees a block: selects one of several frees, verifies the redzone, and poisons, moves or revokes the page.
-
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::Slots;
@@ -13,8 +11,7 @@ use crate::mode::{BackEnd, Mode};
 use crate::os;
 use crate::report_kind::ReportKind;
 
-/// The lines of a block and of the redzone in front are cold, since thousands of pages are in use: waiting for each
-/// would be most of a free.
+/// These lines are cold, since thousands of pages are in use: waiting for each would be most of a free.
 fn prefetch(start: usize) {
     for back in (0..=NEAR).step_by(64) {
         os::prefetch(start.wrapping_sub(back));
@@ -22,12 +19,8 @@ fn prefetch(start: usize) {
 }
 
 impl Slots {
-    /// `None` if `address` is no live block's first byte; then nothing is done.
-    ///
-    /// `found` receives the findings: an unknown pointer, another layout or scope, a changed redzone, writes after free
-    /// to older blocks.
-    ///
-    /// Allocates nothing. Of several threads that free one block, one does.
+    /// `None` if `address` is no live block's first byte; then nothing is done. Allocates nothing. Of several threads
+    /// that free one block, one does.
     pub(crate) fn free(
         &self,
         address: usize,
@@ -43,7 +36,7 @@ impl Slots {
             return None;
         };
         block.record.set_freed(request.mark, request.moved_to);
-        // First: meanwhile the lines of the freed block arrive.
+        // Meanwhile the lines of the freed block arrive.
         if let Some(oldest) = oldest {
             self.expire(oldest, found);
         }
@@ -68,7 +61,7 @@ impl Slots {
         })
     }
 
-    /// Takes a live block out of use, unless another thread is faster: then `None`. And the block that leaves quarantine for it.
+    /// `None` if another thread is faster; else a block that leaves quarantine.
     fn claim_free(&self, block: &FoundBlock<'_>) -> Option<Option<u32>> {
         let mut lists = self.lists.lock();
         if block.record.word() != block.word {
@@ -76,7 +69,6 @@ impl Slots {
         }
         block.record.set(block.word.with(SlotKind::Leaving));
         let joins = self.mode == Mode::Fence && self.is_single(block.word.shape());
-        // The block joins later, as the last one.
         let others = self.limit.checked_sub(1).filter(|_| joins);
         Some(others.and_then(|others| lists.oldest(&self.table, others)))
     }
@@ -96,7 +88,7 @@ impl Slots {
             .for_each(found);
     }
 
-    /// Fence: poisons and queues it. The page of the block that left quarantine for it is ready for another.
+    /// The page of the block that left quarantine is ready for another.
     fn keep(&self, block: &FoundBlock<'_>, oldest: Option<u32>, found: &mut Findings<'_>) {
         // SAFETY: the cell rule (`slots`): this thread's alone.
         unsafe { redzone::fill(block.place.start, block.word.shape().size, FREED) };
@@ -134,7 +126,7 @@ impl Slots {
         }
     }
 
-    /// Verifies a block that leaves quarantine, which is the caller's, and restores its page's pattern.
+    /// The block that leaves quarantine is the caller's.
     pub(super) fn expire(&self, cell: u32, found: &mut Findings<'_>) {
         let Some(record) = self.table.get(cell) else {
             return;
@@ -173,7 +165,7 @@ impl Slots {
         )
     }
 
-    /// Strict: moves the page to another cell, which is ready then. False if that cannot be.
+    /// The page moves to another cell, which is ready then. False if that cannot be.
     fn send_on(&self, block: &FoundBlock<'_>) -> bool {
         if self.pages.back_end() != BackEnd::UserfaultfdMove || !self.lists.lock().wants_ready() {
             return false;
@@ -188,7 +180,7 @@ impl Slots {
                 .write(block.place.start, block.word.shape().size)
         };
         let pages = [block.cell, to].map(|cell| self.geometry.guard_of(cell) + 1);
-        // SAFETY: the cell rule: the block is out of use, and `to` is claimed.
+        // SAFETY: the cell rule: out of use, and claimed.
         let moved = unsafe { self.pages.pass_on(pages[0], pages[1]) }.unwrap_or(false);
         if moved && let Some(record) = self.table.get(to) {
             record.came_from.store(block.cell + 1, Relaxed);
@@ -205,10 +197,10 @@ impl Slots {
         moved
     }
 
-    /// Makes a block's pages inaccessible. If the system refuses, they stay poisoned for ever.
+    /// If the system refuses, the pages stay poisoned for ever.
     fn revoke(&self, block: &FoundBlock<'_>) {
         let (place, shape) = (block.place, block.word.shape());
-        // SAFETY: the cell rule: provided together for this place, whose block is out of use.
+        // SAFETY: the cell rule: provided together, out of use.
         if unsafe { self.pages.revoke(place.page, place.pages) }.is_err() {
             // SAFETY: the cell rule: still provided, this thread's alone.
             unsafe { redzone::fill(place.start, shape.size, FREED) };
@@ -224,12 +216,11 @@ impl Slots {
         self.lists.lock().rest(&self.table, block.cell, cells);
     }
 
-    /// Closes the pages beside a block again if an access landed on them: they must stop accesses to the next block.
+    /// If an access landed on them, they must be closed to stop accesses to the next block.
     fn close_sides(&self, place: BlockPlacement) {
         if self.pages.has_landed() {
             for page in [place.page - 1, place.page + place.pages] {
-                // SAFETY: between a block's pages and any other's there is always one that is never provided: these are
-                // such.
+                // SAFETY: such a page, between those of two blocks, is never provided.
                 unsafe { self.pages.close_again(page) };
             }
         }

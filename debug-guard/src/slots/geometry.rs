@@ -1,5 +1,3 @@
-//! Where a block stands in a region, and how its layout is drawn: arithmetic alone.
-
 #![forbid(unsafe_code)]
 
 use core::alloc::Layout;
@@ -12,33 +10,28 @@ use core::alloc::Layout;
 ///                   |     |                      more: a run of cells, the guards within are data, one behind stays
 ///   page of the run: 0 1     2 3
 /// ```
-/// The pages of a run that a block needs are provided, and the next one never is: a guard directly behind them. In
-/// front is the guard of the run's first cell, or, where an alignment above a page left some out, one of those.
+/// The pages of a run that a block needs are provided, and the next one never is. In front is the guard of the run's
+/// first cell, or, where an alignment above a page left some out, one of those.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometry {
     base: usize,
-    /// The logarithm of a page's bytes.
     page_shift: u32,
     cells: u32,
 }
 
-/// Pages of a cell, its guard included.
 const STRIDE: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockPlacement {
     pub(super) start: usize,
-    /// The first page to provide, counted over the region.
     pub(super) page: usize,
     pub(super) pages: usize,
 }
 
-/// The part of a block's layout that decides its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) size: usize,
     pub(super) align: usize,
-    /// Against the end of its pages, as far as alignment permits.
     pub(super) right: bool,
 }
 
@@ -53,7 +46,7 @@ impl Shape {
 }
 
 impl Geometry {
-    /// `None` if no cell fits into the `pages` pages at `base`.
+    /// `None` if no cell fits.
     pub(super) fn new(base: usize, pages: usize, page_shift: u32) -> Option<Self> {
         let cells = pages.checked_sub(1)? / STRIDE;
         let cells = u32::try_from(cells)
@@ -78,7 +71,6 @@ impl Geometry {
         self.base.wrapping_add(page << self.page_shift)
     }
 
-    /// The page of the region that holds `address`; `None` outside.
     pub(super) const fn page_of(&self, address: usize) -> Option<usize> {
         let page = address.wrapping_sub(self.base) >> self.page_shift;
         if address >= self.base && page <= self.cells as usize * STRIDE {
@@ -88,7 +80,7 @@ impl Geometry {
         }
     }
 
-    /// The cell of `page`, and whether the page is the cell's guard. The region's last page counts as the guard of a further cell.
+    /// The flag: the page is the cell's guard. The region's last page counts as the guard of a further cell.
     pub(super) const fn cell_of(&self, page: usize) -> (u32, bool) {
         ((page / STRIDE) as u32, page.is_multiple_of(STRIDE))
     }
@@ -97,7 +89,6 @@ impl Geometry {
         cell as usize * STRIDE
     }
 
-    /// Pages that a block needs, whatever its alignment: at least one.
     const fn pages_of(&self, size: usize) -> usize {
         let whole = size >> self.page_shift;
         let rest = size & (self.page_bytes() - 1) != 0;
@@ -121,7 +112,7 @@ impl Geometry {
             .filter(|&cells| cells <= self.cells)
     }
 
-    /// The placement of a block of `shape` whose run begins with `cell`.
+    /// `cell` is the first of the block's run.
     pub(super) const fn place(&self, cell: u32, shape: Shape) -> BlockPlacement {
         let first = self.guard_of(cell) + 1;
         let page_bytes = self.page_bytes();
@@ -136,7 +127,7 @@ impl Geometry {
             };
         }
         let start = if shape.size == 0 {
-            // In the middle of the guard behind: an access on either side is stopped too.
+            // An access on either side of the middle of the guard is stopped too.
             let half = page_bytes / 2;
             from.wrapping_add(page_bytes)
                 .wrapping_add(if shape.align <= half { half } else { 0 })

@@ -1,4 +1,4 @@
-//! The lists of cells, under one lock held for some loads and stores. Linked through the records, so they never grow.
+//! The lists are under one lock, and linked through the records, so they never grow.
 //!
 //! ```text
 //!   never used: from `next` on --claim--> live --free--> Fence: quarantine --oldest, verified--> ready --> live
@@ -17,10 +17,9 @@ use crate::os::lock::Abandoned;
 const CLASSES: usize = 32;
 /// Blocks of one size freed before an address is used again, while there are addresses that never were.
 const DISTANCE: u32 = 1 << 17;
-/// Ready pages that stay in memory; further ones are returned to the system.
+/// Ready pages beyond this number are returned to the system.
 const IDLE: u32 = 8192;
 
-/// The oldest first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queue {
     pub(super) first: u32,
@@ -86,7 +85,6 @@ pub(super) enum Claim {
     Exhausted,
 }
 
-/// The next power of two.
 const fn class_of(cells: u32) -> usize {
     cells.next_power_of_two().trailing_zeros() as usize
 }
@@ -102,10 +100,8 @@ impl Lists {
         }
     }
 
-    /// Claims a run of at least `cells` cells of the `all` there are.
-    ///
-    /// Of cells that were never used one is left out now and then: a program that always writes one stride too far does not always hit
-    /// its next block.
+    /// Of cells that were never used one is left out now and then: a program that always writes one stride too far
+    /// does not always hit its next block.
     pub(super) fn claim(&mut self, table: &CellTable, all: u32, cells: u32) -> Claim {
         let class = class_of(cells);
         let Some(gone) = self.gone.get_mut(class) else {
@@ -126,12 +122,10 @@ impl Lists {
         gone.pop(table).map_or(Claim::Exhausted, Claim::Cell)
     }
 
-    /// A run of at least `cells` cells that has rested, the longest of its class.
     pub(super) fn rested(&mut self, table: &CellTable, cells: u32) -> Option<u32> {
         self.gone.get_mut(class_of(cells))?.pop(table)
     }
 
-    /// Lets the addresses of an inaccessible run rest.
     pub(super) fn rest(&mut self, table: &CellTable, cell: u32, cells: u32) {
         if let Some(gone) = self.gone.get_mut(class_of(cells)) {
             gone.push(table, cell);
@@ -142,7 +136,7 @@ impl Lists {
         self.ready.len() < IDLE
     }
 
-    /// Offers a verified page for another block. False if enough are ready.
+    /// False if enough pages are ready.
     pub(super) fn make_ready(&mut self, table: &CellTable, cell: u32) -> bool {
         let is_wanted = self.wants_ready();
         if is_wanted {
@@ -163,7 +157,7 @@ impl Lists {
         }
     }
 
-    /// The block that has waited longest, if more than `limit` wait; the caller's from here on.
+    /// `None` if no more than `limit` wait. The block is the caller's from here on.
     pub(super) fn oldest(&mut self, table: &CellTable, limit: u32) -> Option<u32> {
         if self.quarantine.len() <= limit {
             return None;

@@ -11,9 +11,9 @@
 //! ```
 //! One lock (`lists.rs`), never held over a system call or the allocator behind.
 //!
-//! The *cell rule* of the SAFETY comments: the pages of a cell, provided or not, are its owner's alone: who claimed it,
-//! who has its live block, who took that out of use, or, while a block waits in quarantine, who has the lock of the
-//! lists.
+//! The *cell rule* of the SAFETY comments: the pages of a cell, provided or not, are its owner's alone: who claimed
+//! it, who has its live block, who took that out of use, or, while a block waits in quarantine, who has the lock of
+//! the lists.
 
 mod allocate;
 mod classify;
@@ -42,27 +42,22 @@ use redzone::Pattern;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlotOptions {
-    /// Pages of addresses to reserve; halved until the system agrees. 0: 2^25; on 32 bits 2^17.
+    /// Halved until the system agrees. 0: the usual number.
     pub(crate) pages: usize,
-    /// Maximum number of pages in memory, of live and freed blocks; 0: no limit.
+    /// Pages with memory, of live and freed blocks; 0: no limit.
     pub(crate) max_pages: usize,
-    /// Fence: the quarantine, in pages and in bytes of whole pages.
+    /// The quarantine of Fence, which counts whole pages.
     pub(crate) quarantine_blocks: usize,
     pub(crate) quarantine_bytes: usize,
-    /// Pages are verified whole, not 256 bytes on either side of the block.
+    /// Pages are verified whole.
     pub(crate) deep: bool,
-    /// Under Fence a freed page stays accessible, poisoned, until many others were freed; else it is inaccessible at
-    /// once.
     pub(crate) mode: Mode,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotsError {
-    /// The allocator behind refused.
     NoMemory,
-    /// The region is too small for one block.
     TooFewPages,
-    /// The system refused.
     Os(OsRefusal),
 }
 
@@ -74,17 +69,14 @@ pub(crate) enum SlotRefused {
     Exhausted,
 }
 
-/// The scope of metadata: it lives as long as its guard.
 const SCOPE: Scope = Scope::Instance;
-/// Pages that are tried first.
 const USUAL_PAGES: usize = 1 << if usize::BITS == 64 { 25 } else { 17 };
-/// Minimum pages of addresses, if the system refuses more.
 const MIN_PAGES: usize = 1 << 11;
 
 // SAFETY: 64 bytes, aligned to as many, of atomics alone.
 unsafe impl Record for CellRecord {}
 
-/// Blocks between inaccessible pages. Any thread may call; only [`allocate`](Self::allocate) allocates.
+/// Only [`allocate`](Self::allocate) allocates.
 pub(crate) struct Slots {
     pages: Region,
     geometry: Geometry,
@@ -99,10 +91,6 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// Addresses from the system, and some pages from `memory`.
-    ///
-    /// # Errors
-    /// [`SlotsError`]; nothing was allocated.
     pub(crate) fn new(
         memory: &dyn HostAllocator,
         back_end: BackEnd,
@@ -150,8 +138,6 @@ impl Slots {
         })
     }
 
-    /// Frees addresses and records.
-    ///
     /// # Safety
     /// `memory` is that of `new`; no block is live, and no other thread uses these slots.
     pub(crate) unsafe fn close(mut self, memory: &dyn HostAllocator) {

@@ -1,5 +1,4 @@
-//! A cell's record, outside of the pages that a program can reach by mistake, and its state word: the kind of the cell
-//! and the shape of its block, changed in one step.
+//! A cell's state word, the kind of the cell and the shape of its block, changes in one step.
 
 #![forbid(unsafe_code)]
 
@@ -14,17 +13,15 @@ use crate::segments::BlockRecordTable;
 
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Of all cells that were ever claimed.
 pub(super) type CellTable = BlockRecordTable<CellRecord>;
 
-/// One line of the processor's cache. All zero: never used.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct CellRecord {
     word: AtomicU64,
     allocated: SiteStamp,
     freed: SiteStamp,
-    /// By a reallocation; 0 = not.
+    /// 0: no reallocation moved the block.
     moved_to: AtomicUsize,
     /// The next cell in a list; for a body, its block's first cell.
     pub(super) link: AtomicU32,
@@ -90,11 +87,9 @@ impl CellRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum SlotKind {
-    /// Never used, as far as recorded.
     Never = 0,
-    /// Provided, filled with the pattern. Its record may still describe the former block.
+    /// The record may still describe the former block.
     Ready = 1,
-    /// The first cell of a live block.
     Live = 2,
     /// Being freed, or leaving quarantine.
     Leaving = 3,
@@ -135,7 +130,6 @@ pub(super) struct SlotState(pub(super) u64);
 const BLOCK: u64 = 1 << 63;
 
 impl SlotState {
-    /// The largest recordable size.
     pub(super) const LIMIT: usize = if usize::BITS == 64 {
         ((1_u64 << 45) - 1) as usize
     } else {
@@ -175,7 +169,6 @@ impl SlotState {
         }
     }
 
-    /// True if the cell has or had a block, as far as remembered.
     pub(super) const fn is_block(self) -> bool {
         self.0 & BLOCK != 0
     }

@@ -1,5 +1,3 @@
-//! The redzone of a block and the poison of a freed one: written, verified, reported, repaired.
-
 use core::ptr::{NonNull, with_exposed_provenance, with_exposed_provenance_mut};
 
 use super::Slots;
@@ -25,7 +23,6 @@ impl Redzone {
     }
 }
 
-/// The bytes around a block that are verified: from `front` to `start`, and from `end` to `behind`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Margins {
     pub(super) front: usize,
@@ -49,7 +46,7 @@ impl Slots {
         }
     }
 
-    /// The addresses of a place's pages: the first byte, and the first behind.
+    /// The first byte, and the first behind.
     pub(super) fn extent(&self, place: BlockPlacement) -> (usize, usize) {
         (
             self.geometry.address(place.page),
@@ -57,12 +54,12 @@ impl Slots {
         )
     }
 
-    /// The bytes that are not the pattern, which is written again; `None` if there are none. Only this thread has the
-    /// block, or the lists are locked.
+    /// `None` if all bytes are the pattern; else it is written again. Only this thread has the block, or the lists
+    /// are locked.
     #[inline]
     pub(super) fn mended_redzone(&self, place: BlockPlacement, shape: Shape) -> Option<Redzone> {
         let margins = self.margins(place, shape);
-        // SAFETY: the cell rule (`slots`): provided, and outside of the block's bytes: no thread may write there.
+        // SAFETY: the cell rule (`slots`): provided, and outside of the block's bytes.
         let front = unsafe { self.pattern.is_at(margins.front, margins.start) };
         // SAFETY: the cell rule: provided, and outside of the block's bytes.
         let behind = unsafe { self.pattern.is_at(margins.end, margins.behind) };
@@ -75,7 +72,7 @@ impl Slots {
             (margins.front, margins.start),
             (margins.end, margins.behind),
         ];
-        // SAFETY: the cell rule, as for `mended_redzone`.
+        // SAFETY: the cell rule: provided, and outside of the block's bytes.
         let [front, behind] = sides.map(|(from, to)| unsafe { self.pattern.mend(from, to) });
         Redzone { front, behind }
     }
@@ -83,10 +80,9 @@ impl Slots {
 
 pub(super) const FRESH: u8 = 0xCD;
 pub(super) const FREED: u8 = 0xDD;
-/// Bytes on either side of a block that are always verified.
 pub(super) const NEAR: usize = 256;
 
-/// A page of random bytes, without those that often fill memory: the content of a page outside of its block.
+/// Random bytes, without those that often fill memory: the content of a page outside of its block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pattern {
     page: NonNull<u8>,
@@ -119,17 +115,15 @@ impl Pattern {
         self.page
     }
 
-    /// The part of the pattern that belongs at `address`, up to the page's end; at most `len` bytes.
+    /// The part ends with the page.
     fn partial(&self, address: usize, len: usize) -> &[u8] {
         let offset = address & (self.page_bytes - 1);
         // SAFETY: `offset` is within the page.
         let from = unsafe { self.page.add(offset) };
-        // SAFETY: up to the end of the page at most, written once before this was made.
+        // SAFETY: within the page, written before this was made.
         unsafe { core::slice::from_raw_parts(from.as_ptr(), len.min(self.page_bytes - offset)) }
     }
 
-    /// Writes the pattern.
-    ///
     /// # Safety
     /// `len` bytes at `address` may be written.
     pub(super) unsafe fn write(&self, mut address: usize, mut len: usize) {
@@ -145,8 +139,6 @@ impl Pattern {
         }
     }
 
-    /// True if the bytes from `at` to `end` are the pattern.
-    ///
     /// # Safety
     /// They may be read, and no thread writes them.
     #[inline]
@@ -162,7 +154,7 @@ impl Pattern {
         true
     }
 
-    /// The bytes from `from` to `to` that are not the pattern, which is written again.
+    /// The pattern is written again.
     ///
     /// # Safety
     /// They may be read and written, and no other thread does.
@@ -184,8 +176,6 @@ unsafe fn bytes<'a>(address: usize, len: usize) -> &'a [u8] {
     unsafe { core::slice::from_raw_parts(with_exposed_provenance(address), len) }
 }
 
-/// Fills with one value.
-///
 /// # Safety
 /// `len` bytes at `address` may be written.
 pub(super) unsafe fn fill(address: usize, len: usize, value: u8) {
@@ -193,7 +183,7 @@ pub(super) unsafe fn fill(address: usize, len: usize, value: u8) {
     unsafe { with_exposed_provenance_mut::<u8>(address).write_bytes(value, len) };
 }
 
-/// The bytes of a freed block that are not [`FREED`]: of all, or of [`NEAR`] bytes at either end.
+/// Verifies all bytes, or [`NEAR`] at either end.
 ///
 /// # Safety
 /// `len` bytes at `address` may be read, and no thread writes them.
@@ -216,7 +206,7 @@ pub(super) unsafe fn poison_changed(address: usize, len: usize, all: bool) -> Op
     unsafe { changes(address, len, |_| FREED) }
 }
 
-/// The next random number (xorshift; `state` is never 0 after the first).
+/// Xorshift: `state` is never 0 after the first number.
 pub(super) fn next_random(state: &mut u64) -> u64 {
     if *state == 0 {
         *state = 0x9E37_79B9_7F4A_7C15;

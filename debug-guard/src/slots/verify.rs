@@ -1,12 +1,9 @@
-//! Verifies and lists blocks independently of frees.
-
 use super::record::{CellRecord, SlotKind};
 use super::{Slots, redzone};
 use crate::block::{FindingSink, Known};
 
 impl Slots {
-    /// Verifies what is around every live block, and every freed one within reach. Changes are repaired, so that each
-    /// is reported once. Other threads may continue meanwhile. Returns the number of findings.
+    /// Changes are repaired, so that each is reported once. Returns the number of findings.
     pub(crate) fn check(&self, found: &mut FindingSink<'_>) -> usize {
         let mut count = 0;
         for (cell, record) in self.cells() {
@@ -24,7 +21,7 @@ impl Slots {
             let redzone = self.mended_redzone(place, shape).unwrap_or_default();
             let block = self.known_of(cell, word, record);
             let late = if word.kind() == SlotKind::Kept && shape.size > 0 {
-                // SAFETY: the cell rule (`slots`): a freed block of this place and size; the lists are locked.
+                // SAFETY: the cell rule (`slots`): a freed block; the lists are locked.
                 let written = unsafe { redzone::poison_changed(place.start, shape.size, true) };
                 written.map(|written| {
                     // SAFETY: the cell rule: within that block.
@@ -44,7 +41,7 @@ impl Slots {
         (0..self.table.count()).filter_map(|cell| Some((cell, self.table.get(cell)?)))
     }
 
-    /// Calls `each` for every live block, in no order. Blocks allocated or freed meanwhile may be missing.
+    /// Blocks allocated or freed meanwhile may be missing.
     pub(crate) fn for_each(&self, each: &mut dyn FnMut(&Known)) {
         for (cell, record) in self.cells() {
             let word = record.word();
