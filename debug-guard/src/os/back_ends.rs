@@ -1,38 +1,31 @@
-//! The back ends that this process can use: each is tried once. What happens where one is denied: `guard/state.rs`.
-
 use super::{OsRefusal, Region, system};
 use crate::mode::BackEnd;
 use crate::os::lock::{Abandoned, ForkSafeMutex};
 
 /// Which back ends this process can use, found by trying each, once.
-///
-/// The kernel's version does not matter: a page is provided, made inaccessible and provided again.
 #[derive(Clone, Copy, Debug)]
 pub struct BackEnds {
-    /// In the order of [`BackEnd::ALL`].
     refusals: [Option<OsRefusal>; system::BACK_ENDS.len()],
 }
 
-/// The first result.
 static PROBED: ForkSafeMutex<Probed> = ForkSafeMutex::new(Probed(None));
 
 struct Probed(Option<BackEnds>);
 
 impl BackEnd {
-    /// Those of this system, the best first. What is not among them is never offered here.
+    /// The back ends of this system, the best first. What is not among them is never offered here.
     pub const ALL: &'static [Self] = &system::BACK_ENDS;
 }
 
 impl Abandoned for Probed {
-    /// A child may try them again.
     fn abandoned(&mut self) {
         self.0 = None;
     }
 }
 
 impl BackEnds {
-    /// Tries them, or returns the first result. Any thread; allocates only a few pages for a moment, and keeps one descriptor open if
-    /// userfaultfd is offered.
+    /// Tries the back ends, or returns the first result. Allocates only a few pages for a moment, and keeps one
+    /// descriptor open if userfaultfd is offered.
     #[must_use]
     pub fn probe() -> Self {
         let known = PROBED.lock().0;
@@ -42,14 +35,13 @@ impl BackEnds {
         })
     }
 
-    /// The back ends that cannot be used, the best first, each with the reason.
     pub(crate) fn refusals(self) -> impl Iterator<Item = (BackEnd, OsRefusal)> {
         system::BACK_ENDS
             .into_iter()
             .filter_map(move |back_end| Some((back_end, self.refusal(back_end)?)))
     }
 
-    /// The best that is offered.
+    /// The best back end that is offered.
     #[must_use]
     pub fn best(&self) -> BackEnd {
         system::BACK_ENDS
@@ -58,13 +50,13 @@ impl BackEnds {
             .unwrap_or(BackEnd::Cookies)
     }
 
-    /// True if it can be used.
+    /// True if the back end can be used.
     #[must_use]
     pub fn offers(&self, back_end: BackEnd) -> bool {
         self.refusal(back_end).is_none()
     }
 
-    /// Why it cannot be used; `None` if it can.
+    /// Why the back end cannot be used; `None` if it can.
     #[must_use]
     pub fn refusal(&self, back_end: BackEnd) -> Option<OsRefusal> {
         let mut all = system::BACK_ENDS.into_iter().zip(self.refusals);
@@ -73,7 +65,6 @@ impl BackEnds {
     }
 }
 
-/// Tries a page: inaccessible, provided, written, moved or revoked, and inaccessible again.
 fn attempt(back_end: BackEnd) -> Result<(), OsRefusal> {
     if back_end == BackEnd::Cookies {
         return Ok(());

@@ -1,23 +1,20 @@
-//! A load that the handler of faults recognises by its address: it is the first instruction of its function.
+//! The handler of faults recognises the load by its address: it is the first instruction of its function.
 
 use core::arch::naked_asm;
 
-/// As two registers.
 #[repr(C)]
 pub(crate) struct Loaded {
     value: u64,
     ok: u64,
 }
 
-/// As [`load`], which is known to change no more than two registers.
-///
 /// # Safety
 /// The fault handler is installed.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) unsafe fn read(address: usize) -> Option<u64> {
     let (value, ok): (u64, u64);
-    // SAFETY: the handler is installed; the call leaves the stack and the flags as they are, in `cannot` too.
+    // SAFETY: the handler is installed; stack and flags stay as they are, in `cannot` too.
     unsafe {
         core::arch::asm!(
             "call {load}",
@@ -31,8 +28,6 @@ pub(crate) unsafe fn read(address: usize) -> Option<u64> {
     (ok != 0).then_some(value)
 }
 
-/// As [`load`].
-///
 /// # Safety
 /// The fault handler is installed.
 #[cfg(not(target_arch = "x86_64"))]
@@ -53,7 +48,7 @@ pub(crate) unsafe extern "C" fn load(address: usize) -> Loaded {
     naked_asm!("ldr x0, [x0]", "mov x1, #1", "ret");
 }
 
-/// The handler continues here after a load that faults: the stack and the flags are as before the load.
+/// The handler continues here after a load that faults.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn cannot() -> Loaded {
     #[cfg(target_arch = "x86_64")]

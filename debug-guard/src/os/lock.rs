@@ -6,10 +6,10 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::os;
 
-/// A value behind a spin lock. It is held for some nanoseconds, never over a call out of this library.
+/// A value behind a spin lock that is held for some nanoseconds, never over a call out of this library.
 ///
-/// The word is [`FREE`], or one more than the number of forks before the lock was acquired. So a child knows the locks that threads of
-/// the parent hold.
+/// The word is [`FREE`], or one more than the number of forks before the lock was acquired: a child knows the locks
+/// that threads of the parent hold.
 #[derive(Debug)]
 pub(crate) struct ForkSafeMutex<T> {
     word: AtomicU32,
@@ -19,13 +19,11 @@ pub(crate) struct ForkSafeMutex<T> {
 // SAFETY: the value is reached by one holder at a time.
 unsafe impl<T: Send> Sync for ForkSafeMutex<T> {}
 
-/// A value that can be repaired if its lock's holder is gone.
 pub(crate) trait Abandoned {
-    /// Called with the lock held, on a value that was being changed when the process forked.
+    /// The lock is held, on a value that was being changed when the process forked.
     fn abandoned(&mut self);
 }
 
-/// Holds a [`ForkSafeMutex`] until dropped.
 #[derive(Debug)]
 pub(crate) struct ForkSafeMutexGuard<'l, T>(&'l ForkSafeMutex<T>);
 
@@ -73,7 +71,6 @@ impl<T: Abandoned> ForkSafeMutex<T> {
 
 #[cfg(test)]
 impl<T> ForkSafeMutex<T> {
-    /// As one that a thread held when the process forked.
     pub(crate) fn leave_behind(&mut self) {
         self.word = AtomicU32::new(u32::MAX);
     }
@@ -103,7 +100,6 @@ impl<T> Drop for ForkSafeMutexGuard<'_, T> {
     }
 }
 
-/// Spins once; every 64th time the thread yields instead.
 fn relax(tries: u32) {
     if tries.is_multiple_of(64) {
         os::pause()

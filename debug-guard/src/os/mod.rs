@@ -4,8 +4,7 @@
 //!   BackEnds  what the kernel offers, tried once a process         Region  a run of pages, inaccessible until provided, by PageCalls
 //!   faults    the handler of stopped accesses, read_u64            process pages, threads, random numbers, mappings, writing, the end
 //! ```
-//! Linux has all of it; the back ends are `userfaultfd.rs`, `guard_markers.rs`, `mprotect.rs`. Windows has it but for forks; its back end is
-//! `virtual_alloc.rs`. Elsewhere, and under miri, `other.rs` offers no back end but cookies and no handler, and says so.
+//! Elsewhere than on Linux and Windows, and under miri, `other.rs` offers no back end but cookies and no handler.
 
 mod refusal;
 mod trap;
@@ -63,7 +62,7 @@ pub(crate) use system::{
 };
 #[cfg(all(windows, target_arch = "x86_64", not(miri)))]
 pub(crate) use system::{OwnStack, UnwindContext, own_stack};
-/// Has the processor fetch the line of `address`, which is used soon; any address will do.
+/// Any address will do.
 #[inline(always)]
 pub(crate) fn prefetch(address: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

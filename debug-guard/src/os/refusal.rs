@@ -1,5 +1,3 @@
-//! Why the system refused a request.
-
 #![forbid(unsafe_code)]
 
 use core::fmt;

@@ -1,5 +1,3 @@
-//! A reserved run of pages, none of which is accessible until it is provided, and the calls that a back end makes for it.
-//!
 //! ```text
 //!   base                         opened                                    base + pages
 //!   |  every page is inaccessible   |  as it was reserved: allocates nothing, and where the kernel |
@@ -12,33 +10,24 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::{Content, OsRefusal, system};
 use crate::mode::BackEnd;
 
-/// The system calls of one back end. `base` and `bytes` are whole pages of one region. Any thread may call at any time, on pages that are
-/// the caller's.
+/// The system calls of one back end, on whole pages of one region that are the caller's. Any thread may call at any
+/// time.
 pub(crate) trait PageCalls: Sync {
     fn back_end(&self) -> BackEnd;
 
-    /// Bytes of a page, a power of two.
+    /// A power of two.
     fn page_bytes(&self) -> usize {
         system::page_size()
     }
 
-    /// Reserves addresses, none of which can be accessed; allocates no memory but page tables.
-    ///
-    /// # Errors
-    /// The back end is not offered, or the addresses cannot be reserved.
+    /// None of the addresses can be accessed; no memory is allocated but page tables.
     fn reserve(&self, bytes: usize) -> Result<usize, OsRefusal>;
 
-    /// Returns the addresses of [`reserve`](Self::reserve).
-    ///
     /// # Safety
     /// The region is no longer used.
     unsafe fn release(&self, base: usize, bytes: usize);
 
-    /// Prepares pages of a region, in some systems' terms, so that they can be provided. Called once for each page, the first ones first,
-    /// by one thread at a time.
-    ///
-    /// # Errors
-    /// The pages cannot be provided.
+    /// Called once for each page before it is provided, by one thread at a time.
     ///
     /// # Safety
     /// None of the pages was provided yet.
@@ -46,10 +35,7 @@ pub(crate) trait PageCalls: Sync {
         Ok(())
     }
 
-    /// Makes pages accessible, filled with `pattern`, one page, or else with zeros.
-    ///
-    /// # Errors
-    /// No memory, or no mapping: nothing was provided.
+    /// Makes pages accessible, filled with `pattern`, or else with zeros. After an error nothing was provided.
     ///
     /// # Safety
     /// The pages are the caller's, opened, not provided. `pattern` is one readable page, page-aligned.
@@ -60,29 +46,25 @@ pub(crate) trait PageCalls: Sync {
         pattern: Option<NonNull<u8>>,
     ) -> Result<Content, OsRefusal>;
 
-    /// Makes pages inaccessible at once and returns their memory to the system.
-    ///
-    /// # Errors
-    /// The pages may still be accessible, and are still the caller's.
+    /// Makes pages inaccessible at once and returns their memory to the system. After an error they may still be
+    /// accessible, and are still the caller's.
     ///
     /// # Safety
     /// Pages of the caller's, opened, whose content nobody uses again.
     unsafe fn close(&self, base: usize, bytes: usize) -> Result<(), OsRefusal>;
 
-    /// [`close`](Self::close) of exactly the pages of one call that provided them.
-    ///
-    /// # Errors
-    /// Nothing has changed: the pages are accessible, and still the caller's.
+    /// [`close`](Self::close) of exactly the pages of one call that provided them. After an error nothing has
+    /// changed.
     ///
     /// # Safety
-    /// As there.
+    /// Pages of the caller's, opened, whose content nobody uses again.
     unsafe fn revoke(&self, base: usize, bytes: usize) -> Result<(), OsRefusal> {
         // SAFETY: pages of the caller's, opened, whose content nobody uses again.
         unsafe { self.close(base, bytes) }
     }
 
-    /// Moves the content of a provided page to one that is opened and not provided: `from` is inaccessible at once, `to` accessible.
-    /// `false`: not this time, or never; nothing has changed.
+    /// Moves the content of a provided page to one that is opened and not provided: `from` is inaccessible at once,
+    /// `to` accessible. `false`: nothing has changed.
     ///
     /// # Safety
     /// Both pages are the caller's, and no thread may access `from` again.
@@ -90,22 +72,18 @@ pub(crate) trait PageCalls: Sync {
         false
     }
 
-    /// Makes a page accessible so that a stopped access can continue. Async-signal-safe; acquires no lock. False if the system refuses.
+    /// Makes a page accessible so that a stopped access can continue. Async-signal-safe; acquires no lock.
     fn land(&self, base: usize, bytes: usize, is_opened: bool) -> bool;
 }
 
-/// How many bytes are opened at once.
 const SEGMENT: usize = 64 << 20;
-/// Landed pages that are remembered.
 const OPEN_GUARDS: usize = 32;
 
-/// A reserved run of pages under one back end. Pages are counted from 0.
 pub(crate) struct Region {
     calls: &'static dyn PageCalls,
     base: usize,
     pages: usize,
     shift: u32,
-    /// Pages in front of it can be provided.
     opened: AtomicUsize,
     /// An access landed: pages that are not provided may hold what a program wrote.
     landed: AtomicBool,
@@ -114,10 +92,6 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// Reserves `pages` pages.
-    ///
-    /// # Errors
-    /// As [`PageCalls::reserve`].
     pub(crate) fn reserve(calls: &'static dyn PageCalls, pages: usize) -> Result<Self, OsRefusal> {
         let page = calls.page_bytes();
         let bytes = pages
@@ -125,7 +99,7 @@ impl Region {
             .filter(|bytes| *bytes <= isize::MAX as usize);
         Ok(Self {
             calls,
-            // No system has so many that the number of the bytes overflows.
+            // No system has so many bytes.
             base: calls.reserve(bytes.unwrap_or(usize::MAX))?,
             pages,
             shift: page.trailing_zeros(),
@@ -135,7 +109,6 @@ impl Region {
         })
     }
 
-    /// Address of the first page.
     pub(crate) fn base(&self) -> usize {
         self.base
     }
@@ -156,17 +129,13 @@ impl Region {
         self.base + (page << self.shift)
     }
 
-    /// The page that holds `address`; `None` outside of the region.
     #[cfg(all(test, not(miri)))]
     pub(crate) fn page_of(&self, address: usize) -> Option<usize> {
         let page = address.wrapping_sub(self.base) >> self.shift;
         (page < self.pages).then_some(page)
     }
 
-    /// Makes pages accessible, filled with `pattern`, one page, or else with zeros. Their former content is gone.
-    ///
-    /// # Errors
-    /// No memory, or no mapping: nothing was provided.
+    /// As [`PageCalls::provide`]. The pages' former content is gone.
     ///
     /// # Safety
     /// The pages are the caller's and not provided. `pattern` is one readable page, page-aligned.
@@ -179,51 +148,43 @@ impl Region {
         self.open_up_to(first + count)?;
         let (base, bytes) = (self.address_of(first), count << self.shift);
         if self.has_landed() {
-            // What was written to a page that an access landed on stays in it.
             // SAFETY: the caller's pages, not provided: they have no valid content.
             unsafe { self.calls.close(base, bytes) }?;
         }
-        // SAFETY: opened above; the pages are the caller's and not provided, and `pattern` is a page.
+        // SAFETY: opened above; the caller's, and not provided; `pattern` is a page.
         unsafe { self.calls.provide(base, bytes, pattern) }
     }
 
     /// As [`PageCalls::revoke`].
     ///
-    /// # Errors
-    /// As there.
-    ///
     /// # Safety
     /// Exactly the pages of one call that provided them, and no thread may access them again.
     pub(crate) unsafe fn revoke(&self, first: usize, count: usize) -> Result<(), OsRefusal> {
-        // SAFETY: pages that were provided in one call, and that no thread accesses again: their content is used by nobody.
+        // SAFETY: provided in one call; nobody uses their content again.
         unsafe {
             self.calls
                 .revoke(self.address_of(first), count << self.shift)
         }
     }
 
-    /// As [`PageCalls::pass_on`].
-    ///
-    /// # Errors
-    /// `to` cannot be opened: nothing has changed.
+    /// As [`PageCalls::pass_on`]. An error: `to` cannot be opened, and nothing has changed.
     ///
     /// # Safety
     /// Both pages are the caller's, `from` is provided and `to` is not, and no thread may access `from` again.
     pub(crate) unsafe fn pass_on(&self, from: usize, to: usize) -> Result<bool, OsRefusal> {
         self.open_up_to(to + 1)?;
-        // SAFETY: `to` is opened above; both pages are the caller's, and no thread accesses `from` again.
+        // SAFETY: `to` is opened; no thread accesses `from` again.
         Ok(unsafe {
             self.calls
                 .pass_on(self.address_of(from), self.address_of(to))
         })
     }
 
-    /// Makes a page accessible, filled with zeros, so that a stopped access can continue. Async-signal-safe; acquires no lock. It stays
-    /// accessible until it is provided and revoked or, if `to_close`, until [`close_again`](Self::close_again). False if the kernel
-    /// refuses.
+    /// As [`PageCalls::land`]; the page holds zeros. It stays accessible until it is provided and revoked or, if
+    /// `to_close`, until [`close_again`](Self::close_again).
     pub(crate) fn land(&self, page: usize, to_close: bool) -> bool {
         if to_close {
-            // Before it is open: if it is closed meanwhile, the access is stopped a second time.
+            // If the page is closed meanwhile, the access is stopped a second time.
             let _ = self.exchange_guard(0, page + 1);
         }
         self.landed.store(true, Ordering::Release);
@@ -232,13 +193,10 @@ impl Region {
             .land(self.address_of(page), 1 << self.shift, is_opened)
     }
 
-    /// True once an access landed.
     pub(crate) fn has_landed(&self) -> bool {
         self.landed.load(Ordering::Acquire)
     }
 
-    /// Makes a landed page that was `to_close` inaccessible again.
-    ///
     /// # Safety
     /// The page is not provided.
     #[cold]
@@ -257,7 +215,6 @@ impl Region {
         })
     }
 
-    /// Opens the pages in front of `end`, a segment at a time.
     fn open_up_to(&self, end: usize) -> Result<(), OsRefusal> {
         if end <= self.opened.load(Ordering::Acquire) {
             return Ok(());
@@ -285,7 +242,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the region's own addresses; no page of a dropped region is in use.
+        // SAFETY: no page of a dropped region is in use.
         unsafe { self.calls.release(self.base, self.pages << self.shift) };
     }
 }

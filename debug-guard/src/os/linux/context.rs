@@ -1,5 +1,3 @@
-//! The registers of a thread that a signal interrupted.
-
 use core::ffi::c_void;
 use core::ptr::NonNull;
 
@@ -86,7 +84,6 @@ impl Context {
         self.machine().map_or(0, |machine| machine.pc as usize)
     }
 
-    /// x29, by the procedure call standard.
     pub(super) fn frame(&self) -> usize {
         self.machine()
             .and_then(|machine| machine.regs.get(29))
@@ -97,7 +94,7 @@ impl Context {
         self.machine().map_or(0, |machine| machine.sp as usize)
     }
 
-    /// By the exception syndrome, which the kernel puts among its records: class in bits 26 to 31, bit 6 a write.
+    /// The kernel puts the exception syndrome among its records: class in bits 26 to 31, bit 6 a write.
     pub(super) fn access(&self) -> Option<Access> {
         const SYNDROME: u32 = 0x4553_5201;
         let machine = core::ptr::from_ref(self.machine()?);
@@ -107,7 +104,7 @@ impl Context {
         while at + 16 <= end {
             // SAFETY: within the 4096 bytes of records that follow the registers.
             let record = unsafe { machine.cast::<u8>().add(at) };
-            // SAFETY: each record begins with its kind and its size, and is 16-byte aligned.
+            // SAFETY: a record begins with its kind and its size, 16-byte aligned.
             let [kind, size] = unsafe { record.cast::<[u32; 2]>().read() };
             if kind == SYNDROME {
                 // SAFETY: the syndrome follows.
@@ -135,7 +132,6 @@ impl Context {
     }
 }
 
-/// On other processors only the address is known.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "x86", target_arch = "aarch64")))]
 impl Context {
     pub(super) fn pc(&self) -> usize {

@@ -1,13 +1,9 @@
-//! What the system's error numbers mean.
-
 #![forbid(unsafe_code)]
 
-/// The name of an error of `call`, and what helps.
 pub(crate) fn describe(call: &str, errno: i32) -> (&'static str, &'static str) {
     (name(errno), remedy(call, errno))
 }
 
-/// The numbers that are the same on every Linux.
 const fn name(errno: i32) -> &'static str {
     match errno {
         1 => "EPERM",

@@ -1,7 +1,6 @@
-//! Forks, and the one lock of this module, which is held for some system calls and during a fork: no thread is inside then, and freed pages stay
-//! inaccessible in the child. Never held over an allocator.
-//!
-//! Markers and protections are inherited; userfaultfd is not. A child that is made by a raw clone(2), past the C library, is not seen.
+//! The one lock of this module is held for some system calls and during a fork: no thread is inside then, and freed
+//! pages stay inaccessible in the child. It is never held over an allocator. A child that is made by a raw clone(2),
+//! past the C library, is not seen.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -11,12 +10,12 @@ use crate::os::OsRefusal;
 static FORKS: AtomicU32 = AtomicU32::new(0);
 static HELD: AtomicBool = AtomicBool::new(false);
 
-/// The number of forks between this process and the one that first used a guard. A lock held under another number has no holder here.
+/// A lock held under another number has no holder in this process.
 pub(crate) fn forks() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }
 
-/// Calls `f` with the lock held: one thread at a time, and no fork meanwhile.
+/// One thread at a time, and no fork meanwhile.
 pub(crate) fn without_forks<R>(f: impl FnOnce() -> R) -> R {
     struct Release;
     impl Drop for Release {
@@ -29,7 +28,6 @@ pub(crate) fn without_forks<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Watches forks, once a process.
 pub(super) fn watch() -> Result<(), OsRefusal> {
     static WATCHED: AtomicBool = AtomicBool::new(false);
     without_forks(|| {

@@ -1,5 +1,3 @@
-//! `MADV_GUARD_INSTALL` (Linux 6.13): marked pages raise SIGSEGV, without a mapping for each.
-
 use core::ptr::NonNull;
 
 use super::memory::{self, Advice};
@@ -23,7 +21,7 @@ impl PageCalls for GuardMarkers {
     }
 
     unsafe fn open(&self, base: usize, bytes: usize) -> Result<(), OsRefusal> {
-        // SAFETY: none of the pages was provided, so nobody uses what is in them.
+        // SAFETY: none of the pages was provided.
         unsafe { self.close(base, bytes) }?;
         // SAFETY: every page in there is marked.
         unsafe { memory::unprotect(base, bytes) }
@@ -47,7 +45,7 @@ impl PageCalls for GuardMarkers {
     fn land(&self, base: usize, bytes: usize, is_opened: bool) -> bool {
         memory::keeping_errno(|| {
             if !is_opened {
-                // SAFETY: a page of the guard's becomes accessible; only the guard, which calls this, relies on the opposite.
+                // SAFETY: only the guard, which calls this, relies on inaccessible pages.
                 let _ = unsafe { memory::unprotect(base, bytes) };
             }
             // SAFETY: takes a marker away, no content.

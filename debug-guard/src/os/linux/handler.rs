@@ -1,7 +1,6 @@
-//! The handler of SIGSEGV and SIGBUS: the guard's first, then the former one.
-//!
-//! Markers and protections raise SIGSEGV, userfaultfd raises SIGBUS; the address is exact to the byte with each. The handler runs on
-//! the thread's alternate stack where it has one and can be entered again from itself; it takes no lock and no memory.
+//! Markers and protections raise SIGSEGV, userfaultfd raises SIGBUS, both with the exact address. The handler runs on
+//! the thread's alternate stack where it has one and can be entered again from itself; it acquires no lock and no
+//! memory.
 
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
@@ -16,26 +15,22 @@ use crate::os::caught;
 use crate::os::{Handled, OsRefusal, Trap};
 
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
-/// Bytes of the alternate stack of a thread that has none. Faults are handled on [`super::report_stack`].
+/// A thread that has none gets this many. Faults are handled on [`super::report_stack`].
 const STACK_BYTES: usize = 32 << 10;
 
 /// A `fn(&Trap) -> Handled`; null before the handler is installed.
 static INSTALL_STATE: AtomicPtr<()> = AtomicPtr::new(null_mut());
-/// The actions that stood before, set before the handler stands.
+/// Set before the handler is installed.
 static FORMER: [OnceLock<libc::sigaction>; 2] = [const { OnceLock::new() }; 2];
-/// True if the former handler was to be called once, and was.
+/// True if a former handler for one signal was called.
 static SPENT: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
-/// True once the handler is installed.
 pub(super) fn installed() -> bool {
     !INSTALL_STATE.load(Ordering::Acquire).is_null()
 }
 
-/// Has `asked` judge every access of this process that the processor refuses; what it answers [`Handled::No`] goes to the former handler.
-/// Once a process: later calls change nothing. The calling thread gets an alternate stack where it has none.
-///
-/// # Errors
-/// Where the system refuses: nothing was installed.
+/// What `asked` answers [`Handled::No`] goes to the former handler. Later calls change nothing. The calling thread
+/// gets an alternate stack where it has none.
 pub(crate) fn install_fault_handler(asked: fn(&Trap) -> Handled) -> Result<(), OsRefusal> {
     super::fork::watch()?;
     super::fork::without_forks(|| {
@@ -52,11 +47,12 @@ pub(crate) fn install_fault_handler(asked: fn(&Trap) -> Handled) -> Result<(), O
             })?;
             let _ = former.set(action);
         }
-        // Before the handler stands: it may be entered at once.
+        // The handler may be entered at once.
         INSTALL_STATE.store(asked as *mut (), Ordering::Release);
         let mut ours = plain(on_fault as *const () as usize);
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-        // On the large stack the thread looks as if its alternate stack were free: nothing may be put on it meanwhile.
+        // On the large stack the thread looks as if its alternate stack were free: nothing may be put on it
+        // meanwhile.
         ours.sa_mask = others();
         for signal in SIGNALS {
             // SAFETY: a function that does what signal-safety(7) allows.
@@ -73,7 +69,7 @@ pub(crate) fn install_fault_handler(asked: fn(&Trap) -> Handled) -> Result<(), O
     Ok(())
 }
 
-/// Unblocks SIGSEGV and SIGBUS: if the processor raises a blocked one, the process ends without a handler.
+/// If the processor raises a blocked signal, the process ends without a handler.
 pub(super) fn unblock_faults() {
     if !installed() {
         return;
@@ -87,7 +83,6 @@ fn faults() -> libc::sigset_t {
     SIGNALS.into_iter().fold(empty(), with)
 }
 
-/// The signals that are blocked in the handler: all but those that the processor raises, and SIGABRT.
 fn others() -> libc::sigset_t {
     let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: writes a set.
@@ -129,7 +124,7 @@ fn plain(handler: usize) -> libc::sigaction {
     action
 }
 
-/// Installs an alternate stack for the calling thread, unless it has one. It stays as long as the process.
+/// The stack stays as long as the process.
 fn install_signal_stack() -> Result<(), OsRefusal> {
     let mut stack = libc::stack_t {
         ss_sp: null_mut(),
@@ -164,7 +159,7 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
     // SAFETY: the kernel's own, for this call.
     let told = unsafe { &*info };
     let code = told.si_code;
-    // SAFETY: the third argument of such a handler is the interrupted thread's state, ours to change until we return.
+    // SAFETY: the third argument is the interrupted thread's state, this call's to change.
     let state = unsafe { Context::new(context) };
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     if code > 0 && state.pc() == caught::load as *const () as usize {
@@ -172,7 +167,8 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
         memory::set_errno(errno);
         return;
     }
-    // What another process sent has no address (SI_USER and below); what the processor cannot place neither (SI_KERNEL).
+    // What another process sent has no address (SI_USER and below); what the processor cannot place neither
+    // (SI_KERNEL).
     let placed = code > 0 && code != libc::SI_KERNEL;
     let asked = INSTALL_STATE.load(Ordering::Acquire);
     if placed && !asked.is_null() {
@@ -197,8 +193,6 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
     unsafe { pass_on(signal, code, info, context) };
 }
 
-/// Does what would happen without the guard.
-///
 /// # Safety
 /// In the handler, with its arguments.
 unsafe fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
@@ -214,7 +208,8 @@ unsafe fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, contex
         libc::SIG_DFL | libc::SIG_IGN => by_default(signal, code),
         _ if once => by_default(signal, code),
         handler => {
-            // As if the kernel had called it: with the signals blocked that the interrupted thread and the handler block.
+            // As if the kernel had called it: with the signals blocked that the interrupted thread and the handler
+            // block.
             let mut own = empty();
             if former.sa_flags & libc::SA_NODEFER == 0 {
                 own = with(own, signal);
@@ -254,7 +249,7 @@ unsafe fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, contex
     }
 }
 
-/// Ends the process by the signal: a repeated access raises it again, a sent signal is sent again.
+/// A repeated access raises the signal again, a sent signal is sent again.
 fn by_default(signal: c_int, code: c_int) {
     let default = plain(libc::SIG_DFL);
     // SAFETY: the default action.

@@ -1,11 +1,9 @@
-//! The process's own map list.
-
 use super::memory::File;
 use crate::os::Mapping;
 
 const LIST: &core::ffi::CStr = c"/proc/self/maps";
 
-/// The number of mappings of the process; 0 if the list cannot be read.
+/// 0 if the list cannot be read.
 pub(super) fn count_mappings() -> usize {
     let Some(file) = File::open(LIST) else {
         return 0;
@@ -25,7 +23,7 @@ pub(super) fn count_mappings() -> usize {
     }
 }
 
-/// The mapping that holds `address`; its name is written into `text`, cut if necessary. Async-signal-safe.
+/// The mapping's name is written into `text`, cut if necessary. Async-signal-safe.
 pub(crate) fn mapping_at(address: usize, text: &mut [u8]) -> Option<Mapping<'_>> {
     let file = File::open(LIST)?;
     let (line, named) = search(&file, address, text)?;
@@ -44,7 +42,6 @@ pub(crate) fn mapping_at(address: usize, text: &mut [u8]) -> Option<Mapping<'_>>
     })
 }
 
-/// Reads the list from its beginning. Returns the line, and the length of the name in `text`.
 fn search(file: &File, address: usize, text: &mut [u8]) -> Option<(MapLine, usize)> {
     let mut chunk = [0_u8; 1024];
     let mut line = MapLine::default();
@@ -77,19 +74,18 @@ fn search(file: &File, address: usize, text: &mut [u8]) -> Option<(MapLine, usiz
     }
 }
 
-/// `start-end flags offset device inode     name`, byte by byte.
+/// `start-end flags offset device inode name`, byte by byte.
 #[derive(Clone, Copy, Default)]
 struct MapLine {
     start: usize,
     end: usize,
     offset: u64,
-    /// Of the file; 0 without one.
+    /// 0 without a file.
     device: u64,
     inode: u64,
     /// Where offset 0 of the file is mapped, if that is not above.
     base: Option<usize>,
     field: u8,
-    /// Between two fields.
     blank: bool,
 }
 
@@ -112,7 +108,7 @@ impl MapLine {
             1 => self.end = (self.end << 4) | digit as usize,
             3 => self.offset = (self.offset << 4) | digit,
             4 => self.device = (self.device << 4) | digit,
-            // Only compared, so that its digits are tens does not matter.
+            // The inode is only compared, so that its digits are decimal does not matter.
             5 => self.inode = (self.inode << 4) | digit,
             6 => return true,
             _ => {}

@@ -1,11 +1,8 @@
-//! System calls on memory and files, with results.
-
 use core::ffi::{CStr, c_int};
 use core::ptr::{null_mut, without_provenance_mut};
 
 use crate::os::OsRefusal;
 
-/// An advice of madvise(2), with the call's name in refusals.
 #[derive(Clone, Copy)]
 pub(super) struct Advice(c_int, &'static str);
 
@@ -24,7 +21,6 @@ pub(super) fn errno() -> i32 {
     unsafe { place.read() }
 }
 
-/// Calls `f` and leaves the thread's error number as it was.
 pub(super) fn keeping_errno<R>(f: impl FnOnce() -> R) -> R {
     let before = errno();
     let result = f();
@@ -47,7 +43,6 @@ pub(super) fn answer(call: &'static str, answer: c_int) -> Result<(), OsRefusal>
     }
 }
 
-/// The refusal with the present errno.
 pub(super) fn refused(call: &'static str) -> OsRefusal {
     OsRefusal::Call {
         call,
@@ -55,7 +50,7 @@ pub(super) fn refused(call: &'static str) -> OsRefusal {
     }
 }
 
-/// Reserves new addresses that cannot be accessed and for which no memory is set aside.
+/// The addresses cannot be accessed, and no memory is set aside for them.
 pub(super) fn reserve(bytes: usize) -> Result<usize, OsRefusal> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: new addresses, chosen by the kernel.
@@ -67,9 +62,8 @@ pub(super) fn reserve(bytes: usize) -> Result<usize, OsRefusal> {
     }
 }
 
-/// Reserves addresses for guarded blocks, neither locked nor of huge pages, in a process whose forks are watched. After mlockall(MCL_FUTURE)
-/// new addresses are locked, and would be filled when they are opened; a huge page would be one page of memory for 512 of ours. Kernels
-/// without huge pages answer EINVAL.
+/// After mlockall(MCL_FUTURE) new addresses are locked, and would be filled when they are opened; a huge page would
+/// be memory for 512 small ones.
 pub(super) fn reserve_for_blocks(bytes: usize) -> Result<usize, OsRefusal> {
     super::fork::watch()?;
     let base = reserve(bytes)?;
@@ -96,7 +90,7 @@ pub(super) unsafe fn advise(base: usize, bytes: usize, advice: Advice) -> Result
     })
 }
 
-/// As [`advise`]; if the program has locked the pages, so that the kernel returns EINVAL, they are unlocked first.
+/// If the program has locked the pages, so that the kernel returns EINVAL, they are unlocked first.
 ///
 /// # Safety
 /// As [`advise`].
@@ -118,7 +112,7 @@ pub(super) unsafe fn advise_locked(
     unsafe { advise(base, bytes, advice) }
 }
 
-/// Reverts mlock and mlockall. Harmless if nothing was locked.
+/// Reverts mlock and mlockall; harmless without.
 fn unlock(base: usize, bytes: usize) {
     // SAFETY: changes nothing of what is in the pages.
     let _ = unsafe { libc::munlock(without_provenance_mut(base), bytes) };
@@ -137,23 +131,20 @@ pub(super) unsafe fn protect(
     })
 }
 
-/// Lets pages be read and written.
-///
 /// # Safety
 /// The addresses are the caller's, who no longer needs them to be inaccessible.
 pub(super) unsafe fn unprotect(base: usize, bytes: usize) -> Result<(), OsRefusal> {
-    // SAFETY: this protection forbids nothing, and nobody needs the addresses to be inaccessible.
+    // SAFETY: nobody needs the addresses to be inaccessible.
     unsafe { protect(base, bytes, libc::PROT_READ | libc::PROT_WRITE) }
 }
 
-/// True when the kernel can read the eight bytes at `address`. They are not read here: the kernel copies a set of signals before it
-/// refuses the invalid request.
+/// The bytes are not read here: the kernel copies a set of signals before it refuses the invalid request.
 pub(crate) fn readable(address: usize) -> bool {
     let impossible: c_int = -1;
     let nowhere = null_mut::<u8>();
     let asked = without_provenance_mut::<u8>(address);
     keeping_errno(|| {
-        // SAFETY: nothing is written; an address that cannot be read is answered, not trapped.
+        // SAFETY: nothing is written; an unreadable address is answered.
         let answer = unsafe {
             libc::syscall(
                 libc::SYS_rt_sigprocmask,
@@ -167,7 +158,6 @@ pub(crate) fn readable(address: usize) -> bool {
     })
 }
 
-/// A file that is read without a buffer.
 pub(super) struct File(c_int);
 
 impl File {
@@ -177,7 +167,7 @@ impl File {
         (fd >= 0).then_some(Self(fd))
     }
 
-    /// The number of bytes read; 0 at the end, and on errors.
+    /// 0 at the end, and on errors.
     pub(super) fn read(&self, into: &mut [u8]) -> usize {
         loop {
             // SAFETY: writes at most the slice's length into it.

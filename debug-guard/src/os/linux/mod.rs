@@ -1,5 +1,3 @@
-//! Linux.
-
 mod context;
 mod errors;
 mod fork;
@@ -33,15 +31,13 @@ pub(crate) use tables::tables_without_lock;
 use crate::mode::BackEnd;
 use crate::os::PageCalls;
 
-/// How a person gets the names of functions, as a line of a report.
 pub(crate) const NAMES: &str =
     "  names of functions: steward symbols FILE, with all of this in FILE\n";
 
-/// Leaks can be listed when the process exits.
 pub(crate) const LISTS_AT_EXIT: bool = true;
 pub(crate) const WRITES_TO_ANY_DESCRIPTOR: bool = true;
 
-/// The back ends of this system, the best first.
+/// The best first.
 pub(crate) const BACK_ENDS: [BackEnd; 5] = [
     BackEnd::UserfaultfdMove,
     BackEnd::UserfaultfdCopy,
@@ -50,7 +46,7 @@ pub(crate) const BACK_ENDS: [BackEnd; 5] = [
     BackEnd::Cookies,
 ];
 
-/// The calls of a back end; `None` for those that are not of this system, and for cookies, which need no pages.
+/// `None` for back ends that are not of this system, and for cookies, which need no pages.
 pub(crate) fn page_calls(back_end: BackEnd) -> Option<&'static dyn PageCalls> {
     Some(match back_end {
         BackEnd::UserfaultfdMove => &userfaultfd::Userfaultfd { moves: true },

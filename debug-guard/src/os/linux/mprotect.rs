@@ -1,5 +1,3 @@
-//! `mprotect`: each block takes two mappings of a number that the whole process shares.
-
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicIsize, Ordering};
 
@@ -67,14 +65,14 @@ impl PageCalls for Mprotect {
 
     fn land(&self, base: usize, bytes: usize, _: bool) -> bool {
         memory::keeping_errno(|| {
-            // SAFETY: a page of the guard's becomes accessible; only the guard, which calls this, relies on the opposite.
+            // SAFETY: only the guard, which calls this, relies on inaccessible pages.
             unsafe { memory::unprotect(base, bytes) }.is_ok()
         })
     }
 }
 
-/// Mappings of anonymous memory merge again only when they share what the kernel keeps of their pages' owners: one page touched now,
-/// while there is one mapping, gives it to all that this one is ever cut into.
+/// Mappings of anonymous memory merge again only when they share what the kernel keeps of their pages' owners: one
+/// page touched now, while there is one mapping, gives it to all that this one is ever cut into.
 fn make_mergeable(base: usize) -> Result<(), OsRefusal> {
     let page = page_size();
     // SAFETY: the region is not used yet.
@@ -85,15 +83,12 @@ fn make_mergeable(base: usize) -> Result<(), OsRefusal> {
     unsafe { Mprotect.close(base, page) }
 }
 
-/// Mappings left for the rest of the program: libraries, threads, drivers.
 const RESERVED_MAPPINGS: usize = 8192;
 
-/// Runs of pages that may still be provided; `UNKNOWN` before the first query.
+/// Runs of pages that may still be provided.
 static REMAINING: AtomicIsize = AtomicIsize::new(UNKNOWN);
 const UNKNOWN: isize = isize::MIN;
 
-/// # Errors
-/// [`OsRefusal::MapBudget`] when it is used up.
 fn reserve_run() -> Result<(), OsRefusal> {
     if REMAINING.load(Ordering::Relaxed) == UNKNOWN {
         let _ =
@@ -119,7 +114,7 @@ fn counted() -> isize {
     isize::try_from(spare / 2).unwrap_or(0)
 }
 
-/// `vm.max_map_count`; the kernel's default if it cannot be read.
+/// The kernel's default if the limit cannot be read.
 fn limit() -> usize {
     let limit = number(c"/proc/sys/vm/max_map_count", b"");
     limit

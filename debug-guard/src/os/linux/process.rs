@@ -1,5 +1,3 @@
-//! The process and its threads: numbers, names, memory, writing, the end.
-
 use core::cell::Cell;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +6,6 @@ use std::thread_local;
 
 use super::memory::{self, File, keeping_errno};
 
-/// Bytes of a page.
 pub(crate) fn page_size() -> usize {
     static SIZE: AtomicUsize = AtomicUsize::new(0);
     let known = SIZE.load(Ordering::Relaxed);
@@ -27,25 +24,24 @@ pub(crate) fn process_id() -> u32 {
     unsafe { libc::getpid() }.cast_unsigned()
 }
 
-/// As [`thread_id`], without a thread-local: for the handler.
+/// Uses no thread-local: for the handler.
 pub(super) fn query_thread_id() -> u32 {
     // SAFETY: asks for a number.
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
 thread_local! {
-    // Const and without Drop: valid while other thread-locals are destroyed, and allocates nothing.
+    // Const and without Drop: valid while other thread-locals are destroyed.
     static ID: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The system's number of the calling thread; queried once a thread.
 #[inline]
 pub(crate) fn thread_id() -> u32 {
     let known = ID.get();
     if known == 0 { attach() } else { known }
 }
 
-/// Prepares a new thread: its faults reach the handler although the program blocked the signals, as Mesa does on its own threads.
+/// Its faults reach the handler although the program blocked the signals, as Mesa does on its own threads.
 #[cold]
 fn attach() -> u32 {
     super::handler::unblock_faults();
@@ -54,7 +50,7 @@ fn attach() -> u32 {
     id
 }
 
-/// In a child after fork, whose only thread has another number: the former and the new one.
+/// The former and the new number, in a child after fork.
 pub(super) fn renew_thread() -> (u32, u32) {
     let former = ID.get();
     let now = query_thread_id();
@@ -62,7 +58,7 @@ pub(super) fn renew_thread() -> (u32, u32) {
     (former, now)
 }
 
-/// Writes `bytes`, as far as the system accepts them. Async-signal-safe; keeps errno.
+/// Stops where the system accepts no more. Async-signal-safe; keeps errno.
 pub(crate) fn write(fd: i32, bytes: &[u8]) {
     keeping_errno(|| {
         let mut left = bytes;
@@ -79,30 +75,29 @@ pub(crate) fn write(fd: i32, bytes: &[u8]) {
     });
 }
 
-/// True when a descriptor is a terminal. One system call, so async-signal-safe; keeps errno.
+/// Async-signal-safe; keeps errno.
 pub(crate) fn is_terminal(fd: i32) -> bool {
     let mut size = core::mem::MaybeUninit::<libc::winsize>::uninit();
-    // SAFETY: this request writes one `winsize`, for which there is room; other descriptors than a terminal's refuse it.
+    // SAFETY: this request writes one `winsize`; what is no terminal refuses it.
     keeping_errno(|| unsafe { libc::ioctl(fd, libc::TIOCGWINSZ, size.as_mut_ptr()) } == 0)
 }
 
-/// Lets other threads run for a while, a tenth of a millisecond or more. Async-signal-safe.
+/// A tenth of a millisecond or more. Async-signal-safe.
 pub(crate) fn pause() {
     let time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 100_000,
     };
-    // SAFETY: reads the time; that a signal ends it early does not matter.
+    // SAFETY: reads the time.
     keeping_errno(|| unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) });
 }
 
-/// Ends the process by SIGABRT.
 pub(crate) fn abort() -> ! {
     // SAFETY: does not come back.
     unsafe { libc::abort() }
 }
 
-/// An unpredictable number. If the kernel has none, the random bytes from the start of the process.
+/// Without the kernel's numbers it reads the random bytes from the start of the process.
 pub(crate) fn random_u64() -> u64 {
     let mut bytes = [0_u8; 8];
     // SAFETY: writes at most eight bytes into the array.
@@ -122,11 +117,11 @@ pub(crate) fn random_u64() -> u64 {
     if address == 0 {
         return core::ptr::from_ref(&bytes).addr() as u64;
     }
-    // SAFETY: the kernel put sixteen random bytes there, which stay for the life of the process.
+    // SAFETY: the kernel's sixteen random bytes, which stay as long as the process.
     unsafe { core::ptr::with_exposed_provenance::<u64>(address).read_unaligned() }
 }
 
-/// The name of the thread; empty if it has ended.
+/// Empty if the thread has ended.
 pub(crate) fn thread_name(thread: u32, text: &mut [u8; 16]) -> &str {
     let mut path = [0_u8; 32];
     // Into the array alone: allocates nothing.
@@ -141,19 +136,19 @@ pub(crate) fn thread_name(thread: u32, text: &mut [u8; 16]) -> &str {
     core::str::from_utf8(name).unwrap_or_default()
 }
 
-/// Runs `call` when the process exits, but not if it is aborted or ended by a signal. If the C library has no room, it is not run.
+/// `call` is not run if the process is aborted or ended by a signal, or if the C library has no room.
 pub(crate) fn at_exit(call: extern "C" fn()) {
     // SAFETY: a function without arguments that lives as long as the process.
     let _ = unsafe { libc::atexit(call) };
 }
 
-/// Ends the process with `code`. Runs nothing else, not even functions of [`at_exit`].
+/// Runs nothing else, not even functions of [`at_exit`].
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: does not come back.
     unsafe { libc::_exit(code) }
 }
 
-/// The smallest of what the machine has and what the control group allows, in bytes. In a container its own group is the root.
+/// In a container its own control group is the root.
 pub(crate) fn total_memory() -> Option<u64> {
     let machine = number(c"/proc/meminfo", b"MemTotal:").and_then(|kib| kib.checked_mul(1024));
     let groups = [
@@ -167,7 +162,6 @@ pub(crate) fn total_memory() -> Option<u64> {
     machine.into_iter().chain(group).min()
 }
 
-/// The number at the beginning of a file, behind `key`.
 pub(super) fn number(path: &CStr, key: &[u8]) -> Option<u64> {
     let mut text = [0_u8; 64];
     let read = File::open(path)?.read(&mut text);

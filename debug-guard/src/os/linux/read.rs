@@ -1,15 +1,12 @@
-//! Reads of addresses that may not be mapped.
-
 use core::ffi::c_void;
 
 use super::memory;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::os::caught;
 
-/// An unreadable address is an answer, not a fault.
 pub(crate) const CATCHES_READS: bool = true;
 
-/// The eight bytes at any address; `None` if they cannot be read. Never faults.
+/// `None` if the bytes cannot be read. Never faults.
 #[inline]
 pub(crate) fn read_u64(address: usize) -> Option<u64> {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -20,8 +17,8 @@ pub(crate) fn read_u64(address: usize) -> Option<u64> {
     read_u64_by_kernel(address)
 }
 
-/// As [`read_u64`], by a system call of some 500 ns, for rare reads. No signal is raised, so it works if signals are blocked or the
-/// program has replaced the handler.
+/// Takes some 500 ns. No signal is raised, so it works if signals are blocked or the program has replaced the
+/// handler.
 #[cold]
 pub(crate) fn read_u64_by_kernel(address: usize) -> Option<u64> {
     let mut value = 0_u64;
@@ -35,7 +32,7 @@ pub(crate) fn read_u64_by_kernel(address: usize) -> Option<u64> {
     };
     let own = super::process_id().cast_signed();
     let (read, refused) = memory::keeping_errno(|| {
-        // SAFETY: writes into `value` alone; an address that cannot be read is answered.
+        // SAFETY: writes into `value` alone; an unreadable address is answered.
         let read =
             unsafe { libc::process_vm_readv(own, &raw const local, 1, &raw const remote, 1, 0) };
         (read, read == -1 && memory::errno() != libc::EFAULT)

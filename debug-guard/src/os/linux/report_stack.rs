@@ -1,4 +1,4 @@
-//! The stack for reports: threads' alternate stacks are small (Rust's have 8 KiB), and the kernel saves vector registers on them.
+//! Threads' alternate stacks are small (Rust's have 8 KiB), and the kernel saves vector registers on them.
 
 use core::ffi::c_void;
 use core::ptr::{from_mut, null_mut};
@@ -8,16 +8,13 @@ use super::{memory, page_size, process};
 use crate::os::{Handled, OsRefusal, Trap};
 
 const BYTES: usize = 256 << 10;
-/// Tries of a thread that finds the stack in use. After them another thread has left it by a long jump or hangs in its report, and the
-/// small stack is used.
+/// After so many tries another thread has left the stack by a long jump or hangs in its report, and the small stack
+/// is used.
 const LOOKS: usize = 1_000_000;
 
-/// The end of the stack; 0 before it is created.
 static TOP: AtomicUsize = AtomicUsize::new(0);
-/// The thread that uses it.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-/// Creates the stack once a process, with a guard page below.
 pub(super) fn make() -> Result<(), OsRefusal> {
     if TOP.load(Ordering::Relaxed) == 0 {
         let below = page_size();
@@ -29,13 +26,13 @@ pub(super) fn make() -> Result<(), OsRefusal> {
     Ok(())
 }
 
-/// In a child after fork: the user is gone, unless it is the thread that forked (a report that starts another program).
+/// In a child the user is gone, unless it is the thread that forked (a report that starts another program).
 pub(super) fn inherit(former: u32, now: u32) {
     let stays = former != 0 && OWNER.load(Ordering::Relaxed) == former;
     OWNER.store(if stays { now } else { 0 }, Ordering::Relaxed);
 }
 
-/// Calls the handler on the large stack, one thread at a time. A fault within a report is handled on the present stack.
+/// One thread at a time. A fault within a report is handled on the present stack.
 pub(super) fn run(asked: fn(&Trap) -> Handled, trap: &Trap) -> Handled {
     let top = TOP.load(Ordering::Acquire);
     let thread = process::query_thread_id();
@@ -47,7 +44,7 @@ pub(super) fn run(asked: fn(&Trap) -> Handled, trap: &Trap) -> Handled {
         trap,
         answer: Handled::No,
     };
-    // SAFETY: no other thread is on that stack, its top is aligned to a page, and the question outlives the call.
+    // SAFETY: no other thread is on that stack, and the question outlives the call.
     unsafe { on_stack(from_mut(&mut question).cast(), answer, top) };
     OWNER.store(0, Ordering::Release);
     question.answer
@@ -84,8 +81,8 @@ unsafe extern "C" fn answer(question: *mut c_void) {
         ss_size: 0,
     };
     let off = small;
-    // The kernel sees this thread outside of its alternate stack, where the handler is still at work: what is stopped from here on must
-    // not begin there again, but continue on this stack.
+    // The kernel sees this thread outside of its alternate stack, where the handler is still at work: what is stopped
+    // from here on must not begin there again.
     // SAFETY: takes the stack away for a while, and writes what was in force.
     let changed = unsafe { libc::sigaltstack(&raw const off, &raw mut small) } == 0;
     question.answer = (question.asked)(question.trap);
@@ -97,8 +94,6 @@ unsafe extern "C" fn answer(question: *mut c_void) {
 
 const SWITCHES: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
 
-/// Calls `function(argument)` with the stack that ends at `top`.
-///
 /// # Safety
 /// `top` is aligned to 16, there is room below, and `function` takes the argument.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -143,8 +138,6 @@ unsafe extern "C" fn on_stack(
     );
 }
 
-/// Never called: see [`SWITCHES`].
-///
 /// # Safety
 /// `function` takes the argument.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]

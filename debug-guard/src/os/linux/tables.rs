@@ -1,8 +1,6 @@
-//! Whether the unwinder may be used in a signal handler.
-
-/// True where the unwinder finds a module's tables without a lock: by glibc's `_dl_find_object`, which is there from 2.35 on, and which
-/// libgcc asks from its version 12 on, of the same year. Before, both go through `dl_iterate_phdr`, whose lock another thread, or
-/// the stopped one itself, may hold just then. Async-signal-safe.
+/// The unwinder finds a module's tables by glibc's `_dl_find_object`, which is there from 2.35 on, and which libgcc
+/// calls from its version 12 on, of the same year. Before, both go through `dl_iterate_phdr`, whose lock the stopped
+/// thread may hold. Async-signal-safe.
 #[cfg(target_env = "gnu")]
 pub(crate) fn tables_without_lock() -> bool {
     // SAFETY: asks for a text.
@@ -14,13 +12,11 @@ pub(crate) fn tables_without_lock() -> bool {
         .is_ok_and(|version| at_least(version, (2, 35)))
 }
 
-/// Other C libraries have no such thing.
 #[cfg(not(target_env = "gnu"))]
 pub(crate) fn tables_without_lock() -> bool {
     false
 }
 
-/// Whether `version`, as `2.36` or `2.36.9000`, is `wanted` or later.
 #[cfg(any(test, target_env = "gnu"))]
 fn at_least(version: &str, wanted: (u32, u32)) -> bool {
     let mut numbers = version.split('.').map(str::parse);

@@ -1,7 +1,5 @@
-//! userfaultfd: pages that are missing raise SIGBUS until this process copies, zeroes or moves one into their place.
-//!
-//! userfaultfd(2), ioctl_userfaultfd(2), `Documentation/admin-guide/mm/userfaultfd.rst`. One descriptor a process; a child after fork
-//! has none and makes its own.
+//! Pages that are missing raise SIGBUS until this process copies, zeroes or moves one into their place:
+//! userfaultfd(2), ioctl_userfaultfd(2). A child after fork makes a descriptor of its own.
 
 use core::ffi::c_int;
 use core::ptr::{NonNull, from_mut};
@@ -17,12 +15,10 @@ const USER_MODE_ONLY: c_int = 1;
 const FEATURE_SIGBUS: u64 = 1 << 7;
 const FEATURE_MOVE: u64 = 1 << 16;
 const REGISTER_MISSING: u64 = 1;
-/// Nobody waits: a fault is a signal.
 const DONT_WAKE: u64 = 1;
 
-/// Longer runs of pages are zeroed in one call rather than copied page by page, and take memory when they are accessed.
+/// Longer runs are zeroed in one call, and take memory when they are accessed.
 const COPIED_PAGES: usize = 16;
-/// Tries of an operation that meets changes of the address space.
 const TRIES: usize = 1000;
 
 #[repr(C)]
@@ -40,7 +36,7 @@ struct Register {
     ioctls: u64,
 }
 
-/// Copy and move: `done` is how many bytes were, or an error as a negative number.
+/// `done` is how many bytes were copied or moved, or an error as a negative number.
 #[repr(C)]
 struct Transfer {
     to: u64,
@@ -67,12 +63,11 @@ const MOVE: libc::Ioctl = libc::_IOWR::<Transfer>(0xAA, 0x05);
 static DESCRIPTOR: AtomicI32 = AtomicI32::new(-1);
 static MOVES: AtomicBool = AtomicBool::new(false);
 
-/// The regions that are watched, for the child after fork: base and bytes; base 0 = free.
+/// The watched regions, for the child after fork: base and bytes; base 0 = free.
 static WATCHED: [(AtomicUsize, AtomicUsize); 256] =
     [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; 256];
 
 pub(super) struct Userfaultfd {
-    /// Freed pages move to their next place.
     pub(super) moves: bool,
 }
 
@@ -138,7 +133,7 @@ impl PageCalls for Userfaultfd {
     fn land(&self, base: usize, bytes: usize, is_opened: bool) -> bool {
         memory::keeping_errno(|| {
             if !is_opened {
-                // SAFETY: a page of the guard's becomes accessible; only the guard, which calls this, relies on the opposite.
+                // SAFETY: only the guard, which calls this, relies on inaccessible pages.
                 let _ = unsafe { memory::unprotect(base, bytes) };
             }
             fill(base, bytes).is_ok()
@@ -146,7 +141,6 @@ impl PageCalls for Userfaultfd {
     }
 }
 
-/// Makes every missing page of the run raise SIGBUS.
 fn watch(moves: bool, base: usize, bytes: usize) -> Result<(), OsRefusal> {
     without_forks(|| {
         if DESCRIPTOR.load(Ordering::Relaxed) < 0 {
@@ -178,7 +172,7 @@ fn forget(base: usize) {
     }
 }
 
-/// Opens a new descriptor for the same pages, if the program closed the former one. False if the descriptor is valid.
+/// The program closed the former descriptor. False if that is valid.
 fn watch_anew(errno: i32) -> bool {
     if errno != libc::EBADF && errno != libc::ENOTTY {
         return false;
@@ -199,8 +193,8 @@ fn register_all() -> bool {
     all
 }
 
-/// In a child after fork, which inherited the descriptor of its parent's memory and has none of its own. Provided pages are the child's
-/// copies; missing ones would read as zeros from here on. If this fails, providing fails.
+/// Provided pages are the child's copies; missing ones would read as zeros from here on. If this fails, providing
+/// fails.
 pub(super) fn watch_again() {
     let parents = DESCRIPTOR.swap(-1, Ordering::Relaxed);
     if parents < 0 {
@@ -211,7 +205,6 @@ pub(super) fn watch_again() {
     let _ = open().is_ok() && register_all();
 }
 
-/// Opens a descriptor with all features, or else with the old one only.
 fn open() -> Result<(), OsRefusal> {
     let with_move = open_with(FEATURE_SIGBUS | FEATURE_MOVE);
     let (descriptor, moves) = match with_move {
@@ -258,7 +251,7 @@ fn register(base: usize, bytes: usize) -> Result<(), OsRefusal> {
         mode: REGISTER_MISSING,
         ioctls: 0,
     };
-    // SAFETY: the structure that this request takes; the pages are ours and hold nothing that would be lost.
+    // SAFETY: the structure that this request takes; the pages are empty.
     memory::answer("UFFDIO_REGISTER", unsafe { control(REGISTER, &mut run) })
 }
 
@@ -272,7 +265,6 @@ fn copy(to: usize, page: usize, pattern: NonNull<u8>) -> Result<(), OsRefusal> {
         };
         match last {
             libc::EAGAIN => {}
-            // A page on which a stopped access landed.
             libc::EEXIST => discard(to, page),
             errno if watch_anew(errno) => {}
             libc::EBADF | libc::ENOTTY => return Err(OsRefusal::Lost),
@@ -285,8 +277,6 @@ fn copy(to: usize, page: usize, pattern: NonNull<u8>) -> Result<(), OsRefusal> {
     })
 }
 
-/// Copies or moves one page, by `request`; the system's error number if it refuses.
-///
 /// # Safety
 /// The page at `to` is the caller's and not provided; of a page that moves, nothing is used any more.
 unsafe fn transfer(request: libc::Ioctl, to: usize, from: usize, page: usize) -> Result<(), c_int> {
@@ -297,7 +287,7 @@ unsafe fn transfer(request: libc::Ioctl, to: usize, from: usize, page: usize) ->
         mode: DONT_WAKE,
         done: 0,
     };
-    // SAFETY: the structure that these requests take; the page at `to` is not provided, and nothing uses one that moves.
+    // SAFETY: the structure that these requests take; the pages may be changed.
     match unsafe { control(request, &mut transfer) } {
         0 => Ok(()),
         _ => Err(memory::errno()),
@@ -312,7 +302,7 @@ unsafe fn control<T>(request: libc::Ioctl, argument: &mut T) -> c_int {
     unsafe { libc::ioctl(descriptor, request, from_mut(argument)) }
 }
 
-/// Puts zeros into missing pages; memory is allocated when they are written.
+/// Memory is allocated when the pages are written.
 fn zero(base: usize, bytes: usize) -> Result<(), OsRefusal> {
     match fill(base, bytes) {
         Err(OsRefusal::Call { errno, .. }) if watch_anew(errno) => fill(base, bytes),
@@ -324,7 +314,7 @@ fn zero(base: usize, bytes: usize) -> Result<(), OsRefusal> {
     }
 }
 
-/// As [`zero`], without a lock.
+/// Acquires no lock.
 fn fill(base: usize, bytes: usize) -> Result<(), OsRefusal> {
     let mut done = 0;
     let mut last = 0;
@@ -361,7 +351,7 @@ fn fill(base: usize, bytes: usize) -> Result<(), OsRefusal> {
 /// Both pages are the caller's, and no thread may access `from` again.
 unsafe fn move_page(from: usize, to: usize, page: usize) -> bool {
     for _ in 0..TRIES {
-        // SAFETY: `to` is the caller's and not provided, and nothing uses `from` any more.
+        // SAFETY: `to` is not provided, and nothing uses `from`.
         let Err(errno) = (unsafe { transfer(MOVE, to, from, page) }) else {
             return true;
         };
@@ -373,10 +363,9 @@ unsafe fn move_page(from: usize, to: usize, page: usize) -> bool {
     false
 }
 
-/// Makes pages without valid content missing again.
 fn discard(base: usize, bytes: usize) {
     if bytes > 0 {
-        // SAFETY: the callers' pages, which were just filled by us or by an access that had no right to them.
+        // SAFETY: these pages have no valid content.
         let _ = unsafe { memory::advise_locked(base, bytes, Advice::DISCARD) };
     }
 }

@@ -1,5 +1,4 @@
-//! The functions of the system that a guard calls, with their types and numbers. They are declared here: a guard imports no crate for
-//! them.
+//! Declared here: a guard imports no crate for the system's functions.
 
 use core::ffi::c_void;
 
@@ -17,7 +16,7 @@ pub(super) const PAGE_GUARD: u32 = 0x100;
 pub(super) const ACCESS_VIOLATION: u32 = 0xC000_0005;
 /// A page of a file could not be read.
 pub(super) const IN_PAGE_ERROR: u32 = 0xC000_0006;
-/// A page with [`PAGE_GUARD`] was accessed, which is none any more.
+/// The access took [`PAGE_GUARD`] away.
 pub(super) const GUARD_PAGE_VIOLATION: u32 = 0x8000_0001;
 pub(super) const CONTINUE_EXECUTION: i32 = -1;
 pub(super) const CONTINUE_SEARCH: i32 = 0;
@@ -63,7 +62,7 @@ pub(super) struct MemoryStatus {
 }
 
 impl MemoryStatus {
-    /// With its own length, which the system wants to see.
+    /// The system wants to see the length.
     pub(super) fn new() -> Self {
         Self {
             length: size_of::<Self>() as u32,
@@ -89,7 +88,7 @@ pub(super) struct ExceptionRecord {
     nested: *mut Self,
     address: usize,
     count: u32,
-    /// Of an access violation: how it was accessed, and where.
+    /// Of an access violation: its kind and its address.
     pub(super) information: [usize; 15],
 }
 
@@ -120,12 +119,10 @@ pub(super) struct ThreadContext {
 const _: () = assert!(size_of::<ThreadContext>() == 1232);
 const _: () = assert!(core::mem::offset_of!(ThreadContext, pc) == 0xF8);
 
-/// The places of registers in [`ThreadContext::integer`].
 const STACK_POINTER: usize = 4;
 const FRAME_POINTER: usize = 5;
 
 impl ThreadContext {
-    /// To be written by `RtlCaptureContext`.
     pub(super) const ZERO: Self = Self {
         home: [0; 6],
         flags: 0,
@@ -176,7 +173,6 @@ impl<const ROOM: usize> WideText<ROOM> {
         }
     }
 
-    /// The text that the system wrote.
     pub(super) fn units(&self) -> &[u16] {
         let units = self.room.get(..usize::from(self.bytes) / 2);
         units.unwrap_or_default()
@@ -277,7 +273,6 @@ unsafe extern "system" {
     ) -> i32;
 }
 
-// Of the C runtime that the program is linked with.
 unsafe extern "C" {
     pub(super) fn atexit(call: extern "C" fn()) -> i32;
 }

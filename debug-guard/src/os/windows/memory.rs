@@ -1,5 +1,3 @@
-//! Calls on memory, with results, and what their errors mean.
-
 use core::ffi::c_void;
 use core::ptr::{null_mut, without_provenance, without_provenance_mut};
 
@@ -10,7 +8,6 @@ use super::calls::{
 };
 use crate::os::OsRefusal;
 
-/// Calls `f` and leaves the thread's error number as it was.
 pub(super) fn keeping_error<R>(f: impl FnOnce() -> R) -> R {
     // SAFETY: asks for a number of the thread.
     let before = unsafe { GetLastError() };
@@ -20,7 +17,6 @@ pub(super) fn keeping_error<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The refusal with the thread's present error number.
 pub(super) fn refused(call: &'static str) -> OsRefusal {
     // SAFETY: asks for a number of the thread.
     let error = unsafe { GetLastError() };
@@ -30,7 +26,6 @@ pub(super) fn refused(call: &'static str) -> OsRefusal {
     }
 }
 
-/// Reserves new addresses that cannot be accessed and for which no memory is promised.
 pub(super) fn reserve(bytes: usize) -> Result<usize, OsRefusal> {
     // SAFETY: new addresses, chosen by the system.
     let base = unsafe { VirtualAlloc(null_mut(), bytes, MEM_RESERVE, PAGE_NOACCESS) };
@@ -48,12 +43,12 @@ pub(super) unsafe fn release(base: usize) {
     let _ = unsafe { VirtualFree(without_provenance_mut(base), 0, MEM_RELEASE) };
 }
 
-/// Lets pages of reserved addresses be read and written; those that were not yet are filled with zeros. Allocates nothing of this process.
+/// Pages that were not committed yet are filled with zeros.
 ///
 /// # Safety
 /// The addresses are the caller's, who no longer needs them to be inaccessible.
 pub(super) unsafe fn commit(base: usize, bytes: usize) -> Result<(), OsRefusal> {
-    // SAFETY: addresses of the caller's, who does not need them to be inaccessible.
+    // SAFETY: nobody needs these addresses to be inaccessible.
     let pages = unsafe {
         VirtualAlloc(
             without_provenance_mut(base),
@@ -69,8 +64,6 @@ pub(super) unsafe fn commit(base: usize, bytes: usize) -> Result<(), OsRefusal> 
     }
 }
 
-/// Makes pages inaccessible and returns their memory. Those that are so already stay so.
-///
 /// # Safety
 /// The addresses are the caller's, and nothing in them is used any more.
 pub(super) unsafe fn decommit(base: usize, bytes: usize) -> Result<(), OsRefusal> {
@@ -82,18 +75,18 @@ pub(super) unsafe fn decommit(base: usize, bytes: usize) -> Result<(), OsRefusal
     }
 }
 
-/// The pages around `address` that are alike; `None` where nothing is reserved.
+/// `None` where nothing is reserved.
 pub(super) fn information_at(address: usize) -> Option<MemoryInformation> {
     let mut about = MemoryInformation::default();
     let room = size_of::<MemoryInformation>();
-    // SAFETY: writes into `about`, of this size; any address may be asked about.
+    // SAFETY: writes into `about`, of this size.
     let written = keeping_error(|| unsafe {
         VirtualQuery(without_provenance::<c_void>(address), &raw mut about, room)
     });
     (written == room && about.state != MEM_FREE).then_some(about)
 }
 
-/// The eight bytes at any address, copied by the system. It is asked first whether they can be read: Wine copies what cannot, too.
+/// Asks first whether the bytes can be read: Wine copies what cannot, too.
 pub(super) fn copy_u64(address: usize) -> Option<u64> {
     let last = address.checked_add(7)?;
     let can_be_read = |address| information_at(address).is_some_and(|about| about.is_readable());
@@ -105,7 +98,7 @@ pub(super) fn copy_u64(address: usize) -> Option<u64> {
     keeping_error(|| {
         // SAFETY: asks for a constant that stands for this process.
         let process = unsafe { GetCurrentProcess() };
-        // SAFETY: writes into `value` and `read` alone; an address that cannot be read is answered.
+        // SAFETY: writes into `value` and `read` alone; an unreadable address is answered.
         unsafe {
             ReadProcessMemory(
                 process,
@@ -119,12 +112,10 @@ pub(super) fn copy_u64(address: usize) -> Option<u64> {
     (read == 8).then_some(value)
 }
 
-/// True when the eight bytes at `address` can be read.
 pub(crate) fn readable(address: usize) -> bool {
     copy_u64(address).is_some()
 }
 
-/// The name of a system's error, and what helps.
 pub(crate) const fn describe(_call: &str, error: i32) -> (&'static str, &'static str) {
     match error {
         5 => (

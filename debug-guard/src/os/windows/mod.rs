@@ -29,19 +29,16 @@ pub(crate) use unwind::UnwindContext;
 use crate::mode::BackEnd;
 use crate::os::PageCalls;
 
-/// How a person gets the names of functions, as a line of a report.
 pub(crate) const NAMES: &str = "  names of functions: each frame is an offset in its module; addr2line -e MODULE names it if the module's \
      image base is added and the names are in the module itself; names in a PDB file are read by debuggers only\n";
 
-/// Leaks can be listed when the process exits.
 pub(crate) const LISTS_AT_EXIT: bool = true;
 /// The numbers of other files are those of one C runtime, of which a process may have several.
 pub(crate) const WRITES_TO_ANY_DESCRIPTOR: bool = false;
 
-/// The back ends of this system, the best first.
+/// The best first.
 pub(crate) const BACK_ENDS: [BackEnd; 2] = [BackEnd::VirtualAlloc, BackEnd::Cookies];
 
-/// The calls of a back end; `None` for those that are not of this system.
 pub(crate) fn page_calls(back_end: BackEnd) -> Option<&'static dyn PageCalls> {
     match back_end {
         BackEnd::VirtualAlloc => Some(&virtual_alloc::VirtualAlloc),

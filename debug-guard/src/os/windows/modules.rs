@@ -1,5 +1,3 @@
-//! What lies at an address: the file of a module, as the system has it mapped.
-
 use core::ffi::c_void;
 use core::ptr::without_provenance;
 
@@ -10,15 +8,15 @@ use super::memory::{information_at, keeping_error};
 use super::text;
 use crate::os::Mapping;
 
-/// Units of a path; that of a longer one is not known.
+/// A longer path is not known.
 const PATH: usize = 1024;
-/// In front of a path that a program can open.
+/// The path behind it can be opened by a program.
 const DOS: &str = r"\??\";
-/// In front of a path below the kernel's root, so that a program can open it.
+/// The path behind it, below the kernel's root, can be opened by a program.
 const ROOT: &str = r"\\?\GLOBALROOT";
 
-/// The pages that hold `address`; the name of their file is written into `text`, cut if necessary. Acquires no lock: the list of modules has
-/// one, so the kernel is asked.
+/// The name of the pages' file is written into `text`, cut if necessary. Acquires no lock: the list of modules has
+/// one.
 pub(crate) fn mapping_at(address: usize, text: &mut [u8]) -> Option<Mapping<'_>> {
     let about = information_at(address)?;
     let is_file = matches!(about.kind, MEM_IMAGE | MEM_MAPPED);
@@ -41,7 +39,7 @@ fn file_name(address: usize, text: &mut [u8]) -> &str {
     // SAFETY: asks for a constant that stands for this process.
     let process = unsafe { GetCurrentProcess() };
     let mut length = 0;
-    // SAFETY: writes into `name`, of this size; any address may be asked about.
+    // SAFETY: writes into `name`, of this size.
     let status = keeping_error(|| unsafe {
         NtQueryVirtualMemory(
             process,
@@ -58,7 +56,6 @@ fn file_name(address: usize, text: &mut [u8]) -> &str {
     as_text(name.units(), text)
 }
 
-/// Writes a kernel's path as one that programs open.
 fn as_text<'t>(units: &[u16], text: &'t mut [u8]) -> &'t str {
     let is_dos = DOS.encode_utf16().eq(units.iter().take(DOS.len()).copied());
     let (before, skipped) = if is_dos { ("", DOS.len()) } else { (ROOT, 0) };

@@ -1,5 +1,3 @@
-//! The process and its threads: numbers, memory, writing, the end.
-
 use core::hash::BuildHasher;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +10,6 @@ use super::calls::{
 };
 use super::memory::keeping_error;
 
-/// Bytes of a page.
 pub(crate) fn page_size() -> usize {
     static SIZE: AtomicUsize = AtomicUsize::new(0);
     let known = SIZE.load(Ordering::Relaxed);
@@ -32,14 +29,13 @@ pub(crate) fn process_id() -> u32 {
     unsafe { GetCurrentProcessId() }
 }
 
-/// The system's number of the calling thread, which lies in the thread's own block.
 #[inline]
 pub(crate) fn thread_id() -> u32 {
     // SAFETY: asks for a number.
     unsafe { GetCurrentThreadId() }
 }
 
-/// The name of the thread, cut if necessary; empty if it has none or has ended. Allocates nothing.
+/// Cut if necessary; empty if the thread has no name or has ended. Allocates nothing.
 pub(crate) fn thread_name(thread: u32, text: &mut [u8; 16]) -> &str {
     const ROOM: usize = 256;
     let mut name = WideText::<ROOM>::new();
@@ -70,7 +66,7 @@ pub(crate) fn thread_name(thread: u32, text: &mut [u8; 16]) -> &str {
     super::text::write(super::text::characters(name.units().iter().copied()), text)
 }
 
-/// Writes `bytes` to the standard output or error, as far as the system accepts them; keeps the thread's error number.
+/// Stops where the system accepts no more; keeps the thread's error number.
 pub(crate) fn write(fd: i32, bytes: &[u8]) {
     keeping_error(|| {
         let file = standard(fd);
@@ -78,7 +74,7 @@ pub(crate) fn write(fd: i32, bytes: &[u8]) {
         while !left.is_empty() {
             let count = u32::try_from(left.len()).unwrap_or(u32::MAX);
             let mut written = 0;
-            // SAFETY: the bytes are borrowed for the call; a file that is none is answered.
+            // SAFETY: the bytes are borrowed; what is no file is answered.
             let done =
                 unsafe { WriteFile(file, left.as_ptr(), count, &raw mut written, null_mut()) };
             if done == 0 || written == 0 {
@@ -89,14 +85,13 @@ pub(crate) fn write(fd: i32, bytes: &[u8]) {
     });
 }
 
-/// True when a descriptor is a console.
 pub(crate) fn is_terminal(fd: i32) -> bool {
     let mut mode = 0;
     // SAFETY: writes into `mode`; other files than consoles are answered.
     keeping_error(|| unsafe { GetConsoleMode(standard(fd), &raw mut mode) } != 0)
 }
 
-/// The file of a descriptor; null for others than 1 and 2.
+/// It is null for others than 1 and 2.
 fn standard(fd: i32) -> *mut core::ffi::c_void {
     let which = match fd {
         1 => STANDARD_OUTPUT,
@@ -107,13 +102,12 @@ fn standard(fd: i32) -> *mut core::ffi::c_void {
     unsafe { GetStdHandle(which) }
 }
 
-/// Lets other threads run, for a millisecond or more.
+/// A millisecond or more.
 pub(crate) fn pause() {
-    // SAFETY: no more than that.
+    // SAFETY: ends after that time.
     unsafe { Sleep(1) };
 }
 
-/// Ends the process at once, past every handler, with the code of a failed check.
 pub(crate) fn abort() -> ! {
     std::process::abort()
 }
@@ -124,7 +118,7 @@ pub(crate) fn at_exit(call: extern "C" fn()) {
     let _ = unsafe { calls::atexit(call) };
 }
 
-/// Ends the process with `code`. Runs nothing else, not even what was to be run at exit.
+/// Runs nothing else, not even what was to be run at exit.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: asks for a constant that stands for this process.
     let process = unsafe { GetCurrentProcess() };
@@ -133,12 +127,11 @@ pub(crate) fn exit_now(code: i32) -> ! {
     abort()
 }
 
-/// A process cannot fork here.
 pub(crate) fn forks() -> u32 {
     0
 }
 
-/// Calls `f` with a lock held: one thread at a time. Never held over an allocator.
+/// One thread at a time. Never held over an allocator.
 pub(crate) fn without_forks<R>(f: impl FnOnce() -> R) -> R {
     static HELD: AtomicBool = AtomicBool::new(false);
     struct Release;
@@ -154,7 +147,6 @@ pub(crate) fn without_forks<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// The memory of the machine, in bytes.
 pub(crate) fn total_memory() -> Option<u64> {
     let mut status = MemoryStatus::new();
     // SAFETY: writes into `status`, whose length is in it.
@@ -162,7 +154,7 @@ pub(crate) fn total_memory() -> Option<u64> {
     known.then_some(status.total_physical)
 }
 
-/// An unpredictable number, from the keys that the standard library got for its hash maps. Allocates nothing.
+/// From the keys that the standard library got for its hash maps. Allocates nothing.
 pub(crate) fn random_u64() -> u64 {
     std::hash::RandomState::new().hash_one(0_u64)
 }

@@ -1,11 +1,9 @@
-//! Text of the system, in units of 16 bits, as text of ours.
-
-/// The characters of `units`; what is none becomes the mark for that.
+/// What is no character becomes the mark for that.
 pub(super) fn characters(units: impl Iterator<Item = u16>) -> impl Iterator<Item = char> {
     char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER))
 }
 
-/// Writes the characters into `text`, as far as they have room.
+/// Stops where `text` has no room.
 pub(super) fn write(characters: impl Iterator<Item = char>, text: &mut [u8]) -> &str {
     let mut written = 0;
     for character in characters {

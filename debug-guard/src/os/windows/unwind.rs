@@ -6,18 +6,15 @@ use super::calls::{RtlCaptureContext, RtlLookupFunctionEntry, RtlVirtualUnwind, 
 use super::read::read_u64;
 use super::stack::own_stack;
 
-/// No handlers of exceptions are looked for.
 const NO_HANDLER: u32 = 0;
 
-/// The registers of the calling thread as they were, or will be again, in one of its callers.
 pub(crate) struct UnwindContext {
     registers: ThreadContext,
-    /// The end of the stack.
     high: usize,
 }
 
 impl UnwindContext {
-    /// Those of the caller. Inlined, so that they are those of a function that still runs.
+    /// Inlined, so that the registers are those of a function that still runs.
     #[inline(always)]
     pub(crate) fn capture() -> Self {
         let mut registers = ThreadContext::ZERO;
@@ -41,7 +38,7 @@ impl UnwindContext {
         self.registers.frame()
     }
 
-    /// Goes on to the caller. False where that is not known: the registers are of no use then. Allocates nothing. The tables are found
+    /// False where the caller is not known: the registers are of no use then. Allocates nothing. The tables are found
     /// under a lock of the system that is held by who loads a module, and by nobody who accesses a guarded page.
     pub(crate) fn step(&mut self) -> bool {
         let before = self.stack();
@@ -57,8 +54,8 @@ impl UnwindContext {
             return false;
         }
         let (mut data, mut establisher) = (null_mut(), 0);
-        // SAFETY: the registers of a function of this module; what the tables have it read begins at the stack pointer, which is below the
-        // end of the stack. That they do not go beyond it is taken from the tables, unchecked.
+        // SAFETY: the registers of a function of this module; the stack pointer, where the reads begin, is below the
+        // end of the stack. That the tables do not go beyond it is unchecked.
         unsafe {
             RtlVirtualUnwind(
                 NO_HANDLER,
@@ -74,7 +71,8 @@ impl UnwindContext {
         self.pc() == 0 || self.went_up(before)
     }
 
-    /// A function without an entry has changed nothing: its return address is at the stack pointer. So it is after a jump to nowhere.
+    /// A function without an entry has changed nothing: its return address is at the stack pointer. So it is after a
+    /// jump to nowhere.
     fn leave_leaf(&mut self) -> bool {
         let before = self.stack();
         let Some(back) = read_u64(before) else {
@@ -91,8 +89,8 @@ impl UnwindContext {
         before < now && now < self.high
     }
 
-    /// If a function keeps a frame register, its frame is found by that, whatever it holds: it has to point into the stack. The fourth byte
-    /// of the function's information is the register's number, below the distance.
+    /// A function's frame register, if it keeps one, has to point into the stack. The fourth byte of the function's
+    /// information is the register's number, below the distance.
     fn is_frame_on_stack(&self, information: usize) -> bool {
         let Some(head) = read_u64(information) else {
             return false;

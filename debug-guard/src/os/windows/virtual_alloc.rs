@@ -1,4 +1,4 @@
-//! `VirtualAlloc`: a page is committed while it is provided. The system counts the bytes, not the runs of pages.
+//! A page is committed while it is provided. The system counts the bytes, not the runs of pages.
 
 use core::ptr::NonNull;
 
@@ -39,7 +39,7 @@ impl PageCalls for VirtualAlloc {
 
     fn land(&self, base: usize, bytes: usize, _: bool) -> bool {
         memory::keeping_error(|| {
-            // SAFETY: a page of the guard's becomes accessible; only the guard, which calls this, relies on the opposite.
+            // SAFETY: only the guard, which calls this, relies on inaccessible pages.
             unsafe { memory::commit(base, bytes) }.is_ok()
         })
     }
