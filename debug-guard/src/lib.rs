@@ -1,10 +1,9 @@
 //! An allocator that finds memory errors and names their author, and an allocator that fails on purpose.
 //!
 //! [`Guard`] wraps any [`HostAllocator`](alloc_core::HostAllocator), or, as [`GlobalGuard`], the allocator of a whole
-//! program. Each block gets a [`Mode`], by [`Rule`] where one matches: a page of its own between two that cannot be
-//! touched, or a keyed header and tail, or nothing. Each mistake becomes one [`Report`], as text, as a line of JSON, or
-//! to a function: the mistake, the distance from the block, the block's owner, the calls that allocated and freed it,
-//! and their command.
+//! program. Each block gets a [`Mode`], by [`Rule`] where one matches. Each mistake becomes one [`Report`], as text,
+//! as a line of JSON, or to a function: the mistake, the distance from the block, the block's owner, the calls that
+//! allocated and freed it, and their command.
 //!
 //! | mistake | Cookie | Fence | Strict |
 //! |-|-|-|-|
@@ -16,11 +15,11 @@
 //! | never freed | [`Guard::leaks`](GuardState::leaks), [`GuardOptions::exit_leaks`] | the same | the same |
 //! | read before written | never: it reads 0xCD, behind a grown block's old end 0xFD | the same | the same |
 //!
-//! Sampled finds what Strict finds, in the blocks it selects; it lists no leaks, and passes every other free unchecked
-//! to the allocator behind. A system call that touches a protected page returns `EFAULT` without a report. Late checks
-//! compare bytes: a write that repeats the old byte (1 of 256 random ones) is not found. A block freed through another
-//! [`Context`](alloc_core::Context) over the same guard is not reported. [`Guard::check_all`](GuardState::check_all)
-//! checks all blocks at any time as a free does. [`Mode`] has a table of costs.
+//! Sampled finds what Strict finds, in the blocks it selects; it lists no leaks, and passes every other free
+//! unchecked to the allocator behind. A system call that touches a protected page returns `EFAULT` without a report.
+//! Late checks compare bytes: a write that repeats the old byte (1 of 256 random ones) is not found. A block freed
+//! through another [`Context`](alloc_core::Context) over the same guard is not reported.
+//! [`Guard::check_all`](GuardState::check_all) checks all blocks at any time as a free does.
 //!
 //! ```
 //! use std::alloc::Layout;
@@ -90,28 +89,22 @@
 //!   Report                            all that is known of a finding, borrowed for one call           src/report
 //! ```
 //!
-//! A request goes from the [`HostAllocator`](alloc_core::HostAllocator) (`guard/host.rs`) over the rules
-//! (`guard/allocate.rs`) to slots, cookies or A; a free by its address (`guard/free.rs`). Locks are held for loads and
-//! stores alone: never over a system call, the allocator behind, a function of the options or a report.
-//!
 //! # What it runs on
-//! Pages are made untouchable with what the system lends, the best that [`BackEnds`] finds by trying. On Linux: userfaultfd, guard markers,
-//! `mprotect` as far as mappings last. On Windows (x86-64): `VirtualAlloc`. Elsewhere blocks that were to be fenced get cookies, and each
-//! report says so.
+//! Pages are made untouchable with the best that [`BackEnds`] finds by trying. On Linux: userfaultfd, guard markers,
+//! `mprotect` as far as mappings last. On Windows (x86-64): `VirtualAlloc`. Elsewhere blocks that were to be fenced
+//! get cookies, and each report says so.
 //!
-//! Stacks follow frame pointers, and [`Stacks::Full`], the default, asks the unwinder where a module was built without
-//! ([`StackSupport`] tells what works here). Windows has no chain of frame pointers and tables for every module: only full stacks see
-//! callers there.
+//! [`StackSupport`] tells which stacks can be walked here. Windows has no chain of frame pointers and tables for
+//! every module: only [`Stacks::Full`], the default, sees callers there.
 //!
-//! A report at the instruction comes from a handler, which the first guard installs and which passes on what is not its own. On Linux it is
-//! one of SIGSEGV and SIGBUS: a program that installs another one *later* takes its
-//! place, and unless that one passes on in turn, such mistakes end the program without a report. On Windows it is a vectored handler, called
-//! before those that stood, the `__try` of the program and the filter of unhandled exceptions; a vectored handler that is added later *in
-//! front* sees an access first. It runs on the stack of the thread that it stopped. Reports go to the standard error only there.
+//! A report at the instruction comes from a handler, which the first guard installs and which passes on what is not
+//! its own. On Linux it is one of SIGSEGV and SIGBUS: a program that installs another one *later* takes its place,
+//! and unless that one passes on in turn, such mistakes end the program without a report. On Windows it is a vectored
+//! handler, called before those that stood, the `__try` of the program and the filter of unhandled exceptions; a
+//! vectored handler that is added later *in front* sees an access first. Reports go to the standard error only there.
 //!
-//! Elsewhere too: no list at exit, reports on the standard error only, no thread ids, no stacks, and a freed pointer that was never a
-//! block is read in front of, which ends the program where nothing is mapped there. Questions ([`Guard::usable_size`](GuardState::usable_size),
-//! [`HostAllocator::validate_pointer`](alloc_core::HostAllocator::validate_pointer)) read nothing in front of a pointer there: all records are looked at instead.
+//! Elsewhere reports go to the standard error only, too, and there are no list at exit, no thread ids and no stacks. A
+//! free reads in front of a pointer that was never a block, which ends the program where nothing is mapped there.
 //!
 //! # Memory that fails
 //! [`FailingAllocator`], around a guard or behind one, refuses what its plan, a [`Fault`], says: the n-th request, all

@@ -1,5 +1,3 @@
-//! Settings of a guard: how to guard blocks, where to place them, how deep stacks are.
-
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -15,9 +13,8 @@ use core::fmt;
 /// | [`Strict`](Self::Strict) | at the instruction on the page's side | at the instruction | at that free | one to two µs; a page, and addresses |
 ///
 /// The page's side is the one that [`Placement`] says. On the other side, and in the bytes that alignment leaves
-/// between block and page, a write is found at the block's free and a read never. What of a fenced block lies above its
-/// first page is stopped at the instruction after its free. [`Guard::check_all`](crate::GuardState::check_all) finds at
-/// any time what is else found late.
+/// between block and page, a write is found at the block's free and a read never. What of a fenced block lies above
+/// its first page is stopped at the instruction after its free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Mode {
@@ -57,10 +54,8 @@ pub enum Placement {
 pub enum Stacks {
     /// Nothing.
     Off,
-    /// The chain of frame pointers, which ends at the first function without one: some nanoseconds. Rust compiles them
-    /// in only with `-C force-frame-pointers=yes`; [`StackSupport`](crate::StackSupport) reports what the chain
-    /// reaches. A stack that reaches its end and was walked lately is known again; one that ends early is walked each
-    /// time.
+    /// The chain of frame pointers, which ends at the first function without one: some nanoseconds. Rust compiles
+    /// them in only with `-C force-frame-pointers=yes`.
     Fast,
     /// The program's unwinder, which needs no frame pointers: some microseconds, a third of one a frame. Where its
     /// tables end, the chain of frame pointers continues. On x86-64 a stack of the thread's own that was unwound lately
@@ -88,7 +83,7 @@ pub enum BackEnd {
 }
 
 impl BackEnd {
-    /// Its name in reports.
+    /// The name of the back end in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -103,7 +98,7 @@ impl BackEnd {
 }
 
 impl Mode {
-    /// As reports and command lines write it.
+    /// The name of the mode, as reports and command lines write it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

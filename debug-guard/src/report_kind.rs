@@ -1,5 +1,3 @@
-//! The closed list of what can be reported.
-
 #![forbid(unsafe_code)]
 
 /// What went wrong.
@@ -39,7 +37,7 @@ pub enum ReportKind {
 }
 
 impl ReportKind {
-    /// Its name in reports.
+    /// The mistake's name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -61,7 +59,6 @@ impl ReportKind {
         }
     }
 
-    /// True if the mistake is a pointer that was passed in, and not an access.
     pub(crate) const fn is_about_a_pointer(self) -> bool {
         !matches!(
             self,

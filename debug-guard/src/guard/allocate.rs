@@ -23,7 +23,7 @@ use crate::report::DetectedAt;
 use crate::slots::{SlotRefused, Slots};
 
 impl GuardState {
-    /// `layout` may have size 0. Not inlined: the sampler tells call sites apart by the calls that lead here.
+    /// Not inlined: the sampler tells call sites apart by the calls that lead here.
     #[inline(never)]
     pub(super) fn allocate<M: HostAllocator>(
         &self,
@@ -103,7 +103,7 @@ impl GuardState {
         }
     }
 
-    /// By the allocator behind; with a header if the guard records blocks, so that a free can tell them apart.
+    /// The block gets a header if the guard records blocks, so that a free can tell them apart.
     fn allocate_unguarded<M: HostAllocator>(
         &self,
         memory: &M,
@@ -149,7 +149,7 @@ impl GuardState {
         Ok(block)
     }
 
-    /// In pages of its own; with a cookie if none are left, or without a back end.
+    /// Without room, or without a back end, the block gets a cookie.
     fn allocate_page<M: HostAllocator>(
         &self,
         memory: &M,
@@ -196,7 +196,6 @@ impl GuardState {
         block
     }
 
-    /// Reports what was found of other blocks while room was made. If a report unwinds, the new block is freed.
     #[cold]
     fn report_late<M: HostAllocator>(
         &self,

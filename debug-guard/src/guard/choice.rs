@@ -1,5 +1,3 @@
-//! The modes of a guard as text, for command lines, settings and C callers.
-
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -9,7 +7,7 @@ use core::str::FromStr;
 use crate::guard::{GuardOptions, Sampling};
 use crate::mode::Mode;
 
-/// The mode of a guard that treats all blocks alike.
+/// The mode of a guard that treats all blocks alike, also as text.
 ///
 /// ```
 /// use debug_guard::{GuardChoice, Mode};
@@ -56,7 +54,7 @@ impl fmt::Display for ChoiceError {
 const USUAL_SHARE: NonZeroU32 = NonZeroU32::new(1000).unwrap();
 
 impl GuardChoice {
-    /// Its mode.
+    /// The mode of the guard.
     #[must_use]
     pub const fn mode(self) -> Mode {
         match self {

@@ -1,5 +1,3 @@
-//! Why a guard cannot be created.
-
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -13,14 +11,14 @@ use crate::os::OsRefusal;
 pub enum GuardError {
     /// More rules than there is room for.
     TooManyRules {
-        /// Their number.
+        /// The number of rules.
         handed_over: usize,
     },
     /// An earlier rule matches all that this one does.
     RuleNeverMatches {
         /// The rule.
         rule: usize,
-        /// The earlier one.
+        /// The earlier rule.
         covered_by: usize,
     },
     /// The smallest size of the rule is above its largest.
@@ -82,7 +80,7 @@ pub enum GuardError {
 /// A guard was not closed: blocks of it are live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuardInUse {
-    /// How many.
+    /// The number of blocks.
     pub live_blocks: u64,
 }
 

@@ -22,8 +22,6 @@ use crate::report::DetectedAt;
 const GROWN: u8 = 0xFD;
 
 impl GuardState {
-    /// Frees a block.
-    ///
     /// # Safety
     /// The *free contract*: where blocks pass, that of [`HostAllocator::deallocate`] or [`HostAllocator::resize`];
     /// elsewhere the guard checks it. All of this guard's blocks come from `memory`. If the system does not [catch
@@ -79,7 +77,7 @@ impl GuardState {
         }
     }
 
-    /// Adds findings to `later`, to be reported when the free is complete.
+    /// The findings are reported when the free is complete.
     ///
     /// # Safety
     /// The free contract of [`free`](Self::free).
@@ -157,7 +155,7 @@ impl GuardState {
             let is_sampled = self.is_sampled(new.size());
             let moved = self.allocate_for(memory, request, is_sampled, requester)?;
             let kept = known.size.min(new.size());
-            // SAFETY: two live blocks of ours, hence disjoint, of at least `kept` bytes.
+            // SAFETY: two live blocks, hence disjoint, of at least `kept` bytes.
             unsafe { moved.copy_from_nonoverlapping(block, kept) };
             // SAFETY: `kept` is at most the new block's size.
             let tail = unsafe { moved.add(kept) };

@@ -1,5 +1,3 @@
-//! A guard for a whole Rust program.
-
 use core::alloc::{GlobalAlloc, Layout};
 use core::fmt;
 use core::ptr::{NonNull, null_mut};
@@ -19,9 +17,9 @@ use crate::report::{self, OnReport};
 ///
 /// All blocks have scope [`Object`](Scope::Object) and no context, so rules go by size. Allocations while the guard
 /// itself queries a thread's command or walks a stack are recorded without a stack. It lives as long as the process:
-/// allocations before `main`, after it, and while a thread ends are guarded like all others. `A` must not allocate from
-/// the program while it serves the first request: on Linux the guard is refused then and everything passes, elsewhere
-/// it waits for itself.
+/// allocations before `main`, after it, and while a thread ends are guarded like all others. `A` must not allocate
+/// from the program while it serves the first request: on Linux the guard is refused then and everything passes,
+/// elsewhere it waits for itself.
 ///
 /// ```
 /// use debug_guard::{GlobalGuard, GuardOptions, Mode};
@@ -37,19 +35,17 @@ pub struct GlobalGuard<A> {
     inner: FromGlobalAlloc<A>,
     options: GuardOptions,
     state: OnceLock<Result<&'static GuardState, GuardError>>,
-    /// The thread that sets it up, as the system numbers threads; 0: none, or no numbers.
+    /// 0: none, or no numbers.
     maker: AtomicU32,
-    /// The allocator behind allocated from the guard meanwhile, and got its own memory.
     called_back: AtomicBool,
 }
 
-/// Of all blocks: the program's own objects.
 const SCOPE: Scope = Scope::Object;
 
 const NOBODY: u32 = 0;
 
 impl GlobalGuard<std::alloc::System> {
-    /// Over the operating system's allocator.
+    /// Guards the operating system's allocator.
     #[must_use]
     pub const fn system(options: GuardOptions) -> Self {
         Self::over(FromGlobalAlloc::SYSTEM, options)
@@ -57,7 +53,7 @@ impl GlobalGuard<std::alloc::System> {
 }
 
 impl<A> GlobalGuard<A> {
-    /// Over `inner`.
+    /// Guards `inner`.
     ///
     /// # Safety
     /// `A` is a mere handle, as allocators in statics are: moving it invalidates no block, and its clones are the same
@@ -80,11 +76,11 @@ impl<A> GlobalGuard<A> {
 }
 
 impl<A: GlobalAlloc> GlobalGuard<A> {
-    /// Created now if nothing was allocated yet.
+    /// The guard, created now if nothing was allocated yet.
     ///
     /// # Errors
-    /// Why nothing is guarded: the refusal of the options or of the allocator behind, written to the descriptor of the
-    /// reports as well.
+    /// Why nothing is guarded: the refusal of the options or of the allocator behind. It was also written to the
+    /// descriptor of the reports.
     #[inline]
     pub fn guard(&self) -> Result<&GuardState, GuardError> {
         match self.state.get() {
@@ -114,12 +110,12 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
     fn make(&self) -> Result<&'static GuardState, GuardError> {
         let (core, slot) = GuardState::create(&self.inner, self.options)?;
         if !self.called_back.load(Relaxed) {
-            // SAFETY: it lives as long as the process.
+            // SAFETY: the guard lives as long as the process.
             return Ok(unsafe { core.as_ref() });
         }
         // A block that the allocator behind got from itself meanwhile would be unknown to the guard when freed.
         if report::REGISTRY.leave(&slot) {
-            // SAFETY: created over `inner` just now, without a block; nothing refers to it any more.
+            // SAFETY: created over `inner` just now; nothing refers to it.
             unsafe { GuardState::destroy(core, &self.inner) };
         }
         Err(GuardError::CalledBack)
@@ -144,8 +140,7 @@ fn check_global(options: &GuardOptions) -> Result<(), GuardError> {
     options.check()
 }
 
-// SAFETY: blocks are the core's, which keeps `HostAllocator`'s promises, or `inner`'s; nothing unwinds, since a report
-// that panics was refused.
+// SAFETY: blocks are the core's, or `inner`'s; `OnReport::Panic` was refused.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for GlobalGuard<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let block = match self.guard() {
@@ -168,9 +163,9 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GlobalGuard<A> {
             return;
         };
         match self.guard() {
-            // SAFETY: the contract of `GlobalAlloc::dealloc`; all blocks come from `inner` (the free contract).
+            // SAFETY: the contract of `dealloc`; all blocks come from `inner`.
             Ok(core) => unsafe { core.free(&self.inner, block, layout, SCOPE) },
-            // SAFETY: the contract of `GlobalAlloc::dealloc`; without a core there never was one.
+            // SAFETY: the contract of `GlobalAlloc::dealloc`; without a guard the block is `inner`'s.
             Err(_) => unsafe { self.inner.deallocate(block, layout, SCOPE) },
         }
     }
@@ -183,9 +178,9 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GlobalGuard<A> {
             return null_mut();
         };
         let moved = match self.guard() {
-            // SAFETY: the contract of `GlobalAlloc::realloc`; all blocks come from `inner` (the free contract).
+            // SAFETY: the contract of `realloc`; all blocks come from `inner`.
             Ok(core) => unsafe { core.resize(&self.inner, block, old, new, SCOPE) },
-            // SAFETY: the contract of `GlobalAlloc::realloc`; without a core there never was one.
+            // SAFETY: the contract of `GlobalAlloc::realloc`; without a guard the block is `inner`'s.
             Err(_) => unsafe { self.inner.resize(block, old, new, SCOPE) },
         };
         moved.map_or(null_mut(), NonNull::as_ptr)

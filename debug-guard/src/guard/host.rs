@@ -1,5 +1,3 @@
-//! The guard as an allocator.
-
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
@@ -10,12 +8,11 @@ use alloc_core::{
 use super::Guard;
 use crate::report::OnReport;
 
-// SAFETY: blocks are the core's: pages, or blocks of `inner` with a header and a tail, each given once and valid until
-// freed; moving the guard moves neither. `resize` copies into a new block before the old one is freed.
+// SAFETY: blocks are pages, or blocks of `inner`, valid until freed; moving the guard moves neither. `resize` copies
+// before it frees.
 unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
     fn traits(&self) -> AllocatorTraits {
         let (inner, options) = (self.inner.traits(), &self.options);
-        // A user function may panic.
         let unwinds = matches!(options.on_report, OnReport::Panic | OnReport::Call(_))
             || options.command.is_some();
         AllocatorTraits {
@@ -41,8 +38,7 @@ unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         if layout.size() != 0 {
-            // SAFETY: the contract of `HostAllocator::deallocate`, which the guard checks; `inner` is its memory (the
-            // free contract).
+            // SAFETY: the contract of `deallocate`; all blocks come from `inner`.
             unsafe { (**self).free(&*self.inner, block, layout, scope) };
         }
     }
@@ -62,8 +58,7 @@ unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
             unsafe { self.deallocate(block, old, scope) };
             return Ok(dangling(new));
         }
-        // SAFETY: the contract of `HostAllocator::resize`, which the guard checks; `inner` is its memory (the free
-        // contract).
+        // SAFETY: the contract of `resize`; all blocks come from `inner`.
         unsafe { (**self).resize(&*self.inner, block, old, new, scope) }
     }
 

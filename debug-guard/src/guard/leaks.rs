@@ -1,5 +1,5 @@
-//! Leaks: live blocks between two marks, summed by call site, and the list at exit. The sums stand in the sites, so a
-//! list allocates nothing; the largest 64 are selected at a time.
+//! Leaks are summed by call site. The sums stand in the sites, so a list allocates
+//! nothing; the largest 64 are selected at a time.
 
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -18,9 +18,9 @@ pub struct LeakMark(u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeakSum {
-    /// Call sites.
+    /// Call sites with such blocks.
     pub stacks: u64,
-    /// Blocks.
+    /// The number of blocks.
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -34,12 +34,11 @@ struct LeakGroup {
     site: SiteId,
     blocks: u64,
     bytes: u64,
-    /// The first that was seen.
     example: Option<Known>,
 }
 
 impl LeakGroup {
-    /// Most bytes first; no two are equal.
+    /// No two are equal.
     fn rank(&self) -> (u64, u32) {
         (self.bytes, self.site.0)
     }
@@ -56,7 +55,7 @@ impl GuardState {
     /// that it requests is empty.
     pub fn leaks(&self, from: LeakMark, to: LeakMark, each: &mut dyn FnMut(&Leak<'_>)) -> LeakSum {
         let mut sum = LeakSum::default();
-        // Nothing was recorded, or another list is being made, perhaps by `each` itself.
+        // Another list may be in progress.
         let Some(mut tally) = self.sites.as_ref().and_then(|sites| sites.tally()) else {
             return sum;
         };
@@ -99,7 +98,7 @@ impl GuardState {
     }
 
     fn report_group(&self, group: &LeakGroup, sum: &mut LeakSum, each: &mut dyn FnMut(&Leak<'_>)) {
-        // None if the last of them was freed meanwhile.
+        // The last of them was freed meanwhile.
         let Some(example) = group.example else { return };
         sum.stacks = sum.stacks.saturating_add(1);
         let block = BlockInfo::new(example, |id| self.site(id));
@@ -118,13 +117,13 @@ impl GuardState {
         });
     }
 
-    /// Begins the list of [`exit_leaks`](crate::GuardOptions::exit_leaks) at `mark`: what the runtime and static values
-    /// allocated before is no leak.
+    /// Begins the list of [`exit_leaks`](crate::GuardOptions::exit_leaks) at `mark`: what the runtime and static
+    /// values allocated before is no leak.
     pub fn exit_leaks_from(&self, mark: LeakMark) {
         self.counters.exit_from.store(mark.0, Relaxed);
     }
 
-    /// Writes the list at exit, if it is requested and blocks are live. Returns the process's exit code, unless it is 0.
+    /// The process's exit code, unless it is 0.
     pub(super) fn list_outstanding(&self) -> Option<i32> {
         let code = self.options.exit_leaks?;
         let from = LeakMark(self.counters.exit_from.load(Relaxed));
@@ -163,7 +162,6 @@ impl GuardState {
     }
 }
 
-/// Inserts `group` among the largest; the smallest is dropped.
 fn insert(picked: &mut [LeakGroup; PICKED], mut group: LeakGroup) {
     for place in picked.iter_mut() {
         if place.blocks == 0 || place.rank() < group.rank() {
@@ -175,7 +173,6 @@ fn insert(picked: &mut [LeakGroup; PICKED], mut group: LeakGroup) {
     }
 }
 
-/// Registers the list at exit, once a process.
 pub(super) fn register_list_at_exit() {
     static REGISTERED: AtomicBool = AtomicBool::new(false);
     if !REGISTERED.swap(true, SeqCst) {

@@ -1,5 +1,3 @@
-//! The requester with its command, and the mark that a block's record keeps of it.
-
 use core::cell::Cell;
 use std::thread_local;
 
@@ -14,7 +12,6 @@ use crate::mode::Stacks;
 use crate::os;
 
 impl GuardState {
-    /// The requesting context, and the command that the thread is in.
     #[inline]
     pub(super) fn with_requester<R>(
         &self,
@@ -60,7 +57,6 @@ impl GuardState {
         }
     }
 
-    /// What is recorded of a free. Allocates nothing.
     #[inline]
     pub(super) fn mark_of_free(&self, requester: &RequesterInfo<'_>) -> BlockMark {
         let thread = os::thread_id();
@@ -78,11 +74,10 @@ impl GuardState {
 }
 
 thread_local! {
-    // Const and without Drop: valid from the first instruction of a thread to its last.
+    // Const and without Drop: valid while other thread-locals are destroyed.
     static QUERYING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Ends the query, also if the program's function unwinds.
 struct QueryGuard;
 
 impl Drop for QueryGuard {

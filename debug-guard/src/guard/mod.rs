@@ -1,5 +1,3 @@
-//! The guard: options, the policy of each block, allocation and free, statistics, leaks and queries.
-
 mod allocate;
 mod choice;
 mod error;
@@ -38,16 +36,16 @@ pub use stats::GuardStats;
 
 /// A host allocator that guards its blocks and reports misuse.
 ///
-/// It checks what the trait's contract asks of callers: a second free, a free with another layout and a free of an
-/// unknown pointer are reported ([`OnReport`](crate::OnReport)), and only a certain live block is freed. A reallocation
-/// always moves the block, so that stale pointers show. Size 0 gets a dangling pointer.
+/// A second free, a free with another layout and a free of an unknown pointer are reported
+/// ([`OnReport`](crate::OnReport)), and only a certain live block is freed. A reallocation always moves the block, so
+/// that stale pointers show. Size 0 gets a dangling pointer.
 ///
-/// A guard may be moved. Its own memory, except pages of fenced blocks, comes from the allocator behind: at creation,
-/// and for new call sites. Freeing allocates nothing.
+/// Its own memory, except pages of fenced blocks, comes from the allocator behind: at creation, and for new call
+/// sites. Freeing allocates nothing.
 ///
 /// # Threads
-/// `Send` and `Sync` where the allocator behind is. No lock is held while that allocator, a function of the options or
-/// a report's is called. After a fork the child's guard works as the parent's does.
+/// No lock is held while the allocator behind, a function of the options or a report's is called. After a fork the
+/// child's guard works as the parent's does.
 ///
 /// # Going
 /// [`close`](Self::close) returns the allocator. A guard dropped with live blocks leaks its own memory: the blocks stay
@@ -76,9 +74,9 @@ pub struct Guard<A: HostAllocator> {
     slot: GuardSlotId,
 }
 
-// SAFETY: the core is `Sync` and only shared; `inner` may be sent if `A` may.
+// SAFETY: the core is `Sync` and only shared; `inner` is an `A`.
 unsafe impl<A: HostAllocator + Send> Send for Guard<A> {}
-// SAFETY: the core is `Sync` and only shared; `inner` may be shared if `A` may.
+// SAFETY: the core is `Sync` and only shared; `inner` is an `A`.
 unsafe impl<A: HostAllocator + Sync> Sync for Guard<A> {}
 
 impl<A: HostAllocator> Guard<A> {
@@ -120,7 +118,7 @@ impl<A: HostAllocator> Guard<A> {
         Ok(unsafe { ManuallyDrop::take(&mut whole.inner) })
     }
 
-    /// Frees everything but `inner`; nothing, if blocks are live or another thread reads the state.
+    /// Frees nothing if blocks are live or another thread reads the state.
     fn end(&mut self) {
         if self.on_record() != 0 {
             return;

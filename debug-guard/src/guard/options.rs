@@ -1,5 +1,3 @@
-//! The options of a guard, usable in a `static`, and the check for contradictions.
-
 #![forbid(unsafe_code)]
 
 use super::error::GuardError;
@@ -38,7 +36,6 @@ pub struct GuardOptions {
     pub(crate) max_guarded_bytes: Option<u64>,
     pub(crate) command: Option<fn() -> Option<CommandMark>>,
     pub(crate) report_to: i32,
-    /// `None`: unless `report_to` is a terminal.
     pub(crate) json: Option<bool>,
     pub(crate) exit_leaks: Option<i32>,
     pub(crate) pages: Option<usize>,
@@ -57,7 +54,7 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// One in `one_in` in the long run; 256 slots; the first 8 of each call site.
+    /// Selects one in `one_in` in the long run; 256 slots; the first 8 of each call site.
     #[must_use]
     pub const fn one_in(one_in: u32) -> Self {
         Self {
@@ -87,7 +84,6 @@ pub(crate) const MAX_RULES: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleList {
     list: [Rule; MAX_RULES],
-    /// [`GuardOptions::check`] refuses more than there is room for.
     given: usize,
 }
 
@@ -110,8 +106,8 @@ impl RuleList {
 
 impl GuardOptions {
     /// Blocks that no rule matches get `mode`. Defaults: no rules, [`Placement::Right`], [`Stacks::Full`],
-    /// [`OnReport::Abort`], the best back end offered, a quarantine of 4096 blocks and 16 MiB, checks at a block's free
-    /// and its end of quarantine only.
+    /// [`OnReport::Abort`], the best back end offered, a quarantine of 4096 blocks and 16 MiB, checks at a block's
+    /// free and its end of quarantine only.
     pub const fn new(mode: Mode) -> Self {
         Self {
             mode,
@@ -175,8 +171,7 @@ impl GuardOptions {
     }
 
     /// How many freed blocks, and bytes of them, wait in quarantine. 0 of either: none.
-    ///
-    /// [`Mode::Strict`] keeps freed blocks out of reach by itself, as long as its addresses last.
+    /// [`Mode::Strict`] keeps freed blocks out of reach by itself.
     pub const fn quarantine(mut self, blocks: usize, bytes: usize) -> Self {
         self.quarantine_blocks = blocks;
         self.quarantine_bytes = bytes;
@@ -201,8 +196,8 @@ impl GuardOptions {
         self
     }
 
-    /// The maximum number of bytes in pages of fenced blocks; blocks beyond it get cookies. Unset: a quarter of the memory of the
-    /// machine, or of the process's control group.
+    /// The maximum number of bytes in pages of fenced blocks; blocks beyond it get cookies. Unset: a quarter of the
+    /// memory of the machine, or of the process's control group.
     pub const fn max_guarded_bytes(mut self, bytes: u64) -> Self {
         self.max_guarded_bytes = Some(bytes);
         self
@@ -228,8 +223,8 @@ impl GuardOptions {
         self
     }
 
-    /// If the process exits with live blocks of this guard, they are listed as leaks and the process ends at once with `code`; 0 keeps
-    /// the process's own code. Linux only: refused elsewhere.
+    /// If the process exits with live blocks of this guard, they are listed as leaks and the process ends at once
+    /// with `code`; 0 keeps the process's own code. Linux and Windows only: refused elsewhere.
     pub const fn exit_leaks(mut self, code: i32) -> Self {
         self.exit_leaks = Some(code);
         self
@@ -277,7 +272,6 @@ impl GuardOptions {
         self.check_for(os::LISTS_AT_EXIT, os::WRITES_TO_ANY_DESCRIPTOR)
     }
 
-    /// Refuses what the system cannot honour.
     fn check_for(
         &self,
         lists_at_exit: bool,
@@ -296,12 +290,11 @@ impl GuardOptions {
         modes.contains(&self.mode) || self.rules.iter().any(|rule| modes.contains(&rule.mode))
     }
 
-    /// True when every block passes.
     pub(crate) fn passes_all(&self) -> bool {
         self.plain() && !self.may_use(&[Mode::Sampled])
     }
 
-    /// True when no block is ever recorded: then blocks that pass are those of the allocator behind, untouched.
+    /// True if no block is ever recorded: blocks that pass are untouched.
     pub(crate) fn plain(&self) -> bool {
         !self.may_use(&[Mode::Cookie, Mode::Fence, Mode::Strict])
     }
@@ -311,10 +304,8 @@ pub(super) const FENCED: [Mode; 3] = [Mode::Sampled, Mode::Fence, Mode::Strict];
 
 const PAGE: u64 = 4096;
 
-/// The only one that every system writes to.
 const STANDARD_ERROR: i32 = 2;
 
-/// Each rule by itself, then against those before it.
 fn rules(options: &GuardOptions) -> Result<(), GuardError> {
     for (number, rule) in options.rules.iter().enumerate() {
         if rule.size.0 > rule.size.1 {

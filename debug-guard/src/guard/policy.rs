@@ -16,8 +16,7 @@ use super::state::GuardState;
 use crate::call_sites;
 use crate::mode::{Mode, Placement, Stacks};
 
-/// The mode of blocks that meet all conditions. The first matching rule, in the order of the calls of
-/// [`GuardOptions::rule`](crate::GuardOptions::rule), decides; without one, the guard's own mode.
+/// The mode of blocks that meet all conditions. The first matching rule decides; without one, the guard's own mode.
 ///
 /// ```
 /// use alloc_core::Scope;
@@ -84,7 +83,7 @@ impl Rule {
         self
     }
 
-    /// True when the rule matches a block of `size` bytes of the context `name`, which is empty without one.
+    /// `name` is empty without a context.
     pub(crate) fn matches(&self, scope: Scope, name: &str, size: usize) -> bool {
         self.size.0 <= size
             && size <= self.size.1
@@ -92,7 +91,6 @@ impl Rule {
             && self.name.is_none_or(|pattern| name_matches(pattern, name))
     }
 
-    /// True when this rule matches every block that `other` matches.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         self.size.0 <= other.size.0
             && other.size.1 <= self.size.1
@@ -110,7 +108,6 @@ pub(crate) fn name_matches(pattern: &str, name: &str) -> bool {
         .map_or(pattern == name, |beginning| name.starts_with(beginning))
 }
 
-/// True when `pattern` matches every name that `other` matches.
 fn pattern_covers(pattern: &str, other: &str) -> bool {
     match (pattern.strip_suffix('*'), other.strip_suffix('*')) {
         (Some(ours), Some(theirs)) => theirs.starts_with(ours),
@@ -120,13 +117,12 @@ fn pattern_covers(pattern: &str, other: &str) -> bool {
     }
 }
 
-/// A place in the pool of sampled blocks. Dropping it frees the place, also if an allocator behind unwinds; a block keeps it.
+/// Dropping it frees the place, also if an allocator behind unwinds; a block keeps it until its free.
 pub(super) struct PoolReservation<'a> {
     sampled: &'a AtomicU64,
 }
 
 impl PoolReservation<'_> {
-    /// The block keeps the place until its free.
     pub(super) fn keep(self) {
         core::mem::forget(self);
     }
@@ -145,7 +141,6 @@ impl GuardState {
         self.pool.is_some() && self.sampler.chooses(call_sites::call_site(size))
     }
 
-    /// `None` if no place is free.
     pub(super) fn reserve_sample(&self) -> Option<PoolReservation<'_>> {
         let max = u64::from(self.options.sampling.slots);
         let reservation = PoolReservation {

@@ -1,5 +1,3 @@
-//! Queries about single blocks, and checks of all blocks.
-
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -13,7 +11,7 @@ use crate::report::{BlockInfo, DetectedAt};
 use crate::report_kind::ReportKind;
 
 impl GuardState {
-    /// The live block that begins at `address`, or the finding. `None` if blocks pass and this may be one.
+    /// `None` if blocks pass and this may be one.
     pub(super) fn known(&self, address: usize) -> Option<Result<Known, GuardFinding>> {
         match self.slots_at(address) {
             Some(slots) => Some(slots.validate_pointer(address)),
@@ -21,7 +19,7 @@ impl GuardState {
         }
     }
 
-    /// As [`known`](Self::known), for a free: never walks all records.
+    /// Never walks all records.
     ///
     /// # Safety
     /// The free contract of [`free`](Self::free).
@@ -33,8 +31,8 @@ impl GuardState {
         }
     }
 
-    /// The requested size of the block that begins at `pointer`. Another pointer is reported, and `None`; one that may
-    /// be a block which passed is `None` without a report.
+    /// The requested size of the block that begins at `pointer`. Another pointer is reported, and `None`; one that
+    /// may be a block which passed is `None` without a report.
     pub fn usable_size(&self, pointer: NonNull<u8>) -> Option<usize> {
         match self.known(pointer.as_ptr().expose_provenance())? {
             Ok(known) => Some(known.size),
@@ -60,12 +58,12 @@ impl GuardState {
         }
     }
 
-    /// The status of a C caller's `pointer`, with a header of `front` bytes before it. A larger header, for a larger alignment, is known
-    /// from the block's record.
+    /// `front` bytes of a C bridge's header are in front of `pointer`; a larger header, for a larger alignment, is
+    /// known from the block's record.
     pub(super) fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
         let address = pointer.as_ptr().expose_provenance();
         self.with_requester(Scope::Object, |requester| {
-            // After the call of the command function, which may free the block.
+            // The call of the command function may free the block.
             let Some(found) = self.known(address.wrapping_sub(front)) else {
                 return PointerStatus::Unknown;
             };
@@ -106,21 +104,18 @@ impl GuardState {
         })
     }
 
-    /// Bytes in front of the C caller's block. If nothing was recorded, the size of a bridge's header: `least` bytes,
-    /// or what the alignment requires.
+    /// If nothing was recorded, the size of a bridge's header: `least` bytes, or what the alignment requires.
     fn front_of(&self, known: &Known, least: usize) -> usize {
         self.site(known.allocated.site)
             .and_then(|site| usize::try_from(site.front).ok())
             .unwrap_or_else(|| least.max(known.align))
     }
 
-    /// True when a block is freed through the C callbacks that allocated it.
     fn is_owner(&self, known: &Known, requester: &RequesterInfo<'_>) -> bool {
         self.site(known.allocated.site)
             .is_none_or(|site| site.context == requester.context)
     }
 
-    /// Every live block, in no order.
     pub(super) fn for_each_live(&self, each: &mut dyn FnMut(&Known)) {
         let mut live = |known: &Known| {
             if known.state == BlockState::Live {

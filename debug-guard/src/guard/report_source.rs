@@ -1,6 +1,3 @@
-//! The guard as reports use it. Allocates nothing and, except `claims` and `at_exit`, which no signal handler calls,
-//! acquires no lock.
-
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::serial;
@@ -68,7 +65,7 @@ impl ReportingGuard for GuardState {
     fn claims(&self, address: usize) -> Option<Known> {
         match self.known(address)? {
             Ok(known) => Some(known),
-            // A block that was freed is its guard's too.
+            // A freed block is its guard's too.
             Err(finding) => finding.block.filter(|known| known.start == address),
         }
     }

@@ -1,5 +1,5 @@
-//! Makes a report of a finding: adds the requester, and the guard that owns the block. Findings of an operation wait
-//! until the block is freed and counted, because a report may unwind.
+//! Makes a report of a finding. Findings of an operation wait until the block is freed and counted, because a report
+//! may unwind.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -18,7 +18,7 @@ use crate::report_kind::ReportKind;
 pub(super) struct Operation<'a> {
     core: &'a GuardState,
     moment: DetectedAt,
-    /// The requester, and the mark with its stack; `None` if the finding is not about a block that is being freed.
+    /// `None` if the finding is not about a block that is being freed.
     by: Option<(&'a RequesterInfo<'a>, BlockMark)>,
     came_back: Option<FreeArgs>,
     as_called: bool,
@@ -42,7 +42,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// A query about a block; `as_called`: by the pointer that a C caller has.
+    /// `as_called`: by the pointer that a C caller has.
     pub(super) fn of_query(
         core: &'a GuardState,
         moment: DetectedAt,
@@ -57,7 +57,6 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// A check of all blocks, or an eviction of other blocks from quarantine.
     pub(super) fn of_check(core: &'a GuardState, moment: DetectedAt) -> Self {
         Self {
             core,
@@ -116,7 +115,6 @@ impl GuardState {
         }
     }
 
-    /// A block that got a cookie instead of a page. The first one is reported in a line.
     #[cold]
     pub(super) fn report_unguarded(&self) {
         if self.counters.unguarded.fetch_add(1, Relaxed) == 0 && self.laid_out().next().is_some() {
@@ -128,7 +126,6 @@ impl GuardState {
         }
     }
 
-    /// Reports that no page can be made inaccessible.
     pub(super) fn report_missing(&self) {
         if self.options.may_use(&FENCED) && self.laid_out().next().is_none() {
             self.notice(format_args!(
@@ -146,9 +143,7 @@ impl GuardState {
 /// A block has at most six findings of its own; mostly one other leaves quarantine for it.
 const MAX_DEFERRED: usize = 19;
 
-/// The findings of an operation that is not complete yet.
 pub(super) struct DeferredReports {
-    /// Created with the first finding.
     noted: Option<DeferredReport>,
 }
 
@@ -166,7 +161,6 @@ impl DeferredReports {
         self.noted.is_none()
     }
 
-    /// Without room it is counted as lost.
     #[cold]
     #[inline(never)]
     pub(super) fn note(&mut self, finding: GuardFinding) {
@@ -180,7 +174,7 @@ impl DeferredReports {
         }
     }
 
-    /// Reports all findings of an operation, in order, once. May unwind.
+    /// May unwind.
     #[cold]
     pub(super) fn report_all(&mut self, operation: &Operation<'_>) {
         if let Some(DeferredReport { list, lost }) = &mut self.noted {
@@ -191,7 +185,7 @@ impl DeferredReports {
     }
 }
 
-/// Reports the findings in order. If one unwinds, the others are counted as lost: they are repaired and cannot be found again.
+/// If a report unwinds, the other findings are counted as lost: they are repaired and cannot be found again.
 pub(super) fn report_each(
     operation: &Operation<'_>,
     findings: &mut dyn Iterator<Item = GuardFinding>,
@@ -211,7 +205,7 @@ pub(super) fn report_each(
     }
 }
 
-/// A block that the caller does not have yet. Dropping it, if a report unwinds, frees the block without a report.
+/// Dropping it, if a report unwinds, frees the block, which the caller does not have yet, without a report.
 pub(super) struct RollbackGuard<'a, M: HostAllocator> {
     pub(super) core: &'a GuardState,
     pub(super) memory: &'a M,
@@ -223,7 +217,7 @@ pub(super) struct RollbackGuard<'a, M: HostAllocator> {
 impl<M: HostAllocator> Drop for RollbackGuard<'_, M> {
     #[cold]
     fn drop(&mut self) {
-        // SAFETY: allocated from this core over this memory with this layout and scope, not returned yet.
+        // SAFETY: allocated from this core over this memory, and not returned yet.
         unsafe {
             self.core.free_unreported(
                 self.memory,

@@ -1,4 +1,4 @@
-//! Serial numbers of allocations. Each thread draws 64 at a time, so numbers of two threads are only roughly in order.
+//! Each thread draws 64 numbers at a time, so numbers of two threads are only roughly in order.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,6 @@ static EPOCH: AtomicU64 = AtomicU64::new(0);
 
 const BATCH: u64 = 64;
 
-/// The next, the first that is not the thread's own, and the epoch of the draw.
 struct ThreadSerials {
     next: Cell<u64>,
     end: Cell<u64>,
@@ -20,7 +19,7 @@ struct ThreadSerials {
 }
 
 thread_local! {
-    // Const and without Drop: valid from the first instruction of a thread to its last.
+    // Const and without Drop: valid while other thread-locals are destroyed.
     static OWN: ThreadSerials = const { ThreadSerials { next: Cell::new(0), end: Cell::new(0), epoch: Cell::new(0) } };
 }
 
@@ -37,7 +36,6 @@ pub(crate) fn next() -> u64 {
     })
 }
 
-/// Draws more numbers; the first of them.
 #[cold]
 #[inline(never)]
 fn anew(own: &ThreadSerials) -> u64 {
@@ -55,7 +53,7 @@ pub(crate) fn boundary() -> u64 {
     NEXT.load(SeqCst)
 }
 
-/// The thread's next number; the difference to an earlier one is its age in allocations. Async-signal-safe.
+/// The difference to an earlier number is its age in allocations. Async-signal-safe.
 #[inline]
 pub(crate) fn reached() -> u64 {
     OWN.with(|own| {

@@ -1,5 +1,3 @@
-//! A guard's state: its parts are created and destroyed here.
-
 use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
@@ -19,9 +17,8 @@ use crate::report::{self, GuardEntry, GuardSlotId, ReportingGuard};
 use crate::sampling::Sampler;
 use crate::slots::{SlotOptions, Slots, SlotsError};
 
-/// The state of a [`Guard`](crate::Guard) or [`GlobalGuard`](crate::GlobalGuard), in memory of the allocator behind,
-/// and the questions that it answers: counts, live blocks, leaks, checks. Never moves: the signal handler knows its
-/// address.
+/// The state of a [`Guard`](crate::Guard) or [`GlobalGuard`](crate::GlobalGuard), and the questions that it answers:
+/// counts, live blocks, leaks, checks. Never moves: the signal handler knows its address.
 ///
 /// ```text
 ///   strict, fence, pool   blocks in pages of their own       each exists if the options name a mode that
@@ -35,7 +32,7 @@ pub struct GuardState {
     pub(super) strict: Option<Slots>,
     pub(super) fence: Option<Slots>,
     pub(super) pool: Option<Slots>,
-    /// `None` if blocks that pass are those of the allocator behind, untouched.
+    /// `None` if no block is recorded.
     pub(super) cookies: Option<Cookies>,
     pub(super) sampler: Sampler,
     /// `None` if every block passes.
@@ -45,7 +42,6 @@ pub struct GuardState {
     entry: GuardEntry,
 }
 
-/// Counters of rare events, shared by all threads.
 #[derive(Default)]
 pub(super) struct Counters {
     pub(super) reports: AtomicU64,
@@ -53,14 +49,11 @@ pub(super) struct Counters {
     pub(super) notices: AtomicU64,
     pub(super) unguarded: AtomicU64,
     pub(super) sampled: AtomicU64,
-    /// Allocations, for periodic checks.
     pub(super) operations: AtomicU64,
-    /// Where the list at exit begins: a `LeakMark`.
     pub(super) exit_from: AtomicU64,
 }
 
 impl GuardState {
-    /// Creates the state of a guard and registers it.
     pub(super) fn create(
         memory: &dyn HostAllocator,
         options: GuardOptions,
@@ -96,7 +89,7 @@ impl GuardState {
         let slot = made.and_then(|()| {
             // SAFETY: just written; only the address is used.
             let entry = unsafe { &raw const (*place.as_ptr()).entry };
-            // SAFETY: the slot is left before the core is destroyed, or the core stays.
+            // SAFETY: the slot is left before the core is destroyed.
             unsafe { report::REGISTRY.enter(entry) }.ok_or(GuardError::TooManyGuards)
         });
         match slot {
@@ -117,7 +110,7 @@ impl GuardState {
         }
     }
 
-    /// The parts that the options need. After a refusal, those created before stay in their fields.
+    /// After a refusal, the parts created before stay in their fields.
     fn init(&mut self, memory: &dyn HostAllocator) -> Result<(), GuardError> {
         let options = self.options;
         if options.passes_all() {
@@ -131,8 +124,7 @@ impl GuardState {
             };
             self.cookies = Some(Cookies::new(cookies));
         }
-        // Without the handler accesses are stopped, but not reported, and reading in front of an unknown pointer takes
-        // longer.
+        // Without the handler accesses are stopped, but not reported.
         let _ = os::install_fault_handler(report::on_trap);
         if options.may_use(&FENCED) {
             self.init_slots(memory)
@@ -141,7 +133,6 @@ impl GuardState {
         }
     }
 
-    /// Reserves addresses for fenced blocks, with the best back end that succeeds.
     fn init_slots(&mut self, memory: &dyn HostAllocator) -> Result<(), GuardError> {
         let offered = BackEnds::probe();
         let forced = self.options.back_end;
@@ -208,8 +199,6 @@ impl GuardState {
         Ok(())
     }
 
-    /// All of the guard's own memory.
-    ///
     /// # Safety
     /// `core` came from [`create`](Self::create) with the same `memory`, has left its slot, has no live block, and is
     /// used no more.
@@ -225,13 +214,13 @@ impl GuardState {
             .into_iter()
             .flatten()
         {
-            // SAFETY: created with `memory`; no block is live, and they are used no more.
+            // SAFETY: created with `memory`; no block is live.
             unsafe { slots.close(memory) };
         }
         if let Some(sites) = &mut own.sites {
             sites.close(memory);
         }
-        // SAFETY: allocated in `create` with this layout and scope; its content was moved out.
+        // SAFETY: allocated in `create` with this layout; its content was moved out.
         unsafe { memory.deallocate(core.cast(), Layout::new::<Self>(), Scope::Instance) };
     }
 
@@ -252,7 +241,6 @@ impl GuardState {
         None
     }
 
-    /// True when a block's end may touch the page behind it.
     pub(super) fn fences(&self) -> bool {
         let right = |placement: Placement| placement != Placement::Left;
         let by_rule = self
@@ -268,10 +256,8 @@ const fn no_memory(bytes: usize) -> GuardError {
     GuardError::NoHostMemory { bytes }
 }
 
-/// Bytes for fenced blocks if the system does not report its memory: 1 GiB.
 const UNKNOWN: u64 = 1 << 30;
 
-/// The maximum number of pages with memory for fenced blocks.
 pub(super) fn pages(max_guarded_bytes: Option<u64>) -> usize {
     let bytes =
         max_guarded_bytes.unwrap_or_else(|| os::total_memory().map_or(UNKNOWN, |total| total / 4));
@@ -282,7 +268,7 @@ pub(super) fn pages(max_guarded_bytes: Option<u64>) -> usize {
     usize::try_from(pages).unwrap_or(usize::MAX)
 }
 
-/// Pages of addresses for sampled blocks: enough that a freed block stays inaccessible for long.
+/// Enough that a freed block stays inaccessible for long.
 fn sampled_pages(slots: u32) -> usize {
     usize::try_from(slots)
         .unwrap_or(usize::MAX)

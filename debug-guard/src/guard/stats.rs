@@ -1,9 +1,9 @@
-//! The statistics of a guard: a row for each thread, so that counting is one plain addition.
+//! A row for each thread, so that counting is one plain addition.
 //!
 //! ```text
 //! rows  | thread 0 | thread 1 | .. | thread 62 |   others  | all further threads: atomic additions |
 //! ```
-//! A row stays when its thread ends, so no count is lost. Each has one writer: plain loads and stores are enough.
+//! A row stays when its thread ends, so no count is lost.
 
 #![forbid(unsafe_code)]
 
@@ -62,7 +62,7 @@ pub struct GuardStats {
 }
 
 impl GuardState {
-    /// Counts since the guard was created.
+    /// The guard's counts so far.
     pub fn stats(&self) -> GuardStats {
         let counter = |counter: &AtomicU64| counter.load(Relaxed);
         let total = |[(a, x), (b, y), (c, z)]: [(u64, u64); 3]| {
@@ -108,7 +108,6 @@ impl GuardState {
         }
     }
 
-    /// Live blocks with a record; those that pass have none.
     pub(super) fn on_record(&self) -> u64 {
         let live = |allocated, freed| {
             let (freed, _) = self.tally.sum(freed);
@@ -126,8 +125,7 @@ impl GuardState {
 }
 
 impl fmt::Display for GuardStats {
-    /// One line: `guarded = 12 (userfaultfd-move), cookies = 0, off = 3, unguarded = 0, live = 2 (96 bytes), reports =
-    /// 0, ..`, and what of stacks can be seen.
+    /// Writes one line, with what of stacks can be seen.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             guarded,
@@ -156,18 +154,17 @@ impl fmt::Display for GuardStats {
 
 const OWN_ROWS: usize = 63;
 
-/// Events, each with an amount.
 #[derive(Clone, Copy, Debug)]
 #[repr(usize)]
 pub(crate) enum Count {
-    /// Blocks in pages, with cookies, and without either; the amount is their bytes.
+    /// The amount is the blocks' bytes.
     FencedAllocated,
     FencedFreed,
     CookieAllocated,
     CookieFreed,
     OffAllocated,
     OffFreed,
-    /// Stacks walked; the amount is how many reached their end.
+    /// The amount is how many reached their end.
     Stacks,
 }
 
@@ -220,7 +217,7 @@ impl Tally {
         }
     }
 
-    /// The events and their amount, summed over all threads: exact while no thread counts.
+    /// Exact while no thread counts.
     pub(crate) fn sum(&self, count: Count) -> (u64, u64) {
         let rows = self.rows.iter().chain([&self.others]);
         rows.map(|row| row.of(count))
@@ -233,7 +230,6 @@ impl Tally {
     }
 }
 
-/// `OWN_ROWS` if it shares one.
 #[inline(always)]
 fn row_index() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);

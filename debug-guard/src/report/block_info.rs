@@ -1,5 +1,3 @@
-//! A block with the calls that allocated and freed it.
-
 #![forbid(unsafe_code)]
 
 use alloc_core::{ContextId, Scope};
@@ -14,23 +12,22 @@ use crate::modules::{self, Module};
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct BlockInfo<'a> {
-    /// Address of its first byte.
+    /// The address of the block's first byte.
     pub address: usize,
     /// In bytes.
     pub size: usize,
     /// In bytes; of the whole block, with a bridge's header.
     pub align: usize,
-    /// Its lifetime in Vulkan's terms.
+    /// The block's lifetime in Vulkan's terms.
     pub scope: Scope,
     /// Live, freed or moved.
     pub state: BlockState,
-    /// How it is guarded.
+    /// The block's mode.
     pub mode: Mode,
-    /// The call that allocated it.
+    /// The call that allocated the block.
     pub allocated: Actor<'a>,
-    /// The call that freed it.
+    /// The call that freed the block.
     pub freed: Option<Actor<'a>>,
-    /// Bytes of a C bridge's header in front.
     pub(super) front: usize,
 }
 
@@ -46,7 +43,7 @@ pub struct Actor<'a> {
     pub context: Option<ContextId>,
     /// The name of that context; "" without one.
     pub owner: &'a str,
-    /// Its label.
+    /// The context's label.
     pub label: Option<&'a str>,
     /// The Vulkan command that the thread was in.
     pub command: Option<&'static str>,
@@ -54,23 +51,21 @@ pub struct Actor<'a> {
     pub command_serial: Option<u64>,
     /// The thread's stack.
     pub stack: Stack<'a>,
-    /// Bytes of a C bridge's header in front.
     pub(super) front: usize,
 }
 
 /// A thread's call stack: return addresses, innermost first. If an instruction was stopped, its own address comes first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stack<'a> {
-    /// The addresses.
+    /// Return addresses.
     pub frames: &'a [usize],
-    /// Whether it reaches the command's own frame, or the stack's end.
+    /// Whether the stack reaches the command's own frame, or the stack's end.
     pub whole: bool,
-    /// Its modules are among the first so many that were noted; 0 if they were not.
+    /// 0 if the modules were not noted.
     pub(super) modules: u16,
 }
 
 impl<'a> BlockInfo<'a> {
-    /// `site` looks up the call sites of `known`.
     pub(crate) fn new(known: Known, site: impl Fn(SiteId) -> Option<SiteView<'a>>) -> Self {
         let actor = |mark: BlockMark| Actor::new(mark, site(mark.site));
         let allocated = actor(known.allocated);

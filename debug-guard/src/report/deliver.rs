@@ -1,6 +1,3 @@
-//! Writes a report, also that of a stopped access, or passes it to a function; then the process aborts, the thread
-//! panics, or the program continues.
-
 use core::fmt::{self, Write};
 
 use super::block_info::Stack;
@@ -34,13 +31,11 @@ pub enum OnReport {
 
 const OWN_PAGES: &str = "the guard's own pages";
 
-/// How to get function names: reading debug information allocates, which reports must not.
+/// Reading debug information would allocate, which reports must not.
 pub(super) use os::NAMES;
 
-/// Makes the report of `case` and delivers it as the options of `guard` say.
-///
-/// Returns for [`OnReport::Log`] and [`OnReport::Call`] only. Unwinds for [`OnReport::Panic`], so no lock may be held; a signal handler
-/// cannot unwind, so its reports abort instead.
+/// Returns for [`OnReport::Log`] and [`OnReport::Call`] only. Unwinds for [`OnReport::Panic`], so no lock may be
+/// held.
 pub(crate) fn deliver(guard: &dyn ReportingGuard, case: &ReportContext<'_>) {
     write(guard, case);
     match guard.on_report() {
@@ -90,7 +85,7 @@ fn write_with(
     let Scratch { mapping, out } = scratch;
     let address = case.finding.address;
     let mapping = match case.finding.kind {
-        // The map list has no name for these, and a reader must not take the pointer for another allocator's.
+        // A reader must not take the pointer for another allocator's.
         ReportKind::ForeignFree if guard.covers(address) => OWN_PAGES,
         ReportKind::ForeignFree => {
             os::mapping_at(address, mapping).map_or("", |mapping| mapping.name)
@@ -114,7 +109,6 @@ fn unwind(kind: ReportKind) -> ! {
     core::panic!("debug-guard: {}: the report is above", kind.name())
 }
 
-/// A failure that the guard continues after.
 pub(crate) fn notice(guard: &dyn ReportingGuard, text: fmt::Arguments<'_>) {
     write_line(
         guard.report_to(),
@@ -122,13 +116,11 @@ pub(crate) fn notice(guard: &dyn ReportingGuard, text: fmt::Arguments<'_>) {
     );
 }
 
-/// Needs no scratch: not lost while a report is made.
 pub(crate) fn write_line(descriptor: i32, text: fmt::Arguments<'_>) {
     let mut room = [0; 256];
     let _ = writeln!(Out::new(descriptor, &mut room), "debug-guard: {text}");
 }
 
-/// A headline, then each leak with its stack and a line of JSON.
 pub(crate) fn list(
     guard: &dyn ReportingGuard,
     headline: fmt::Arguments<'_>,
@@ -151,7 +143,7 @@ pub(crate) fn list(
 
 const FRAMES: usize = 64;
 
-/// Handles a stopped access: for [`install_fault_handler`](crate::os::install_fault_handler). Async-signal-safe.
+/// Async-signal-safe.
 pub(crate) fn on_trap(trap: &Trap) -> Handled {
     let covering =
         |guard: &dyn ReportingGuard| guard.covers(trap.address).then(|| stopped(guard, trap));

@@ -1,4 +1,3 @@
-//! A report: what went wrong, and all that is known of it.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -36,7 +35,7 @@ pub struct Report<'a> {
     pub block: Option<BlockInfo<'a>>,
     /// Another block nearby, if it is not certain which one was meant.
     pub neighbour: Option<BlockInfo<'a>>,
-    /// Bytes from the address to its nearest byte.
+    /// Bytes from the address to the neighbour's nearest byte.
     pub neighbour_distance: Option<usize>,
     /// The call that accessed, freed or queried the block; for a late finding, the call that found it. Its serial is 0.
     pub by: Actor<'a>,
@@ -140,7 +139,6 @@ impl<'a> Report<'a> {
         self.clock.saturating_sub(event.serial)
     }
 
-    /// The recorded stacks, each with the event that it is of.
     pub(super) fn stacks(&self) -> impl Iterator<Item = (&'static str, Stack<'a>)> + use<'a> {
         let is_pointer = self.kind.is_about_a_pointer();
         let here = match self.moment {
@@ -167,7 +165,7 @@ impl<'a> Report<'a> {
 
 const NEARBY: usize = 16 << 10;
 
-/// True if another block at this distance may be the one that was meant: not if the report's block is much nearer.
+/// A block of the report that is much nearer was meant.
 fn may_be_meant(away: usize, case: &ReportContext<'_>) -> bool {
     const MIN_SHOWN_DISTANCE: usize = 64;
     let nearer = |known: Known| {
@@ -214,20 +212,17 @@ impl fmt::Debug for Report<'_> {
     }
 }
 
-/// What a guard knows when it finds something. Only the first two fields are always set.
+/// Only the first two fields are always set.
 #[derive(Clone, Copy)]
 pub(crate) struct ReportContext<'a> {
     pub(crate) finding: GuardFinding,
     pub(crate) moment: DetectedAt,
     pub(crate) access: Option<Access>,
     pub(crate) other: Option<Known>,
-    /// The arguments of the free, if a free is reported.
     pub(crate) came_back: Option<FreeArgs>,
-    /// The call that caused the finding, or the current call if it is found late.
     pub(crate) requester: Option<RequesterInfo<'a>>,
-    /// The stack of the calling thread.
     pub(crate) stack: Stack<'a>,
-    /// True if the address is the pointer of a C caller, false if the bridge has subtracted its header.
+    /// False if the bridge has subtracted its header.
     pub(crate) as_called: bool,
 }
 
@@ -268,11 +263,11 @@ impl ReportContext<'_> {
 pub enum DetectedAt {
     /// At the access, stopped by an inaccessible page.
     Instruction,
-    /// At its free.
+    /// At the block's free.
     Free,
-    /// At its reallocation.
+    /// At the block's reallocation.
     Reallocation,
-    /// When it left quarantine.
+    /// When the block left quarantine.
     Eviction,
     /// When it was queried: [`usable_size`](crate::GuardState::usable_size).
     Query,
@@ -283,7 +278,7 @@ pub enum DetectedAt {
 }
 
 impl DetectedAt {
-    /// Its name in reports.
+    /// The moment's name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -319,11 +314,11 @@ impl DetectedAt {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AddressPosition {
-    /// So many bytes in front of its first: 1 is the byte before it.
+    /// So many bytes in front of the block: 1 is the byte before it.
     Before(usize),
-    /// At this offset from its first byte.
+    /// At this offset from the block's first byte.
     Inside(usize),
-    /// So many bytes past its end: 0 is the byte behind the last.
+    /// So many bytes past the block's end: 0 is the byte behind the last.
     Past(usize),
 }
 
@@ -336,7 +331,7 @@ impl AddressPosition {
         }
     }
 
-    /// Its name in reports.
+    /// The position's name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -346,7 +341,7 @@ impl AddressPosition {
         }
     }
 
-    /// The number of bytes.
+    /// The distance or offset.
     #[must_use]
     pub const fn bytes(self) -> usize {
         match self {

@@ -1,5 +1,3 @@
-//! A report as one line of JSON, in the format of REPORT.md.
-
 #![forbid(unsafe_code)]
 
 use core::fmt::{Result, Write};

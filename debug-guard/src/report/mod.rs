@@ -1,5 +1,3 @@
-//! A guard's reports: their content, text and delivery.
-//!
 //! ```text
 //!   a check finds a Fault --> ReportContext --+
 //!                                    +--> deliver: Report --> text, JSON line | a function; then abort, panic, go on

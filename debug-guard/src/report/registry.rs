@@ -1,5 +1,3 @@
-//! The living guards, for the signal handler and for blocks of other guards.
-
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -11,36 +9,29 @@ use crate::report::OnReport;
 
 /// All but [`at_exit`](Self::at_exit) is async-signal-safe and acquires no lock that an allocation may hold.
 pub(crate) trait ReportingGuard: Sync {
-    /// The name of [`GuardOptions::name`](crate::GuardOptions::name).
     fn name(&self) -> &'static str;
-    /// As in [`GuardFinding::owner`](crate::block::GuardFinding::owner).
     fn number(&self) -> u64;
-    /// The back end of its pages.
     fn back_end(&self) -> BackEnd;
     fn on_report(&self) -> OnReport;
     fn report_to(&self) -> i32;
-    /// Whether a line of JSON follows each text.
     fn json(&self) -> bool;
-    /// The number of its next allocation, approximately.
+    /// Approximately the number of its next allocation.
     fn clock(&self) -> u64;
     fn site(&self, id: SiteId) -> Option<SiteView<'_>>;
-    /// The command that the calling thread is in.
     fn command(&self) -> Option<CommandMark>;
-    /// True for addresses that the guard reserved: a fault there is this guard's to report.
+    /// A fault at an address that the guard covers is this guard's to report.
     fn covers(&self, address: usize) -> bool;
-    /// For an address that it covers.
     fn classify_access(&self, address: usize) -> StoppedAccess;
-    /// Makes an address that it covers accessible, so that a stopped access continues. False if it cannot.
+    /// False if a stopped access cannot continue.
     fn land(&self, address: usize) -> bool;
-    /// The guard's block that begins there, live or freed.
     fn claims(&self, address: usize) -> Option<Known>;
-    /// Writes the leak list at the process's end, if the options request it. The exit code, if that is to be another.
+    /// The exit code, if that is to be another.
     fn at_exit(&self) -> Option<i32>;
-    /// Counts a report, or (`lost`) one that could not be written.
+    /// `lost`: the report could not be written.
     fn reported(&self, lost: bool);
 }
 
-/// A pinned pointer to a guard: a fat pointer fits no atomic.
+/// The pointer is fat, so it fits no atomic.
 pub(crate) struct GuardEntry(*const dyn ReportingGuard);
 
 // SAFETY: a guard is `Sync`, and the pointer is only read through.
@@ -68,7 +59,7 @@ pub(crate) struct GuardRegistry<const N: usize>([GuardSlot; N]);
 
 pub(crate) static REGISTRY: GuardRegistry<256> = GuardRegistry::new();
 
-/// How often a closing guard checks for the last reader before it gives up: about a second.
+/// About a second of waiting for a slot's last reader.
 const PATIENCE: usize = 10_000;
 
 impl<const N: usize> GuardRegistry<N> {
@@ -118,7 +109,7 @@ impl<const N: usize> GuardRegistry<N> {
         })
     }
 
-    /// Calls `question` for one guard after the other, until one returns `Some`. Async-signal-safe.
+    /// Stops when one guard's answer is `Some`. Async-signal-safe.
     pub(crate) fn query<R>(
         &self,
         mut question: impl FnMut(&dyn ReportingGuard) -> Option<R>,
@@ -130,10 +121,9 @@ impl<const N: usize> GuardRegistry<N> {
             slot.readers.fetch_add(1, Ordering::SeqCst);
             let _read = Read(slot);
             let entry = slot.entry.load(Ordering::SeqCst);
-            // SAFETY: the contract of `enter`; this reader was counted before the entry could be removed, and its
-            // removal waits.
+            // SAFETY: the contract of `enter`; this reader was counted before the removal.
             let entry = unsafe { entry.as_ref() }?;
-            // SAFETY: as its entry, the guard stays while it has readers.
+            // SAFETY: the guard stays while its entry has readers.
             question(unsafe { &*entry.0 })
         })
     }

@@ -1,5 +1,5 @@
-//! The memory for reports: one for the process, one user at a time. A thread that reports while another does waits; a
-//! report within a report fails.
+//! The process has one memory for reports. A thread that reports while another does waits; a report within a report
+//! fails.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -7,7 +7,6 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::os;
 
-/// Bytes of one write; a longer report takes several.
 const OUT: usize = 16 * 1024;
 
 pub(super) struct Scratch {
@@ -20,8 +19,7 @@ struct ScratchCell(UnsafeCell<Scratch>);
 // SAFETY: only the holder of `REPORTER` uses it.
 unsafe impl Sync for ScratchCell {}
 
-/// Two, by turns from fork to fork: a report's function may fork, and its data must stay unchanged while the child
-/// reports.
+/// Parent and child use different ones: a report's function may fork, and its data must stay while the child reports.
 static SCRATCH: [ScratchCell; 2] = [const {
     ScratchCell(UnsafeCell::new(Scratch {
         mapping: [0; 256],
@@ -35,14 +33,13 @@ static REPORTER: ReporterTurn = ReporterTurn(AtomicU64::new(0));
 #[derive(Debug)]
 struct ReporterTurn(AtomicU64);
 
-/// Tries of a waiting thread: about two seconds. Only a holder that waits for this thread takes longer.
+/// About two seconds of tries. Only a holder that waits for this thread takes longer.
 const PATIENCE: usize = 20_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unavailable {
-    /// This thread is reporting: something went wrong within a report.
+    /// Something went wrong within a report.
     Nested,
-    /// Another thread reports and does not end.
     Busy,
 }
 
@@ -51,18 +48,17 @@ pub(super) fn exclusively<R>(report: impl FnOnce(&mut Scratch) -> R) -> Result<R
     let forks = os::forks();
     let scratch = if forks.is_multiple_of(2) { even } else { odd };
     let _held = REPORTER.acquire(forks, os::thread_id())?;
-    // SAFETY: the turn excludes the other threads of this process, and a report within this one on the same thread.
+    // SAFETY: the turn excludes every other report of this process.
     Ok(report(unsafe { &mut *scratch.0.get() }))
 }
 
-/// A turn, until dropped; also if the program's function unwinds.
 #[derive(Debug)]
 struct ScratchGuard<'t>(&'t ReporterTurn);
 
 impl ReporterTurn {
     fn acquire(&self, forks: u32, thread: u32) -> Result<ScratchGuard<'_>, Unavailable> {
-        // Systems without thread numbers have one for all threads: there a report within a report waits, and is then
-        // lost.
+        // Systems without thread numbers have one for all threads: there a report within a report is lost after a
+        // wait.
         let me = (u64::from(forks) << 32) | u64::from(thread.max(1));
         for _ in 0..PATIENCE {
             let holder = self.0.load(Ordering::Relaxed);
@@ -91,7 +87,6 @@ impl Drop for ScratchGuard<'_> {
     }
 }
 
-/// Collects text and writes it to a descriptor when the next piece has no room.
 pub(super) struct Out<'a> {
     fd: i32,
     room: &'a mut [u8],

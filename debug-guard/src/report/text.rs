@@ -1,5 +1,3 @@
-//! Reports and leaks for people; the first line says all that matters.
-
 #![forbid(unsafe_code)]
 
 use core::fmt::{Display, Formatter, Result, Write};
@@ -200,7 +198,6 @@ impl Report<'_> {
     }
 }
 
-/// Writes a stack, innermost frame first; each line begins with an end of line.
 fn write_stack(out: &mut dyn Write, event: &str, stack: Stack<'_>) -> Result {
     let end = if stack.whole { "" } else { " (not to its end)" };
     write!(out, "\n  stack of {event}{end}:")?;
@@ -293,16 +290,15 @@ impl Display for Hex<'_> {
 /// Blocks that were not freed, of one call site, owner and command.
 #[derive(Clone, Copy, Debug)]
 pub struct Leak<'a> {
-    /// One of them.
+    /// One of the blocks.
     pub block: BlockInfo<'a>,
-    /// How many.
+    /// The number of blocks.
     pub blocks: u64,
-    /// Their bytes.
+    /// The bytes of all blocks.
     pub bytes: u64,
 }
 
-/// The blocks, the stack that allocated them, and how to get the names of its functions (`steward symbols`, which also
-/// leaves out the frames of the guard and of the runtime). Allocates nothing.
+/// Writes the blocks and the stack that allocated them. Allocates nothing.
 impl Display for Leak<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         self.headline(f)?;
@@ -315,7 +311,6 @@ impl Display for Leak<'_> {
 }
 
 impl Leak<'_> {
-    /// Text for people, then, if `json`, a line of JSON.
     pub(super) fn write(&self, (guard, json): (&str, bool), out: &mut dyn Write) -> Result {
         out.write_str("debug-guard: leak: ")?;
         self.headline(out)?;
