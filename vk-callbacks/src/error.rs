@@ -22,8 +22,7 @@ pub enum CallbackError {
     HalfInternal,
     /// A `MultiAlloc` without a byte: there is no block to allocate. The caller's fault.
     EmptySet,
-    /// The block is of a level that the chain does not have: the object was created with an allocator and is destroyed without one.
-    /// The application's fault (V42).
+    /// The block is of a level that the chain does not have. The application's fault (V42).
     LevelMissing(Level),
     /// The context of a new bridge has blocks or children, so the driver's could not be distinguished later.
     ContextInUse,
@@ -50,7 +49,7 @@ pub enum Function {
 
 /// `VK_ERROR_OUT_OF_HOST_MEMORY`.
 pub const VK_ERROR_OUT_OF_HOST_MEMORY: i32 = -1;
-/// `VK_ERROR_UNKNOWN`: "the application has provided invalid input, or an implementation failure has occurred".
+/// `VK_ERROR_UNKNOWN`.
 pub const VK_ERROR_UNKNOWN: i32 = -13;
 
 impl CallbackError {
@@ -142,7 +141,6 @@ pub enum CallbacksInUse {
 }
 
 impl CallbacksInUse {
-    /// Why callbacks of `live_blocks` blocks may not end now, if they may not.
     pub(crate) fn of_blocks(live_blocks: usize) -> Option<Self> {
         match live_blocks {
             0 => is_busy().then_some(Self::InCallback),

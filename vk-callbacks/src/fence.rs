@@ -1,28 +1,22 @@
 //! The panic fence: a panic of an application's allocator must not unwind into C.
 //!
-//! Vulkan specification, *Host Memory*: a callback may end the process (V27), but unwinding through a driver's frames is
-//! undefined. With the feature `std` a panic is caught here; without it, or with `panic = "abort"`, the process ends at the
-//! `extern "system"` boundary.
+//! Vulkan specification, *Host Memory*: unwinding through a driver's frames is undefined. With the feature `std` a panic is caught here;
+//! otherwise the process ends at the `extern "system"` boundary (V27).
 
-/// A caught panic.
 pub(crate) struct Panicked;
 
-/// How a bridge calls its allocator, chosen when the callbacks are created: care that is not needed costs nothing.
+/// Care that is not needed costs nothing.
 pub(crate) trait Care {
     /// It may unwind.
     const FENCED: bool;
-    /// It knows its blocks: it gets the size of the bridge's front of a block, and validates pointers before they are dereferenced.
+    /// It gets the size of the bridge's front of a block, and validates pointers before they are dereferenced.
     const GUARDED: bool;
 }
 
-/// A plain allocator that never unwinds.
 pub(crate) enum PlainCare {}
-/// One that may.
 pub(crate) enum FencedCare {}
-/// One that guards its blocks.
 pub(crate) enum GuardedCare {}
 
-/// The [`Care`] of a bridge's callbacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CareKind {
     Plain,
@@ -45,13 +39,12 @@ impl Care for GuardedCare {
     const GUARDED: bool = true;
 }
 
-/// As [`fenced`], or without the fence if the callee cannot unwind: the fence costs more than the header.
+/// Without the fence if the callee cannot unwind: the fence costs more than the header.
 #[inline(always)]
 pub(crate) fn fence<C: Care, R>(call: impl FnOnce() -> R) -> Result<R, Panicked> {
     if C::FENCED { fenced(call) } else { Ok(call()) }
 }
 
-/// Runs `call`; a panic is an error.
 #[cfg(feature = "std")]
 #[inline]
 pub(crate) fn fenced<R>(call: impl FnOnce() -> R) -> Result<R, Panicked> {

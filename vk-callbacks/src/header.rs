@@ -23,25 +23,22 @@ use core::alloc::Layout;
 
 use alloc_core::Scope;
 
-/// Bytes of a header.
 pub(crate) const HEADER: usize = 16;
 /// The first refused size: it does not fit word0.
 pub(crate) const SIZE_LIMIT: u64 = 1 << 47;
 /// The largest alignment without a stored pad, on the fast path.
 pub(crate) const SMALL_ALIGN: usize = 16;
-/// The largest alignment that the bridge makes inside a larger block; its largest pad, 4096, is the largest that fits word0.
+/// Its largest pad, 4096, is the largest that fits word0.
 pub(crate) const OWN_ALIGN: usize = 4096;
-/// Largest alignment that fits word0.
 pub(crate) const MAX_ALIGN: usize = 1 << 31;
 
-/// Who makes alignments above 16: the bridge (fewer bytes, faster), or the backing (the payload ends at the block's end).
+/// Who makes alignments above 16: the bridge, or the backing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Own,
     Exact,
 }
 
-/// The request to the backing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeaderPlan {
     pub(crate) layout: Layout,
@@ -57,7 +54,6 @@ pub(crate) enum Pad {
     Stored(usize),
 }
 
-/// Why a request is refused before the backing is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderError {
     TooLarge,
@@ -65,7 +61,7 @@ pub(crate) enum HeaderError {
 }
 
 impl HeaderPlan {
-    /// The plan of a request. All paths (allocate, reallocate, free) use it, so a block is freed with its layout.
+    /// All paths (allocate, reallocate, free) use it, so a block is freed with its layout.
     #[inline]
     pub(crate) fn new(size: usize, align: usize, mode: Mode) -> Result<Self, HeaderError> {
         if align <= SMALL_ALIGN {
@@ -99,7 +95,7 @@ impl HeaderPlan {
         Ok(Self { layout, pad })
     }
 
-    /// The first row of the table, for nearly every request. `align` is at most [`SMALL_ALIGN`]; the pad is [`HEADER`].
+    /// `align` is at most [`SMALL_ALIGN`]; the pad is [`HEADER`].
     #[inline]
     pub(crate) fn small(size: usize, align: usize) -> Result<Layout, HeaderError> {
         if size as u64 >= SIZE_LIMIT {
@@ -118,7 +114,6 @@ impl HeaderPlan {
         layout.map_err(|_| HeaderError::TooLarge)
     }
 
-    /// The pad for a block of this plan at address `base`.
     #[inline]
     pub(crate) fn pad_at(&self, base: usize) -> usize {
         match self.pad {
@@ -131,12 +126,11 @@ impl HeaderPlan {
     }
 }
 
-/// The first word: everything about a block but its owner.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word0(pub(crate) u64);
 
 impl Word0 {
-    /// The word of a block of [`HeaderPlan::small`]: as [`Word0::new`], before the block exists.
+    /// It is known before the block exists.
     #[inline]
     pub(crate) fn small(size: usize, align: usize, scope: Scope) -> Self {
         Self(
@@ -144,7 +138,7 @@ impl Word0 {
         )
     }
 
-    /// `size` below [`SIZE_LIMIT`], `align` a power of two up to [`MAX_ALIGN`], `pad` as [`HeaderPlan::pad_at`] answered.
+    /// `size` is below [`SIZE_LIMIT`], `align` a power of two up to [`MAX_ALIGN`].
     #[inline]
     pub(crate) fn new(
         size: usize,
@@ -176,7 +170,6 @@ impl Word0 {
         Scope::from_raw((self.0 >> 53 & 7) as u32)
     }
 
-    /// The distance from the backing's block to the payload, for a block of `plan`.
     #[inline]
     pub(crate) fn pad(self, plan: &HeaderPlan) -> usize {
         match plan.pad {
@@ -186,38 +179,31 @@ impl Word0 {
     }
 }
 
-/// Computes and checks the second word. One for each bridge.
 #[derive(Clone, Copy)]
 pub(crate) struct CookieKey {
     pub(crate) secret: u64,
     pub(crate) owner: u32,
 }
 
-/// The meaning of the second word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// A live block of this bridge.
     Live,
-    /// A freed block of this bridge.
     Freed,
     /// Not a block of this bridge, or overwritten.
     Unknown,
 }
 
 impl CookieKey {
-    /// The word of a live block whose payload is at `payload`.
     #[inline]
     pub(crate) fn live(self, payload: usize, word0: Word0) -> u64 {
         u64::from(self.owner) | self.cookie(payload, word0) << 32
     }
 
-    /// The word of a freed block.
     #[inline]
     pub(crate) fn freed(self, payload: usize, word0: Word0) -> u64 {
         self.live(payload, word0) ^ (0xffff_ffff << 32)
     }
 
-    /// The meaning of `word1` before `payload`.
     #[cold]
     pub(crate) fn judge(self, payload: usize, word0: Word0, word1: u64) -> Mark {
         if word1 == self.live(payload, word0) {
@@ -229,10 +215,10 @@ impl CookieKey {
         }
     }
 
-    /// 32 bits that a stray pointer meets with probability 2^-32. Keyed by the address, so a copied header does not pass.
+    /// It is keyed by the address, so a copied header does not pass.
     #[inline]
     fn cookie(self, payload: usize, word0: Word0) -> u64 {
-        // Any odd number makes the multiplication a bijection; this one is 2^64 divided by the golden ratio.
+        // Any odd number makes the multiplication a bijection.
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
         (payload as u64 ^ self.secret ^ word0.0.rotate_left(17) ^ u64::from(self.owner))
             .wrapping_mul(ODD)

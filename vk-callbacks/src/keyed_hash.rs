@@ -1,7 +1,6 @@
 //! A keyed hash: keys come from drivers and files, which must not be able to choose keys that collide.
 //!
-//! One wide multiplication by a secret factor, its halves folded together: fast enough for every callback. No cryptography, but
-//! collisions cannot be constructed without measuring the secret.
+//! One wide multiplication by a secret factor. No cryptography, but collisions cannot be constructed without measuring the secret.
 
 #![forbid(unsafe_code)]
 
@@ -51,7 +50,6 @@ impl BuildHasher for HashKey {
     }
 }
 
-/// Hashes word by word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyedHasher {
     key: HashKey,
@@ -94,7 +92,7 @@ mod tests {
     fn two_keys_hash_differently_and_one_key_hashes_alike() {
         let (one, other) = (HashKey::fresh(), HashKey::fresh());
         assert!((1..100).all(|word| one.hash(word) == one.hash(word)));
-        // A key of 64 bits: that any of a hundred words has the same hash under both is one in 2^57.
+        // The chance that any of a hundred words has the same hash is one in 2^57.
         assert!(!(1..100).any(|word| one.hash(word) == other.hash(word)));
         assert_eq!(one.hash_one(7_u64), one.hash_one(7_u64));
         assert_ne!(one.hash_one(7_u64), one.hash_one(8_u64));
@@ -102,7 +100,6 @@ mod tests {
 
     #[test]
     fn every_bit_of_a_word_moves_both_ends_of_the_hash() {
-        // 64 keys times 64 bits: each bit of a word moves the top four bits, and those above the twentieth, for most keys.
         for bit in 0..64 {
             let moved = (0..64).filter(|_| {
                 let key = HashKey::fresh();

@@ -1,22 +1,19 @@
 //! `VkAllocationCallbacks`, from both sides.
 //!
-//! An application passes Vulkan a struct of C functions that allocate the driver's host memory; a driver gets such a struct with
-//! every command and must use the right one, in the right way, for the right lifetime. This crate has both sides, connected by one
-//! trait, [`HostAllocator`](alloc_core::HostAllocator):
+//! An application passes Vulkan a struct of C functions that allocate the driver's host memory; a driver gets such a struct with every
+//! command. This crate has both sides, connected by one trait, [`HostAllocator`](alloc_core::HostAllocator):
 //!
 //! ```text
 //!   application                                               driver
 //!   Context --> Bridge --> VkAllocationCallbacks (C) -->      CallbackAllocator --> FallbackChain --> Object, MultiAlloc, Context::root
 //! ```
 //!
-//! - **Application.** [`Bridge`] turns a [`Context`](alloc_core::Context) into callbacks. The context counts each request by scope;
-//!   16 bytes in front of a block store its size and owner; the bridge can be closed only if nothing is live.
-//! - **Driver.** [`CallbackAllocator`] copies and checks the application's callbacks. A [`FallbackChain`] chooses the most specific
-//!   of object, device, instance and the driver's own, and frees each block at its own level.
-//! - **Both.** A [`Command`] brackets a call, so that each callback has a command. A host trace records all callbacks of a program
-//!   ([`Recorder`]) and is read ([`TraceReader`]).
-//! - **Neither.** A [`Checker`] between the two, or a [`Judge`] of a trace, reports broken rules and who broke them; a table has what
-//!   each command may do with host memory ([`CommandRow`]).
+//! - **Application.** A [`Bridge`] turns a [`Context`](alloc_core::Context), which counts each request by scope, into callbacks.
+//! - **Driver.** A [`CallbackAllocator`] is a copy of the application's callbacks. A [`FallbackChain`] chooses the most specific of
+//!   object, device, instance and the driver's own.
+//! - **Both.** A [`Command`] gives each callback its command. A [`Recorder`] writes a host trace, a [`TraceReader`] reads it.
+//! - **Neither.** A [`Checker`] between the two, or a [`Judge`] of a trace, reports broken rules and who broke them; a [`CommandRow`] says
+//!   what a command may do with host memory.
 //!
 //! Follows the Vulkan specification, chapter *Memory Allocation*, section *Host Memory*. Allocates only from the caller's allocators,
 //! and never panics.
@@ -93,7 +90,6 @@ pub use recorder::Recorder;
 pub use sink::CallbackSink;
 pub use trace::{TraceEvent, TraceReader};
 
-/// The samples of README.md, tested.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 mod readme {}

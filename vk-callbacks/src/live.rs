@@ -64,8 +64,7 @@ impl Live {
 }
 
 impl LiveScope {
-    /// The memory of an unused context: nothing, or a root's own record and label, which it counts in itself. `None` if it has
-    /// anything else, a child's record included.
+    /// A root counts its own record and label in itself. None if the context has anything else, a child's record included.
     pub(super) fn of_unused(context: &Context) -> Option<Self> {
         let expected = match (context.parent(), context.label()) {
             (Some(_), _) => 0,

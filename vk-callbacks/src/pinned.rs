@@ -10,18 +10,15 @@ use alloc_core::{HostAllocator, HostError, Scope};
 
 use crate::fence::fenced;
 
-/// The memory of a recorder or a checker.
 pub(crate) type Memory<'h> = &'h (dyn HostAllocator + Sync);
 
-/// The scope of their memory.
 pub(crate) const SCOPE: Scope = Scope::Object;
 
-/// Moves a value into a block of its own.
 pub(crate) fn allocate_pinned<T>(memory: Memory<'_>, value: T) -> Result<NonNull<T>, HostError> {
     place_with(memory, || value)
 }
 
-/// As [`allocate_pinned`], with a value that is created after the allocation, which may call back.
+/// The value is created after the allocation, which may call back.
 fn place_with<T>(memory: Memory<'_>, value: impl FnOnce() -> T) -> Result<NonNull<T>, HostError> {
     let layout = Layout::new::<T>();
     let place = memory
@@ -33,12 +30,10 @@ fn place_with<T>(memory: Memory<'_>, value: impl FnOnce() -> T) -> Result<NonNul
     Ok(place)
 }
 
-/// Moves a value back out, and frees its memory.
-///
 /// # Safety
 /// [`allocate_pinned`] returned `place` for this memory, and it is not used afterwards.
 pub(crate) unsafe fn free_pinned<T>(memory: Memory<'_>, place: NonNull<T>) -> T {
-    // SAFETY: `allocate_pinned` put a `T` there, which is read once: it is not used afterwards, as this function requires.
+    // SAFETY: `allocate_pinned` put a `T` there, which is read once, as this function requires.
     let value = unsafe { place.read() };
     // SAFETY: `allocate_pinned` took it from this memory with this layout and scope.
     unsafe { memory.deallocate(place.cast(), Layout::new::<T>(), SCOPE) };
@@ -67,7 +62,6 @@ impl<'h, T> PinnedList<'h, T> {
         }
     }
 
-    /// Adds the value that `make` creates after its memory was allocated.
     pub(crate) fn push(&self, make: impl FnOnce() -> T) -> Result<&T, HostError> {
         let place = place_with(self.memory, || PinnedNode {
             value: make(),
@@ -104,7 +98,7 @@ impl<'h, T> PinnedList<'h, T> {
 }
 
 impl<T> Drop for PinnedList<'_, T> {
-    /// Each value alone: memory that unwinds in one free may do so in the next, and a second panic while one unwinds ends the process.
+    /// Each value alone: a second panic while one unwinds ends the process.
     fn drop(&mut self) {
         let mut next = NonNull::new(*self.newest.get_mut());
         while let Some(place) = next {
@@ -112,7 +106,7 @@ impl<T> Drop for PinnedList<'_, T> {
                 // SAFETY: `push` placed it in this memory, and the list is not shared any more.
                 let node = unsafe { place.as_ref() };
                 next = NonNull::new(node.older.load(Ordering::Relaxed));
-                // SAFETY: `push` placed it in this memory, and nothing reaches it any more: the link was read before.
+                // SAFETY: `push` placed it in this memory, and nothing reaches it any more.
                 drop(unsafe { free_pinned(self.memory, place) });
             });
         }

@@ -77,8 +77,7 @@ pub type PfnInternalNotification =
     unsafe extern "system" fn(*mut c_void, usize, RawInternalType, RawScope);
 
 impl RawCallbacks {
-    /// The struct, word by word: the user data and the addresses of the functions, NULL for those that are missing. Callbacks with the same
-    /// words are the same.
+    /// The struct, word by word: the user data and the addresses of the functions, NULL for those that are missing.
     #[must_use]
     pub fn words(&self) -> [*mut c_void; 6] {
         let null = core::ptr::null_mut();
@@ -93,8 +92,7 @@ impl RawCallbacks {
     }
 }
 
-// SAFETY: the struct is plain data; its user data is only used by the functions, which are unsafe to call and must be callable from
-// any thread (Vulkan specification, *Host Memory*).
+// SAFETY: the struct is plain data, and the functions must be callable from any thread.
 unsafe impl Send for RawCallbacks {}
 // SAFETY: a shared reference changes nothing, and the functions must be callable from any thread.
 unsafe impl Sync for RawCallbacks {}

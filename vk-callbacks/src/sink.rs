@@ -25,7 +25,7 @@ pub trait CallbackSink {
         if is_no_address_of::<Self>(user_data) {
             return None;
         }
-        // SAFETY: the address of a `Self` that lives through the call, as this function requires of any other; it is only shared.
+        // SAFETY: the address of a `Self` that lives through the call, as this function requires.
         Some(unsafe { &*user_data.cast::<Self>() })
     }
 
@@ -54,7 +54,7 @@ pub trait CallbackSink {
     unsafe fn notification(&self, notice: RawNotice);
 }
 
-/// Whether no `T` can be at this address: it is NULL, not aligned, in the first page, or of no program's memory.
+/// No `T` is at an address that is NULL, not aligned, in the first page, or of no program's memory.
 #[inline]
 pub(crate) fn is_no_address_of<T>(address: *mut c_void) -> bool {
     // Nothing is read through the address of a type without size, which may be any number.
@@ -64,7 +64,6 @@ pub(crate) fn is_no_address_of<T>(address: *mut c_void) -> bool {
     !address.cast::<T>().is_aligned() || is_no_memory(address.addr())
 }
 
-/// Whether no program has memory there.
 #[inline]
 pub(crate) const fn is_no_memory(address: usize) -> bool {
     const FIRST: usize = if cfg!(any(unix, windows)) { 4096 } else { 1 };
@@ -123,7 +122,7 @@ impl CallbackSink for RawCallbacks {
     unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
         let RawRequest { size, align, scope } = request;
         match self.pfn_allocation {
-            // SAFETY: a call that Vulkan's rules allow, as `CallbackSink` requires, with the user data of the function.
+            // SAFETY: Vulkan's rules allow the call, and the user data is the function's.
             Some(function) => unsafe { function(self.p_user_data, size, align, scope) },
             None => ptr::null_mut(),
         }
@@ -133,7 +132,7 @@ impl CallbackSink for RawCallbacks {
     unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
         let RawRequest { size, align, scope } = request;
         match self.pfn_reallocation {
-            // SAFETY: a call that Vulkan's rules allow, as `CallbackSink` requires, with the user data of the function.
+            // SAFETY: Vulkan's rules allow the call, and the user data is the function's.
             Some(function) => unsafe { function(self.p_user_data, original, size, align, scope) },
             None => ptr::null_mut(),
         }
@@ -142,7 +141,7 @@ impl CallbackSink for RawCallbacks {
     #[inline]
     unsafe fn free(&self, block: *mut c_void) {
         if let Some(function) = self.pfn_free {
-            // SAFETY: a call that Vulkan's rules allow, as `CallbackSink` requires, with the user data of the function.
+            // SAFETY: Vulkan's rules allow the call, and the user data is the function's.
             unsafe { function(self.p_user_data, block) }
         }
     }
@@ -153,7 +152,7 @@ impl CallbackSink for RawCallbacks {
             NoticeEvent::Freed => self.pfn_internal_free,
         };
         if let Some(function) = function {
-            // SAFETY: a call that Vulkan's rules allow, as `CallbackSink` requires, with the user data of the function.
+            // SAFETY: Vulkan's rules allow the call, and the user data is the function's.
             unsafe { function(self.p_user_data, notice.size, notice.kind, notice.scope) }
         }
     }
@@ -167,7 +166,7 @@ unsafe extern "system" fn allocation<S: CallbackSink>(
     align: usize,
     scope: RawScope,
 ) -> *mut c_void {
-    // SAFETY: the user data is of a struct of `of_sink::<S>`, whose sink lives through the call, or wrong, as `of_user_data` allows.
+    // SAFETY: the user data is that of a sink that lives through the call, or wrong as `of_user_data` allows.
     let Some(sink) = (unsafe { S::of_user_data(user_data) }) else {
         unknown_user_data(Callback::Allocation, user_data);
         return ptr::null_mut();
@@ -183,7 +182,7 @@ unsafe extern "system" fn reallocation<S: CallbackSink>(
     align: usize,
     scope: RawScope,
 ) -> *mut c_void {
-    // SAFETY: the user data is of a struct of `of_sink::<S>`, whose sink lives through the call, or wrong, as `of_user_data` allows.
+    // SAFETY: the user data is that of a sink that lives through the call, or wrong as `of_user_data` allows.
     let Some(sink) = (unsafe { S::of_user_data(user_data) }) else {
         unknown_user_data(Callback::Reallocation, user_data);
         return ptr::null_mut();
@@ -193,7 +192,7 @@ unsafe extern "system" fn reallocation<S: CallbackSink>(
 }
 
 unsafe extern "system" fn free<S: CallbackSink>(user_data: *mut c_void, block: *mut c_void) {
-    // SAFETY: the user data is of a struct of `of_sink::<S>`, whose sink lives through the call, or wrong, as `of_user_data` allows.
+    // SAFETY: the user data is that of a sink that lives through the call, or wrong as `of_user_data` allows.
     if let Some(sink) = unsafe { S::of_user_data(user_data) } {
         // SAFETY: a call that Vulkan's rules allow.
         unsafe { sink.free(block) }
@@ -213,7 +212,7 @@ unsafe extern "system" fn notification<S: CallbackSink, const IS_FREE: bool>(
     } else {
         NoticeEvent::Allocated
     };
-    // SAFETY: the user data is of a struct of `of_sink::<S>`, whose sink lives through the call, or wrong, as `of_user_data` allows.
+    // SAFETY: the user data is that of a sink that lives through the call, or wrong as `of_user_data` allows.
     if let Some(sink) = unsafe { S::of_user_data(user_data) } {
         let notice = RawNotice {
             event,
@@ -248,8 +247,8 @@ pub enum Callback {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CallMistakeKind {
-    /// `pUserData` is not that of the callbacks (V5). Found if it is NULL, a small number, not aligned, or the address of readable memory that
-    /// is no bridge. Other wrong addresses are followed, and may crash.
+    /// `pUserData` is not that of the callbacks (V5): it is NULL, a small number, not aligned, or the address of readable memory that is
+    /// no bridge. Other wrong addresses are followed, and may crash.
     UserData,
     /// The alignment is no power of two, or above 2^31 (V7). For a live block it differs from the block's (V15).
     Alignment,
@@ -278,8 +277,7 @@ pub type CallMistakeListener = fn(&CallMistake);
 
 static LISTENER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// Sets the function that is called at each wrong call of callbacks of this library, whichever bridge they are of. The library itself prints
-/// nothing.
+/// Sets the function that is called at each wrong call of callbacks of this library. The library itself prints nothing.
 ///
 /// ```
 /// vk_callbacks::bridge::on_call_mistake(|mistake| eprintln!("vulkan: {mistake}"));
@@ -288,7 +286,6 @@ pub fn on_call_mistake(listener: CallMistakeListener) {
     LISTENER.store(listener as *mut (), Ordering::Release);
 }
 
-/// Calls the listener, if there is one.
 #[cold]
 #[inline(never)]
 pub(crate) fn report_mistake(callback: Callback, kind: CallMistakeKind, value: usize) {

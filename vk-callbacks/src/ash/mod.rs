@@ -10,8 +10,7 @@ impl<'a> AllocationCallbacks<'a> {
     /// This struct as ash's, to pass as `pAllocator`.
     pub const fn as_ash(&self) -> &vk::AllocationCallbacks<'a> {
         let raw: *const RawCallbacks = self.raw();
-        // SAFETY: size, alignment and every field's place are asserted equal below; the functions differ only in a
-        // `repr(transparent)` wrapper around the scope, which the C ABI passes as the number itself; lifetime as `self`.
+        // SAFETY: size, alignment and every field's place are asserted equal below; a scope is `repr(transparent)` over its number.
         unsafe { &*raw.cast::<vk::AllocationCallbacks<'a>>() }
     }
 }
@@ -20,7 +19,7 @@ impl RawCallbacks {
     /// As [`AllocationCallbacks::as_ash`], for callbacks whose validity the caller answers for (a tap's).
     pub const fn as_ash(&self) -> &vk::AllocationCallbacks<'static> {
         let raw: *const Self = self;
-        // SAFETY: size, alignment and places of fields are asserted equal below; the lifetime is a marker, and promises no validity.
+        // SAFETY: size, alignment and places of fields are asserted equal below.
         unsafe { &*raw.cast::<vk::AllocationCallbacks<'static>>() }
     }
 }

@@ -1,4 +1,4 @@
-//! Reads, checks and writes the header, the 16 bytes in front of a payload. `crate::header` defines its layout.
+//! Reads, checks and writes the header, the 16 bytes in front of a payload.
 
 use core::num::NonZeroU32;
 use core::ptr::NonNull;
@@ -10,8 +10,6 @@ use crate::command::OwnerId;
 use crate::header::{CookieKey, Word0};
 
 impl<A> BridgeState<A> {
-    /// Writes the header of a new block and returns the payload.
-    ///
     /// # Safety
     /// `base` is a live block of the backing, `pad` is its plan's for it, `word0` describes it.
     #[inline(always)]
@@ -27,13 +25,11 @@ impl<A> BridgeState<A> {
         let first = unsafe { payload.sub(16) };
         // SAFETY: within the block. For small alignments a guard's block is not aligned to 8.
         unsafe { first.cast::<u64>().write_unaligned(word0.0) };
-        // SAFETY: the payload lies 16 or more bytes behind the start of the block, which is writable.
+        // SAFETY: the payload lies 16 or more bytes behind the start of the writable block.
         unsafe { write_word1(payload, self.cookie_key.live(payload.addr().get(), word0)) };
         payload.as_ptr()
     }
 
-    /// The header before `payload`, if it is the header of a live block of this bridge.
-    ///
     /// # Safety
     /// The 16 bytes before `payload` can be read.
     #[inline]
@@ -47,23 +43,19 @@ impl<A> BridgeState<A> {
     }
 }
 
-/// The two words before `payload`, whether or not they are a header.
-///
 /// # Safety
 /// The 16 bytes before `payload` can be read.
 #[inline]
 pub(super) unsafe fn read_words(payload: NonNull<u8>) -> (Word0, u64) {
     // Wrapping and unaligned: the pointer may be any pointer.
     let first = payload.as_ptr().wrapping_sub(16).cast::<u64>();
-    // SAFETY: within the 16 bytes before the payload, which can be read.
+    // SAFETY: within those 16 bytes.
     let word0 = unsafe { first.read_unaligned() };
-    // SAFETY: within the 16 bytes before the payload, which can be read.
+    // SAFETY: within those 16 bytes.
     let word1 = unsafe { first.wrapping_add(1).read_unaligned() };
     (Word0(word0), word1)
 }
 
-/// Writes the second word of the header before `payload`.
-///
 /// # Safety
 /// `payload` lies 8 or more bytes behind the start of a writable block.
 #[inline]
@@ -74,14 +66,11 @@ pub(super) unsafe fn write_word1(payload: NonNull<u8>, word1: u64) {
     unsafe { second.cast::<u64>().write_unaligned(word1) };
 }
 
-/// A fresh number and a secret that differs between bridges and, with address randomisation, between runs.
-///
-/// The secret detects accidents (a copied header, a pointer of another bridge), not attackers.
+/// The secret differs between bridges and, with address randomisation, between runs. It detects accidents, not attackers.
 pub(crate) fn fresh_key(place: usize) -> CookieKey {
     key_of(place, OwnerId::fresh().get())
 }
 
-/// The key of the bridge with this place and number.
 pub(crate) fn key_of(place: usize, owner: u32) -> CookieKey {
     let code = (&raw const PLACE).addr() as u64;
     CookieKey {
@@ -97,7 +86,7 @@ pub(crate) fn id_of_key(key: CookieKey) -> OwnerId {
     OwnerId(NonZeroU32::new(key.owner).unwrap_or(NonZeroU32::MIN))
 }
 
-/// The finaliser of splitmix64: every input bit reaches every output bit.
+/// The finaliser of splitmix64.
 const fn mix(mut x: u64) -> u64 {
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

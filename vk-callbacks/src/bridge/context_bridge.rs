@@ -24,27 +24,22 @@ use crate::raw::{AllocationCallbacks, RawCallbacks};
 
 /// A [`Context`] as `VkAllocationCallbacks`: the context counts all memory of Vulkan, by scope.
 ///
-/// Vulkan specification, *Host Memory*. Each bridge has a context of its own, so that the bytes of the application and of a driver do
-/// not mix; give one to the instance, the device and each kind of object, below a common parent. The bridge itself counts nothing;
-/// the header of a block costs 16 bytes, which the context counts, too.
+/// Vulkan specification, *Host Memory*. Give the instance, the device and each kind of object a bridge, each with a context of its own
+/// below a common parent. The header of a block costs 16 bytes, which the context counts, too.
 ///
-/// Callable from any thread, without locks (V24). A block may be freed on another thread.
+/// Callable from any thread, without locks (V24).
 ///
-/// A bridge may move while Vulkan uses its callbacks: its state lies in the context's memory. A bridge that is dropped while blocks
-/// are live closes its context, leaks its state and is counted by [`leaked_bridges`];
-/// [`with_leak_listener`](Self::with_leak_listener) sets a function that is called then.
+/// A bridge may move while Vulkan uses its callbacks. One that is dropped while blocks are live closes its context, leaks its state and is
+/// counted by [`leaked_bridges`].
 ///
-/// The bridge checks size, alignment and scope of each request, and the header of each freed block. A free of a stray pointer, or a
-/// second free, is found with probability 1 - 2^-32 *if the 16 bytes before the pointer can still be read* and *unless the address
-/// was allocated again*; it is [counted](Bridge::counters) and nothing is freed. A second free of an address that was allocated again
-/// frees the new block. A block of another bridge is counted too, and freed or reallocated there: memory goes back through the bridge
-/// that allocated it.
+/// A free of a stray pointer, or a second free, is found with probability 1 - 2^-32 *if the 16 bytes before the pointer can still be read*
+/// and *unless the address was allocated again*; it is [counted](Bridge::counters) and nothing is freed. A block of another bridge is
+/// counted, and freed or reallocated there.
 ///
-/// A callback that is called with a `pUserData` that is NULL, or provably that of no bridge, is answered with NULL, or ignored. This and every
-/// other wrong call can be [told](super::on_call_mistake) in one line.
+/// A call with a `pUserData` that is NULL, or provably that of no bridge, is answered with NULL, or ignored. Every wrong call can be
+/// [told](super::on_call_mistake).
 ///
-/// 0 bytes are a real block of 16 bytes of overhead, which is freed as every other: NULL would be a failure to Vulkan. A reallocation to 0
-/// bytes is `pfnFree`, also of NULL, and answers NULL (V14).
+/// 0 bytes are a real block, which is freed as every other. A reallocation to 0 bytes is `pfnFree`, also of NULL, and answers NULL (V14).
 ///
 /// Panics of the context's backing are caught, counted and answered with NULL.
 ///
@@ -77,7 +72,7 @@ pub struct Bridge {
     on_leak: Option<LeakListener>,
 }
 
-/// The pinned part of a bridge. User data is its address, so the state comes first.
+/// User data is the address of this, so the state comes first.
 #[repr(C)]
 struct PinnedBridge {
     state: BridgeState<ContextHandle>,
@@ -85,9 +80,9 @@ struct PinnedBridge {
     own: LiveScope,
 }
 
-// SAFETY: the state holds a `ContextHandle`, numbers and atomics, all `Send + Sync`; the bridge owns its memory.
+// SAFETY: all parts are `Send + Sync`, and the bridge owns its memory.
 unsafe impl Send for Bridge {}
-// SAFETY: the same parts; a shared bridge is only read.
+// SAFETY: a shared bridge is only read.
 unsafe impl Sync for Bridge {}
 
 impl Bridge {
@@ -123,8 +118,7 @@ impl Bridge {
         })
     }
 
-    /// Sets a function that is called if this bridge is dropped while Vulkan holds blocks of it, or within a callback. It may
-    /// collect, log or count; the library itself prints nothing and does not panic.
+    /// Sets a function that is called if this bridge is dropped while Vulkan holds blocks of it, or within a callback.
     ///
     /// ```
     /// # use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
@@ -190,8 +184,7 @@ impl Bridge {
     /// Call it after the last object of the callbacks was destroyed, while no command runs.
     ///
     /// # Errors
-    /// The bridge, still usable, with the live memory. Also if nothing is live and this thread is inside a callback, which may be one
-    /// of this bridge.
+    /// The bridge, still usable, if blocks are live or this thread is inside a callback.
     #[expect(clippy::result_large_err, reason = "a refusal returns the bridge")]
     pub fn close(self) -> Result<Context, Rejected<Self, CallbacksInUse>> {
         let live = self.live();
@@ -203,7 +196,7 @@ impl Bridge {
             return Err(Rejected::new(self, CallbacksInUse::InCallback));
         }
         let this = ManuallyDrop::new(self);
-        // SAFETY: nothing is live, so no callback will come; `this` is used only for its context after this.
+        // SAFETY: nothing is live, so no callback will come; only its context is used after this.
         unsafe { this.free_state() };
         // SAFETY: `this` is never dropped, so the context is moved out once.
         Ok(unsafe { ptr::read(&raw const this.context) })
@@ -223,7 +216,7 @@ impl Bridge {
     unsafe fn free_state(&self) {
         live_bridges::remove(self.state().cookie_key.owner);
         self.state().end();
-        // SAFETY: placed by `new`; nothing uses the state afterwards, as this function requires: this is the only and last read.
+        // SAFETY: placed by `new`, and read once, as this function requires.
         drop(unsafe { self.pinned.read() });
         // SAFETY: taken in `new` from this context with this layout and scope.
         unsafe {
@@ -235,8 +228,7 @@ impl Bridge {
 
 /// The number of bridges of this process that were dropped while Vulkan held blocks of them, or within a callback.
 ///
-/// Each leaks its state for late callbacks, and keeps a [`ContextHandle`] for late frees. Their contexts are closed: new requests are
-/// answered with NULL.
+/// Their callbacks answer new requests with NULL, and serve late frees.
 #[must_use]
 pub fn leaked_bridges() -> u64 {
     LEAKED_BRIDGES.load(Relaxed) as u64
@@ -253,7 +245,7 @@ impl Drop for Bridge {
             return;
         }
         LEAKED_BRIDGES.fetch_add(1, Relaxed);
-        // Last: the listener may call anything. Only the context changes later: it is closed behind this.
+        // Last: the listener may call anything.
         if let Some(listener) = self.on_leak {
             let context = self.context.handle();
             listener(&LeakedBridge {
@@ -278,7 +270,7 @@ impl fmt::Debug for Bridge {
 
 /// Any [`HostAllocator`] as `VkAllocationCallbacks`, for callers that count live blocks themselves.
 ///
-/// Otherwise use [`Bridge`], which knows when it may be closed. Callable from any thread, without locks.
+/// Callable from any thread, without locks.
 ///
 /// ```
 /// use std::pin::pin;

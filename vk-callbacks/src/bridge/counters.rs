@@ -1,4 +1,4 @@
-//! Counters of rare events of a bridge. They cost nothing on the other paths.
+//! Counters of rare events of a bridge.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,6 @@ use alloc_core::{Notice, NoticeEvent, Scope};
 
 use crate::live::Live;
 
-/// A counter that is atomic on every target.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicUsize);
 
@@ -29,7 +28,6 @@ impl Count {
     }
 }
 
-/// Defines numbers, and the counters behind them.
 macro_rules! counters {
     (
         $(#[$of:meta])* $Numbers:ident of $Cells:ident {
@@ -81,16 +79,14 @@ BridgeCounters of CounterCells {
     foreign_pointers,
     /// Frees and reallocations of a pointer that was freed before (V11, V19). Nothing was freed.
     freed_pointers,
-    /// Frees and reallocations of a pointer that the guard behind the bridge does not know as live (V11, V19); the guard has reported
-    /// it. Nothing was read or freed.
+    /// Frees and reallocations of a pointer that the guard behind the bridge does not know as live (V11, V19). Nothing was read or freed.
     guard_refusals,
     /// Reallocations with another alignment than the block's (V15), which was kept.
     alignment_changes,
     /// Reallocations with another scope than the block's, which was kept.
     scope_changes,
-    /// Panics of the backing that were caught. A block that was being freed or resized is leaked then, unless the backing had freed
-    /// it: after such a NULL, and only then, the original of a reallocation is gone (V16), and a free of it counts in
-    /// `freed_pointers`.
+    /// Panics of the backing that were caught. A block that was being freed or resized is leaked then, unless the backing had freed it:
+    /// after such a NULL, and only then, the original of a reallocation is gone (V16).
     panics,
     /// Internal notifications of an unknown type or scope (V20); not counted below and not passed on.
     bad_notifications,
@@ -160,12 +156,11 @@ pub struct LeakedBridge<'b> {
     pub context: &'b str,
     /// The label of its context, if any.
     pub label: Option<&'b str>,
-    /// The live memory of Vulkan, by scope. Empty if the bridge was dropped within a callback and nothing was live.
+    /// The live memory of Vulkan, by scope.
     pub live: Live,
 }
 
-/// A function that is called for a bridge that was dropped too early: once, on the dropping thread, with no lock held. The bridge's
-/// callbacks still answer requests; after it returned, they answer new ones with NULL.
+/// A function that is called for a bridge that was dropped too early: once, on the dropping thread, with no lock held.
 pub type LeakListener = fn(&LeakedBridge<'_>);
 
 impl fmt::Display for LeakedBridge<'_> {

@@ -11,7 +11,7 @@ use crate::fence::{Care, CareKind, FencedCare, GuardedCare, PlainCare, fenced};
 use crate::raw::{INTERNAL_EXECUTABLE, RawCallbacks, RawNotice, RawRequest};
 use crate::sink::{CallMistakeKind, Callback, CallbackSink, is_no_address_of, report_mistake};
 
-/// The callbacks of the state at `place`, valid while it does not move. They depend on the backing's traits.
+/// Valid while the state at `place` does not move.
 pub(crate) fn callbacks_of<A: HostAllocator + Sync>(
     state: &BridgeState<A>,
     place: *const BridgeState<A>,
@@ -23,7 +23,6 @@ pub(crate) fn callbacks_of<A: HostAllocator + Sync>(
     }
 }
 
-/// The state of a bridge, with the care that its backing needs.
 #[repr(transparent)]
 struct Careful<A, C>(BridgeState<A>, PhantomData<C>);
 
@@ -32,7 +31,7 @@ fn functions<A: HostAllocator + Sync, C: Care>(state: *const BridgeState<A>) -> 
 }
 
 impl<A: HostAllocator + Sync, C: Care> CallbackSink for Careful<A, C> {
-    /// Also none where the memory there can be read and is no bridge's: another object's, or that of a bridge that has ended.
+    /// Also none where a bridge has ended, or none ever was.
     #[inline]
     unsafe fn of_user_data<'a>(user_data: *mut c_void) -> Option<&'a Self>
     where
@@ -40,12 +39,12 @@ impl<A: HostAllocator + Sync, C: Care> CallbackSink for Careful<A, C> {
     {
         let state = user_data.cast::<BridgeState<A>>();
         if is_no_address_of::<BridgeState<A>>(user_data)
-            // SAFETY: aligned, and no address without memory: it can be read, as `CallbackSink::of_user_data` requires of any other.
+            // SAFETY: aligned, and readable, as `CallbackSink::of_user_data` requires.
             || !unsafe { BridgeState::is_marked(state) }
         {
             return None;
         }
-        // SAFETY: the mark confirms that a bridge's state lies there, which lives through the call; it is only shared.
+        // SAFETY: the mark shows a bridge's state there, which lives through the call.
         Some(unsafe { &*user_data.cast::<Self>() })
     }
 
@@ -62,19 +61,17 @@ impl<A: HostAllocator + Sync, C: Care> CallbackSink for Careful<A, C> {
             .cast()
     }
 
-    /// `original` is NULL or came from these functions (or at least the 16 bytes before it can be read).
     unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
         let _inside = thread::enter_callback();
         let RawRequest { size, align, scope } = request;
-        // SAFETY: NULL or readable, and a live block is used by nothing else: Vulkan's rules for a call of `pfnReallocation`.
+        // SAFETY: by Vulkan's rules NULL or readable, and nothing else uses a live block.
         unsafe { self.0.reallocate::<C>(original.cast(), size, align, scope) }.cast()
     }
 
-    /// As [`reallocation`](Self::reallocation), with `block` for `original`.
     #[inline(always)]
     unsafe fn free(&self, block: *mut c_void) {
         let _inside = thread::enter_callback();
-        // SAFETY: NULL or readable, and a live block is used by nothing else: Vulkan's rules for a call of `pfnFree`.
+        // SAFETY: by Vulkan's rules NULL or readable, and nothing else uses a live block.
         unsafe { self.0.free::<C>(block.cast()) }
     }
 

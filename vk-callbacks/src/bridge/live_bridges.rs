@@ -1,8 +1,6 @@
-//! The bridges of this process, by the number in the header of each of their blocks: a block that a driver frees through another bridge
-//! goes back through its own (law 4).
+//! The bridges of this process by number: a block goes back through its own bridge (law 4).
 //!
-//! A bridge with a live block does not end: it cannot be closed, and its state stays if it is dropped. So the header of a live block, which
-//! is verified before anything else is read, shows that the state is there.
+//! A bridge with a live block does not end. So the header of a live block, which is verified first, shows that the state is there.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -17,13 +15,13 @@ use crate::raw::RawCallbacks;
 
 type State = BridgeState<ContextHandle>;
 
-/// Numbers are consecutive: bridges share a place only if very many live. Pages of the table that were never used occupy no memory.
+/// Numbers are consecutive: bridges share a place only if very many live.
 const PLACES: usize = 1 << 14;
-/// Places that a number may have. A bridge without a place is not known to the others.
+/// A bridge without a place is not known to the others.
 const TRIES: usize = 8;
 
 struct BridgePlace {
-    /// Of the bridge; 0 while the place is free, or not ready.
+    /// 0 while the place is free, or not ready.
     number: AtomicU32,
     /// NULL while the place is free.
     state: AtomicPtr<State>,
@@ -56,7 +54,6 @@ pub(super) fn add(number: u32, state: NonNull<State>) {
     }
 }
 
-/// Removes a bridge that has no live block.
 pub(super) fn remove(number: u32) {
     let is_mine = |place: &&BridgePlace| place.number.load(Ordering::Acquire) == number;
     if let Some(place) = places_of(number).find(is_mine) {
@@ -65,7 +62,6 @@ pub(super) fn remove(number: u32) {
     }
 }
 
-/// The callbacks of the bridge whose live block is at `payload`, with these words before it.
 #[cold]
 pub(super) fn callbacks_of_block(
     payload: NonNull<u8>,

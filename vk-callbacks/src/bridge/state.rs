@@ -1,6 +1,6 @@
 //! The state behind `pUserData`, and its three operations.
 //!
-//! No counter, no lock: the context behind counts, and the header in front of each block stores the rest. Two promises have names below:
+//! The context counts, and the header stores the rest, so there is no lock. Two promises have names below:
 //!
 //! - a pointer is *readable* if the 16 bytes before it can be read, as of every pointer that Vulkan's rules allow here;
 //! - a *live block* of this bridge was allocated by it and not freed: its header is intact.
@@ -25,7 +25,6 @@ use crate::sink::{CallMistakeKind, Callback, CallbackSink as _, is_no_memory, re
 
 /// A bridge's state over the allocator `A`. Never moved while callbacks may come.
 pub(crate) struct BridgeState<A> {
-    /// [`MARK`] until the bridge ends.
     mark: AtomicUsize,
     pub(crate) backing: A,
     pub(crate) cookie_key: CookieKey,
@@ -33,12 +32,9 @@ pub(crate) struct BridgeState<A> {
     pub(crate) counters: CounterCells,
 }
 
-/// Some number that memory of anything else hardly has.
 const MARK: usize = 0x6b1d_9e37_c2a5_40f3_u64 as usize;
 
 impl<A> BridgeState<A> {
-    /// Whether a bridge is there, and has not ended.
-    ///
     /// # Safety
     /// `state` is aligned, and can be read.
     #[inline]
@@ -49,7 +45,7 @@ impl<A> BridgeState<A> {
         unsafe { &*mark }.load(Relaxed) == MARK
     }
 
-    /// The bridge ends: calls that come nevertheless are answered with NULL, as long as the memory can be read and is no other's.
+    /// Later calls are answered with NULL, as long as the memory can be read and is no other's.
     pub(super) fn end(&self) {
         self.mark.store(0, Relaxed);
     }
@@ -70,7 +66,6 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         }
     }
 
-    /// The care that the callbacks need. Constant, as the backing's traits are.
     pub(crate) fn care(&self) -> CareKind {
         match self.mode {
             Mode::Exact => CareKind::Guarded,
@@ -79,7 +74,6 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         }
     }
 
-    /// `pfnAllocation`. NULL when refused.
     #[inline(always)]
     pub(crate) fn allocate<C: Care>(
         &self,
@@ -141,18 +135,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         }
     }
 
-    /// `pfnReallocation`, by the rules of the specification:
-    ///
-    /// | original | size | what happens | row |
-    /// |---|---|---|---|
-    /// | NULL | 0 | nothing, answer NULL | V13, V14 |
-    /// | NULL | n | as `pfnAllocation` | V13 |
-    /// | ours | 0 | as `pfnFree`, answer NULL | V14, V17 |
-    /// | not ours | any | of another bridge: reallocated there; else nothing is touched, answer NULL; counted | V11 |
-    /// | ours | n, too large | refused, the old block stays | V16 |
-    /// | ours | n | resized, content up to the smaller size kept | V12 |
-    /// | ours | n, other alignment | counted; the block keeps its alignment | V15 |
-    /// | ours | n, other scope | counted; the block keeps its scope | V28 to V32 |
+    /// `pfnReallocation` (V11 to V17). A block keeps its alignment and its scope, whatever the call names.
     ///
     /// # Safety
     /// `payload` is NULL or *readable*; if it is a *live block*, nothing else uses it (see the module).
@@ -185,11 +168,11 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
             return unsafe { own.reallocation(payload.cast(), request) }.cast();
         };
         if size == 0 {
-            // SAFETY: a live block of this bridge, whose header was just read; nothing else uses it, as this function requires.
+            // SAFETY: a live block of this bridge with this header, which nothing else uses.
             unsafe { self.free_live::<C>(live, word0, own_scope) };
             return ptr::null_mut();
         }
-        // The old plan was valid when the block was allocated; the header is intact, so it is now.
+        // The plan was valid when the block was allocated, and the header is intact.
         let Ok(old) = HeaderPlan::new(word0.size(), word0.align(), self.mode) else {
             return ptr::null_mut();
         };
@@ -207,12 +190,10 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         if old.layout == new.layout {
             return payload;
         }
-        // SAFETY: a live block of this bridge, with the header that was just read and the plans of it.
+        // SAFETY: a live block of this bridge, with its header and its plans.
         unsafe { self.resize::<C>(live, (word0, own_scope), (&old, &new), size) }
     }
 
-    /// `pfnFree`.
-    ///
     /// # Safety
     /// As [`reallocate`](Self::reallocate).
     #[inline(always)]
@@ -225,7 +206,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         }
         // SAFETY: a readable pointer, as this function requires.
         if let Some((word0, scope)) = unsafe { self.read(live) } {
-            // SAFETY: a live block of this bridge, whose header was just read; nothing else uses it, as this function requires.
+            // SAFETY: a live block of this bridge with this header, which nothing else uses.
             return unsafe { self.free_live::<C>(live, word0, scope) };
         }
         // SAFETY: a readable pointer, as this function requires.
@@ -244,7 +225,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
             // SAFETY: a live block with this header, as this function requires.
             return unsafe { self.free_aligned::<C>(payload, word0, scope) };
         }
-        // The plan was valid when the block was allocated; the header is intact, so it is now.
+        // The plan was valid when the block was allocated, and the header is intact.
         let Ok(layout) = HeaderPlan::small(word0.size(), align) else {
             return;
         };
@@ -261,7 +242,6 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     #[cold]
     #[inline(never)]
     unsafe fn free_aligned<C: Care>(&self, payload: NonNull<u8>, word0: Word0, scope: Scope) {
-        // As in `free_live`.
         let Ok(plan) = HeaderPlan::new(word0.size(), word0.align(), self.mode) else {
             return;
         };
@@ -290,8 +270,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         }
     }
 
-    /// A refusal of the backing leaves the block unchanged. After a panic it is unknown whether the backing still has the block, so
-    /// it is not touched again: it stays marked as freed, and is leaked if it was not.
+    /// After a panic it is unknown whether the backing still has the block: it stays marked as freed, and is leaked if it was not.
     ///
     /// # Safety
     /// As [`free_live`](Self::free_live); `old` is the block's plan, `new` the plan of `size` with the same alignment.
@@ -323,7 +302,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         let pad = new.pad_at(moved.addr().get());
         let kept = word0.size().min(size);
         if pad != old_pad {
-            // SAFETY: the payload was kept at `old_pad`: `old_pad + kept` is at most align + kept, which both layouts hold.
+            // SAFETY: both layouts hold `old_pad + kept` bytes.
             let from = unsafe { moved.add(old_pad) };
             // SAFETY: `pad + size` fits `new.layout`, see `HeaderPlan`.
             let to = unsafe { moved.add(pad) };
@@ -335,7 +314,6 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         unsafe { self.write_header(moved, pad, word0) }
     }
 
-    /// Whether nothing may be read before the pointer: no program has memory there, or a guard does not know it as live and has reported it.
     #[inline(always)]
     fn is_refused<C: Care>(&self, callback: Callback, payload: NonNull<u8>) -> bool {
         if C::GUARDED && self.refuses(payload) {
@@ -359,7 +337,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         true
     }
 
-    /// Counts a pointer that is no live block of this bridge. Returns the callbacks of the bridge whose live block it is, if it is one.
+    /// Returns the callbacks of the bridge whose live block it is, if it is one.
     ///
     /// # Safety
     /// `payload` is *readable*.
@@ -429,7 +407,7 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
     }
 }
 
-/// Runs a call of the backing about a block of `plan`; a guard gets the size of the block's front, which C does not see.
+/// A guard gets the size of the block's front, which C does not see.
 #[inline(always)]
 fn with_front_of<C: Care, R>(plan: &HeaderPlan, call: impl FnOnce() -> R) -> R {
     match plan.pad {
@@ -438,7 +416,6 @@ fn with_front_of<C: Care, R>(plan: &HeaderPlan, call: impl FnOnce() -> R) -> R {
     }
 }
 
-/// One of Vulkan's five scopes.
 #[inline]
 pub(crate) fn scope_from(raw: RawScope) -> Option<Scope> {
     Scope::from_raw(raw.cast_unsigned())

@@ -15,16 +15,13 @@ use super::user_data;
 use crate::command::{OwnerId, Owners};
 use crate::commands::{AllocatorSource, CommandAction, CommandLevel, CommandRow};
 
-/// A finding about the allocator of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Misplaced {
     pub(crate) kind: FindingKind,
-    /// The right allocator.
     pub(crate) instead_of: Option<OwnerId>,
 }
 
-/// Checks a request of `scope` to the callbacks `called` of an object of kind `called_kind`, in a command of this row and these
-/// `owners`.
+/// `called` are callbacks of an object of kind `called_kind`.
 pub(crate) fn misplaced(
     row: &CommandRow,
     owners: &Owners,
@@ -40,7 +37,6 @@ pub(crate) fn misplaced(
         given.device,
         given.instance,
     ];
-    // Unknown commands, and commands without named allocators, have no finding.
     if matches!(row.action, CommandAction::Unknown) || all == [None; 5] {
         return None;
     }
@@ -112,7 +108,6 @@ pub(crate) fn freed_elsewhere(row: &CommandRow, scope: Scope) -> bool {
         && !row.may_allocate.contains(scope)
 }
 
-/// The allocators of a command, as far as its row allows them.
 fn available(row: &CommandRow, owners: &Owners) -> Owners {
     let below_device = row.level == CommandLevel::Device || row.object == "VkDevice";
     let below_instance = row.level != CommandLevel::BeforeInstance || row.object == "VkInstance";
@@ -123,10 +118,8 @@ fn available(row: &CommandRow, owners: &Owners) -> Owners {
     }
 }
 
-/// The first of object, device, instance that exists.
-///
-/// A command that neither creates, destroys nor fills an object has no object allocator: it may work on several objects, and a
-/// driver need not have kept the allocator of each. Its own memory may come from the device's.
+/// A command that neither creates, destroys nor fills an object may work on several, and a driver need not have kept the allocator of
+/// each.
 fn most_specific(given: &Owners, row: &CommandRow, scope: Scope) -> Option<OwnerId> {
     let bystander = scope == Scope::Command && matches!(row.action, CommandAction::Other);
     let own = match row.source(Scope::Object) {
@@ -139,7 +132,6 @@ fn most_specific(given: &Owners, row: &CommandRow, scope: Scope) -> Option<Owner
         .or(given.instance)
 }
 
-/// The kind of a request to callbacks that the command did not get.
 fn outside(row: &CommandRow, given: &Owners, called_kind: &str, scope: Scope) -> FindingKind {
     // A command that creates an object of this kind got the callbacks of another one.
     let creates_kind = row.object == called_kind && row.may_allocate.contains(Scope::Object);
@@ -156,7 +148,6 @@ fn outside(row: &CommandRow, given: &Owners, called_kind: &str, scope: Scope) ->
     }
 }
 
-/// The kind of a request of scope object in a command that may allocate none.
 fn no_object(row: &CommandRow, called_kind: &str) -> FindingKind {
     match (row.source(Scope::Object), called_kind) {
         (AllocatorSource::Cache, _) => FindingKind::CacheAsObject,
@@ -177,7 +168,6 @@ fn less_specific(row: &CommandRow, given: &Owners, scope: Scope) -> FindingKind 
     }
 }
 
-/// Whether, and where, a call is passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Pass {
@@ -199,8 +189,7 @@ impl<'t> Engine<'_, 't> {
             || self.compatible(block.owner, call.owner)
     }
 
-    /// Where a free or reallocation of a live block goes. Callbacks that a program passes with each object get what the driver calls them
-    /// for: they may end with their object, and are not called for it later.
+    /// Callbacks that a program passes with each object get what the driver calls them for: they may end with their object.
     #[inline]
     pub(super) fn way_of(
         &self,
@@ -235,12 +224,10 @@ impl<'t> Engine<'_, 't> {
     }
 }
 
-/// The `owner_kind` of such a free.
 const ELSEWHERE: &str = "the C library";
 
 impl<'t> Engine<'_, 't> {
-    /// Another allocator is to free the pointer. Returns whether it is a live block of an owner that `is_judged` accepts; the block was
-    /// reported and is gone then.
+    /// Whether the pointer is a live block of an owner that `is_judged` accepts. The block is reported and gone then.
     #[inline]
     pub(crate) fn freed_elsewhere<'a>(
         &self,

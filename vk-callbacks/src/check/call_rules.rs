@@ -17,14 +17,11 @@ use crate::command::{Bracket, BracketCoverage, Creation};
 use crate::commands::{AllocatorSource, CommandAction};
 use crate::raw::{INTERNAL_EXECUTABLE, RawInternalType, RawScope};
 
-/// A running reallocation.
 #[derive(Clone, Copy)]
 pub(crate) struct Moving<'t> {
-    /// The block as it was before.
     pub(crate) block: BlockRecord<'t>,
     number: u32,
     pub(crate) pass: Pass,
-    /// The callbacks that were called are not the block's, nor compatible.
     through_other: bool,
 }
 
@@ -38,7 +35,6 @@ impl<'t> Engine<'_, 't> {
         self.blocks.with(&BlockRecord::at(address), look)
     }
 
-    /// A request, before it is passed on: V7, V22, V23, V35, and the right allocator.
     #[inline]
     pub(crate) fn requested(&self, call: &CallbackCall<'_, 't>, request: BlockRequest) {
         let scope = request.scope();
@@ -78,7 +74,7 @@ impl<'t> Engine<'_, 't> {
             self.mark_drawn(bracket, owner);
         }
         let Some(id) = owner.id else { return };
-        // The common case, in which `misplaced` finds nothing: the object's own allocator.
+        // The common case: the object's own allocator.
         let own =
             bracket.owners.object == Some(id) && matches!(scope, Scope::Object | Scope::Command);
         if own && bracket.row().may_allocate.contains(scope) {
@@ -92,7 +88,6 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// A command on a pool requests memory from `owner`.
     fn mark_drawn(&self, bracket: &Bracket<'t>, owner: &CallbackOwner<'t>) {
         let Some(id) = bracket.owners.object else {
             return;
@@ -107,12 +102,12 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// Whether a call outside of brackets may come from a recording command, which has no bracket.
+    /// A recording command has no bracket.
     fn may_record(&self, owner: &CallbackOwner<'t>) -> bool {
         owner.is_for_recording() && self.coverage() == BracketCoverage::ExceptRecording
     }
 
-    /// Reports a call outside of a command. If the thread never issued one, the kind is `on_foreign_thread`.
+    /// If the thread never issued a command, the kind is `on_foreign_thread`.
     #[cold]
     fn report_outside_command(
         &self,
@@ -133,7 +128,6 @@ impl<'t> Engine<'_, 't> {
         self.report_row(row);
     }
 
-    /// A request was answered with NULL.
     #[cold]
     pub(crate) fn refused(&self, caller: &CallerContext<'_, 't>) {
         if let Some(bracket) = caller.bracket {
@@ -141,7 +135,7 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// A request was answered with a block. It is not refused if `room` has a slot for its record.
+    /// It is not refused if `room` has a slot for its record.
     #[inline]
     pub(crate) fn answered(
         &self,
@@ -185,7 +179,7 @@ impl<'t> Engine<'_, 't> {
         Ok(())
     }
 
-    /// Discounts a live block that left the table. A block in transit is counted until its reallocation returns.
+    /// A block in transit is counted until its reallocation returns.
     #[inline]
     pub(super) fn discount(&self, block: &BlockRecord<'t>, owner: &CallbackOwner<'t>) {
         if let Some(owner) = self.counted_by(block, owner) {
@@ -194,7 +188,6 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// The owner that counted the block, which may be `owner`.
     #[inline]
     fn counted_by<'o>(
         &'o self,
@@ -208,7 +201,7 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// Marks a command that creates an object and calls that object's own callbacks, before the answer is recorded.
+    /// Called before the answer is recorded.
     #[inline]
     fn mark_creation(&self, call: &CallbackCall<'_, 't>) {
         let bracket = call.caller.bracket;
@@ -231,7 +224,6 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// The new block has the address of `before`, which was live or had to stay: V8, V16.
     fn address_returned_twice(
         &self,
         call: &CallbackCall<'_, 't>,
@@ -252,15 +244,13 @@ impl<'t> Engine<'_, 't> {
         self.report(call.finding(kind, scope).of_size(size));
     }
 
-    /// The application's pointer is not aligned as requested (V8).
     #[cold]
     pub(crate) fn misaligned(&self, call: &CallbackCall<'_, 't>, request: BlockRequest) {
         let finding = call.finding(FindingKind::MisalignedAnswer, request.scope());
         self.report(finding.of_size(request.size));
     }
 
-    /// In a log, a forbidden reallocation returned another block: the old one is gone. Returns whether it was live: then the new one may
-    /// be of the same callbacks, or of those that were called.
+    /// Only in a log. True if the old block was live: then the new one's owner is doubtful.
     pub(crate) fn moved_despite_refusal(&self, old: NonZeroU64) -> bool {
         let before = self.with_block(old, |block| {
             let before = block.state;
@@ -270,22 +260,19 @@ impl<'t> Engine<'_, 't> {
         before == Some(BlockState::Live)
     }
 
-    /// In a log, the callbacks of a live block are not known.
     pub(crate) fn doubt_owner(&self, address: NonZeroU64) {
         let _ = self.with_block(address, |block| block.doubted = true);
     }
 
-    /// Whether a reallocation of the block is running.
     pub(crate) fn is_moving(&self, address: NonZeroU64) -> bool {
         self.with_block(address, |block| block.state) == Some(BlockState::Moving)
     }
 
-    /// The request of a recorded block.
     pub(crate) fn request_of(&self, address: Option<NonZeroU64>) -> Option<BlockRequest> {
         self.with_block(address?, |block| block.request())
     }
 
-    /// A free, or a reallocation to size 0, before it is passed on: afterwards the address may be another block's.
+    /// Called before the call is passed on: afterwards the address may be another block's.
     #[inline]
     pub(crate) fn released(&self, call: &CallbackCall<'_, 't>, address: NonZeroU64) -> Pass {
         let CallbackCall { caller, owner, .. } = call;
@@ -358,12 +345,11 @@ impl<'t> Engine<'_, 't> {
         Pass::On
     }
 
-    /// A free of NULL: legal (V18).
     pub(crate) fn freed_null(&self, call: &CallbackCall<'_, 't>) {
         self.report(call.finding(FindingKind::NullFree, None));
     }
 
-    /// The owner of a block frees it after another owner did: that free was not passed on, then.
+    /// Another owner's free was not passed on, if the owner of the block frees it now.
     #[cold]
     fn finish_free(&self, block: &BlockRecord<'t>, call: &CallbackCall<'_, 't>) -> bool {
         self.may_pass(block, call)
@@ -372,7 +358,6 @@ impl<'t> Engine<'_, 't> {
                 .is_some()
     }
 
-    /// In a log, a reallocation to size 0 through callbacks that may not be compatible with the block's.
     pub(crate) fn released_through_other(&self, address: NonZeroU64) {
         let _ = self.with_block(address, |block| {
             if block.state == BlockState::Live {
@@ -395,7 +380,6 @@ impl<'t> Engine<'_, 't> {
         });
     }
 
-    /// Reports a free or reallocation of a block that is not passed on as it came.
     #[cold]
     fn misused(&self, call: &CallbackCall<'_, 't>, kind: FindingKind, block: &BlockRecord<'t>) {
         self.report(CheckFinding {
@@ -405,8 +389,7 @@ impl<'t> Engine<'_, 't> {
         });
     }
 
-    /// A reallocation of a block to another size than 0, before it is passed on. Returns the block as it was; none if the call is not
-    /// passed on.
+    /// None if the call is not passed on.
     pub(crate) fn moving(
         &self,
         call: &CallbackCall<'_, 't>,
@@ -443,7 +426,6 @@ impl<'t> Engine<'_, 't> {
         (moving.pass != Pass::Not).then_some(moving)
     }
 
-    /// The request of a reallocation: V15, and the rules for any request.
     pub(crate) fn move_requested(
         &self,
         call: &CallbackCall<'_, 't>,
@@ -467,7 +449,6 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// The reallocation failed: the block stays (V16).
     pub(crate) fn not_moved(
         &self,
         call: &CallbackCall<'_, 't>,
@@ -494,7 +475,6 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// The reallocation returned a block.
     pub(crate) fn moved(
         &self,
         call: &CallbackCall<'_, 't>,
@@ -522,7 +502,7 @@ impl<'t> Engine<'_, 't> {
         let record = || {
             room.put(moved, merge);
             if old != new {
-                // A search for leftovers may have been where the block is now, before it came.
+                // A search for leftovers may have passed the block's new place.
                 self.blocks.entry_moved();
             }
         };
@@ -537,13 +517,11 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// A reallocation to size 0 was answered with a block (V14).
     #[cold]
     pub(crate) fn zero_answered(&self, call: &CallbackCall<'_, 't>, scope: Option<Scope>) {
         self.report(call.finding(FindingKind::ZeroAnswered, scope));
     }
 
-    /// An internal notification: V20, V21, V35.
     pub(crate) fn notified(
         &self,
         call: &CallbackCall<'_, 't>,
@@ -584,7 +562,6 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// Adds `by` to the number of live blocks of scope command of the running command.
     #[inline]
     fn command_block(&self, caller: &CallerContext<'_, 't>, counts: bool, by: i32) {
         if counts && let Some(bracket) = caller.bracket {
@@ -594,7 +571,6 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// Discounts a block that the running command allocated for itself.
     #[inline]
     pub(super) fn discount_command_block(
         &self,

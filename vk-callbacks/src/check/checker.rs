@@ -27,9 +27,9 @@ use crate::trace::Sighting;
 
 /// A checker of any callbacks: it reports broken [rules](crate::Rule), and who broke them.
 ///
-/// A decorator: [`wrap`](Checker::wrap) returns the callbacks to pass to Vulkan instead. Pointers, sizes and alignments pass unchanged;
-/// each block has a record of 64 bytes in a side table, in the memory of [`Checker::new`]. The inner functions are called while the
-/// checker holds no lock. Two calls are refused:
+/// [`wrap`](Checker::wrap) returns the callbacks to pass to Vulkan instead. Pointers, sizes and alignments pass unchanged; each block has
+/// a record of 64 bytes in the memory of [`Checker::new`]. The inner functions are called while the checker holds no lock. Two calls are
+/// refused:
 ///
 /// - a free or reallocation of an unknown or freed pointer is reported and **not** passed on. One of another owner's block is reported
 ///   and passed on to that owner's callbacks; between owners [without callbacks of their own](Checker::add_owner) it is passed on as it
@@ -83,24 +83,23 @@ pub struct Checker<'h> {
     shared: NonNull<CheckerState<'h>>,
 }
 
-// SAFETY: the shared part is reached through shared references only, and is `Sync`.
+// SAFETY: only shared references reach the shared part, which is `Sync`.
 unsafe impl Send for Checker<'_> {}
-// SAFETY: the shared part is reached through shared references only, and is `Sync`.
+// SAFETY: only shared references reach the shared part, which is `Sync`.
 unsafe impl Sync for Checker<'_> {}
 
-/// The state that the checker and its callbacks share, pinned in the checker's memory.
+/// It is pinned in the checker's memory.
 pub(super) struct CheckerState<'h> {
     pub(super) engine: Engine<'h, 'static>,
     watched: ShardedTable<'h, WatchedEntry>,
     handed: PinnedList<'h, Handed>,
 }
 
-/// Initial entries of each shard of the table of watched callbacks.
 const WATCHED_ROOM: usize = 7;
 
 impl<'h> Checker<'h> {
-    /// A new checker. Its records lie in `memory`, which must not come from callbacks that it watches: about 30 kB now, more for
-    /// requests, commands and handles, never for a free.
+    /// The records lie in `memory`, which must not come from callbacks that the checker watches: about 30 kB now, more for requests,
+    /// commands and handles, never for a free.
     ///
     /// # Errors
     /// The refusal of `memory`.
@@ -111,12 +110,9 @@ impl<'h> Checker<'h> {
         Self::of_engine(Engine::new(memory, options, false))
     }
 
-    /// As [`Checker::new`], with `module`, which names the file of the program or library that calls a callback of this thread, or an
-    /// [allocator past them](Checker::freed_elsewhere); empty if unknown. The checker calls it for findings about unknown pointers and
-    /// about frees past the callbacks, while it holds no lock. It must not call a callback.
-    ///
-    /// # Errors
-    /// As of [`Checker::new`].
+    /// As [`Checker::new`], with `module`, which names the file of the program or library that calls a callback of this thread; empty if
+    /// unknown. The checker calls it for findings about unknown pointers and frees past the callbacks, while it holds no lock. It must not
+    /// call a callback.
     pub fn naming_callers(
         memory: &'h (dyn HostAllocator + Sync),
         options: CheckOptions,
@@ -164,7 +160,7 @@ impl<'h> Checker<'h> {
         let engine = &self.shared().engine;
         engine.registered(&CallbackOwner::new(owner, None), &inner);
         check_complete(&inner)?;
-        // Identical callbacks are compatible. They are looked up last, because an allocation before may call back and watch them.
+        // They are looked up last, because an allocation before may call back and watch them.
         let of_same = || self.group_of(&inner).filter(|_| owner.group == 0);
         let new = Cell::new(None);
         let checked = self.watch(inner, || {
@@ -192,7 +188,7 @@ impl<'h> Checker<'h> {
     /// [retired](Checker::retire) as often as they were wrapped.
     ///
     /// # Errors
-    /// As of [`Checker::wrap`]; [`CallbackError::UnknownOwner`].
+    /// [`CallbackError::UnknownOwner`], and those of [`Checker::wrap`].
     ///
     /// # Safety
     /// As of [`Checker::wrap`].
@@ -226,7 +222,7 @@ impl<'h> Checker<'h> {
             return;
         };
         let watched = watched.cast::<Watched<'h>>();
-        // SAFETY: the user data leads to a live value, and the caller promises that no other thread retires it meanwhile.
+        // SAFETY: the user data leads to a live value, which no other thread retires meanwhile, as this function requires.
         let entry = unsafe { &*watched }.entry(user_data);
         let ended = shared.watched.with(&entry, |there| {
             let ours = there.user_data == entry.user_data && there.uses > 0;
@@ -237,12 +233,12 @@ impl<'h> Checker<'h> {
             && let Some(watched) = NonNull::new(watched)
         {
             user_data::release(user_data);
-            // SAFETY: placed in this memory by `watch`; nothing leads to it any more, and the caller promises that no function runs.
+            // SAFETY: placed in this memory by `watch`, and nothing leads to it any more.
             let _ = unsafe { free_pinned(shared.engine.memory(), watched) };
         }
     }
 
-    /// Watches `inner` for the result of `owner`, which is called after all other allocations.
+    /// `owner` is called after all other allocations.
     fn watch<'s>(
         &'s self,
         inner: RawCallbacks,
@@ -276,7 +272,7 @@ impl<'h> Checker<'h> {
         let entry = WatchedEntry::new(&inner, owner, user_data);
         let mut other = None;
         room.put(entry, |there| {
-            // Another thread wrapped identical ones meanwhile; or they ended before, and the entry is still there.
+            // Another thread wrapped identical ones meanwhile, or they ended before.
             other = there.use_again();
             if other.is_none() {
                 *there = entry;
@@ -288,7 +284,6 @@ impl<'h> Checker<'h> {
         Ok(Checked::new(&inner, other.unwrap_or(user_data.addr())))
     }
 
-    /// The group of identical watched callbacks: the same functions with the same user data.
     fn group_of(&self, raw: &RawCallbacks) -> Option<u64> {
         let identity = identity(raw);
         let mut group = None;
@@ -300,9 +295,8 @@ impl<'h> Checker<'h> {
         group
     }
 
-    /// Runs `body` as this command, as [`Command::run`] does, and checks it when it returned (V9, V25, V28).
-    ///
-    /// The body reports the result of the command: [`CommandFrame::returned`].
+    /// Runs `body` as this command, as [`Command::run`] does, and checks it when it returned (V9, V25, V28). The body reports the result
+    /// by [`CommandFrame::returned`].
     pub fn run<R>(&self, command: Command, body: impl FnOnce(&CommandFrame) -> R) -> R {
         let engine = &self.shared().engine;
         engine.make_ready();
@@ -333,10 +327,9 @@ impl<'h> Checker<'h> {
         })
     }
 
-    /// A command created an object with callbacks of `owner`, or with none (V42 to V44). Called after each create, once for each of its
-    /// objects, on the thread of the command; a handle of 0 is no object. If an instance or a device is reported, so must be all objects
-    /// below: the blocks of such an object are no leftovers of its parent (V41). Without memory for a record, the object counts as
-    /// [lost](Checker::lost).
+    /// A command created an object with callbacks of `owner`, or with none (V42 to V44). Call it for each object, on the thread of the
+    /// command; a handle of 0 is no object. If an instance or a device is reported, so must be all objects below (V41). Without memory for
+    /// a record, the object counts as [lost](Checker::lost).
     pub fn created(&self, kind: &'static str, handle: u64, owner: Option<OwnerId>) {
         let engine = &self.shared().engine;
         let owner = owner.and_then(|id| engine.owner(id));
@@ -381,9 +374,9 @@ impl<'h> Checker<'h> {
         }
     }
 
-    /// Another allocator, such as the C library's, is called to free or reallocate `block`. Returns whether that is a live block of an
-    /// owner that `is_judged` accepts: it was reported (V19), counts as freed, and **must not** be freed, since it is not that
-    /// allocator's. Allocates nothing, and reads nothing at the address. False inside of callbacks.
+    /// Another allocator, such as the C library's, is called to free or reallocate `block`. True if that is a live block of an owner that
+    /// `is_judged` accepts: it was reported (V19), counts as freed, and **must not** be freed there. Allocates nothing, and reads nothing
+    /// at the address. False inside of callbacks.
     #[must_use]
     pub fn freed_elsewhere(
         &self,
@@ -424,11 +417,8 @@ impl<'h> Checker<'h> {
         self.shared().engine.findings(memory)
     }
 
-    /// As [`Checker::findings`], with the findings of a [`Checker::finish`] now. Nothing is marked as reported and the check continues: for
-    /// a report during a run. Reads all records, and uses some of the checker's memory meanwhile.
-    ///
-    /// # Errors
-    /// The refusal of `memory`, or of the checker's.
+    /// As [`Checker::findings`], with the findings of a [`Checker::finish`] now: for a report during a run. Reads all records, and uses
+    /// some of the checker's memory meanwhile.
     pub fn findings_at_end<A: HostSource>(
         &self,
         memory: A,
@@ -457,8 +447,7 @@ impl<'h> Checker<'h> {
     /// Frees all memory, unless a block that passed the checker is live.
     ///
     /// # Errors
-    /// The checker itself, if a block is live: its free would come through ended callbacks. Also if this thread is inside a callback, which
-    /// may be one of them.
+    /// The checker itself, if a block is live or this thread is inside a callback.
     pub fn close(self) -> Result<(), Rejected<Self, CallbacksInUse>> {
         match CallbacksInUse::of_blocks(self.live_blocks()) {
             None => Ok(()),
@@ -472,7 +461,7 @@ impl<'h> Checker<'h> {
     /// No returned function is running. (Later calls count as [stray](crate::check::stray_callbacks), and are answered with NULL.)
     pub unsafe fn close_anyway(self) {
         let this = ManuallyDrop::new(self);
-        // SAFETY: no returned function is running, as this function requires; `this` is not dropped again.
+        // SAFETY: no returned function is running, as this function requires.
         unsafe { this.destroy_shared() }
     }
 
@@ -491,16 +480,15 @@ impl<'h> Checker<'h> {
             let watched = user_data::find(user_data).map(<*mut c_void>::cast::<Watched<'h>>);
             user_data::release(user_data);
             if let Some(watched) = watched.and_then(NonNull::new) {
-                // SAFETY: placed in this memory by `watch`; no function of it runs, as this function requires.
+                // SAFETY: placed in this memory by `watch`; no function of it runs.
                 let _ = unsafe { free_pinned(memory, watched) };
             }
         }
-        // SAFETY: placed by `new` in this memory, and the caller promises that nothing else reaches it.
+        // SAFETY: placed by `new` in this memory, and nothing else reaches it.
         drop(unsafe { free_pinned(memory, self.shared) });
     }
 }
 
-/// Whether the functions are complete (V1 to V4).
 fn check_complete(raw: &RawCallbacks) -> Result<(), CallbackError> {
     let missing = match Sighting::missing_fact(raw).next() {
         None => return Ok(()),
@@ -512,7 +500,7 @@ fn check_complete(raw: &RawCallbacks) -> Result<(), CallbackError> {
     Err(CallbackError::MissingFunction(missing))
 }
 
-/// Stores what this thread's last command creates, for this engine. The previous one will not be reported any more.
+/// The previous one will not be reported any more.
 fn remember(thread: &ThreadState, engine: &Engine<'_, 'static>, creation: Option<Creation>) {
     let at = ptr::from_ref(engine).cast::<()>();
     let before = thread.swap_creation(creation.map(|creation| (at, creation)));
@@ -522,11 +510,9 @@ fn remember(thread: &ThreadState, engine: &Engine<'_, 'static>, creation: Option
     }
 }
 
-/// Checks the command when its body returns or unwinds.
 struct Leaving<'a, 'h> {
     engine: &'a Engine<'h, 'static>,
     frame: &'a CommandFrame,
-    /// The calling command.
     above: *const CommandFrame,
     thread: &'a ThreadState,
     running: Running,
@@ -556,9 +542,9 @@ impl Drop for Leaving<'_, '_> {
 
 impl Drop for Checker<'_> {
     fn drop(&mut self) {
-        // While a block is live, or during a callback, the driver may still call the callbacks: better a leak than a dangling pointer.
+        // Better a leak than a dangling pointer: the driver may still call the callbacks.
         if self.live_blocks() == 0 && !is_busy() {
-            // SAFETY: nothing is live, and the callers of `wrap` promised that no function is called from here on.
+            // SAFETY: nothing is live, and `wrap` requires that no function is called from here on.
             unsafe { self.destroy_shared() }
         }
     }

@@ -15,11 +15,9 @@ use super::table::{Cursor, ShardedTable, TableEntry as _};
 use crate::command::{Bracket, BracketCoverage, OwnerId, thread};
 use crate::pinned::Memory;
 
-/// Rows of findings of a shard: the maximum, and the initial number if frees may allocate nothing. A hash table has room for seven
-/// eighths of a power of two.
+/// Rows of a shard. A hash table has room for seven eighths of a power of two.
 const MAX_ROWS: usize = 896;
 const INITIAL_ROWS: usize = 7;
-/// Owners that have room from the beginning.
 const INITIAL_OWNERS: usize = 14;
 
 pub(crate) struct Engine<'h, 't> {
@@ -30,7 +28,6 @@ pub(crate) struct Engine<'h, 't> {
     pub(crate) blocks: ShardedTable<'h, BlockRecord<'t>>,
     pub(crate) handles: ShardedTable<'h, HandleRecord<'t>>,
     rows: ShardedTable<'h, FindingRow<'t>>,
-    /// Some shard of them is nearly full.
     rows_tight: AtomicBool,
     /// Rows of findings about frees use existing room: a free allocates nothing.
     rows_reserved: bool,
@@ -39,35 +36,27 @@ pub(crate) struct Engine<'h, 't> {
     lost: AtomicU64,
     /// Events were lost: only what one event proves is a finding.
     lossy: AtomicBool,
-    /// A handle had no room.
     handles_lost: AtomicBool,
-    /// Live handles: in the low half those below a device, in the high half those below an instance. One word, because most
-    /// objects are below both.
+    /// Live handles: in the low half those below a device, in the high half those below an instance.
     below: AtomicU64,
-    /// Reallocations so far.
     pub(super) moves: AtomicU32,
     /// Running commands: of a log, or of threads without a [place](crate::command::thread::Running).
     pub(super) running: AtomicU32,
-    /// An internal notification came.
     pub(super) is_notified: AtomicBool,
     /// The application says which callbacks are compatible; a log does not.
     pub(super) groups_reported: bool,
     pub(super) caller_module: Option<CallerModule>,
 }
 
-/// Names the file of the program or library that calls a callback of this thread, or an allocator past them; empty if unknown.
 pub(crate) type CallerModule = fn() -> &'static str;
 
-/// The thread of a call, and its running command.
 #[derive(Clone, Copy)]
 pub(crate) struct CallerContext<'a, 't> {
     pub(crate) bracket: Option<&'a Bracket<'t>>,
     pub(crate) thread: u64,
-    /// The thread has issued a command before.
     pub(crate) issued: bool,
     /// Brackets are available; without them, a missing bracket proves nothing.
     pub(crate) known: bool,
-    /// The `first_serial` of a finding.
     pub(crate) at: u64,
 }
 
@@ -89,12 +78,11 @@ impl<'t> CallerContext<'_, 't> {
     }
 }
 
-/// A call of an owner's callbacks.
 #[derive(Clone, Copy)]
 pub(crate) struct CallbackCall<'a, 't> {
     pub(crate) caller: CallerContext<'a, 't>,
     pub(crate) owner: &'a CallbackOwner<'t>,
-    /// A hash of the user data and the functions: equal for identical callbacks. 0 if unknown, as in a log.
+    /// A hash of the user data and the functions. 0 if unknown, as in a log.
     pub(crate) callbacks: u32,
 }
 
@@ -118,7 +106,6 @@ impl<'a, 't> CallbackCall<'a, 't> {
         }
     }
 
-    /// A finding about a block, with the command that allocated it.
     pub(super) fn finding_of_block(
         &self,
         kind: FindingKind,
@@ -161,7 +148,6 @@ impl<'h, 't> Engine<'h, 't> {
         self.memory
     }
 
-    /// Adds the owner that `make` creates after its memory was allocated.
     pub(crate) fn add_owner(
         &self,
         make: impl FnOnce() -> CallbackOwner<'t>,
@@ -177,12 +163,10 @@ impl<'h, 't> Engine<'h, 't> {
         self.numbered(id.get())
     }
 
-    /// The owner of this number, which records store.
     pub(crate) fn numbered(&self, number: u32) -> Option<&CallbackOwner<'t>> {
         self.owners.all_of_number(number).next()
     }
 
-    /// Whether a block of callbacks of this number may be live.
     pub(crate) fn may_hold_blocks(&self, number: u32) -> bool {
         self.owners
             .all_of_number(number)
@@ -194,19 +178,16 @@ impl<'h, 't> Engine<'h, 't> {
         self.owners.first_of_group(group)
     }
 
-    /// Whether no object of any owner of the group may need its notified memory any more.
     pub(crate) fn group_has_ended(&self, group: u64) -> bool {
         self.owners
             .all_of_group(group)
             .all(CallbackOwner::has_ended)
     }
 
-    /// How often a log has declared an owner of this number.
     pub(crate) fn declarations(&self, number: u32) -> usize {
         self.owners.all_of_number(number).count()
     }
 
-    /// Counts a live handle of this kind.
     pub(crate) fn count_handle(&self, kind: &str) {
         let one = below(kind);
         if one != 0 {
@@ -214,7 +195,6 @@ impl<'h, 't> Engine<'h, 't> {
         }
     }
 
-    /// Discounts a handle that [`Engine::count_handle`] counted: neither half goes below 0.
     pub(crate) fn discount_handle(&self, kind: &str) {
         let one = below(kind);
         if one != 0 {
@@ -222,8 +202,7 @@ impl<'h, 't> Engine<'h, 't> {
         }
     }
 
-    /// Whether an object may live that uses the memory of a device or an instance: leftover blocks may be of that object, which the
-    /// application forgot.
+    /// Whether an object may live that uses the parent's memory: leftover blocks may be of that object.
     pub(crate) fn has_children(&self, parent: &str) -> bool {
         let below = self.below.load(Ordering::Acquire);
         match parent {
@@ -238,7 +217,6 @@ impl<'h, 't> Engine<'h, 't> {
             .map_or("", |owner| owner.kind)
     }
 
-    /// Adds an observation.
     #[cold]
     pub(crate) fn report(&self, finding: CheckFinding<'t>) {
         self.report_row(finding.into());
@@ -274,7 +252,7 @@ impl<'h, 't> Engine<'h, 't> {
         put || may_allocate && self.rows.put(row, add).is_ok()
     }
 
-    /// Makes room for findings of later frees. Called when a call begins that may allocate.
+    /// Called when a call begins that may allocate.
     #[inline]
     pub(crate) fn make_ready(&self) {
         if self.rows_tight.load(Ordering::Relaxed) && self.rows_tight.swap(false, Ordering::Relaxed)
@@ -283,18 +261,15 @@ impl<'h, 't> Engine<'h, 't> {
         }
     }
 
-    /// The module of the current call.
     pub(super) fn module(&self) -> &'static str {
         self.caller_module.map_or("", |name| name())
     }
 
-    /// Shows rows of this key to `want` until it returns true.
     pub(crate) fn change_among(&self, key: u64, mut want: impl FnMut(&mut FindingRow<'t>) -> bool) {
         self.rows.among(key, |row| !row.gone() && want(row));
     }
 
-    /// A thread issues its first command: it is no foreign thread, its earlier calls came between commands. Its rows become one with those
-    /// of other such threads.
+    /// It is no foreign thread: its earlier calls came between commands. Its rows become one with those of other such threads.
     #[cold]
     pub(crate) fn thread_issues(&self, thread: u64) {
         let (mut cursor, mut moves) = (Cursor::default(), self.rows.moves());
@@ -328,7 +303,6 @@ impl<'h, 't> Engine<'h, 't> {
         }
     }
 
-    /// Removes findings that depend on commands: none was recorded.
     pub(crate) fn forget_commands(&self) {
         let depends = |row: &mut FindingRow<'t>| {
             if !row.gone() && row.finding.kind.between_commands().is_some() {
@@ -339,7 +313,6 @@ impl<'h, 't> Engine<'h, 't> {
         let _ = self.rows.next(&mut Cursor::default(), depends);
     }
 
-    /// Lowers the coverage to what a bracket declared for the whole program.
     #[inline]
     pub(crate) fn cover(&self, coverage: BracketCoverage) {
         if self.coverage.load(Ordering::Relaxed) < coverage as u8 {
@@ -347,7 +320,6 @@ impl<'h, 't> Engine<'h, 't> {
         }
     }
 
-    /// Whether any thread runs a command.
     pub(crate) fn some_command_runs(&self) -> bool {
         self.running.load(Ordering::Relaxed) > 0
             || thread::some_thread_runs(ptr::from_ref(self).cast())
@@ -360,7 +332,7 @@ impl<'h, 't> Engine<'h, 't> {
         self.running.store(0, Ordering::Relaxed);
     }
 
-    /// A handle had no room: its destruction will look like that of an unknown one.
+    /// Its destruction will look like that of an unknown one.
     pub(crate) fn lose_handle(&self) {
         self.handles_lost.store(true, Ordering::Relaxed);
         self.lose_one();
@@ -383,7 +355,6 @@ impl<'h, 't> Engine<'h, 't> {
         }
     }
 
-    /// The end: all live blocks and internal memory are leftovers.
     pub(crate) fn finish(&self) {
         for owner in self.owners() {
             self.internal_at_end(
@@ -397,11 +368,9 @@ impl<'h, 't> Engine<'h, 't> {
     }
 }
 
-/// One in each half of the count.
 const BELOW_INSTANCE: u64 = 1 << 32;
 const BELOW_BOTH: u64 = BELOW_INSTANCE | 1;
 
-/// The halves of the count to which a handle of this kind adds one.
 fn below(kind: &str) -> u64 {
     match kind {
         // They end with others, without a command of their own.
@@ -414,7 +383,7 @@ fn below(kind: &str) -> u64 {
     }
 }
 
-/// Whether one event proves the finding, whatever came before: a struct, or the arguments of a call.
+/// Whether one event proves the finding, whatever came before.
 const fn proven_by_one_event(kind: FindingKind) -> bool {
     use FindingKind::*;
     matches!(
@@ -434,7 +403,6 @@ const fn proven_by_one_event(kind: FindingKind) -> bool {
     )
 }
 
-/// Whether the finding depends on the live handles.
 const fn about_handles(kind: FindingKind) -> bool {
     use FindingKind::*;
     matches!(
@@ -448,7 +416,6 @@ const fn about_handles(kind: FindingKind) -> bool {
     )
 }
 
-/// Whether a free or a notification can cause the finding.
 const fn may_come_of_a_free(kind: FindingKind) -> bool {
     use FindingKind::*;
     matches!(

@@ -1,4 +1,4 @@
-//! The C functions of checked callbacks: the order of records and calls. The engine has the rules.
+//! The C functions of checked callbacks: the order of records and calls.
 //!
 //! A freed block leaves the table before the free is passed on, an allocated one enters it after the allocation returned, and a block
 //! is in transit during its reallocation: otherwise another thread may get its address first. No lock is held over a call.
@@ -29,7 +29,6 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Callbacks with this user data, and the notifications that `inner` has.
     pub(super) fn new(inner: &RawCallbacks, user_data: usize) -> Self {
         let all = RawCallbacks::of_sink::<Watched<'_>>(ptr::without_provenance_mut(user_data));
         Self {
@@ -53,10 +52,8 @@ impl Checked {
 /// The sink of checked callbacks, in the checker's memory until the checker ends.
 pub(super) struct Watched<'h> {
     shared: NonNull<CheckerState<'h>>,
-    /// An owner of the engine's list.
     pub(super) owner: NonNull<CallbackOwner<'static>>,
     inner: RawCallbacks,
-    /// See [`CallbackCall::callbacks`].
     hash: u32,
 }
 
@@ -79,7 +76,7 @@ impl<'h> Watched<'h> {
     }
 
     fn engine(&self) -> &Engine<'h, 'static> {
-        // SAFETY: the shared part outlives what is watched: both end with the checker, this first.
+        // SAFETY: the shared part outlives what is watched.
         &unsafe { self.shared.as_ref() }.engine
     }
 
@@ -97,7 +94,6 @@ impl<'h> Watched<'h> {
         }
     }
 
-    /// Records the answer to a request and returns it to the driver: a recorded block, or NULL.
     #[inline]
     fn answer(
         &self,
@@ -123,7 +119,6 @@ impl<'h> Watched<'h> {
         block
     }
 
-    /// There is no memory for the record: the block is freed and the request refused.
     #[cold]
     fn no_record(&self, caller: &CallerContext<'_, 'static>, block: *mut c_void) -> *mut c_void {
         self.free_block(block);
@@ -157,7 +152,6 @@ impl<'h> Watched<'h> {
         unsafe { self.inner.free(block) }
     }
 
-    /// A reallocation of a block to another size than 0.
     fn move_block(
         &self,
         call: &CallbackCall<'_, 'static>,
@@ -202,10 +196,9 @@ impl<'h> Watched<'h> {
     }
 }
 
-/// This thread's running command.
 #[inline]
 pub(super) fn caller_context<'a>() -> CallerContext<'a, 'static> {
-    // SAFETY: a non-null top is the frame of a `run` on this thread's own stack, which ends after the current call.
+    // SAFETY: null or the frame of a `run` of this thread, which ends after the current call.
     match unsafe { thread::top().as_ref() } {
         Some(frame) => {
             let bracket = frame.bracket();
@@ -249,11 +242,11 @@ fn is_misaligned(address: NonZeroU64, request: BlockRequest) -> bool {
     request.align.is_power_of_two() && address.get() & request.align.wrapping_sub(1) != 0
 }
 
-/// The value of this user data; unknown user data is reported to the checker of the running command.
+/// Unknown user data is reported to the checker of the running command.
 #[inline]
 fn watched<'a, 'h>(user_data: *mut c_void) -> Option<&'a Watched<'h>> {
     match user_data::find(user_data) {
-        // SAFETY: the slot holds a value that `wrap` placed, which stays until the checker ends, and then no call is running.
+        // SAFETY: the slot holds a value of `wrap`, which stays while a call is running.
         Some(watched) => Some(unsafe { &*watched.cast::<Watched<'h>>() }),
         None => {
             stray();
@@ -262,9 +255,7 @@ fn watched<'a, 'h>(user_data: *mut c_void) -> Option<&'a Watched<'h>> {
     }
 }
 
-/// The value of the user data of a block's own callbacks, which stay watched while a block of theirs is live ([`Checker::retire`]).
-///
-/// [`Checker::retire`]: crate::Checker::retire
+/// Those stay watched while a block of theirs is live (`Checker::retire`).
 #[cold]
 fn own<'a, 'h>(user_data: NonZeroUsize) -> Option<&'a Watched<'h>> {
     watched(ptr::without_provenance_mut(user_data.get()))
@@ -272,7 +263,7 @@ fn own<'a, 'h>(user_data: NonZeroUsize) -> Option<&'a Watched<'h>> {
 
 #[cold]
 fn stray() {
-    // SAFETY: a non-null top is the frame of a `run` on this thread's own stack, which ends after the current call.
+    // SAFETY: null or the frame of a `run` of this thread, which ends after the current call.
     let frame = unsafe { thread::top().as_ref() };
     let engine = frame
         .map_or(ptr::null(), |frame| frame.checker())
@@ -291,7 +282,6 @@ fn stray() {
     }
 }
 
-/// The three required functions, and the notifications that `inner` has.
 fn with_notifications_of(all: RawCallbacks, inner: &RawCallbacks) -> RawCallbacks {
     let only = all.only_those_of(inner);
     RawCallbacks {
@@ -389,7 +379,6 @@ impl CallbackSink for Watched<'_> {
 #[repr(transparent)]
 struct Trapped<'h>(Watched<'h>);
 
-/// The functions of a poisoned struct in place of those in `raw`.
 fn traps(raw: &RawCallbacks) -> RawCallbacks {
     with_notifications_of(RawCallbacks::of_sink::<Trapped<'_>>(raw.p_user_data), raw)
 }
@@ -430,17 +419,14 @@ impl CallbackSink for Trapped<'_> {
 /// A struct of checked callbacks, in the checker's memory: pass [`as_ptr`](HandedOut::as_ptr) to the creating command, and
 /// [`poison`](HandedOut::poison) it when the command returned.
 ///
-/// The specification lets an application free the struct then. A driver that copied it never notices. A driver that kept its address
-/// calls functions that report and pass the call on. It may read while the struct is overwritten: each word is the old or the new
-/// one, and every mixture works.
+/// A driver that kept the address of the struct calls functions that report and pass the call on. It may read while the struct is
+/// overwritten: every mixture of words works.
 #[derive(Debug)]
 pub struct HandedOut<'c>(pub(super) &'c Handed);
 
-/// See [`HandedOut`].
 #[derive(Debug)]
 pub(super) struct Handed {
     raw: Words,
-    /// The original struct.
     passed: RawCallbacks,
 }
 
@@ -478,7 +464,6 @@ impl HandedOut<'_> {
     /// No command that got the struct is running: a correct driver does not read it now.
     pub unsafe fn poison(&self) {
         let Handed { raw, passed } = self.0;
-        // The user data stays, and each function still does its work: a driver that reads meanwhile has callbacks that work.
         for (word, trap) in raw.0.iter().zip(traps(passed).words()) {
             word.store(trap, Ordering::Relaxed);
         }

@@ -24,7 +24,7 @@ pub struct CheckFinding<'t> {
     pub owner_kind: &'t str,
     /// The running command. For a leftover block, or one freed outside of any command: the command that allocated it.
     pub command: &'t str,
-    /// The other object or command of the finding: the object whose allocator was passed over, the destroying command.
+    /// The object whose allocator was passed over, or the destroying command.
     pub against: &'t str,
     /// The scope of the request; none if it does not exist or does not matter.
     pub scope: Option<Scope>,
@@ -40,19 +40,16 @@ pub struct CheckFinding<'t> {
     pub freed_later: u64,
     /// The command that freed the last of those; empty outside of any.
     pub freed_in: &'t str,
-    /// The number of observations during which another thread ran a command. They prove that the thread was wrong (V23), not that no
-    /// command ran (V22).
+    /// The number of observations during which another thread ran a command: they prove V23, not V22.
     pub during_commands: u64,
-    /// The thread of the calls outside of any command, if it was one alone: as [`CommandInfo::thread`] numbers threads.
-    /// From a trace: as the trace numbers them.
-    ///
-    /// [`CommandInfo::thread`]: crate::command::CommandInfo::thread
+    /// The thread of the calls outside of any command, if it was one alone: as
+    /// [`CommandInfo::thread`](crate::command::CommandInfo::thread) or the trace numbers it.
     pub on_thread: Option<u64>,
-    /// The alignment of the block and the alignment that its reallocation requested, in bytes, if all are the same.
+    /// The alignments of the block and of its reallocation, in bytes, if all are the same.
     pub alignments: Option<(u64, u64)>,
-    /// The owner of the allocator that was passed to destroy an object of another allocator, if it was one alone.
+    /// The owner of the allocator that was wrongly passed to destroy the object, if it was one alone.
     pub passed: Option<OwnerId>,
-    /// The file of the calling program or library, if it [is known](crate::Checker::naming_callers) and was one alone; else empty.
+    /// The file of the calling program or library, if it was one alone; else empty.
     pub module: &'t str,
     /// Whether the application said which callbacks are compatible. A trace does not say it.
     pub groups_reported: bool,
@@ -62,7 +59,6 @@ pub struct CheckFinding<'t> {
     pub coverage: BracketCoverage,
 }
 
-/// Findings with the same identity are one for the reader.
 type Identity<'t> = (
     FindingKind,
     Option<OwnerId>,
@@ -73,7 +69,7 @@ type Identity<'t> = (
 );
 
 impl<'t> CheckFinding<'t> {
-    /// One observation. The last three fields are set when findings are read.
+    /// The last three fields are set when findings are read.
     pub(super) const fn one(kind: FindingKind) -> Self {
         Self {
             kind,
@@ -133,7 +129,6 @@ impl<'t> CheckFinding<'t> {
     }
 }
 
-/// The value of both, if it is the same.
 fn common<T: PartialEq>(one: Option<T>, other: Option<T>) -> Option<T> {
     one.filter(|one| other.as_ref() == Some(one))
 }
@@ -176,7 +171,6 @@ impl CheckFinding<'_> {
     }
 }
 
-/// Whether the finding blames somebody only if the compatible callbacks are known.
 const fn needs_groups(kind: FindingKind) -> bool {
     use FindingKind::*;
     matches!(

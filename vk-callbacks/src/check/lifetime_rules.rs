@@ -1,4 +1,4 @@
-//! The rules about commands that end, created and destroyed objects, and leftover blocks.
+//! Rules about commands that end, created and destroyed objects, and leftover blocks.
 
 #![forbid(unsafe_code)]
 
@@ -17,18 +17,15 @@ use crate::error::VK_ERROR_OUT_OF_HOST_MEMORY;
 use crate::raw::RawCallbacks;
 use crate::trace::Sighting;
 
-/// Addresses of blocks.
 pub(crate) type Blocks<'a> = &'a mut dyn Iterator<Item = NonZeroU64>;
 
 impl<'t> Engine<'_, 't> {
-    /// The application passes callbacks: V1 to V4.
     pub(crate) fn registered(&self, owner: &CallbackOwner<'t>, raw: &RawCallbacks) {
         for what in Sighting::missing_fact(raw) {
             self.seen(&CallbackCall::unknown(owner), what);
         }
     }
 
-    /// Reports what the struct or the address shows, and the calls do not.
     #[cold]
     pub(crate) fn seen(&self, call: &CallbackCall<'_, 't>, what: Sighting) {
         let kind = match what {
@@ -43,7 +40,6 @@ impl<'t> Engine<'_, 't> {
         self.report(call.finding(kind, None));
     }
 
-    /// A command begins, perhaps on a thread inside a callback (V25).
     #[inline]
     pub(crate) fn command_begins(&self, bracket: &Bracket<'t>, at: u64, in_callback: bool) {
         self.cover(bracket.coverage);
@@ -56,7 +52,7 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// A command returned: V9, V28. `blocks` are the blocks of scope command that it may have left; none means all blocks.
+    /// `blocks` are the blocks of scope command that it may have left; none means all blocks.
     #[inline]
     pub(crate) fn command_returned(
         &self,
@@ -88,14 +84,12 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// A command allocated objects from a pool.
     fn count_filled(&self, bracket: &Bracket<'t>) {
         if let Some(pool) = bracket.owners.object.and_then(|id| self.owner(id)) {
             pool.filled.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// The end of a pool whose children requested no memory (V34).
     pub(crate) fn report_never_drawn(&self, owner: &CallbackOwner<'t>) {
         if let Some(finding) = owner.finding_never_drawn() {
             owner.filled.store(0, Ordering::Relaxed);
@@ -103,7 +97,6 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// Reports each leftover block once, among `blocks` or among all.
     pub(crate) fn report_leftovers(
         &self,
         kind: FindingKind,
@@ -130,7 +123,7 @@ impl<'t> Engine<'_, 't> {
                 .blocks
                 .next(&mut cursor, |block| is_left(block, reported, &of));
             left.iter().for_each(report);
-            // If another thread, or the memory of a finding, moved blocks meanwhile, some may have been missed.
+            // If blocks moved meanwhile, some may have been missed.
             if self.blocks.moves() != moves {
                 (moves, cursor) = (self.blocks.moves(), Cursor::default());
             } else if left.is_none() {
@@ -158,7 +151,6 @@ impl<'t> Engine<'_, 't> {
         .of_size(block.size)
     }
 
-    /// A block that was reported as left is freed.
     #[cold]
     pub(crate) fn leaked_block_freed(
         &self,
@@ -171,7 +163,7 @@ impl<'t> Engine<'_, 't> {
         });
     }
 
-    /// A block is freed through other callbacks: that finding takes the place of the one that reported the block as left.
+    /// The finding that a block is freed through other callbacks takes the place of the one that reported it as left.
     #[cold]
     pub(crate) fn withdraw_leftover(&self, block: &BlockRecord<'t>) {
         self.change_leftover(block, |left| {
@@ -180,7 +172,6 @@ impl<'t> Engine<'_, 't> {
         });
     }
 
-    /// Changes the finding that reported the block as left, if there is one.
     fn change_leftover(&self, block: &BlockRecord<'t>, change: impl Fn(&mut CheckFinding<'t>)) {
         let kind = match block.reported_as {
             ReportedAs::Command => FindingKind::CommandBlockLeft,
@@ -202,7 +193,7 @@ impl<'t> Engine<'_, 't> {
         });
     }
 
-    /// The object of a creating command was reported, or never will be. `owner` may be its owner.
+    /// The object was reported, or never will be. `owner` may be its owner.
     pub(crate) fn object_created(&self, creation: Creation, owner: Option<&CallbackOwner<'t>>) {
         let known = owner.filter(|owner| owner.number() == creation.owner());
         if let Some(owner) = known.or_else(|| self.numbered(creation.owner())) {
@@ -210,8 +201,7 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// An object was created (V42 to V44). Several objects may share a handle. If their owners differ, or a handle comes again before
-    /// its destruction was reported, the destroyed object is ambiguous.
+    /// If the owners of a handle differ, or it comes again before its destruction, the destroyed object is ambiguous.
     pub(crate) fn created(&self, kind: &'t str, handle: u64, owner: Option<&CallbackOwner<'t>>) {
         if handle == 0 {
             return;
@@ -244,8 +234,7 @@ impl<'t> Engine<'_, 't> {
         }
     }
 
-    /// `command` destroyed an object and returned: V42 to V44. Returns the owner of its callbacks, if it was the last object of that
-    /// owner: the remaining blocks are [left](Engine::report_left_by).
+    /// Returns the owner of the object's callbacks, if it was the last object of that owner.
     pub(crate) fn destroyed(
         &self,
         caller: &CallerContext<'_, 't>,
@@ -309,7 +298,7 @@ impl<'t> Engine<'_, 't> {
         })
     }
 
-    /// `command` destroyed the last object of the call's owner: V41. `held` are the blocks that the owner may hold; none means all blocks.
+    /// `held` are the blocks that the owner may hold; none means all blocks.
     pub(crate) fn report_left_by(
         &self,
         call: &CallbackCall<'_, 't>,
@@ -331,8 +320,7 @@ impl<'t> Engine<'_, 't> {
         self.internal_at_end(FindingKind::InternalLeft, call, over);
     }
 
-    /// Reports internal memory that was not freed (V20), unless `over` says that a free may still come. `over` is called after the sum
-    /// was read.
+    /// `over` says whether no free can come any more. It is called after the sum was read.
     pub(crate) fn internal_at_end(
         &self,
         kind: FindingKind,

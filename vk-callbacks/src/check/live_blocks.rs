@@ -1,10 +1,10 @@
-//! Whether an owner may have live blocks. `testkit/models` runs it in every order of its steps.
+//! `testkit/models` runs this in every order of its steps.
 
 #![forbid(unsafe_code)]
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Live blocks: each is counted before it is recorded, and discounted after it left the record. An address has one of eight lines, so threads
+/// Each block is counted before it is recorded, and discounted after it left the record. An address has one of eight lines, so threads
 /// with blocks of their own seldom write to the same cache line.
 ///
 /// Both sums of a line only grow. [`LiveBlocks::any`] reads all discounts first: a block that moves is counted at its new address
@@ -37,7 +37,6 @@ impl LiveBlocks {
         }
     }
 
-    /// The line of a block's address: the upper three bits of a multiplicative hash.
     #[inline]
     fn of(&self, address: u64) -> &Line {
         let hash = address.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -58,7 +57,6 @@ impl LiveBlocks {
         discounted.fetch_add(1, Ordering::Release);
     }
 
-    /// Calls `record`, which records a block at its new address instead of the old one.
     #[inline]
     pub(crate) fn move_block(&self, (old, new): (u64, u64), record: impl FnOnce()) {
         self.count(new);
@@ -66,8 +64,7 @@ impl LiveBlocks {
         self.discount(old);
     }
 
-    /// Whether a block may be live: always while one is. Several owners may have counted and discounted the blocks of one another; then one of
-    /// them answers.
+    /// True while a block is live. Several owners may have counted and discounted the blocks of one another; then one of them answers.
     pub(crate) fn any(&self) -> bool {
         let lines = || self.others.iter().chain([&self.last]);
         let sum = |sum: u64, of_line: u64| sum.wrapping_add(of_line);

@@ -23,10 +23,9 @@ use crate::trace::{Caller, Pointer, Request, Sighting, TraceEvent, TraceReader};
 
 /// A checker of a trace: the [rules](crate::Rule), applied by the code of the live [`Checker`](crate::Checker).
 ///
-/// The allocators of a command are those of its owner and of the owners above, as the trace declares them. A trace does not name the
-/// cache or the deferred operation of a command: the first one that is called is assumed. It does not say which callbacks are
-/// compatible: findings that depend on it are suspects. The caller says in [`CheckOptions::coverage`] whether every command was
-/// recorded.
+/// The allocators of a command are those of its owner and of the owners above; the first cache or deferred operation that is called is
+/// assumed to be the command's. Findings that depend on compatible callbacks are suspects. [`CheckOptions::coverage`] says whether every
+/// command was recorded.
 ///
 /// ```
 /// use alloc_core::{FromGlobalAlloc, Scope, Scoped};
@@ -50,8 +49,7 @@ use crate::trace::{Caller, Pointer, Request, Sighting, TraceEvent, TraceReader};
 pub struct Judge<'h, 't> {
     engine: Engine<'h, 't>,
     threads: TryMap<u64, Thread<'h, 't>, Own<'h>, HashKey>,
-    /// The blocks of each owner, and those of scope command of each running command, by its serial number: a scan of all blocks at the
-    /// end of each object or command would take quadratic time.
+    /// The blocks of each owner, and those of scope command of each running command: a scan of all blocks would take quadratic time.
     by_owner: BlockLists<'h>,
     by_command: BlockLists<'h>,
     /// The number of losses so far. A command or reallocation that began before the last one may have ended.
@@ -63,7 +61,6 @@ type Own<'h> = Scoped<Memory<'h>>;
 
 type BlockLists<'h> = TryMap<u64, TryVec<NonZeroU64, Own<'h>>, Own<'h>, HashKey>;
 
-/// The state of a thread.
 struct Thread<'h, 't> {
     /// The number of losses at its last line.
     losses: u64,
@@ -71,15 +68,12 @@ struct Thread<'h, 't> {
     brackets: TryVec<Bracket<'t>, Own<'h>>,
     /// Its running reallocations; `None` for one that is not checked.
     moving: TryVec<Option<Moving<'t>>, Own<'h>>,
-    /// The last command that returned.
     last_command: &'t str,
-    /// The object that this command creates, until it is reported.
     creation: Option<Creation>,
     issued: bool,
 }
 
 impl Thread<'_, '_> {
-    /// Forgets commands and reallocations that began before the last loss.
     fn forget_before(&mut self, losses: u64) {
         if self.losses != losses {
             self.brackets.clear();
@@ -92,7 +86,6 @@ impl Thread<'_, '_> {
 /// Further declarations of one owner are ignored and counted as lost.
 const MAX_DECLARATIONS: usize = 16;
 
-/// The limit of a trace without commands.
 const NO_COMMANDS: &str =
     "it has no command: what has to do with commands and threads is not judged";
 
@@ -257,14 +250,12 @@ impl<'h, 't> Judge<'h, 't> {
         self.engine.lost()
     }
 
-    /// Counts lost events: running commands and reallocations may have ended.
     fn lose(&mut self, events: u64) {
         self.engine.lose_events(events);
         self.losses = self.losses.saturating_add(1);
         self.by_command.clear();
     }
 
-    /// The last object of the owner was destroyed: its blocks are leftovers.
     fn owner_ended(
         &mut self,
         line: u64,
@@ -295,7 +286,6 @@ impl<'h, 't> Judge<'h, 't> {
         Ok(())
     }
 
-    /// The allocators of a command about this owner: its own, and those above it.
     fn owners_above(&self, owner: u64) -> Owners {
         let mut owners = Owners::default();
         let mut number = owner;
@@ -317,8 +307,6 @@ impl<'h, 't> Judge<'h, 't> {
         owners
     }
 
-    /// A trace names one owner for a command. If the command may have a cache or a deferred operation besides, the first one that is
-    /// called is assumed.
     fn assume_owners(&mut self, by: Caller) {
         let Some(owner) = id(by.owner).and_then(|id| self.engine.owner(id)) else {
             return;
@@ -351,7 +339,7 @@ impl<'h, 't> Judge<'h, 't> {
         }
     }
 
-    /// The call of a line. Declares an owner that the trace did not declare.
+    /// Declares an owner that the trace did not declare.
     fn call(&self, line: u64, by: Caller) -> Result<CallbackCall<'_, 't>, HostError> {
         let number = id(by.owner).map_or(0, OwnerId::get);
         let owner = match self.engine.numbered(number) {
@@ -375,7 +363,6 @@ impl<'h, 't> Judge<'h, 't> {
         })
     }
 
-    /// The object of a creating command was reported, or never will be.
     fn object_created(&self, creation: Option<Creation>) {
         if let Some(creation) = creation {
             self.engine.object_created(creation, None);
@@ -399,7 +386,7 @@ impl<'h, 't> Judge<'h, 't> {
             .filter(|thread| thread.losses == self.losses)
     }
 
-    /// The thread, if it has a state, without what it began before the last loss.
+    /// The thread, without what it began before the last loss.
     fn known(&mut self, thread: u64) -> Option<&mut Thread<'h, 't>> {
         let thread = self.threads.get_mut(&thread)?;
         thread.forget_before(self.losses);
@@ -422,12 +409,10 @@ impl<'h, 't> Judge<'h, 't> {
     }
 }
 
-/// The owner of this number; none for 0.
 fn id(number: u64) -> Option<OwnerId> {
     u32::try_from(number).ok().and_then(OwnerId::from_number)
 }
 
-/// The number of a block, as an address.
 fn address(pointer: Pointer) -> Option<NonZeroU64> {
     match pointer {
         Pointer::Null => None,

@@ -15,7 +15,7 @@ impl fmt::Display for CheckFinding<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_rules(self.rules(), f)?;
         f.write_str(": ")?;
-        // Without a culprit memory was live at the end, but the application may never have destroyed the object.
+        // The application may never have destroyed an object that has memory at the end.
         if !self.culprit().is_empty() {
             write!(f, "{} ", self.culprit())?;
         }
@@ -38,7 +38,6 @@ impl fmt::Display for CheckFinding<'_> {
 }
 
 impl CheckFinding<'_> {
-    /// Writes what a word in braces stands for.
     fn write_word(&self, word: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (object, other) = (named(self.owner_kind), named(self.against));
         match word {
@@ -91,7 +90,7 @@ impl CheckFinding<'_> {
         }
     }
 
-    /// `4064 B (scope OBJECT)`; for several blocks `4064 B each`, or `9000 B in all` if their sizes differ.
+    /// `4064 B (scope OBJECT)`; for several blocks `4064 B each`, or `9000 B in all`.
     fn write_bytes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.size {
             Some(size) => write!(f, "{size} B{}", if self.count > 1 { " each" } else { "" })?,
@@ -103,7 +102,6 @@ impl CheckFinding<'_> {
         }
     }
 
-    /// Whether the leftover blocks were freed later.
     fn write_freed_later(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.freed_later, self.freed_in) {
             (0, _) => f.write_str("; never freed"),
@@ -114,7 +112,6 @@ impl CheckFinding<'_> {
     }
 }
 
-/// `the device`, `VkBuffer`.
 fn named(kind: &str) -> &str {
     match kind {
         "" => "somebody",
@@ -134,7 +131,6 @@ const fn upper(scope: Scope) -> &'static str {
     }
 }
 
-/// Writes a text and a name, `, in vkCreateBuffer`; nothing without a name.
 fn after(text: &str, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if name.is_empty() {
         return Ok(());

@@ -7,11 +7,6 @@
 //!                                                   |
 //!                     tables: blocks, handles, rows of findings  -->  finding, message
 //! ```
-//! The file of each rule (see [`Rule`]; some rules have parts in several):
-//!
-//! - `call_rules`, with `allocator_rules` for where a call goes: V7, V8, V11, V14 to V16, V18 to V23, V30, V35, V41
-//! - `lifetime_rules`: V1 to V6, V8, V9, V20 to V23, V25, V28, V34, V41 to V44
-//! - `allocator_rules`: V5, V26, V28 to V32, V34, V36 to V40
 
 mod allocator_rules;
 mod call_rules;

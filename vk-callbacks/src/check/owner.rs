@@ -24,11 +24,8 @@ pub(crate) struct CallbackOwner<'t> {
     user_data: AtomicUsize,
     /// The owner above; only in a log.
     pub(crate) parent: u64,
-    /// Created objects less destroyed ones.
     pub(crate) objects: AtomicI64,
-    /// A created object was reported.
     pub(crate) objects_reported: AtomicBool,
-    /// An internal notification came.
     pub(crate) notified: AtomicBool,
     /// Creating commands that called the callbacks and whose object was not reported yet.
     creations: AtomicU32,
@@ -36,10 +33,8 @@ pub(crate) struct CallbackOwner<'t> {
     pub(crate) filled: AtomicU64,
     /// Pools: a command on the pool requested memory of scope object from any allocator.
     pub(crate) drawn: AtomicBool,
-    /// A command pool, whose callbacks recording commands may use.
     records: bool,
     live_blocks: LiveBlocks,
-    /// Bytes and blocks by scope, if counted.
     usage: Option<StateMutex<OwnerUsage>>,
     /// Notified internal memory in bytes, by scope; the sums of a group are in its oldest owner.
     internal: [AtomicU64; Scope::COUNT],
@@ -86,7 +81,6 @@ impl<'t> CallbackOwner<'t> {
         }
     }
 
-    /// The finding about a pool whose children requested no memory (V34).
     pub(crate) fn finding_never_drawn(&self) -> Option<CheckFinding<'t>> {
         let filled = self.filled.load(Ordering::Relaxed);
         let never = filled > 0 && !self.drawn.load(Ordering::Relaxed);
@@ -98,7 +92,6 @@ impl<'t> CallbackOwner<'t> {
         })
     }
 
-    /// The number of its id, 0 for none.
     pub(crate) const fn number(&self) -> u32 {
         match self.id {
             Some(id) => id.get(),
@@ -106,7 +99,6 @@ impl<'t> CallbackOwner<'t> {
         }
     }
 
-    /// The user data of its watched callbacks, if it has one set of them for all objects.
     pub(crate) fn user_data(&self) -> Option<NonZeroUsize> {
         NonZeroUsize::new(self.user_data.load(Ordering::Acquire))
     }
@@ -115,25 +107,21 @@ impl<'t> CallbackOwner<'t> {
         self.user_data.store(user_data, Ordering::Release);
     }
 
-    /// Whether recording commands may use the callbacks.
     #[inline]
     pub(crate) const fn is_for_recording(&self) -> bool {
         self.records
     }
 
-    /// Counts a block before it is recorded.
     #[inline]
     pub(crate) fn count_block(&self, block: &BlockRecord<'_>) {
         self.live_blocks.count(block.address.get());
     }
 
-    /// Discounts a block that left the record, or was not recorded.
     #[inline]
     pub(crate) fn discount_block(&self, block: &BlockRecord<'_>) {
         self.live_blocks.discount(block.address.get());
     }
 
-    /// Calls `record`, which replaces the record of a block that has moved, and counts it at one of the two places at any time.
     #[inline]
     pub(crate) fn move_block(
         &self,
@@ -144,7 +132,6 @@ impl<'t> CallbackOwner<'t> {
         self.live_blocks.move_block(addresses, record);
     }
 
-    /// Changes the usage, if counted, by a block that comes, goes or is resized.
     #[inline]
     pub(crate) fn change_usage(&self, scope: Option<Scope>, old: Option<u64>, new: Option<u64>) {
         if let Some(usage) = &self.usage {
@@ -152,13 +139,11 @@ impl<'t> CallbackOwner<'t> {
         }
     }
 
-    /// The usage; none if not counted.
     pub(crate) fn usage(&self) -> Option<OwnerUsage> {
         self.usage.as_ref().map(|usage| usage.lock().read())
     }
 
-    /// Whether a block may be live. Of several owners with one number, each may have counted blocks of another: together they are
-    /// right, and if none has a block, there is none.
+    /// Several owners with one number may have counted blocks of one another: if none has a block, there is none.
     pub(crate) fn may_hold_blocks(&self) -> bool {
         self.live_blocks.any()
     }
@@ -180,7 +165,6 @@ impl<'t> CallbackOwner<'t> {
         before.is_ok_and(|taken| taken >= bytes)
     }
 
-    /// The notified memory of the scope that was not freed.
     pub(crate) fn internal_outstanding(&self, scope: Scope) -> u64 {
         self.internal
             .get(scope.index())
@@ -201,13 +185,13 @@ impl<'t> CallbackOwner<'t> {
             });
     }
 
-    /// Whether no object lives or is being created. A thread that reads a record first and calls this then sees an object that
-    /// another thread creates: it was counted before the record, and is counted as an object before it stops being one in creation.
+    /// A thread that reads a record first and calls this then sees an object that another thread creates: it was counted before the
+    /// record, and is counted as an object before it stops being one in creation.
     pub(crate) fn has_no_objects(&self) -> bool {
         self.creations.load(Ordering::Acquire) == 0 && self.objects.load(Ordering::Acquire) <= 0
     }
 
-    /// Whether no object needs the notified memory any more. Objects that are never reported might need it for ever.
+    /// Objects that are never reported might need the notified memory for ever.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_no_objects()
             && (self.objects_reported.load(Ordering::Acquire)
@@ -215,7 +199,6 @@ impl<'t> CallbackOwner<'t> {
     }
 }
 
-/// The group of an owner alone.
 fn own_group(id: OwnerId) -> u64 {
     1 << 32 | u64::from(id.get())
 }
@@ -240,8 +223,7 @@ impl OwnerUsage {
         self.total
     }
 
-    /// A block of `old` bytes becomes one of `new` bytes: without `old` it comes, without `new` it goes. As in an account, growing a block
-    /// adds its growth to the total.
+    /// Without `old` the block comes, without `new` it goes. As in an account, growing a block adds its growth to the total.
     fn change(&mut self, scope: Option<Scope>, old: Option<u64>, new: Option<u64>) {
         let grown = new.unwrap_or(0).saturating_sub(old.unwrap_or(0));
         let shrunk = old.unwrap_or(0).saturating_sub(new.unwrap_or(0));
@@ -257,7 +239,6 @@ impl OwnerUsage {
         }
     }
 
-    /// The usage for the reader.
     pub(super) fn read(&self) -> Self {
         let mut read = *self;
         for usage in read.scopes.iter_mut().chain([&mut read.total]) {
@@ -309,7 +290,7 @@ pub struct CheckedOwner {
     /// The kind of object that the callbacks are passed for (`VkPipeline`).
     pub kind: &'static str,
     /// Callbacks of one group are compatible: each frees and reallocates the blocks of the others (V42). 0: the group of identical
-    /// functions and user data if they are watched already, else a group of their own.
+    /// callbacks if they are watched already, else a group of their own.
     pub group: u32,
     /// Bytes and blocks are counted by scope ([`Checker::usage`](crate::Checker::usage)).
     pub is_counted: bool,

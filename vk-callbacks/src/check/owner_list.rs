@@ -30,7 +30,6 @@ struct OwnerNode<'t> {
 const OF_NUMBER: usize = 0;
 const OF_GROUP: usize = 1;
 
-/// The newest and the oldest owner of a number or group.
 #[derive(Clone, Copy)]
 struct OwnerEntry<'t> {
     key: u64,
@@ -55,7 +54,6 @@ impl TableEntry for OwnerEntry<'_> {
     }
 }
 
-/// The key of a number, which no group has.
 fn key_of_number(number: u32) -> u64 {
     1 << 33 | u64::from(number)
 }
@@ -68,15 +66,10 @@ impl<'h, 't> OwnerList<'h, 't> {
         }
     }
 
-    /// Allocates the first room of the table.
-    ///
-    /// # Errors
-    /// The refusal of the memory.
     pub(crate) fn reserve(&mut self, owners: usize) -> Result<(), HostError> {
         self.by_key.reserve(owners.saturating_mul(2))
     }
 
-    /// Adds the owner that `make` creates after its memory was allocated.
     pub(crate) fn add(
         &self,
         make: impl FnOnce() -> CallbackOwner<'t>,
@@ -108,19 +101,17 @@ impl<'h, 't> OwnerList<'h, 't> {
         self.all.iter().map(|node| &node.owner)
     }
 
-    /// The owners of this number, the newest first.
     pub(crate) fn all_of_number(&self, number: u32) -> impl Iterator<Item = &CallbackOwner<'t>> {
         self.all_of::<OF_NUMBER>(key_of_number(number))
     }
 
-    /// The oldest owner of the group. Not by the links: a log may put all its owners into one group.
+    /// It does not follow the links: a log may put all its owners into one group.
     pub(crate) fn first_of_group(&self, group: u64) -> Option<&CallbackOwner<'t>> {
         let oldest = self.entry(group)?.oldest;
         // SAFETY: a node of the borrowed list (invariant of `OwnerNode`).
         Some(unsafe { &oldest.as_ref().owner })
     }
 
-    /// The owners of the group, the newest first.
     pub(crate) fn all_of_group(&self, group: u64) -> impl Iterator<Item = &CallbackOwner<'t>> {
         self.all_of::<OF_GROUP>(group)
     }

@@ -14,7 +14,6 @@ use super::table::TableEntry;
 use crate::command::OwnerId;
 use crate::raw::{RawCallbacks, RawRequest};
 
-/// A block of callbacks, live or freed.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockRecord<'t> {
     pub(crate) address: NonZeroU64,
@@ -22,7 +21,6 @@ pub(crate) struct BlockRecord<'t> {
     pub(crate) align: u64,
     /// The serial number of the allocating command; 0 outside of any.
     pub(crate) serial: u64,
-    /// The name of that command; empty outside of any.
     pub(crate) command: &'t str,
     pub(crate) raw_scope: i32,
     /// The owner of its callbacks; 0 if unknown.
@@ -39,28 +37,21 @@ pub(crate) struct BlockRecord<'t> {
 
 const _: () = assert!(size_of::<BlockRecord<'_>>() == 64 || usize::BITS != 64);
 
-/// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockState {
     Live,
-    /// A reallocation of it is running.
     Moving,
     Gone,
 }
 
-/// The report about a leftover block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReportedAs {
     Nothing,
-    /// It outlived its command.
     Command,
-    /// It outlived the object.
     Destroy,
-    /// It was live at the end.
     End,
 }
 
-/// A request, as far as a record stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockRequest {
     pub(crate) size: u64,
@@ -110,7 +101,6 @@ impl<'t> BlockRecord<'t> {
         }
     }
 
-    /// A key for a lookup.
     #[inline]
     pub(crate) const fn at(address: NonZeroU64) -> Self {
         Self::new(
@@ -126,7 +116,6 @@ impl<'t> BlockRecord<'t> {
         )
     }
 
-    /// The request of its allocation, with the size of its last reallocation.
     pub(crate) const fn request(&self) -> BlockRequest {
         BlockRequest {
             size: self.size,
@@ -139,7 +128,6 @@ impl<'t> BlockRecord<'t> {
         self.request().scope()
     }
 
-    /// Whether this record is the block of the reallocation of this number.
     pub(crate) fn is_moved_by(&self, number: u32) -> bool {
         self.state == BlockState::Moving && self.tag == number
     }
@@ -190,23 +178,17 @@ impl TableEntry for HandleRecord<'_> {
     }
 }
 
-/// Watched callbacks.
 #[derive(Clone, Copy)]
 pub(super) struct WatchedEntry {
-    /// See [`identity`].
     pub(super) identity: [usize; 6],
-    /// The address of the owner.
     pub(super) owner: usize,
-    /// The group of the owner.
     pub(super) group: u64,
-    /// The user data of the checked callbacks.
     pub(super) user_data: usize,
     /// The number of wraps less retirements.
     pub(super) uses: u32,
 }
 
 impl WatchedEntry {
-    /// An entry with one use.
     pub(super) fn new(
         raw: &RawCallbacks,
         owner: &CallbackOwner<'static>,
@@ -234,7 +216,6 @@ impl WatchedEntry {
     }
 }
 
-/// The user data and the addresses of the functions.
 pub(super) fn identity(raw: &RawCallbacks) -> [usize; 6] {
     raw.words().map(<*mut c_void>::addr)
 }
@@ -244,7 +225,6 @@ pub(super) fn hash_of(raw: &RawCallbacks) -> u32 {
     (key_of(&identity(raw)) >> 32) as u32 | 1
 }
 
-/// The key of all entries with this identity.
 pub(super) fn key_of(identity: &[usize; 6]) -> u64 {
     identity.iter().fold(0, |key: u64, word| {
         (key.rotate_left(7) ^ *word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -265,7 +245,6 @@ impl TableEntry for WatchedEntry {
     }
 }
 
-/// A finding, and the thread that it depends on.
 #[derive(Clone, Copy)]
 pub(crate) struct FindingRow<'t> {
     pub(crate) finding: CheckFinding<'t>,

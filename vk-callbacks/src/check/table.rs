@@ -5,8 +5,8 @@
 //!   shard: lock, HashTable [entry | gone entry | free ..], the number of promised places
 //! ```
 //!
-//! Removal frees nothing: the entry stays as *gone* until its key comes again or the shard is rebuilt. Memory is allocated and freed
-//! while no lock is held: a full shard is measured, unlocked, and moved into a table that was allocated meanwhile.
+//! Removal frees nothing: the entry stays as *gone* until its key comes again or the shard is rebuilt. No lock is held while memory is
+//! allocated and freed: a full shard is moved into a table that was allocated meanwhile.
 #![expect(
     clippy::disallowed_types,
     reason = "entries are found by hash and an equality that is no key, and room is allocated while no lock is held: TryMap has neither"
@@ -26,24 +26,18 @@ use crate::fence::fenced;
 use crate::keyed_hash::HashKey;
 use crate::pinned::{Memory, SCOPE};
 
-/// The entries that a shard has room for at first.
 const FIRST_ENTRIES: usize = 28;
 
-/// An entry of a table: plain data.
 pub(crate) trait TableEntry: Copy {
-    /// The hashed key.
     fn key(&self) -> u64;
-    /// Whether both entries are the same; such entries have the same key.
+    /// Such entries have the same key.
     fn same(&self, other: &Self) -> bool;
-    /// Whether the entry was removed.
     fn gone(&self) -> bool;
 }
 
 pub(crate) struct ShardedTable<'h, E: TableEntry, const SHARDS: usize = 16> {
     memory: PhantomData<Memory<'h>>,
-    /// Gone entries are kept when a shard is rebuilt.
     keeps_gone: bool,
-    /// The maximum entries of a shard.
     max_entries: usize,
     /// Keys come from a driver or a file, which must not know their places.
     hash_key: HashKey,
@@ -52,11 +46,10 @@ pub(crate) struct ShardedTable<'h, E: TableEntry, const SHARDS: usize = 16> {
     shards: [Shard<E>; SHARDS],
 }
 
-/// A cache line of its own, against false sharing.
 #[repr(align(64))]
 struct Shard<E>(StateMutex<ShardEntries<E>>);
 
-/// The lifetime of the memory is that of the table, which has it: behind a lock it would make every checker invariant.
+/// Behind a lock the lifetime of the memory would make every checker invariant.
 type Own = Scoped<&'static (dyn HostAllocator + Sync)>;
 
 struct ShardEntries<E> {
@@ -66,14 +59,12 @@ struct ShardEntries<E> {
     full: bool,
 }
 
-/// The position of [`ShardedTable::next`].
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Cursor {
     shard: usize,
     bucket: usize,
 }
 
-/// The promise of room for one entry in every shard, [`ShardedTable::promise`].
 pub(crate) struct Promised<'a, 'h, E: TableEntry, const SHARDS: usize = 16>(
     &'a ShardedTable<'h, E, SHARDS>,
 );
@@ -128,9 +119,6 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
     }
 
     /// Adds an entry, or shows `merge` the same one in the table.
-    ///
-    /// # Errors
-    /// There is no room, and no memory for more.
     #[inline]
     pub(crate) fn put(&self, entry: E, merge: impl FnOnce(&mut E)) -> Result<(), HostError> {
         let (hash, shard) = self.place_of(&entry);
@@ -145,8 +133,8 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
         }
     }
 
-    /// As [`put`](Self::put), in existing room: allocates nothing. The second result is false if the shard is nearly full:
-    /// [`make_ready`](Self::make_ready) should be called soon.
+    /// As [`put`](Self::put), in existing room. The second result is false if the shard is nearly full: [`make_ready`](Self::make_ready)
+    /// should be called soon.
     pub(crate) fn put_within(&self, entry: E, merge: impl FnOnce(&mut E)) -> (bool, bool) {
         let (hash, shard) = self.place_of(&entry);
         let Some(shard) = shard else {
@@ -159,11 +147,7 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
         )
     }
 
-    /// Allocates the first room of each shard. From here on the shard of an entry is the same in each process: how much room a run has
-    /// must not depend on chance.
-    ///
-    /// # Errors
-    /// The refusal of the memory.
+    /// From here on the shard of an entry is the same in each process: how much room a run has must not depend on chance.
     pub(crate) fn reserve(&mut self, entries: usize) -> Result<(), HostError> {
         self.hash_key = HashKey::FIXED;
         for shard in &self.shards {
@@ -173,7 +157,6 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
         Ok(())
     }
 
-    /// Makes room in every shard that is nearly full, as far as memory allows.
     #[cold]
     pub(crate) fn make_ready(&self) {
         for shard in &self.shards {
@@ -185,9 +168,6 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
     }
 
     /// Promises room for one entry in each shard: for an entry whose key is not known in advance.
-    ///
-    /// # Errors
-    /// As of [`put`](Self::put).
     pub(crate) fn promise(&self) -> Result<Promised<'_, 'h, E, SHARDS>, HostError> {
         for (done, shard) in self.shards.iter().enumerate() {
             while !shard.0.lock().promise() {
@@ -200,7 +180,6 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
         Ok(Promised(self))
     }
 
-    /// A number that changes when entries moved.
     pub(crate) fn moves(&self) -> usize {
         self.moves.load(Ordering::Acquire)
     }
@@ -210,8 +189,8 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
         self.moves.fetch_add(1, Ordering::Release);
     }
 
-    /// The next entry for which `pick` returns true; it may change the entry. Entries that are added or removed meanwhile may be missed. If
-    /// [`moves`](Self::moves) changes, any entry may be missed or come twice.
+    /// Entries that are added or removed meanwhile may be missed. If [`moves`](Self::moves) changes, any entry may be missed or come
+    /// twice.
     pub(crate) fn next(
         &self,
         cursor: &mut Cursor,
@@ -237,7 +216,6 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
         None
     }
 
-    /// The number of entries that are not gone.
     pub(crate) fn count(&self) -> usize {
         let of_shard = |shard: &Shard<E>| shard.0.lock().kept(false);
         self.shards.iter().map(of_shard).sum()
@@ -254,13 +232,12 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
         self.shards.get((hash >> 32) as usize % SHARDS)
     }
 
-    /// Rebuilds a shard with room for more. Holds no lock while it allocates and frees.
+    /// No lock is held while it allocates and frees.
     #[cold]
     fn make_room(&self, shard: &Shard<E>) -> Result<(), HostError> {
         let needed = {
             let mut entries = shard.0.lock();
             if entries.is_roomy() {
-                // Another thread made room.
                 return Ok(());
             }
             if entries.full {
@@ -274,14 +251,14 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
             }
             needed
         };
-        // A half more than is there: a rebuild is paid for by the entries that come before the next one.
+        // A rebuild is paid for by the entries that come before the next one.
         let room = needed.saturating_add(needed / 2).max(FIRST_ENTRIES);
         let room = room.min(self.max_entries);
         // What is closed meanwhile may be this table: it is in use until the old entries are freed.
         let _nested = enter_growth().ok_or(HostError::TooLarge)?;
         let mut fresh = self.allocate(shard, room)?;
         let mut entries = shard.0.lock();
-        // Another thread may have rebuilt the shard: then the fresh table is too small, or not needed.
+        // Another thread may have rebuilt the shard.
         if !entries.is_roomy() && entries.needed(self.keeps_gone) <= fresh.capacity() {
             for entry in entries
                 .table
@@ -299,7 +276,7 @@ impl<'h, E: TableEntry, const SHARDS: usize> ShardedTable<'h, E, SHARDS> {
         Ok(())
     }
 
-    /// An empty table. A panic of the memory must not reach the driver.
+    /// A panic of the memory must not reach the driver.
     fn allocate(&self, shard: &Shard<E>, entries: usize) -> Result<HashTable<E, Own>, HostError> {
         let own = *shard.0.lock().table.allocator();
         let mut fresh = HashTable::new_in(own);
@@ -326,7 +303,6 @@ impl<E> ShardEntries<E> {
         self.table.capacity().saturating_sub(used)
     }
 
-    /// Whether a quarter of the room is free.
     fn is_roomy(&self) -> bool {
         self.free() > self.table.capacity() / 4
     }
@@ -339,7 +315,7 @@ impl<E> ShardEntries<E> {
 }
 
 impl<E: TableEntry> ShardEntries<E> {
-    /// Adds an entry, or shows `merge` the same one. Returns `merge` if there is no room; `promised` places of it are the caller's.
+    /// Returns `merge` if there is no room; `promised` places of it are the caller's.
     #[inline]
     fn put<F: FnOnce(&mut E)>(
         &mut self,
@@ -355,7 +331,6 @@ impl<E: TableEntry> ShardEntries<E> {
         if self.free().saturating_add(promised) == 0 {
             return Err(merge);
         }
-        // There is room, so the table does not grow and nothing is hashed again.
         self.table.insert_unique(hash, entry, |_| 0);
         Ok(())
     }
@@ -367,7 +342,6 @@ impl<E: TableEntry> ShardEntries<E> {
             .count()
     }
 
-    /// The room that a rebuilt shard needs: for what is kept and promised, and one more.
     fn needed(&self, keeps_gone: bool) -> usize {
         self.kept(keeps_gone)
             .saturating_add(self.promised)
@@ -376,7 +350,6 @@ impl<E: TableEntry> ShardEntries<E> {
 }
 
 impl<E: TableEntry, const SHARDS: usize> Promised<'_, '_, E, SHARDS> {
-    /// Adds an entry in the promised room, or shows `merge` the same one in the table.
     pub(crate) fn put(&self, entry: E, merge: impl FnOnce(&mut E)) {
         let (hash, shard) = self.0.place_of(&entry);
         if let Some(shard) = shard {

@@ -4,8 +4,8 @@
 //!   pUserData = generation * 262144 + place       place: Slot { user data, address of what is watched, next free place }
 //! ```
 //!
-//! A place is reused when its callbacks ended, with another generation: a call with the old number is stray. Pages of the table that
-//! were never used occupy no memory.
+//! A place is reused with another generation: a call with the old number is stray. Pages of the table that were never used occupy no
+//! memory.
 
 use core::ffi::c_void;
 use core::num::NonZeroUsize;
@@ -33,17 +33,15 @@ static SLOTS: [UserDataSlot; PLACES] = [const {
     }
 }; PLACES];
 
-/// The places that no callbacks have.
 struct FreePlaces {
     /// The top of the stack of places that were used before, plus 1; 0 for none.
     top: u32,
-    /// The first that was never used.
     unused: u32,
 }
 
 static FREE: StateMutex<FreePlaces> = StateMutex::new(FreePlaces { top: 0, unused: 0 });
 
-/// Claims a place. Returns the user data; `None` if all places are in use.
+/// None if all places are in use.
 pub(crate) fn claim(watched: *mut c_void) -> Option<*mut c_void> {
     let (place, slot) = {
         let mut free = FREE.lock();
@@ -63,7 +61,6 @@ pub(crate) fn claim(watched: *mut c_void) -> Option<*mut c_void> {
     Some(ptr::without_provenance_mut(user_data))
 }
 
-/// The value of the user data, while it is claimed.
 #[inline]
 pub(crate) fn find(user_data: *mut c_void) -> Option<*mut c_void> {
     let slot = SLOTS.get(user_data.addr() % PLACES)?;
@@ -72,7 +69,6 @@ pub(crate) fn find(user_data: *mut c_void) -> Option<*mut c_void> {
     (is_current && !watched.is_null()).then_some(watched)
 }
 
-/// Whether the user data is claimed.
 pub(crate) fn is_current(user_data: NonZeroUsize) -> bool {
     find(ptr::without_provenance_mut(user_data.get())).is_some()
 }

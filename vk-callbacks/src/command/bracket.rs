@@ -14,10 +14,9 @@ use crate::commands::{CommandAction, CommandRow};
 /// Not returned yet, or returns nothing.
 const NO_RESULT: i32 = 0;
 
-/// The object that a command creates until it is reported: the number of its owner, and whether the command may create several.
+/// The object that a command creates until it is reported.
 ///
-/// One word, without padding: padding would be copied together with neighbouring fields, in other pieces than those that were stored,
-/// and the processor stalls on that.
+/// One word without padding, which would be copied in other pieces than those that were stored: the processor stalls on that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Creation(NonZeroU64);
 
@@ -32,7 +31,6 @@ impl Creation {
         Self(word.unwrap_or(NonZeroU64::MIN))
     }
 
-    /// The owner's number.
     pub(crate) const fn owner(self) -> u32 {
         self.0.get() as u32
     }
@@ -43,7 +41,6 @@ impl Creation {
     }
 }
 
-/// A command of a thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Bracket<'t> {
     pub(crate) name: &'t str,
@@ -54,11 +51,8 @@ pub(crate) struct Bracket<'t> {
     row: Cell<Option<&'static CommandRow>>,
     /// Allocated blocks of scope command less freed ones, on this thread. A hint: other threads may have freed some.
     pub(crate) command_live: Cell<u32>,
-    /// Requests that were answered with NULL.
     pub(crate) nulls: Cell<u32>,
-    /// The object that it creates, once it called the object's callbacks.
     pub(crate) creation: Cell<Option<Creation>>,
-    /// The `VkResult`.
     pub(crate) result: Cell<i32>,
 }
 
@@ -84,7 +78,7 @@ impl<'t> Bracket<'t> {
         }
     }
 
-    /// The command's row. It is looked up once, at the first callback.
+    /// It is looked up once, at the first callback.
     #[inline]
     pub(crate) fn row(&self) -> &'static CommandRow {
         self.row.get().unwrap_or_else(|| self.look_up())
@@ -97,7 +91,6 @@ impl<'t> Bracket<'t> {
         row
     }
 
-    /// Whether it allocates objects from a pool. Other names are not looked up.
     #[inline]
     pub(crate) fn allocates(&self) -> bool {
         match self.row.get() {
@@ -119,8 +112,8 @@ impl<'t> Bracket<'t> {
 pub struct CommandInfo {
     /// The command's name.
     pub name: &'static str,
-    /// The command's serial number: from 1, unique in the process. Those of one thread count up; a thread reserves 64 of them at
-    /// once, so they do not order commands of several threads. 0 without the feature `std`.
+    /// The command's serial number: from 1, unique in the process. Those of one thread count up; those of several are in no order. 0
+    /// without the feature `std`.
     pub serial: u64,
     /// 1 for the outermost command of a thread, 2 for one called within it, ..
     pub depth: u32,
@@ -132,8 +125,8 @@ pub struct CommandInfo {
     pub coverage: BracketCoverage,
     /// The command was called within a callback, which V25 forbids.
     pub entered_in_callback: bool,
-    /// The address of the command's frame on its thread's stack: called functions are below, callers above. An unwinder of a
-    /// callback's stack has seen the whole command past this address.
+    /// The address of the command's frame on its thread's stack. An unwinder of a callback's stack has seen the whole command past this
+    /// address.
     pub stack: usize,
 }
 
@@ -150,7 +143,6 @@ pub struct CommandFrame {
 }
 
 impl CommandFrame {
-    /// A frame of this thread, with the address of its checker, or null.
     #[inline]
     pub(super) fn new(
         bracket: Bracket<'static>,
@@ -216,8 +208,7 @@ impl CommandFrame {
     }
 }
 
-/// The owners of the callbacks that a command may call, most specific first. A bridge's id is
-/// [`Bridge::owner`](crate::Bridge::owner).
+/// The owners of the callbacks that a command may call, most specific first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owners {
     /// The object's own, its pool's or, for a command about a cache, the cache's.
@@ -248,7 +239,6 @@ impl OwnerId {
         Self(NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN))
     }
 
-    /// For logs, which choose the numbers of owners.
     pub(crate) const fn from_number(number: u32) -> Option<Self> {
         match NonZeroU32::new(number) {
             Some(number) => Some(Self(number)),
@@ -268,8 +258,7 @@ impl OwnerId {
 pub enum BracketCoverage {
     /// Every command of every thread runs in a bracket.
     Complete,
-    /// All but those that record into a command buffer (`vkCmd*`). A call of a command pool's callbacks outside of brackets is no
-    /// finding, any other a suspect.
+    /// All but those that record into a command buffer (`vkCmd*`): a call of a command pool's callbacks outside of brackets is no finding.
     ExceptRecording,
     /// Some commands may run without a bracket.
     Partial,

@@ -1,7 +1,7 @@
 //! Brackets: the running Vulkan command of a thread during callbacks.
 //!
-//! Vulkan specification, *Host Memory*: callbacks come only during a command and on its thread. A bracket around the call assigns
-//! each callback to its command (rows V22, V23, V28 to V34).
+//! Vulkan specification, *Host Memory*: callbacks come only during a command and on its thread. A bracket around the call assigns each
+//! callback to its command.
 
 mod bracket;
 pub(crate) mod thread;
@@ -14,7 +14,7 @@ use thread::{ThreadState, with_state};
 pub(crate) use bracket::{Bracket, Creation};
 pub use bracket::{BracketCoverage, CommandFrame, CommandInfo, OwnerId, Owners};
 
-/// A Vulkan command to be called: its name, the owners of its callbacks, and how much of the program is bracketed.
+/// A Vulkan command to be called.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -37,12 +37,11 @@ pub struct Command {
 }
 
 impl Command {
-    /// `name` is the specification's (`vkCreateBuffer`). A checker applies the rules of the longest known beginning of an unknown
-    /// name ([`CommandRow::of`](crate::CommandRow::of)), or allows every scope.
+    /// `name` is the specification's (`vkCreateBuffer`); [`CommandRow::of`](crate::CommandRow::of) says which rules apply to an unknown
+    /// one.
     ///
-    /// `coverage` describes the program, not this command. A [`Checker`](crate::Checker) also has it in
-    /// [`CheckOptions`](crate::CheckOptions), since it may need it before the first command. A callback outside of a bracket is a
-    /// violation only if all declare [`Complete`](BracketCoverage::Complete); after one weaker declaration it is a suspect.
+    /// `coverage` describes the program, not this command; the weakest declaration counts, that of [`CheckOptions`](crate::CheckOptions)
+    /// included. A callback outside of a bracket is a violation with [`Complete`](BracketCoverage::Complete), else a suspect.
     #[must_use]
     pub const fn new(name: &'static str, owners: Owners, coverage: BracketCoverage) -> Self {
         Self {
@@ -53,8 +52,8 @@ impl Command {
         }
     }
 
-    /// As [`Command::new`], with a known row: callbacks look up nothing. `name` is the real name if the row is for all commands of
-    /// one beginning (`vkCmd*`).
+    /// As [`Command::new`], with a known row: callbacks look up nothing. `name` is the real name if the row is that of a beginning
+    /// (`vkCmd*`).
     #[must_use]
     pub const fn of(
         row: &'static CommandRow,
@@ -76,7 +75,6 @@ impl Command {
         with_state(|thread| self.run_on(thread, ptr::null(), body))
     }
 
-    /// As [`Command::run`], on this thread, with the address of the checker, or null.
     #[inline]
     pub(crate) fn run_on<R>(
         self,
@@ -85,7 +83,7 @@ impl Command {
         body: impl FnOnce(&CommandFrame) -> R,
     ) -> R {
         let above = thread.top();
-        // SAFETY: a non-null top is the frame of a `run` further up this thread's stack, which ends after this one.
+        // SAFETY: null or the frame of a `run` further up this thread's stack.
         let depth = unsafe { above.as_ref() }.map_or(1, |frame| frame.depth().saturating_add(1));
         let bracket = Bracket::new(
             self.name,
@@ -112,13 +110,13 @@ impl Command {
 /// The innermost running command of this thread.
 #[must_use]
 pub fn current_command() -> Option<CommandInfo> {
-    // SAFETY: a non-null top is the frame of a `run` on this thread's own stack that has not ended; it is only read.
+    // SAFETY: null or the frame of a `run` on this thread's stack, which is only read.
     unsafe { thread::top().as_ref() }.map(CommandFrame::info)
 }
 
-/// Whether this thread is inside a function of a bridge, a checker or a tap (V25: no Vulkan command may be called then).
+/// Whether this thread is inside a function of a bridge, a checker or a tap (V25). If the allocator behind calls other callbacks, false
+/// again after the inner call returned.
 ///
-/// If the allocator behind calls other callbacks, false again after the inner call returned.
 #[must_use]
 pub fn in_callback() -> bool {
     thread::in_callback()
@@ -130,17 +128,14 @@ pub fn current_thread() -> u64 {
     thread::thread_number()
 }
 
-/// Counts a NULL of a bridge in the innermost frame.
 #[cold]
 pub(crate) fn note_null_answer() {
-    // SAFETY: a non-null top is the frame of a `run` on this thread's own stack, which ends after the current call; the count is a `Cell`
-    // that only this thread reaches.
+    // SAFETY: null or the frame of a `run` on this thread's stack.
     if let Some(frame) = unsafe { thread::top().as_ref() } {
         frame.bracket().null_answered();
     }
 }
 
-/// Removes the frame from the thread, when the body returns or unwinds.
 struct RestoreFrame<'a> {
     thread: &'a ThreadState,
     above: *const CommandFrame,

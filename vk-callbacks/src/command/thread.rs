@@ -1,9 +1,5 @@
-//! The thread-local state: the running command, whether the thread is inside a callback, its number, whether it ever issued a
-//! command, and the object that its last command creates.
-//!
-//! It is constant-initialised and has no destructor, so it can be used until the thread ends, and allocates nothing. A bracket looks
-//! up its address once, because in a shared library that is a call. Without the feature `std` there is no state and every answer is
-//! "unknown".
+//! The thread-local state. It is constant-initialised and has no destructor, so it can be used until the thread ends, and allocates
+//! nothing. A bracket looks up its address once, because in a shared library that is a call.
 
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
@@ -13,15 +9,13 @@ use super::bracket::{CommandFrame, Creation};
 
 pub(crate) use imp::{random_seed, thread_number, with_state};
 
-/// The checker's address and the object that a command of this thread creates, until it is reported.
+/// The checker's address, and the object that a command of this thread creates.
 pub(crate) type Pending = Option<(*const (), Creation)>;
 
-/// The state of a thread.
 pub(crate) struct ThreadState {
     top: Cell<*const CommandFrame>,
     creation: Cell<Pending>,
     number: Cell<u64>,
-    /// The serial number of its last command.
     serial: Cell<u64>,
     reported_early: Cell<*const ()>,
     growths: Cell<u32>,
@@ -32,20 +26,18 @@ pub(crate) struct ThreadState {
 
 /// The mark "inside a callback"; dropping it removes the mark.
 ///
-/// The mark is only written: to read and restore it would cost a callback about 1 ns, as a dependency from call to call. So the
-/// return of an inner callback removes the mark of the outer one, too.
+/// The mark is only written: to read and restore it would cost a callback about 1 ns. So the return of an inner callback removes the mark
+/// of the outer one, too.
 ///
-/// It stores the address of the thread's state, whose lookup is a call in a shared library. As a pointer it stays on its thread. None
-/// without thread state.
+/// As a pointer it stays on its thread. None without thread state.
 pub(crate) struct InCallback(Option<NonNull<ThreadState>>);
 
 /// The mark of an allocation of a checker or a recorder for itself; dropping it removes the mark.
 pub(crate) struct Growth(());
 
-/// The maximum of nested allocations. The memory may call callbacks that need more of it; if each does, the nesting must end.
+/// The memory may call callbacks that need more of it; if each does, the nesting must end.
 const MAX_GROWTHS: u32 = 4;
 
-/// Serial numbers that a thread reserves at once.
 const SERIALS: u64 = 64;
 
 /// The number of threads, the first ones, that publish which checker's command they run.
@@ -58,7 +50,6 @@ struct RunningPlace(AtomicPtr<()>);
 static RUNNING: [RunningPlace; RUNNING_PLACES] =
     [const { RunningPlace(AtomicPtr::new(ptr::null_mut())) }; RUNNING_PLACES];
 
-/// How a running command of a checker is published.
 #[derive(Clone, Copy)]
 pub(crate) enum Running {
     /// In the thread's own place, from now on.
@@ -84,13 +75,11 @@ impl ThreadState {
         }
     }
 
-    /// The innermost frame of this thread, or null.
     #[inline]
     pub(crate) const fn top(&self) -> *const CommandFrame {
         self.top.get()
     }
 
-    /// Sets the top frame; returns the one below.
     #[inline]
     pub(crate) fn enter_command(&self, frame: *const CommandFrame) -> *const CommandFrame {
         self.issued.set(true);
@@ -120,8 +109,7 @@ impl ThreadState {
         }
     }
 
-    /// A serial number: never 0, unique. A thread reserves [`SERIALS`] of them at once, because one each would cost a locked
-    /// instruction.
+    /// A thread reserves [`SERIALS`] of them at once, because one each would cost a locked instruction.
     #[inline]
     pub(crate) fn next_serial(&self) -> u64 {
         let last = self.serial.get();
@@ -135,17 +123,14 @@ impl ThreadState {
         serial
     }
 
-    /// Whether a callback came before the thread's first command, and `checker` was not the last caller: each checker must see it
-    /// once, whichever runs the first command.
+    /// Whether a callback came before the thread's first command, and `checker` was not the last caller: each checker must see it once.
     ///
-    /// A checker that calls again after another one sees it again. A checker at the address of an ended one does not see it, and does
-    /// not need to: it began after the thread's first command.
+    /// A checker at the address of an ended one does not see it: it began after the thread's first command.
     #[inline]
     pub(crate) fn was_early_for(&self, checker: *const ()) -> bool {
         self.early.get() && self.reported_early.replace(checker) != checker
     }
 
-    /// Stores the object that the last command creates; returns the previous one.
     #[inline]
     pub(crate) fn swap_creation(&self, creation: Pending) -> Pending {
         if creation.is_none() && self.creation.get().is_none() {
@@ -154,7 +139,6 @@ impl ThreadState {
         self.creation.replace(creation)
     }
 
-    /// Publishes that this thread begins a command of the checker.
     #[inline]
     pub(crate) fn start(&self, checker: *const ()) -> Running {
         let Some(place) = self.place() else {
@@ -179,24 +163,20 @@ impl ThreadState {
     }
 }
 
-/// Whether a thread with a place runs a command of the checker.
 pub(crate) fn some_thread_runs(checker: *const ()) -> bool {
     let runs = |place: &RunningPlace| ptr::eq(place.0.load(Ordering::Relaxed), checker);
     RUNNING.iter().any(runs)
 }
 
-/// The innermost frame of this thread, or null.
 #[inline]
 pub(crate) fn top() -> *const CommandFrame {
     with_state(ThreadState::top)
 }
 
-/// Whether this thread has run a command in a bracket.
 pub(crate) fn has_issued() -> bool {
     with_state(|thread| thread.issued.get())
 }
 
-/// Marks a callback before the thread's first command.
 pub(crate) fn early_callback() {
     with_state(|thread| thread.early.set(true));
 }
@@ -224,7 +204,7 @@ impl Drop for InCallback {
     }
 }
 
-/// Marks a nested allocation; none if the nesting is too deep.
+/// None if the nesting is too deep.
 pub(crate) fn enter_growth() -> Option<Growth> {
     with_state(|thread| {
         let growths = thread.growths.get();
@@ -235,8 +215,7 @@ pub(crate) fn enter_growth() -> Option<Growth> {
     })
 }
 
-/// Whether this thread is inside a callback, or in an allocation of a checker or a recorder: what is closed now may be in use further
-/// up its stack.
+/// Whether what is closed now may be in use further up this thread's stack: by a callback, or an allocation of a checker or a recorder.
 pub(crate) fn is_busy() -> bool {
     with_state(|thread| thread.in_callback.get() || thread.growths.get() > 0)
 }
@@ -266,7 +245,6 @@ mod imp {
         static STATE: ThreadState = const { ThreadState::new() };
     }
 
-    /// Shows `look` this thread's state.
     #[inline(always)]
     pub(crate) fn with_state<R>(look: impl FnOnce(&ThreadState) -> R) -> R {
         STATE.with(look)
@@ -283,7 +261,6 @@ mod imp {
         RandomState::new().build_hasher().finish()
     }
 
-    /// This thread's number.
     #[inline]
     pub(crate) fn thread_number() -> u64 {
         with_state(ThreadState::number)
@@ -317,7 +294,6 @@ mod imp {
         look(&ThreadState::new())
     }
 
-    /// The state is gone already.
     pub(super) const fn lasting(_: &ThreadState) -> Option<NonNull<ThreadState>> {
         None
     }
@@ -330,7 +306,7 @@ mod imp {
             ((&raw const NEXT).addr() as u64).rotate_left(32) ^ (&raw const here).addr() as u64;
         let mut x = places
             .wrapping_add((NEXT.fetch_add(1, Relaxed) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        // The finaliser of splitmix64: every bit of the input moves every bit of the output.
+        // The finaliser of splitmix64.
         x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         x ^ x >> 31

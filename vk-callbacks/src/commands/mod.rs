@@ -1,18 +1,10 @@
-//! What each Vulkan command does with host memory: the object that it creates or destroys, its most specific allocator, the scopes
-//! that it may allocate and free.
+//! What each Vulkan command does with host memory.
 //!
-//! From the registry (1.4.359) and the specification's section *Host Memory*, rows V28 to V44:
+//! From the registry (1.4.359) and the specification's section *Host Memory*, V28 to V44.
 //!
-//! | commands | most specific allocator | may take, besides command, device and instance | may give back, besides these |
-//! |-|-|-|-|
-//! | `vkCreate*` | their own `pAllocator` | object | object |
-//! | those of caches, and merging them | the cache's | cache | cache |
-//! | of pipelines and shader modules | own; for scope cache the cache's | object, cache | object, cache |
-//! | `vkDestroy*`, `vkFreeMemory` | their own `pAllocator` | | object (of caches: cache, too) |
-//! | on a pool, `vkCmd*` | the pool's | object | object |
-//! | `vkBeginCommandBuffer`, `vkResetCommandBuffer` | the pool's | | object |
-//! | deferred ones, joining | the command's and the deferred operation's | object, cache | object, cache |
-//! | all others | that of the object they work on, if it has one | | |
+//! Any command may allocate and free memory of scope command, device and instance. Besides these, `vkCreate*`, commands on a pool and
+//! `vkCmd*` may allocate and free memory of scope object, those of caches of scope cache, those of pipelines, of shader modules and of
+//! deferred work of both. `vkDestroy*`, `vkFreeMemory`, `vkBeginCommandBuffer` and `vkResetCommandBuffer` only free.
 //!
 //! `vkCreateDevice` and `vkCreateInstance` also create queues and physical devices, so they may allocate memory of scope object.
 

@@ -28,7 +28,7 @@ pub struct CommandRow {
     pub name: &'static str,
     /// What it does to objects.
     pub action: CommandAction,
-    /// The kind of object that it creates, destroys, resets or fills (`VkBuffer`). Empty if there is none or the name does not say.
+    /// The kind of object that it creates, destroys, resets or fills (`VkBuffer`). Empty if the name does not say.
     pub object: &'static str,
     /// Its parameters, if it has a parameter `pAllocator`.
     pub signature: Option<CommandSignature>,
@@ -127,8 +127,6 @@ pub enum CommandLevel {
 
 impl CommandRow {
     /// The row of the command `name`, or of its longest known beginning. Every name has a row.
-    ///
-    /// About eight comparisons of names; in a constant none at run time.
     #[must_use]
     pub const fn of(name: &str) -> &'static Self {
         if let Some(index) = Self::index_of(name)
@@ -176,8 +174,7 @@ impl CommandRow {
         self.signature.is_some()
     }
 
-    /// Whether it creates objects that a `vkDestroy*` of the same [`object`](Self::object) destroys, with a compatible allocator
-    /// (V42).
+    /// Whether it creates objects that a `vkDestroy*` of the same [`object`](Self::object) destroys (V42).
     #[must_use]
     pub const fn creates(&self) -> bool {
         matches!(self.action, CommandAction::Create)
@@ -211,12 +208,9 @@ const fn order(mut a: &[u8], mut b: &[u8]) -> i32 {
     }
 }
 
-// --- the builders of the table ---
-
 const WITH_OBJECT: ScopeMask = ScopeMask::ANY_COMMAND.with(Scope::Object);
 const WITH_CACHE: ScopeMask = ScopeMask::ANY_COMMAND.with(Scope::Cache);
 
-/// A command that creates an `object` with its `pAllocator`.
 pub(super) const fn create(name: &'static str, object: &'static str) -> CommandRow {
     let row = CommandRow {
         action: CommandAction::Create,
@@ -227,7 +221,6 @@ pub(super) const fn create(name: &'static str, object: &'static str) -> CommandR
     row.may(WITH_OBJECT, WITH_OBJECT)
 }
 
-/// A command that destroys an `object`.
 pub(super) const fn destroy(name: &'static str, object: &'static str) -> CommandRow {
     let row = CommandRow {
         action: CommandAction::Destroy,
@@ -238,21 +231,19 @@ pub(super) const fn destroy(name: &'static str, object: &'static str) -> Command
     row.may(ScopeMask::ANY_COMMAND, WITH_OBJECT)
 }
 
-/// A command that creates a cache: scope cache instead of object.
 pub(super) const fn create_cache(name: &'static str, object: &'static str) -> CommandRow {
     create(name, object)
         .from(AllocatorSource::Cache)
         .may(WITH_CACHE, WITH_CACHE)
 }
 
-/// A command that destroys a cache. It may free memory that was allocated as an object's by mistake: that is one mistake and not two.
+/// It may free memory that was allocated as an object's by mistake: that is one mistake and not two.
 pub(super) const fn destroy_cache(name: &'static str, object: &'static str) -> CommandRow {
     destroy(name, object)
         .from(AllocatorSource::Cache)
         .may(ScopeMask::ANY_COMMAND, WITH_CACHE.with(Scope::Object))
 }
 
-/// A command that allocates `object`s from a pool.
 pub(super) const fn allocate(name: &'static str, object: &'static str) -> CommandRow {
     CommandRow {
         action: CommandAction::Allocate,
@@ -261,7 +252,6 @@ pub(super) const fn allocate(name: &'static str, object: &'static str) -> Comman
     }
 }
 
-/// A command that frees `object`s of a pool.
 pub(super) const fn free(name: &'static str, object: &'static str) -> CommandRow {
     CommandRow {
         action: CommandAction::Free,
@@ -270,7 +260,6 @@ pub(super) const fn free(name: &'static str, object: &'static str) -> CommandRow
     }
 }
 
-/// A command on a pool.
 pub(super) const fn on_pool(name: &'static str, pool: &'static str) -> CommandRow {
     let row = CommandRow {
         action: CommandAction::Pool,
@@ -281,7 +270,6 @@ pub(super) const fn on_pool(name: &'static str, pool: &'static str) -> CommandRo
         .may(WITH_OBJECT, WITH_OBJECT)
 }
 
-/// A command that is recorded into a command buffer.
 const fn record(name: &'static str) -> CommandRow {
     CommandRow {
         action: CommandAction::Record,
@@ -289,17 +277,15 @@ const fn record(name: &'static str) -> CommandRow {
     }
 }
 
-/// A command that resets a command buffer, or begins it, which resets it: it only frees.
+/// Beginning a command buffer resets it: it only frees.
 pub(super) const fn reset(name: &'static str) -> CommandRow {
     record(name).may(ScopeMask::ANY_COMMAND, WITH_OBJECT)
 }
 
-/// The command that ends the recording, and may neither allocate nor free for the pool.
 pub(super) const fn end(name: &'static str) -> CommandRow {
     record(name).may(ScopeMask::ANY_COMMAND, ScopeMask::ANY_COMMAND)
 }
 
-/// A command that adds to a cache.
 pub(super) const fn merge(name: &'static str, object: &'static str) -> CommandRow {
     CommandRow {
         action: CommandAction::Merge,
@@ -310,7 +296,7 @@ pub(super) const fn merge(name: &'static str, object: &'static str) -> CommandRo
     .may(WITH_CACHE, WITH_CACHE)
 }
 
-/// The command that does deferred work: it may do what the deferred commands may.
+/// It may do what the deferred commands may.
 pub(super) const fn join(name: &'static str) -> CommandRow {
     let row = CommandRow {
         action: CommandAction::Join,
@@ -321,7 +307,6 @@ pub(super) const fn join(name: &'static str) -> CommandRow {
         .may(ScopeMask::ALL, ScopeMask::ALL)
 }
 
-/// A command without special permissions.
 pub(super) const fn plain(name: &'static str) -> CommandRow {
     CommandRow {
         name,
@@ -337,7 +322,6 @@ pub(super) const fn plain(name: &'static str) -> CommandRow {
     }
 }
 
-/// An unknown command, which may do everything.
 const fn unknown(name: &'static str) -> CommandRow {
     CommandRow {
         action: CommandAction::Unknown,
@@ -359,10 +343,7 @@ impl CommandRow {
         }
     }
 
-    /// Fills a pipeline or validation cache (V37).
-    ///
-    /// The specification's list names graphics and compute pipelines and shader modules. Later commands with a pipeline cache follow
-    /// the same rule here: their absence from the list seems an oversight.
+    /// Later commands with a pipeline cache are not in the specification's list, which seems an oversight.
     pub(super) const fn fills_cache(self) -> Self {
         let with = WITH_OBJECT.with(Scope::Cache);
         self.may(with, with)
@@ -389,7 +370,6 @@ impl CommandRow {
         )
     }
 
-    /// With other parameters than most creating or destroying commands.
     pub(super) const fn with(self, signature: CommandSignature) -> Self {
         Self {
             signature: Some(signature),
@@ -462,7 +442,6 @@ impl fmt::Debug for ScopeMask {
     }
 }
 
-/// The row of the longest beginning of `name`.
 const fn row_of(name: &str) -> &'static CommandRow {
     let mut rows = BEGINNINGS;
     while let [row, more @ ..] = rows {
@@ -489,7 +468,6 @@ const fn begins(mut name: &[u8], mut row: &[u8]) -> bool {
 const BEGINNINGS: &[CommandRow] = &[
     record("vkCmd*"),
     plain("vkQueue*"),
-    // On an instance or a physical device.
     plain("vkGetPhysicalDevice*").on_instance(),
     plain("vkGetInstance*").on_instance(),
     plain("vkGetDisplay*").on_instance(),
@@ -504,7 +482,6 @@ const BEGINNINGS: &[CommandRow] = &[
     plain("vkDebugReport*").on_instance(),
     plain("vkEnumerateInstance*").without_instance(),
     plain("vkEnumerate*").on_instance(),
-    // On a device.
     plain("vkAcquire*"),
     plain("vkAntiLag*"),
     plain("vkBind*"),

@@ -1,5 +1,4 @@
-//! The rows of single commands: all that take a `pAllocator`, and all that work on pools, caches and deferred operations.
-//! In the order of their names, which the look-up needs and a test checks.
+//! The rows of single commands, in the order of their names, which the look-up needs and a test checks.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,6 @@
 //! A block that remembers its allocator.
 //!
-//! Mesa's `vk_alloc2`/`vk_free2` choose an allocator twice, for the allocation and for the free, and must choose the same. Here the block
-//! stores the first choice.
+//! Mesa's `vk_alloc2`/`vk_free2` choose an allocator twice and must choose the same. Here the block stores the first choice.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -17,7 +16,7 @@ use crate::error::{CallbackError, Level};
 
 /// Memory of a [`FallbackChain`] during a command: dropping it frees it.
 ///
-/// [`store`](Self::store) keeps memory that outlives the command. Not `Send`: it belongs to a command, and a command to its thread (V23).
+/// [`store`](Self::store) keeps memory that outlives the command. Not `Send`: a command belongs to its thread (V23).
 #[must_use = "dropping a block frees it"]
 pub struct DriverBlock<'a> {
     receipt: Receipt,
@@ -26,8 +25,8 @@ pub struct DriverBlock<'a> {
 
 /// The receipt of memory that outlives its command, to store in the object.
 ///
-/// 40 bytes. It has no reference to an allocator: the `pAllocator` of the destroying command may be another struct with other user data
-/// (V5, V42), so a free needs that command's [`FallbackChain`]. Dropping a receipt leaks the memory.
+/// 40 bytes. It has no reference to an allocator: a free needs the [`FallbackChain`] of the destroying command, whose `pAllocator` may be
+/// another struct (V5, V42). Dropping a receipt leaks the memory.
 #[must_use = "a dropped receipt is memory that nothing can free"]
 #[derive(Debug)]
 pub struct Stored(Receipt);
@@ -143,8 +142,7 @@ impl Stored {
     /// Returns the memory as a command's block.
     ///
     /// # Errors
-    /// The receipt, with [`CallbackError::LevelMissing`], if `chain` has no allocator at the level of the memory: the object was created with
-    /// an allocator and is destroyed without (V42). The application's fault; nothing was freed.
+    /// The receipt, with [`CallbackError::LevelMissing`], if `chain` has no allocator at the level of the memory (V42). Nothing was freed.
     ///
     /// # Safety
     /// The allocator of `chain` at [`level`](Self::level) is compatible with the one that allocated the memory (V42, the VUIDs of each
@@ -167,25 +165,22 @@ impl Stored {
 
     /// Frees the memory at its level, through the allocator of `chain` there.
     ///
-    /// # Errors
-    /// As [`claim`](Self::claim).
-    ///
     /// # Safety
     /// As [`claim`](Self::claim).
     pub unsafe fn free(
         self,
         chain: &FallbackChain<'_>,
     ) -> Result<(), Rejected<Self, CallbackError>> {
-        // SAFETY: the allocator of `chain` at the memory's level is compatible with its own (V42), and nothing else uses the memory.
+        // SAFETY: the allocators are compatible (V42), and nothing else uses the memory.
         unsafe { self.claim(chain) }.map(drop)
     }
 }
 
 /// Memory for an [`Object<T>`], before the `T` moved in or after it moved out.
 ///
-/// A driver's instance and device keep their callbacks in their own block. To create one, a chain that borrows the callbacks
-/// allocates the place, then the callbacks move in ([`fill`](Self::fill)). To destroy one, the value moves out ([`Object::vacate`]),
-/// and a chain of its callbacks, or of the destroying command's, frees the place.
+/// A driver's instance and device keep their callbacks in their own block: a chain that borrows the callbacks allocates the place, then
+/// they move in ([`fill`](Self::fill)). Later they move out ([`Object::vacate`]), and a chain of them, or of the destroying command's,
+/// frees the place.
 ///
 /// Dropping a place leaks it, as dropping an [`Object`] does.
 ///
@@ -227,7 +222,7 @@ impl<T> ObjectPlace<T> {
         Self::allocate_layout(chain, scope, Layout::new::<ObjectLayout<T>>())
     }
 
-    /// As [`allocate`](Self::allocate), with bytes behind the object: `layout` begins with that of `ObjectLayout<T>`.
+    /// `layout` begins with that of `ObjectLayout<T>`.
     pub(super) fn allocate_layout(
         chain: &FallbackChain<'_>,
         scope: Scope,
@@ -273,7 +268,7 @@ impl<T> ObjectPlace<T> {
             return Err(Rejected::new(self, CallbackError::LevelMissing(level)));
         }
         for part in self.name.into_iter().chain([self.memory]) {
-            // SAFETY: the levels of `chain` are compatible with that of the part (V42). It cannot be refused: `chain` has both.
+            // SAFETY: the levels of `chain` are compatible with that of the part (V42). `chain` has both.
             let _ = unsafe { part.free(chain) };
         }
         Ok(())

@@ -18,8 +18,7 @@ use crate::raw::{
 
 /// The callbacks of one command, by value: the application may free its struct after the call (V6).
 ///
-/// Every call passes the `pUserData` of the copied struct (V5). Make one for each received struct; two commands may have the same
-/// functions with different user data.
+/// Every call passes the `pUserData` of the copied struct (V5): make one for each received struct.
 ///
 /// Callable from any thread; a driver must call it only during a command, on that command's thread (V22, V23).
 ///
@@ -49,9 +48,9 @@ pub struct CallbackAllocator {
     misaligned: AtomicUsize,
 }
 
-// SAFETY: `from_raw` requires functions that any thread may call; the rest is plain data and an atomic.
+// SAFETY: any thread may call the functions, as `from_raw` requires; the rest is plain data and an atomic.
 unsafe impl Send for CallbackAllocator {}
-// SAFETY: the functions may be called by any thread; the rest is plain data and an atomic.
+// SAFETY: any thread may call the functions, as `from_raw` requires; the rest is plain data and an atomic.
 unsafe impl Sync for CallbackAllocator {}
 
 impl CallbackAllocator {
@@ -87,9 +86,6 @@ impl CallbackAllocator {
 
     /// As [`from_raw`](Self::from_raw) for a command's `pAllocator`, which may be NULL.
     ///
-    /// # Errors
-    /// As [`from_raw`](Self::from_raw).
-    ///
     /// # Safety
     /// `raw` is NULL or points to a struct that is readable during this call; else as [`from_raw`](Self::from_raw).
     pub unsafe fn from_ptr(raw: *const RawCallbacks) -> Result<Option<Self>, CallbackError> {
@@ -107,7 +103,6 @@ impl CallbackAllocator {
         self.misaligned.load(Relaxed) as u64
     }
 
-    /// A null or misaligned answer is a refusal; a misaligned block is freed.
     #[inline]
     fn checked(&self, answer: *mut c_void, layout: Layout) -> Result<NonNull<u8>, AllocError> {
         let block = NonNull::new(answer.cast::<u8>()).ok_or(AllocError)?;
@@ -120,9 +115,8 @@ impl CallbackAllocator {
         Ok(block)
     }
 
-    /// A reallocation that ignored the alignment (V8): the old block is gone, so the content is brought to a good one.
-    ///
-    /// If there is none, returns the misaligned one: a refusal would tell the caller to keep a freed block.
+    /// The old block is gone (V8), so the content is brought to a good one. If there is none, returns the misaligned one: a refusal would
+    /// tell the caller to keep a freed block.
     #[cold]
     fn rescue(&self, moved: NonNull<u8>, kept: usize, new: Layout, scope: Scope) -> NonNull<u8> {
         self.misaligned.fetch_add(1, Relaxed);
@@ -137,7 +131,7 @@ impl CallbackAllocator {
     }
 }
 
-// SAFETY: `from_raw` demands functions that give such blocks; what they answer is checked where it can be.
+// SAFETY: `from_raw` demands functions that give such blocks.
 unsafe impl HostAllocator for CallbackAllocator {
     /// `extern "system"` functions cannot unwind.
     fn traits(&self) -> AllocatorTraits {
@@ -164,7 +158,7 @@ unsafe impl HostAllocator for CallbackAllocator {
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, _: Scope) {
         if layout.size() != 0 {
-            // SAFETY: blocks of a size above 0 came from these callbacks and are live, as `HostAllocator::deallocate` requires.
+            // SAFETY: the block came from these callbacks and is live, as `HostAllocator::deallocate` requires.
             unsafe { (self.free)(self.user_data, block.as_ptr().cast()) }
         }
     }
@@ -176,7 +170,7 @@ unsafe impl HostAllocator for CallbackAllocator {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // Sizes of 0 are never forwarded; the alignment of a block cannot be changed by pfnReallocation (V15).
+        // Sizes of 0 are never forwarded; pfnReallocation cannot change an alignment (V15).
         if old.size() == 0 || new.size() == 0 || old.align() != new.align() {
             // SAFETY: a live block of this allocator with the layout `old`, as `HostAllocator::resize` requires.
             return unsafe { move_block(self, block, old, new, scope) };
@@ -199,7 +193,6 @@ unsafe impl HostAllocator for CallbackAllocator {
         Ok(self.rescue(moved, old.size().min(new.size()), new, scope))
     }
 
-    /// Notifies the application by `pfnInternalAllocation` or `pfnInternalFree`, if it passed them (V20, V21).
     fn notify(&self, notice: Notice) {
         let Some((taken, freed)) = self.internal else {
             return;

@@ -51,10 +51,7 @@ pub struct DeviceDomain {
 }
 
 impl<'d> InstanceDomain<'d> {
-    /// Copies `p_allocator`, which may be NULL.
-    ///
-    /// # Errors
-    /// As [`CallbackAllocator::from_raw`].
+    /// Copies `p_allocator`, as [`CallbackAllocator::from_ptr`].
     ///
     /// # Safety
     /// As [`CallbackAllocator::from_ptr`].
@@ -63,7 +60,7 @@ impl<'d> InstanceDomain<'d> {
         default: &'d DynHost<'d>,
     ) -> Result<Self, CallbackError> {
         Ok(Self {
-            // SAFETY: NULL or a readable struct of callbacks that obey the specification, as of `CallbackAllocator::from_ptr`.
+            // SAFETY: NULL or a readable struct of callbacks that obey the specification, as this function requires.
             own: unsafe { CallbackAllocator::from_ptr(p_allocator) }?,
             default,
         })
@@ -75,7 +72,6 @@ impl<'d> InstanceDomain<'d> {
         self.own.as_ref()
     }
 
-    /// The driver's own allocator.
     const fn default_allocator(&self) -> &&'d DynHost<'d> {
         &self.default
     }
@@ -90,16 +86,13 @@ impl<'d> InstanceDomain<'d> {
 }
 
 impl DeviceDomain {
-    /// Copies `p_allocator`, which may be NULL.
-    ///
-    /// # Errors
-    /// As [`CallbackAllocator::from_raw`].
+    /// Copies `p_allocator`, as [`CallbackAllocator::from_ptr`].
     ///
     /// # Safety
     /// As [`CallbackAllocator::from_ptr`].
     pub unsafe fn new(p_allocator: *const RawCallbacks) -> Result<Self, CallbackError> {
         Ok(Self {
-            // SAFETY: NULL or a readable struct of callbacks that obey the specification, as of `CallbackAllocator::from_ptr`.
+            // SAFETY: NULL or a readable struct of callbacks that obey the specification, as this function requires.
             own: unsafe { CallbackAllocator::from_ptr(p_allocator) }?,
         })
     }
@@ -137,21 +130,21 @@ pub struct PoolDomain {
     _pinned: PhantomPinned,
 }
 
-/// The pool's callbacks. The context uses their address, before and after they are replaced.
+/// The context uses their address, before and after they are replaced.
 #[derive(Debug)]
 struct Own(UnsafeCell<CallbackAllocator>);
 
-// SAFETY: callbacks may be shared, and nothing reads them while they are replaced, as `replace_callbacks` requires.
+// SAFETY: callbacks may be shared, and nothing reads them while they are replaced.
 unsafe impl Sync for Own {}
 
 impl Own {
     const fn get(&self) -> &CallbackAllocator {
-        // SAFETY: `replace_callbacks` requires that nothing reads them, by the domain or by its context, while they are replaced.
+        // SAFETY: nothing reads them while they are replaced, as `replace_callbacks` requires.
         unsafe { &*self.0.get() }
     }
 }
 
-// SAFETY: each call is one of the callbacks' own; those that replace them are compatible, and free their blocks.
+// SAFETY: each call is one of the callbacks' own; those that replace them free their blocks.
 unsafe impl HostAllocator for Own {
     fn traits(&self) -> AllocatorTraits {
         self.get().traits()
@@ -162,7 +155,7 @@ unsafe impl HostAllocator for Own {
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: a live block of these or compatible callbacks with this layout and scope, as `HostAllocator::deallocate` requires.
+        // SAFETY: a live block of compatible callbacks, as `HostAllocator::deallocate` requires.
         unsafe { self.get().deallocate(block, layout, scope) }
     }
 
@@ -173,7 +166,7 @@ unsafe impl HostAllocator for Own {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: a live block of these or compatible callbacks with the layout `old`, as `HostAllocator::resize` requires.
+        // SAFETY: a live block of compatible callbacks, as `HostAllocator::resize` requires.
         unsafe { self.get().resize(block, old, new, scope) }
     }
 
@@ -183,15 +176,12 @@ unsafe impl HostAllocator for Own {
 }
 
 impl PoolDomain {
-    /// Copies `p_allocator`, which may be NULL.
-    ///
-    /// # Errors
-    /// As [`CallbackAllocator::from_raw`].
+    /// Copies `p_allocator`, as [`CallbackAllocator::from_ptr`].
     ///
     /// # Safety
     /// As [`CallbackAllocator::from_ptr`].
     pub unsafe fn new(p_allocator: *const RawCallbacks) -> Result<Self, CallbackError> {
-        // SAFETY: NULL or a readable struct of callbacks that obey the specification, as of `CallbackAllocator::from_ptr`.
+        // SAFETY: NULL or a readable struct of callbacks that obey the specification, as this function requires.
         let own = unsafe { CallbackAllocator::from_ptr(p_allocator) }?;
         Ok(Self {
             children: None,
@@ -303,8 +293,7 @@ impl PoolDomain {
     ///   those callbacks call this, which would replace itself.
     pub unsafe fn replace_callbacks(&mut self, brought: Option<CallbackAllocator>) {
         if let (Some(own), Some(brought)) = (&self.own, brought) {
-            // SAFETY: the domain is exclusive, and nothing reads them through the context, which has the address of the cell, as this
-            // function requires.
+            // SAFETY: the domain is exclusive, and nothing reads the callbacks through the context, as this function requires.
             unsafe { *own.0.get() = brought };
         }
     }

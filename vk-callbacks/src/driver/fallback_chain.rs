@@ -1,6 +1,4 @@
-//! The allocator of a request: the most specific one.
-//!
-//! Vulkan specification, *Host Memory*, "The most specific allocator available":
+//! The most specific allocator of a request (Vulkan specification, *Host Memory*):
 //!
 //! | scope | order of allocators | row |
 //! |---|---|---|
@@ -24,8 +22,8 @@ pub type DynHost<'h> = dyn HostAllocator + Sync + 'h;
 
 /// An allocator of one level of a [`FallbackChain`], or none.
 ///
-/// Converted from the `Option<CallbackAllocator>` of [`CallbackAllocator::from_ptr`](super::CallbackAllocator::from_ptr), by reference or by
-/// its `as_ref()`, or from an `Option<&A>` of any allocator. A literal `None` has no type: use [`NONE`](Self::NONE).
+/// Converted from an `Option` of [`CallbackAllocator`](super::CallbackAllocator), by reference or by its `as_ref()`, or from an
+/// `Option<&A>` of any allocator. A literal `None` has no type: use [`NONE`](Self::NONE).
 ///
 /// ```
 /// # use alloc_core::FromGlobalAlloc;
@@ -73,7 +71,7 @@ impl fmt::Debug for LevelAllocator<'_> {
     }
 }
 
-/// The allocators of one command. Created for the command, on the stack; two words a level.
+/// The allocators of one command: two words a level.
 #[derive(Clone, Copy)]
 #[doc(alias("vk_alloc2", "vk_zalloc2"))]
 pub struct FallbackChain<'a> {
@@ -128,9 +126,8 @@ impl<'a> FallbackChain<'a> {
         self
     }
 
-    /// With the `pAllocator` that created the pipeline cache of `vkCreate*Pipelines`, or the validation cache of `vkCreateShaderModule`;
-    /// [`LevelAllocator::NONE`] if that was NULL. Memory of scope cache comes from there or from the device, never from the object's
-    /// allocator: the cache may outlive the object.
+    /// With the `pAllocator` of the pipeline or validation cache that the command gets; [`LevelAllocator::NONE`] if that was NULL. Memory
+    /// of scope cache comes from there or from the device, never from the object's allocator: the cache may outlive the object.
     ///
     /// Not for a command that creates or destroys a cache, whose [`object`](Self::object) is the cache.
     #[must_use]
@@ -183,9 +180,6 @@ impl<'a> FallbackChain<'a> {
     }
 
     /// As [`allocate`](Self::allocate), filled with zeros.
-    ///
-    /// # Errors
-    /// As [`allocate`](Self::allocate).
     pub fn allocate_zeroed(
         &self,
         layout: Layout,

@@ -117,10 +117,7 @@ impl MultiAlloc {
         self.allocate_block(chain, scope, false)
     }
 
-    /// Allocates the block, filled with zeros.
-    ///
-    /// # Errors
-    /// As [`allocate`](Self::allocate).
+    /// As [`allocate`](Self::allocate), filled with zeros.
     pub fn allocate_zeroed<'a>(
         self,
         chain: &FallbackChain<'a>,
@@ -181,7 +178,7 @@ impl<'a> MultiBlock<'a> {
     #[must_use]
     pub fn slice_mut<T>(&mut self, member: Member<T>) -> &mut [MaybeUninit<T>] {
         match self.get(member) {
-            // SAFETY: `get` returns aligned memory of this block for `len` values; the borrow of `self` is exclusive.
+            // SAFETY: `get` returns aligned memory of this block for `len` values; the borrow is exclusive.
             Some(array) => unsafe { slice::from_raw_parts_mut(array.as_ptr().cast(), array.len()) },
             None => &mut [],
         }
@@ -206,7 +203,7 @@ impl<T> Clone for Member<T> {
 
 impl<T> Copy for Member<T> {}
 
-/// The id of a plan, so that a member of one cannot be looked up in the block of another.
+/// A member of one plan must not be looked up in the block of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PlanId(NonZeroUsize);
 

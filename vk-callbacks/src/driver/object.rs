@@ -6,8 +6,7 @@
 //!                          +--> name bytes                     own block, always of the device's allocator
 //! ```
 //!
-//! Handles that the loader dispatches on (instance, physical device, device, queue, command buffer) begin with a word of the loader. So do
-//! all: there is one kind of object.
+//! Handles that the loader dispatches on begin with a word of the loader. So do all: there is one kind of object.
 //!
 //! A value and an array of fixed length in one block: one request, one refusal, one free.
 //!
@@ -39,15 +38,12 @@ pub struct Object<T> {
     owns: PhantomData<T>,
 }
 
-// SAFETY: an `Object` owns its value as a box would; its memory may be used and freed on any thread.
+// SAFETY: an `Object` owns its value as a box would.
 unsafe impl<T: Send> Send for Object<T> {}
 // SAFETY: a shared object returns only shared references.
 unsafe impl<T: Sync> Sync for Object<T> {}
 
-/// A shared reference to the object of a handle. [`Object::borrow_handle`] returns it.
-///
-/// To change the value, exclusively (Vulkan requires external synchronisation), use [`Object::borrow_handle_mut`]. To change the
-/// name, as `vkSetDebugUtilsObjectNameEXT` does, use [`Object::from_handle`] and [`Object::into_handle`].
+/// A shared reference to the object of a handle, of [`Object::borrow_handle`].
 #[derive(Debug)]
 pub struct ObjectRef<'a, T>(&'a ObjectLayout<T>);
 
@@ -58,7 +54,7 @@ pub const LOADER_MAGIC: usize = 0x01CD_C0DE;
 pub(super) struct ObjectLayout<T> {
     pub(super) memory: Stored,
     pub(super) name: Option<Stored>,
-    /// The loader overwrites it through the handle while others read `value`. The driver writes it once, and reads it only to keep it.
+    /// The loader overwrites it through the handle while others read `value`.
     pub(super) word: AtomicUsize,
     pub(super) value: T,
 }
@@ -73,9 +69,6 @@ impl<T> Object<T> {
     }
 
     /// As [`create`](Self::create), with another scope: cache for a `VkPipelineCache` (V29), device or instance for these (V31, V32).
-    ///
-    /// # Errors
-    /// No memory: the value comes back.
     pub fn create_with_scope(
         chain: &FallbackChain<'_>,
         scope: Scope,
@@ -87,7 +80,6 @@ impl<T> Object<T> {
         }
     }
 
-    /// The object that [`ObjectPlace::fill`] wrote.
     pub(super) const fn at(place: NonNull<ObjectLayout<T>>) -> Self {
         Self {
             place,
@@ -123,10 +115,9 @@ impl<T> Object<T> {
         self.object_layout().name()
     }
 
-    /// Copies `name` into memory of the device's allocator (whatever allocator the object itself has), and frees the old name.
+    /// Copies `name` into memory of the device's allocator, and frees the old name. An empty name removes it.
     ///
-    /// `vkSetDebugUtilsObjectNameEXT` has no `pAllocator`, so the chain's object level is not used; it creates no object, so the
-    /// scope is device, not object (V40). An empty name removes it.
+    /// `vkSetDebugUtilsObjectNameEXT` has no `pAllocator` and creates no object, so the scope is device, not object (V40).
     ///
     /// # Errors
     /// No memory, or (from the old name) [`CallbackError::LevelMissing`]: the old name stays.
@@ -156,7 +147,7 @@ impl<T> Object<T> {
             Some(block)
         };
         if let Some(old) = self.object_layout_mut().name.take() {
-            // SAFETY: the name came from the device's level of a chain that is compatible with this one, as this function requires.
+            // SAFETY: the name came from the device's level of a compatible chain, as this function requires.
             if let Err(refused) = unsafe { old.free(chain) } {
                 self.object_layout_mut().name = Some(refused.value);
                 return Err(refused.error);
@@ -169,9 +160,8 @@ impl<T> Object<T> {
     /// Destroys the object: frees its name and its memory at their levels; returns the value.
     ///
     /// # Errors
-    /// [`CallbackError::LevelMissing`] with the object, unchanged, if `chain` lacks its level: the application passed an allocator to
-    /// create and none to destroy (V42). An allocator that is passed to destroy but was not passed to create (V43) is not used: the
-    /// memory is freed at its own level.
+    /// [`CallbackError::LevelMissing`] with the object, unchanged, if `chain` lacks its level (V42). An allocator that was passed to
+    /// destroy and not to create (V43) is not used.
     ///
     /// # Safety
     /// The allocators of `chain` are compatible with those of the creating command's chain, level by level (V42).
@@ -180,14 +170,14 @@ impl<T> Object<T> {
         chain: &FallbackChain<'_>,
     ) -> Result<T, Rejected<Self, CallbackError>> {
         let (place, value) = self.vacate();
-        // SAFETY: the levels of `chain` are compatible with those that the memory came from, as this function requires.
+        // SAFETY: the levels of `chain` are compatible with the memory's, as this function requires.
         match unsafe { place.free(chain) } {
             Ok(()) => Ok(value),
             Err(refused) => Err(Rejected::new(refused.value.fill(value), refused.error)),
         }
     }
 
-    /// Moves the value out and keeps the memory, with the object's name: for a value that has the callbacks of its own memory.
+    /// Moves the value out and keeps the memory: for a value that has the callbacks of its own memory.
     pub fn vacate(self) -> (ObjectPlace<T>, T) {
         // SAFETY: `ObjectPlace::fill` wrote it; `self` ends here, so it is read once.
         let ObjectLayout {
@@ -212,7 +202,6 @@ impl<T> Object<T> {
         address.wrapping_add(Self::HANDLE_OFFSET) as u64
     }
 
-    /// Bytes from the block to what the handle points to.
     const HANDLE_OFFSET: usize = offset_of!(ObjectLayout<T>, word);
 
     /// The object behind a handle; `None` for `VK_NULL_HANDLE`, which every `vkDestroy*` ignores (V44).
@@ -235,14 +224,13 @@ impl<T> Object<T> {
     /// - `T` is `Sync` if several threads use the handle, and `Send` if another than the creating one does.
     #[must_use]
     pub unsafe fn borrow_handle<'a>(handle: u64) -> Option<ObjectRef<'a, T>> {
-        // SAFETY: the handle is an object's or 0, and this `Object` ends with this line: nothing exclusive is created.
+        // SAFETY: the handle is an object's or 0, and this `Object` ends with this line.
         let place = unsafe { Self::from_handle(handle) }?.place;
         // SAFETY: `create` wrote it; it lives, and is only read, during `'a`.
         Some(ObjectRef(unsafe { place.as_ref() }))
     }
 
-    /// The value behind a handle, for a command with externally synchronised access; `None` for `VK_NULL_HANDLE`. The loader may use its
-    /// word meanwhile.
+    /// The value behind a handle, for a command with externally synchronised access; `None` for `VK_NULL_HANDLE`.
     ///
     /// # Safety
     /// As [`borrow_handle`](Self::borrow_handle), and during `'a` nothing else uses the object in any way.
@@ -250,7 +238,7 @@ impl<T> Object<T> {
     pub unsafe fn borrow_handle_mut<'a>(handle: u64) -> Option<&'a mut T> {
         // SAFETY: the handle is an object's or 0, and this `Object` ends with this line.
         let place = unsafe { Self::from_handle(handle) }?.place;
-        // SAFETY: a live object's place: the field lies in it. The word beside it is not touched.
+        // SAFETY: the field lies in a live object's place.
         let value = unsafe { &raw mut (*place.as_ptr()).value };
         // SAFETY: `create` wrote it; it lives, and is used exclusively, during `'a`.
         unsafe { value.as_mut() }
@@ -262,7 +250,7 @@ impl<T> Object<T> {
     }
 
     fn object_layout_mut(&mut self) -> &mut ObjectLayout<T> {
-        // SAFETY: `create` wrote it, and it lives until `destroy` takes `self`; the borrow is exclusive.
+        // SAFETY: `create` wrote it, and it lives until `destroy` takes `self`.
         unsafe { self.place.as_mut() }
     }
 }
@@ -299,7 +287,7 @@ impl<T> ObjectLayout<T> {
     fn name(&self) -> Option<&str> {
         let memory = self.name.as_ref()?;
         let (bytes, len) = (memory.as_ptr().as_ptr(), memory.layout().size());
-        // SAFETY: `set_name` wrote `len` bytes of a `str` there; they live until the name is replaced, which takes `&mut`.
+        // SAFETY: `set_name` wrote `len` bytes of a `str` there, which live until the name is replaced.
         let bytes = unsafe { slice::from_raw_parts(bytes, len) };
         str::from_utf8(bytes).ok()
     }
@@ -307,7 +295,7 @@ impl<T> ObjectLayout<T> {
 
 /// An [`Object`] with a trailing array. Items need no `Drop`: they end with the block.
 ///
-/// Dropping it leaks it, as of [`Object`].
+/// Dropping it leaks it.
 #[must_use = "an object must be destroyed with the chain of a command"]
 #[derive(Debug)]
 pub struct ArrayObject<T, E> {
@@ -359,20 +347,17 @@ impl<T, E> ArrayObject<T, E> {
         Ok(object)
     }
 
-    /// The object's layout with `length` items, and their offset.
     fn layout(length: usize) -> Result<(Layout, usize), CallbackError> {
         Layout::array::<E>(length)
             .and_then(|items| Layout::new::<ObjectLayout<WithLength<T>>>().extend(items))
             .map_err(|_| CallbackError::Host(HostError::TooLarge))
     }
 
-    /// Bytes from the block to the first item.
     const OFFSET: usize =
         size_of::<ObjectLayout<WithLength<T>>>().next_multiple_of(align_of::<E>());
 
     fn first_item(place: NonNull<ObjectLayout<WithLength<T>>>) -> NonNull<E> {
-        // SAFETY: the block was allocated with `layout`, which has the items at this offset; without items it is at most the block's
-        // end.
+        // SAFETY: the block was allocated with `layout`, which has the items at this offset, or ends there.
         unsafe { place.cast::<u8>().add(Self::OFFSET) }.cast()
     }
 
@@ -392,16 +377,13 @@ impl<T, E> ArrayObject<T, E> {
 
     /// As [`Object::destroy`].
     ///
-    /// # Errors
-    /// As [`Object::destroy`].
-    ///
     /// # Safety
     /// As [`Object::destroy`].
     pub unsafe fn destroy(
         self,
         chain: &FallbackChain<'_>,
     ) -> Result<T, Rejected<Self, CallbackError>> {
-        // SAFETY: the levels of `chain` are compatible with those of the object's memory, as of `Object::destroy`.
+        // SAFETY: the levels of `chain` are compatible, as of `Object::destroy`.
         match unsafe { self.object.destroy(chain) } {
             Ok(with_length) => Ok(with_length.value),
             Err(refused) => Err(Rejected::new(
@@ -426,7 +408,7 @@ impl<T, E> ArrayObject<T, E> {
     /// As [`Object::from_handle`], of an `ArrayObject<T, E>`.
     #[must_use]
     pub unsafe fn from_handle(handle: u64) -> Option<Self> {
-        // SAFETY: 0, or the handle of an object of this type, which is not used afterwards.
+        // SAFETY: 0, or the handle of such an object, which is not used afterwards.
         let object = unsafe { Object::from_handle(handle) }?;
         Some(Self {
             object,
@@ -440,12 +422,12 @@ impl<T, E> ArrayObject<T, E> {
     /// As [`Object::borrow_handle`], of an `ArrayObject<T, E>`.
     #[must_use]
     pub unsafe fn borrow_handle<'a>(handle: u64) -> Option<(&'a T, &'a [E])> {
-        // SAFETY: 0, or the handle of an object of this type; this `Object` ends with this line.
+        // SAFETY: 0, or the handle of such an object; this `Object` ends with this line.
         let place = unsafe { Object::<WithLength<T>>::from_handle(handle) }?.place();
-        // SAFETY: `create` wrote it; it lives, and is only looked at, during 'a.
+        // SAFETY: `create` wrote it; it lives, and is only read, during 'a.
         let value = unsafe { &place.as_ref().value };
         let first = Self::first_item(place);
-        // SAFETY: `create` wrote so many items; they live, and are only looked at, during 'a.
+        // SAFETY: `create` wrote so many items; they live, and are only read, during 'a.
         let items = unsafe { slice::from_raw_parts(first.as_ptr(), value.length) };
         Some((&value.value, items))
     }
@@ -456,12 +438,12 @@ impl<T, E> ArrayObject<T, E> {
     /// As [`Object::borrow_handle_mut`], of an `ArrayObject<T, E>`.
     #[must_use]
     pub unsafe fn borrow_handle_mut<'a>(handle: u64) -> Option<(&'a mut T, &'a mut [E])> {
-        // SAFETY: 0, or the handle of an object of this type; this `Object` ends with this line.
+        // SAFETY: 0, or the handle of such an object; this `Object` ends with this line.
         let mut place = unsafe { Object::<WithLength<T>>::from_handle(handle) }?.place();
         let first = Self::first_item(place);
         // SAFETY: `create` wrote it, and nothing else uses it during 'a.
         let value = unsafe { &mut place.as_mut().value };
-        // SAFETY: `create` wrote so many items, which lie behind the value; nothing else uses them during 'a.
+        // SAFETY: `create` wrote so many items; nothing else uses them during 'a.
         let items = unsafe { slice::from_raw_parts_mut(first.as_ptr(), value.length) };
         Some((&mut value.value, items))
     }

@@ -23,21 +23,18 @@ pub(super) struct Log<'h> {
     stopped: AtomicBool,
 }
 
-/// The lifetime of the memory is that of the log, which has it: behind a lock it would make every recorder invariant.
+/// Behind a lock the lifetime of the memory would make every recorder invariant.
 type Own = Scoped<&'static (dyn HostAllocator + Sync)>;
 
 struct Records {
     /// In order; all but the last one are full.
     chunks: TryVec<Chunk, Own>,
-    /// Events that found no memory since the last record.
     lost: usize,
 }
 
 type Chunk = TryVec<LogRecord, Own>;
 
-/// The records of a chunk: about 32 KiB.
 const CHUNK: usize = 32 * 1024 / size_of::<LogRecord>();
-/// The chunks that have room in the list at first.
 const FIRST_CHUNKS: usize = 32;
 
 impl<'h> Log<'h> {
@@ -58,17 +55,14 @@ impl<'h> Log<'h> {
         self.memory
     }
 
-    /// Events lost since the last record.
     pub(super) fn lost(&self) -> usize {
         self.records.lock().lost
     }
 
-    /// Records an event, or counts it as lost.
     pub(super) fn append(&self, event: TraceEvent<'static>) {
         self.append_move(event, 0);
     }
 
-    /// As [`append`](Self::append), with the [ticket](LogRecord::ticket) of a reallocation.
     fn append_move(&self, event: TraceEvent<'static>, ticket: usize) {
         if self.stopped.load(Ordering::Relaxed) {
             return;
@@ -103,7 +97,6 @@ impl<'h> Log<'h> {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// The records in order.
     pub(super) fn records(&self) -> impl Iterator<Item = LogRecord> {
         (0..).map_while(|index: usize| {
             let records = self.records.lock();
@@ -115,7 +108,7 @@ impl<'h> Log<'h> {
     /// Another chunk. False without memory.
     #[cold]
     fn make_room(&self) -> bool {
-        // If the memory calls a tap again and again, the events of the innermost call are lost.
+        // The events of the innermost call are lost.
         let Some(_nested) = enter_growth() else {
             return false;
         };
@@ -148,7 +141,7 @@ impl<'h> Log<'h> {
 }
 
 impl Records {
-    /// Adds the chunk, which has its room, unless another thread made room meanwhile. `longer` becomes the list where it has more places.
+    /// `longer` becomes the list where it has more places.
     fn add(&mut self, chunk: &mut Chunk, longer: &mut TryVec<Chunk, Own>) {
         if self.chunks.last().is_some_and(|last| last.len() < CHUNK) {
             return;
@@ -156,7 +149,7 @@ impl Records {
         let own = *self.chunks.allocator();
         let take = |chunk: &mut Chunk| mem::replace(chunk, TryVec::new_in(own));
         if longer.capacity() > self.chunks.capacity() {
-            // Within the reserved room, as below: no memory is requested here.
+            // Within the reserved room.
             for chunk in self.chunks.as_mut_slice() {
                 let _ = longer.try_push(take(chunk));
             }
@@ -169,7 +162,7 @@ impl Records {
 }
 
 impl Drop for Log<'_> {
-    /// Each chunk alone: memory that unwinds in one free may do so in the next, and a second panic while one unwinds ends the process.
+    /// Each chunk alone: a second panic while one unwinds ends the process.
     fn drop(&mut self) {
         let records = self.records.get_mut();
         while let Some(chunk) = records.chunks.pop() {
@@ -178,17 +171,15 @@ impl Drop for Log<'_> {
     }
 }
 
-/// A recorded event. Each pointer in it is NULL, or its address as an unknown one: nothing is accessed through it.
+/// Each pointer in it is NULL, or its address as an unknown one: nothing is accessed through it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogRecord {
     pub(super) event: TraceEvent<'static>,
-    /// Events lost since the record before.
     pub(super) lost_before: usize,
     /// Connects the end of a reallocation with its beginning.
     pub(super) ticket: usize,
 }
 
-/// This thread, and an owner.
 pub(super) fn by(owner: u64) -> Caller {
     Caller {
         thread: thread_number(),
@@ -219,17 +210,15 @@ impl Tap {
     }
 }
 
-/// The state of a tap, in the recorder's memory until the recorder ends.
+/// It lies in the recorder's memory until the recorder ends.
 pub(super) struct TapState<'h> {
     pub(super) shared: *const RecorderState<'h>,
     pub(super) inner: RawCallbacks,
     pub(super) owner: u64,
-    /// Allocated blocks less freed ones.
     pub(super) live: AtomicIsize,
 }
 
 impl<'h> TapState<'h> {
-    /// The callbacks of this state.
     pub(super) fn tap(&self) -> Tap {
         let all = RawCallbacks::of_sink::<Self>(ptr::from_ref(self).cast_mut().cast());
         Tap {
@@ -242,7 +231,7 @@ impl<'h> TapState<'h> {
     }
 
     fn shared(&self) -> &RecorderState<'h> {
-        // SAFETY: the shared part lives as long as a tap may be called: both end with the recorder, whose callbacks are called no more then.
+        // SAFETY: the shared part lives as long as a tap may be called: both end with the recorder.
         unsafe { &*self.shared }
     }
 
@@ -254,7 +243,6 @@ impl<'h> TapState<'h> {
         self.live.fetch_add(blocks, Ordering::Relaxed);
     }
 
-    /// Records an answer that is not aligned as requested (V8).
     fn check_alignment(&self, block: *mut c_void, align: usize) {
         if align.is_power_of_two() && !block.addr().is_multiple_of(align) {
             self.record(TraceEvent::Seen {
@@ -269,7 +257,7 @@ impl<'h> TapState<'h> {
 impl CallbackSink for TapState<'_> {
     unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
         let _inside = enter_callback();
-        // SAFETY: the same call, with the user data these callbacks came with.
+        // SAFETY: the same call, with the user data of these callbacks.
         let block = unsafe { self.inner.allocation(request) };
         if !block.is_null() {
             self.answered(1);
@@ -289,9 +277,9 @@ impl CallbackSink for TapState<'_> {
         let ticket = self.shared().next_ticket();
         let log = &self.shared().log;
         log.append_move(TraceEvent::ReallocateBegin { by, old }, ticket);
-        // SAFETY: the same call, with the user data these callbacks came with.
+        // SAFETY: the same call, with the user data of these callbacks.
         let block = unsafe { self.inner.reallocation(original, request) };
-        // A block was returned, and the old one was freed: it moved into the new one, or size 0 freed it (V14).
+        // The old block was freed if it moved into the new one, or size 0 freed it (V14).
         let came = isize::from(!block.is_null());
         let went = isize::from(!original.is_null() && (request.size == 0 || !block.is_null()));
         self.answered(came.saturating_sub(went));
@@ -318,7 +306,7 @@ impl CallbackSink for TapState<'_> {
             by: by(self.owner),
             block: address(block),
         });
-        // SAFETY: the same call, with the user data these callbacks came with.
+        // SAFETY: the same call, with the user data of these callbacks.
         unsafe { self.inner.free(block) }
     }
 
@@ -331,7 +319,7 @@ impl CallbackSink for TapState<'_> {
             kind: notice.kind,
             scope: notice.scope,
         });
-        // SAFETY: the same call, with the user data these callbacks came with.
+        // SAFETY: the same call, with the user data of these callbacks.
         unsafe { self.inner.notification(notice) }
     }
 }

@@ -28,9 +28,8 @@ use names::Names;
 
 /// A recorder of all calls of any callbacks, which writes a trace of format 2.
 ///
-/// Calls pass unchanged on the driver's threads; the recorder calls nothing while it holds a lock. Its log lies in the memory of
-/// [`Recorder::new`], 100 to 200 bytes a call in pieces of 32 KiB, and a list of them with 48 bytes each. If that memory is refused, calls pass all the same: the event is counted as lost, and the trace says so. All
-/// methods may be called from any thread.
+/// Calls pass unchanged on the driver's threads. The log lies in the memory of [`Recorder::new`], 100 to 200 bytes a call; if that is
+/// refused, the event is counted as lost, and the trace says so. All methods may be called from any thread.
 ///
 /// A block should pass one tap only: two taps of one recorder record each call twice.
 ///
@@ -57,12 +56,12 @@ pub struct Recorder<'h> {
     shared: NonNull<RecorderState<'h>>,
 }
 
-// SAFETY: the shared part is reached through shared references only, and is `Sync`.
+// SAFETY: only shared references reach the shared part, which is `Sync`.
 unsafe impl Send for Recorder<'_> {}
-// SAFETY: the shared part is reached through shared references only, and is `Sync`.
+// SAFETY: only shared references reach the shared part, which is `Sync`.
 unsafe impl Sync for Recorder<'_> {}
 
-/// The state that taps and recorder share, pinned in the recorder's memory.
+/// It is pinned in the recorder's memory.
 struct RecorderState<'h> {
     log: Log<'h>,
     tickets: AtomicUsize,
@@ -189,8 +188,7 @@ impl<'h> Recorder<'h> {
 
     /// Writes the log as a trace of format 2. Allocates memory for the numbers of blocks, about 24 bytes an address.
     ///
-    /// May be called while callbacks arrive, and more than once: the trace ends before the first event that was still being recorded
-    /// at the call.
+    /// May be called while callbacks arrive, and more than once: the trace ends with the events of before the call.
     ///
     /// # Errors
     /// [`CallbackError::Output`] if `out` fails; the refusal of the recorder's memory. The log is unchanged.
@@ -218,8 +216,7 @@ impl<'h> Recorder<'h> {
     /// Frees all memory, unless a block that passed a tap is live.
     ///
     /// # Errors
-    /// The recorder itself, if a block is live: its free would come through an ended tap. Also if this thread is inside a callback,
-    /// which may be one of a tap.
+    /// The recorder itself, if a block is live or this thread is inside a callback.
     pub fn close(self) -> Result<(), Rejected<Self, CallbacksInUse>> {
         match CallbacksInUse::of_blocks(self.live_blocks()) {
             None => Ok(()),
@@ -233,7 +230,7 @@ impl<'h> Recorder<'h> {
     /// No function of any tap is being called or will be.
     pub unsafe fn close_anyway(self) {
         let this = ManuallyDrop::new(self);
-        // SAFETY: no function of a tap is called now or later; `this` is not dropped again.
+        // SAFETY: no function of a tap is called now or later, as this function requires.
         unsafe { this.destroy_shared() }
     }
 
@@ -246,7 +243,7 @@ impl<'h> Recorder<'h> {
     /// Called once; nothing reaches the shared part or a tap afterwards.
     unsafe fn destroy_shared(&self) {
         let memory = self.shared().log.memory();
-        // SAFETY: placed by `new` in this memory, and the caller promises that nothing reaches it or its taps.
+        // SAFETY: placed by `new` in this memory; nothing reaches it or its taps, as this function requires.
         drop(unsafe { free_pinned(memory, self.shared) });
     }
 }
@@ -258,7 +255,7 @@ impl Drop for Recorder<'_> {
             self.shared().log.stop();
             return;
         }
-        // SAFETY: nothing is live, and the callers of `tap` promised that no function is called from here on.
+        // SAFETY: nothing is live, and `tap` requires that no function is called from here on.
         unsafe { self.destroy_shared() }
     }
 }

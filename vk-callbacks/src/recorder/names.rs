@@ -1,9 +1,8 @@
 //! From addresses to the numbers of a trace.
 //!
-//! An address may be that of many blocks, one after the other. While the log is read in order, the map has the last block of each
-//! address. It is never removed: a free of an address of a freed block is a second free, and names that block again. An address that
-//! is returned while its block is live is that block returned again, with the same number (V8); if events were lost, its free may
-//! have been among them, and it counts as a new block.
+//! The map has the last block of each address. It is never removed: a free of an address of a freed block is a second free, and names that
+//! block again. An address that is returned while its block is live is that block returned again, with the same number (V8); if events
+//! were lost, it counts as a new block.
 
 #![forbid(unsafe_code)]
 
@@ -18,15 +17,13 @@ pub(super) struct Names<A: HostSource> {
     in_transit: TryMap<usize, Name, A>,
     blocks: u64,
     unknown: u64,
-    /// The number of losses so far.
     losses: u64,
 }
 
-/// The block of an address.
 #[derive(Clone, Copy)]
 struct Name {
     pointer: Pointer,
-    /// The losses before its allocation, while it is live; then it is live only if no event was lost since.
+    /// The losses before its allocation, while it is live.
     live: Option<u64>,
 }
 
@@ -41,7 +38,7 @@ impl<A: HostSource + Clone> Names<A> {
         }
     }
 
-    /// The record as an event of a trace. Records come in the order of the log.
+    /// Records come in the order of the log.
     pub(super) fn event(&mut self, record: &LogRecord) -> Result<TraceEvent<'static>, HostError> {
         self.losses = self
             .losses
@@ -75,7 +72,6 @@ impl<A: HostSource + Clone> Names<A> {
         Ok(event)
     }
 
-    /// The block that was returned at this address: a new one, unless the last one is live.
     fn name_of(&mut self, at: Pointer) -> Result<Pointer, HostError> {
         let Pointer::Unknown(at) = at else {
             return Ok(Pointer::Null);
@@ -132,11 +128,8 @@ impl<A: HostSource + Clone> Names<A> {
     }
 }
 
-/// Why an address is looked up.
 #[derive(Clone, Copy)]
 enum Seen {
-    /// It is named.
     Named,
-    /// It is freed, or a reallocation of it begins.
     Goes,
 }

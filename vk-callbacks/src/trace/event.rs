@@ -43,24 +43,23 @@ pub enum TraceEvent<'t> {
     },
     /// `pfnAllocation` answered.
     Allocate {
-        /// The caller, with the owner of the callbacks.
+        /// The caller.
         by: Caller,
         /// The block, or [`Pointer::Null`] if the request was refused.
         block: Pointer,
         /// The request.
         asked: Request,
     },
-    /// `pfnReallocation` was called: until the [`TraceEvent::Reallocate`] of the same thread the old block is in
-    /// transit.
+    /// `pfnReallocation` was called: the old block is in transit until the thread's [`TraceEvent::Reallocate`].
     ReallocateBegin {
-        /// The caller, with the owner of the callbacks.
+        /// The caller.
         by: Caller,
         /// The block to be changed.
         old: Pointer,
     },
     /// `pfnReallocation` answered.
     Reallocate {
-        /// The caller, with the owner of the callbacks.
+        /// The caller.
         by: Caller,
         /// The block that was to be changed.
         old: Pointer,
@@ -71,14 +70,14 @@ pub enum TraceEvent<'t> {
     },
     /// `pfnFree` was called.
     Free {
-        /// The caller, with the owner of the callbacks.
+        /// The caller.
         by: Caller,
         /// The block, or [`Pointer::Null`], which is legal and does nothing.
         block: Pointer,
     },
     /// `pfnInternalAllocation` or `pfnInternalFree` was called.
     Notice {
-        /// The caller, with the owner of the callbacks.
+        /// The caller.
         by: Caller,
         /// Which of the two.
         event: NoticeEvent,
@@ -91,7 +90,7 @@ pub enum TraceEvent<'t> {
     },
     /// A command created an object.
     Created {
-        /// The caller; its owner is that of the callbacks that created the object, 0 for none.
+        /// The caller, with the owner of the callbacks, 0 for none.
         by: Caller,
         /// The object's handle, 0 for none.
         handle: u64,
@@ -100,7 +99,7 @@ pub enum TraceEvent<'t> {
     },
     /// A command destroyed an object: the thread's innermost command, or its last one.
     Destroyed {
-        /// The caller; its owner is that of the callbacks that destroyed the object, 0 for none.
+        /// The caller, with the owner of the callbacks, 0 for none.
         by: Caller,
         /// The object's handle, 0 for none.
         handle: u64,
@@ -109,7 +108,7 @@ pub enum TraceEvent<'t> {
     },
     /// An observation that the other lines do not show.
     Seen {
-        /// The thread, and the owner of the callbacks.
+        /// The caller.
         by: Caller,
         /// The block; NULL for none.
         block: Pointer,
@@ -168,7 +167,6 @@ impl Sighting {
         }
     }
 
-    /// The missing functions of the callbacks.
     pub(crate) fn missing_fact(raw: &RawCallbacks) -> impl Iterator<Item = Self> {
         [
             (raw.pfn_allocation.is_none(), Self::NoAllocation),

@@ -6,17 +6,14 @@ use alloc_core::NoticeEvent;
 
 use super::event::{Caller, Pointer, Request, Sighting, TraceError, TraceEvent, TraceFault};
 
-/// The maximum bytes of the name of a command or of a kind of object.
 pub(super) const MAX_NAME: usize = 1024;
 
-/// The lines of a text, with their numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lines<'t> {
     rest: &'t str,
     number: u64,
 }
 
-/// One line without its line feed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TraceLine<'t> {
     pub(super) number: u64,
@@ -33,7 +30,6 @@ impl<'t> Lines<'t> {
         }
     }
 
-    /// The number of returned lines.
     pub(super) const fn taken(&self) -> u64 {
         self.number
     }
@@ -61,7 +57,6 @@ impl<'t> Iterator for Lines<'t> {
     }
 }
 
-/// The fields of a line, from left to right.
 #[derive(Clone, Copy, Debug)]
 struct Fields<'t> {
     line: u64,
@@ -83,7 +78,6 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// The next field.
     fn word(&mut self, field: &'static str) -> Result<&'t str, TraceError> {
         let rest = self
             .rest
@@ -122,7 +116,6 @@ impl<'t> Fields<'t> {
         digits(word).ok_or(self.error(TraceFault::BadNumber(field)))
     }
 
-    /// A C integer: a scope, a type, a `VkResult`.
     fn signed(&mut self, field: &'static str) -> Result<i32, TraceError> {
         let word = self.word(field)?;
         let (negative, word) = word
@@ -159,7 +152,6 @@ impl<'t> Fields<'t> {
         })
     }
 
-    /// Checks that no field follows.
     pub(super) fn end(&self) -> Result<(), TraceError> {
         match self.rest {
             None => Ok(()),
@@ -168,7 +160,6 @@ impl<'t> Fields<'t> {
     }
 }
 
-/// The pointer behind a plain number.
 const fn block(id: u64) -> Pointer {
     match id {
         0 => Pointer::Null,
@@ -184,12 +175,9 @@ fn digits(word: &str) -> Option<u64> {
     word.parse().ok()
 }
 
-/// The beginning of the first line; the version follows.
 pub(super) const HEADER: &str = "# steward host trace ";
-/// The version that is read and written.
 pub(super) const VERSION: &str = "2";
 
-/// A parsed line.
 pub(super) enum Parsed<'t> {
     TraceEvent(TraceEvent<'t>),
     /// The end marker, with its number of lines.

@@ -11,23 +11,7 @@
 //! z,8                            the end: 8 lines stand before this one
 //! ```
 //!
-//! | line | fields | meaning |
-//! |-|-|-|
-//! | `a` | thread, owner, block, size, align, scope | `pfnAllocation` answered; block 0: NULL |
-//! | `b` | thread, owner, old | `pfnReallocation` was called |
-//! | `r` | thread, owner, old, new, size, align, scope | `pfnReallocation` answered; new 0: NULL |
-//! | `f` | thread, owner, block | `pfnFree` was called; block 0: NULL |
-//! | `i`, `j` | thread, owner, size, type, scope | `pfnInternalAllocation`, `pfnInternalFree` |
-//! | `e` | thread, owner, command | a command was entered |
-//! | `l` | thread, result | the thread's innermost command returned |
-//! | `o` | owner, parent, kind | an owner was declared |
-//! | `c`, `d` | thread, owner, handle, kind | an object was made, was ended |
-//! | `s` | thread, owner, block, what | something that other lines do not show |
-//! | `p` | phase | a phase began |
-//! | `x` | events | so many events were lost here |
-//! | `z` | lines | the end; so many lines stand before it |
-//!
-//! A name is the last field of its line and may hold commas. `TRACE-FORMAT.md` has the rules in full.
+//! A name is the last field of its line and may hold commas. `TRACE-FORMAT.md` has all lines and their rules.
 
 #![forbid(unsafe_code)]
 

@@ -33,7 +33,7 @@ pub struct TraceReader<'t> {
 }
 
 impl<'t> TraceReader<'t> {
-    /// The maximum bytes of the name of a command or of a kind of object; Vulkan's have less than 100.
+    /// The maximum bytes of the name of a command or of a kind of object.
     pub const MAX_NAME: usize = MAX_NAME;
 
     /// Reads the header.
@@ -91,7 +91,6 @@ impl<'t> TraceReader<'t> {
         self.driver
     }
 
-    /// The next line that is no comment; `None` at the end.
     fn line(&mut self) -> Result<Option<TraceLine<'t>>, TraceError> {
         loop {
             let Some(line) = self.lines.next() else {

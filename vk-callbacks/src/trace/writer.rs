@@ -95,7 +95,6 @@ impl<'w, W: Write + ?Sized> TraceWriter<'w, W> {
     }
 }
 
-/// `thread,owner`
 struct By(Caller);
 
 impl fmt::Display for By {
@@ -104,7 +103,6 @@ impl fmt::Display for By {
     }
 }
 
-/// `size,align,scope`
 struct RequestFields(Request);
 
 impl fmt::Display for RequestFields {
@@ -113,7 +111,6 @@ impl fmt::Display for RequestFields {
     }
 }
 
-/// A name that the reader accepts: too long ones are cut.
 struct Short<'a>(&'a str);
 
 impl fmt::Display for Short<'_> {

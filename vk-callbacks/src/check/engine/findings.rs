@@ -12,7 +12,7 @@ use super::super::table::{Cursor, ShardedTable, TableEntry as _};
 use super::{CallbackCall, Engine, MAX_ROWS};
 
 impl<'t> Engine<'_, 't> {
-    /// The findings, by rule and time; rows that differ in their thread alone are added up.
+    /// Rows that differ in their thread alone are added up.
     pub(crate) fn findings<A: HostSource>(
         &self,
         memory: A,
@@ -20,7 +20,7 @@ impl<'t> Engine<'_, 't> {
         self.findings_and(None, memory)
     }
 
-    /// As [`Engine::findings`], with what would be left if this were the end. Nothing is marked as reported.
+    /// Nothing is marked as reported.
     pub(crate) fn findings_at_end<A: HostSource>(
         &self,
         memory: A,
@@ -29,7 +29,7 @@ impl<'t> Engine<'_, 't> {
             let left = ShardedTable::new(self.memory, false, MAX_ROWS);
             let moves = self.blocks.moves();
             self.left_now(&left)?;
-            // If another thread, or the memory of a row, moved blocks meanwhile, some may have been missed.
+            // If blocks moved meanwhile, some may have been missed.
             if self.blocks.moves() == moves {
                 return self.findings_and(Some(&left), memory);
             }
@@ -93,7 +93,6 @@ impl<'t> Engine<'_, 't> {
         Ok(all)
     }
 
-    /// False if there is no room for all.
     fn collect<A: HostSource>(
         &self,
         rows: &ShardedTable<'_, FindingRow<'t>>,
@@ -107,7 +106,7 @@ impl<'t> Engine<'_, 't> {
                 coverage: self.coverage(),
                 ..row.finding
             };
-            // Within the reserved room: no memory is requested here.
+            // Within the reserved room.
             if all.len() == all.capacity() || all.try_push(finding).is_err() {
                 return false;
             }
@@ -116,7 +115,6 @@ impl<'t> Engine<'_, 't> {
     }
 }
 
-/// Adds up findings of the same identity.
 fn merge_alike<A: HostSource>(all: &mut TryVec<CheckFinding<'_>, A>) {
     all.sort_unstable_by(|a, b| a.identity().cmp(&b.identity()));
     let mut kept = 0_usize;

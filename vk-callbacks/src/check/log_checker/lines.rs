@@ -14,7 +14,6 @@ use crate::keyed_hash::HashKey;
 use crate::trace::{Caller, Pointer};
 
 impl<'t> Judge<'_, 't> {
-    /// `pfnAllocation` answered.
     pub(super) fn allocated(
         &mut self,
         line: u64,
@@ -92,7 +91,6 @@ impl<'t> Judge<'_, 't> {
             .command_returned(&bracket, line, Some(&mut blocks));
     }
 
-    /// `pfnReallocation` answered (V11 to V17).
     pub(super) fn reallocated(
         &mut self,
         line: u64,
@@ -171,7 +169,6 @@ impl<'t> Judge<'_, 't> {
         Ok(())
     }
 
-    /// Reserves room for one more block in its lists.
     fn reserve(&mut self, listed: Listed) -> Result<(), HostError> {
         let own = *self.threads.allocator();
         let of_owner = self
@@ -227,7 +224,6 @@ mod tests {
     }
 }
 
-/// The lists of a block.
 #[derive(Clone, Copy)]
 struct Listed {
     owner: u64,
