@@ -184,11 +184,12 @@ const fn needs_groups(kind: FindingKind) -> bool {
 }
 
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident [$($rule:literal)+] $level:ident $sentence:literal;)*) => {
-        /// A kind of observation, about one rule; calls on a foreign thread are about two.
+    ($($kind:ident [$($rule:literal)+] $level:ident $sentence:literal;)*) => {
+        /// A kind of observation, about one rule; calls on a foreign thread are about two. A word in braces differs from finding to
+        /// finding.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
-        pub enum FindingKind { $($(#[$doc])* $kind,)* }
+        pub enum FindingKind { $(#[doc = concat!("`", $sentence, "`")] $kind,)* }
 
         impl FindingKind {
             /// All kinds, by their rules.
@@ -212,7 +213,7 @@ macro_rules! kinds {
                 match self { $(Self::$kind => RuleLevel::$level,)* }
             }
 
-            /// What is said behind the culprit, or alone where there is none. `message.rs` has the words in braces.
+            /// `message.rs` has the words in braces.
             pub(super) const fn sentence(self) -> &'static str {
                 match self { $(Self::$kind => $sentence,)* }
             }
@@ -221,184 +222,124 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Callbacks without `pfnAllocation`.
     MissingAllocation [1] Violation
         "handed over {owner} allocator without pfnAllocation";
-    /// Callbacks without `pfnReallocation`.
     MissingReallocation [2] Violation
         "handed over {owner} allocator without pfnReallocation";
-    /// Callbacks without `pfnFree`.
     MissingFree [3] Violation
         "handed over {owner} allocator without pfnFree";
-    /// One internal notification without the other.
     HalfInternal [4] Violation
         "handed over {owner} allocator with one internal notification and not the other";
-    /// A callback came with unknown user data, or that of an ended checker.
     UnknownUserData [5] Violation
         "called a callback with user data that was never handed out, or that nobody watches any more{during}";
-    /// A request came through callbacks that this command did not get.
     OutsideChain [5] Violation
         "asked {owner} allocator for {bytes}{in}, which was not given it";
-    /// A function was called through the struct itself, after its command had returned.
     OldStructUsed [6] Violation
         "called {owner} allocator through the struct itself, after the command that got it had returned{during}";
-    /// An alignment that is no power of two.
     BadAlignment [7] Violation
         "asked {owner} allocator for {bytes}{in}, with an alignment that is no power of two";
-    /// A request for 0 bytes.
     SizeZero [7] Note
         "asked {owner} allocator for {bytes}{in}";
-    /// The application answered with a pointer that is not aligned as requested.
     MisalignedAnswer [8] Violation
         "answered a request to {owner} allocator for {bytes} with a pointer that is not aligned as was asked{during}";
-    /// The application answered with the address of a block that is live.
     LiveBlockGivenAgain [8] Violation
         "answered a request to {owner} allocator for {bytes} with the address of a block that is live{during}";
-    /// A command returned out of host memory, and no request of it was refused.
     OutOfMemoryWithoutNull [9] Note
         "answered VK_ERROR_OUT_OF_HOST_MEMORY{during}, though no request on its thread had been refused";
-    /// A request was refused, and its command returned another error.
     OtherErrorAfterNull [9] Note
         "answered an error other than VK_ERROR_OUT_OF_HOST_MEMORY{during}, after a request of it had been refused";
-    /// A pointer that no callback returned was reallocated.
     ReallocatedUnknown [11] Violation
         "reallocated a pointer through {owner} allocator that no callback gave, or that went long ago{during}";
-    /// A freed block was reallocated.
     ReallocatedFreed [11] Violation
         "reallocated a block of {bytes} through {owner} allocator that had gone{during}";
-    /// A block was reallocated through incompatible callbacks.
     ReallocatedThroughOther [11] Violation
         "reallocated {bytes} of {other owner} allocator through {owner}, {incompatible}{during}";
-    /// A reallocation to size 0 was answered with a block.
     ZeroAnswered [14] Violation
         "answered a reallocation to size 0, through {owner} allocator, with a block and not with NULL{during}";
-    /// A reallocation requested another alignment.
     OtherAlignment [15] Violation
         "reallocated a block of {owner} allocator to {bytes} with {alignment}{during}";
-    /// A reallocation failed, and the old block was returned for another request.
     OldBlockGivenAway [16] Violation
         "gave a block of {owner} allocator to somebody else, after its reallocation had failed{during}";
-    /// A free of NULL.
     NullFree [18] Note
         "freed NULL through {owner} allocator{during}";
-    /// A pointer that no callback returned was freed.
     FreedUnknown [19] Violation
         "freed a pointer through {owner} allocator that no callback gave, or that went long ago{during}";
-    /// A freed block was freed again.
     FreedTwice [19] Violation
         "freed a block of {bytes} through {owner} allocator that had gone{during}";
-    /// A block was freed while a reallocation of it was running.
     FreedInTransit [19] Violation
         "freed a block of {bytes} through {owner} allocator while a reallocation of it was running{during}";
-    /// A block was freed through incompatible callbacks.
     FreedThroughOther [19] Violation
         "freed {bytes} of {other owner} allocator through {owner}, {incompatible}{during}";
-    /// An internal notification of a type other than executable.
     InternalType [20] Violation
         "told {owner} allocator of {bytes} internal memory that is not executable{during}";
-    /// More internal memory was freed than was allocated.
     InternalNegative [20] Violation
         "told {owner} allocator that {bytes} internal memory went, more than had come{during}";
-    /// Internal memory was live when the last object of its callbacks was destroyed.
     InternalLeft [20] Violation
         "never told {owner} allocator that {bytes} internal memory went";
-    /// Internal memory was live at the end.
     InternalAtEnd [20] Note
         "{bytes} internal memory of which {owner} allocator was told had not gone at the end";
-    /// An internal notification on a thread between its commands.
     NotifiedBetweenCommands [21] Suspect
         "told {owner} allocator of {bytes} internal memory{between}";
-    /// An internal notification on a thread that never issued a command.
     NotifiedOnForeignThread [21] Suspect
         "told {owner} allocator of {bytes} internal memory{foreign}";
-    /// A request on a thread between its commands.
     AskedBetweenCommands [22] Suspect
         "asked {owner} allocator for {bytes}{in}{between}";
-    /// A free on a thread between its commands.
     FreedBetweenCommands [22] Suspect
         "freed {bytes} of {owner} allocator{taken}{between}";
-    /// A request on a thread that never issued a command.
     AskedOnForeignThread [22 23] Suspect
         "asked {owner} allocator for {bytes}{in}{foreign}";
-    /// A free on a thread that never issued a command.
     FreedOnForeignThread [22 23] Suspect
         "freed {bytes} of {owner} allocator{taken}{foreign}";
-    /// A command was called from inside a callback.
     CommandInCallback [25] Violation
         "called {command} from inside a callback";
-    /// Deferred work called an allocator that is neither the deferred operation's nor the deferred command's.
     OutsideDeferred [26] Violation
         "asked {owner} allocator for {bytes}{in}, which is neither the deferred operation's nor the deferred command's";
-    /// A block of scope command outlived its command.
     CommandBlockLeft [28] Violation
         "left {bytes} of {owner} allocator{taken}, live when that returned{later}";
-    /// Memory of scope command was requested from a less specific allocator.
     CommandLessSpecific [28] Violation
         "asked {owner} allocator for {bytes}{in}{though}";
-    /// Memory of scope cache was requested from an allocator that is not the first in its order.
     CacheElsewhere [29] Violation
         "asked {owner} allocator for {bytes}{in}{though}";
-    /// A cache's memory was requested with scope object.
     CacheAsObject [29] Violation
         "asked {owner} allocator for {bytes}{in}, though what belongs to a cache has scope CACHE";
-    /// An object's memory was requested from a less specific allocator.
     ObjectLessSpecific [30] Violation
         "asked {owner} allocator for {bytes}{in}{though}";
-    /// A reallocation had another scope than the block.
     OtherScope [30] Note
         "reallocated a block of {owner} allocator to {bytes}, a scope that it was not made with{during}";
-    /// Memory of scope device was requested from the instance's allocator, though the device has its own.
     DeviceLessSpecific [31] Violation
         "asked {owner} allocator for {bytes}{in}{though}";
-    /// Memory of scope device was requested from an object's allocator.
     DeviceTooSpecific [31] Violation
         "asked {owner} allocator for {bytes}{in}, which is not for this scope";
-    /// Memory of scope instance was requested from an allocator that is not the instance's.
     InstanceElsewhere [32] Violation
         "asked {owner} allocator for {bytes}{in}{though or not for it}";
-    /// A child of a pool did not use the pool's allocator.
     PoolPassedOver [34] Violation
         "asked {owner} allocator for {bytes}{in}, though {other}, which it works on, was given its own";
-    /// Objects were allocated from a pool, and no command on the pool requested memory for them.
     PoolNeverAsked [34] Note
         "asked nobody for memory of what was made from {object}: it was taken with the pool, or past the callbacks";
-    /// A scope that does not exist.
     BadScope [35] Violation
         "asked {owner} allocator for {bytes}{in}, with a scope that does not exist";
-    /// A creating command allocated memory of scope device.
     DeviceScopeInCreate [36] Note
         "asked {owner} allocator for {bytes}{in}, which makes an object";
-    /// Memory of scope cache in a command that has no cache.
     CacheScopeElsewhere [37] Violation
         "asked {owner} allocator for {bytes}{in}, which has no cache";
-    /// A descriptor pool's allocator was called by a command that is not on the pool.
     DescriptorPoolElsewhere [38] Violation
         "asked {owner} allocator for {bytes}{in}, which may take nothing for the pool";
-    /// A command pool's allocator was called by a command that is not on the pool.
     CommandPoolElsewhere [39] Violation
         "asked {owner} allocator for {bytes}{in}, which may take nothing for the pool";
-    /// Memory of scope object was requested in a command that does not create the object whose allocator was called.
     ObjectOutsideCreate [40] Violation
         "asked {owner} allocator for {bytes}{in}, which makes no {created}";
-    /// A block was live when the last object of its allocator, and all below, had been destroyed.
     LiveAfterDestroy [41] Violation
         "left {bytes} of {owner} allocator{taken}, live when {against} returned{later}";
-    /// A block was freed by a command that neither frees nor allocates memory of that scope.
     FreedInOtherCommand [41] Note
         "freed {bytes} of {owner} allocator{taken before}{during}, which has nothing to do with it";
-    /// A block was live at the end.
     LiveAtEnd [41] Note
         "{bytes} of {owner} allocator were live at the end{taken}{later}";
-    /// An object was destroyed with an incompatible allocator.
     OtherGroupAtDestroy [42] Violation
         "passed {command} {other owner} allocator, {not of its group} the {kind} was created with";
-    /// An object was created with an allocator and destroyed without.
     NoneAtDestroy [42] Violation
         "passed {command} no allocator, though the {kind} was created with one";
-    /// An object was created without an allocator and destroyed with one.
     OnlyAtDestroy [43] Violation
         "passed {command} an allocator, though the {kind} was created without";
-    /// An unknown or destroyed object was destroyed.
     UnknownHandle [44] Suspect
         "passed {command} a {kind} that was not created, or is gone";
 }
