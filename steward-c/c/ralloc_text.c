@@ -9,7 +9,6 @@
 /* No allocator serves as many bytes: a size that overflows becomes this one, so that the refusal is noted as every other. */
 #define TOO_LARGE SIZE_MAX
 
-/* A tail of a text that is longer than this is formatted in a block below the text, and not on the stack. */
 #define BRIEF 512
 
 static size_t product(size_t size, size_t count)
@@ -17,19 +16,19 @@ static size_t product(size_t size, size_t count)
    return count != 0 && size > SIZE_MAX / count ? TOO_LARGE : size * count;
 }
 
-/* What a text and its 0 need behind another one. */
 static size_t text_size(size_t before, size_t length)
 {
    return length >= SIZE_MAX - before ? TOO_LARGE : before + length + 1;
 }
 
-/* Whether a place lies behind the end of a text in a block of this size. No byte behind the block is read. */
+/* No byte behind the block is read. */
 static bool is_behind(const char *text, size_t size, size_t place)
 {
    return place != 0 && (place > size || text[place - 1] == 0);
 }
 
-/* Formats as vsnprintf, which keeps the arguments and errno. The text's length; TOO_LARGE where the C library cannot format it. */
+/* Formats as vsnprintf, which keeps the arguments and errno. Returns the text's length; TOO_LARGE where the C library cannot
+ * format it. */
 static size_t format_text(char *place, size_t size, const char *format, va_list arguments)
 {
    int callers = errno;
@@ -46,7 +45,6 @@ static size_t measure(const char *format, va_list arguments)
    return format_text(NULL, 0, format, arguments);
 }
 
-/* Writes a text that was measured. */
 static void write_text(char *place, size_t length, const char *format, va_list arguments)
 {
    format_text(place, length + 1, format, arguments);
@@ -111,8 +109,7 @@ char *steward_ralloc_strdup(const void *parent, const char *text)
    return text == NULL ? NULL : steward_ralloc_strndup(parent, text, strlen(text));
 }
 
-/* Where in a block a text lies, which is below the block's size; OUTSIDE where it does not lie there. Pointers into different objects cannot be
- * compared, so addresses are. */
+/* A text that does not lie in the block. Pointers into different objects cannot be compared, so addresses are. */
 #define OUTSIDE SIZE_MAX
 static size_t offset_in(const char *block, size_t size, const char *text)
 {
@@ -232,7 +229,7 @@ char *steward_linear_strdup(void *handle, const char *text)
    return copy;
 }
 
-/* A suballocation that begins with what is kept of a text. Not by resizing: not all linear memory knows sizes. */
+/* Not by resizing, since not all linear memory knows sizes. */
 static char *linear_begun(void *handle, const char *text, size_t kept, size_t size)
 {
    char *begun = steward_linear_alloc(handle, size);
@@ -279,7 +276,7 @@ bool steward_linear_vasprintf_rewrite_tail(void *handle, char **text, size_t *st
       return *text != NULL;
    }
    size_t length = measure(format, arguments);
-   /* Not all linear memory knows sizes; what is kept is read once more when it is copied. */
+   /* What is kept is read once more when it is copied. */
    size_t size = memchr(*text, 0, *start) != NULL ? TOO_LARGE : text_size(*start, length);
    char *whole = linear_begun(handle, *text, *start, size);
    if (whole == NULL)

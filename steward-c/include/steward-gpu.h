@@ -1,15 +1,15 @@
-/* Regions of device memory: few large allocations of a VkDevice, divided into many regions. For runtimes and programs in C and C++.
+/* Regions of device memory: few large allocations of a VkDevice, divided into many regions.
  *
- * An allocator takes its book-keeping from a context, calls the device's own commands, and may be used from any thread. A region is known by
- * its id, a number that is never used again: a call with the id of a freed region is refused, and changes nothing.
+ * An allocator takes its book-keeping from a context, calls the device's own commands, and may be used from any thread. A region is known by its
+ * id, a number that is never used again: the id of a freed region is refused.
  *
  * Results are Vulkan's. 0 is success; the caller's mistakes are -13 (VK_ERROR_UNKNOWN); what the host's memory refuses is -1; else what the device
- * answers, -2 or -10 where a limit would be exceeded, -8 where no memory type fits, -5 for memory that cannot be mapped.
- * steward_gpu_last_error says it in a sentence. A refused call changed nothing but for an imported handle: steward_gpu_driver_owns_import.
+ * answers, -2 or -10 where a limit would be exceeded, -8 where no memory type fits, -5 for memory that cannot be mapped. steward_gpu_last_error
+ * says it in a sentence. A refused call changed nothing but for an imported handle: steward_gpu_driver_owns_import.
  *
- * What the caller owes, in every call: what buffers and images are created with is valid for the device; a resource that a request names is
- * live; what is wrapped lives as long as it is wrapped, and lies where the request says; the device has no more use for what is freed. A child
- * of fork calls none of these functions: allocators stay its parent's, as the device does.
+ * What the caller owes, in every call: what buffers and images are created with is valid for the device; a resource that a request names is live;
+ * what is wrapped lives as long as it is wrapped, and lies where the request says; the device has no more use for what is freed. A child of fork
+ * calls none of these functions: allocators stay its parent's, as the device does.
  */
 #ifndef STEWARD_GPU_H
 #define STEWARD_GPU_H
@@ -164,7 +164,7 @@ typedef struct steward_gpu_options {
 
 /* options may be NULL, or five numbers as Halide's users write them, the last ones optional, 0 for no limit or the default:
  * "pool_MB:min_block_MB:max_block_MB:max_blocks:nearest_multiple". The context, which stays the caller's, cannot be closed before the
- * allocator. On failure *out is NULL. */
+ * allocator. */
 int32_t steward_gpu_new(const steward_context *owner, const steward_gpu_device *device, const char *options, steward_gpu **out);
 /* The same with options in bytes, which begin with their size. Of all others 0 is the default. */
 int32_t steward_gpu_new_with(const steward_context *owner, const steward_gpu_device *device, const steward_gpu_options *options,
@@ -183,11 +183,11 @@ int32_t steward_gpu_usage(const steward_gpu *gpu, int32_t heap, steward_gpu_stat
 bool steward_gpu_set_frame(const steward_gpu *gpu, uint32_t frame);
 /* Every block and region as JSON, with the keys of vmaBuildStatsString, in pieces. The copy that is written is memory of the context. */
 int32_t steward_gpu_json(const steward_gpu *gpu, steward_writer_fn writer, void *user);
-/* Writes why a call of this header was refused last on this thread; false, and nothing, where none was. Takes no memory. */
+/* Writes why a call of this header was refused last on this thread; false where none was. Takes no memory. */
 bool steward_gpu_last_error(steward_writer_fn writer, void *user);
 
 /* Whether the driver owns the handle that the call which was refused last on this thread imported: the memory was allocated, and what followed
- * was refused. Else it is still the caller's, to close or to import again. Asked after a call with an import. */
+ * was refused. Else it is still the caller's, to close or to import again. */
 bool steward_gpu_driver_owns_import(void);
 
 /* Memory for what the caller binds: memory and offset of *out. */
@@ -207,16 +207,16 @@ int32_t steward_region_crop(const steward_gpu *gpu, steward_region_id of, uint64
 /* Refused while the region has crops or is mapped by steward_region_map. */
 int32_t steward_region_free(const steward_gpu *gpu, steward_region_id of);
 /* The same, but a region with crops or maps goes with the last of them; its id is stale at once. So users are counted: each has a crop of the whole
- * region and frees it, crops of steward_region says how many there are, and whoever made the region calls this whenever it is done. */
+ * region and frees it, and whoever made the region calls this whenever it is done. */
 int32_t steward_region_free_when_unused(const steward_gpu *gpu, steward_region_id of);
 /* As steward_region_free, but keeps a created buffer with its memory for the next one of the same size, usage and request, and refuses wrapped
  * ones. The id is stale at once. Kept buffers are freed by steward_gpu_trim, when memory is short, and the oldest above the limits of steward_gpu_options. */
 int32_t steward_region_release(const steward_gpu *gpu, steward_region_id of);
 int32_t steward_region_info(const steward_gpu *gpu, steward_region_id of, steward_region *out);
-/* The id of a slot_key of this allocator, for tables with room for one number. Of any other number, and of a region that was freed, it is an id
- * that every call refuses. */
+/* The id of a slot_key of this allocator, for tables with room for one number. Any other number, and that of a freed region, gives an id that
+ * every call refuses. */
 steward_region_id steward_region_of_key(const steward_gpu *gpu, uint64_t slot_key);
-/* Maps of one region are counted: unmap as often. On failure *out is NULL. */
+/* Maps of one region are counted: unmap as often. */
 int32_t steward_region_map(const steward_gpu *gpu, steward_region_id of, void **out);
 int32_t steward_region_unmap(const steward_gpu *gpu, steward_region_id of);
 /* Of a mapped region, in bytes from its start. UINT64_MAX bytes reach to the region's end, 0 bytes do nothing. Coherent memory needs
@@ -226,11 +226,10 @@ int32_t steward_region_invalidate(const steward_gpu *gpu, steward_region_id of, 
 
 /* Virtual blocks: ranges of something that the library never touches, as a buffer of the caller's, memory of another API, an address space or
  * descriptors, in units of the caller's choice, here called bytes. A block takes its book-keeping from a context, and is used by one thread at a
- * time. Results are those above; -2 where no hole is large enough, and steward_gpu_last_error says it in a sentence. A refused call changes
- * nothing. */
+ * time. Results and steward_gpu_last_error are those above; -2 where no hole is large enough. */
 typedef struct steward_virtual steward_virtual;
 
-/* Of a live range of one block. Stale behind the range's end, and never used again. Of all zeros names nothing. */
+/* Stale behind the range's end, and never used again. Of all zeros names nothing. */
 typedef struct steward_virtual_id {
   uint32_t words[4];
 } steward_virtual_id;
@@ -267,13 +266,12 @@ typedef uint32_t (*steward_virtual_merge_fn)(void *user, uint32_t hole, uint32_t
 typedef void (*steward_virtual_walk_fn)(void *user, const steward_virtual_range *piece);
 
 /* At most 2^32 - 2 granules. granule is a power of two up to 2^31 that sizes are rounded up to; 0 is 1. algorithm is a STEWARD_VIRTUAL_*. The
- * context, which stays the caller's, cannot be closed before the block. On failure *out is NULL. */
+ * context, which stays the caller's, cannot be closed before the block. */
 int32_t steward_virtual_new(const steward_context *owner, uint64_t bytes, uint64_t granule, int32_t algorithm, steward_virtual **out);
-/* Ends the block and its ranges. */
 void steward_virtual_end(steward_virtual *of);
 /* align is a power of two; 0 is 1. flags are 0 or STEWARD_VIRTUAL_UPPER. */
 int32_t steward_virtual_alloc(steward_virtual *of, uint64_t bytes, uint64_t align, uint32_t flags, uint32_t tag, steward_virtual_range *out);
-/* Allocates nothing. Of a stack or a ring the range must be the next to go. */
+/* Of a stack or a ring the range must be the next to go. */
 int32_t steward_virtual_free(steward_virtual *of, steward_virtual_id id);
 /* The same with a note on the hole, as an index of the caller's own: until when a device may still use it. A joined hole has the merged note of all,
  * both parts of a split keep it, and steward_virtual_alloc tells it. Free all ranges of a block by this, or none. merge is called at most twice,

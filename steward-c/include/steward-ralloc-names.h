@@ -1,5 +1,5 @@
 /* ralloc's own names, which libsteward-ralloc defines, for code that has no header of Mesa's: undeclared, C would take their answers for int.
- * What each does, steward-ralloc.h says of the function of the same name. Code that is compiled with Mesa's util/ralloc.h includes that instead. */
+ * steward-ralloc.h says what each does. Code that is compiled with Mesa's util/ralloc.h includes that instead. */
 #ifndef STEWARD_RALLOC_NAMES_H
 #define STEWARD_RALLOC_NAMES_H
 

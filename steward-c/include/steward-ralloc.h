@@ -3,14 +3,14 @@
  * Freeing a block frees all below it: children before their parents, newer ones before older. Only allocating and resizing can fail: they return
  * NULL (false), and everything is as it was. Payloads are aligned to 16 bytes.
  *
- * A tree of blocks is one thread's at a time; trees of one domain may be used by several threads at once. An allocator behind a domain may
- * use any tree but the one that is being changed.
+ * A tree of blocks is one thread's at a time; trees of one domain may be used by several threads at once. An allocator behind a domain may use
+ * any tree but the one that is being changed.
  *
  * A block is allocated in its parent's domain. Where the parent is NULL, it is the thread's current domain (steward_ralloc_enter), or else the
  * process's own, over the C library. A block keeps its domain wherever it is stolen to. What a domain's fallback serves is a block of the
  * fallback, and so are blocks below it; a block that is resized may become one.
  *
- * libsteward-ralloc defines ralloc's own names over these, for code that is compiled with Mesa's headers.
+ * libsteward-ralloc defines ralloc's own names over these.
  */
 #ifndef STEWARD_RALLOC_H
 #define STEWARD_RALLOC_H
@@ -32,12 +32,12 @@ extern "C" {
 typedef struct steward_domain steward_domain;
 typedef void (*steward_destructor_fn)(void *payload);
 
-/* The context becomes the domain's; on failure it stays the caller's, and *out is NULL. fallback, which may be NULL, serves what the context
- * refuses, for code that cannot survive a NULL, until either domain is closed. */
+/* The context becomes the domain's; on failure it stays the caller's. fallback, which may be NULL, serves what the context refuses, for code
+ * that cannot survive a NULL, until either domain is closed. */
 int32_t steward_domain_new(steward_context *owner, const steward_domain *fallback, steward_domain **out);
 /* A domain over bytes that are set aside now, as one block of the context, which stays the caller's: a fallback that works when there is no
  * memory. About 1 KiB of it is its own record; what is left serves blocks of all domains that fall back to it, and is whole again when they
- * are freed. When it is full, NULL is the answer. On failure *out is NULL. */
+ * are freed. When it is full, NULL is the answer. */
 int32_t steward_domain_reserve(const steward_context *owner, size_t bytes, steward_domain **out);
 /* Nothing more can be allocated; whoever frees the last block ends the domain and its context. */
 void steward_domain_close(steward_domain *domain);

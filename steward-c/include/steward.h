@@ -1,17 +1,16 @@
 /* Steward: host memory that somebody answers for. The C interface.
  *
- * A context is where memory is allocated, counted and limited. It inherits its parent's allocator: C functions, Vulkan's
- * VkAllocationCallbacks, or the C library's. docs/contracts/c-abi.md says what holds of this interface.
+ * A context is where memory is allocated, counted and limited. It inherits its parent's allocator: C functions, Vulkan's VkAllocationCallbacks,
+ * or the C library's. docs/contracts/c-abi.md says what holds of this interface.
  *
- * Results are Vulkan's: 0 is success, 1 VK_NOT_READY, -1 VK_ERROR_OUT_OF_HOST_MEMORY, -13 VK_ERROR_UNKNOWN (the caller's mistake).
- * Functions that allocate return NULL instead; steward_last_refusal says why. errno is left as it was. Nothing unwinds into the caller: a mistake
- * of the library is printed in one line, and the process ends. Functions that are passed (an allocator's, Vulkan's callbacks, writers,
- * destructors) must not unwind, by a C++ exception or longjmp: what happens then is undefined.
+ * Results are Vulkan's: 0 is success, 1 VK_NOT_READY, -1 VK_ERROR_OUT_OF_HOST_MEMORY, -13 VK_ERROR_UNKNOWN (the caller's mistake). Functions that
+ * allocate return NULL instead; steward_last_refusal says why. A pointer that a refused call would have written is NULL. errno is left as it was.
+ * Nothing unwinds into the caller: a mistake of the library is printed in one line, and the process ends. Functions that are passed (an
+ * allocator's, Vulkan's callbacks, writers, destructors) must not unwind, by a C++ exception or longjmp: what happens then is undefined.
  *
  * Contexts, handles, bridges and numbers may be used from any thread. No function may be called from a signal handler. A child of fork uses what
- * its parent made, whatever other threads were doing; what they held stays allocated there. A child of a raw clone does not. Allocators of device
- * memory (steward-gpu.h) stay the parent's, as their device does: a child uses none.
- */
+ * its parent made, whatever other threads were doing; what they held stays allocated there. A child of a raw clone does not. A child uses no
+ * allocator of device memory (steward-gpu.h). */
 #ifndef STEWARD_H
 #define STEWARD_H
 
@@ -129,7 +128,7 @@ typedef struct steward_bridge {
 /* Major version << 16 | minor version. The major one changes when a program must be compiled anew. */
 uint32_t steward_abi(void);
 
-/* Roots. Names are copied; NULL is none. On failure *out is NULL. */
+/* Roots. Names are copied; NULL is none. */
 int32_t steward_root_malloc(const char *name, steward_context **out);
 int32_t steward_root(const steward_host *host, const char *name, steward_context **out);
 /* Copies *callbacks, which may be NULL: then the C library serves. */
@@ -137,16 +136,15 @@ int32_t steward_root_from_callbacks(const struct VkAllocationCallbacks *callback
                                     steward_context **out);
 
 /* Roots over a context, for tests and for programs that are to be watched; the context, which stays the caller's, cannot be closed before them.
- * The words are those of the program steward, and VK_ERROR_UNKNOWN is the answer where they are not understood.
+ * VK_ERROR_UNKNOWN is the answer to words that are not understood, and to what the kernel does not offer.
  * guarded, as --guard=: "fence", "strict", "cookie", "sampled", "sampled=N". Misuse of a block is written to the standard error with the
- * block's owner, and the process is aborted. What the kernel does not offer is VK_ERROR_UNKNOWN as well.
+ * block's owner, and the process is aborted.
  * failing, as --fail=: "nth=17", "scope=object:3", "size>4096", .. : requests are refused on purpose. The root's own record is request 0, its
  * name request 1. */
 int32_t steward_root_guarded(const steward_context *owner, const char *words, const char *name, steward_context **out);
 int32_t steward_root_failing(const steward_context *owner, const char *words, const char *name, steward_context **out);
 
-/* A context below another one, whose memory its record is. options may be NULL; a scope or budget that is none of the above is refused. On
- * failure *out is NULL. */
+/* A context below another one, whose memory its record is. options may be NULL; a scope or budget that is none of the above is refused. */
 int32_t steward_child(steward_context *parent, const char *name, const steward_options *options, steward_context **out);
 
 /* Ends a context. VK_NOT_READY while blocks, contexts or handles are left; left, which may be NULL, says what, and the owner stays. */
@@ -190,8 +188,8 @@ int32_t steward_set_limit(const steward_context *owner, uint64_t limit);
 int32_t steward_snapshot_json(const steward_context *owner, steward_writer_fn writer, void *user);
 int32_t steward_snapshot_text(const steward_context *owner, steward_writer_fn writer, void *user);
 
-/* Prepares the calling thread for counting, which its first block does else. It is the one thing that the C library takes memory for: 32 bytes
- * a thread, for what is done when the thread ends. False on a thread that is ending. */
+/* Prepares the calling thread for counting, which its first block does else. The C library takes 32 bytes a thread for it. False on a thread
+ * that is ending. */
 bool steward_attach_thread(void);
 
 /* The application's side: the context becomes the bridge's, and *out what to pass as pAllocator. The context must be unused. A callback that is
@@ -222,7 +220,7 @@ typedef steward_void_fn(STEWARD_VKAPI *steward_get_instance_proc_addr_fn)(void *
 steward_get_instance_proc_addr_fn steward_bridge_proc_addr(uint32_t slot, steward_get_instance_proc_addr_fn next);
 
 /* The driver's side: own is the object's pAllocator, parent what its device or instance keeps, each NULL where there is none; without both
- * the C library serves. A block is freed with the callbacks that it was allocated with. Size 0 is refused. */
+ * the C library serves. A block is freed with the callbacks that it was allocated with. Size 0 is refused, as it is below. */
 void *steward_alloc2(const struct VkAllocationCallbacks *own, const struct VkAllocationCallbacks *parent, size_t size, size_t align,
                      int32_t scope);
 void *steward_zalloc2(const struct VkAllocationCallbacks *own, const struct VkAllocationCallbacks *parent, size_t size,
@@ -238,8 +236,7 @@ typedef struct steward_chain {
  * instance's chain, which outlives it. Takes no memory, and needs no end. */
 int32_t steward_chain_init(steward_chain *place, const struct VkAllocationCallbacks *own, const steward_chain *parent);
 /* Blocks from the most specific allocator for the scope: COMMAND, OBJECT and CACHE from own (the pAllocator of the command, of a pool's child
- * its pool's, of memory of a cache the cache's), DEVICE from the device's; where that is NULL, from the next of device, instance and C library.
- * Size 0 is refused. */
+ * its pool's, of memory of a cache the cache's), DEVICE from the device's; where that is NULL, from the next of device, instance and C library. */
 void *steward_chain_alloc(const steward_chain *chain, const struct VkAllocationCallbacks *own, size_t size, size_t align, int32_t scope);
 void *steward_chain_zalloc(const steward_chain *chain, const struct VkAllocationCallbacks *own, size_t size, size_t align,
                            int32_t scope);
@@ -247,8 +244,8 @@ void *steward_chain_zalloc(const steward_chain *chain, const struct VkAllocation
 void steward_chain_free(const steward_chain *chain, const struct VkAllocationCallbacks *own, void *block, int32_t scope);
 
 /* Several arrays in one block, as many as wanted. Begin with a struct of zeros, add arrays, and allocate plan.bytes with plan.align by any
- * function above. An array without bytes has no place: STEWARD_ARRAY is NULL. A plan whose bytes are 0 needs no block, and none is to be asked
- * for. A plan that is too large is one that no allocator serves. */
+ * function above. An array without bytes has no place: STEWARD_ARRAY is NULL. A plan whose bytes are 0 needs no block. No allocator serves a
+ * plan that is too large. */
 typedef struct steward_multialloc {
   size_t bytes;
   size_t align;

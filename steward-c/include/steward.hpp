@@ -1,5 +1,4 @@
-// Steward for C++17: move-only owners, and an allocator for containers. No exceptions are needed; only `allocator` throws, as containers expect,
-// where they are on.
+// Steward for C++17: move-only owners, and an allocator for containers. Only `allocator` throws, as containers expect, where exceptions are on.
 #ifndef STEWARD_HPP
 #define STEWARD_HPP
 
@@ -16,7 +15,7 @@
 
 namespace steward {
 
-// Owns a context, and closes it. One that cannot be closed, since blocks are left, stays: `close` says so, the destructor leaves it.
+// Owns a context, and closes it. The destructor leaves one that has blocks.
 class context {
 public:
    context() = default;
@@ -100,7 +99,7 @@ private:
    steward_handle *handle_ = nullptr;
 };
 
-// A context as callbacks for Vulkan. `Callbacks` is VkAllocationCallbacks. One that cannot be closed, since Vulkan holds blocks, stays.
+// A context as callbacks for Vulkan. `Callbacks` is VkAllocationCallbacks. The destructor leaves one whose blocks Vulkan holds.
 template <typename Callbacks> class bridge {
 public:
    bridge() = default;
@@ -213,8 +212,8 @@ private:
 };
 #endif
 
-// A block below `parent` that holds a T, whose destructor runs once, when the block is freed. NULL, and no constructor, where there is no memory
-// or no room for the destructor. Where a constructor throws, the block is freed without a destructor.
+// A block below `parent` that holds a T, whose destructor runs once. NULL, and no constructor, where there is no memory or no room for the
+// destructor. Where a constructor throws, the block is freed without a destructor.
 template <typename T, typename... Arguments> T *ralloc_new(const void *parent, Arguments &&...arguments)
 {
    static_assert(alignof(T) <= 16, "payloads are aligned to 16 bytes");
@@ -241,8 +240,7 @@ template <typename T, typename... Arguments> T *ralloc_new(const void *parent, A
 
 } // namespace steward
 
-// Within a class: `new (parent) Type(..)` makes a block below `parent`, whose destructor runs once: when it is deleted, or freed with its parent.
-// NULL, and no constructor, where there is no memory or no room for the destructor. Where a constructor throws, the block is freed without a destructor.
+// Within a class: `new (parent) Type(..)` makes a block below `parent`, as `ralloc_new` does. It may be deleted, or freed with its parent.
 #define STEWARD_RALLOC_CXX(Type)                                                                                        \
    static void *operator new(std::size_t size, const void *parent) noexcept                                             \
    {                                                                                                                    \

@@ -148,7 +148,7 @@ pub unsafe extern "C" fn steward_snapshot_json(
     writer: Option<StewardWriterFn>,
     user: *mut c_void,
 ) -> i32 {
-    // SAFETY: the header demands a live owner or NULL, and a writer that may be called with `user`.
+    // SAFETY: NULL or a live owner, and a writer that may be called with `user`.
     enter(&"steward_snapshot_json", || unsafe {
         write_snapshot(owner, writer, user, |snapshot, sink| {
             snapshot.write_json(sink)
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn steward_snapshot_text(
     writer: Option<StewardWriterFn>,
     user: *mut c_void,
 ) -> i32 {
-    // SAFETY: the header demands a live owner or NULL, and a writer that may be called with `user`.
+    // SAFETY: NULL or a live owner, and a writer that may be called with `user`.
     enter(&"steward_snapshot_text", || unsafe {
         write_snapshot(owner, writer, user, |snapshot, sink| {
             write!(sink, "{snapshot}")
@@ -196,7 +196,6 @@ pub extern "C" fn steward_attach_thread() -> bool {
     enter(&"steward_attach_thread", alloc_core::attach_thread)
 }
 
-/// A C function that receives text.
 pub(crate) struct Sink {
     pub(crate) writer: StewardWriterFn,
     pub(crate) user: *mut c_void,
@@ -204,7 +203,7 @@ pub(crate) struct Sink {
 
 impl fmt::Write for Sink {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // SAFETY: the header requires a function that may be called with these arguments.
+        // SAFETY: the header requires a function that may be called so.
         unsafe { (self.writer)(self.user, text.as_ptr().cast(), text.len()) };
         Ok(())
     }

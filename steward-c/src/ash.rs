@@ -22,7 +22,7 @@ pub type StewardGetInstanceProcAddrFn =
 /// `VK_ERROR_INITIALIZATION_FAILED`: a command of Vulkan 1.0 is missing.
 pub const INITIALIZATION_FAILED: i32 = -3;
 
-/// Loads the device's commands. Allocates nothing.
+/// Allocates nothing.
 ///
 /// # Errors
 /// A NULL function or handle, a feature that the header does not have, a missing command of Vulkan 1.0.
@@ -43,7 +43,7 @@ pub(crate) unsafe fn load(of: &StewardGpuDevice) -> Result<AshDevice, GpuRefusal
             "features has a bit that is none of STEWARD_GPU_*",
         ));
     }
-    // SAFETY: the same function: Vulkan's handle of an instance is an address, and a name a C string.
+    // SAFETY: the same function: an instance is an address, and a name a C string.
     let get =
         unsafe { transmute::<StewardGetInstanceProcAddrFn, vk::PFN_vkGetInstanceProcAddr>(get) };
     let instance = vk::Instance::from_raw(of.instance.expose_provenance() as u64);
@@ -77,13 +77,12 @@ pub(crate) unsafe fn load(of: &StewardGpuDevice) -> Result<AshDevice, GpuRefusal
     let instance = unsafe { ash::Instance::load(entry.static_fn(), instance) };
     // SAFETY: the caller's live device, of that instance.
     let device = unsafe { ash::Device::load(instance.fp_v1_0(), device) };
-    // SAFETY: the header demands callbacks that are NULL or a live struct.
+    // SAFETY: NULL or a live struct.
     let options = unsafe { options(of) };
-    // SAFETY: the commands were loaded for these handles, which the header has outlive the allocator.
+    // SAFETY: the commands were loaded for these handles, which outlive the allocator.
     Ok(unsafe { AshDevice::new(&entry, &instance, physical, &device, options) })
 }
 
-/// The bits of `STEWARD_GPU_*`.
 const FEATURES: u32 = 63;
 
 /// # Safety
@@ -98,14 +97,12 @@ unsafe fn options(of: &StewardGpuDevice) -> AshOptions {
     features.memory_priority |= has(8);
     features.buffer_device_address |= has(16);
     features.device_coherent_memory |= has(32);
-    // SAFETY: NULL or a live struct, as this function requires.
+    // SAFETY: NULL or a live struct.
     let callbacks = unsafe { of.callbacks.as_ref() };
     options.callbacks = callbacks.map(RawCallbacks::as_ash).copied();
     options
 }
 
-/// The caller's image, without external memory.
-///
 /// # Errors
 /// A sentence, for NULL and for what [`ImageInfo`] has no place for.
 ///
@@ -114,7 +111,7 @@ unsafe fn options(of: &StewardGpuDevice) -> AshOptions {
 pub(crate) unsafe fn image_info(
     raw: *const ImageCreateInfo<'_>,
 ) -> Result<ImageInfo, &'static str> {
-    // SAFETY: NULL or a live struct, as this function requires.
+    // SAFETY: NULL or a live struct.
     let raw = unsafe { raw.as_ref() }.ok_or("there is no VkImageCreateInfo")?;
     if !raw.p_next.is_null() {
         return Err(
@@ -140,7 +137,7 @@ pub(crate) unsafe fn image_info(
     }
     let mut families = 0u64;
     for index in 0..family_count {
-        // SAFETY: the struct has so many queue families, as this function requires.
+        // SAFETY: the struct has so many queue families.
         let family = unsafe { raw.p_queue_family_indices.wrapping_add(index).read() };
         families |= 1u64
             .checked_shl(family)

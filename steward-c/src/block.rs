@@ -23,7 +23,6 @@ use crate::refusal::{of_some, pointer};
 #[derive(Clone, Copy)]
 struct BlockFront {
     owner: *const StewardContext,
-    /// `size << 6 | log2(alignment)`.
     shape: u64,
 }
 
@@ -35,12 +34,11 @@ impl BlockFront {
         (self.shape >> 6) as usize
     }
 
-    /// Bytes from the base to the block, which are also the alignment of the base.
+    /// The bytes are also the alignment of the base.
     fn front(self) -> usize {
         1 << (self.shape & 63)
     }
 
-    /// The layout from the base on: as it was allocated.
     fn layout(self) -> Layout {
         let front = self.front();
         // SAFETY: `layout_for` has made this layout once (invariant of this module).
@@ -48,7 +46,6 @@ impl BlockFront {
     }
 }
 
-/// Where the header of a block lies.
 fn header_of(block: NonNull<u8>) -> NonNull<BlockFront> {
     // SAFETY: 16 bytes of the same allocation lie in front of the block (invariant of this module).
     unsafe { block.sub(FRONT) }.cast()
@@ -61,7 +58,6 @@ unsafe fn header(block: NonNull<u8>) -> BlockFront {
     unsafe { header_of(block).read() }
 }
 
-/// The shape of a block, and the layout from its base on.
 fn layout_for(size: usize, align: usize) -> Result<(u64, Layout), HostError> {
     let front = match align {
         0 => FRONT,
@@ -77,15 +73,13 @@ fn layout_for(size: usize, align: usize) -> Result<(u64, Layout), HostError> {
     Ok((size << 6 | u64::from(front.trailing_zeros()), layout))
 }
 
-/// Writes the header of a new block.
-///
 /// # Safety
 /// `base` begins an allocation of the shape's layout, which `owner` has counted.
 unsafe fn finish(base: NonNull<u8>, owner: *const StewardContext, shape: u64) -> NonNull<u8> {
     let header = BlockFront { owner, shape };
     // SAFETY: the layout has so many bytes in front of the block.
     let block = unsafe { base.add(header.front()) };
-    // SAFETY: the 16 bytes in front of the block belong to it, aligned since the front is a multiple of 16.
+    // SAFETY: 16 bytes of the allocation, aligned since the front is a multiple of 16.
     unsafe { header_of(block).write(header) };
     block
 }
@@ -126,9 +120,9 @@ pub unsafe extern "C" fn steward_resize(block: *mut c_void, size: usize) -> *mut
             of_some(unsafe { context(old.owner) }, |context| {
                 let moved = layout_for(size, old.front()).and_then(|(shape, layout)| {
                     let scope = context.scope();
-                    // SAFETY: the base lies so many bytes in front of the block.
+                    // SAFETY: so many bytes of the block's allocation lie in front of it.
                     let base = unsafe { block.sub(old.front()) };
-                    // SAFETY: allocated from this context with the old layout and its scope (invariant of this module).
+                    // SAFETY: allocated from this context so (invariant of this module).
                     let base = unsafe { context.resize(base, old.layout(), layout, scope) };
                     let base =
                         base.map_err(|_| HostAllocator::refusal(&*context, layout, scope))?;
@@ -151,9 +145,9 @@ pub unsafe extern "C" fn steward_delete(block: *mut c_void) {
         let old = unsafe { header(block) };
         // SAFETY: the block's context lives as long as it (invariant of this module).
         if let Some(context) = unsafe { context(old.owner) } {
-            // SAFETY: the base lies so many bytes in front of the block.
+            // SAFETY: so many bytes of the block's allocation lie in front of it.
             let base = unsafe { block.sub(old.front()) };
-            // SAFETY: allocated from this context with this layout and scope (invariant of this module).
+            // SAFETY: allocated from this context so (invariant of this module).
             unsafe { context.free_on(table, base, old.layout(), context.scope()) };
         }
     });

@@ -59,7 +59,7 @@ pub unsafe extern "C" fn steward_bridge_init(
     })
 }
 
-/// Writes a line about a wrong call of a callback on the standard error, for the first, second, fourth, .. of its kind.
+/// Writes a line on the standard error for the first, second, fourth, .. wrong call of its kind.
 fn report(mistake: &CallMistake) {
     const KINDS: usize = 8;
     static TIMES: [AtomicU32; KINDS * KINDS] = [const { AtomicU32::new(0) }; KINDS * KINDS];
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn steward_bridge_close(
                 SUCCESS
             }
             Err(rejected) => {
-                // SAFETY: the bridge's own place, which it was read from.
+                // SAFETY: the place that it was read from.
                 unsafe { place.write(rejected.value) };
                 NOT_READY
             }

@@ -21,7 +21,6 @@ pub struct StewardChain {
     pub words: [usize; 12],
 }
 
-/// The content of a [`StewardChain`].
 enum Chain {
     Instance(InstanceDomain<'static>),
     Device(DeviceDomain, NonNull<Self>),
@@ -38,7 +37,7 @@ impl Chain {
     unsafe fn of<'c>(&'c self, own: Option<&'c CallbackAllocator>) -> Option<FallbackChain<'c>> {
         match self {
             Self::Instance(instance) => Some(instance.chain(own)),
-            // SAFETY: the chain above lives where it was, as this function requires.
+            // SAFETY: the chain above lives where it was.
             Self::Device(device, above) => match unsafe { above.as_ref() } {
                 Self::Instance(instance) => Some(device.chain(instance, own)),
                 Self::Device(..) => None,
@@ -79,7 +78,7 @@ pub unsafe extern "C" fn steward_chain_init(
     })
 }
 
-/// Calls `call` with the most specific allocator for the scope; `None`, noted, if there is no chain or it is wrong.
+/// `None`, noted, if there is no chain or it is wrong.
 ///
 /// # Safety
 /// `chain` is NULL or the caller's chain; `own` is NULL or the caller's struct, whose functions keep Vulkan's rules.
@@ -89,10 +88,10 @@ unsafe fn with_allocator<R>(
     scope: i32,
     call: impl FnOnce(&DynHost<'_>, alloc_core::Scope) -> R,
 ) -> Option<R> {
-    // SAFETY: NULL or a live struct whose functions keep Vulkan's rules, as this function requires.
+    // SAFETY: NULL or a live struct whose functions keep Vulkan's rules.
     let own = unsafe { CallbackAllocator::from_ptr(own) };
     let chain = NonNull::new(chain.cast_mut().cast::<Chain>());
-    // SAFETY: `steward_chain_init` has written it, and it lives, as this function requires.
+    // SAFETY: `steward_chain_init` has written it, and it lives.
     let chain = chain.map(|chain| unsafe { chain.as_ref() });
     let (Ok(own), Some(chain), Some(scope)) = (own, chain, scope_of(scope)) else {
         note(HostError::Misuse(Misuse::OtherScope));
@@ -111,7 +110,7 @@ pub unsafe extern "C" fn steward_chain_alloc(
     align: usize,
     scope: i32,
 ) -> *mut c_void {
-    // SAFETY: the header demands NULL or a live chain, and callbacks that keep Vulkan's rules.
+    // SAFETY: NULL or a live chain, and callbacks that keep Vulkan's rules.
     enter(&"steward_chain_alloc", || unsafe {
         allocate(chain, own, size, align, scope, false)
     })
@@ -125,7 +124,7 @@ pub unsafe extern "C" fn steward_chain_zalloc(
     align: usize,
     scope: i32,
 ) -> *mut c_void {
-    // SAFETY: the header demands NULL or a live chain, and callbacks that keep Vulkan's rules.
+    // SAFETY: NULL or a live chain, and callbacks that keep Vulkan's rules.
     enter(&"steward_chain_zalloc", || unsafe {
         allocate(chain, own, size, align, scope, true)
     })
@@ -142,7 +141,7 @@ unsafe fn allocate(
     zeroed: bool,
 ) -> *mut c_void {
     let serve = |allocator: &DynHost<'_>, _| allocate_from(allocator, size, align, scope, zeroed);
-    // SAFETY: a chain and callbacks as `with_allocator` requires, which this function does too.
+    // SAFETY: a chain and callbacks as `with_allocator` requires.
     unsafe { with_allocator(chain, own, scope, serve) }.unwrap_or(std::ptr::null_mut())
 }
 
@@ -166,7 +165,7 @@ pub unsafe extern "C" fn steward_chain_free(
         let kept = NonNull::new(chain.cast_mut().cast::<MaybeUninit<Chain>>())
             .map(|chain| unsafe { chain.read() });
         let kept = kept.as_ref().map_or(std::ptr::null(), MaybeUninit::as_ptr);
-        // SAFETY: a copy of the caller's live chain; a device's has the address of the instance's, which stays where it is.
+        // SAFETY: a copy of the live chain; a device's has the address of the instance's, which stays where it is.
         let _freed = unsafe { with_allocator(kept.cast(), own, scope, free) };
     });
 }
@@ -192,15 +191,14 @@ pub unsafe extern "C" fn steward_multialloc_add(
         };
         // SAFETY: the caller's plan.
         let (next, offset) = unsafe { plan.read() }.with_array(count, size, align);
-        // SAFETY: the caller's plan, as it was read.
+        // SAFETY: the caller's plan.
         unsafe { plan.write(next) };
         offset
     })
 }
 
 impl StewardMultialloc {
-    /// The plan with one more array, and the array's offset: `usize::MAX` for an array of 0 bytes, and where the whole is too large, which
-    /// then no allocator serves.
+    /// The offset is `usize::MAX` for an array of 0 bytes, and where the whole is too large, which then no allocator serves.
     fn with_array(self, count: usize, size: usize, align: usize) -> (Self, usize) {
         const TOO_LARGE: StewardMultialloc = StewardMultialloc {
             bytes: usize::MAX,

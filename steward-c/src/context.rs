@@ -44,8 +44,8 @@ impl Default for StewardOptions {
 unsafe impl SizedStruct for StewardOptions {}
 
 impl StewardOptions {
-    /// Adds these to `options`; `None` for a number that the header does not define. A limit of 2^64 - 1 is lowered by 1, so that the budget
-    /// exists and its limit can be set later.
+    /// `None` for a number that the header does not define. A limit of 2^64 - 1 is lowered by 1, so that the budget exists and its limit can
+    /// be set later.
     fn of(self, options: ContextOptions<'_>) -> Option<ContextOptions<'_>> {
         let limit = self.limit.min(u64::MAX - 1);
         let options = match self.budget {
@@ -77,7 +77,7 @@ pub struct StewardOutstanding {
 // SAFETY: numbers, the first of them the size.
 unsafe impl SizedStruct for StewardOutstanding {}
 
-/// The name of every context made from C; the label is the caller's name for it.
+/// The label is the caller's name for a context.
 pub(crate) const NAME: &str = "c";
 const ABI_MAJOR: u32 = 0;
 const ABI_MINOR: u32 = 1;
@@ -87,7 +87,7 @@ pub extern "C" fn steward_abi() -> u32 {
     ABI_MAJOR << 16 | ABI_MINOR
 }
 
-/// Creates a context and writes its owner to `out`. Creates nothing if `out` is NULL.
+/// Creates nothing if `out` is NULL.
 pub(crate) unsafe fn store(
     out: *mut *mut StewardContext,
     make: impl FnOnce() -> Result<Context, HostError>,
@@ -279,7 +279,7 @@ pub unsafe extern "C" fn steward_alloc(
     align: usize,
     scope: i32,
 ) -> *mut c_void {
-    // SAFETY: the header demands NULL or a live owner.
+    // SAFETY: NULL or a live owner.
     enter_counting(&"steward_alloc", |table| unsafe {
         allocate(table, owner, size, align, scope, false)
     })
@@ -292,7 +292,7 @@ pub unsafe extern "C" fn steward_zalloc(
     align: usize,
     scope: i32,
 ) -> *mut c_void {
-    // SAFETY: the header demands NULL or a live owner.
+    // SAFETY: NULL or a live owner.
     enter_counting(&"steward_zalloc", |table| unsafe {
         allocate(table, owner, size, align, scope, true)
     })
@@ -331,7 +331,7 @@ pub unsafe extern "C" fn steward_realloc(
 ) -> *mut c_void {
     enter_counting(&"steward_realloc", |table| {
         let Some(old_block) = NonNull::new(block) else {
-            // SAFETY: the header demands NULL or a live owner.
+            // SAFETY: NULL or a live owner.
             return unsafe { allocate(table, owner, size, align, scope, false) };
         };
         // SAFETY: NULL or a live owner.

@@ -30,7 +30,7 @@ unsafe impl HostAllocator for CLibrary {
         }
         let mut block = null_mut();
         let align = layout.align().max(size_of::<*mut c_void>());
-        // SAFETY: a place for the result, and an alignment that is a power of two and a multiple of a pointer's size.
+        // SAFETY: a place for the result, and an alignment that `posix_memalign` allows.
         let refused = unsafe { libc::posix_memalign(&raw mut block, align, layout.size()) };
         NonNull::new(block.cast())
             .filter(|_| refused == 0)
@@ -45,7 +45,7 @@ unsafe impl HostAllocator for CLibrary {
     }
 }
 
-/// Calls `call` with the object's callbacks, or else its parent's, or else the C library; `None` where functions are missing.
+/// `None` where functions are missing.
 ///
 /// # Safety
 /// Both are NULL or the caller's struct, whose functions keep Vulkan's rules.
@@ -55,7 +55,7 @@ unsafe fn with_most_specific<R>(
     call: impl FnOnce(&DynHost<'_>) -> R,
 ) -> Option<R> {
     let callbacks = if own.is_null() { parent } else { own };
-    // SAFETY: NULL or a live struct whose functions keep Vulkan's rules, as this function requires.
+    // SAFETY: NULL or a live struct whose functions keep Vulkan's rules.
     match unsafe { CallbackAllocator::from_ptr(callbacks) } {
         Ok(Some(callbacks)) => Some(call(&callbacks)),
         Ok(None) => Some(call(&C_LIBRARY)),
@@ -74,12 +74,12 @@ unsafe fn allocate(
     zeroed: bool,
 ) -> *mut c_void {
     let serve = |allocator: &DynHost<'_>| allocate_from(allocator, size, align, scope, zeroed);
-    // SAFETY: callbacks as `with_most_specific` requires, which this function does too.
+    // SAFETY: callbacks as `with_most_specific` requires.
     let block = unsafe { with_most_specific(own, parent, serve) };
     of_some(block, |block| block)
 }
 
-/// Allocates a block of at least one byte. NULL, with the reason noted, where that fails.
+/// NULL, with the reason noted, where that fails. The block has at least one byte.
 pub(crate) fn allocate_from(
     allocator: &DynHost<'_>,
     size: usize,
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn steward_alloc2(
     align: usize,
     scope: i32,
 ) -> *mut c_void {
-    // SAFETY: the header demands callbacks that are NULL or keep Vulkan's rules.
+    // SAFETY: callbacks that are NULL or keep Vulkan's rules.
     enter(&"steward_alloc2", || unsafe {
         allocate(own, parent, size, align, scope, false)
     })
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn steward_zalloc2(
     align: usize,
     scope: i32,
 ) -> *mut c_void {
-    // SAFETY: the header demands callbacks that are NULL or keep Vulkan's rules.
+    // SAFETY: callbacks that are NULL or keep Vulkan's rules.
     enter(&"steward_zalloc2", || unsafe {
         allocate(own, parent, size, align, scope, true)
     })
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn steward_free2(
             // SAFETY: the caller's live block of these callbacks, which get neither size nor scope.
             unsafe { allocator.deallocate(memory, Layout::new::<u8>(), Scope::Object) };
         };
-        // SAFETY: the header demands callbacks that are NULL or keep Vulkan's rules.
+        // SAFETY: callbacks that are NULL or keep Vulkan's rules.
         let _freed = unsafe { with_most_specific(own, parent, free) };
     });
 }

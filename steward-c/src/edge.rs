@@ -29,6 +29,7 @@ pub type FunctionName = &'static &'static str;
 /// ends.
 ///
 /// Each access to a thread-local is a call in a shared library, so there is only one.
+/// Each access to a thread-local is a call in a shared library, so there is only one.
 #[inline]
 pub fn enter<R>(function: FunctionName, call: impl FnOnce() -> R) -> R {
     Edge::of_this_thread().run(function, call)
@@ -63,7 +64,6 @@ fn panicked(function: &str) -> ! {
     std::process::abort()
 }
 
-/// Is dropped only by what unwinds past it.
 struct Unwound(FunctionName);
 
 impl Drop for Unwound {
@@ -73,16 +73,12 @@ impl Drop for Unwound {
     }
 }
 
-/// The state of a thread at the boundary.
 struct Edge {
-    /// The function of the interface that this thread runs.
     inside: Cell<Option<FunctionName>>,
-    /// The thread has panicked: the process ends when the panic reaches the boundary.
+    /// The process ends when the panic reaches the boundary.
     is_panicking: Cell<bool>,
-    /// The address of the thread's `errno`, after the first use.
     #[cfg(target_os = "linux")]
     errno: Cell<*mut i32>,
-    /// The thread's table of accounts, after the first use.
     table: Cell<Option<ThreadTable<'static>>>,
 }
 
@@ -104,12 +100,12 @@ thread_local! {
 )]
 type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
 
-/// The former hook: the program's own if a Rust program links this library, else the standard library's.
+/// A Rust program that links this library may have a hook of its own.
 static OUTER: OnceLock<Hook> = OnceLock::new();
 
-/// Installs a panic hook, once, before the first context is created. A panic within a function of the interface prints only [`enter`]'s
-/// line; all others go to the former hook. A second panic, in a destructor that runs because of the first or in a function that cannot
-/// unwind, never reaches the boundary: the hook prints the line and ends the process.
+/// A panic within a function of the interface prints only [`enter`]'s line; all others go to the former hook. A second panic, in a
+/// destructor that runs because of the first or in a function that cannot unwind, never reaches the boundary: the hook prints the line
+/// and ends the process.
 #[expect(
     clippy::disallowed_types,
     reason = "a box of a value without size takes no memory"
@@ -143,7 +139,7 @@ impl Edge {
     #[inline]
     fn of_this_thread<'t>() -> &'t Self {
         let edge = EDGE.with(std::ptr::from_ref);
-        // SAFETY: in this thread's own storage, without a destructor: it stays where it is until the thread has ended, and no caller outlives it.
+        // SAFETY: this thread's own storage, without a destructor: it stays until the thread has ended, and no caller outlives it.
         unsafe { &*edge }
     }
 
@@ -184,17 +180,17 @@ impl Edge {
     #[cfg(target_os = "linux")]
     #[inline]
     fn restore_errno(&self, value: Errno) {
-        // SAFETY: `save_errno` has found the place of this thread's errno, which is always writable.
+        // SAFETY: this thread's errno, always writable.
         unsafe { self.errno.get().write(value) };
     }
 
     #[cfg(target_os = "linux")]
     #[cold]
     fn find_errno(&self) -> NonNull<i32> {
-        // SAFETY: the address of this thread's errno, which stays where it is.
+        // SAFETY: returns this thread's place.
         let place = unsafe { libc::__errno_location() };
         self.errno.set(place);
-        // SAFETY: the C library has an errno for each thread: its address is never NULL.
+        // SAFETY: the place of an errno is never NULL.
         unsafe { NonNull::new_unchecked(place) }
     }
 
@@ -211,7 +207,7 @@ impl Edge {
 /// `raw` is NULL or a live owner.
 pub unsafe fn context(raw: *const StewardContext) -> Option<ManuallyDrop<Context>> {
     let raw = NonNull::new(raw.cast_mut())?;
-    // SAFETY: a live owner, as this function requires; this second one is never dropped.
+    // SAFETY: a live owner; this second one is never dropped.
     Some(ManuallyDrop::new(unsafe { Context::from_raw(raw.cast()) }))
 }
 
@@ -235,7 +231,7 @@ pub unsafe fn text<'t>(text: *const c_char) -> &'t str {
     if text.is_null() {
         return "";
     }
-    // SAFETY: a string with an end, which nobody writes, as this function requires.
+    // SAFETY: a string with an end, which nobody writes.
     let text = unsafe { CStr::from_ptr(text) };
     match text.to_str() {
         Ok(text) => text,

@@ -13,7 +13,7 @@ use crate::refusal::{note, of_some};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_gc_context(parent: *const c_void) -> *mut c_void {
     enter_counting(&"steward_gc_context", |table| {
-        // SAFETY: the header demands a parent that is NULL or a live block.
+        // SAFETY: NULL or a live parent.
         let block = unsafe { allocate(table, parent, GcBlocks::BLOCK_SIZE, Fill::Undefined) };
         // SAFETY: new, and of that size.
         payload(block.map(|block| unsafe { GcBlocks::init(block) }.block()))
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn steward_gc_alloc_size(
     size: usize,
     align: usize,
 ) -> *mut c_void {
-    // SAFETY: the header demands NULL or a live collector.
+    // SAFETY: NULL or a live collector.
     unsafe {
         collected(
             &"steward_gc_alloc_size",
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn steward_gc_zalloc_size(
     size: usize,
     align: usize,
 ) -> *mut c_void {
-    // SAFETY: the header demands NULL or a live collector.
+    // SAFETY: NULL or a live collector.
     unsafe {
         collected(
             &"steward_gc_zalloc_size",

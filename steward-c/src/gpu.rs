@@ -24,7 +24,6 @@ pub struct StewardGpu {
     _incomplete: [u8; 0],
 }
 
-/// The content of a [`StewardGpu`], in its context's memory.
 pub(crate) type Gpu = GpuAllocator<AshDevice, ContextHandle>;
 
 /// `steward_gpu_device`.
@@ -154,7 +153,7 @@ pub(crate) const NO_ALLOCATOR: &str = "the allocator is NULL";
 /// # Safety
 /// `raw` is NULL or a live allocator.
 pub(crate) unsafe fn gpu<'g>(raw: *const StewardGpu) -> Option<&'g Gpu> {
-    // SAFETY: NULL, or written by `create` and not ended, as this function requires.
+    // SAFETY: NULL, or written by `create` and not ended.
     unsafe { raw.cast::<Gpu>().as_ref() }
 }
 
@@ -168,7 +167,7 @@ pub unsafe extern "C" fn steward_gpu_new(
     enter(&"steward_gpu_new", || {
         // SAFETY: the caller's string.
         let options = unsafe { options_of(options) };
-        // SAFETY: the header demands NULL or live objects, and a device that outlives the allocator.
+        // SAFETY: NULL or live objects, and a device that outlives the allocator.
         unsafe { store(owner, device, options, out) }
     })
 }
@@ -190,13 +189,11 @@ pub unsafe extern "C" fn steward_gpu_new_with(
                     "the size of steward_gpu_options is not set",
                 )),
         };
-        // SAFETY: the header demands NULL or live objects, and a device that outlives the allocator.
+        // SAFETY: NULL or live objects, and a device that outlives the allocator.
         unsafe { store(owner, device, options, out) }
     })
 }
 
-/// Creates an allocator and writes its address to `out`.
-///
 /// # Safety
 /// The pointers are those of `steward_gpu_new`.
 unsafe fn store(
@@ -243,7 +240,7 @@ unsafe fn options_of(text: *const c_char) -> Result<AllocatorOptions, GpuRefusal
     if text.is_null() {
         return Ok(AllocatorOptions::default());
     }
-    // SAFETY: a string with an end, as this function requires.
+    // SAFETY: a string with an end.
     let text = unsafe { CStr::from_ptr(text) };
     match text.to_str() {
         Ok("") => Ok(AllocatorOptions::default()),
@@ -261,13 +258,13 @@ unsafe fn create(
     device: &StewardGpuDevice,
     options: AllocatorOptions,
 ) -> Result<NonNull<Gpu>, i32> {
-    // SAFETY: a device of the header's, as this function requires.
+    // SAFETY: a device as the header requires.
     let device = unsafe { load(device) };
     let device = device.map_err(refused_because)?;
     // The place first, so that a created allocator always has one.
     let place = TryBox::try_new_in(MaybeUninit::<Gpu>::uninit(), memory.clone())
         .map_err(|rejected| refused(GpuError::Host(rejected.error)))?;
-    // SAFETY: the header requires the same of the caller.
+    // SAFETY: a device as the header requires.
     let gpu = unsafe { GpuAllocator::new(device, memory.clone(), options) };
     let gpu = gpu.map_err(|rejected| refused(rejected.error))?;
     let (place, _another_handle) = TryBox::into_raw_with_allocator(place);
@@ -279,7 +276,7 @@ unsafe fn create(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_gpu_close(raw: *mut StewardGpu) -> i32 {
-    // SAFETY: the header demands NULL or a live allocator that no other call uses.
+    // SAFETY: NULL or a live allocator that no other call uses.
     enter(&"steward_gpu_close", || unsafe {
         end(raw, |gpu| match gpu.close() {
             Ok((_device, memory)) => ControlFlow::Break(memory),
@@ -290,13 +287,13 @@ pub unsafe extern "C" fn steward_gpu_close(raw: *mut StewardGpu) -> i32 {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_gpu_abandon(raw: *mut StewardGpu) {
-    // SAFETY: the header demands NULL or a live allocator that no other call uses.
+    // SAFETY: NULL or a live allocator that no other call uses.
     enter(&"steward_gpu_abandon", || unsafe {
         end(raw, |gpu| ControlFlow::Break(gpu.abandon().1));
     });
 }
 
-/// Moves an allocator out of its place and ends it with `close`. Frees the place, unless `close` returns the allocator.
+/// The place is freed, unless `close` returns the allocator.
 ///
 /// # Safety
 /// `raw` is NULL or a live allocator that is not used meanwhile, nor after a success.
@@ -307,10 +304,10 @@ unsafe fn end(
     let Some(place) = NonNull::new(raw.cast::<Gpu>()) else {
         return misused(NO_ALLOCATOR);
     };
-    // SAFETY: written by `create`; no other call uses it, as this function requires.
+    // SAFETY: written by `create`; no other call uses it.
     match close(unsafe { place.read() }) {
         ControlFlow::Break(memory) => {
-            // SAFETY: allocated there by `create`, from the box that is restored here; the value was moved out.
+            // SAFETY: allocated there by `create`; the value was moved out.
             drop(unsafe { TryBox::from_raw_in(place.cast::<MaybeUninit<Gpu>>(), memory) });
             SUCCESS
         }
@@ -359,7 +356,7 @@ pub unsafe extern "C" fn steward_gpu_usage(
     })
 }
 
-/// -1 is all heaps together; `None` where there is no such heap.
+/// -1 is all heaps together.
 fn of_heap(stats: &GpuStats, heap: i32) -> Option<StewardGpuStats> {
     let (totals, host_bytes): (&MemoryTotals, u64) = match usize::try_from(heap) {
         Ok(heap) => (stats.heaps.get(heap)?, 0),

@@ -13,7 +13,6 @@ use crate::ash::INITIALIZATION_FAILED;
 use crate::edge::enter;
 use crate::refusal::{self, NOT_READY, OUT_OF_DEVICE_MEMORY, note};
 
-/// The last refusal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum GpuRefusal {
     /// The allocator's, or the device's.
@@ -22,11 +21,9 @@ pub(crate) enum GpuRefusal {
     Virtual(VirtualBlockError),
     /// Invalid options.
     Options(OptionsParseError),
-    /// The caller's mistake, as a sentence.
     Mistake(&'static str),
     /// The driver lacks a command of Vulkan 1.0.
     NoCommand(&'static CStr),
-    /// Outstanding regions keep the allocator from closing.
     NotClosed(OutstandingRegions),
 }
 

@@ -60,9 +60,9 @@ pub struct CHost {
     free: StewardFreeFn,
 }
 
-// SAFETY: the header requires functions that any thread may call with this data.
+// SAFETY: the header requires functions that any thread may call.
 unsafe impl Send for CHost {}
-// SAFETY: the header requires functions that any thread may call with this data.
+// SAFETY: the header requires functions that any thread may call.
 unsafe impl Sync for CHost {}
 
 impl CHost {
@@ -84,7 +84,7 @@ impl CHost {
     }
 }
 
-// SAFETY: the header requires functions that return blocks of the requested size and alignment, which stay until they are freed.
+// SAFETY: the header requires functions that return blocks of the requested layout, which stay until they are freed.
 unsafe impl HostAllocator for CHost {
     fn traits(&self) -> AllocatorTraits {
         AllocatorTraits::new().never_unwinds()
@@ -95,7 +95,7 @@ unsafe impl HostAllocator for CHost {
             return Ok(dangling(layout));
         }
         let scope = scope.as_raw().cast_signed();
-        // SAFETY: `new` promises functions that may be called so.
+        // SAFETY: `new` required functions that may be called so.
         let block = unsafe { (self.alloc)(self.data, layout.size(), layout.align(), scope) };
         NonNull::new(block.cast()).ok_or(AllocError)
     }
@@ -119,11 +119,11 @@ unsafe impl HostAllocator for CHost {
             .resize
             .filter(|_| old.size() != 0 && new.size() != 0 && old.align() == new.align())
         else {
-            // SAFETY: a live block of this host with the old layout and this scope, as `resize` requires.
+            // SAFETY: a live block of this host with the old layout and this scope.
             return unsafe { move_block(self, block, old, new, scope) };
         };
         let (block, scope) = (block.as_ptr().cast(), scope.as_raw().cast_signed());
-        // SAFETY: a live block of this host; `new` promises functions that may be called so.
+        // SAFETY: a live block of this host, and a function that may be called so.
         let moved = unsafe { resize(self.data, block, old.size(), new.size(), new.align(), scope) };
         NonNull::new(moved.cast()).ok_or(AllocError)
     }

@@ -13,7 +13,7 @@ use crate::refusal::{of_some, pointer};
 pub unsafe extern "C" fn steward_linear_new(parent: *const c_void, first: usize) -> *mut c_void {
     enter_counting(&"steward_linear_new", |table| {
         let linear = LinearBlocks::block_size(first).and_then(|size| {
-            // SAFETY: the header demands a parent that is NULL or a live block.
+            // SAFETY: NULL or a live parent.
             let block = unsafe { allocate(table, parent, size, Fill::Undefined) }?;
             // SAFETY: new, and of that size.
             Ok(unsafe { LinearBlocks::init(block, first) })
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn steward_linear_context(
 ) -> *mut c_void {
     enter_counting(&"steward_linear_context", |table| {
         let linear = LinearBlocks::unsized_block_size(chunk).and_then(|size| {
-            // SAFETY: the header demands a parent that is NULL or a live block.
+            // SAFETY: NULL or a live parent.
             let block = unsafe { allocate(table, parent, size, Fill::Undefined) }?;
             // SAFETY: new, and of that size.
             Ok(unsafe { LinearBlocks::init_unsized(block) })
@@ -44,13 +44,13 @@ pub unsafe extern "C" fn steward_linear_context(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_linear_alloc(handle: *mut c_void, size: usize) -> *mut c_void {
-    // SAFETY: the header demands NULL or a live first suballocation.
+    // SAFETY: NULL or a live first suballocation.
     unsafe { suballocation(&"steward_linear_alloc", handle, size, Fill::Undefined) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_linear_zalloc(handle: *mut c_void, size: usize) -> *mut c_void {
-    // SAFETY: the header demands NULL or a live first suballocation.
+    // SAFETY: NULL or a live first suballocation.
     unsafe { suballocation(&"steward_linear_zalloc", handle, size, Fill::Zeros) }
 }
 

@@ -1,5 +1,4 @@
-//! ralloc's calls without text, except linear memory (see `linear`) and collectors (see `gc`). The text calls are C, over these
-//! (`c/ralloc_text.c`).
+//! ralloc's calls, except text (`c/ralloc_text.c`, over these), linear memory (`linear`) and collectors (`gc`).
 
 use std::alloc::System;
 use std::cell::Cell;
@@ -25,7 +24,7 @@ thread_local! {
     static CURRENT: Cell<*mut StewardDomain> = const { Cell::new(null_mut()) };
 }
 
-/// The process's own domain over the C library's allocator, for blocks that belong to no other. It stays until the process ends.
+/// The domain is over the C library's allocator, and stays until the process ends.
 static PROCESS: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 fn process_domain() -> Result<NonNull<c_void>, HostError> {
@@ -54,7 +53,6 @@ fn process_domain() -> Result<NonNull<c_void>, HostError> {
     }
 }
 
-/// The domain of blocks without a parent on this thread.
 #[cold]
 fn current_domain() -> Result<DomainId, HostError> {
     let current = CURRENT.try_with(Cell::get).unwrap_or(null_mut());
@@ -62,7 +60,7 @@ fn current_domain() -> Result<DomainId, HostError> {
         Some(current) => current.cast(),
         None => process_domain()?,
     };
-    // SAFETY: entered by its owner, who keeps it until the thread leaves; or the process's own, which stays.
+    // SAFETY: the owner keeps it until the thread leaves; the process's own stays.
     Ok(unsafe { borrow(domain) }.id())
 }
 
@@ -208,7 +206,7 @@ pub unsafe extern "C" fn steward_ralloc_root(domain: *const StewardDomain) -> *m
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_ralloc_size(parent: *const c_void, size: usize) -> *mut c_void {
     enter_counting(&"steward_ralloc_size", |table| {
-        // SAFETY: the header demands a parent that is NULL or a live block.
+        // SAFETY: NULL or a live parent.
         payload(unsafe { allocate(table, parent, size, Fill::Undefined) })
     })
 }
@@ -216,7 +214,7 @@ pub unsafe extern "C" fn steward_ralloc_size(parent: *const c_void, size: usize)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_rzalloc_size(parent: *const c_void, size: usize) -> *mut c_void {
     enter_counting(&"steward_rzalloc_size", |table| {
-        // SAFETY: the header demands a parent that is NULL or a live block.
+        // SAFETY: NULL or a live parent.
         payload(unsafe { allocate(table, parent, size, Fill::Zeros) })
     })
 }
@@ -231,7 +229,7 @@ pub unsafe extern "C" fn steward_reralloc_size(
         payload(match block(old) {
             // SAFETY: the caller's live block.
             Some(old) => unsafe { old.resize(size) },
-            // SAFETY: the header demands a parent that is NULL or a live block.
+            // SAFETY: NULL or a live parent.
             None => unsafe { allocate(table, parent, size, Fill::Undefined) },
         })
     })

@@ -99,7 +99,7 @@ pub(crate) const fn id(of: StewardRegionId) -> RegionId {
     RegionId::from_raw(of.words)
 }
 
-/// Creates a region, and writes its description. Creates none if the caller has no place for its id, because it could never be freed.
+/// Creates no region if the caller has no place for its id, because it could never be freed.
 ///
 /// # Safety
 /// `raw` is NULL or a live allocator, `out` NULL or the caller's place.
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn steward_region_alloc(
     wanted: *const StewardRegionRequest,
     out: *mut StewardRegion,
 ) -> i32 {
-    // SAFETY: the header demands NULL or a live allocator, and live structs of their sizes.
+    // SAFETY: NULL or a live allocator, and live structs of their sizes.
     enter(&"steward_region_alloc", || unsafe {
         request(gpu, wanted, out, |gpu, request, options| {
             gpu.allocate(&ResourceRequirements::new(request.bytes, 1), options)
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn steward_region_create_buffer(
     wanted: *const StewardRegionRequest,
     out: *mut StewardRegion,
 ) -> i32 {
-    // SAFETY: the header demands NULL or a live allocator, and live structs of their sizes.
+    // SAFETY: NULL or a live allocator, and live structs of their sizes.
     enter(&"steward_region_create_buffer", || unsafe {
         request(gpu, wanted, out, |gpu, request, options| {
             let info = BufferInfo {
@@ -206,7 +206,7 @@ pub unsafe extern "C" fn steward_region_create_image(
             Ok(info) => info,
             Err(sentence) => return misused(sentence),
         };
-        // SAFETY: the header demands NULL or a live allocator, and live structs of their sizes.
+        // SAFETY: NULL or a live allocator, and live structs of their sizes.
         unsafe {
             request(gpu, wanted, out, |gpu, request, options| {
                 let external = ExternalHandleTypes::from_raw(request.external_types);
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn steward_region_crop(
     element_bytes: u64,
     out: *mut StewardRegion,
 ) -> i32 {
-    // SAFETY: the header demands NULL or a live allocator, and a place of its size.
+    // SAFETY: NULL or a live allocator, and a place of its size.
     enter(&"steward_region_crop", || unsafe {
         store(raw, out, |gpu| {
             gpu.crop_id(id(of), offset, bytes, element_bytes)
@@ -254,15 +254,13 @@ pub unsafe extern "C" fn steward_region_crop(
     })
 }
 
-/// Runs a call on a region of an allocator.
-///
 /// # Safety
 /// `raw` is NULL or a live allocator.
 pub(crate) unsafe fn on(
     raw: *const StewardGpu,
     call: impl FnOnce(&Gpu) -> Result<(), GpuError>,
 ) -> i32 {
-    // SAFETY: NULL or a live allocator, as this function requires.
+    // SAFETY: NULL or a live allocator.
     match unsafe { gpu(raw) }.map(call) {
         Some(Ok(())) => SUCCESS,
         Some(Err(error)) => refused(error),
@@ -272,7 +270,7 @@ pub(crate) unsafe fn on(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_region_free(raw: *const StewardGpu, of: StewardRegionId) -> i32 {
-    // SAFETY: the header demands NULL or a live allocator.
+    // SAFETY: NULL or a live allocator.
     enter(&"steward_region_free", || unsafe {
         on(raw, |gpu| gpu.free_id(id(of)))
     })
@@ -283,7 +281,7 @@ pub unsafe extern "C" fn steward_region_free_when_unused(
     raw: *const StewardGpu,
     of: StewardRegionId,
 ) -> i32 {
-    // SAFETY: the header demands NULL or a live allocator.
+    // SAFETY: NULL or a live allocator.
     enter(&"steward_region_free_when_unused", || unsafe {
         on(raw, |gpu| gpu.free_id_when_unused(id(of)))
     })
@@ -294,7 +292,7 @@ pub unsafe extern "C" fn steward_region_release(
     raw: *const StewardGpu,
     of: StewardRegionId,
 ) -> i32 {
-    // SAFETY: the header demands NULL or a live allocator.
+    // SAFETY: NULL or a live allocator.
     enter(&"steward_region_release", || unsafe {
         on(raw, |gpu| gpu.release_id(id(of)))
     })

@@ -23,7 +23,7 @@ pub unsafe extern "C" fn steward_region_map(
             unsafe { out.write(start.cast()) }
         };
         write(null_mut());
-        // SAFETY: the header demands NULL or a live allocator.
+        // SAFETY: NULL or a live allocator.
         unsafe {
             on(raw, |gpu| {
                 gpu.map_id(id(of)).map(|start| write(start.as_ptr()))
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn steward_region_map(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_region_unmap(raw: *const StewardGpu, of: StewardRegionId) -> i32 {
-    // SAFETY: the header demands NULL or a live allocator.
+    // SAFETY: NULL or a live allocator.
     enter(&"steward_region_unmap", || unsafe {
         on(raw, |gpu| gpu.unmap_id(id(of)))
     })
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn steward_region_flush(
     offset: u64,
     bytes: u64,
 ) -> i32 {
-    // SAFETY: the header demands NULL or a live allocator.
+    // SAFETY: NULL or a live allocator.
     enter(&"steward_region_flush", || unsafe {
         on(raw, |gpu| gpu.flush_id(id(of), offset, bytes))
     })
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn steward_region_invalidate(
     offset: u64,
     bytes: u64,
 ) -> i32 {
-    // SAFETY: the header demands NULL or a live allocator.
+    // SAFETY: NULL or a live allocator.
     enter(&"steward_region_invalidate", || unsafe {
         on(raw, |gpu| gpu.invalidate_id(id(of), offset, bytes))
     })

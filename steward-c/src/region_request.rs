@@ -156,7 +156,7 @@ impl StewardRegionRequest {
         if self.flags & !(WITHIN_BUDGET | MAPPED) != 0 {
             return Err("flags has a bit that is none of STEWARD_REQUEST_*");
         }
-        // SAFETY: a chain as `NextChain::new` requires, which this function does too.
+        // SAFETY: a chain as `NextChain::new` requires.
         let next = NonNull::new(self.next.cast_mut()).map(|first| unsafe { NextChain::new(first) });
         Ok(RegionOptions {
             dedicated_for: buffer.or(image),

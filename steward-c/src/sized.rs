@@ -16,7 +16,7 @@ use std::ptr::{NonNull, copy_nonoverlapping};
 /// `repr(C)`; the first field is a `usize`, the size; any bytes that C may write are a value.
 pub unsafe trait SizedStruct: Copy + Default {}
 
-/// Bytes of whole fields that both sides know, for a struct with this `size`; `None` where it is smaller than the size field.
+/// Whole fields alone; `None` where the size is smaller than the size field.
 fn common<T>(size: usize) -> Option<usize> {
     let length = size.min(size_of::<T>());
     (size >= size_of::<usize>()).then_some(length - length % align_of::<T>())
@@ -30,7 +30,7 @@ pub unsafe fn read<T: SizedStruct>(from: NonNull<T>) -> Option<T> {
     // SAFETY: the size is the first field, and aligned as the struct is.
     let length = common::<T>(unsafe { from.cast::<usize>().read() })?;
     let mut value = MaybeUninit::new(T::default());
-    // SAFETY: `length` is at most the struct's size here and the caller's there; the two do not overlap, since this one is new.
+    // SAFETY: `length` is at most the struct's size here and the caller's there; this one is new, so the two do not overlap.
     unsafe {
         copy_nonoverlapping(
             from.as_ptr().cast::<u8>(),
@@ -38,7 +38,7 @@ pub unsafe fn read<T: SizedStruct>(from: NonNull<T>) -> Option<T> {
             length,
         );
     }
-    // SAFETY: bytes of a value, over some of which C's were written; the trait says that they are a value again.
+    // SAFETY: any bytes that C may write are a value, as the trait requires.
     Some(unsafe { value.assume_init() })
 }
 
@@ -60,9 +60,9 @@ pub unsafe fn write<T: SizedStruct>(to: *mut T, value: &T) -> bool {
     let fields = (&raw const *value).cast::<u8>();
     // SAFETY: the struct is at least as long as its size field.
     let fields = unsafe { fields.add(size_of::<usize>()) };
-    // SAFETY: the caller's struct is at least as long as its size field, since `behind` is not negative.
+    // SAFETY: the caller's struct is as long too, since `behind` is not negative.
     let place = unsafe { to.as_ptr().cast::<u8>().add(size_of::<usize>()) };
-    // SAFETY: `behind` is what both have after the size; `value` is a reference of ours, so they do not overlap.
+    // SAFETY: `behind` is what both have after the size; `value` is ours, so they do not overlap.
     unsafe { copy_nonoverlapping(fields, place, behind) };
     true
 }

@@ -27,10 +27,9 @@ use crate::bridge::StewardBridge;
 use crate::edge::enter;
 use crate::refusal::{SUCCESS, misused};
 
-/// `STEWARD_SLOTS`.
 const SLOTS: usize = 8;
 
-/// What Halide means by alignment 0.
+/// Halide means this by alignment 0.
 const DEFAULT_ALIGNMENT: usize = 16;
 
 /// The address of a function; NULL for none.
@@ -45,7 +44,7 @@ struct StaticSlot {
     free: Address,
     internal_allocation: Address,
     internal_free: Address,
-    /// Commands: `vkGetInstanceProcAddr`, and what it answered last for the other two.
+    /// The commands are `vkGetInstanceProcAddr`, and what it answered last for the other two.
     get_instance_proc_addr: Address,
     get_device_proc_addr: Address,
     create_device: Address,
@@ -72,13 +71,12 @@ static TABLE: [StaticSlot; SLOTS] = [const {
 macro_rules! function {
     ($address:expr, $type:ty) => {{
         let address: *mut () = $address;
-        // SAFETY: the address of a function of this type, or NULL, which is `None`: each place is written with one type alone, and a command is
-        // what was answered for its name.
+        // SAFETY: NULL, or the address of a function of this type: each place is written with one type alone, and a command is what was
+        // answered for its name.
         unsafe { transmute::<*mut (), Option<$type>>(address) }
     }};
 }
 
-/// The address of a function that may be missing.
 macro_rules! address {
     ($function:expr) => {
         $function.map_or(null_mut(), |function| function as *mut ())
@@ -90,7 +88,6 @@ impl StaticSlot {
         TABLE.get(usize::try_from(number).ok()?)
     }
 
-    /// The user data of the slot's bridge, if it has one.
     fn user_data(&self) -> Option<*mut c_void> {
         match self.owner.load(Ordering::Acquire) {
             0 | FILLING => None,
@@ -122,7 +119,6 @@ impl StaticSlot {
     }
 }
 
-/// Empties the slots of a bridge that was closed.
 pub(crate) fn forget(owner: u64) {
     for slot in &TABLE {
         let _not_its = (slot.owner).compare_exchange(owner, 0, Ordering::AcqRel, Ordering::Relaxed);
@@ -131,7 +127,6 @@ pub(crate) fn forget(owner: u64) {
 
 // --- callbacks without pUserData ------------------------------------------------------------------------------------
 
-/// Slot `N`, and the user data of the bridge in it.
 fn slot<const N: usize>() -> Option<(&'static StaticSlot, *mut c_void)> {
     let slot = TABLE.get(N)?;
     Some((slot, slot.user_data()?))
@@ -259,7 +254,6 @@ impl StaticSlot {
     }
 }
 
-/// What stands for a NULL `pAllocator`.
 fn or_own<const N: usize>(given: *const RawCallbacks, own: &RawCallbacks) -> *const RawCallbacks {
     if given.is_null() && slot::<N>().is_some() {
         own
@@ -341,7 +335,6 @@ unsafe extern "system" fn destroy_device<const N: usize>(
     }
 }
 
-/// An address as an answer.
 fn answer(address: *mut ()) -> Option<StewardVoidFn> {
     function!(address, StewardVoidFn)
 }
@@ -402,7 +395,6 @@ unsafe extern "system" fn get_instance_proc_addr<const N: usize>(
 
 // --- the interface --------------------------------------------------------------------------------------------------
 
-/// The functions of a slot.
 struct Functions {
     callbacks: RawCallbacks,
     get_instance_proc_addr: StewardGetInstanceProcAddrFn,

@@ -20,7 +20,6 @@ pub struct StewardVirtual {
     _incomplete: [u8; 0],
 }
 
-/// The content of a [`StewardVirtual`], in its context's memory.
 struct Virtual {
     block: VirtualBlock<ContextHandle>,
     memory: ContextHandle,
@@ -70,7 +69,6 @@ pub type StewardVirtualWalkFn =
 pub type StewardVirtualMergeFn =
     unsafe extern "C" fn(user: *mut c_void, hole: u32, other: u32) -> u32;
 
-/// `STEWARD_VIRTUAL_UPPER`.
 const UPPER: u32 = 1;
 
 const NO_BLOCK: &str = "the virtual block is NULL";
@@ -89,7 +87,7 @@ fn refused_by_block(error: VirtualBlockError) -> i32 {
 /// # Safety
 /// `raw` is NULL or a live block that no other call uses meanwhile.
 unsafe fn block<'b>(raw: *mut StewardVirtual) -> Option<&'b mut VirtualBlock<ContextHandle>> {
-    // SAFETY: written by `steward_virtual_new`, and no other call uses it, as this function requires.
+    // SAFETY: written by `steward_virtual_new`; no other call uses it.
     let content = unsafe { raw.cast::<Virtual>().as_mut() };
     content.map(|content| &mut content.block)
 }
@@ -214,7 +212,6 @@ pub unsafe extern "C" fn steward_virtual_alloc(
     })
 }
 
-/// Where the id ends in a range.
 const ID_END: usize = std::mem::offset_of!(StewardVirtualRange, id) + size_of::<StewardVirtualId>();
 
 #[unsafe(no_mangle)]

@@ -8,7 +8,7 @@ use debug_guard::{FailingAllocator, Fault, Guard, GuardChoice, GuardError};
 use crate::context::{NAME, root_over, store};
 use crate::edge::{StewardContext, context, enter, text};
 
-/// Creates a root over the decorator that `make` returns for a context; `None` means that the configuration is invalid.
+/// `None` of `make` means that the configuration is invalid.
 ///
 /// # Safety
 /// `owner` is NULL or a live owner, `name` NULL or a string, `out` NULL or a place.
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn steward_root_guarded(
                 _ => HostError::Misuse(Misuse::OtherBacking),
             })
         };
-        // SAFETY: the header demands NULL or a live owner, a string, and a place.
+        // SAFETY: NULL or a live owner, a string, and a place.
         unsafe { watched(owner, name, out, make) }
     })
 }
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn steward_root_failing(
             let fault = fault.map_err(|_| HostError::Misuse(Misuse::OutOfRange))?;
             Ok(FailingAllocator::new(handle, fault))
         };
-        // SAFETY: the header demands NULL or a live owner, a string, and a place.
+        // SAFETY: NULL or a live owner, a string, and a place.
         unsafe { watched(owner, name, out, make) }
     })
 }

@@ -5,9 +5,9 @@
 //!                           +--- device ---+--- VkDevice, VkBuffer ..
 //! ```
 //!
-//! Accounts are never freed. When an instance or device has ended without leftovers, the next one uses its accounts: their number is
-//! bounded by the instances and devices that live at once and some that left something, and totals are those of all objects. The peak of all is exact; that of a kind is
-//! its context's, which is exact as long as one thread uses the kind in one scope; otherwise it has a slack, unless the layer is linked into the program.
+//! Accounts are never freed. When an instance or device has ended without leftovers, the next one uses its accounts: their number is bounded by the instances and
+//! devices that live at once and some that left something. The peak of all is exact; that of a kind is its context's, which is exact as long as one thread uses the kind
+//! in one scope; otherwise it has a slack, unless the layer is linked into the program.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -35,23 +35,15 @@ use crate::record_list::RecordList;
 use crate::settings::settings;
 use crate::tape;
 
-/// The accounts of one instance, or of one device, and of later ones that use them.
 pub(crate) struct Accounts {
     context: Context,
-    /// Of a device: the accounts of its instance.
     instance: Option<&'static Accounts>,
     kinds: [KindAccount; ROWS],
-    /// The bits of kinds that commands were about.
     used_kinds: AtomicU64,
-    /// Of the devices below.
     pub(crate) devices: RecordList<Accounts>,
-    /// Of a device.
     pub(crate) device_memory: DeviceMemory,
-    /// Of a device that reports.
     pub(crate) memory_reports: PerProcess<MemoryReports>,
-    /// Of a device, or of the last one that had the accounts.
     pub(crate) description: StateMutex<Option<DeviceDescription>>,
-    /// The instance or device has ended.
     has_ended: AtomicBool,
 }
 
@@ -59,30 +51,22 @@ pub(crate) struct Accounts {
 /// something of each, a program that creates them in a loop would take memory without bound.
 const MAX_LEFT: usize = 64;
 
-/// The account of one kind of object.
 pub(crate) struct KindAccount {
     /// `None` where it could not be created: it stays so, since objects created without callbacks are destroyed without (V43).
     owner: ValueAcrossForks<Option<&'static KindOwner>>,
-    /// Objects created, and ended.
     pub(crate) created: Count,
     pub(crate) ended: Count,
-    /// The program's own callbacks, as the checker watches them.
     foreign: ValueAcrossForks<Option<&'static ForeignOwner>>,
-    /// Commands that came with callbacks of the program.
     pub(crate) foreign_commands: AtomicU64,
 }
 
-/// The context of a kind, and the callbacks that the driver gets for it.
 pub(crate) struct KindOwner {
     bridge: Bridge,
     pub(crate) callbacks: RawCallbacks,
-    /// As the checker watches them, if it does.
     checked: Option<Checked>,
-    /// The usage of the bridge itself.
     bridge_usage: Usage,
 }
 
-/// Some objects of a kind came with callbacks of the program, and some without.
 pub(crate) struct SeveralOwners;
 
 impl KindAccount {
@@ -96,7 +80,6 @@ impl KindAccount {
         }
     }
 
-    /// Whether there was an object or a block: not where a program only destroyed NULL.
     pub(crate) fn is_known(&self) -> bool {
         self.created.get() != 0
             || self
@@ -107,18 +90,15 @@ impl KindAccount {
                 .is_some_and(|owner| owner.usage().total_blocks != 0)
     }
 
-    /// The owner, if it was created.
     #[inline]
     pub(crate) fn owner(&self) -> Option<&'static KindOwner> {
         self.owner.get().copied().flatten()
     }
 
-    /// The owner of the program's callbacks, if there were any.
     pub(crate) fn foreign(&self) -> Option<&'static ForeignOwner> {
         self.foreign.get().copied().flatten()
     }
 
-    /// The owner of the callbacks that an object was created with; `None` for handle 0.
     pub(crate) fn owner_of(&self, handle: u64) -> Option<OwnerId> {
         if handle == 0 {
             return None;
@@ -129,7 +109,6 @@ impl KindAccount {
             .or_else(|| self.owner().map(KindOwner::id))
     }
 
-    /// The owner of the callbacks that all objects of the kind were created with; an error where there are two.
     pub(crate) fn one_owner(&self) -> Result<Option<OwnerId>, SeveralOwners> {
         match (self.owner().map(KindOwner::id), self.foreign()) {
             (Some(_), Some(_)) => Err(SeveralOwners),
@@ -137,16 +116,14 @@ impl KindAccount {
         }
     }
 
-    /// As [`KindAccount::foreign`], created if there is none; `None` without a checker or without memory at the first call.
-    ///
-    /// One thread creates it while others wait, since the checker never forgets an owner.
+    /// `None` without a checker or without memory at the first call. One thread creates the owner while others wait, since
+    /// the checker never forgets one.
     pub(crate) fn foreign_or_new(&self, kind: &'static str) -> Option<&'static ForeignOwner> {
         *self
             .foreign
             .get_or_make(|| ForeignOwner::new(kind).and_then(new_static))
     }
 
-    /// As [`KindAccount::foreign_or_new`].
     fn owner_or_new(
         &self,
         kind: &'static str,
@@ -159,7 +136,6 @@ impl KindAccount {
 }
 
 impl KindOwner {
-    /// Below this context; `parent` are the callbacks of the device or instance that objects of the kind belong to.
     fn new(kind: &'static str, (above, parent): (&Context, Option<OwnerId>)) -> Option<Self> {
         let mut options = ContextOptions::new(kind).scope(default_scope(kind));
         let observed = observation();
@@ -177,7 +153,7 @@ impl KindOwner {
         let mut checked = None;
         if let Some(checker) = checker() {
             let owner = CheckedOwner::new(bridge.owner(), kind);
-            // SAFETY: the bridge lives as long as its record, for ever once it is published; before that the callbacks are not handed out.
+            // SAFETY: the bridge lives for ever once its record is published; before that the callbacks are not handed out.
             checked = unsafe { checker.wrap(inner, owner) }.ok();
             if checked.is_none() {
                 UNCHECKED_OWNERS.fetch_add(1, Ordering::Relaxed);
@@ -198,26 +174,22 @@ impl KindOwner {
         self.bridge.owner()
     }
 
-    /// The driver's usage, without the bridge's own state.
     pub(crate) fn usage(&self) -> Usage {
         self.bridge.usage().without(&self.bridge_usage)
     }
 
-    /// The most bytes that were live at once in all scopes together, where the account has a budget, which knows them.
     pub(crate) fn exact_peak(&self) -> Option<u64> {
         let budget = self.bridge.context().budget()?;
         let own = self.bridge_usage.total().live_bytes;
         Some(budget.high.saturating_sub(own))
     }
 
-    /// As [`KindOwner::usage`]; `None` instead of waiting for another thread.
     pub(crate) fn try_usage(&self) -> Option<Usage> {
         let usage = self.bridge.context().try_usage()?;
         Some(usage.without(&self.bridge_usage))
     }
 }
 
-/// Runs only for an owner that was never published, for want of memory.
 impl Drop for KindOwner {
     fn drop(&mut self) {
         if let (Some(checker), Some(checked)) = (checker(), &self.checked) {
@@ -242,36 +214,29 @@ impl Accounts {
         }
     }
 
-    /// The account of the kind that the row is about.
     pub(crate) fn kind(&self, index: usize) -> Option<&KindAccount> {
         self.kinds.get(*KINDS.get(index)?)
     }
 
-    /// A command was about the row's kind.
     pub(crate) fn use_kind(&self, index: usize) {
         self.used_kinds.fetch_or(kind_bit(index), Ordering::Relaxed);
     }
 
-    /// The [bits](kind_bit) of kinds that commands were about.
     pub(crate) fn used_kinds(&self) -> u64 {
         self.used_kinds.load(Ordering::Relaxed)
     }
 
-    /// The account of the kind with this place.
     pub(crate) fn kind_at(&self, place: usize) -> Option<&KindAccount> {
         let first_row = FIRST_ROWS.get(place).copied().flatten()?;
         self.kinds.get(first_row)
     }
 
-    /// The accounts of the kinds that commands were about.
     pub(crate) fn used_accounts(&self) -> impl Iterator<Item = &KindAccount> {
         places(self.used_kinds()).filter_map(|place| self.kind_at(place))
     }
 
-    /// The owner of the callbacks that replace NULL in the row's command; `None` for objects of the loader.
     pub(crate) fn owner_or_new(&self, index: usize) -> Option<&KindOwner> {
         let kind = self.kind(index)?;
-        // A kind that has an owner is neither the loader's nor passed through.
         if let Some(owner) = kind.owner() {
             return Some(owner);
         }
@@ -283,7 +248,6 @@ impl Accounts {
         kind.owner_or_new(row(index).object, above)
     }
 
-    /// The owner of the device or instance that objects of the row's kind belong to.
     fn parent_of(&self, index: usize) -> Option<OwnerId> {
         let (accounts, parent) = match (index, self.instance) {
             (CREATE_INSTANCE, _) => return None,
@@ -294,12 +258,11 @@ impl Accounts {
         accounts.kind(parent)?.owner().map(KindOwner::id)
     }
 
-    /// As [`Accounts::owner_or_new`] for a kind that is passed through: the owner that it has; without one it never gets one.
+    /// A kind that is passed through and has no owner never gets one.
     pub(crate) fn last_owner(&self, index: usize) -> Option<&KindOwner> {
         *self.kind(index)?.owner.get_or_make(|| None)
     }
 
-    /// The kinds that were used, with their names.
     pub(crate) fn known_kinds(&self) -> impl Iterator<Item = (&'static str, &KindAccount)> {
         let names = vk_callbacks::CommandRow::all().iter().map(|row| row.object);
         names.zip(&self.kinds).filter(|(_, kind)| kind.is_known())
@@ -313,18 +276,16 @@ impl Accounts {
         live == 0 && foreign == 0 && self.device_memory.is_empty()
     }
 
-    /// The instance or device has ended. While something of it is left, its accounts are not used again until there are [`MAX_LEFT`] such, so that
-    /// the report shows it.
+    /// While something of the instance or device is left, its accounts are not used again until there are [`MAX_LEFT`] such, so that the report
+    /// shows it.
     pub(crate) fn release(&self) {
         self.has_ended.store(true, Ordering::Release);
     }
 
-    /// Whether an instance or device uses these accounts, or has left something.
     pub(crate) fn is_in_use(&self) -> bool {
         !self.has_ended.load(Ordering::Acquire) || !self.is_empty()
     }
 
-    /// Accounts for a device of this instance.
     pub(crate) fn for_device(&'static self) -> Option<&'static Self> {
         acquire(&self.devices, Some(self), || {
             let options = ContextOptions::new("device").scope(Scope::Device);
@@ -333,7 +294,7 @@ impl Accounts {
     }
 }
 
-/// Unused accounts of the list, or new ones; those of the first that left something and has ended, where too many did.
+/// The first accounts that left something and have ended are used where too many did.
 fn acquire(
     list: &RecordList<Accounts>,
     instance: Option<&'static Accounts>,
@@ -349,17 +310,14 @@ fn acquire(
         .or_else(|| list.push(Accounts::new(context()?, instance)))
 }
 
-/// The accounts of all instances.
 pub(crate) static INSTANCES: RecordList<Accounts> = RecordList::new();
 
-/// The accounts of all instances, and of their devices.
 pub(crate) fn all_accounts() -> impl Iterator<Item = &'static Accounts> {
     INSTANCES
         .iter()
         .flat_map(|instance| std::iter::once(instance).chain(instance.devices.iter()))
 }
 
-/// Accounts for an instance.
 pub(crate) fn for_instance() -> Option<&'static Accounts> {
     // Neither a guard nor `SYSTEM` calls the layer while the root is created.
     let root = ROOT.get_or_make(|| guarding::root(&settings().guarding))?;
@@ -369,18 +327,13 @@ pub(crate) fn for_instance() -> Option<&'static Accounts> {
     })
 }
 
-/// The usage of all instances and devices together.
 pub(crate) struct AllUsage {
     pub(crate) live_bytes: u64,
-    /// The most that was live at once, of all kinds. Exact without the program's own callbacks, whose peaks are added.
     pub(crate) peak_bytes: u64,
-    /// Of the program's own callbacks among it.
     pub(crate) foreign_peak_bytes: u64,
-    /// The same since [`restart_peak`], through callbacks that replaced NULL.
     pub(crate) recent_peak_bytes: u64,
 }
 
-/// See [`AllUsage`]. Exact when no command runs; `None` before the first instance.
 pub(crate) fn all_usage() -> Option<AllUsage> {
     let root = ROOT.get()?;
     let foreign = all_accounts()
@@ -395,14 +348,12 @@ pub(crate) fn all_usage() -> Option<AllUsage> {
     })
 }
 
-/// Starts a new recent peak.
 pub(crate) fn restart_peak() {
     if let Some(root) = ROOT.get() {
         root.count.restart();
     }
 }
 
-/// The checker of this process, unless it is switched off or there is no memory for it.
 #[inline]
 pub(crate) fn checker() -> Option<&'static Checker<'static>> {
     CHECKER.get().or_else(|| {
@@ -423,7 +374,6 @@ fn new_checker() -> Option<&'static Checker<'static>> {
     CHECKER.get_or_make(|| Checker::naming_callers(&SYSTEM, options, caller_module).ok())
 }
 
-/// In the child of a fork, which starts without instances.
 pub(crate) fn after_fork() {
     ROOT.forget();
     CHECKER.forget();
@@ -434,7 +384,6 @@ pub(crate) fn after_fork() {
 static ROOT: PerProcess<Root> = PerProcess::new();
 static CHECKER: PerProcess<Checker<'static>> = PerProcess::new();
 
-/// Kinds whose callbacks the checker does not watch for want of memory or places.
 pub(crate) static UNCHECKED_OWNERS: AtomicU64 = AtomicU64::new(0);
 
 fn default_scope(kind: &str) -> Scope {
@@ -480,7 +429,6 @@ mod tests {
             let other = scope.spawn(owners);
             (owners(), other.join().expect("a thread that ends"))
         });
-        // Two a round, and those of other tests: each would have been an entry of the checker for ever.
         let made = OwnerId::fresh().get() - before;
         assert!(mine == others && made < 2 * ROUNDS + 40, "{made}");
     }
@@ -495,7 +443,7 @@ mod tests {
         drop(owner);
         let before = stray_callbacks();
         let allocation = callbacks.pfn_allocation.expect("a function");
-        // SAFETY: the user data of callbacks that are watched is a number, which is invalid once they were retired.
+        // SAFETY: the number of retired callbacks is invalid, and no address.
         let block = unsafe { allocation(callbacks.p_user_data, 8, 8, 1) };
         assert!(block.is_null());
         assert_eq!(stray_callbacks(), before + 1);

@@ -1,5 +1,5 @@
-//! The program or library that calls: the first file on the call stack that is neither the layer's nor the C library's. It walks the stack,
-//! and serves findings alone, which are rare.
+//! The program or library that calls is the first file on the call stack that is neither the layer's nor the C library's. Only findings,
+//! which are rare, walk the stack.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -7,7 +7,6 @@ use std::ptr;
 use crate::parent::CommandName;
 use crate::record_list::RecordList;
 
-/// A file that has called. Never freed, since findings keep its name.
 struct Module {
     base: usize,
     name: CommandName,
@@ -15,7 +14,6 @@ struct Module {
 
 static MODULES: RecordList<Module> = RecordList::new();
 
-/// The name of the calling file, without its folder; empty where it is unknown.
 pub(crate) fn caller_module() -> &'static str {
     let free = libc::free as unsafe extern "C" fn(*mut c_void);
     let own = [caller_module as *const c_void, free as *const c_void].map(base_of);
@@ -26,7 +24,6 @@ pub(crate) fn caller_module() -> &'static str {
     base.and_then(name_of).unwrap_or_default()
 }
 
-/// The return addresses of the calling thread, the innermost first.
 #[cfg(target_env = "gnu")]
 fn walk(frames: &mut [*mut c_void]) -> usize {
     let room = libc::c_int::try_from(frames.len()).unwrap_or(0);
@@ -40,7 +37,6 @@ fn walk(_: &mut [*mut c_void]) -> usize {
     0
 }
 
-/// What the dynamic linker says of the file that contains the address, its name among it; `None` for none.
 pub(crate) fn info_of(address: *const c_void) -> Option<libc::Dl_info> {
     let mut info = libc::Dl_info {
         dli_fname: ptr::null(),
@@ -53,7 +49,6 @@ pub(crate) fn info_of(address: *const c_void) -> Option<libc::Dl_info> {
     (found != 0 && !info.dli_fname.is_null()).then_some(info)
 }
 
-/// The base address of the file that contains the address; 0 for none.
 fn base_of(address: *const c_void) -> usize {
     info_of(address).map_or(0, |info| info.dli_fbase.addr())
 }
@@ -63,10 +58,9 @@ fn name_of(base: usize) -> Option<&'static str> {
         return Some(known.name.as_str());
     }
     let info = info_of(ptr::with_exposed_provenance(base))?;
-    // SAFETY: a name of the dynamic loader, which stays while its file is loaded: code of it is on this thread's stack.
+    // SAFETY: a name of the dynamic linker, which stays while its file is loaded: its code is on this thread's stack.
     let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_str().ok()?;
     let name = path.rsplit('/').next().unwrap_or(path);
-    // Two threads that come at once may add it twice.
     let module = MODULES.push(Module {
         base,
         name: CommandName::new(name),
@@ -84,7 +78,6 @@ mod tests {
         let name = name_of(own).expect("this test's own file");
         assert!(!name.is_empty() && !name.contains('/'), "{name}");
         assert!(std::ptr::eq(name, name_of(own).expect("the same record")));
-        // Behind its own frames there are those of the C library, which has started the thread.
         assert!(!caller_module().contains(name));
         assert_eq!(base_of(std::ptr::null()), 0);
     }

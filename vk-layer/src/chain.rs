@@ -18,13 +18,9 @@ pub(crate) const ERROR_OUT_OF_HOST_MEMORY: i32 = -1;
 pub(crate) const ERROR_INITIALIZATION_FAILED: i32 = -3;
 
 const INTERFACE_VERSION: u32 = 2;
-/// `LAYER_NEGOTIATE_INTERFACE_STRUCT`.
 const NEGOTIATE_STRUCT: i32 = 1;
-/// `VK_LAYER_LINK_INFO`.
 const LINK_INFO: i32 = 0;
-/// `VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO`.
 pub(crate) const LOADER_INSTANCE: i32 = 47;
-/// `VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO`.
 pub(crate) const LOADER_DEVICE: i32 = 48;
 
 /// `VkNegotiateLayerInterface`.
@@ -71,7 +67,6 @@ pub unsafe extern "system" fn vkNegotiateLoaderLayerInterfaceVersion(
     SUCCESS
 }
 
-/// The first members of every struct of Vulkan.
 #[repr(C)]
 pub(crate) struct BaseStruct {
     pub(crate) s_type: i32,
@@ -85,7 +80,6 @@ impl BaseStruct {
     }
 }
 
-/// `VkLayerInstanceCreateInfo` and `VkLayerDeviceCreateInfo`, where they hold a link.
 #[repr(C)]
 pub(crate) struct LayerCreateInfo {
     pub(crate) base: BaseStruct,
@@ -93,7 +87,6 @@ pub(crate) struct LayerCreateInfo {
     link: *mut LayerLink,
 }
 
-/// `VkLayerInstanceLink` and `VkLayerDeviceLink`.
 #[repr(C)]
 pub(crate) struct LayerLink {
     next: *mut LayerLink,
@@ -103,7 +96,6 @@ pub(crate) struct LayerLink {
 }
 
 impl LayerLink {
-    /// The last link of a chain.
     pub(crate) const fn new(instance: GetProcAddr, device: Option<GetProcAddr>) -> Self {
         Self {
             next: ptr::null_mut(),
@@ -114,7 +106,6 @@ impl LayerLink {
 }
 
 impl LayerCreateInfo {
-    /// The struct that holds the link, in no chain yet.
     pub(crate) const fn new(s_type: i32, link: *mut LayerLink) -> Self {
         Self {
             base: BaseStruct {
@@ -131,7 +122,7 @@ impl LayerCreateInfo {
     /// # Safety
     /// `chain` is NULL or begins a valid chain.
     pub(crate) unsafe fn behind_link(chain: *const Self) -> Option<*mut BaseStruct> {
-        // SAFETY: NULL, or the first struct of a valid chain: every struct begins so.
+        // SAFETY: NULL, or a struct, which begins so.
         let base = unsafe { chain.cast::<BaseStruct>().as_ref() }?;
         if ![LOADER_INSTANCE, LOADER_DEVICE].contains(&base.s_type) {
             return None;
@@ -142,15 +133,12 @@ impl LayerCreateInfo {
     }
 }
 
-/// How the layer below looks up its commands.
 #[derive(Clone, Copy)]
 pub(crate) struct NextLayer {
     pub(crate) get_instance_proc_addr: GetProcAddr,
     pub(crate) get_device_proc_addr: Option<GetProcAddr>,
 }
 
-/// The structs of a chain, from the first one on, each with its type.
-///
 /// # Safety
 /// `first` is NULL, or begins a valid chain, which lives as long as the iterator.
 pub(crate) unsafe fn structs(
@@ -159,22 +147,20 @@ pub(crate) unsafe fn structs(
     let mut next = NonNull::new(first.cast_mut().cast::<BaseStruct>());
     std::iter::from_fn(move || {
         let at = next?;
-        // SAFETY: a struct of a valid chain: they all begin so, and the last one's `p_next` is NULL.
+        // SAFETY: a struct of a valid chain, which begins so; the last one's `p_next` is NULL.
         let base = unsafe { at.as_ref() };
         next = NonNull::new(base.p_next);
         Some((base.s_type, at))
     })
 }
 
-/// An array of C.
-///
 /// # Safety
 /// `first` is NULL, or points to `count` elements that live as long as the answer is used.
 pub(crate) unsafe fn slice_of<'a, T>(first: *const T, count: u32) -> &'a [T] {
     if first.is_null() || count == 0 {
         return &[];
     }
-    // SAFETY: not NULL, so it points to `count` elements, which live for 'a.
+    // SAFETY: not NULL, so `count` elements, which live for 'a.
     unsafe { std::slice::from_raw_parts(first, count as usize) }
 }
 
@@ -183,12 +169,12 @@ pub(crate) unsafe fn slice_of<'a, T>(first: *const T, count: u32) -> &'a [T] {
 /// # Safety
 /// `info` is NULL or a create info as the loader hands it to a layer.
 pub(crate) unsafe fn advance_link(info: *const c_void, s_type: i32) -> Option<NextLayer> {
-    // SAFETY: NULL, or a create info, whose chain is valid.
+    // SAFETY: NULL or a create info.
     for (_, at) in unsafe { structs(info) }.filter(|(this_type, _)| *this_type == s_type) {
-        // SAFETY: structs of this type are the loader's own, and this large; no other code uses them meanwhile.
+        // SAFETY: the loader's own struct, which no other code uses meanwhile.
         let layer = unsafe { at.cast::<LayerCreateInfo>().as_mut() };
         if layer.function == LINK_INFO {
-            // SAFETY: a struct with this function holds a link, or NULL where the chain is wrong.
+            // SAFETY: NULL or a link.
             let link = unsafe { layer.link.as_ref() }?;
             layer.link = link.next;
             return Some(NextLayer {
@@ -208,10 +194,10 @@ pub(crate) unsafe fn links_behind(
     info: *const c_void,
     s_type: i32,
 ) -> impl Iterator<Item = GetProcAddr> {
-    // SAFETY: NULL, or a create info, whose chain is valid and lives as long as the iterator.
+    // SAFETY: NULL or a create info, which lives as long as the iterator.
     let mut structs = unsafe { structs(info) }.filter(move |(this_type, _)| *this_type == s_type);
     let link = structs.find_map(|(_, at)| {
-        // SAFETY: structs of this type are the loader's own, and this large; no other code uses them meanwhile.
+        // SAFETY: the loader's own struct, which no other code uses meanwhile.
         let layer = unsafe { at.cast::<LayerCreateInfo>().as_ref() };
         (layer.function == LINK_INFO).then_some(layer.link)
     });
@@ -224,12 +210,9 @@ pub(crate) unsafe fn links_behind(
     })
 }
 
-/// `VK_MAX_MEMORY_TYPES`.
 pub(crate) const MAX_TYPES: usize = 32;
-/// `VK_MAX_MEMORY_HEAPS`.
 pub(crate) const MAX_HEAPS: usize = 16;
 
-/// `VkPhysicalDeviceMemoryProperties`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct MemoryProperties {
@@ -254,7 +237,6 @@ struct MemoryHeap {
 }
 
 impl MemoryProperties {
-    /// The heap of a memory type; `None` for a type that the device does not have.
     pub(crate) fn heap_of(&self, memory_type: u32) -> Option<usize> {
         let is_there = memory_type < self.type_count;
         let found = self.types.get(memory_type as usize).filter(|_| is_there)?;
@@ -262,7 +244,6 @@ impl MemoryProperties {
     }
 }
 
-/// `VkPhysicalDeviceProperties`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DeviceProperties {
@@ -290,7 +271,6 @@ impl Default for DeviceProperties {
     }
 }
 
-/// `VkInstanceCreateInfo`, as far as its layers.
 #[repr(C)]
 pub(crate) struct InstanceCreateInfo {
     base: BaseStruct,
@@ -300,7 +280,6 @@ pub(crate) struct InstanceCreateInfo {
     pub(crate) layer_names: *const *const c_char,
 }
 
-/// `VkMemoryAllocateInfo`.
 #[repr(C)]
 pub(crate) struct MemoryAllocateInfo {
     base: BaseStruct,
@@ -308,13 +287,10 @@ pub(crate) struct MemoryAllocateInfo {
     pub(crate) memory_type_index: u32,
 }
 
-/// The uses of a block that the chain of its `VkMemoryAllocateInfo` names, in the order of [`MEMORY_USES`].
 pub(crate) type MemoryUses = [bool; MEMORY_USES.len()];
 
-/// `VK_WHOLE_SIZE`: the mapping ends where the block ends.
 pub(crate) const WHOLE_SIZE: u64 = u64::MAX;
 
-/// See [`MemoryUses`].
 pub(crate) const MEMORY_USES: [&str; 3] = ["imported", "exported", "dedicated"];
 
 impl MemoryAllocateInfo {
@@ -339,15 +315,15 @@ impl MemoryAllocateInfo {
         for (s_type, at) in unsafe { structs(self.base.p_next.cast()) } {
             let [imported, exported, dedicated] = &mut uses;
             match s_type {
-                // Of handles of Windows, Zircon and Metal, and of file descriptors. Without a type of handle nothing is imported.
+                // Without a type of handle nothing is imported: handles of Windows, Zircon and Metal, and file descriptors.
                 1_000_073_000 | 1_000_364_000 | 1_000_602_000 | 1_000_074_000 => {
-                    // SAFETY: structs of these types go on with the type of handle.
+                    // SAFETY: structs of these types go on so.
                     *imported |= unsafe { handle_types(at) } != 0;
                 }
-                // Of Android's buffers, and of host pointers, whose type of handle is one.
+                // Android's buffers, and host pointers, whose type of handle is one.
                 1_000_129_003 | 1_000_178_000 => *imported = true,
                 1_000_072_002 => {
-                    // SAFETY: structs of this type go on with the types of handles.
+                    // SAFETY: structs of this type go on so.
                     *exported |= unsafe { handle_types(at) } != 0;
                 }
                 1_000_127_001 => {
@@ -362,23 +338,19 @@ impl MemoryAllocateInfo {
     }
 }
 
-/// The types of handles of an export or import; 0 means that nothing is exported or imported.
-///
 /// # Safety
 /// `at` is a struct of such a type.
 unsafe fn handle_types(at: NonNull<BaseStruct>) -> u32 {
-    // SAFETY: a struct of such a type goes on with the types of handles.
+    // SAFETY: a struct of such a type goes on so.
     unsafe { at.cast::<HandleTypes>().as_ref() }.bits
 }
 
-/// `VkExportMemoryAllocateInfo`, `VkImportMemoryFdInfoKHR` and their like, as far as the types of handles.
 #[repr(C)]
 pub(crate) struct HandleTypes {
     base: BaseStruct,
     bits: u32,
 }
 
-/// `VkMemoryDedicatedAllocateInfo`: without an image and a buffer it has no effect.
 #[repr(C)]
 pub(crate) struct DedicatedInfo {
     base: BaseStruct,
@@ -406,7 +378,6 @@ impl DedicatedInfo {
     }
 }
 
-/// `VkBindBufferMemoryInfo` and `VkBindImageMemoryInfo`.
 #[repr(C)]
 pub(crate) struct BindMemoryInfo {
     base: BaseStruct,
@@ -415,7 +386,6 @@ pub(crate) struct BindMemoryInfo {
     offset: u64,
 }
 
-/// `VkMemoryMapInfo`; `VkMemoryUnmapInfo` ends behind `memory`.
 #[repr(C)]
 pub(crate) struct MapMemoryInfo {
     base: BaseStruct,
@@ -425,7 +395,6 @@ pub(crate) struct MapMemoryInfo {
     pub(crate) size: u64,
 }
 
-/// `VkBufferCreateInfo`, as far as its size.
 #[repr(C)]
 pub(crate) struct BufferCreateInfo {
     base: BaseStruct,
@@ -433,14 +402,12 @@ pub(crate) struct BufferCreateInfo {
     pub(crate) size: u64,
 }
 
-/// `VkCommandBufferAllocateInfo` and `VkDescriptorSetAllocateInfo`, as far as both are alike.
 #[repr(C)]
 pub(crate) struct PoolAllocateInfo {
     base: BaseStruct,
     pub(crate) pool: u64,
 }
 
-/// `VkDebugUtilsObjectNameInfoEXT`.
 #[repr(C)]
 pub(crate) struct ObjectNameInfo {
     base: BaseStruct,
@@ -449,7 +416,6 @@ pub(crate) struct ObjectNameInfo {
     pub(crate) name: *const c_char,
 }
 
-/// `VkPipelineBinaryHandlesInfoKHR`.
 #[repr(C)]
 pub(crate) struct PipelineBinaryList {
     base: BaseStruct,
@@ -474,11 +440,9 @@ mod tests {
             unsafe { info.uses() }
         };
         assert_eq!(uses(ptr::null_mut()), [false; 3]);
-        // The types of handles of an import and of an export; an image and a buffer.
         for ((import, export), (image, buffer), expected) in [
             ((1, 0), (0, 7), [true, false, true]),
             ((0, 1), (7, 0), [false, true, true]),
-            // As libraries chain them always, with nothing in them: these ask for nothing.
             ((0, 0), (0, 0), [false; 3]),
         ] {
             let mut last = HandleTypes::new(1_000_074_000, ptr::null_mut(), import);
@@ -503,7 +467,6 @@ mod tests {
         };
         let mut last = layer(ptr::null_mut(), super::LINK_INFO, &raw mut link);
         let mut other = BaseStruct::new(1, (&raw mut last).cast());
-        // Its third word is a function, and not a link.
         let mut first = layer(&raw mut other, 1, ptr::without_provenance_mut(8));
         let info = BaseStruct::new(1, (&raw mut first).cast());
         // SAFETY: a chain of structs that live.

@@ -1,13 +1,10 @@
-//! The hooked commands: rows of the table of vk-callbacks, by index.
-
 #![forbid(unsafe_code)]
 
 use vk_callbacks::CommandRow;
 
-/// The number of rows of the table.
 pub(crate) const ROWS: usize = CommandRow::all().len();
 
-/// The index of the row whose command is `name`; an unknown name fails to compile.
+/// An unknown name fails to compile.
 #[expect(
     clippy::panic,
     clippy::disallowed_macros,
@@ -20,7 +17,7 @@ pub(crate) const fn known_row(name: &str) -> usize {
     }
 }
 
-/// The row with this index, which is below [`ROWS`]: it comes from [`CommandRow::index_of`], or is a constant of a hook.
+/// The index comes from [`CommandRow::index_of`], or is a constant of a hook.
 #[expect(
     clippy::indexing_slicing,
     reason = "an index is a row's, as the comment says"
@@ -29,7 +26,6 @@ pub(crate) const fn row(index: usize) -> &'static CommandRow {
     &CommandRow::all()[index]
 }
 
-/// For each row the index of the first row about the same kind of object: one number a kind.
 #[expect(clippy::indexing_slicing, reason = "runs at compile time")]
 pub(crate) const KINDS: [usize; ROWS] = {
     let rows = CommandRow::all();
@@ -46,20 +42,16 @@ pub(crate) const KINDS: [usize; ROWS] = {
     kinds
 };
 
-/// A limit of the number of kinds: each has a bit of a word.
 pub(crate) const MAX_KINDS: usize = 64;
 
-/// The first row of each kind, by the kind's place; none behind the last kind.
 pub(crate) const FIRST_ROWS: [Option<usize>; MAX_KINDS] = PLACES_OF_KINDS.0;
 
-/// The first rows, and for each row the bit of its kind: none for a row about no kind.
 #[expect(clippy::indexing_slicing, reason = "runs at compile time")]
 const PLACES_OF_KINDS: ([Option<usize>; MAX_KINDS], [u64; ROWS]) = {
     let (mut first_rows, mut bits) = ([None; MAX_KINDS], [0; ROWS]);
     let (mut index, mut place) = (0, 0);
     while index < ROWS {
         if KINDS[index] == index && !row(index).object.is_empty() {
-            // Fails to compile where there are too many kinds.
             first_rows[place] = Some(index);
             bits[index] = 1 << place;
             place += 1;
@@ -70,13 +62,11 @@ const PLACES_OF_KINDS: ([Option<usize>; MAX_KINDS], [u64; ROWS]) = {
     (first_rows, bits)
 };
 
-/// The bit of the kind that the row is about; none of a row about no kind.
 pub(crate) fn kind_bit(index: usize) -> u64 {
     static BITS: [u64; ROWS] = PLACES_OF_KINDS.1;
     BITS.get(index).copied().unwrap_or_default()
 }
 
-/// The places whose bits are set.
 pub(crate) fn places(bits: u64) -> impl Iterator<Item = usize> {
     let mut left = bits;
     std::iter::from_fn(move || {
@@ -86,7 +76,6 @@ pub(crate) fn places(bits: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The row is about objects of the loader, which reads `pAllocator` itself.
 pub(crate) fn is_about_loader(index: usize) -> bool {
     matches!(
         row(index).object,

@@ -1,20 +1,18 @@
-//! A count to which one thread adds without a locked instruction, for what mostly one thread counts at each command.
+//! One thread adds without a locked instruction, since mostly one thread counts at each command. The sum is exact
+//! when no thread adds.
 
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A sum that is exact when no thread adds to it.
 #[derive(Default)]
 pub(crate) struct Count {
-    /// The number of the thread that owns `own`: the first that added. Numbers of threads are never reused.
+    /// The first thread that added owns `own`. Numbers of threads are never reused.
     thread: AtomicU64,
-    /// Written by that thread alone.
     own: AtomicU64,
     others: AtomicU64,
 }
 
-/// The value of a counter.
 pub(crate) fn get(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
 }
@@ -28,7 +26,7 @@ impl Count {
         }
     }
 
-    /// Adds `more`, by the thread with this number, which is not 0. Returns the sum of that thread if it was the first, else of all others.
+    /// `thread` is not 0. Returns the sum of that thread if it was the first, else of all others.
     pub(crate) fn add(&self, more: u64, thread: u64) -> u64 {
         let first = self.thread.load(Ordering::Relaxed);
         if first == thread || (first == 0 && self.claim(thread)) {
@@ -40,20 +38,17 @@ impl Count {
         before.wrapping_add(more)
     }
 
-    /// The sum of all threads.
     pub(crate) fn get(&self) -> u64 {
         let own = self.own.load(Ordering::Relaxed);
         own.wrapping_add(self.others.load(Ordering::Relaxed))
     }
 
-    /// In the child of a fork: starts at 0, without an owner.
     pub(crate) fn reset(&self) {
         for word in [&self.own, &self.others, &self.thread] {
             word.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Makes this thread the owner of `own`; false if there is one.
     #[cold]
     fn claim(&self, thread: u64) -> bool {
         self.thread

@@ -1,4 +1,4 @@
-//! Callback coverage, with the setting `meter`: the bytes through callbacks, compared with what the meter of the heap counted.
+//! Callback coverage, with the setting `meter`: bytes through callbacks, compared with the meter's counts of the heap.
 
 use std::ffi::c_void;
 
@@ -16,7 +16,6 @@ use crate::settings::settings;
 
 static COVERAGE: PerProcess<CallbackCoverage> = PerProcess::new();
 
-/// The first instance is being created: what is allocated from now on counts.
 pub(crate) fn start() {
     if settings().meter {
         meter::this_thread_is_application();
@@ -27,8 +26,8 @@ pub(crate) fn start() {
     }
 }
 
-/// Whether `free` or `realloc` of the C library got a block that the driver was given through callbacks of ours (LY52). Blocks of the
-/// program's own callbacks are not judged: they may be the C library's.
+/// Judges `free` and `realloc` of the C library (LY52). Blocks of the program's own callbacks are not judged: they may be the C
+/// library's.
 extern "C" fn is_of_callbacks(block: *mut c_void) -> bool {
     caught(|| checker().is_some_and(|checker| checker.freed_elsewhere(block, is_ours)))
         .unwrap_or(false)
@@ -39,12 +38,10 @@ fn is_ours(owner: OwnerId) -> bool {
     kinds.any(|(_, kind)| kind.owner().is_some_and(|known| known.id() == owner))
 }
 
-/// In the child of a fork: what was counted is the parent's.
 pub(crate) fn after_fork() {
     COVERAGE.forget();
 }
 
-/// From now on this thread's allocations outside of commands are the application's.
 #[inline]
 pub(crate) fn this_thread_issues_commands() {
     if COVERAGE.get().is_some() {
@@ -52,7 +49,6 @@ pub(crate) fn this_thread_issues_commands() {
     }
 }
 
-/// The layer below runs a command.
 #[inline]
 pub(crate) fn in_command<R>(call: impl FnOnce() -> R) -> R {
     if COVERAGE.get().is_none() {
@@ -62,7 +58,7 @@ pub(crate) fn in_command<R>(call: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Callbacks that forward to these and count, never freed. `None` where there is no memory.
+/// The callbacks are never freed. `None` where there is no memory.
 pub(crate) fn counted(callbacks: RawCallbacks) -> Option<RawCallbacks> {
     let Some(coverage) = COVERAGE.get() else {
         return Some(callbacks);
@@ -71,7 +67,6 @@ pub(crate) fn counted(callbacks: RawCallbacks) -> Option<RawCallbacks> {
     Some(counting.callbacks())
 }
 
-/// The coverage until now, or why it is not known; `None` without the setting.
 pub(crate) fn measured() -> Option<Coverage> {
     if !settings().meter {
         return None;

@@ -1,5 +1,3 @@
-//! The descriptions of devices, the loader and the layers in the report.
-
 use std::ffi::{CStr, c_void};
 use std::fmt;
 use std::iter;
@@ -16,10 +14,9 @@ use crate::per_process::PerProcess;
 use crate::record::{Own, own};
 use crate::settings::{self, LAYER};
 
-/// The vendor NVIDIA, which packs the parts of its version in a way of its own.
+/// NVIDIA packs the parts of its version in a way of its own.
 const NVIDIA: u32 = 0x10de;
 
-/// A device, as its driver describes it.
 #[derive(Clone, Copy)]
 pub(crate) struct DeviceDescription {
     api_version: u32,
@@ -38,7 +35,7 @@ impl DeviceDescription {
         }
     }
 
-    /// The device's name, up to the first byte that is no UTF-8.
+    /// The name ends at the first byte that is no UTF-8.
     pub(crate) fn name(&self) -> &str {
         let name = CStr::from_bytes_until_nul(&self.device_name);
         let name = name.map_or(&[][..], CStr::to_bytes);
@@ -72,41 +69,34 @@ impl fmt::Display for DeviceDescription {
     }
 }
 
-/// The loader and the layers of the process's first instance.
 pub(crate) struct Surroundings {
-    /// The loader's file.
     pub(crate) loader: Option<TryString<Own>>,
-    /// The other layers that the program and `VK_INSTANCE_LAYERS` name.
     pub(crate) layers: TryVec<TryString<Own>, Own>,
-    /// The files of the layers below, the next one first.
     pub(crate) below: TryVec<TryString<Own>, Own>,
-    /// The layer's own file: of several that are installed the loader has picked this one.
+    /// Of several files that are installed the loader has picked this one.
     pub(crate) library: Option<TryString<Own>>,
 }
 
 static SURROUNDINGS: PerProcess<Surroundings> = PerProcess::new();
 
-/// See [`Surroundings`].
 pub(crate) fn surroundings() -> Option<&'static Surroundings> {
     SURROUNDINGS.get()
 }
 
-/// In the child of a fork, which has a first instance of its own.
 pub(crate) fn after_fork() {
     SURROUNDINGS.forget();
 }
 
-/// Notes them before the first instance is created. `below` is the layer's below.
+/// `below` is the layer's below. Only the first instance counts.
 ///
 /// # Safety
 /// `info` is NULL or a valid `VkInstanceCreateInfo`, whose link was advanced.
 pub(crate) unsafe fn note_surroundings(info: *const c_void, below: GetProcAddr) {
     SURROUNDINGS.get_or_make(|| {
-        // SAFETY: NULL or a valid create info, as this function requires.
+        // SAFETY: NULL or a valid create info.
         let layers = unsafe { enabled_layers(info.cast()) }.ok()?;
-        // SAFETY: NULL or a valid create info whose link was advanced, as this function requires.
+        // SAFETY: NULL or a valid create info whose link was advanced.
         let behind = unsafe { links_behind(info, LOADER_INSTANCE) };
-        // The list of modules may hold few of them.
         let file_of = |function: GetProcAddr| {
             let mut finder = ModuleFinder::new();
             let (path, _) = finder.find(function as *const () as usize)?;
@@ -149,7 +139,7 @@ unsafe fn enabled_layers(
     {
         push(name)?;
     }
-    // SAFETY: NULL or a valid create info, as this function requires.
+    // SAFETY: NULL or a valid create info.
     let Some(info) = (unsafe { info.as_ref() }) else {
         return Ok(layers);
     };
@@ -163,16 +153,14 @@ unsafe fn enabled_layers(
     Ok(layers)
 }
 
-/// The layer's file, as the loader has named it.
 fn own_file() -> Option<TryString<Own>> {
     let function: GetProcAddr = get_instance_proc_addr;
     let info = info_of(function as *const c_void)?;
-    // SAFETY: a string of the dynamic linker, which lives as long as the library: that is never unloaded.
+    // SAFETY: a string of the dynamic linker for a library that is never unloaded.
     let name = unsafe { CStr::from_ptr(info.dli_fname) }.to_str().ok()?;
     TryString::try_from_str_in(name, own()).ok()
 }
 
-/// Whether the file has the loader's name.
 pub(crate) fn is_loader(module: &str) -> bool {
     let name = module.rsplit('/').next().unwrap_or_default();
     name.starts_with("libvulkan.so")
@@ -208,7 +196,6 @@ mod tests {
                 580 << 22 | 159 << 14 | 4 << 6,
                 "GeForce, driver 580.159.4 of vendor 0x10de, Vulkan 1.3.230",
             ),
-            // Not even a 0 behind it.
             (
                 &[b'x'; 256],
                 1,

@@ -1,5 +1,3 @@
-//! Device memory: what `vkAllocateMemory` and `vkFreeMemory` say, by heap and type.
-
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::chain::{
@@ -8,7 +6,6 @@ use crate::chain::{
 use crate::count::get;
 use crate::handle_records::HandleRecords;
 
-/// The counts of one heap or type. Bytes are requested bytes.
 #[derive(Default)]
 pub(crate) struct MemoryCount {
     pub(crate) live_bytes: AtomicU64,
@@ -19,41 +16,32 @@ pub(crate) struct MemoryCount {
     pub(crate) refusals: AtomicU64,
 }
 
-/// The device memory of one device, and of those that follow it.
 #[derive(Default)]
 pub(crate) struct DeviceMemory {
     pub(crate) heaps: [MemoryCount; MAX_HEAPS],
     pub(crate) types: [MemoryCount; MAX_TYPES],
-    /// In the order of [`MEMORY_USES`]. A block may be in several, or in none.
     pub(crate) uses: [MemoryCount; MEMORY_USES.len()],
-    /// In the order of [`MEMORY_STATES`].
     pub(crate) states: [MemoryCount; MEMORY_STATES.len()],
-    /// Blocks that are counted nowhere, because there was no memory for their records.
     pub(crate) lost_blocks: AtomicU64,
 }
 
-/// Whole blocks that something was bound to, and ranges that are mapped.
 pub(crate) const MEMORY_STATES: [&str; 2] = ["bound", "mapped"];
 
-/// A live block.
 pub(crate) struct MemoryBlock {
     bytes: u64,
     memory_type: u32,
     uses: MemoryUses,
     is_bound: bool,
-    /// The bytes that are mapped, if any are.
     mapped: u64,
 }
 
-/// The blocks of one device that are live, and which heap its memory types are of. Blocks that the program never freed end with their device;
-/// they stay counted as live.
+/// The blocks that a program never freed stay counted as live.
 pub(crate) struct MemoryBlocks {
     blocks: HandleRecords<MemoryBlock>,
     properties: MemoryProperties,
 }
 
 impl MemoryCount {
-    /// All counts, in the order of the fields.
     pub(crate) fn numbers(&self) -> [u64; 6] {
         [
             get(&self.live_bytes),
@@ -66,7 +54,6 @@ impl MemoryCount {
     }
 
     pub(crate) fn allocated(&self, bytes: u64) {
-        // A driver may grant any size.
         let live = self.live_bytes.fetch_add(bytes, Ordering::Relaxed);
         let live = live.wrapping_add(bytes);
         self.peak_bytes.fetch_max(live, Ordering::Relaxed);
@@ -82,7 +69,6 @@ impl MemoryCount {
 }
 
 impl DeviceMemory {
-    /// Nothing is live.
     pub(crate) fn is_empty(&self) -> bool {
         let live = |count: &MemoryCount| count.live_blocks.load(Ordering::Relaxed);
         self.types.iter().map(live).sum::<u64>() == 0
@@ -97,7 +83,6 @@ impl MemoryBlocks {
         }
     }
 
-    /// The counts that a block of this type and these uses is counted in.
     fn counts<'a>(
         &self,
         counts: &'a DeviceMemory,
@@ -111,7 +96,7 @@ impl MemoryBlocks {
         of_type.into_iter().chain(of_heap).chain(of_uses)
     }
 
-    /// `vkAllocateMemory` has returned: with this handle, or 0 when it was refused.
+    /// `handle` is 0 when the allocation was refused.
     ///
     /// # Safety
     /// The info's chain is one as Vulkan has it.
@@ -122,7 +107,7 @@ impl MemoryBlocks {
         handle: u64,
     ) {
         let (bytes, memory_type) = (info.allocation_size, info.memory_type_index);
-        // SAFETY: the info's chain is one as Vulkan has it.
+        // SAFETY: the chain is one as Vulkan has it.
         let uses = unsafe { info.uses() };
         if handle == 0 {
             for count in self.counts(counts, (memory_type, uses)) {
@@ -145,7 +130,7 @@ impl MemoryBlocks {
         }
     }
 
-    /// Runs before `vkFreeMemory`, since afterwards another block may have the handle.
+    /// Runs before `vkFreeMemory`: afterwards another block may have the handle.
     pub(crate) fn freed(&self, counts: &DeviceMemory, handle: u64) {
         let Some(mut block) = self.blocks.remove(handle) else {
             return;
@@ -159,7 +144,6 @@ impl MemoryBlocks {
         block.map(mapped, 0);
     }
 
-    /// A resource was bound to the block.
     pub(crate) fn bound(&self, counts: &DeviceMemory, handle: u64) {
         let [bound, _] = &counts.states;
         self.blocks.with(handle, |block| {
@@ -169,7 +153,6 @@ impl MemoryBlocks {
         });
     }
 
-    /// The block was mapped from `offset` on; `WHOLE_SIZE` is to its end.
     pub(crate) fn mapped(&self, counts: &DeviceMemory, handle: u64, (offset, size): (u64, u64)) {
         let [_, mapped] = &counts.states;
         self.blocks.with(handle, |block| {
@@ -178,7 +161,6 @@ impl MemoryBlocks {
         });
     }
 
-    /// The block was unmapped.
     pub(crate) fn unmapped(&self, counts: &DeviceMemory, handle: u64) {
         let [_, mapped] = &counts.states;
         self.blocks.with(handle, |block| block.map(mapped, 0));
@@ -186,7 +168,7 @@ impl MemoryBlocks {
 }
 
 impl MemoryBlock {
-    /// Ends the mapping, and begins one of so many bytes. One of no bytes is none: its end could not be noticed.
+    /// A mapping of no bytes is none: its end could not be noticed.
     fn map(&mut self, count: &MemoryCount, bytes: u64) {
         if self.mapped != 0 {
             count.freed(self.mapped);

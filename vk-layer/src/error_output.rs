@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Writes all of `text`. An error is ignored: it cannot be reported.
+/// An error is ignored: it cannot be reported.
 pub(crate) fn write(text: &[u8]) {
     let mut rest = text;
     while !rest.is_empty() {

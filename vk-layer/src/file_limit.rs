@@ -1,11 +1,8 @@
-//! Errors of files, with their remedy. The process's limit of file sizes is checked before a write: beyond it a write ends the process.
+//! Beyond the process's limit of file sizes `SIGXFSZ` ends the process: so the limit is checked
+//! before a write.
 
 use std::io;
 
-/// Checks that a file of `bytes` bytes is within the process's limit (`RLIMIT_FSIZE`).
-///
-/// # Errors
-/// [`FileTooLarge`](io::ErrorKind::FileTooLarge) where it is not: `SIGXFSZ` would end the program.
 pub(crate) fn admit(bytes: usize) -> io::Result<()> {
     let mut limit = libc::rlimit {
         rlim_cur: libc::RLIM_INFINITY,
@@ -19,7 +16,6 @@ pub(crate) fn admit(bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// The remedy for an error.
 pub(crate) fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::FileTooLarge => "raise the limit of file sizes (ulimit -f)",

@@ -15,7 +15,6 @@ use crate::settings::complain;
 use crate::settings::pattern::{MAX_PATH, executable};
 use crate::settings::table::InvalidValue;
 
-/// A pattern for [`expand`]. An unknown `%` is invalid.
 pub(crate) fn pattern(name: &str) -> Result<TryString<Own>, InvalidValue> {
     let mut rest = name;
     while let Some((_, escape)) = rest.split_once('%') {
@@ -28,7 +27,6 @@ pub(crate) fn pattern(name: &str) -> Result<TryString<Own>, InvalidValue> {
     Ok(pattern)
 }
 
-/// The name that a [`pattern`] stands for now: a fork changes the number of the process.
 pub(crate) fn expand(pattern: &str) -> Result<TryString<Own>, HostError> {
     let mut name = TryString::new_in(own());
     let mut rest = pattern;
@@ -50,7 +48,6 @@ pub(crate) fn expand(pattern: &str) -> Result<TryString<Own>, HostError> {
     Ok(name)
 }
 
-/// Runs `write` on the file that a [`pattern`] names; says why where `what` cannot be written.
 pub(crate) fn write_named<T>(
     what: &str,
     pattern: &str,

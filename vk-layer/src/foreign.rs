@@ -1,4 +1,4 @@
-//! Callbacks of the program: the driver calls them as they are, through the checker, which counts the calls and adds nothing to the blocks.
+//! The driver calls the program's callbacks as they are, through the checker, which counts the calls and adds nothing to the blocks.
 //!
 //! Each object may bring its own (V5), in a struct that ends with the command (V6). All of one kind are one owner to the checker. They are
 //! watched for as long as a command that got them runs or an object that was created with them lives.
@@ -21,13 +21,11 @@ use crate::handle_map::{HandleMap, key};
 use crate::hooks::caught;
 use crate::record::{free_record, new_record};
 
-/// The program's callbacks for one kind of object.
 pub(crate) struct ForeignOwner {
     pub(crate) id: OwnerId,
-    /// Live objects with the callbacks that they were created with, by handle and callbacks together, since two objects may have one
-    /// handle.
+    /// The key is made of handle and callbacks, since two objects may have one handle.
     objects: HandleMap<WatchedObject>,
-    /// The keys in `objects` of each handle, stored as addresses that are never dereferenced.
+    /// The values are keys in `objects`, stored as addresses that are never dereferenced.
     keys: HandleMap<u8>,
 }
 
@@ -43,23 +41,20 @@ impl ForeignOwner {
         })
     }
 
-    /// The usage through the callbacks, in requested bytes.
     pub(crate) fn usage(&self) -> ScopeUsage {
         let usage = self.usage_by_scope();
         usage.map(|usage| usage.total()).unwrap_or_default()
     }
 
-    /// The same, scope by scope.
     pub(crate) fn usage_by_scope(&self) -> Option<OwnerUsage> {
         checker()?.usage(self.id)
     }
 
-    /// Whether the object was created with callbacks that are watched.
     pub(crate) fn has(&self, handle: u64) -> bool {
         self.keys.get(key(handle)).is_some()
     }
 
-    /// Adds an object. Without memory it is not kept: its callbacks then stay watched and valid for ever, since the driver may call them.
+    /// Without memory the object is not kept: its callbacks then stay watched and valid for ever, since the driver may call them.
     fn insert(&self, handle: u64, raw: &RawCallbacks, object: WatchedObject) {
         let own = object_key(handle, raw);
         let stays = ManuallyDrop::new(object.failing.clone());
@@ -72,18 +67,16 @@ impl ForeignOwner {
         } else if !self.keys.insert(key(handle), address(own))
             && let Some(record) = self.objects.remove(own.get())
         {
-            // This object's record, or an equal one.
-            // SAFETY: from `new_record`; the table had it alone, and has it no longer.
+            // SAFETY: from `new_record`; the table has it no longer.
             unsafe { free_record(record) };
         } else {
-            // The map has the object's own reference.
             drop(ManuallyDrop::into_inner(stays));
         }
     }
 
-    /// Removes an object that is about to be destroyed. Called before the command is passed on, since another object may have the handle as
-    /// soon as it returns. Of several objects with the handle it is one that was created with the callbacks that are passed now, if there
-    /// is one; others may be compatible too (V43). `None` for an object that was created unwatched.
+    /// Called before the command is passed on, since another object may have the handle as soon as it returns. Of several objects with the
+    /// handle it is one that was created with the callbacks that are passed now, if there is one; others may be compatible too (V43).
+    /// `None` for an object that was created unwatched.
     pub(crate) fn remove(&self, handle: u64, raw: &RawCallbacks) -> Option<EndedObject> {
         let own = object_key(handle, raw);
         if let Some(record) = self.objects.remove(own.get()) {
@@ -100,13 +93,11 @@ impl ForeignOwner {
     }
 }
 
-/// An object that was created with callbacks of the program.
 struct WatchedObject {
     checked: Checked,
     failing: Option<FailingRef>,
 }
 
-/// The key of an object that was created with these callbacks: above 1, as keys of handles are.
 fn object_key(handle: u64, raw: &RawCallbacks) -> NonZeroUsize {
     let mixed = std::iter::once(key(handle))
         .chain(raw.words().map(<*mut c_void>::addr))
@@ -116,24 +107,23 @@ fn object_key(handle: u64, raw: &RawCallbacks) -> NonZeroUsize {
     NonZeroUsize::MIN.saturating_add(mixed | 1)
 }
 
-/// The key as a value of a map.
 fn address(key: NonZeroUsize) -> NonNull<u8> {
     NonNull::new(ptr::without_provenance_mut(key.get())).unwrap_or(NonNull::dangling())
 }
 
-/// The callbacks of an object that is being destroyed, watched until this is dropped. It owns the record.
+/// It owns the record. The callbacks are watched until this is dropped.
 pub(crate) struct EndedObject(NonNull<WatchedObject>);
 
 impl Drop for EndedObject {
     fn drop(&mut self) {
-        // SAFETY: from `new_record`; the table had it alone, and has it no longer.
+        // SAFETY: from `new_record`; the table has it no longer.
         let object = unsafe { free_record(self.0) };
         caught(|| retire(&object.checked));
     }
 }
 
-/// Callbacks of the program that a command got, watched until this is dropped. It is one word, in a record of its own, so that commands
-/// without such callbacks, which are most, move no padding (see docs/design/layer.md).
+/// It is one word, in a record of its own, so that commands without such callbacks, which are most, move no padding (see
+/// docs/design/layer.md).
 pub(crate) struct ForeignRecord<'a>(NonNull<ForeignUse<'a>>);
 
 impl<'a> Deref for ForeignRecord<'a> {
@@ -152,18 +142,15 @@ impl Drop for ForeignRecord<'_> {
     }
 }
 
-/// See [`ForeignRecord`].
 pub(crate) struct ForeignUse<'a> {
     owner: &'a ForeignOwner,
-    /// The program's own.
     raw: RawCallbacks,
     failing: Option<FailingRef>,
-    /// The callbacks that the driver gets.
     pub(crate) checked: Checked,
 }
 
 impl<'a> ForeignRecord<'a> {
-    /// Watches callbacks; `None` where that is impossible: then the driver gets them as they came.
+    /// `None` where watching is impossible: then the driver gets the callbacks as they came.
     ///
     /// # Safety
     /// Callbacks that may be called while the command runs, and while an object lives that it creates.
@@ -175,7 +162,7 @@ impl<'a> ForeignRecord<'a> {
         let owner = kind.foreign_or_new(name)?;
         let failing = FailingRef::new(raw, name);
         let passed = failing.as_ref().map_or(raw, FailingRef::raw);
-        // SAFETY: as this function requires they may be called while the command runs and its object lives; they are retired then.
+        // SAFETY: they may be called while the command runs and its object lives; they are retired then.
         let checked = unsafe { checker()?.wrap_for(passed, owner.id) };
         if checked.is_err() {
             UNCHECKED_OWNERS.fetch_add(1, Ordering::Relaxed);
@@ -195,10 +182,9 @@ impl ForeignUse<'_> {
         self.owner.id
     }
 
-    /// The command has created an object, for which they may be called until it is destroyed.
     pub(crate) fn created(&self, handle: u64) {
         let passed = self.failing.as_ref().map_or(self.raw, FailingRef::raw);
-        // SAFETY: `ForeignRecord::new` required that they may be called while the object lives; they are retired when it is gone.
+        // SAFETY: `ForeignRecord::new` required the same for as long as the object lives.
         let checked = checker().map(|checker| unsafe { checker.wrap_for(passed, self.owner.id) });
         if let Some(checked) = checked.and_then(Result::ok) {
             let failing = self.failing.clone();
@@ -216,7 +202,7 @@ impl Drop for ForeignUse<'_> {
 
 fn retire(checked: &Checked) {
     if let Some(checker) = checker() {
-        // SAFETY: the command has returned, or the object is gone: Vulkan forbids to call its callbacks any more.
+        // SAFETY: the command has returned, or the object is gone: its callbacks are called no more.
         unsafe { checker.retire(checked) }
     }
 }
@@ -230,7 +216,6 @@ mod tests {
 
     use super::{ForeignOwner, ForeignUse, checker};
 
-    /// Callbacks that are never called.
     fn callbacks(number: usize) -> RawCallbacks {
         unsafe extern "system" fn allocation(
             _: *mut std::ffi::c_void,
@@ -276,15 +261,13 @@ mod tests {
         });
         uses.iter().for_each(|used| used.created(7));
         let number = |checked: &Checked| checked.raw().p_user_data.addr();
-        // The very same callbacks are watched once, under one number.
         let ended = |raw: &RawCallbacks| {
             let ended = owner.remove(7, raw)?;
-            // SAFETY: the record is this one's alone, and lives until it goes.
+            // SAFETY: the record is this one's alone.
             Some(number(&unsafe { ended.0.as_ref() }.checked))
         };
         assert!(owner.has(7) && !owner.has(8));
         assert_eq!(ended(&uses[1].raw), Some(number(&uses[1].checked)));
-        // Others of one owner are compatible: any.
         let any = ended(&callbacks(64)).expect("two are left");
         let left = if any == number(&uses[0].checked) {
             2

@@ -1,5 +1,4 @@
-//! The child of a fork starts without accounts, checker and state file. Its commands on objects of the parent work: alloc-core sees to
-//! its own locks.
+//! The child of a fork starts without accounts, checker and state file. Its commands on objects of the parent work.
 
 use crate::once::OnceAcrossForks;
 use crate::settings::complain;
@@ -8,11 +7,10 @@ use crate::{
     timeline,
 };
 
-/// Registers the handler in which a child starts afresh.
 pub(crate) fn watch() {
     static REGISTERED: OnceAcrossForks = OnceAcrossForks::new();
     REGISTERED.call_once(|| {
-        // SAFETY: the library is never unloaded, so that the function is there at every fork.
+        // SAFETY: the library is never unloaded.
         let refused = unsafe { libc::pthread_atfork(None, None, Some(start_afresh)) } != 0;
         if refused {
             complain(format_args!(
@@ -22,7 +20,6 @@ pub(crate) fn watch() {
     });
 }
 
-/// In the child, on its one thread: stores and no more, as such a handler must.
 extern "C" fn start_afresh() {
     once::after_fork();
     state::after_fork();
@@ -43,7 +40,6 @@ mod tests {
     use super::watch;
     use crate::once::forks;
 
-    /// Without the number a child that has its parent's id, as in a PID namespace of its own, would wait for threads that it does not have.
     #[test]
     fn lc9_a_child_counts_the_fork_that_led_to_it() {
         watch();

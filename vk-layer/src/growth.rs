@@ -1,4 +1,4 @@
-//! How much the process grew since its first instance: memory that neither callbacks nor device memory account for is `malloc`'s.
+//! Growth that neither callbacks nor device memory account for is `malloc`'s.
 
 #![forbid(unsafe_code)]
 
@@ -7,30 +7,24 @@ use std::fs;
 use crate::accounts::{INSTANCES, all_usage};
 use crate::per_process::PerProcess;
 
-/// Less than this a program that only opens a driver takes as well.
 const WORTH_TELLING: u64 = 8 << 20;
 
-/// Bytes of anonymous memory at the first instance.
 static AT_START: PerProcess<u64> = PerProcess::new();
 
-/// Notes the process's memory before the first instance is created.
 pub(crate) fn start() {
     AT_START.get_or_make(anonymous_bytes);
 }
 
-/// In the child of a fork.
 pub(crate) fn after_fork() {
     AT_START.forget();
 }
 
-/// The growth that is worth telling, without what is live in callbacks and device memory.
 pub(crate) fn unseen_bytes() -> Option<u64> {
     let grown = anonymous_bytes()?.saturating_sub(*AT_START.get()?);
     let of_callbacks = all_usage().map_or(0, |all| all.live_bytes);
     let devices = INSTANCES
         .iter()
         .flat_map(|instance| instance.devices.iter());
-    // By type, which is known of each block: its heap is not where the driver does not say.
     let types = devices.flat_map(|device| &device.device_memory.types);
     let of_devices = types
         .map(|memory| memory.numbers()[0])
@@ -39,7 +33,6 @@ pub(crate) fn unseen_bytes() -> Option<u64> {
     Some(grown.saturating_sub(seen)).filter(|unseen| *unseen >= WORTH_TELLING)
 }
 
-/// `RssAnon` of the process; `None` where the system does not say.
 fn anonymous_bytes() -> Option<u64> {
     parse(&fs::read_to_string("/proc/self/status").ok()?)
 }

@@ -1,7 +1,4 @@
-//! A guard and planned failures between the accounts and the system's allocator, as in the program `steward`.
-//!
-//! Both apply to the callbacks that replace NULL. The layer's own records come from [`SYSTEM`] directly, and callbacks of the program are
-//! not guarded.
+//! A guard and planned failures apply to the callbacks that replace NULL. The layer's own records come from [`SYSTEM`] directly.
 
 use std::fs::File;
 use std::path::Path;
@@ -19,14 +16,11 @@ use crate::per_process::PerProcess;
 use crate::record::{SYSTEM, new_static};
 use crate::settings::{complain, settings};
 
-/// The root of all accounts, and what is live below it.
 pub(crate) struct Root {
     pub(crate) context: Context,
     pub(crate) count: &'static PeakCount,
 }
 
-/// Creates the root: over guard and failures, if the settings name them, else over the system's allocator; with stacks there are headers
-/// between.
 pub(crate) fn root(guarding: &Guarding) -> Option<Root> {
     match (layers(guarding), leaks().is_some()) {
         (None, false) => root_over(&SYSTEM),
@@ -47,7 +41,6 @@ fn root_over<B: HostAllocator + Sync>(memory: &'static B) -> Option<Root> {
 
 static LAYERS: PerProcess<Layers> = PerProcess::new();
 
-/// In the child of a fork, which has a guard of its own.
 pub(crate) fn after_fork() {
     LAYERS.forget();
 }
@@ -66,7 +59,6 @@ fn layers(guarding: &Guarding) -> Option<&'static Layers> {
     })
 }
 
-/// Opens the file for the first refusals, if the settings name one.
 fn refusal_file() -> Option<File> {
     let pattern = settings().refusals.as_ref()?;
     write_named("file of refusals", pattern, |name| {
@@ -74,17 +66,14 @@ fn refusal_file() -> Option<File> {
     })
 }
 
-/// Guard and failures; `None` without either, or before the first instance.
 pub(crate) fn layers_of_process() -> Option<&'static Layers> {
     LAYERS.get()
 }
 
-/// The planned failures; `None` without a plan, or before the first instance.
 pub(crate) fn faults() -> Option<&'static Layers> {
     LAYERS.get().filter(|_| settings().guarding.fail.is_some())
 }
 
-/// The results of guard and failures until now; `None` without them, or before the first instance.
 pub(crate) fn results() -> (Option<GuardRun>, Option<FailRun>) {
     let Some(layers) = LAYERS.get() else {
         return (None, None);

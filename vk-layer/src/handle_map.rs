@@ -19,10 +19,8 @@ use alloc_core::TryVec;
 use crate::record::{Own, free_record, new_record, own};
 use slot::{NO_KEY, Slot};
 
-/// The slots of the first chunk: a power of two, as of all.
 const SLOTS: usize = 256;
 
-/// A map from keys above 0 to records of the caller; it stores only their addresses.
 pub(crate) struct HandleMap<T>(AddressMap, PhantomData<AtomicPtr<T>>);
 
 impl<T> HandleMap<T> {
@@ -30,36 +28,34 @@ impl<T> HandleMap<T> {
         Self(AddressMap::new(), PhantomData)
     }
 
-    /// Adds a pair. `false` when there is no memory for another chunk, or the key is 0.
+    /// `false` when there is no memory for another chunk, or the key is 0.
     pub(crate) fn insert(&self, key: usize, value: NonNull<T>) -> bool {
         self.0.insert(key, value.cast())
     }
 
-    /// The value of the key. Of several pairs with one key any: a record that is read must be the only one with its key, since another
-    /// thread may remove the one that is found. Tables whose handles need not be unique are locked.
+    /// Of several pairs with one key any: a record that is read must be the only one with its key, since another thread may remove the
+    /// one that is found. Tables whose handles need not be unique are locked.
     #[inline]
     pub(crate) fn get(&self, key: usize) -> Option<NonNull<T>> {
         self.0.get(key).map(NonNull::cast)
     }
 
-    /// Removes one pair with this key: of several threads each removes another one, or none. (Two objects may have one handle.) The caller
-    /// guarantees that the answer of [`HandleMap::get`] for it is no longer used.
+    /// Of several threads each removes another pair with this key, or none. (Two objects may have one handle.) The caller guarantees that
+    /// the answer of [`HandleMap::get`] for it is no longer used.
     pub(crate) fn remove(&self, key: usize) -> Option<NonNull<T>> {
         self.0.remove(key).map(NonNull::cast)
     }
 
-    /// As [`HandleMap::remove`], of a pair with this very value, which is compared as an address. `false` when there is none.
     pub(crate) fn remove_pair(&self, key: usize, value: NonNull<T>) -> bool {
         self.0.remove_pair(key, value.cast())
     }
 
-    /// Removes any value. `None` when the map is empty.
     pub(crate) fn pop(&mut self) -> Option<NonNull<T>> {
         self.0.pop().map(NonNull::cast)
     }
 }
 
-/// The map without the type of its records, so that its functions are compiled once.
+/// The map does not know the type of its records, so that its functions are compiled once.
 struct AddressMap {
     slots: [Slot; SLOTS],
     state: ChunkState,
@@ -71,19 +67,16 @@ struct ChunkState {
     next: AtomicPtr<LaterChunk>,
 }
 
-/// A chunk behind the first.
 struct LaterChunk {
     slots: TryVec<Slot, Own>,
     state: ChunkState,
 }
 
-/// Any chunk.
 struct Chunk<'m> {
     slots: &'m [Slot],
     state: &'m ChunkState,
 }
 
-/// The key of a handle, which may be a small number or 0.
 pub(crate) const fn key(handle: u64) -> usize {
     (handle as usize).wrapping_add(1)
 }
@@ -113,7 +106,6 @@ impl AddressMap {
     #[inline]
     fn get(&self, key: usize) -> Option<NonNull<()>> {
         let own = self.slots.get(own_slot(key, SLOTS))?;
-        // Most keys are in their own slot.
         let slot = if own.has(key) && key != NO_KEY {
             own
         } else {
@@ -130,7 +122,6 @@ impl AddressMap {
         self.remove_first(key, Some(value)).is_some()
     }
 
-    /// Removes the first pair with this key, and this value if one is named, that no other thread removes.
     fn remove_first(&self, key: usize, named: Option<NonNull<()>>) -> Option<NonNull<()>> {
         let mut chunk = Some(self.first()).filter(|_| key != NO_KEY);
         while let Some(here) = chunk {
@@ -162,7 +153,6 @@ impl AddressMap {
         }
     }
 
-    /// A slot with this key.
     #[inline(never)]
     fn find(&self, key: usize) -> Option<&Slot> {
         let mut chunk = Some(self.first()).filter(|_| key != NO_KEY);
@@ -187,14 +177,12 @@ impl ChunkState {
 }
 
 impl<'m> Chunk<'m> {
-    /// The slots that may have the key.
     fn probe(&self, key: usize) -> impl Iterator<Item = &'m Slot> + use<'m> {
         let own = self.slots.get(own_slot(key, self.slots.len()));
         let reach = own.map_or(0, |own| own.reach.load(Ordering::Acquire));
         self.slots_from_own(key).take(reach.saturating_add(1))
     }
 
-    /// All slots, from the key's own on.
     fn slots_from_own(&self, key: usize) -> impl Iterator<Item = &'m Slot> + use<'m> {
         let (before, from) = self
             .slots
@@ -226,7 +214,7 @@ impl<'m> Chunk<'m> {
     }
 
     fn following(&self) -> Option<Self> {
-        // SAFETY: null, or a chunk that `following_or_new` added, which stays until the map is dropped.
+        // SAFETY: null, or a chunk of `following_or_new`, which stays until the map is dropped.
         let later = unsafe { self.state.next.load(Ordering::Acquire).as_ref() }?;
         Some(Self {
             slots: &later.slots,
@@ -255,7 +243,6 @@ impl<'m> Chunk<'m> {
 }
 
 impl LaterChunk {
-    /// `None` when there is no memory for it.
     fn new(number: usize) -> Option<Self> {
         let mut slots = TryVec::new_in(own());
         slots.try_reserve(number).ok()?;
@@ -269,7 +256,6 @@ impl LaterChunk {
     }
 }
 
-/// The preferred slot of a key among `slots` slots, a power of two.
 const fn own_slot(key: usize, slots: usize) -> usize {
     // Addresses differ in their middle bits, numbers in their low ones: the product mixes both into its upper half.
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) & slots.wrapping_sub(1)

@@ -1,5 +1,3 @@
-//! Records by handle, where handles need not be unique.
-
 use std::mem::forget;
 use std::ptr::NonNull;
 
@@ -9,9 +7,8 @@ use crate::handle_map::{HandleMap, key};
 use crate::once::LockAcrossForks;
 use crate::record::{free_record, own};
 
-/// A record for each live object of a kind. Vulkan allows two objects with one handle: one may end, with either record, while a command is
-/// about the other. So a record is used and removed under a lock. The map below is whole at any time, also where a fork has left behind
-/// the thread that held the lock.
+/// Vulkan allows two objects with one handle: one may end, with either record, while a command is about the other. So a record is used and
+/// removed under a lock. The map below is whole at any time, also where a fork has left behind the thread that held the lock.
 pub(crate) struct HandleRecords<T> {
     map: HandleMap<T>,
     lock: LockAcrossForks,
@@ -28,8 +25,7 @@ impl<T> HandleRecords<T> {
         }
     }
 
-    /// Adds a record. `false` where there is no memory: the value is then forgotten and not dropped, since the driver may go on to use what
-    /// it stands for.
+    /// Without memory the value is forgotten and not dropped, since the driver may go on to use what it stands for.
     pub(crate) fn insert(&self, handle: u64, value: T) -> bool {
         let record = match TryBox::try_new_in(value, own()) {
             Ok(record) => TryBox::into_raw_with_allocator(record).0,
@@ -46,15 +42,14 @@ impl<T> HandleRecords<T> {
         is_kept
     }
 
-    /// Calls `use_it` with a record of the handle, under the lock: it calls neither the program nor the driver.
+    /// Under the lock `use_it` calls neither the program nor the driver.
     pub(crate) fn with<R>(&self, handle: u64, use_it: impl FnOnce(&mut T) -> R) -> Option<R> {
         let _held = self.lock.lock();
         let mut record = self.map.get(key(handle))?;
-        // SAFETY: the map has it, so that it is not freed before the lock is released; no other thread reaches it before that.
+        // SAFETY: the map has it, so that it is not freed, nor reached by another thread, before the lock is released.
         Some(use_it(unsafe { record.as_mut() }))
     }
 
-    /// Removes a record of the handle.
     pub(crate) fn remove(&self, handle: u64) -> Option<T> {
         let removed = {
             let _held = self.lock.lock();
@@ -64,12 +59,11 @@ impl<T> HandleRecords<T> {
     }
 
     fn freed(record: NonNull<T>) -> T {
-        // SAFETY: from `new_record`; the map had it alone, and has it no longer. Nobody uses it outside of the lock.
+        // SAFETY: from `new_record`; the map has it no longer, and nobody uses it outside of the lock.
         unsafe { free_record(record) }
     }
 }
 
-/// Records of objects that the program never ended.
 impl<T> Drop for HandleRecords<T> {
     fn drop(&mut self) {
         while let Some(record) = self.map.pop() {
@@ -87,7 +81,6 @@ mod tests {
 
     use super::HandleRecords;
 
-    /// Two objects have one handle. While a command is about one of them, another thread ends the other one, with whichever record.
     #[test]
     fn ly4_a_record_that_is_in_use_does_not_end_with_another_object_of_its_handle() {
         let records = HandleRecords::new();

@@ -4,8 +4,8 @@
 //!   program -> first -> the layer -> below -> end: the loader, a driver's own library, or a linked driver
 //! ```
 //!
-//! The layer finds an instance or a device by the first word of a handle. A loader writes it. Where the end is a driver, it is written here: the
-//! address of the instance or device. Drivers leave that word to the loader.
+//! The layer finds an instance or a device by the first word of a handle. A loader writes it. Where the end is a driver, it is written here,
+//! since drivers leave that word to the loader.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::{MaybeUninit, transmute};
@@ -39,7 +39,6 @@ type GetQueue = unsafe extern "system" fn(Handle, u32, u32, *mut Handle);
 type GetQueue2 = unsafe extern "system" fn(Handle, Info, *mut Handle);
 type AllocateBuffers = unsafe extern "system" fn(Handle, Info, *mut Handle) -> i32;
 
-/// The words of a `VkInstanceCreateInfo` and of a `VkDeviceCreateInfo`.
 const INSTANCE_INFO: usize = 8;
 const DEVICE_INFO: usize = 9;
 
@@ -112,7 +111,6 @@ pub fn write_trace(driver: &str, out: &mut dyn fmt::Write) -> bool {
     tape::tape().is_some_and(|tape| tape.write(driver, out).is_ok())
 }
 
-/// What is observed beside the accounts; `None` where a loader has opened the layer.
 #[inline]
 pub(crate) fn observation() -> Option<&'static Observation> {
     CHAIN.get().map(|chain| &chain.observation)
@@ -122,15 +120,13 @@ fn is_direct(chain: &Chain) -> bool {
     chain.observation.opened == Opened::Directly
 }
 
-/// The function as one of any signature.
 macro_rules! void {
     ($function:expr, $type:ty) => {
-        // SAFETY: a function's address; its caller casts it back to the signature of its command.
+        // SAFETY: a function's address; its caller casts it back.
         Some(unsafe { transmute::<$type, VoidFunction>($function) })
     };
 }
 
-/// The command of the end, as a function of its signature. The caller returns where there is none.
 macro_rules! command {
     ($found:expr, $type:ty $(, $refusal:expr)?) => {{
         let Some(found) = $found else {
@@ -144,7 +140,7 @@ macro_rules! command {
 /// # Safety
 /// NULL, or a live instance of the end.
 unsafe fn of_end(instance: Handle, name: &CStr) -> Option<VoidFunction> {
-    // SAFETY: NULL, or a live instance of the end; the name ends with 0.
+    // SAFETY: NULL or a live instance; the name ends with 0.
     unsafe { (CHAIN.get()?.end)(instance, name.as_ptr()) }
 }
 
@@ -155,13 +151,12 @@ unsafe fn of_device_end(device: Handle, name: &CStr) -> Option<VoidFunction> {
     if end.is_null() {
         return None;
     }
-    // SAFETY: stored when the device was created: a function of this type.
+    // SAFETY: a function of this type, stored when the device was created.
     let end = unsafe { transmute::<*mut (), GetProcAddr>(end) };
     // SAFETY: a live device of the end; the name ends with 0.
     unsafe { end(device, name.as_ptr()) }
 }
 
-/// `vkGetInstanceProcAddr` for the program.
 unsafe extern "system" fn first(instance: Handle, name: *const c_char) -> Option<VoidFunction> {
     // SAFETY: Vulkan requires a name that ends with 0.
     let text = unsafe { CStr::from_ptr(name) };
@@ -171,13 +166,11 @@ unsafe extern "system" fn first(instance: Handle, name: *const c_char) -> Option
         b"vkCreateDevice" if !instance.is_null() => void!(create_device, CreateDevice),
         // SAFETY: NULL.
         _ if instance.is_null() => unsafe { of_end(instance, text) },
-        // SAFETY: not NULL, so Vulkan requires a live instance; the name ends with 0.
+        // SAFETY: Vulkan requires a live instance.
         _ => unsafe { get_instance_proc_addr(instance, name) },
     }
 }
 
-/// Copies the create info, and puts `link` in front of its chain.
-///
 /// # Safety
 /// `info` is a create info of `WORDS` words, and lives as long as the copy is used.
 unsafe fn with_link<const WORDS: usize>(
@@ -194,10 +187,10 @@ unsafe fn with_link<const WORDS: usize>(
     copy
 }
 
-/// Copies the create info, without a link of ours in front of its chain: a loader takes a link for its own.
+/// A loader would take a link of ours for its own.
 ///
 /// # Safety
-/// As [`with_link`].
+/// `info` is a create info of `WORDS` words, and lives as long as the copy is used.
 unsafe fn without_link<const WORDS: usize>(info: Info) -> [MaybeUninit<usize>; WORDS] {
     // SAFETY: a create info has `WORDS` words; padding need not be initialised.
     let mut copy = unsafe { info.cast::<[MaybeUninit<usize>; WORDS]>().read() };
@@ -205,7 +198,7 @@ unsafe fn without_link<const WORDS: usize>(info: Info) -> [MaybeUninit<usize>; W
         // SAFETY: the second word of each create info is a pointer.
         let chain =
             ptr::with_exposed_provenance::<LayerCreateInfo>(unsafe { p_next.assume_init() });
-        // SAFETY: NULL, or a struct that begins as every one does, and is a link where its type says so.
+        // SAFETY: NULL, or a struct, which is a link where its type says so.
         let behind = unsafe { LayerCreateInfo::behind_link(chain) };
         if let Some(behind) = behind {
             p_next.write(behind.expose_provenance());
@@ -221,12 +214,12 @@ unsafe extern "system" fn create_instance(
 ) -> i32 {
     let mut link = LayerLink::new(below, None);
     let mut first = LayerCreateInfo::new(LOADER_INSTANCE, &mut link);
-    // SAFETY: Vulkan requires this command's info, which lives during the call, as the copy does.
+    // SAFETY: Vulkan requires this command's info.
     let info = unsafe { with_link::<INSTANCE_INFO>(info, &mut first) };
     // SAFETY: NULL.
     let layer = unsafe { get_instance_proc_addr(ptr::null_mut(), c"vkCreateInstance".as_ptr()) };
     let create = command!(layer, CreateInstance, ERROR_INITIALIZATION_FAILED);
-    // SAFETY: the program's arguments, and an info with the link that a layer expects of a loader.
+    // SAFETY: the program's arguments, with a loader's link.
     unsafe { create(info.as_ptr().cast(), allocator, out) }
 }
 
@@ -238,39 +231,37 @@ unsafe extern "system" fn create_device(
 ) -> i32 {
     let mut link = LayerLink::new(below, Some(below_device));
     let mut first = LayerCreateInfo::new(LOADER_DEVICE, &mut link);
-    // SAFETY: Vulkan requires this command's info, which lives during the call, as the copy does.
+    // SAFETY: Vulkan requires this command's info.
     let info = unsafe { with_link::<DEVICE_INFO>(info, &mut first) };
     // SAFETY: NULL.
     let layer = unsafe { get_instance_proc_addr(ptr::null_mut(), c"vkCreateDevice".as_ptr()) };
     let create = command!(layer, CreateDevice, ERROR_INITIALIZATION_FAILED);
-    // SAFETY: the program's arguments, and an info with the link that a layer expects of a loader.
+    // SAFETY: the program's arguments, with a loader's link.
     unsafe { create(physical, info.as_ptr().cast(), allocator, out) }
 }
 
-/// `vkGetInstanceProcAddr` for the layer.
 unsafe extern "system" fn below(instance: Handle, name: *const c_char) -> Option<VoidFunction> {
-    // SAFETY: the layer passes a name that ends with 0.
+    // SAFETY: the layer's name ends with 0.
     let text = unsafe { CStr::from_ptr(name) };
     match text.to_bytes() {
         b"vkCreateInstance" => void!(create_instance_below, CreateInstance),
         b"vkCreateDevice" => void!(create_device_below, CreateDevice),
-        // SAFETY: the layer passes NULL or its own instance, which is the end's.
+        // SAFETY: the layer passes NULL or the end's instance.
         name => marking(name).or_else(|| unsafe { of_end(instance, text) }),
     }
 }
 
-/// `vkGetDeviceProcAddr` for the layer.
 unsafe extern "system" fn below_device(
     device: Handle,
     name: *const c_char,
 ) -> Option<VoidFunction> {
-    // SAFETY: the layer passes a name that ends with 0.
+    // SAFETY: the layer's name ends with 0.
     let text = unsafe { CStr::from_ptr(name) };
-    // SAFETY: the layer passes its own device, which is the end's.
+    // SAFETY: the layer passes the end's device.
     marking(text.to_bytes()).or_else(|| unsafe { of_device_end(device, text) })
 }
 
-/// At a driver: the function that writes the first words of what this command returns.
+/// The function writes the first words of what a driver's command returns.
 fn marking(name: &[u8]) -> Option<VoidFunction> {
     if !CHAIN.get().is_some_and(is_direct) {
         return None;
@@ -290,14 +281,12 @@ fn marking(name: &[u8]) -> Option<VoidFunction> {
     }
 }
 
-/// Writes the first word of a handle that belongs to `parent`.
-///
 /// # Safety
 /// A live dispatchable handle of a driver, or NULL.
 unsafe fn mark(handle: Handle, parent: Handle) {
     if !handle.is_null() {
         // Another thread may have got the same queue, and use it already.
-        // SAFETY: the first word of a driver's handle is the loader's, and there is none; ours is read and written as an atomic alone.
+        // SAFETY: the first word of a driver's handle is the loader's, and there is none; ours is only used as an atomic.
         let word = unsafe { AtomicUsize::from_ptr(handle.cast()) };
         word.store(parent.expose_provenance(), Ordering::Relaxed);
     }
@@ -311,14 +300,14 @@ unsafe extern "system" fn create_instance_below(
     // SAFETY: NULL.
     let found = unsafe { of_end(ptr::null_mut(), c"vkCreateInstance") };
     let create = command!(found, CreateInstance, ERROR_INITIALIZATION_FAILED);
-    // SAFETY: the layer passes on this command's info, which lives during the call.
+    // SAFETY: the layer passes on this command's info.
     let info = unsafe { without_link::<INSTANCE_INFO>(info) };
-    // SAFETY: the arguments that the command was called with, which Vulkan's rules make valid.
+    // SAFETY: the command's own arguments.
     let result = unsafe { create(info.as_ptr().cast(), allocator, out) };
     if result == SUCCESS && CHAIN.get().is_some_and(is_direct) {
         // SAFETY: the command has written it.
         let instance = unsafe { *out };
-        // SAFETY: a live instance of a driver, which the program does not have yet.
+        // SAFETY: a driver's live instance, which the program does not have yet.
         unsafe { mark(instance, instance) };
     }
     result
@@ -330,7 +319,7 @@ unsafe extern "system" fn create_device_below(
     allocator: Callbacks,
     out: *mut Handle,
 ) -> i32 {
-    // SAFETY: a live physical device, which the layer has found by its first word before.
+    // SAFETY: a live physical device, which was marked.
     let parent = unsafe { Parent::of(row(CREATE_DEVICE), physical) };
     let Some((chain, parent)) = CHAIN.get().zip(parent) else {
         return ERROR_INITIALIZATION_FAILED;
@@ -343,14 +332,14 @@ unsafe extern "system" fn create_device_below(
     let of_device = unsafe { of_end(instance, c"vkGetDeviceProcAddr") };
     let of_device = of_device.map_or(ptr::null_mut(), |function| function as *mut ());
     chain.device_end.store(of_device, Ordering::Release);
-    // SAFETY: the layer passes on this command's info, which lives during the call.
+    // SAFETY: the layer passes on this command's info.
     let info = unsafe { without_link::<DEVICE_INFO>(info) };
-    // SAFETY: the arguments that the command was called with, which Vulkan's rules make valid.
+    // SAFETY: the command's own arguments.
     let result = unsafe { create(physical, info.as_ptr().cast(), allocator, out) };
     if result == SUCCESS && is_direct(chain) {
         // SAFETY: the command has written it.
         let device = unsafe { *out };
-        // SAFETY: a live device of a driver, which the program does not have yet.
+        // SAFETY: a driver's live device, which the program does not have yet.
         unsafe { mark(device, device) };
     }
     result
@@ -364,10 +353,10 @@ unsafe extern "system" fn enumerate_devices(
     // SAFETY: Vulkan requires a live instance.
     let found = unsafe { of_end(instance, c"vkEnumeratePhysicalDevices") };
     let enumerate = command!(found, Enumerate<Handle>, ERROR_INITIALIZATION_FAILED);
-    // SAFETY: the arguments that the command was called with, which Vulkan's rules make valid.
+    // SAFETY: the command's own arguments.
     let result = unsafe { enumerate(instance, count, out) };
     if result >= 0 {
-        // SAFETY: the command has written so many handles, if there is an array.
+        // SAFETY: the command has written so many handles, or there is no array.
         unsafe { mark_all(count, out, instance) };
     }
     result
@@ -376,17 +365,16 @@ unsafe extern "system" fn enumerate_devices(
 /// # Safety
 /// `count` may be read, and `out` is NULL or points to so many handles.
 unsafe fn mark_all(count: *const u32, out: *const Handle, parent: Handle) {
-    // SAFETY: this function's contract: `count` may be read.
+    // SAFETY: `count` may be read.
     let count = unsafe { *count };
-    // SAFETY: this function's contract: `out` is NULL or points to so many handles.
+    // SAFETY: NULL or so many handles.
     let handles = unsafe { crate::chain::slice_of(out, count) };
     for handle in handles {
-        // SAFETY: each is 0 or a live handle, which a driver's command has written.
+        // SAFETY: each is 0 or a live handle.
         unsafe { mark(*handle, parent) };
     }
 }
 
-/// `VkPhysicalDeviceGroupProperties`.
 #[repr(C)]
 struct DeviceGroup {
     s_type: i32,
@@ -409,14 +397,14 @@ unsafe extern "system" fn enumerate_groups<const OF_EXTENSION: bool>(
     // SAFETY: Vulkan requires a live instance.
     let found = unsafe { of_end(instance, name) };
     let enumerate = command!(found, Enumerate<DeviceGroup>, ERROR_INITIALIZATION_FAILED);
-    // SAFETY: the arguments that the command was called with, which Vulkan's rules make valid.
+    // SAFETY: the command's own arguments.
     let result = unsafe { enumerate(instance, count, out) };
     if result >= 0 {
         // SAFETY: the command has written the count.
         let count = unsafe { *count };
-        // SAFETY: it has written so many groups, if there is an array.
+        // SAFETY: it has written so many groups, or there is no array.
         for group in unsafe { crate::chain::slice_of(out, count) } {
-            // SAFETY: the group's count and handles were written by the command; a group has at most 32 devices.
+            // SAFETY: the group's count and handles were written; it has at most 32 devices.
             unsafe { mark_all(&raw const group.count, group.devices.as_ptr(), instance) };
         }
     }
@@ -427,7 +415,7 @@ unsafe extern "system" fn get_queue(device: Handle, family: u32, index: u32, out
     // SAFETY: Vulkan requires a live device.
     let found = unsafe { of_device_end(device, c"vkGetDeviceQueue") };
     let get = command!(found, GetQueue);
-    // SAFETY: the arguments that the command was called with, which Vulkan's rules make valid.
+    // SAFETY: the command's own arguments.
     unsafe { get(device, family, index, out) };
     // SAFETY: the command has written it.
     let queue = unsafe { *out };
@@ -439,7 +427,7 @@ unsafe extern "system" fn get_queue_2(device: Handle, info: Info, out: *mut Hand
     // SAFETY: Vulkan requires a live device.
     let found = unsafe { of_device_end(device, c"vkGetDeviceQueue2") };
     let get = command!(found, GetQueue2);
-    // SAFETY: the arguments that the command was called with, which Vulkan's rules make valid.
+    // SAFETY: the command's own arguments.
     unsafe { get(device, info, out) };
     // SAFETY: the command has written it.
     let queue = unsafe { *out };
@@ -447,7 +435,6 @@ unsafe extern "system" fn get_queue_2(device: Handle, info: Info, out: *mut Hand
     unsafe { mark(queue, device) };
 }
 
-/// `VkCommandBufferAllocateInfo`.
 #[repr(C)]
 struct BufferAllocateInfo {
     s_type: i32,
@@ -461,10 +448,10 @@ unsafe extern "system" fn allocate_buffers(device: Handle, info: Info, out: *mut
     // SAFETY: Vulkan requires a live device.
     let found = unsafe { of_device_end(device, c"vkAllocateCommandBuffers") };
     let allocate = command!(found, AllocateBuffers, ERROR_INITIALIZATION_FAILED);
-    // SAFETY: the arguments that the command was called with, which Vulkan's rules make valid.
+    // SAFETY: the command's own arguments.
     let result = unsafe { allocate(device, info, out) };
     if result == SUCCESS {
-        // SAFETY: Vulkan requires this command's info, which lives during the call.
+        // SAFETY: Vulkan requires this command's info.
         let info = unsafe { &*info.cast::<BufferAllocateInfo>() };
         // SAFETY: the command has written so many.
         unsafe { mark_all(&raw const info.count, out, device) };

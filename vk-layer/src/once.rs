@@ -1,8 +1,8 @@
 //! Work that a process does once, even if it forks meanwhile.
 //!
-//! With `std`'s cells other threads wait until the first one is done. In the child of a fork that thread may not exist, and its work may be
-//! half done. Here a claim contains the id of its process and the number of forks that led to it, so that the child repeats the work. (In a
-//! PID namespace of its own a child may have its parent's id.)
+//! With `std`'s cells other threads wait until the first one is done. In the child of a fork that thread may not exist. Here a claim
+//! contains the id of its process and the number of forks that led to it, so that the child repeats the work. (In a PID namespace of its
+//! own a child may have its parent's id.)
 
 use std::cell::UnsafeCell;
 use std::mem::{MaybeUninit, forget};
@@ -13,18 +13,14 @@ use std::{process, thread};
 const NOT_DONE: u64 = 0;
 const DONE: u64 = 1;
 
-/// Waits without sleeping; later ones sleep.
 const YIELDS: u32 = 100;
 
-/// The forks from the process that loaded the layer to this one, counted by the handler.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// In the child of a fork: claims of the parent are void.
 pub(crate) fn after_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How many forks led to this process.
 #[cfg(test)]
 pub(crate) fn forks() -> u32 {
     FORKS.load(Ordering::Relaxed)
@@ -43,7 +39,7 @@ impl OnceAcrossForks {
         self.0.load(Ordering::Acquire) == DONE
     }
 
-    /// Does `work`, unless it was done. Other threads wait; after a panic the next one tries again.
+    /// Other threads wait; after a panic the next one tries again.
     pub(crate) fn call_once(&self, work: impl FnOnce()) {
         if self.is_done() {
             return;
@@ -83,13 +79,12 @@ impl OnceAcrossForks {
     }
 }
 
-/// See [`LockAcrossForks::lock`].
 #[must_use]
 pub(crate) struct LockHeld<'l> {
     _claim: Option<Unclaim<'l>>,
 }
 
-/// A lock. The child of a fork can acquire it, even if a thread of the parent held it: what it protects must be whole at any time.
+/// The child of a fork can acquire the lock, even if a thread of the parent held it: what it protects must be whole at any time.
 pub(crate) struct LockAcrossForks(OnceAcrossForks);
 
 impl LockAcrossForks {
@@ -97,7 +92,6 @@ impl LockAcrossForks {
         Self(OnceAcrossForks::new())
     }
 
-    /// Waits for other threads. The lock is released when the answer is dropped.
     pub(crate) fn lock(&self) -> LockHeld<'_> {
         // It is never done, so that there is a claim.
         LockHeld {
@@ -106,17 +100,15 @@ impl LockAcrossForks {
     }
 }
 
-/// The claim of the calling process.
 fn own_claim() -> u64 {
     claim_of(FORKS.load(Ordering::Relaxed), process::id())
 }
 
-/// Never one of the two constants above; ids of processes have at most 22 bits.
+/// The answer is never one of the two constants above; ids of processes have at most 22 bits.
 fn claim_of(forks: u32, process: u32) -> u64 {
     (u64::from(forks) << 32) + u64::from(process) + DONE + 1
 }
 
-/// Its drop releases the claim: after a panic of the work, or at the end of a lock.
 struct Unclaim<'o>(&'o OnceAcrossForks);
 
 impl Drop for Unclaim<'_> {
@@ -125,7 +117,6 @@ impl Drop for Unclaim<'_> {
     }
 }
 
-/// A value that is created at its first use.
 pub(crate) struct ValueAcrossForks<T> {
     once: OnceAcrossForks,
     value: UnsafeCell<MaybeUninit<T>>,
@@ -142,10 +133,9 @@ impl<T> ValueAcrossForks<T> {
         }
     }
 
-    /// The value, if there is one.
     #[inline]
     pub(crate) fn get(&self) -> Option<&T> {
-        // SAFETY: the work is done, so the value was written and is not written again.
+        // SAFETY: the work is done.
         self.once.is_done().then(|| unsafe { self.written() })
     }
 
@@ -153,18 +143,16 @@ impl<T> ValueAcrossForks<T> {
     /// The work is done.
     #[inline]
     unsafe fn written(&self) -> &T {
-        // SAFETY: the work is done, as this function requires: it is not written any more.
+        // SAFETY: the work is done: nothing writes the value.
         let value = unsafe { &*self.value.get() };
         // SAFETY: the work is done: it was written.
         unsafe { value.assume_init_ref() }
     }
 
-    /// The value, which `make` creates if there is none.
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
         self.once.call_once(|| {
             let made = make();
-            // SAFETY: the claim is this thread's, and no thread reads before the work is done. A value half written before a fork is
-            // overwritten and never read.
+            // SAFETY: the claim is this thread's, and no thread reads before the work is done.
             unsafe { self.value.get().write(MaybeUninit::new(made)) };
         });
         // SAFETY: the work is done.
@@ -183,7 +171,7 @@ mod tests {
 
     #[test]
     fn ly37_what_a_thread_of_the_parent_has_begun_the_child_does() {
-        // As a fork leaves it: claimed by a thread of another process, which in another namespace may have the same number.
+        // A fork leaves it so: claimed by a thread of another process, which in another namespace may have the same number.
         let parent = claim_of(
             FORKS.load(Ordering::Relaxed).wrapping_sub(1),
             std::process::id(),

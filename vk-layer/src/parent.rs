@@ -1,5 +1,3 @@
-//! Instances and devices, found by the first word of their handles.
-
 use std::ffi::{c_char, c_void};
 use std::mem::transmute;
 use std::ptr::{self, NonNull};
@@ -17,26 +15,17 @@ use crate::handle_map::HandleMap;
 use crate::hooks::{DeferredOperations, SLOTS, known_commands};
 use crate::physical_device::PhysicalDeviceCommands;
 
-/// An instance or a device.
 pub(crate) struct Parent {
-    /// The handle of the layer below, as an address, since it is not dereferenced here.
     pub(crate) handle: usize,
-    /// `vkGetInstanceProcAddr` or `vkGetDeviceProcAddr` of the layer below.
     pub(crate) get_proc_addr: GetProcAddr,
-    /// The commands of the layer below.
     next: [Option<VoidFunction>; ROWS],
-    /// The commands without a `pAllocator`, by slot: null until one is called or looked up.
     others: [AtomicPtr<()>; SLOTS],
     pub(crate) accounts: &'static Accounts,
-    /// The owner of the callbacks that it was created with; `None` for the program's own.
+    /// `None` for the program's own.
     pub(crate) owner: Option<OwnerId>,
-    /// Of a device: the owner of the instance's callbacks.
     pub(crate) instance_owner: Option<OwnerId>,
-    /// Of an instance.
     pub(crate) physical: PhysicalDeviceCommands,
-    /// Of a device: its live memory.
     pub(crate) memory: Option<MemoryBlocks>,
-    /// Of a device: its deferred commands.
     pub(crate) deferred: DeferredOperations,
 }
 
@@ -46,8 +35,8 @@ pub(crate) static INSTANCES: HandleMap<Parent> = HandleMap::new();
 pub(crate) static DEVICES: HandleMap<Parent> = HandleMap::new();
 
 impl Parent {
-    /// Looks up the commands below: those of its level alone, since the loader has a limited number of places for commands of devices that it
-    /// is asked for with an instance.
+    /// Only commands of its level are looked up, since the loader has few places for commands of devices that it is asked for with an
+    /// instance.
     ///
     /// # Safety
     /// Inside the command that creates the instance or device: `get_proc_addr` is the layer's below, and may be called with `handle`.
@@ -63,7 +52,7 @@ impl Parent {
                 return None;
             }
             let name = CommandName::of(index);
-            // SAFETY: inside the command that creates `handle`, the layer below may be asked for its functions; the name ends with 0.
+            // SAFETY: inside the command that creates `handle`; the name ends with 0.
             unsafe { get_proc_addr(handle, name.as_ptr()) }
         });
         Self {
@@ -80,37 +69,33 @@ impl Parent {
         }
     }
 
-    /// The command with this row, of the layer below.
     pub(crate) fn next(&self, index: usize) -> Option<VoidFunction> {
         self.next.get(index).copied().flatten()
     }
 
-    /// Looks up the commands of slots that are known already: a layer above may keep the hook that it got for another instance or device.
+    /// A layer above may keep the hook that it got for another instance or device.
     ///
     /// # Safety
     /// Inside the command that creates the instance or device.
     pub(crate) unsafe fn look_up_known(&self, level: CommandLevel) {
         for (slot, name) in known_commands(level) {
-            // SAFETY: inside the command that creates the instance or device; the name ends with 0.
+            // SAFETY: inside the command that creates it; the name ends with 0.
             if let Some(function) = unsafe { self.look_up(name.as_ptr()) } {
                 self.set_other(slot, function);
             }
         }
     }
 
-    /// The command of this slot and name, of the layer below.
-    ///
     /// # Safety
     /// The instance or device is live.
     pub(crate) unsafe fn other(&self, slot: usize, name: &CommandName) -> Option<VoidFunction> {
         let place = self.others.get(slot)?;
         let known = place.load(Ordering::Relaxed);
         if !known.is_null() {
-            // SAFETY: stored below: a function's address, as this type.
+            // SAFETY: a function's address, stored below.
             return Some(unsafe { transmute::<*mut (), VoidFunction>(known) });
         }
-        // For an instance the loader now returns the first layer's function, which leads back here. A device's look-up goes to the layer
-        // below at any time.
+        // For an instance the loader now returns the first layer's function, which leads back here.
         if !self.is_device() {
             return None;
         }
@@ -120,8 +105,6 @@ impl Parent {
         Some(function)
     }
 
-    /// Looks up a command of the layer below.
-    ///
     /// # Safety
     /// The name ends with 0, and the instance or device is live.
     pub(crate) unsafe fn look_up(&self, name: *const c_char) -> Option<VoidFunction> {
@@ -130,12 +113,11 @@ impl Parent {
         unsafe { (self.get_proc_addr)(handle, name) }
     }
 
-    /// Stores the command of this slot. The first one is kept: later the loader returns the first layer's.
+    /// The first function is kept: later the loader returns the first layer's.
     pub(crate) fn set_other(&self, slot: usize, function: VoidFunction) {
         if let Some(place) = self.others.get(slot) {
             let none = ptr::null_mut();
             let function = function as *mut ();
-            // Fails if there is one already.
             let _ = place.compare_exchange(none, function, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
@@ -144,7 +126,6 @@ impl Parent {
         self.memory.is_some()
     }
 
-    /// The owners behind those of a command's object.
     pub(crate) fn owners(&self) -> Owners {
         let is_device = self.is_device();
         Owners {
@@ -158,8 +139,6 @@ impl Parent {
         }
     }
 
-    /// The instance or device that a command of the row is called on.
-    ///
     /// # Safety
     /// `handle` is NULL or a handle that the command may be called on. The answer is not used once that command has returned.
     pub(crate) unsafe fn of<'c>(row: &CommandRow, handle: *mut c_void) -> Option<&'c Self> {
@@ -167,26 +146,25 @@ impl Parent {
             CommandLevel::Device => &DEVICES,
             CommandLevel::Instance | CommandLevel::BeforeInstance => &INSTANCES,
         };
-        // SAFETY: NULL, or a handle that a command may be called on: it begins with the loader's word.
+        // SAFETY: NULL, or a handle of a command, which begins with the loader's word.
         let parent = parents.get(unsafe { dispatch_key(handle) })?;
-        // SAFETY: freed by the command that destroys the instance or device; Vulkan's rules let no other command run then.
+        // SAFETY: freed by the command that destroys it, which no other command runs beside.
         Some(unsafe { parent.as_ref() })
     }
 }
 
-/// The first word of a handle, by which its parent is found; 0 for NULL.
+/// Returns 0 for NULL.
 ///
 /// # Safety
 /// `handle` is NULL or a live dispatchable handle.
 pub(crate) unsafe fn dispatch_key(handle: *mut c_void) -> usize {
     NonNull::new(handle.cast::<usize>()).map_or(0, |handle| {
-        // SAFETY: the loader keeps the address of its table in the first word of every dispatchable handle, which it wrote before the program
-        // had the handle; `in_process` writes it as an atomic.
+        // SAFETY: the first word of every dispatchable handle is the loader's, written before the program had the handle; `in_process` writes
+        // it as an atomic.
         unsafe { AtomicUsize::from_ptr(handle.as_ptr()) }.load(Ordering::Relaxed)
     })
 }
 
-/// The name of a command, as a string of C.
 pub(crate) struct CommandName {
     bytes: [u8; CommandName::CAPACITY],
     length: usize,
@@ -199,7 +177,6 @@ impl CommandName {
         Self::new(row(index).name)
     }
 
-    /// A longer name is cut off.
     pub(crate) fn new(name: &str) -> Self {
         let mut bytes = [0; Self::CAPACITY];
         let length = floor_char_boundary(name, Self::CAPACITY - 1);
@@ -211,7 +188,7 @@ impl CommandName {
 
     pub(crate) fn as_str(&self) -> &str {
         let name = self.bytes.get(..self.length).unwrap_or_default();
-        // SAFETY: `new` has copied a string, up to an end of a character.
+        // SAFETY: a string, cut at the end of a character.
         unsafe { std::str::from_utf8_unchecked(name) }
     }
 
@@ -220,7 +197,7 @@ impl CommandName {
     }
 }
 
-/// Every name is shorter than the buffer, so that a 0 follows it.
+/// A 0 follows every name.
 const _: () = {
     let mut index = 0;
     while index < ROWS {

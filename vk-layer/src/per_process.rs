@@ -1,12 +1,10 @@
-//! A value that a process creates once. The child of a fork creates its own, since threads that it does not have may hold locks of the
-//! parent's value.
+//! The child of a fork creates its own value, since threads that it does not have may hold locks of the parent's.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::record::{free_record, new_record};
 
-/// Published once and never freed.
 pub(crate) struct PerProcess<T>(AtomicPtr<T>);
 
 impl<T: Send + Sync> PerProcess<T> {
@@ -14,8 +12,7 @@ impl<T: Send + Sync> PerProcess<T> {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// The value, which `make` creates if there is none. If two threads create one, the first is kept. `None` where `make` fails or there
-    /// is no memory.
+    /// If two threads create a value, the first is kept.
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Option<T>) -> Option<&'static T> {
         if let Some(value) = self.get() {
             return Some(value);
@@ -32,7 +29,6 @@ impl<T: Send + Sync> PerProcess<T> {
         self.get()
     }
 
-    /// The value, if there is one.
     #[inline]
     pub(crate) fn get(&self) -> Option<&'static T> {
         // SAFETY: null, or published by `get_or_make` and never freed.

@@ -1,7 +1,5 @@
-//! The commands of physical devices that the layer calls itself.
-//!
-//! They are looked up inside `vkCreateInstance`. Later the loader answers with the functions of the first layer, which would be called from
-//! below, with handles that are not its own: layers that wrap physical devices crash then.
+//! The layer calls these commands itself. They are looked up inside `vkCreateInstance`: later the loader answers with the functions of the
+//! first layer, and layers that wrap physical devices crash when they are called from below.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
@@ -11,7 +9,6 @@ use crate::chain::{DeviceProperties, GetProcAddr, MemoryProperties, VoidFunction
 type PhysicalDevice = *mut c_void;
 type GetProperties<T> = unsafe extern "system" fn(PhysicalDevice, *mut T);
 
-/// `vkEnumerateDeviceExtensionProperties`.
 pub(crate) type EnumerateExtensions = unsafe extern "system" fn(
     PhysicalDevice,
     *const c_char,
@@ -19,7 +16,6 @@ pub(crate) type EnumerateExtensions = unsafe extern "system" fn(
     *mut ExtensionProperties,
 ) -> i32;
 
-/// `VkExtensionProperties`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct ExtensionProperties {
@@ -27,7 +23,6 @@ pub(crate) struct ExtensionProperties {
     pub(crate) version: u32,
 }
 
-/// Those of an instance; a member is `None` where the layer below has no such command.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PhysicalDeviceCommands {
     memory_properties: Option<GetProperties<MemoryProperties>>,
@@ -40,7 +35,7 @@ impl PhysicalDeviceCommands {
     /// Inside `vkCreateInstance`: `get_proc_addr` is the layer's below, and `instance` the instance that it has created.
     pub(crate) unsafe fn look_up(instance: *mut c_void, get_proc_addr: GetProcAddr) -> Self {
         let look_up = |name: &CStr| {
-            // SAFETY: inside `vkCreateInstance` the layer below may be asked for functions of the instance; the name ends with 0.
+            // SAFETY: inside `vkCreateInstance`; the name ends with 0.
             unsafe { get_proc_addr(instance, name.as_ptr()) }
         };
         let memory_properties = look_up(c"vkGetPhysicalDeviceMemoryProperties");
@@ -66,21 +61,17 @@ impl PhysicalDeviceCommands {
         }
     }
 
-    /// The default where the layer below has no such command.
-    ///
     /// # Safety
     /// A physical device of the instance, as the layer below knows it.
     pub(crate) unsafe fn memory_properties(&self, device: PhysicalDevice) -> MemoryProperties {
-        // SAFETY: a physical device of the instance, whose command this is.
+        // SAFETY: a physical device of the instance.
         unsafe { properties(self.memory_properties, device) }
     }
 
-    /// As [`Self::memory_properties`].
-    ///
     /// # Safety
-    /// As there.
+    /// A physical device of the instance, as the layer below knows it.
     pub(crate) unsafe fn properties(&self, device: PhysicalDevice) -> DeviceProperties {
-        // SAFETY: a physical device of the instance, whose command this is.
+        // SAFETY: a physical device of the instance.
         unsafe { properties(self.properties, device) }
     }
 }
@@ -90,7 +81,7 @@ impl PhysicalDeviceCommands {
 unsafe fn properties<T: Default>(get: Option<GetProperties<T>>, device: PhysicalDevice) -> T {
     let mut properties = T::default();
     if let Some(get) = get {
-        // SAFETY: the function may be called on this physical device, and writes a struct that is ours.
+        // SAFETY: a physical device of the function's, and a struct that is ours.
         unsafe { get(device, &raw mut properties) };
     }
     properties

@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use crate::hooks::HookPhase;
 
-/// The command, the phase, what is done there.
 type Planted = (&'static str, HookPhase, fn());
 
 thread_local! {
@@ -33,7 +32,7 @@ pub fn plant_work(command: &'static str, phase: HookPhase, work: fn()) {
     PLANTED.set(Some((command, phase, work)));
 }
 
-/// A program that is linked with the layer panics at the first command and phase that this names, as `vkCreateBuffer Before`.
+/// The value names a command and a phase, as `vkCreateBuffer Before`: a linked program panics there.
 const VARIABLE: &str = "STEWARD_PLANTED_PANIC";
 
 fn strike_named(command: &str, phase: HookPhase) {

@@ -1,45 +1,36 @@
-//! The layer's own records: in memory of the system's allocator, at addresses that atomics can hold.
-
 use std::alloc::System;
 use std::io::Read;
 use std::ptr::NonNull;
 
 use alloc_core::{FromGlobalAlloc, HostError, Scope, Scoped, TryBox, TryVec};
 
-/// The allocator of the layer's own memory, and of all memory behind the callbacks.
 pub(crate) static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
-/// [`SYSTEM`] for collections and records of the layer.
 pub(crate) type Own = Scoped<&'static FromGlobalAlloc<System>>;
 
-/// See [`Own`].
 pub(crate) const fn own() -> Own {
     Scoped::new(&SYSTEM, Scope::Object)
 }
 
-/// Moves `value` into a block of its own. `None` when there is no memory.
 pub(crate) fn new_record<T>(value: T) -> Option<NonNull<T>> {
     let record = TryBox::try_new_in(value, own()).ok()?;
     Some(TryBox::into_raw_with_allocator(record).0)
 }
 
-/// Moves `value` into a block that is never freed. `None` when there is no memory.
+/// The block is never freed.
 pub(crate) fn new_static<T>(value: T) -> Option<&'static T> {
     let record = new_record(value)?;
     // SAFETY: just allocated, and never freed.
     Some(unsafe { record.as_ref() })
 }
 
-/// Frees the block and returns the value.
-///
 /// # Safety
 /// `record` comes from [`new_record`], and no reference to it is used any more.
 pub(crate) unsafe fn free_record<T>(record: NonNull<T>) -> T {
-    // SAFETY: from `new_record`: a block of this allocator with a valid value, which no other code uses, as this function requires.
+    // SAFETY: a block of `new_record` with a valid value, which no other code uses.
     TryBox::into_inner(unsafe { TryBox::from_raw_in(record, own()) })
 }
 
-/// All bytes of the file, up to the first error.
 pub(crate) fn read_to_end(mut file: impl Read) -> Result<TryVec<u8, Own>, HostError> {
     let mut bytes = TryVec::new_in(own());
     let mut buffer = [0; 4096];

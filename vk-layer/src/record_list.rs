@@ -1,15 +1,11 @@
-//! A list of records that are never freed.
-
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::record::new_static;
 
-/// Records in the order in which they were added, which numbers them in reports. Any thread adds records and reads all of them, without a
-/// lock.
+/// The order of the records numbers them in reports. Any thread adds and reads records, without a lock. They are never freed.
 pub(crate) struct RecordList<T: 'static> {
     first: AtomicPtr<Node<T>>,
-    /// A node at or near the end, from which a new one finds it.
     last: AtomicPtr<Node<T>>,
 }
 
@@ -26,7 +22,6 @@ impl<T: Send + Sync> RecordList<T> {
         }
     }
 
-    /// Adds a record. `None` when there is no memory.
     pub(crate) fn push(&self, value: T) -> Option<&'static T> {
         let next = AtomicPtr::new(ptr::null_mut());
         let node = new_static(Node { value, next })?;
@@ -58,7 +53,6 @@ impl<T: Send + Sync> RecordList<T> {
     }
 }
 
-/// The node at a link of a list.
 fn node_at<T>(link: &AtomicPtr<Node<T>>) -> Option<&'static Node<T>> {
     // SAFETY: null, or a node that `push` published, which is never freed.
     unsafe { link.load(Ordering::Acquire).as_ref() }

@@ -1,4 +1,4 @@
-//! The record of every call for a trace: with the setting `record`, or where the program that has the layer linked wants one.
+//! Every call is recorded for a trace: with the setting `record`, or where the program that has the layer linked wants one.
 
 use std::fmt;
 use std::path::Path;
@@ -18,7 +18,6 @@ use crate::settings::{complain, settings};
 
 static TAPE: PerProcess<Recorder<'static>> = PerProcess::new();
 
-/// The recorder; `None` where nothing is recorded, or without memory.
 #[inline]
 pub(crate) fn tape() -> Option<&'static Recorder<'static>> {
     if is_on() {
@@ -28,20 +27,17 @@ pub(crate) fn tape() -> Option<&'static Recorder<'static>> {
     }
 }
 
-/// Whether calls are recorded.
 #[inline]
 pub(crate) fn is_on() -> bool {
     observation().map_or_else(|| settings().record.is_some(), |observed| observed.records)
 }
 
-/// Writes the trace of all calls until now, if the settings name a file.
 pub(crate) fn write() {
     let Some((pattern, tape)) = settings().record.as_ref().zip(tape()) else {
         return;
     };
     let mut device = TryString::new_in(own());
     if let Some(described) = all_accounts().find_map(|accounts| *accounts.description.lock()) {
-        // Without memory the driver has no name.
         let _ = device.try_push_str(described.name());
     }
     let mut trace = TraceText(TryString::new_in(own()));
@@ -54,7 +50,6 @@ pub(crate) fn write() {
     });
 }
 
-/// The trace, in memory that may be refused.
 struct TraceText(TryString<Own>);
 
 impl fmt::Write for TraceText {
@@ -63,7 +58,6 @@ impl fmt::Write for TraceText {
     }
 }
 
-/// In the child of a fork, which has a trace of its own.
 pub(crate) fn after_fork() {
     TAPE.forget();
 }
@@ -72,7 +66,6 @@ fn number(owner: Option<OwnerId>) -> u64 {
     owner.map_or(0, |owner| owner.get().into())
 }
 
-/// Callbacks of this owner, which record and call `inner`; `inner` itself without memory.
 pub(crate) fn tapped(
     inner: RawCallbacks,
     (owner, parent): (OwnerId, Option<OwnerId>),
@@ -81,12 +74,11 @@ pub(crate) fn tapped(
     let Some(tape) = tape() else { return inner };
     let owner = number(Some(owner));
     tape.owner(owner, number(parent), kind);
-    // SAFETY: bridges that were published live for ever, as the recorder does; before that the callbacks are not handed out.
+    // SAFETY: bridges that were published live for ever, as the recorder does.
     let tap = unsafe { tape.tap(owner, inner) };
     tap.map_or(inner, |tap| *tap.raw())
 }
 
-/// Records the command around `call`; `result` is the command's.
 #[inline]
 pub(crate) fn during<R>(
     owner: Option<OwnerId>,

@@ -1,5 +1,3 @@
-//! The timeline of live bytes, by the number of commands with callbacks, and phases.
-//!
 //! A phase begins with the first instance (`run`), and where a program enters another part: a device is created or destroyed, the first
 //! submit, a requested mark or report. Where the layer is linked into a program, that may name its parts itself.
 
@@ -18,19 +16,15 @@ use crate::per_process::PerProcess;
 use crate::record::{Own, own};
 use crate::tape::tape;
 
-/// A phase, and the accounts at its beginning.
 struct PhaseRow {
     name: &'static str,
     commands: u64,
     counts: Counts,
-    /// The most bytes live at once in the phase, and how far that may be off.
     peak: (u64, u64),
 }
 
-/// Phases that begin by themselves at most; what would begin further ones is counted.
 const MAX_PHASES: usize = 64;
 
-/// Samples and phases of a process.
 struct Timeline {
     phases: TryVec<PhaseRow, Own>,
     sampler: Sampler,
@@ -38,17 +32,14 @@ struct Timeline {
     fullest: Fullest,
 }
 
-/// The kinds when they held most, of the ends of phases.
 #[derive(Default)]
 pub(crate) struct Fullest {
-    /// The phase that ended then.
     pub(crate) phase: &'static str,
     live_bytes: u64,
-    /// Live bytes of each kind, by the address of its account.
     kinds: Option<TryVec<(usize, ByScope), Own>>,
 }
 
-/// The name of the running phase, once the program names its phases itself.
+/// `None` as long as the program does not name its phases itself.
 static NAMED: Mutex<Option<&'static str>> = Mutex::new(None);
 
 static TIMELINE: PerProcess<Mutex<Timeline>> = PerProcess::new();
@@ -58,14 +49,12 @@ static MASK: AtomicU64 = AtomicU64::new(u64::MAX);
 
 static HAS_SUBMITTED: AtomicBool = AtomicBool::new(false);
 
-/// In the child of a fork: what was sampled is the parent's.
 pub(crate) fn after_fork() {
     TIMELINE.forget();
     MASK.store(u64::MAX, Ordering::Relaxed);
     HAS_SUBMITTED.store(false, Ordering::Relaxed);
 }
 
-/// The first instance is being created.
 pub(crate) fn start() {
     let is_new = TIMELINE.get().is_none();
     let timeline = TIMELINE.get_or_make(|| Timeline::new().map(Mutex::new));
@@ -75,13 +64,11 @@ pub(crate) fn start() {
     }
 }
 
-/// The command with this number among those of its thread or of others has ended.
 #[inline]
 pub(crate) fn is_sampled(number: u64) -> bool {
     number & MASK.load(Ordering::Relaxed) == 0
 }
 
-/// Adds a sample, unless another thread holds the timeline.
 #[cold]
 pub(crate) fn sample() {
     let Some(timeline) = TIMELINE.get() else {
@@ -96,7 +83,6 @@ pub(crate) fn sample() {
     }
 }
 
-/// Something was submitted.
 #[inline]
 pub(crate) fn submitted() {
     if !HAS_SUBMITTED.load(Ordering::Relaxed) && !HAS_SUBMITTED.swap(true, Ordering::Relaxed) {
@@ -108,13 +94,11 @@ fn named() -> Option<&'static str> {
     *NAMED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The program enters a part of this name, perhaps before its first instance.
 pub(crate) fn begin_named_phase(name: &'static str) {
     *NAMED.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
     begin(name);
 }
 
-/// A phase begins, unless the program names its phases itself.
 #[cold]
 pub(crate) fn begin_phase(name: &'static str) {
     if named().is_none() {
@@ -122,7 +106,7 @@ pub(crate) fn begin_phase(name: &'static str) {
     }
 }
 
-/// A phase begins, with the very numbers that the one before ends with.
+/// The phase before ends with the very numbers that this one begins with.
 fn begin(name: &'static str) {
     let Some(timeline) = TIMELINE.get() else {
         return;
@@ -155,7 +139,7 @@ fn begin(name: &'static str) {
     }
 }
 
-/// The kinds when they held most, of the ends of phases and now. `None` before the first instance, or without memory.
+/// Also the present moment counts as the end of a phase. `None` before the first instance, or without memory.
 pub(crate) fn fullest() -> Option<Fullest> {
     let mut timeline = lock(TIMELINE.get()?);
     let counts = counts_of_all();
@@ -170,7 +154,6 @@ pub(crate) fn fullest() -> Option<Fullest> {
 }
 
 impl Fullest {
-    /// What was live of the kind with this account.
     pub(crate) fn of(&self, account: &KindAccount) -> ByScope {
         let address = ptr::from_ref(account).addr();
         let mut kinds = self.kinds.iter().flatten();
@@ -180,8 +163,7 @@ impl Fullest {
     }
 }
 
-/// The phases until now, after so many commands, the last one with its current numbers; the samples; and how many phases were lost. `None` before
-/// the first instance.
+/// The last phase has its current numbers; the last member is how many phases were lost. `None` before the first instance.
 pub(crate) fn copy(commands: u64) -> Option<(PhaseStarts, Vec<Sample>, u64)> {
     let mut timeline = lock(TIMELINE.get()?);
     let counts = counts_of_all();
@@ -225,7 +207,6 @@ impl Timeline {
         })
     }
 
-    /// A phase ends, or a report is written: notes the kinds if they hold more than ever.
     fn note_fullest(&mut self, counts: &Counts) -> bool {
         let live_bytes = counts.live_bytes.sum();
         if self.fullest.kinds.is_some() && live_bytes <= self.fullest.live_bytes {
@@ -277,8 +258,7 @@ impl Timeline {
     }
 }
 
-/// The most bytes live at once since the running phase began, and how far that may be off: the program's own callbacks have no common counter,
-/// so their peaks since the start of the process are added.
+/// The second number is how far the first may be off: the peaks of the program's own callbacks since the start of the process are added.
 fn peak_of_phase() -> (u64, u64) {
     let Some(all) = all_usage() else {
         return (0, 0);
@@ -287,7 +267,6 @@ fn peak_of_phase() -> (u64, u64) {
     (all.recent_peak_bytes.saturating_add(foreign), foreign)
 }
 
-/// The accounts of all kinds of all instances and devices that a command was about.
 fn used_accounts() -> impl Iterator<Item = &'static KindAccount> {
     all_accounts().flat_map(Accounts::used_accounts)
 }

@@ -1,11 +1,9 @@
-//! Opens files for a user who shares the machine with others. The layer and the program write each file, and read each settings file,
-//! through this module, so that the rules stand once:
+//! Opens files for a user who shares the machine with others. The rules stand here once:
 //!
 //! - A path is walked part by part, from one open folder to the next: nothing is exchanged between a look and its use. A link is followed
 //!   only if it belongs to this user or to root, in any part of the path, whatever `fs.protected_symlinks` says.
 //! - A file is whole or not there: it is written beside its name and renamed over it. What a killed writer leaves there is removed by the
-//!   next one. A new file is for this user alone; a file of this
-//!   user keeps its mode.
+//!   next one. A new file is for this user alone; a file of this user keeps its mode.
 //! - Devices, pipes and the kernel's own links (`/dev/stdout`) are written in place; a pipe only if it is this user's and has a reader.
 //!   No open waits.
 //! - Settings are read only from a file that nobody but this user and root can change or replace.
@@ -26,12 +24,10 @@ use rustix::io::Errno;
 pub const PRIVATE: u32 = 0o600;
 /// The rights of a new file that all users may read, as far as the process's mask allows.
 pub const SHARED: u32 = 0o644;
-/// The most names that are tried for a part of a file.
 const MAX_PARTS: u32 = 1000;
-/// The most links of a path.
 const MAX_LINKS: u32 = 40;
 
-/// Why a file is not opened, though it may exist. Inside of an [`io::Error`] of the kind
+/// Why a file is not opened, though it may exist; the source of an [`io::Error`] of the kind
 /// [`PermissionDenied`](io::ErrorKind::PermissionDenied).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -63,7 +59,7 @@ pub enum Written {
 }
 
 /// Writes `bytes` to the file, whole or not at all; devices and pipes are written in place. A new file has the rights `mode`, a file of this
-/// user keeps its own. A link of this user or of root leads to the file; another user's is an error.
+/// user keeps its own.
 ///
 /// # Errors
 /// Those of the operating system; [`ForeignFileError`]; [`NotConnected`](io::ErrorKind::NotConnected) if the file is a pipe that no process
@@ -77,7 +73,7 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<Written> {
     place.replace(bytes, mode).map(|()| Written::File)
 }
 
-/// Checks whether [`write()`] could write the file now, and leaves nothing behind. Returns how it would be written.
+/// Checks whether [`write()`] could write the file now. Leaves nothing behind.
 ///
 /// # Errors
 /// As [`write()`]. A pipe without a reader is none.
@@ -96,7 +92,8 @@ pub fn check(path: &Path) -> io::Result<Written> {
 /// Opens the file to add to its end. A new one is for this user alone.
 ///
 /// # Errors
-/// As [`write()`]. A file of another user is a [`ForeignFileError`]: this user's lines would be theirs.
+/// As [`write()`]; [`ForeignFileError`] also for a file of another user: this user's lines would be
+/// theirs.
 pub fn append(path: &Path) -> io::Result<File> {
     let place = FilePlace::find(path)?;
     if place.there.is_some() || place.is_kernels {
@@ -157,7 +154,7 @@ fn is_missing(error: &io::Error) -> bool {
     )
 }
 
-/// Creates the folder, and those above it that are missing, as [`write()`] finds a file.
+/// Creates the folder, and those above it that are missing.
 ///
 /// # Errors
 /// As [`write()`].
@@ -183,11 +180,10 @@ pub fn create_folders(path: &Path) -> io::Result<()> {
 pub struct FilePlace {
     folder: OwnedFd,
     name: OsString,
-    /// What had the name at the last look.
     there: Option<Stat>,
     /// Other users can put files into the folder.
     is_shared: bool,
-    /// A link of the process file system, which leads where no path may lead.
+    /// Only links of the process file system, which lead where no path may lead.
     is_kernels: bool,
 }
 
@@ -209,7 +205,7 @@ impl FilePlace {
         Self::walk(path, false)
     }
 
-    /// With `is_strict` all that the path passes must be as [`open_settings`] requires.
+    /// With `is_strict` the path must be as [`open_settings`] requires.
     fn walk(path: &Path, is_strict: bool) -> io::Result<Self> {
         let mut parts = Vec::new();
         push_parts(&mut parts, path);
@@ -336,13 +332,11 @@ impl FilePlace {
         matches!((named, rustix::fs::fstat(file)), (Ok(named), Ok(file)) if (named.st_dev, named.st_ino) == (file.st_dev, file.st_ino))
     }
 
-    /// What is no plain file is not replaced: it would be lost.
     fn is_in_place(&self) -> bool {
         let is_plain = |there: &Stat| is(there, FileType::RegularFile);
         self.is_kernels || self.there.as_ref().is_some_and(|there| !is_plain(there))
     }
 
-    /// Refuses what another user made to be written to.
     fn admit_owner(&self) -> io::Result<()> {
         let Some(there) = &self.there else {
             return Ok(());
@@ -360,7 +354,7 @@ impl FilePlace {
         }
     }
 
-    /// Opens what is there to write to its end. Does not wait for the reader of a pipe.
+    /// Does not wait for the reader of a pipe.
     fn open_in_place(&self) -> io::Result<File> {
         self.admit_owner()?;
         let link = if self.is_kernels {
@@ -391,7 +385,6 @@ impl FilePlace {
         Ok(file)
     }
 
-    /// Writes a file beside this one, and renames it over this one.
     fn replace(&self, bytes: &[u8], mode: u32) -> io::Result<()> {
         let kept = self.there.as_ref().filter(|there| is_own(there));
         let (part, mut file) = self.create_part(if kept.is_some() { PRIVATE } else { mode })?;
@@ -410,14 +403,13 @@ impl FilePlace {
                 )?)
             });
         if written.is_err() {
-            // Nothing of a failure stays.
             let _ = rustix::fs::unlinkat(&self.folder, &part, AtFlags::empty());
         }
         written
     }
 
-    /// A new file beside this one, locked for as long as it is open. Others may write beside it too: other threads and processes. Parts that
-    /// no process has locked are of writers that were killed, and are removed.
+    /// The part is locked for as long as it is open. Other threads and processes may write beside the file too. Parts that no process has
+    /// locked are of writers that were killed, and are removed.
     fn create_part(&self, mode: u32) -> io::Result<(OsString, File)> {
         let mut number = 0;
         loop {
@@ -438,7 +430,6 @@ impl FilePlace {
                         number += 1;
                         continue;
                     }
-                    // What a killed writer has left beside others.
                     while number < MAX_PARTS && self.remove_stale(&self.part(number + 1)) {
                         number += 1;
                     }
@@ -454,7 +445,6 @@ impl FilePlace {
         name.into_iter().collect()
     }
 
-    /// Removes a part of this user's that no process has locked.
     fn remove_stale(&self, part: &OsStr) -> bool {
         let removed = || {
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
@@ -481,7 +471,6 @@ impl FilePlace {
     }
 }
 
-/// Locks the file for as long as it is open here. Does not wait.
 fn lock(file: &File) -> Result<(), Errno> {
     rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)
 }
@@ -490,7 +479,6 @@ fn no_plain_file() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file")
 }
 
-/// Puts the parts of a path onto the stack, the first on top.
 fn push_parts(stack: &mut Vec<OsString>, path: &Path) {
     let parts = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name),
@@ -510,7 +498,7 @@ fn open_folder(at: impl AsFd, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Er
     rustix::fs::openat(at, name, flags, Mode::empty())
 }
 
-/// The file with this name, link or not, opened for no access, and its properties.
+/// The link itself is opened where there is one, for no access.
 fn look_at(folder: &OwnedFd, name: &OsStr) -> Result<(OwnedFd, Stat), Errno> {
     let file = rustix::fs::openat(
         folder,
@@ -532,7 +520,6 @@ const LOOK: OFlags = OFlags::NONBLOCK;
 #[cfg(not(target_os = "linux"))]
 const LOOK_AT_LINK: OFlags = OFlags::from_bits_retain(0x20_0000);
 
-/// The target of the open link, which had this name.
 #[cfg(target_os = "linux")]
 fn target_of(link: &OwnedFd, _: &OwnedFd, _: &OsStr) -> Result<OsString, Errno> {
     let target = rustix::fs::readlinkat(link, "", Vec::new())?;
@@ -545,7 +532,6 @@ fn target_of(_: &OwnedFd, folder: &OwnedFd, name: &OsStr) -> Result<OsString, Er
     Ok(OsString::from_vec(target.into_bytes()))
 }
 
-/// A path to the very file that is open, which had this path.
 #[cfg(target_os = "linux")]
 fn name_of(file: &OwnedFd, _: &Path) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
@@ -579,8 +565,7 @@ fn is_own_or_roots(stat: &Stat) -> bool {
     stat.st_uid == 0 || is_own(stat)
 }
 
-/// Whether it is this user's or root's, and nobody else can change it. The group with the number of the owner is the owner's own. In a sticky
-/// folder others can add files, and not exchange those of this user.
+/// The group with the number of the owner is the owner's own. In a sticky folder others can add files, and not exchange those of this user.
 fn is_safe(stat: &Stat, may_be_sticky: bool) -> bool {
     let is_open =
         stat.st_mode & 0o002 != 0 || stat.st_mode & 0o020 != 0 && stat.st_gid != stat.st_uid;

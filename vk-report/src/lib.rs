@@ -1,15 +1,13 @@
 //! The report of a Vulkan program's host memory, and what its accounts lie in.
 //!
-//! What the program `steward` and the layer share stands here: a guard and planned failures below the layer's accounts ([`guard_run`]), the
-//! state file, the meter's client, and the report as data, text and JSON ([`report`]). Accounts are the layer's (`vk-layer`); pages, symbols
-//! and drivers are the program's (`vk-steward`).
+//! A guard and planned failures below the layer's accounts ([`guard_run`]), the state file, the meter's client, and the report as data, text
+//! and JSON ([`report`]) stand here, since the program `steward` and the layer share them. Accounts are the layer's (`vk-layer`); pages,
+//! symbols and drivers are the program's (`vk-steward`).
 //!
 //! ```text
 //!  driver --(callbacks)--> vk-layer's accounts --> guard_run::Layers --> the system's allocator
 //!                              \--> report::Report --> text, JSON
 //! ```
-//!
-//! - [`report::Report`] holds what a run has shown. [`Display`](std::fmt::Display) writes it for a terminal, [`report::json`] for programs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_debug_implementations)]
 #![cfg_attr(
@@ -32,7 +30,6 @@ pub mod report;
 pub mod state_file;
 pub mod units;
 
-/// The samples of README.md, tested.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,6 +1,6 @@
 //! The state file of the layer: the last numbers of a process, which outlive it however it ends.
 //!
-//! The layer writes it through a shared mapping; [`read`] reads it. Every field is a word of 64 bits in the machine's order:
+//! The layer writes it through a shared mapping. Every field is a word of 64 bits in the machine's order:
 //!
 //! ```text
 //! word  0 MAGIC      1 length in bytes: LENGTH, with stacks LENGTH + STACKS_LENGTH   2 SEQUENCE: odd while the numbers are written
@@ -49,9 +49,9 @@ pub const LENGTH_WITH_STACKS: usize = LENGTH + stacks::LENGTH;
 pub const SEQUENCE: usize = 2;
 /// Where the process is.
 pub const PROCESS: usize = 3;
-/// Where the number of commands is that had begun when the other numbers were written.
+/// Where the number of commands is.
 pub const COMMANDS: usize = 4;
-/// Where the number of commands is that had begun at the last report.
+/// Where the number of commands at the last report is.
 pub const REPORTED: usize = 5;
 /// Where the last command is that began.
 pub const STARTED: usize = 6;
@@ -61,11 +61,11 @@ pub const ROWS: usize = 8;
 pub const REPORT_REQUEST: usize = 9;
 /// Where another process requests a mark.
 pub const MARK_REQUEST: usize = 10;
-/// Where the number of requested reports is that were written.
+/// Where the number of answered requests is.
 pub const ANSWERS: usize = 11;
-/// Where the number of all reports is that were written.
+/// Where the number of reports is.
 pub const REPORTS: usize = 12;
-/// Where it is said whether live objects have call stacks.
+/// Where the setting `stacks` is.
 pub const HAS_STACKS: usize = 13;
 /// Where the heaps begin.
 pub const HEAPS: usize = 32;
@@ -82,17 +82,14 @@ pub const KIND_WORDS: usize = 16;
 /// The words of its name.
 pub const NAME_WORDS: usize = 5;
 
-/// The bits of a row in [`STARTED`].
 const ROW_BITS: u32 = 16;
 
-/// The word of [`STARTED`]: the number of a command, and the index of its row. It is one word, so that both are of one command though
-/// several threads begin commands.
+/// The word of [`STARTED`]. It is one word, so that number and row are of one command though several threads begin commands.
 #[must_use]
 pub const fn started(number: u64, row: usize) -> u64 {
     number << ROW_BITS | (row as u64 + 1)
 }
 
-/// Attempts to read a file between two updates.
 const ATTEMPTS: u32 = 1000;
 
 /// The numbers of a kind of object or of a heap. Bytes and blocks.
@@ -161,7 +158,7 @@ pub struct StateHeap {
 pub struct State {
     /// The number of the process, in its own PID namespace.
     pub process: u64,
-    /// Commands that had begun when the numbers were written: what those of them that were under way do is not in the numbers.
+    /// Commands that had begun when the numbers were written: the numbers lack what those under way do.
     pub commands: u64,
     /// Commands that had begun at the last report; 0 where none was written.
     pub reported_commands: u64,
@@ -286,7 +283,7 @@ impl State {
         Self::parse_first(bytes, bytes.len() as u64)
     }
 
-    /// As [`State::parse`], of the first bytes of a file of this length.
+    /// `bytes` are the first of a file of this length.
     fn parse_first(bytes: &[u8], length: u64) -> Result<Self, StateError> {
         check_length(bytes, length)?;
         let kinds = (0..MAX_KINDS).map(|index| kind(bytes, index));
@@ -310,7 +307,7 @@ impl State {
     }
 }
 
-/// Checks the length of a file with these first bytes.
+/// The bytes are the first of the file.
 fn check_length(bytes: &[u8], length: u64) -> Result<(), StateError> {
     if word(bytes, 0) != MAGIC {
         return Err(StateError::NotState);
@@ -324,7 +321,6 @@ fn check_length(bytes: &[u8], length: u64) -> Result<(), StateError> {
     Err(StateError::WrongLength { bytes })
 }
 
-/// The word with this index; 0 beyond the end.
 fn word(bytes: &[u8], index: usize) -> u64 {
     let word = bytes.get(index * 8..).and_then(<[u8]>::first_chunk);
     word.map_or(0, |word| u64::from_ne_bytes(*word))
@@ -340,7 +336,6 @@ fn usage(bytes: &[u8], at: usize) -> StateUsage {
     }
 }
 
-/// `None` for a kind that was not used.
 fn kind(bytes: &[u8], index: usize) -> Result<Option<StateKind>, StateError> {
     let at = KINDS + index * KIND_WORDS;
     let name = bytes.get(at * 8..(at + NAME_WORDS) * 8).unwrap_or_default();
@@ -365,7 +360,6 @@ fn kind(bytes: &[u8], index: usize) -> Result<Option<StateKind>, StateError> {
     }))
 }
 
-/// `None` for a heap that was not used.
 fn heap(bytes: &[u8], index: usize) -> Option<StateHeap> {
     let at = HEAPS + index * HEAP_WORDS;
     let (usage, refusals) = (usage(bytes, at), word(bytes, at + 5));
@@ -385,7 +379,6 @@ fn last_command(bytes: &[u8]) -> Option<&'static str> {
     is_same_table.then_some(row.name)
 }
 
-/// The table of kinds and heaps, without a head.
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
@@ -464,7 +457,6 @@ mod tests {
         let long = [whole.as_slice(), &[0]].concat();
         let wrong = StateError::WrongLength { bytes: LENGTH + 1 };
         assert_eq!(State::parse(&long), Err(wrong));
-        // Any one word may be anything.
         for index in 2..WORDS {
             let mut bytes = whole.clone();
             put(&mut bytes, index, u64::MAX);

@@ -2,8 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-/// `bytes` in the largest binary unit that leaves at least 1, with three digits or more, cut and not rounded up: `999 B`,
-/// `1.50 KiB`, `16.4 MiB`, `1023 GiB`. At most 8 characters.
+/// `bytes` in the largest binary unit that leaves at least 1, with three digits or more, cut off: `999 B`, `1.50 KiB`,
+/// `1023 GiB`. At most 8 characters.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
     alloc_core::ByteCount(bytes).to_string()

@@ -10,11 +10,10 @@
  *    ..                                                    kernels read and write the region; halide_device_detach_native; steward_region_free
  *    steward_halide_use(NULL);                             behind the last kernel
  *
- * What Halide allocates for itself comes from the context (its records) and through the callbacks (its Vulkan objects). It never maps a region
- * that it did not divide itself: reach one from the host by steward_region_map, not by halide_copy_to_host.
+ * What Halide allocates for itself comes from the context (its records) and through the callbacks (its Vulkan objects). The host reaches a
+ * region by steward_region_map, not by halide_copy_to_host.
  *
- * Halide has neither function nor header for either part. The names and layouts below are those of 21.0.0; others differ, and
- * halide_device_wrap_native takes what it gets for the address of such a view, whatever it is.
+ * The names and layouts below are those of 21.0.0, which has no header for them; others differ.
  */
 #ifndef STEWARD_HALIDE_DEVICE_H
 #define STEWARD_HALIDE_DEVICE_H

@@ -1,5 +1,4 @@
-/* A function of a compiled module on several HAL devices, and the tree of accounts while its results live: one account a device, one below it for
- * the session, and one for what the Vulkan driver takes through callbacks.
+/* A function of a compiled module on several HAL devices, and the tree of accounts while its results live.
  *
  *    accounts FUNCTION INPUT DEVICE=MODULE..            the function takes one tensor and returns one of f32
  *    accounts module.twice 4xf32=1,2,3,4 local-task=cpu.vmfb vulkan=spirv.vmfb
@@ -18,7 +17,6 @@
 
 enum { VULKAN_SLOT = 0, MAX_DEVICES = 8, PRINTED = 16 };
 
-/* What a device has: IREE's objects, and their accounts. */
 typedef struct device_accounts {
    const char *name;
    steward_context *device, *session;
@@ -37,7 +35,6 @@ static int fail(const char *what)
 
 /* --- Vulkan, whose HAL passes NULL for pAllocator ------------------------------------------------------------------- */
 
-/* The driver "vulkan" of IREE's, over commands that put the slot's callbacks in. */
 static iree_status_t create_vulkan_driver(void *self, iree_string_view_t name, iree_allocator_t host, iree_hal_driver_t **out)
 {
    (void)self;
@@ -127,8 +124,8 @@ static iree_status_t call_function(device_accounts *of, const char *function, co
    return status;
 }
 
-/* The first numbers of the result. They are copied, since Vulkan's result cannot be mapped, and by a buffer of this program's, since
- * iree_hal_device_transfer_d2h asks for memory that is HOST_LOCAL, which lavapipe does not have. */
+/* The first numbers of the result. They are copied by a buffer of this program's, since Vulkan's result cannot be mapped, and
+ * lavapipe has no HOST_LOCAL memory for iree_hal_device_transfer_d2h. */
 static iree_status_t print_result(const device_accounts *of)
 {
    float numbers[PRINTED];
@@ -175,7 +172,6 @@ static bool run(device_accounts *of, steward_context *root, const char *module, 
 
 /* --- the end -------------------------------------------------------------------------------------------------------- */
 
-/* Closes an account; what is left of it is told. */
 static bool close_account(const char *device, const char *account, steward_context *of)
 {
    steward_outstanding left = {.size = sizeof left};

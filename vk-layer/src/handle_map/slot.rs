@@ -1,5 +1,3 @@
-//! A place for one pair, without a lock.
-//!
 //! A thread that removes a pair names the turn in which it saw the pair: a slot that holds another pair meanwhile has another turn. So no
 //! thread removes, or hides for a moment, another pair than it meant, though key, value and turn are three words.
 #![forbid(unsafe_code)]
@@ -8,7 +6,6 @@ use std::ptr::{self, NonNull};
 
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 
-/// What stands for a key where there is none.
 pub(crate) const NO_KEY: usize = 0;
 
 /// The meaning of a turn, by its remainder: free, then used, then being removed, then free again in the next turn.
@@ -34,7 +31,6 @@ impl Slot {
         }
     }
 
-    /// Claims a free slot for this thread, which then fills it.
     pub(crate) fn claim(&self) -> bool {
         // Loads first, since an exchange takes the slot's cache line from threads that read it.
         let turn = self.turn.load(Ordering::Relaxed);
@@ -50,7 +46,6 @@ impl Slot {
                 .is_ok()
     }
 
-    /// Puts a pair into a slot that this thread has claimed; `before` runs before the key is there.
     pub(crate) fn fill(&self, key: usize, value: NonNull<()>, before: impl FnOnce()) {
         self.value.store(value.as_ptr(), Ordering::Release);
         before();
@@ -67,7 +62,6 @@ impl Slot {
         NonNull::new(self.value.load(Ordering::Acquire))
     }
 
-    /// Removes the pair if it has this key, and this value if one is named. `None` also where another thread is removing it.
     pub(crate) fn remove(&self, key: usize, named: Option<NonNull<()>>) -> Option<NonNull<()>> {
         let turn = self.turn.load(Ordering::Acquire);
         if turn % MEANINGS != USED || !self.has(key) {

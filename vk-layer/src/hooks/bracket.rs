@@ -1,5 +1,3 @@
-//! One command: the callbacks that it gets, the checker's bracket around it, and the counts afterwards.
-
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
@@ -20,37 +18,30 @@ use crate::leaks::{self, CalledCommand, CommandScope};
 use crate::settings::settings;
 use crate::{report, state, tape, timeline};
 
-/// Hooked commands until now.
 pub(crate) static COMMANDS: Count = Count::new();
 
-/// The result of a command, and the owner of its callbacks: those that replaced NULL, or the program's, where they are watched.
+/// The owner is that of the callbacks that replaced NULL, or of the program's, where they are watched.
 pub(super) struct Finished<'a> {
-    /// The command's number among those of its thread, or of others.
+    /// The number counts commands of this thread, or of all others.
     number: u64,
     thread: u64,
     pub(super) result: i32,
     pub(super) owner: Option<OwnerId>,
-    /// With the setting `stacks`: the command that the program called.
     pub(super) called: Option<CalledCommand>,
-    /// The callbacks that the layer below got, where the program's own are not watched.
     given: *const RawCallbacks,
     foreign: Option<ForeignRecord<'a>>,
-    /// Dropped when the command has ended the object.
     _ended: Option<EndedObject>,
 }
 
-/// The callbacks that a command comes with.
 #[derive(Clone, Copy)]
 pub(super) enum Passed<'a> {
-    /// The program's `pAllocator`, and the object that the command ends.
     ByProgram(*const RawCallbacks, Option<u64>),
-    /// The program's own callbacks, which are watched for longer than the command.
+    /// They are watched for longer than the command.
     Watched(&'a ForeignUse<'a>),
 }
 
-/// Runs the row's command with the callbacks of its kind where the program passed NULL. The program's own callbacks are watched, unless
-/// they are for an object that was created unwatched. Whatever goes wrong in the layer, the command is called, once, and its result is
-/// returned.
+/// The program's own callbacks are watched, unless they are for an object that was created unwatched. Whatever goes wrong in the layer,
+/// the command is called, once, and its result is returned.
 pub(super) fn run<'a>(
     index: usize,
     accounts: &'a Accounts,
@@ -133,7 +124,6 @@ fn run_once<'a>(
             });
         });
     }
-    // The first time where nothing is judged or recorded.
     let result = result
         .get()
         .unwrap_or_else(|| in_command(|| call(allocator)));
@@ -153,8 +143,8 @@ fn run_once<'a>(
     }
 }
 
-/// Runs `call` in the command's bracket: the checker's, or a plain one where the layer is linked into the program or a trace is recorded, so that
-/// call stacks, refusals and the trace know the command. Does nothing without either.
+/// The bracket is a plain one without a checker where the layer is linked into the program or a trace is recorded, so that call stacks, refusals
+/// and the trace know the command. Without either nothing is called.
 pub(super) fn around(command: Command, call: impl FnOnce(&CommandFrame)) {
     if let Some(checker) = checker() {
         checker.run(command, call);
@@ -163,7 +153,6 @@ pub(super) fn around(command: Command, call: impl FnOnce(&CommandFrame)) {
     }
 }
 
-/// Calls the command of this owner and name, and records it for a trace or for call stacks where they are wanted.
 #[inline]
 pub(super) fn recorded<R>(
     (owner, name): (Option<OwnerId>, &'static str),
@@ -187,12 +176,10 @@ pub(super) fn recorded<R>(
 }
 
 impl<'a> Finished<'a> {
-    /// The program's callbacks, as they are watched while the command runs.
     pub(super) fn foreign(&self) -> Option<&ForeignUse<'a>> {
         self.foreign.as_deref()
     }
 
-    /// Does the layer's other work after the command.
     pub(super) fn finish(self, index: usize) -> i32 {
         if state::is_open() {
             fenced(index, || state::command_ended(index, self.number));
@@ -208,8 +195,7 @@ impl<'a> Finished<'a> {
     }
 }
 
-/// Destroys, by the row's command, the object that `finished` has created and the program never sees, with the callbacks that it was
-/// created with.
+/// The program never sees the object. It is destroyed with the callbacks that it was created with.
 pub(super) fn undo(
     index: usize,
     parents: Owners,
@@ -228,11 +214,9 @@ pub(super) fn undo(
             checker.run(command(index, parents, finished.owner), |_| call_once());
         }
     });
-    // The first time where nothing is judged.
     call_once();
 }
 
-/// The callbacks that replace NULL, or how the program's own are watched.
 #[derive(Default)]
 struct Chosen<'a> {
     replacement: Option<&'a KindOwner>,
@@ -246,7 +230,7 @@ fn choose<'a>(
     (allocator, ends): (*const RawCallbacks, Option<u64>),
 ) -> Chosen<'a> {
     strike(index, HookPhase::Before);
-    // SAFETY: NULL, or the command's argument, which is valid while it runs.
+    // SAFETY: NULL, or the command's argument.
     let Some(raw) = (unsafe { allocator.as_ref() }) else {
         return Chosen {
             replacement: accounts.owner_or_new(index),
@@ -259,7 +243,7 @@ fn choose<'a>(
     let ended = ends.and_then(|handle| kind.foreign()?.remove(handle, raw));
     let name = row(index).object;
     let is_watched = (ends.is_none() || ended.is_some()) && !is_about_loader(index);
-    // SAFETY: Vulkan's promise about `pAllocator`: valid for the command, and for what it creates.
+    // SAFETY: Vulkan's rule about `pAllocator`: valid for the command, and for what it creates.
     let watch = || unsafe { ForeignRecord::new(kind, name, *raw) };
     Chosen {
         replacement: None,
@@ -268,7 +252,6 @@ fn choose<'a>(
     }
 }
 
-/// The row's command comes with callbacks of the program.
 fn count_foreign_command(index: usize, accounts: &Accounts) -> Option<&KindAccount> {
     let kind = accounts.kind(index)?;
     if kind.foreign_commands.fetch_add(1, Ordering::Relaxed) == 0 {
@@ -277,7 +260,6 @@ fn count_foreign_command(index: usize, accounts: &Accounts) -> Option<&KindAccou
     Some(kind)
 }
 
-/// The bracket of the row's command.
 fn command(index: usize, parents: Owners, owner: Option<OwnerId>) -> Command {
     let row = row(index);
     let owners = match row.object {
@@ -297,12 +279,10 @@ fn command(index: usize, parents: Owners, owner: Option<OwnerId>) -> Command {
     Command::of(row, row.name, owners, coverage())
 }
 
-/// Does the work that a test has planted here.
 pub(crate) fn strike(index: usize, phase: HookPhase) {
     strike_command(row(index).name, phase);
 }
 
-/// As [`strike`], for a command that may have no row of its own.
 pub(super) fn strike_command(name: &str, phase: HookPhase) {
     #[cfg(feature = "planted-panic")]
     crate::planted_panic::strike(name, phase);
@@ -310,7 +290,6 @@ pub(super) fn strike_command(name: &str, phase: HookPhase) {
     let _ = (name, phase);
 }
 
-/// The row's command has created an object.
 pub(super) fn created(index: usize, accounts: &Accounts, handle: u64, finished: &Finished<'_>) {
     let callbacks = (finished.owner, finished.foreign());
     created_with(
@@ -321,7 +300,6 @@ pub(super) fn created(index: usize, accounts: &Accounts, handle: u64, finished: 
     );
 }
 
-/// As [`created`], by this thread, for an object with callbacks of this owner; `foreign` are the program's.
 pub(super) fn created_with(
     (index, accounts): (usize, &Accounts),
     handle: u64,
@@ -344,7 +322,6 @@ pub(super) fn created_with(
     });
 }
 
-/// Counts objects that were, or will be, created.
 pub(super) fn count_created(index: usize, accounts: &Accounts, objects: u64) {
     fenced(index, || {
         note_created(index, accounts, (objects, current_thread()))
@@ -361,7 +338,6 @@ fn note_created(index: usize, accounts: &Accounts, (objects, thread): (u64, u64)
     }
 }
 
-/// The row's command has ended an object.
 pub(super) fn ended(index: usize, accounts: &Accounts, handle: u64, finished: &Finished<'_>) {
     fenced(index, || {
         strike(index, HookPhase::After);

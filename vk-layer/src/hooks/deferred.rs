@@ -17,26 +17,22 @@ use crate::handle_records::HandleRecords;
 use crate::leaks::CalledCommand;
 use crate::once::OnceAcrossForks;
 
-/// The operations of a device that something was deferred with, until they are destroyed or used again.
+/// Operations that something was deferred with, until they are destroyed or used again.
 pub(crate) struct DeferredOperations(HandleRecords<Deferred>);
 
-/// A command that was deferred.
 pub(crate) struct Deferred {
     index: usize,
     count: u32,
-    /// The program's array: the handles are written when the operation is done. Kept as an address until then.
+    /// The program's array, as an address: the handles are written when the operation is done.
     objects: usize,
     owner: Option<OwnerId>,
     called: Option<CalledCommand>,
-    /// The program's own callbacks: the layer below may keep their address, and call them, until the operation is done.
+    /// The layer below may keep their address, and call them, until the operation is done.
     foreign: Option<ForeignRecord<'static>>,
-    /// Whether the created objects are counted.
     noted: OnceAcrossForks,
 }
 
 impl Deferred {
-    /// To be created before the command is called.
-    ///
     /// # Safety
     /// `allocator` is NULL, or callbacks that may be called until the operation is done and as long as what it creates lives.
     unsafe fn new(
@@ -45,10 +41,10 @@ impl Deferred {
         allocator: Callbacks,
         (count, objects): (u32, *const u64),
     ) -> Self {
-        // SAFETY: NULL, or callbacks, as this function requires.
+        // SAFETY: NULL, or callbacks.
         let foreign = unsafe { allocator.as_ref() }.and_then(|raw| {
             let kind = accounts.kind(index)?;
-            // SAFETY: they may be called until the operation is done and as long as what it creates lives, as this function requires.
+            // SAFETY: they may be called until the operation is done and as long as what it creates lives.
             unsafe { ForeignRecord::new(kind, row(index).object, *raw) }
         });
         Self {
@@ -66,15 +62,13 @@ impl Deferred {
         self.foreign.as_deref()
     }
 
-    /// Counts the created objects.
-    ///
     /// # Safety
     /// The array is the program's still, and its handles were written.
     unsafe fn note_created(&self, accounts: &Accounts) {
         let objects = std::ptr::with_exposed_provenance(self.objects);
         let callbacks = (self.owner, self.foreign());
         let created_by = (self.called, current_thread());
-        // SAFETY: the array is the program's still, and its handles were written, as this function requires.
+        // SAFETY: the array is the program's still, and its handles were written.
         for handle in unsafe { handles(self.count, objects) } {
             created_with((self.index, accounts), handle, callbacks, created_by);
         }
@@ -86,13 +80,12 @@ impl DeferredOperations {
         Self(HandleRecords::new())
     }
 
-    /// The owner of the callbacks of the command that was deferred with the operation.
     pub(super) fn owner_of(&self, operation: u64) -> Option<OwnerId> {
         self.0.with(operation, |deferred| deferred.owner).flatten()
     }
 
-    /// A command on the operation has reported that it is done: the first such command counts the created objects. Others wait for that,
-    /// since the program may free the array as soon as one of them returns.
+    /// The first command that reports an operation as done counts the created objects. Others wait for that, since the program may free
+    /// the array as soon as one of them returns.
     pub(super) fn note_done(&self, operation: u64, accounts: &Accounts) {
         self.0.with(operation, |deferred| {
             deferred.noted.call_once(|| {
@@ -103,14 +96,13 @@ impl DeferredOperations {
         });
     }
 
-    /// Replaces the command that the operation was used for before. `false` where there is no memory for a further one: its callbacks then stay
-    /// watched for ever.
+    /// `false` where there is no memory: the callbacks then stay watched for ever.
     fn insert(&self, operation: u64, deferred: Deferred) -> bool {
         drop(self.remove(operation));
         self.0.insert(operation, deferred)
     }
 
-    /// Removes the command that was deferred with the operation, which is about to be destroyed or used again: its drop ends the watch.
+    /// The drop of the answer ends the watch.
     pub(super) fn remove(&self, operation: u64) -> Option<Deferred> {
         self.0.remove(operation)
     }
@@ -127,7 +119,7 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
 ) -> i32 {
     type Function =
         unsafe extern "system" fn(Handle, u64, u64, u32, Info, Callbacks, *mut u64) -> i32;
-    // SAFETY: Vulkan's contract of the command: a live device.
+    // SAFETY: Vulkan requires a live device.
     let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
         return ERROR_INITIALIZATION_FAILED;
     };
@@ -139,17 +131,17 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
         deferred: next.owner_of(CREATE_DEFERRED, operation),
         ..next.parent.owners()
     };
-    // SAFETY: Vulkan's contract of the command: room for so many handles.
+    // SAFETY: Vulkan requires room for so many handles.
     unsafe { clear(count, objects) };
     let mut deferred = None;
     if operation != 0 {
-        // SAFETY: Vulkan's contract of the command: until the operation is done all that it came with stays valid.
+        // SAFETY: Vulkan requires that all stays valid until the operation is done.
         let new = || unsafe { Deferred::new(ROW, accounts, allocator, (count, objects)) };
         deferred = fenced(ROW, new);
     }
     let passed = match deferred.as_ref().and_then(Deferred::foreign) {
         Some(foreign) => Passed::Watched(foreign),
-        // Callbacks that cannot be watched for long enough are passed on as they came, as those of an object that is not watched.
+        // Callbacks that cannot be watched for long enough are passed on as they came.
         None => Passed::ByProgram(allocator, (operation != 0).then_some(0)),
     };
     let finished = run(ROW, accounts, owners, passed, |allocator| {
@@ -160,7 +152,7 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
         (deferred.owner, deferred.called) = (finished.owner, finished.called);
     }
     if finished.result != OPERATION_DEFERRED {
-        // SAFETY: Vulkan's contract of the command: so many handles, each of which it has written, 0 where it failed.
+        // SAFETY: so many handles, each of which was written, 0 where it failed.
         let all = unsafe { handles(count, objects) };
         let foreign = deferred.as_ref().and_then(Deferred::foreign);
         let callbacks = (finished.owner, foreign.or(finished.foreign()));

@@ -32,10 +32,9 @@ pub enum HookPhase {
     State,
 }
 
-/// By the first row of a kind: whether its commands are passed through.
 static PASSED: [AtomicBool; ROWS] = [const { AtomicBool::new(false) }; ROWS];
 
-/// Runs the layer's own work beside the row's command. `None` when it panicked, now or for this kind before.
+/// `None` when the work panicked, now or for this kind before.
 #[inline]
 pub(super) fn fenced<T>(index: usize, work: impl FnOnce() -> T) -> Option<T> {
     let passed = PASSED.get(*KINDS.get(index)?)?;
@@ -62,14 +61,12 @@ fn has_panicked(index: usize, passed: &AtomicBool) {
     }
 }
 
-/// Whether any of the layer's own work has panicked.
 static HAS_PANICKED: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn has_panicked_ever() -> bool {
     HAS_PANICKED.load(Ordering::Relaxed)
 }
 
-/// Runs `work`. `None` when it panicked.
 pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
     // A panic may leave counts half done: they are atomics, and records are published whole.
     match catch_unwind(AssertUnwindSafe(work)) {
@@ -83,7 +80,6 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
     }
 }
 
-/// The kinds that are passed through since a panic.
 pub(crate) fn passed_kinds() -> impl Iterator<Item = &'static str> {
     let passed = PASSED.iter().enumerate();
     passed

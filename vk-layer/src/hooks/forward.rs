@@ -32,30 +32,26 @@ use crate::{report, state, timeline};
 )))]
 compile_error!("the calling convention is not one of those that `forward` relies on");
 
-/// More words than any command has parameters.
+/// No command has as many parameters.
 const WORDS: usize = 16;
-/// As many floats as fit; no command has more than 3.
+/// No command has more than 3.
 const FLOATS: usize = 4;
 
-/// Submits until now. Some of them check for a request, as commands with callbacks do.
 pub(super) static SUBMITS: Count = Count::new();
 
-/// Commands without a `pAllocator` until now, where all of them are bracketed.
 pub(super) static FORWARDED: Count = Count::new();
 
-/// Commands called until now: those with a `pAllocator`, and the others too where all of them are bracketed.
 pub(crate) fn commands_called() -> u64 {
     COMMANDS.get().saturating_add(FORWARDED.get())
 }
 
-/// The arguments of a command, and the words behind them.
 pub(super) struct Arguments {
     words: [usize; WORDS],
     floats: [f64; FLOATS],
 }
 
 impl Arguments {
-    /// The parameter with this index, among those that are no floats.
+    /// Floats are not counted by `index`.
     pub(super) fn word(&self, index: usize) -> usize {
         self.words.get(index).copied().unwrap_or_default()
     }
@@ -65,39 +61,36 @@ impl Arguments {
     }
 }
 
-/// Defines the functions whose parameters are all words and floats.
 macro_rules! forwarding {
     (($($word:ident)*) ($($float:ident)*)) => {
         type Forward = unsafe extern "system" fn($($word: usize,)* $($float: f64),*) -> usize;
 
-        /// The hook of a slot: a few instructions. The slot goes on as one more float, in a register of its own: no word moves, and the
-        /// compiler makes a jump of the call.
+        /// A few instructions: the slot goes on as one more float, in a register of its own, so that no word moves, and the compiler
+        /// makes a jump of the call.
         unsafe extern "system" fn forward<const SLOT: usize>($($word: usize,)* $($float: f64),*) -> usize {
             let slot = f64::from_bits(SLOT as u64);
-            // SAFETY: the arguments of the slot's command, as its caller passed them.
+            // SAFETY: the slot's arguments, as its caller passed them.
             unsafe { forward_to($($word,)* $($float,)* slot) }
         }
 
-        /// The common part of all hooks of slots: 768 copies of it were a twelfth of the library.
+        /// 768 copies of this were a twelfth of the library.
         #[inline(never)]
         unsafe extern "system" fn forward_to($($word: usize,)* $($float: f64,)* slot: f64) -> usize {
             let arguments = Arguments {
                 words: [$($word),*],
                 floats: [$($float),*],
             };
-            // SAFETY: the arguments of the slot's command, as its caller passed them.
+            // SAFETY: the slot's arguments, as its caller passed them.
             unsafe { run(slot.to_bits() as usize, &arguments) }
         }
 
-        /// Calls the command of the layer below.
-        ///
         /// # Safety
         /// The function may be called with these arguments.
         unsafe fn call(function: VoidFunction, arguments: &Arguments) -> usize {
             // SAFETY: see the module: a command with fewer parameters ignores the others.
             let function = unsafe { transmute::<VoidFunction, Forward>(function) };
             let ([$($word),*], [$($float),*]) = (arguments.words, arguments.floats);
-            // SAFETY: the function may be called with these arguments, as this function requires.
+            // SAFETY: the function may be called with these arguments.
             unsafe { function($($word,)* $($float),*) }
         }
     };
@@ -105,8 +98,7 @@ macro_rules! forwarding {
 
 forwarding! { (w0 w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12 w13 w14 w15) (f0 f1 f2 f3) }
 
-/// Runs the command of a slot in a bracket, and the layer's other work for it. Whatever goes wrong in the layer, the command is called,
-/// once, and its result is returned.
+/// Whatever goes wrong in the layer, the command is called, once, and its result is returned.
 ///
 /// # Safety
 /// The arguments are those of the slot's command, on a live handle.
@@ -115,7 +107,7 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
     let Some(hooked) = in_slot(slot) else {
         return failed;
     };
-    // SAFETY: the slot's command is called on its first parameter, a live handle, as this function requires.
+    // SAFETY: the command's first parameter is a live handle.
     let parent = caught(|| unsafe { Parent::of(hooked.row, arguments.handle()) }).flatten();
     let found = parent.and_then(|parent| {
         // SAFETY: it lives while the command runs.
@@ -126,7 +118,7 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
         return failed;
     };
     if hooked.role == Role::NameObject {
-        // SAFETY: the slot's command has this info as its second parameter.
+        // SAFETY: the command has this info as its second parameter.
         fenced(|| unsafe { note_name(arguments.word(1) as *const ObjectNameInfo) });
     }
     if hooked.is_bracketed() && settings().brackets == Brackets::All {
@@ -152,7 +144,7 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
             );
             let call = || {
                 in_command(|| {
-                    // SAFETY: the command below has the slot's name, and gets its arguments.
+                    // SAFETY: the command below has the slot's name.
                     let returned = unsafe { call(function, arguments) };
                     // First of all: whatever panics from here on, the command has been called.
                     result.set(Some(returned));
@@ -173,7 +165,7 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
         });
     });
     // The first time where nothing is judged.
-    // SAFETY: the command below has the slot's name, and gets its arguments.
+    // SAFETY: the command below has the slot's name.
     let result = result
         .get()
         .unwrap_or_else(|| in_command(|| unsafe { call(function, arguments) }));
@@ -195,7 +187,6 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
     result
 }
 
-/// The layer's work after a command, beside the check.
 fn ended(hooked: &HookedName) {
     let frame = match hooked.role {
         Role::Submit => {
@@ -217,7 +208,7 @@ fn ended(hooked: &HookedName) {
     report::write_if_due();
 }
 
-/// Runs the layer's own work beside a command; does nothing once such work has panicked.
+/// Does nothing once such work has panicked.
 fn fenced<T>(work: impl FnOnce() -> T) -> Option<T> {
     static HAS_PANICKED: AtomicBool = AtomicBool::new(false);
     if HAS_PANICKED.load(Ordering::Relaxed) {
@@ -236,7 +227,7 @@ fn fenced<T>(work: impl FnOnce() -> T) -> Option<T> {
 /// # Safety
 /// `info` is NULL or valid; its name is NULL, which removes a name, or ends with 0.
 unsafe fn note_name(info: *const ObjectNameInfo) {
-    // SAFETY: NULL or valid, as this function requires.
+    // SAFETY: NULL or valid.
     let Some(info) = (unsafe { info.as_ref() }) else {
         return;
     };
@@ -247,20 +238,19 @@ unsafe fn note_name(info: *const ObjectNameInfo) {
     if name.is_null() {
         return set_name(kind, info.object, "");
     }
-    // SAFETY: not NULL, so it ends with 0, as this function requires.
+    // SAFETY: not NULL, so it ends with 0.
     if let Ok(name) = unsafe { CStr::from_ptr(name) }.to_str() {
         set_name(kind, info.object, name);
     }
 }
 
-/// The hook of a slot.
 pub(super) fn hook_of_slot(slot: usize) -> Option<VoidFunction> {
     HOOKS.get(slot).copied()
 }
 
 const fn hook_at<const SLOT: usize>() -> VoidFunction {
     let function: Forward = forward::<SLOT>;
-    // SAFETY: a function's address; its caller casts it to the signature of its command.
+    // SAFETY: a function's address; its caller casts it.
     unsafe { transmute::<Forward, VoidFunction>(function) }
 }
 

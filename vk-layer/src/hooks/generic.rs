@@ -1,7 +1,6 @@
 //! One function for each signature of a command with a `pAllocator`; the row is a constant of each.
 //!
-//! The contract of every function here is Vulkan's: a live parent, and pointers that are valid for the command. The layer below is called
-//! with the same.
+//! The contract of every function here is Vulkan's: a live parent, and pointers that are valid for the command.
 
 use std::mem::transmute;
 use std::ptr::NonNull;
@@ -25,7 +24,6 @@ const ALLOCATE_MEMORY: usize = known_row("vkAllocateMemory");
 const FREE_MEMORY: usize = known_row("vkFreeMemory");
 const DESTROY_DEFERRED: usize = known_row("vkDestroyDeferredOperationKHR");
 
-/// The parent of a command, and the command of the layer below.
 pub(super) struct Next<'c> {
     pub(super) parent: &'c Parent,
     pub(super) function: VoidFunction,
@@ -35,7 +33,7 @@ impl<'c> Next<'c> {
     /// # Safety
     /// As [`Parent::of`].
     pub(super) unsafe fn of(index: usize, handle: Handle) -> Option<Self> {
-        // SAFETY: NULL, or a handle that the row's command is called on; the answer is used during that command.
+        // SAFETY: NULL, or a handle of the row's command, during which the answer is used.
         let parent = caught(|| unsafe { Parent::of(row(index), handle) })??;
         Some(Self {
             parent,
@@ -47,7 +45,6 @@ impl<'c> Next<'c> {
         self.parent.accounts
     }
 
-    /// Runs a command that ends no object.
     #[inline]
     fn run(
         &self,
@@ -60,13 +57,10 @@ impl<'c> Next<'c> {
         run(index, self.accounts(), owners, passed, command)
     }
 
-    /// The owner of the callbacks that the object, which the row creates, was created with.
     pub(super) fn owner_of(&self, index: usize, handle: u64) -> Option<OwnerId> {
         self.accounts().kind(index)?.owner_of(handle)
     }
 
-    /// Counts the object that a successful command has written to `object`. Returns its handle, 0 after an error.
-    ///
     /// # Safety
     /// After a success `object` may be read.
     unsafe fn created_one(&self, index: usize, finished: &Finished<'_>, object: *const u64) -> u64 {
@@ -79,8 +73,6 @@ impl<'c> Next<'c> {
         handle
     }
 
-    /// Counts those of `count` handles that are not 0.
-    ///
     /// # Safety
     /// `objects` points to `count` handles.
     unsafe fn created_many(
@@ -97,10 +89,9 @@ impl<'c> Next<'c> {
     }
 }
 
-/// The parent, and the command of the layer below as a function of the row's signature. The hook returns where there is none.
 macro_rules! below {
     ($row:ident, $parent:ident, $function:ty $(, $refusal:expr)?) => {{
-        // SAFETY: the hook's first argument is the handle that its command is called on.
+        // SAFETY: the hook's first argument is its command's handle.
         let Some(next) = (unsafe { Next::of($row, $parent) }) else {
             return $($refusal)?;
         };
@@ -110,8 +101,6 @@ macro_rules! below {
     }};
 }
 
-/// The handles of an array that are not 0; none if it is NULL.
-///
 /// # Safety
 /// `objects` is NULL, or points to `count` handles that live as long as the answer is used.
 pub(super) unsafe fn handles<'h>(
@@ -123,14 +112,13 @@ pub(super) unsafe fn handles<'h>(
     objects.iter().copied().filter(|handle| *handle != 0)
 }
 
-/// Writes 0 to each place of an array that a command is about to fill with handles: if a layer below, such as a validation layer, refuses
-/// the command, no stale handle is counted.
+/// If a layer below, such as a validation layer, refuses the command, no stale handle is counted.
 ///
 /// # Safety
 /// `objects` is NULL, or points to `count` handles that may be written.
 pub(super) unsafe fn clear(count: u32, objects: *mut u64) {
     if let Some(objects) = NonNull::new(objects) {
-        // SAFETY: not NULL, so it points to `count` handles that may be written.
+        // SAFETY: not NULL, so `count` handles that may be written.
         unsafe { objects.write_bytes(0, count as usize) };
     }
 }
@@ -144,21 +132,21 @@ pub(super) unsafe extern "system" fn create<const ROW: usize>(
     type Function = unsafe extern "system" fn(Handle, Info, Callbacks, *mut u64) -> i32;
     let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
     let finished = next.run(ROW, allocator, |allocator| {
-        // SAFETY: the program's arguments; the callbacks outlive every object that is created with them.
+        // SAFETY: the program's arguments; the callbacks outlive the object.
         unsafe { function(parent, info, allocator, object) }
     });
-    // SAFETY: Vulkan requires a place for the handle, which the command has written after a success.
+    // SAFETY: a success has written the handle.
     let handle = unsafe { next.created_one(ROW, &finished, object) };
     if (ROW == CREATE_BUFFER || ROW == ALLOCATE_MEMORY) && handle != 0 && leaks::is_on() {
-        // SAFETY: Vulkan requires the command's info, which lives during the call.
+        // SAFETY: Vulkan requires the command's info.
         fenced(ROW, || unsafe { note_size(ROW, info, handle) });
     }
     if ROW == ALLOCATE_MEMORY
         && let Some(blocks) = &next.parent.memory
     {
-        // SAFETY: Vulkan requires the command's info, which lives during the call.
+        // SAFETY: Vulkan requires the command's info.
         let info = unsafe { &*info.cast::<MemoryAllocateInfo>() };
-        // SAFETY: the chain of a valid info is valid.
+        // SAFETY: a valid info has a valid chain.
         fenced(ROW, || unsafe {
             blocks.allocated(&next.accounts().device_memory, info, handle)
         });
@@ -170,10 +158,10 @@ pub(super) unsafe extern "system" fn create<const ROW: usize>(
 /// `info` is that of the row's command.
 unsafe fn note_size(row: usize, info: Info, handle: u64) {
     let bytes = if row == CREATE_BUFFER {
-        // SAFETY: the info of `vkCreateBuffer` is this struct.
+        // SAFETY: the info of `vkCreateBuffer`.
         unsafe { &*info.cast::<BufferCreateInfo>() }.size
     } else {
-        // SAFETY: the info of `vkAllocateMemory` is this struct.
+        // SAFETY: the info of `vkAllocateMemory`.
         unsafe { &*info.cast::<MemoryAllocateInfo>() }.allocation_size
     };
     leaks::set_size(row, handle, bytes);
@@ -187,10 +175,10 @@ pub(super) unsafe extern "system" fn create_without_info<const ROW: usize>(
     type Function = unsafe extern "system" fn(Handle, Callbacks, *mut u64) -> i32;
     let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
     let finished = next.run(ROW, allocator, |allocator| {
-        // SAFETY: the program's arguments; the callbacks outlive every object that is created with them.
+        // SAFETY: the program's arguments; the callbacks outlive the object.
         unsafe { function(parent, allocator, object) }
     });
-    // SAFETY: Vulkan requires a place for the handle, which the command has written after a success.
+    // SAFETY: a success has written the handle.
     unsafe { next.created_one(ROW, &finished, object) };
     finished.finish(ROW)
 }
@@ -205,10 +193,10 @@ pub(super) unsafe extern "system" fn create_for_display<const ROW: usize>(
     type Function = unsafe extern "system" fn(Handle, u64, Info, Callbacks, *mut u64) -> i32;
     let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
     let finished = next.run(ROW, allocator, |allocator| {
-        // SAFETY: the program's arguments; the callbacks outlive every object that is created with them.
+        // SAFETY: the program's arguments; the callbacks outlive the object.
         unsafe { function(parent, display, info, allocator, object) }
     });
-    // SAFETY: Vulkan requires a place for the handle, which the command has written after a success.
+    // SAFETY: a success has written the handle.
     unsafe { next.created_one(ROW, &finished, object) };
     finished.finish(ROW)
 }
@@ -225,12 +213,12 @@ pub(super) unsafe extern "system" fn create_many<const ROW: usize>(
     // SAFETY: Vulkan requires room for `count` handles.
     unsafe { clear(count, objects) };
     let finished = next.run(ROW, allocator, |allocator| {
-        // SAFETY: the program's arguments; the callbacks outlive every object that is created with them.
+        // SAFETY: the program's arguments; the callbacks outlive the objects.
         unsafe { function(parent, count, infos, allocator, objects) }
     });
     // Shaders created before one failed exist; of swapchains an error leaves the handles undefined.
     if finished.result >= 0 || row(ROW).object == "VkShaderEXT" {
-        // SAFETY: Vulkan requires room for `count` handles, which were cleared, and written where the command made one.
+        // SAFETY: `count` handles, which were cleared, and written where the command made one.
         unsafe { next.created_many(ROW, &finished, count, objects) };
     }
     finished.finish(ROW)
@@ -245,16 +233,16 @@ pub(super) unsafe extern "system" fn create_list<const ROW: usize>(
     type Function =
         unsafe extern "system" fn(Handle, Info, Callbacks, *mut PipelineBinaryList) -> i32;
     let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
-    // SAFETY: Vulkan requires a list, which lives during the call.
+    // SAFETY: Vulkan requires a list.
     let room = unsafe { &*list };
     let (count, handles) = (room.count, room.handles);
     // SAFETY: Vulkan requires room for `count` handles where there is an array.
     unsafe { clear(count, handles) };
     let finished = next.run(ROW, allocator, |allocator| {
-        // SAFETY: the program's arguments; the callbacks outlive every object that is created with them.
+        // SAFETY: the program's arguments; the callbacks outlive the objects.
         unsafe { function(parent, info, allocator, list) }
     });
-    // SAFETY: Vulkan requires a list, which lives during the call; the command has returned.
+    // SAFETY: Vulkan requires a list; the command has returned.
     let list = unsafe { &*list };
     // Without an array the command only says how many there would be.
     // SAFETY: the command has written so many handles, after errors too.
@@ -284,11 +272,11 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
         owners,
         Passed::ByProgram(allocator, None),
         |allocator| {
-            // SAFETY: the program's arguments; the callbacks outlive every object that is created with them.
+            // SAFETY: the program's arguments; the callbacks outlive the objects.
             unsafe { function(parent, cache, count, infos, allocator, objects) }
         },
     );
-    // SAFETY: Vulkan requires room for `count` handles; the command has written each, 0 where it failed.
+    // SAFETY: `count` handles; the command has written each, 0 where it failed.
     unsafe { next.created_many(ROW, &finished, count, objects) };
     finished.finish(ROW)
 }
@@ -308,7 +296,7 @@ pub(super) unsafe extern "system" fn destroy<const ROW: usize>(
     {
         fenced(ROW, || blocks.freed(&next.accounts().device_memory, object));
     }
-    // Dropped when the command has returned: until then the driver may free what the operation kept.
+    // The driver may free what the operation kept until the command has returned.
     let _deferred = if ROW == DESTROY_DEFERRED {
         fenced(ROW, || next.parent.deferred.remove(object)).flatten()
     } else {
@@ -320,7 +308,7 @@ pub(super) unsafe extern "system" fn destroy<const ROW: usize>(
         next.parent.owners(),
         Passed::ByProgram(allocator, Some(object)),
         |allocator| {
-            // SAFETY: the program's arguments; NULL was replaced when the object was created, too.
+            // SAFETY: the program's arguments; NULL was replaced at the creation, too.
             unsafe { function(parent, object, allocator) };
             0
         },
@@ -339,7 +327,7 @@ pub(super) unsafe extern "system" fn release<const ROW: usize>(
     type Function = unsafe extern "system" fn(Handle, Info, Callbacks) -> i32;
     let (next, function) = below!(ROW, parent, Function, ERROR_INITIALIZATION_FAILED);
     let finished = next.run(ROW, allocator, |allocator| {
-        // SAFETY: the program's arguments; NULL was replaced when the object was created, too.
+        // SAFETY: the program's arguments; NULL was replaced at the creation, too.
         unsafe { function(parent, info, allocator) }
     });
     finished.finish(ROW)

@@ -1,7 +1,3 @@
-//! Instances and devices: `vkCreateInstance`, `vkCreateDevice`, and the commands that destroy them.
-//!
-//! As in `generic`, the contract of each function is that of the command.
-
 use std::mem::transmute;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,10 +34,9 @@ use crate::timeline::{self, begin_phase};
 
 type Destroy = unsafe extern "system" fn(Handle, Callbacks);
 
-/// Instances that live, of this process: a forked child starts with 0.
+/// A forked child starts with 0.
 pub(super) static LIVE_INSTANCES: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether an instance lives.
 pub(crate) fn has_live_instance() -> bool {
     LIVE_INSTANCES.load(Ordering::Acquire) != 0
 }
@@ -58,13 +53,13 @@ pub(super) unsafe extern "system" fn create_instance(
     };
     let name = CommandName::of(CREATE_INSTANCE);
     let look_up = below.get_instance_proc_addr;
-    // SAFETY: before there is an instance this command is looked up with NULL.
+    // SAFETY: a global command, which is looked up with NULL.
     let Some(function) = (unsafe { look_up(ptr::null_mut(), name.as_ptr()) }) else {
         return ERROR_INITIALIZATION_FAILED;
     };
     // SAFETY: the command has this signature.
     let function = unsafe { transmute::<VoidFunction, Function>(function) };
-    // SAFETY: Vulkan requires the command's create info, which lives during the call.
+    // SAFETY: Vulkan requires the command's create info.
     caught(|| unsafe { settings::load(info) });
     // Before anything exists that a child of a fork must not have.
     if !settings().passes_through {
@@ -82,7 +77,7 @@ pub(super) unsafe extern "system" fn create_instance(
         caught(coverage::start);
         caught(timeline::start);
         caught(growth::start);
-        // SAFETY: Vulkan requires the command's create info, which lives during the call.
+        // SAFETY: Vulkan requires the command's create info.
         caught(|| unsafe { note_surroundings(info, look_up) });
     }
     let finished = run(
@@ -112,12 +107,12 @@ pub(super) unsafe extern "system" fn create_instance(
         )
     };
     if !settings().passes_through {
-        // SAFETY: inside the command that creates the instance, whose functions the layer below looks up.
+        // SAFETY: inside the command that creates the instance.
         parent.physical = unsafe { PhysicalDeviceCommands::look_up(handle, look_up) };
         // SAFETY: inside the command that creates the instance.
         caught(|| unsafe { parent.look_up_known(CommandLevel::Instance) });
     }
-    // SAFETY: a handle that the command has just created.
+    // SAFETY: a handle that was just created.
     if !unsafe { register(&INSTANCES, parent, DESTROY_INSTANCE, (handle, &finished)) } {
         accounts.release();
         finished.finish(CREATE_INSTANCE);
@@ -135,7 +130,7 @@ pub(super) unsafe extern "system" fn create_device(
     device: *mut Handle,
 ) -> i32 {
     type Function = unsafe extern "system" fn(Handle, Info, Callbacks, *mut Handle) -> i32;
-    // SAFETY: Vulkan requires a live physical device; its instance is used during this command.
+    // SAFETY: Vulkan requires a live physical device.
     let Some(instance) = (unsafe { Parent::of(row(CREATE_DEVICE), physical_device) }) else {
         return ERROR_INITIALIZATION_FAILED;
     };
@@ -158,7 +153,7 @@ pub(super) unsafe extern "system" fn create_device(
     let Some(accounts) = caught(|| instance.accounts.for_device()).flatten() else {
         return ERROR_OUT_OF_HOST_MEMORY;
     };
-    // SAFETY: Vulkan requires the command's physical device and create info, which live during the call.
+    // SAFETY: Vulkan requires the command's physical device and create info.
     let report = || unsafe { reporting_device(instance, physical_device, info, accounts) };
     let mut reporting = caught(report).flatten();
     let info = reporting.as_mut().map_or(info, ReportingDevice::info);
@@ -193,17 +188,17 @@ pub(super) unsafe extern "system" fn create_device(
         )
     };
     parent.instance_owner = instance.owner;
-    // SAFETY: a physical device of the instance. If everything is passed through there is no function to call.
+    // SAFETY: a physical device of the instance.
     let memory = unsafe { instance.physical.memory_properties(physical_device) };
     parent.memory = Some(MemoryBlocks::new(memory));
     if !settings().passes_through {
-        // SAFETY: a physical device of the instance. If everything is passed through there is no function to call.
+        // SAFETY: a physical device of the instance.
         let device = unsafe { instance.physical.properties(physical_device) };
         *accounts.description.lock() = Some(DeviceDescription::new(device));
         // SAFETY: inside the command that creates the device.
         caught(|| unsafe { parent.look_up_known(CommandLevel::Device) });
     }
-    // SAFETY: a handle that the command has just created.
+    // SAFETY: a handle that was just created.
     if !unsafe { register(&DEVICES, parent, DESTROY_DEVICE, (handle, &finished)) } {
         accounts.release();
         finished.finish(CREATE_DEVICE);
@@ -214,7 +209,6 @@ pub(super) unsafe extern "system" fn create_device(
     finished.finish(CREATE_DEVICE)
 }
 
-/// `vkDestroyInstance` and `vkDestroyDevice`.
 pub(super) unsafe extern "system" fn destroy_parent<const ROW: usize>(
     handle: Handle,
     allocator: Callbacks,
@@ -229,7 +223,7 @@ pub(super) unsafe extern "system" fn destroy_parent<const ROW: usize>(
     let Some(parent) = parents.remove(key) else {
         return;
     };
-    // SAFETY: from `register`; it is in no table any more, and Vulkan's rules let no other command use the handle now.
+    // SAFETY: from `register`; no table has it, and no other command uses the handle now.
     let parent = unsafe { free_record(parent) };
     let owners = Owners {
         instance: parent.instance_owner,
@@ -245,7 +239,7 @@ pub(super) unsafe extern "system" fn destroy_parent<const ROW: usize>(
             if let Some(function) = parent.next(ROW) {
                 // SAFETY: the row's command has this signature.
                 let function = unsafe { transmute::<VoidFunction, Destroy>(function) };
-                // SAFETY: the program's arguments; NULL was replaced when the object was created, too.
+                // SAFETY: the program's arguments; NULL was replaced at the creation, too.
                 unsafe { function(handle, allocator) };
             }
             0
@@ -262,7 +256,7 @@ pub(super) unsafe extern "system" fn destroy_parent<const ROW: usize>(
     }
 }
 
-/// Counts an instance that was destroyed. Returns whether it was the last one. One that a parent created before a fork is not counted.
+/// Returns whether it was the last one. An instance that a parent created before a fork is not counted.
 fn is_last_instance() -> bool {
     let before = LIVE_INSTANCES.fetch_update(Ordering::AcqRel, Ordering::Acquire, |live| {
         live.checked_sub(1)
@@ -270,8 +264,7 @@ fn is_last_instance() -> bool {
     before == Ok(1)
 }
 
-/// Adds a new instance or device to the map. `false` where there is no memory for that: then it is destroyed again, since hooks could not
-/// find its commands.
+/// `false` where there is no memory: then the new object is destroyed again, since hooks could not find its commands.
 ///
 /// # Safety
 /// `handle` was just created, and the program does not have it yet; `index` is the row of the command that destroys it.
@@ -282,12 +275,12 @@ unsafe fn register(
     (handle, finished): (Handle, &Finished<'_>),
 ) -> bool {
     let (destroy, instance) = (parent.next(index), parent.instance_owner);
-    // SAFETY: a live handle, which was just created.
+    // SAFETY: a handle that was just created.
     let key = unsafe { dispatch_key(handle) };
     let is_known = caught(|| {
         let record = new_record(parent)?;
-        // A parent that still has this key was never destroyed by the program, and the loader has freed its table: it would be found for
-        // this handle. Its record is not freed, since a thread may still be in a command on it.
+        // A parent that still has this key was never destroyed by the program, and the loader has freed its table. Its record is not
+        // freed, since a thread may still be in a command on it.
         while parents.remove(key).is_some() {}
         if !parents.insert(key, record) {
             // SAFETY: from `new_record`, and no table has it.
@@ -306,7 +299,7 @@ unsafe fn register(
     if let Some(destroy) = destroy {
         // SAFETY: the row's command has this signature.
         let destroy = unsafe { transmute::<VoidFunction, Destroy>(destroy) };
-        // SAFETY: the handle is live, unused since the program does not have it, and these are its callbacks.
+        // SAFETY: a live handle, which the program does not have, and its callbacks.
         undo(index, owners, finished, |allocator| unsafe {
             destroy(handle, allocator);
         });
@@ -314,7 +307,6 @@ unsafe fn register(
     false
 }
 
-/// A dispatchable handle as a number.
 fn number(handle: Handle) -> u64 {
     handle.addr() as u64
 }

@@ -1,5 +1,3 @@
-//! Commands that bind resources to device memory, and that map it.
-
 use std::ffi::c_void;
 
 use super::forward::Arguments;
@@ -7,7 +5,7 @@ use super::sparse::BindSparseInfo;
 use crate::chain::{BindMemoryInfo, MapMemoryInfo, slice_of};
 use crate::parent::Parent;
 
-/// One of the commands, by its parameters behind the device.
+/// The parameters behind the device tell them apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum MemoryCommand {
     /// `(resource, memory, offset)`.
@@ -43,8 +41,6 @@ impl MemoryCommand {
         })
     }
 
-    /// The command has succeeded on this device.
-    ///
     /// # Safety
     /// The arguments are those of the command.
     pub(super) unsafe fn note(self, parent: &Parent, arguments: &Arguments) {
@@ -58,14 +54,14 @@ impl MemoryCommand {
             Self::Bind => blocks.bound(counts, word(2)),
             Self::BindMany => {
                 let infos = arguments.word(2) as *const BindMemoryInfo;
-                // SAFETY: the command's arguments: `count` infos.
+                // SAFETY: the command has `count` infos.
                 for info in unsafe { slice_of(infos, count) } {
                     blocks.bound(counts, info.memory);
                 }
             }
             Self::BindSparse => {
                 let infos = arguments.word(2) as *const BindSparseInfo;
-                // SAFETY: the command's arguments: `count` infos.
+                // SAFETY: the command has `count` infos.
                 for info in unsafe { slice_of(infos, count) } {
                     // SAFETY: the command has succeeded with it.
                     unsafe { info.each_memory(|memory| blocks.bound(counts, memory)) };
@@ -73,15 +69,15 @@ impl MemoryCommand {
             }
             Self::Map => blocks.mapped(counts, word(1), (word(2), word(3))),
             Self::MapByInfo => {
-                // SAFETY: the command's argument: this struct.
+                // SAFETY: the command's info.
                 let info = unsafe { &*info.cast::<MapMemoryInfo>() };
                 blocks.mapped(counts, info.memory, (info.offset, info.size));
             }
             Self::Unmap => blocks.unmapped(counts, word(1)),
             Self::UnmapByInfo => {
-                // SAFETY: the command's argument: an info whose first members are the same.
+                // SAFETY: the command's info, whose first members are the same.
                 let memory = unsafe { &raw const (*info.cast::<MapMemoryInfo>()).memory };
-                // SAFETY: it points into that info, which lives during the call.
+                // SAFETY: a member of that info.
                 blocks.unmapped(counts, unsafe { memory.read() });
             }
         }

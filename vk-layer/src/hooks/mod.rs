@@ -1,6 +1,3 @@
-//! Lookup of commands: the hooks that the layer returns.
-
-/// An array of `$hook::<N>()`: for each number sixteen of them.
 macro_rules! hooks {
     ($hook:ident: $($high:literal)*) => {
         [$(
@@ -75,8 +72,8 @@ pub(crate) unsafe extern "system" fn get_instance_proc_addr(
     if text == b"vkGetInstanceProcAddr" {
         return Some(as_void(get_instance_proc_addr));
     }
-    // As the loader's own end of the chain, whatever the instance is: layers above look both up with NULL, with the loader's handle, or
-    // with that of an instance that is gone.
+    // As the loader's own end of the chain: layers above look both up with NULL, with the loader's handle, or with that of an instance
+    // that is gone.
     match text {
         b"vkCreateInstance" => return table::hook(CREATE_INSTANCE),
         b"vkCreateDevice" => return table::hook(CREATE_DEVICE),
@@ -108,8 +105,6 @@ pub(crate) unsafe extern "system" fn get_device_proc_addr(
     Some(hook_of(text, parent, next).unwrap_or(next))
 }
 
-/// The instance or device of the handle, and the layer below's function.
-///
 /// # Safety
 /// `handle` is NULL, or a live instance or device, whichever `parents` are; `name` ends with 0.
 unsafe fn next_proc_addr(
@@ -117,21 +112,19 @@ unsafe fn next_proc_addr(
     handle: *mut c_void,
     name: *const c_char,
 ) -> Option<(&'static Parent, VoidFunction)> {
-    // SAFETY: NULL, or a live instance or device, which begins with the loader's word.
+    // SAFETY: NULL, or a live handle, which begins with the loader's word.
     let parent = parents.get(unsafe { dispatch_key(handle) })?;
-    // SAFETY: it is there for as long as the handle lives, and the callers do not keep it.
+    // SAFETY: it lives as long as the handle, and the callers do not keep it.
     let parent = unsafe { parent.as_ref() };
     // SAFETY: the function of the layer below, for its own handle.
     let next = unsafe { (parent.get_proc_addr)(handle, name) }?;
     Some((parent, next))
 }
 
-/// The layer's hook for a command; `next` is the layer below's function for `parent`.
 fn hook_of(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<VoidFunction> {
     caught(|| {
         let index = str::from_utf8(name).ok().and_then(CommandRow::index_of);
         if settings().passes_through {
-            // The layer below is found by what is registered here, and nothing else is needed.
             return index
                 .filter(|index| [DESTROY_INSTANCE, DESTROY_DEVICE].contains(index))
                 .and_then(table::hook);
@@ -142,7 +135,6 @@ fn hook_of(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<VoidFunct
     })?
 }
 
-/// In the child of a fork.
 pub(crate) fn after_fork() {
     COMMANDS.reset();
     forward::SUBMITS.reset();
@@ -151,6 +143,6 @@ pub(crate) fn after_fork() {
 }
 
 fn as_void(function: GetProcAddr) -> VoidFunction {
-    // SAFETY: functions have addresses of one size; the caller casts it back, as callers in C do.
+    // SAFETY: functions have addresses of one size; the caller casts it back.
     unsafe { std::mem::transmute::<GetProcAddr, VoidFunction>(function) }
 }

@@ -1,5 +1,5 @@
-//! The commands without a `pAllocator` that are hooked: each name that is looked up gets a slot for good. There is no list of them: the
-//! table of vk-callbacks says what a command is.
+//! Each name without a `pAllocator` that is looked up and hooked gets a slot for good. There is no list of names: the table of
+//! vk-callbacks says what a command is.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -19,10 +19,8 @@ use crate::report;
 use crate::settings::{Brackets, settings};
 use crate::tape;
 
-/// More than Vulkan has commands without a `pAllocator`.
 pub(crate) const SLOTS: usize = 768;
 
-/// A name that was looked up.
 pub(super) struct HookedName {
     pub(super) name: CommandName,
     pub(super) row: &'static CommandRow,
@@ -37,19 +35,15 @@ impl HookedName {
     }
 }
 
-/// The layer's work for a command, beside the check.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Submit,
     Present,
     NameObject,
-    /// It reports whether the deferred command is done.
     Join,
-    /// It returns the result of the deferred command, once there is one.
     DeferredResult,
-    /// It returns how many threads may still join; 0 once the deferred command is done.
+    /// The result is 0 once the deferred command is done.
     Concurrency,
-    /// It binds or maps device memory.
     Memory(MemoryCommand),
     None,
 }
@@ -67,7 +61,6 @@ impl Role {
         }
     }
 
-    /// Whether this result means that the deferred operation is done.
     pub(super) const fn says_done(self, result: i32) -> bool {
         match self {
             Self::Join => result == SUCCESS,
@@ -77,7 +70,6 @@ impl Role {
         }
     }
 
-    /// Whether the command is hooked even if it is not bracketed.
     fn is_wanted(self) -> bool {
         match self {
             Self::Submit => leaks::is_on() || settings().state.is_some() || report::can_be_due(),
@@ -88,13 +80,10 @@ impl Role {
     }
 }
 
-/// Whether the checker brackets a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bracketing {
     Bracketed,
-    /// The settings leave it out.
     Declined,
-    /// Nothing is known of the command.
     Unknown,
 }
 
@@ -109,13 +98,10 @@ impl Bracketing {
     }
 }
 
-/// A command was looked up that cannot be bracketed.
 static IS_PARTIAL: AtomicBool = AtomicBool::new(false);
 
 static NAMES: [AtomicPtr<HookedName>; SLOTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS];
 
-/// The hook of a command without a `pAllocator`; `None` where the layer has no work for it. `next` is the layer below's function for
-/// `parent`.
 pub(super) fn hook(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<VoidFunction> {
     let name = std::str::from_utf8(name).ok()?;
     let is_command = name
@@ -151,7 +137,7 @@ pub(super) fn hook(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<V
     Some(hook)
 }
 
-/// The bracket coverage: lower than the setting once a command was looked up that has no bracket, or the layer has panicked.
+/// Lower than the setting once a command was looked up that has no bracket, or the layer has panicked.
 pub(crate) fn coverage() -> BracketCoverage {
     if IS_PARTIAL.load(Ordering::Relaxed) {
         return BracketCoverage::Partial;
@@ -163,12 +149,10 @@ pub(crate) fn coverage() -> BracketCoverage {
     }
 }
 
-/// From now on brackets do not cover all commands.
 pub(super) fn lose_coverage() {
     IS_PARTIAL.store(true, Ordering::Relaxed);
 }
 
-/// The names that were looked up and that nothing is known of.
 pub(crate) fn unknown_names() -> impl Iterator<Item = &'static str> {
     let hooked = (0..SLOTS).filter_map(in_slot);
     hooked
@@ -176,13 +160,11 @@ pub(crate) fn unknown_names() -> impl Iterator<Item = &'static str> {
         .map(|hooked| hooked.name.as_str())
 }
 
-/// The name in this slot.
 pub(super) fn in_slot(slot: usize) -> Option<&'static HookedName> {
-    // SAFETY: null, or a record that `slot_of` published, which stays for ever.
+    // SAFETY: null, or a record of `slot_of`, which stays for ever.
     unsafe { NAMES.get(slot)?.load(Ordering::Acquire).as_ref() }
 }
 
-/// The commands of this level that have a hook, with their slots.
 pub(crate) fn known_commands(
     level: CommandLevel,
 ) -> impl Iterator<Item = (usize, &'static CommandName)> {
@@ -194,9 +176,7 @@ pub(crate) fn known_commands(
         .map(|(slot, hooked)| (slot, &hooked.name))
 }
 
-/// The slot of the name; a new one if it has none. `None` where there is no memory or no slot left.
 fn slot_of(name: &str, new: impl FnOnce() -> HookedName) -> Option<usize> {
-    // FNV-1a: names are short and differ at their ends.
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -232,18 +212,17 @@ fn slot_of(name: &str, new: impl FnOnce() -> HookedName) -> Option<usize> {
     found
 }
 
-/// Of all commands that begin `vkCmd`.
 fn is_recording(row: &CommandRow) -> bool {
     row.name == "vkCmd*"
 }
 
-/// Nothing is known of the command, or it may have a `pAllocator` at an unknown place: its arguments are passed on unchanged.
+/// Commands with a `pAllocator` at an unknown place are unknown too: their arguments are passed on unchanged.
 fn is_unknown(row: &CommandRow) -> bool {
     row.action == CommandAction::Unknown
         || (row.has_allocator_parameter() && row.name.ends_with('*'))
 }
 
-/// The command returns a `VkResult` by which something is judged.
+/// Only results by which something is judged count.
 fn returns_result(name: &str) -> bool {
     const BEGINNINGS: [&str; 28] = [
         "vkAllocate",

@@ -1,4 +1,4 @@
-//! The owners of the callbacks that a command without a `pAllocator` may call: of the pool or the cache, the device, the instance.
+//! A command without a `pAllocator` may call the callbacks of the pool or the cache, the device, the instance.
 
 use std::ffi::c_void;
 
@@ -16,14 +16,14 @@ const CREATE_DESCRIPTOR_POOL: usize = known_row("vkCreateDescriptorPool");
 const ALLOCATE_MEMORY: usize = known_row("vkAllocateMemory");
 const CREATE_VALIDATION_CACHE: usize = known_row("vkCreateValidationCacheEXT");
 
-/// The owners of a command that maps or binds memory: also those of the memory.
+/// Commands that map or bind memory may call the callbacks of the memory.
 pub(super) fn with_memory(owners: Owners, parent: &Parent) -> Owners {
     let memory = parent.accounts.kind(ALLOCATE_MEMORY);
     let object = memory.and_then(|memory| memory.one_owner().ok().flatten());
     Owners { object, ..owners }
 }
 
-/// See the module. No owner at all where they cannot be known: then the checker does not judge which callbacks were called.
+/// No owner at all where they cannot be known: then the checker does not judge which callbacks were called.
 ///
 /// # Safety
 /// The arguments are those of a command of this row.
@@ -43,10 +43,9 @@ pub(super) unsafe fn owners(row: &CommandRow, parent: &Parent, arguments: &Argum
     let handle = match row.action {
         CommandAction::Allocate => {
             let info = arguments.word(1) as *const c_void;
-            // SAFETY: the rows with this action have an info that names a pool, and lives during the call.
+            // SAFETY: rows with this action have an info that names a pool.
             unsafe { &*info.cast::<PoolAllocateInfo>() }.pool
         }
-        // The layer does not know the pool of a command buffer.
         CommandAction::Record => 0,
         _ => arguments.word(1) as u64,
     };

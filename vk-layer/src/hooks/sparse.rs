@@ -1,10 +1,7 @@
-//! The structs of `vkQueueBindSparse`, which binds parts of blocks to parts of resources.
-
 use std::ffi::c_void;
 
 use crate::chain::slice_of;
 
-/// `VkBindSparseInfo`, up to its last binds.
 #[repr(C)]
 pub(super) struct BindSparseInfo {
     s_type: i32,
@@ -18,21 +15,18 @@ pub(super) struct BindSparseInfo {
     signals: *const u64,
 }
 
-/// An array: its length and its first element.
 #[repr(C)]
 struct Array<T> {
     count: u32,
     first: *const T,
 }
 
-/// `VkSparseBufferMemoryBindInfo`, `VkSparseImageOpaqueMemoryBindInfo` and `VkSparseImageMemoryBindInfo`.
 #[repr(C)]
 struct ResourceBinds<T> {
     resource: u64,
     binds: Array<T>,
 }
 
-/// `VkSparseMemoryBind`.
 #[repr(C)]
 struct MemoryBind {
     place: [u64; 2],
@@ -41,7 +35,6 @@ struct MemoryBind {
     flags: u32,
 }
 
-/// `VkSparseImageMemoryBind`.
 #[repr(C)]
 struct ImageBind {
     place: [u32; 9],
@@ -54,28 +47,26 @@ impl<T> Array<T> {
     /// # Safety
     /// The array is NULL or has `count` elements.
     unsafe fn all(&self) -> &[T] {
-        // SAFETY: NULL, or `count` elements that live as long as the array's struct.
+        // SAFETY: NULL, or `count` elements that live as long as the struct.
         unsafe { slice_of(self.first, self.count) }
     }
 }
 
 impl BindSparseInfo {
-    /// Calls `see` with the memory of each bind; 0 for one that unbinds.
-    ///
     /// # Safety
     /// The info is valid.
     pub(super) unsafe fn each_memory(&self, mut see: impl FnMut(u64)) {
         for of_kind in [&self.buffers, &self.opaque_images] {
-            // SAFETY: the arrays of a valid info are NULL or as long as they say.
+            // SAFETY: its arrays are NULL or as long as they say.
             for resource in unsafe { of_kind.all() } {
-                // SAFETY: the arrays of a resource of a valid info are NULL or as long as they say.
+                // SAFETY: its arrays are NULL or as long as they say.
                 let binds = unsafe { resource.binds.all() };
                 binds.iter().for_each(|bind| see(bind.memory));
             }
         }
-        // SAFETY: the arrays of a valid info are NULL or as long as they say.
+        // SAFETY: its arrays are NULL or as long as they say.
         for resource in unsafe { self.images.all() } {
-            // SAFETY: the arrays of a resource of a valid info are NULL or as long as they say.
+            // SAFETY: its arrays are NULL or as long as they say.
             let binds = unsafe { resource.binds.all() };
             binds.iter().for_each(|bind| see(bind.memory));
         }
@@ -94,7 +85,6 @@ mod tests {
     fn ly20_what_is_bound_sparsely_is_seen_in_each_of_three_places() {
         let seen_as_bind = MemoryCommand::of("vkQueueBindSparse");
         assert!(seen_as_bind == Some(MemoryCommand::BindSparse));
-        // As a compiler of C lays them out.
         assert_eq!((size_of::<MemoryBind>(), size_of::<ImageBind>()), (40, 64));
         assert_eq!(size_of::<BindSparseInfo>(), 96);
         assert_eq!(offset_of!(BindSparseInfo, images), 64);

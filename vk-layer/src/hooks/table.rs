@@ -1,4 +1,4 @@
-//! The hooks: for each row of the table of commands the generic function of its signature, with the row's index built in.
+//! Each row of the table of commands has the generic function of its signature, with the row's index built in.
 
 use vk_callbacks::commands::CommandSignature;
 
@@ -6,20 +6,17 @@ use super::{deferred, generic, instance_device};
 use crate::chain::VoidFunction;
 use crate::commands::{ROWS, known_row, row};
 
-/// Places of the table below: more than the table of commands has rows.
 const PLACES: usize = 512;
 const _: () = assert!(ROWS <= PLACES);
 
-/// The hook of the row, if its command has a `pAllocator`.
 pub(super) fn hook(index: usize) -> Option<VoidFunction> {
     HOOKS.get(index).copied().flatten()
 }
 
-/// Casts a function of any signature.
 macro_rules! void {
     ($function:expr) => {{
         let function = $function as *const ();
-        // SAFETY: the address of a function; its caller casts it to the signature of its row.
+        // SAFETY: a function's address; its caller casts it.
         Some(unsafe { std::mem::transmute::<*const (), VoidFunction>(function) })
     }};
 }

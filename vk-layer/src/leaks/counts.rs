@@ -1,5 +1,3 @@
-//! The live objects or blocks of one origin, and their growth from mark to mark.
-
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,20 +7,17 @@ use vk_report::state_file::stacks::COUNT_WORDS;
 
 use crate::count::get;
 
-/// A count of objects or blocks with their bytes. Exact when no command runs. `vk_report::state_file::stacks` has the layout.
+/// Exact when no command runs. `vk_report::state_file::stacks` has the layout.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct LiveCount {
     live: AtomicU64,
     bytes: AtomicU64,
     total: AtomicU64,
-    /// At the first mark that counts.
     first: AtomicU64,
     first_bytes: AtomicU64,
-    /// At the last mark.
     last: AtomicU64,
     last_bytes: AtomicU64,
-    /// Intervals at whose end there were more, and fewer, than at their beginning.
     grew: AtomicU64,
     shrank: AtomicU64,
     /// The number of the last peak when the count changed last; what there was before that change.
@@ -40,7 +35,6 @@ impl LiveCount {
         self.add_bytes(bytes);
     }
 
-    /// Adds bytes to the object or block that was added last.
     pub(crate) fn add_bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -50,9 +44,8 @@ impl LiveCount {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Runs before each change: keeps what there was at the peak with this number, unless an earlier change has.
-    ///
-    /// Exact if one thread at a time changes the count; else blocks that other threads allocate or free at this moment may be missing.
+    /// Runs before each change. Exact if one thread at a time changes the count; else blocks that other threads allocate or free at
+    /// this moment may be missing.
     pub(super) fn keep_peak(&self, number: u64) {
         if get(&self.peak) != number && self.peak.swap(number, Ordering::Relaxed) != number {
             set(&self.at_peak, self.live());
@@ -60,7 +53,6 @@ impl LiveCount {
         }
     }
 
-    /// How many there were at the peak with this number, which is the last one, and their bytes.
     pub(crate) fn at_peak(&self, number: u64) -> (u64, u64) {
         if get(&self.peak) == number {
             (get(&self.at_peak), get(&self.bytes_at_peak))
@@ -90,7 +82,6 @@ impl LiveCount {
         }
     }
 
-    /// Counts a mark; growth is counted from the one that `is_first`. One thread at a time marks.
     pub(super) fn mark(&self, is_first: bool) {
         let (live, bytes) = (self.live(), self.bytes());
         if is_first {

@@ -1,4 +1,4 @@
-//! Marks: moments between which growth is counted. Each frame is a mark, until a mark is requested.
+//! Growth is counted between marks. Each frame is a mark, until a mark is requested.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
@@ -11,7 +11,6 @@ use crate::turn::Turn;
 /// Frames before the first mark: a program creates what it keeps during its first frames.
 const WARM_UP_FRAMES: u64 = 10;
 
-/// The command that ends a frame, and the number of frames between marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// `None`: `vkQueuePresentKHR`, and `vkQueueSubmit` until that is called.
@@ -20,7 +19,6 @@ pub(crate) struct Frame {
     pub(crate) every: u64,
 }
 
-/// The kind of marks; a later kind replaces an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum MarkKind {
@@ -32,7 +30,6 @@ pub(crate) enum MarkKind {
 
 pub(crate) struct Marks {
     frame: Frame,
-    /// A [`MarkKind`].
     kind: AtomicU8,
     frames: AtomicU64,
     marks: AtomicU64,
@@ -75,7 +72,6 @@ impl MarkKind {
         }
     }
 
-    /// Marks of this kind before growth is counted.
     pub(crate) const fn warm_up(self) -> u64 {
         match self {
             Self::Submit | Self::Present => WARM_UP_FRAMES,
@@ -108,12 +104,10 @@ impl Marks {
         MarkKind::from_number(self.kind.load(Ordering::Relaxed))
     }
 
-    /// Marks of this kind until now.
     pub(crate) fn count(&self) -> u64 {
         self.marks.load(Ordering::Relaxed)
     }
 
-    /// The frames from one mark to the next; 1 for requested marks.
     pub(crate) fn frames_a_mark(&self) -> u64 {
         match self.kind() {
             MarkKind::Submit | MarkKind::Present => self.frame.every,
@@ -121,7 +115,6 @@ impl Marks {
         }
     }
 
-    /// Whether a mark follows this command.
     pub(super) fn ends_frame(&self, command: MarkKind) -> bool {
         let is_asked_for = self.frame.command.is_none_or(|only| only == command);
         if self.frame.every == 0 || !is_asked_for {
@@ -131,12 +124,10 @@ impl Marks {
             && (self.frames.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(self.frame.every)
     }
 
-    /// Whether a mark was requested since the last call.
     pub(super) fn is_requested(&self) -> bool {
         (MARK.is_due() || state::is_due(MARK_REQUEST)) && self.becomes(MarkKind::Request)
     }
 
-    /// Whether marks of this kind count. The first mark of a later kind resets the count.
     fn becomes(&self, kind: MarkKind) -> bool {
         let before = self.kind.fetch_max(kind as u8, Ordering::Relaxed);
         if before < kind as u8 {
@@ -145,7 +136,7 @@ impl Marks {
         before <= kind as u8
     }
 
-    /// Runs `mark`, unless another thread is marking; its argument is true for the mark from which growth is counted.
+    /// Does nothing while another thread is marking. `mark` gets true where growth is counted from this mark.
     pub(super) fn mark_once(&self, mark: impl FnOnce(bool)) {
         let Some(_turn) = Turn::begin(&self.is_marking) else {
             return;
@@ -176,7 +167,6 @@ mod tests {
         assert_eq!(Frame::parse("none").map(|none| none.every), Some(0));
     }
 
-    /// The number of marks that counted, and of those that growth was counted from.
     fn run(marks: &Marks, commands: &[MarkKind]) -> (u64, u64) {
         let (mut counted, mut firsts) = (0, 0);
         for command in commands {

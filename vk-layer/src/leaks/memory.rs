@@ -1,4 +1,4 @@
-//! The memory behind the callbacks with the setting `stacks`: a header in front of each block refers to its origin.
+//! With the setting `stacks` a header in front of each block refers to its origin.
 
 use std::alloc::{Layout, System};
 use std::ptr::NonNull;
@@ -11,21 +11,17 @@ use alloc_core::{
 use super::{Origin, leaks};
 use crate::record::SYSTEM;
 
-/// See the module. The header lies inside of the inner allocator's block: offsets in a guard's reports count from there.
+/// The header lies inside of the inner allocator's block: offsets in a guard's reports count from there.
 pub(crate) struct TrackedMemory<B: 'static>(pub(crate) &'static B);
 
 pub(crate) static TRACKED: TrackedMemory<FromGlobalAlloc<System>> = TrackedMemory(&SYSTEM);
 
-/// The header in front of a block.
 #[derive(Clone, Copy)]
 struct BlockHeader {
-    /// `None` for the layer's own blocks.
     origin: Option<&'static Origin>,
-    /// Requested bytes, without the bridge's header.
     bytes: u64,
 }
 
-/// The layout with room for the header in front, and the offset of the block in it.
 fn with_header(layout: Layout) -> Result<(Layout, usize), AllocError> {
     let header = Layout::new::<BlockHeader>();
     header.extend(layout).map_err(|_| AllocError)
@@ -75,8 +71,7 @@ impl<B> TrackedMemory<B> {
     }
 }
 
-// SAFETY: each block is a part of a block of the inner allocator that no other block shares, with the layout's size and alignment, until it
-// is freed.
+// SAFETY: each block is a part of an inner block that no other block shares, with the layout's size and alignment, until it is freed.
 unsafe impl<B: HostAllocator + Sync> HostAllocator for TrackedMemory<B> {
     fn traits(&self) -> AllocatorTraits {
         self.0.traits().with_requester()
@@ -94,14 +89,14 @@ unsafe impl<B: HostAllocator + Sync> HostAllocator for TrackedMemory<B> {
         let (Ok((whole, front)), true) = (with_header(layout), layout.size() != 0) else {
             return;
         };
-        // SAFETY: `allocate_with` returned the live block, with this layout.
+        // SAFETY: `allocate_with` returned the block, with this layout.
         let start = unsafe { start_of(block, front) };
         // SAFETY: `allocate_with` wrote it.
         let header = unsafe { start.cast::<BlockHeader>().read() };
         if let Some(origin) = header.origin {
             origin.remove_block(header.bytes);
         }
-        // SAFETY: the inner allocator's block, with the layout that it was allocated with.
+        // SAFETY: the inner block, with its layout.
         unsafe { self.0.deallocate(start, whole, scope) };
     }
 

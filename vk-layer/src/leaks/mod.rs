@@ -54,7 +54,6 @@ use objects::ObjectTable;
 use origins::OriginTable;
 use store::StackStore;
 
-/// The live objects and blocks, by the call stack that created them.
 pub(crate) struct Leaks {
     depot: StackDepot<&'static FromGlobalAlloc<System>>,
     origins: OriginTable,
@@ -63,7 +62,6 @@ pub(crate) struct Leaks {
     store: &'static StackStore,
 }
 
-/// A command that the program called, with its call stack.
 #[derive(Clone, Copy)]
 pub(crate) struct CalledCommand {
     name: &'static str,
@@ -73,13 +71,12 @@ pub(crate) struct CalledCommand {
 }
 
 thread_local! {
-    /// The command that the program called on this thread. What the loader and layers call meanwhile is a part of it.
+    /// What the loader and layers call during the command is a part of it.
     static CURRENT: Cell<Option<CalledCommand>> = const { Cell::new(None) };
 }
 
 static LEAKS: PerProcess<Leaks> = PerProcess::new();
 
-/// `None` without the setting `stacks`, or without memory for them.
 #[inline]
 pub(crate) fn leaks() -> Option<&'static Leaks> {
     if is_on() { leaks_or_new() } else { None }
@@ -90,18 +87,15 @@ fn leaks_or_new() -> Option<&'static Leaks> {
     LEAKS.get_or_make(Leaks::new)
 }
 
-/// The setting `stacks`.
 #[inline]
 pub(crate) fn is_on() -> bool {
     settings().stacks
 }
 
-/// In the child of a fork, which starts without live objects.
 pub(crate) fn after_fork() {
     LEAKS.forget();
 }
 
-/// The first instance is being created: from now on the signal that the settings name requests marks.
 pub(crate) fn start() {
     static STARTED: OnceAcrossForks = OnceAcrossForks::new();
     if leaks().is_some()
@@ -111,12 +105,10 @@ pub(crate) fn start() {
     }
 }
 
-/// A hooked command that is being executed; its drop is the command's end.
 pub(crate) struct CommandScope {
     before: Option<CalledCommand>,
 }
 
-/// The command with this name begins on this thread. `None` without the setting `stacks`.
 #[inline]
 pub(crate) fn enter(name: &'static str) -> Option<CommandScope> {
     if is_on() { capture(name) } else { None }
@@ -140,7 +132,6 @@ fn capture(name: &'static str) -> Option<CommandScope> {
 }
 
 impl CommandScope {
-    /// The command. `None` when there was no memory for the stack.
     pub(crate) fn called(&self) -> Option<CalledCommand> {
         CURRENT.get()
     }
@@ -152,7 +143,6 @@ impl Drop for CommandScope {
     }
 }
 
-/// `called`, or a command within it, has created an object by the row's command.
 pub(crate) fn created(index: usize, handle: u64, called: Option<CalledCommand>) {
     let Some(leaks) = leaks() else { return };
     let origin = called.and_then(|called| leaks.origin_of(called, row(index).object));
@@ -160,20 +150,18 @@ pub(crate) fn created(index: usize, handle: u64, called: Option<CalledCommand>) 
     leaks.count_lost(!is_kept);
 }
 
-/// Sets the size of the object that was just created.
 pub(crate) fn set_size(index: usize, handle: u64, bytes: u64) {
     if let Some(leaks) = leaks() {
         leaks.objects.set_size((kind(index), handle), bytes);
     }
 }
 
-/// Runs before the row's command destroys the object, since afterwards another object may have the handle.
+/// Runs before the command destroys the object, since afterwards another object may have the handle.
 pub(crate) fn destroying(index: usize, handle: u64) {
     let Some(leaks) = leaks() else { return };
     leaks.objects.remove((kind(index), handle));
 }
 
-/// The program has given an object a debug name.
 pub(crate) fn set_name(kind: &str, handle: u64, name: &str) {
     let Some(leaks) = leaks() else { return };
     let rows = vk_callbacks::CommandRow::all();
@@ -198,7 +186,6 @@ impl Leaks {
         })
     }
 
-    /// The origin of objects and blocks of this kind that the command creates.
     fn origin_of(&self, called: CalledCommand, kind: &'static str) -> Option<&'static Origin> {
         let known = called.origin.filter(|origin| origin.kind == kind);
         known.or_else(|| {
@@ -210,8 +197,6 @@ impl Leaks {
         })
     }
 
-    /// The origin of a block that the driver allocates on this thread, with callbacks of this kind: in the running command, or outside of
-    /// hooked commands.
     fn origin_of_block(&self, kind: &'static str) -> Option<&'static Origin> {
         let origin = match CURRENT.get() {
             Some(called) => {
@@ -231,7 +216,6 @@ impl Leaks {
         }
     }
 
-    /// A command that may end a frame has returned.
     pub(crate) fn frame_command(&self, command: MarkKind) {
         if self.marks.ends_frame(command) {
             self.mark();
@@ -255,13 +239,11 @@ impl Leaks {
         self.store.set_marks(&self.marks);
     }
 
-    /// The origins with live objects or blocks, the oldest first.
     pub(crate) fn live_origins(&self) -> impl Iterator<Item = &'static Origin> {
         let all = self.origins.iter();
         all.filter(|origin| origin.objects().live() != 0 || origin.blocks().live() != 0)
     }
 
-    /// All origins, the oldest first.
     pub(crate) fn origins(&self) -> impl Iterator<Item = &'static Origin> {
         self.origins.iter()
     }

@@ -1,4 +1,4 @@
-//! The files that frames lie in, noted when a stack is seen first: at the end they may be unloaded, and another file may lie at their addresses.
+//! Files are noted when a stack is seen first: at the end they may be unloaded, and another file may lie at their addresses.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,24 +12,21 @@ use crate::description::is_loader;
 use crate::record::{Own, own};
 use crate::record_list::RecordList;
 
-/// A file as it was mapped once.
 pub(crate) struct StackModule {
     path: TryString<Own>,
     addresses: std::ops::Range<usize>,
     bias: usize,
     build_id: [u8; MAX_BUILD_ID],
     build_id_len: usize,
-    /// The number of [unloads] when it was there last.
     seen: AtomicU64,
     stored_at: u64,
-    /// Of this layer or the loader: at the inner end of each stack.
+    /// Frames of this layer and the loader are at the inner end of each stack.
     is_inner: bool,
 }
 
-/// See the module.
 pub(super) struct ModuleTable(RecordList<StackModule>);
 
-/// How often the process has unloaded a library until now: what was known of addresses may be wrong after the next time. Takes some 40 ns.
+/// Addresses may be in other files after the number has changed. Takes some 40 ns.
 pub(super) fn unloads() -> u64 {
     unsafe extern "C" fn first(
         info: *mut libc::dl_phdr_info,
@@ -43,7 +40,7 @@ pub(super) fn unloads() -> u64 {
         1
     }
     let mut number = 0_u64;
-    // SAFETY: a function that only writes the number, which outlives the call.
+    // SAFETY: a function that only writes the number.
     unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut number).cast()) };
     number
 }
@@ -75,7 +72,6 @@ impl StackModule {
             && self.path() == module.path()
     }
 
-    /// `None` without memory.
     fn new(module: &debug_guard::Module<'_>) -> Option<Self> {
         let path = TryString::try_from_str_in(module.path(), own()).ok()?;
         let mut build_id = [0; MAX_BUILD_ID];
@@ -102,8 +98,8 @@ impl ModuleTable {
         Self(RecordList::new())
     }
 
-    /// The file that the address of a function lies in that is running, after so many [unloads]. `None` where it lies in no file, or without
-    /// memory. One thread at a time looks.
+    /// `unloads` is the present number. `None` where the address lies in no file, or without memory. One thread at a time calls it, with the
+    /// address of a function that is running.
     pub(super) fn of(
         &self,
         address: usize,

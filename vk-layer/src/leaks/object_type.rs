@@ -1,14 +1,11 @@
-//! `VkObjectType` in the words of the table of commands.
-
 #![forbid(unsafe_code)]
 
-/// The kind of object that a `VkObjectType` stands for; `None` for kinds that are created without a `pAllocator`, or not known.
+/// `None` for kinds that are created without a `pAllocator`, or not known.
 pub(crate) fn object_kind(object_type: i32) -> Option<&'static str> {
     let found = KINDS.iter().find(|(number, _)| *number == object_type);
     found.map(|(_, kind)| *kind)
 }
 
-/// As Vulkan's headers have them.
 const KINDS: [(i32, &str); 39] = [
     (1, "VkInstance"),
     (3, "VkDevice"),

@@ -1,5 +1,3 @@
-//! The objects that are alive, by kind and handle.
-
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -14,20 +12,15 @@ use vk_report::report::LeakObject;
 use super::origins::Origin;
 use crate::record::{Own, own};
 
-/// An object that was created and not destroyed.
 pub(super) struct AliveObject {
     origin: &'static Origin,
-    /// The size in its create info; 0 where that has none.
     bytes: u64,
-    /// Its debug name, if the program gave one.
     name: Option<TryString<Own>>,
     number: u64,
 }
 
-/// The index of its kind, and its handle.
 type Key = (usize, u64);
 impl AliveObject {
-    /// Removes it from the counts of its origin.
     fn uncount(&self) {
         self.origin.remove_object(self.bytes);
     }
@@ -35,14 +28,12 @@ impl AliveObject {
 
 type Shard = TryMap<Key, AliveObject, Own>;
 
-/// The most objects listed of an origin.
 const MAX_OLDEST: usize = 4;
 
-/// The oldest objects of each origin, by the origin's address, in the order of their creation.
+/// The key is the origin's address; the objects are in the order of their creation.
 pub(crate) type OldestObjects = HashMap<usize, Vec<(u64, LeakObject)>>;
 
 const SHARDS: usize = 16;
-/// The most bytes of a debug name that are kept.
 const MAX_NAME: usize = 120;
 
 pub(crate) struct ObjectTable {
@@ -58,8 +49,8 @@ impl ObjectTable {
         }
     }
 
-    /// Adds an object, and counts it in its origin. Of two objects with one handle, which Vulkan allows, only the later one is kept and
-    /// counted, until the first end. `false` when there is no memory.
+    /// Of two objects with one handle, which Vulkan allows, only the later one is kept and counted, until the first end. `false` when
+    /// there is no memory.
     pub(super) fn insert(&self, key: Key, origin: &'static Origin) -> bool {
         let object = AliveObject {
             origin,
@@ -107,7 +98,6 @@ impl ObjectTable {
         });
     }
 
-    /// The oldest objects of every origin with the number of each, found in one walk over all objects. What it is written with is std's.
     pub(crate) fn oldest(&self) -> OldestObjects {
         let mut oldest = OldestObjects::new();
         for shard in &self.shards {
@@ -132,7 +122,6 @@ impl ObjectTable {
 
     /// Under the lock only the system's allocator is called.
     fn with<R>(&self, key: Key, change: impl FnOnce(&mut Shard) -> R) -> Option<R> {
-        // Handles are addresses, or small numbers.
         let number = (key.1 ^ (key.1 >> 7)) as usize % SHARDS;
         let mut shard = lock(self.shards.get(number)?);
         Some(change(&mut shard))
@@ -155,7 +144,6 @@ mod tests {
         OriginTable::new(store.expect("memory"))
     }
 
-    /// A kind stands for a stack here.
     fn origin(origins: &OriginTable, kind: &'static str) -> &'static Origin {
         let origin = origins.get_or_insert(None, || &[], ("", kind));
         origin.expect("memory")
@@ -169,7 +157,6 @@ mod tests {
         let alive = |table: &ObjectTable| -> usize {
             table.shards.iter().map(|shard| lock(shard).len()).sum()
         };
-        // Addresses, numbers that count up, and both kinds with the same handles.
         let handles = (1..500).flat_map(|number: u64| [number, number << 12]);
         for handle in handles.clone() {
             assert!(table.insert((1, handle), origin) && table.insert((2, handle), origin));
@@ -214,7 +201,6 @@ mod tests {
             for (handle, origin) in (1_u64..).zip(&of_kind) {
                 assert!(table.insert((1, handle), origin));
             }
-            // Of one there are more than are listed.
             let first = of_kind[0];
             for handle in (100_000..).take(90) {
                 assert!(table.insert((1, handle), first));

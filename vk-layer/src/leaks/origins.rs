@@ -1,4 +1,4 @@
-//! The origins: one for each call stack and kind of object. They are never freed, so that a block can store a reference to its origin.
+//! There is an origin for each call stack and kind of object. Origins are never freed, so that a block can store a reference.
 
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
@@ -13,20 +13,18 @@ use super::store::{HighestMoment, OriginCounts, StackStore};
 use crate::record::{Own, own};
 use crate::record_list::RecordList;
 
-/// A call stack of the program, with the counts of its live objects and blocks.
 pub(crate) struct Origin {
     pub(crate) command: &'static str,
     pub(crate) kind: &'static str,
-    /// The program's frames, innermost first: without those of this layer and of the loader, at the inner end. None of blocks that the driver
-    /// allocated outside of hooked commands.
+    /// The innermost comes first, without those of this layer and of the loader. Blocks that the driver allocated outside of hooked
+    /// commands have none.
     pub(crate) frames: TryVec<StackFrame, Own>,
     counts: &'static OriginCounts,
     store: &'static StackStore,
-    /// The one whose addresses and kind are the same, in files that are unloaded.
+    /// The addresses and the kind are the same, in files that are unloaded.
     before: Option<&'static Self>,
 }
 
-/// Where a call returns to, and the file that was there.
 #[derive(Clone, Copy)]
 pub(crate) struct StackFrame {
     pub(crate) address: usize,
@@ -36,7 +34,6 @@ pub(crate) struct StackFrame {
 type Key = (Option<StackId>, &'static str);
 
 pub(super) struct OriginTable {
-    /// Each with the number of unloads after which its files were there.
     by_key: Mutex<TryMap<Key, (&'static Origin, u64), Own>>,
     all: RecordList<Origin>,
     modules: ModuleTable,
@@ -52,7 +49,7 @@ impl Origin {
         &self.counts.blocks
     }
 
-    /// How many objects, at the peak of device memory, or blocks, at theirs, there were, and their bytes.
+    /// Objects at the peak of device memory, and blocks at theirs: the count and its bytes.
     pub(crate) fn at_peaks(&self) -> [(u64, u64); 2] {
         let [memory, blocks] = &self.store.head.peaks;
         let is_memory = self.kind == DEVICE_MEMORY_KIND;
@@ -63,7 +60,6 @@ impl Origin {
         ]
     }
 
-    /// The peak that bytes of objects count for.
     fn object_peak(&self) -> Option<&'static HighestMoment> {
         let [memory, _] = &self.store.head.peaks;
         (self.kind == DEVICE_MEMORY_KIND).then_some(memory)
@@ -78,7 +74,6 @@ impl Origin {
         self.change(self.object_peak(), self.objects(), |count| count.add(0));
     }
 
-    /// The object that was added last has this size.
     pub(super) fn set_object_size(&self, bytes: u64) {
         let peak = self.object_peak();
         self.change(peak, self.objects(), |count| count.add_bytes(bytes));
@@ -136,7 +131,7 @@ impl OriginTable {
         }
     }
 
-    /// `frames` are those of the stack, which is the calling thread's. `None` when there is no memory for a new one.
+    /// `frames` are the calling thread's. `None` when there is no memory for a new origin.
     pub(super) fn get_or_insert<'f>(
         &self,
         stack: Option<StackId>,
@@ -184,13 +179,11 @@ impl OriginTable {
         Some(frames)
     }
 
-    /// All of them, the oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &'static Origin> + use<> {
         self.all.iter()
     }
 }
 
-/// Whether the frames of one stack lie in the same files.
 fn is_same(one: &[StackFrame], other: &[StackFrame]) -> bool {
     let file = |frame: &StackFrame| frame.module.map(ptr::from_ref);
     one.iter().map(file).eq(other.iter().map(file))

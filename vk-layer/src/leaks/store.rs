@@ -1,4 +1,4 @@
-//! Where the counts of all origins lie: in the state file, where the process's death leaves them readable, or in memory where there is none.
+//! The counts of all origins lie in the state file, where the process's death leaves them readable, or in memory.
 //! `vk_report::state_file::stacks` has the layout.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,17 +14,13 @@ use super::origins::StackFrame;
 use crate::count::get;
 use crate::record::new_static;
 
-/// The words behind the numbers of the state file.
 pub(crate) type StackWords = [AtomicU64];
 
-/// What comes before the records.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct StackHead {
     used: AtomicU64,
-    /// Origins that are in memory only, since the file has no more room.
     unstored: AtomicU64,
-    /// Objects and blocks without a record, because there was no memory for it.
     pub(crate) lost: AtomicU64,
     mark: AtomicU64,
     marks: AtomicU64,
@@ -34,13 +30,11 @@ pub(crate) struct StackHead {
     pub(crate) peaks: [HighestMoment; PEAK_NAMES.len()],
 }
 
-/// The highest moment of some bytes.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct HighestMoment {
     live: AtomicU64,
     highest: AtomicU64,
-    /// Counts up with each new highest moment.
     number: AtomicU64,
     nanoseconds: AtomicU64,
     mark: AtomicU64,
@@ -48,7 +42,6 @@ pub(crate) struct HighestMoment {
     unused: [AtomicU64; 2],
 }
 
-/// The counts of one origin.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct OriginCounts {
@@ -60,7 +53,6 @@ const _: () = assert!(size_of::<StackHead>() == HEAD_WORDS * 8);
 const _: () = assert!(size_of::<HighestMoment>() == PEAK_WORDS * 8);
 const _: () = assert!(size_of::<OriginCounts>() == (STACK_WORDS - 2) * 8);
 
-/// See the module.
 pub(super) struct StackStore {
     pub(super) head: &'static StackHead,
     words: &'static StackWords,
@@ -80,12 +72,10 @@ impl HighestMoment {
         get(&self.nanoseconds)
     }
 
-    /// What marks were at that moment, by number, and their count.
     pub(crate) fn mark(&self) -> (u64, u64) {
         (get(&self.mark), get(&self.marks))
     }
 
-    /// More is live. Returns whether it is more than ever.
     pub(super) fn add(&self, bytes: u64) -> bool {
         let live = self.live.fetch_add(bytes, Ordering::Relaxed);
         let live = live.wrapping_add(bytes);
@@ -103,16 +93,14 @@ impl HighestMoment {
 }
 
 impl StackStore {
-    /// `None` without memory.
     pub(super) fn new(words: Option<&'static StackWords>) -> Option<Self> {
         let words = words.unwrap_or_default();
         let head = if words.len() < HEAD_WORDS {
             new_static(StackHead::default())?
         } else {
-            // SAFETY: so many words, which stay; every bit pattern is a value of each of its words.
+            // SAFETY: so many words, which stay; any bits are a value of each.
             unsafe { &*words.as_ptr().cast::<StackHead>() }
         };
-        // Of two threads that come at once, the second finds records there.
         let _ =
             head.used
                 .compare_exchange(0, HEAD_WORDS as u64, Ordering::Release, Ordering::Relaxed);
@@ -123,7 +111,6 @@ impl StackStore {
         })
     }
 
-    /// The marks have changed.
     pub(super) fn set_marks(&self, marks: &Marks) {
         let kind = marks.kind();
         for (word, value) in [
@@ -136,7 +123,6 @@ impl StackStore {
         }
     }
 
-    /// A peak has just been reached.
     pub(super) fn note_moment(&self, peak: &HighestMoment) {
         let now = coarse_nanoseconds().saturating_sub(self.began);
         for (word, value) in [
@@ -148,7 +134,7 @@ impl StackStore {
         }
     }
 
-    /// Stores a module, and returns its word. 0 without room. One thread at a time stores.
+    /// Returns the record's first word; 0 without room. One thread at a time stores.
     pub(super) fn add_module(&self, module: &StackModule) -> u64 {
         let path = module.path().as_bytes();
         let id = module.build_id();
@@ -166,7 +152,7 @@ impl StackStore {
         record.end()
     }
 
-    /// Stores an origin; its counts are in memory where there is no room. `None` without memory. One thread at a time stores.
+    /// The counts are in memory where there is no room in the file. `None` without memory. One thread at a time stores.
     pub(super) fn add_origin(
         &self,
         (command, kind): (&str, &str),
@@ -186,7 +172,7 @@ impl StackStore {
         }
         record.push_bytes_of(command.bytes().chain(kind.bytes()));
         record.end();
-        // SAFETY: so many words, which stay; every bit pattern is a value of each of its words.
+        // SAFETY: so many words, which stay; any bits are a value of each.
         Some(unsafe { &*counts.as_ptr().cast::<OriginCounts>() })
     }
 
@@ -204,7 +190,6 @@ impl StackStore {
     }
 }
 
-/// A record that is written, and counts as used when it is complete.
 struct RecordWriter {
     words: &'static StackWords,
     at: usize,
@@ -241,7 +226,6 @@ impl RecordWriter {
         skipped
     }
 
-    /// The record is complete. Returns its first word.
     fn end(self) -> u64 {
         let end = self.start.saturating_add(self.words.len() as u64);
         self.head.used.store(end, Ordering::Release);
@@ -249,7 +233,6 @@ impl RecordWriter {
     }
 }
 
-/// The time since some moment, exact to some milliseconds.
 fn coarse_nanoseconds() -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,
@@ -346,7 +329,6 @@ mod tests {
         assert_eq!(sum, 21);
     }
 
-    /// Each change of several counts is followed by a look at what they held when the sum was highest.
     #[test]
     fn ly36_at_the_peak_each_count_is_what_it_was_then() {
         let (peak, counts) = (

@@ -1,5 +1,5 @@
-//! The create info of a device that is to report: the program's, with the extension, its feature and a callback of ours in front of the
-//! chain. Callbacks of the program stay behind, and are called as well: this struct may be in a chain more than once.
+//! The program's create info of a device that is to report, with the extension, its feature and a callback of ours in front of the
+//! chain. Callbacks of the program stay behind, and are called as well.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
@@ -15,7 +15,6 @@ const EXTENSION: &CStr = c"VK_EXT_device_memory_report";
 const FEATURES: i32 = 1_000_284_000;
 const CALLBACK: i32 = 1_000_284_001;
 
-/// `VkDeviceCreateInfo`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct DeviceCreateInfo {
@@ -31,14 +30,12 @@ struct DeviceCreateInfo {
     features: *const c_void,
 }
 
-/// `VkPhysicalDeviceDeviceMemoryReportFeaturesEXT`.
 #[repr(C)]
 struct ReportFeatures {
     base: BaseStruct,
     device_memory_report: u32,
 }
 
-/// `VkDeviceDeviceMemoryReportCreateInfoEXT`.
 #[repr(C)]
 struct ReportCallback {
     base: BaseStruct,
@@ -55,7 +52,7 @@ fn is_wanted(extension: &ExtensionProperties) -> bool {
     name.take(wanted.len()).eq(wanted.iter().copied())
 }
 
-/// The structs in front of the program's chain, while the device is created.
+/// The structs must stay where they are while the device is created.
 pub(crate) struct ReportingDevice {
     info: DeviceCreateInfo,
     extensions: TryVec<*const c_char, Own>,
@@ -63,7 +60,6 @@ pub(crate) struct ReportingDevice {
     callback: ReportCallback,
 }
 
-/// Why a device is not to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotReporting {
     NotOffered,
@@ -84,8 +80,6 @@ impl NotReporting {
 }
 
 impl ReportingDevice {
-    /// Of the program's create info; `enumerate` is the layer's below.
-    ///
     /// # Safety
     /// `info` is a `VkDeviceCreateInfo` for this physical device, and lives as long as this value.
     pub(crate) unsafe fn new(
@@ -93,11 +87,11 @@ impl ReportingDevice {
         reports: &'static MemoryReports,
         (enumerate, physical_device): (EnumerateExtensions, *mut c_void),
     ) -> Result<Self, NotReporting> {
-        // SAFETY: the layer's below, and a physical device of its instance, as this function requires.
+        // SAFETY: the layer's below, and a physical device of its instance.
         if !unsafe { is_offered(enumerate, physical_device) }? {
             return Err(NotReporting::NotOffered);
         }
-        // SAFETY: a `VkDeviceCreateInfo`, as this function requires.
+        // SAFETY: a `VkDeviceCreateInfo`.
         let info = unsafe { *info.cast::<DeviceCreateInfo>() };
         // SAFETY: a valid create info has a valid chain.
         let feature = unsafe { feature_of(info.p_next) };
@@ -120,7 +114,6 @@ impl ReportingDevice {
             extensions,
             features: ReportFeatures {
                 base: BaseStruct {
-                    // 0 where the program has this struct: then the layer's is left out.
                     s_type: if feature.is_none() { FEATURES } else { 0 },
                     p_next: info.p_next.cast_mut().cast(),
                 },
@@ -138,7 +131,7 @@ impl ReportingDevice {
         })
     }
 
-    /// The create info for the layer below, valid while this stays where it is.
+    /// The answer is valid while this value stays where it is.
     pub(crate) fn info(&mut self) -> *const c_void {
         let behind = if self.features.base.s_type == FEATURES {
             (&raw mut self.features).cast()
@@ -153,12 +146,10 @@ impl ReportingDevice {
     }
 }
 
-/// The program's value of the feature, if its chain has the struct.
-///
 /// # Safety
 /// The chain is valid.
 unsafe fn feature_of(chain: *const c_void) -> Option<u32> {
-    // SAFETY: a valid chain, as this function requires.
+    // SAFETY: a valid chain.
     let (_, feature) = unsafe { structs(chain) }.find(|(s_type, _)| *s_type == FEATURES)?;
     // SAFETY: a struct of this type.
     Some(unsafe { feature.cast::<ReportFeatures>().as_ref() }.device_memory_report)
@@ -171,7 +162,7 @@ unsafe fn is_offered(
     physical_device: *mut c_void,
 ) -> Result<bool, NotReporting> {
     let mut count = 0;
-    // SAFETY: the layer's below, with a physical device of its instance, as this function requires; NULL asks for the number.
+    // SAFETY: the layer's below; NULL asks for the number.
     let result = unsafe {
         enumerate(
             physical_device,
@@ -190,7 +181,7 @@ unsafe fn is_offered(
     let mut all = TryVec::new_in(own());
     all.try_resize(count as usize, none)
         .map_err(|_| NotReporting::NoMemory)?;
-    // SAFETY: the layer's below, with a physical device of its instance, as this function requires; room for `count` of them.
+    // SAFETY: the layer's below; room for `count` of them.
     let result = unsafe {
         enumerate(
             physical_device,

@@ -1,5 +1,5 @@
-//! Device memory that the driver itself allocates, with the setting `memory_report`: what `VK_EXT_device_memory_report` says, by the kind of
-//! object that it is for.
+//! With the setting `memory_report` device memory that the driver itself allocates is counted as `VK_EXT_device_memory_report` says, by the
+//! kind of object that it is for.
 
 mod create_info;
 
@@ -18,33 +18,28 @@ use create_info::NotReporting;
 
 pub(crate) use create_info::ReportingDevice;
 
-/// Counted types of objects: the core's, by their number, and all others as one.
 const OBJECT_TYPES: usize = 27;
 const OTHER: usize = OBJECT_TYPES - 1;
 
-/// What the driver of one device has reported, and of those that follow it.
 pub(crate) struct MemoryReports {
     counts: [MemoryCount; OBJECT_TYPES],
     blocks: HandleMap<ReportedBlock>,
-    /// Records in `blocks`.
     known: AtomicU64,
-    /// Events that something was freed. A driver may never send one: then it is not known what is live.
+    /// A driver may never send one: then it is not known what is live.
     pub(crate) free_events: AtomicU64,
-    /// Events without a record: there was no memory for it, or there are [`MAX_BLOCKS`] already.
+    /// There was no memory for a record, or there are [`MAX_BLOCKS`] already.
     pub(crate) lost_events: AtomicU64,
 }
 
-/// The most records of live blocks: with a driver that never reports an end they would grow without bound. Drivers have fewer blocks at
-/// once.
+/// With a driver that never reports an end the records would grow without bound. Drivers have fewer blocks at once.
 const MAX_BLOCKS: u64 = 1 << 16;
 
-/// A live block. The event of its end says neither its size nor its type.
+/// The event of its end says neither its size nor its type.
 struct ReportedBlock {
     bytes: u64,
     place: usize,
 }
 
-/// `VkDeviceMemoryReportCallbackDataEXT`.
 #[repr(C)]
 pub(super) struct ReportEvent {
     s_type: i32,
@@ -75,7 +70,6 @@ impl MemoryReports {
         }
     }
 
-    /// The kinds of objects, with their counts.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (&'static str, &MemoryCount)> {
         let name = |place: usize| match place {
             OTHER => "other",
@@ -116,7 +110,6 @@ impl MemoryReports {
     }
 
     fn remembered(&self, id: u64, block: ReportedBlock) -> bool {
-        // Threads that come at once may exceed the limit by their number.
         if self.known.load(Ordering::Relaxed) >= MAX_BLOCKS {
             return false;
         }
@@ -138,7 +131,7 @@ impl MemoryReports {
             return;
         };
         self.known.fetch_sub(1, Ordering::Relaxed);
-        // SAFETY: from `new_record`; the table had it alone, and has it no longer.
+        // SAFETY: from `new_record`; the table has it no longer.
         let block = unsafe { free_record(block) };
         if let Some(count) = self.counts.get(block.place) {
             count.freed(block.bytes);
@@ -146,7 +139,7 @@ impl MemoryReports {
     }
 }
 
-/// The create info of a device that is to report, with the setting; `None` where it cannot: then the reason is reported.
+/// `None` without the setting, and where the device cannot report: then the reason is reported.
 ///
 /// # Safety
 /// The instance's physical device, and a create info for it, which lives as long as what is answered.
@@ -164,7 +157,7 @@ pub(crate) unsafe fn reporting_device(
         .get_or_make(|| Some(MemoryReports::new()));
     let device = match (instance.physical.enumerate_extensions, reports) {
         (Some(enumerate), Some(reports)) => {
-            // SAFETY: the instance's physical device and a create info for it, as this function requires.
+            // SAFETY: the instance's physical device and its create info.
             unsafe { ReportingDevice::new(info, reports, (enumerate, physical_device)) }
         }
         (None, _) => Err(NotReporting::NotOffered),
@@ -182,9 +175,9 @@ pub(crate) unsafe fn reporting_device(
 
 /// The driver calls it on any of its threads, with locks of its own held: it calls no command.
 pub(super) unsafe extern "system" fn reported(event: *const ReportEvent, reports: *mut c_void) {
-    // SAFETY: the user data of the create info, which is never freed.
+    // SAFETY: the create info's user data, which is never freed.
     let reports = unsafe { reports.cast_const().cast::<MemoryReports>().as_ref() };
-    // SAFETY: the driver's struct, which is valid for the call.
+    // SAFETY: the driver's struct.
     let event = unsafe { event.as_ref() };
     if let (Some(reports), Some(event)) = (reports, event) {
         caught(|| reports.note(event));
@@ -224,7 +217,6 @@ mod tests {
         assert_eq!(lost(), 10);
         let count = &reports.counts[9];
         assert_eq!(count.live_blocks.load(Ordering::Relaxed), MAX_BLOCKS);
-        // A free after all makes room again.
         reports.note(&event(FREE, (1, 0), 0));
         reports.note(&event(ALLOCATE, (1, 8), 9));
         assert_eq!(lost(), 10);
@@ -238,10 +230,8 @@ mod tests {
             (ALLOCATE, 2, 50, 19),
             (IMPORT, 3, 7, 1_000_001_000),
             (ALLOCATION_FAILED, 0, 1 << 40, 10),
-            // Neither size nor type means anything here.
             (FREE, 1, u64::MAX, -1),
             (UNIMPORT, 3, 0, 0),
-            // A free of an unreported block, and an unknown event.
             (FREE, 99, 1, 9),
             (77, 2, 1, 9),
         ] {

@@ -1,37 +1,31 @@
-//! Bytes that are live, and the most that were. `testkit/models` runs it in every order of its steps.
+//! `testkit/models` runs this in every order of its steps.
 
 #![forbid(unsafe_code)]
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Bytes that are live, and the most that were.
 #[derive(Default)]
 pub(crate) struct PeakCount {
     live: AtomicU64,
-    /// Since the last restart.
     peak: AtomicU64,
-    /// Before it.
     earlier_peak: AtomicU64,
 }
 
 impl PeakCount {
-    /// Exact when nothing is allocated or freed.
     pub(crate) fn live_bytes(&self) -> u64 {
         self.live.load(Ordering::Relaxed)
     }
 
-    /// The most bytes that were live at once. Blocks count from when they are there until just before they are freed.
+    /// Blocks count from when they are there until just before they are freed.
     pub(crate) fn peak_bytes(&self) -> u64 {
         self.recent_peak_bytes()
             .max(self.earlier_peak.load(Ordering::Relaxed))
     }
 
-    /// The same since [`PeakCount::restart`].
     pub(crate) fn recent_peak_bytes(&self) -> u64 {
         self.peak.load(Ordering::Acquire)
     }
 
-    /// Starts a new recent peak.
     pub(crate) fn restart(&self) {
         let mut before = self.peak.load(Ordering::SeqCst);
         loop {
@@ -45,8 +39,8 @@ impl PeakCount {
                 Err(now) => before = now,
             }
         }
-        // After the exchange, and in one order with it and with `add`: what came before is live still and counted here, or comes later
-        // than the exchange, and `add` itself counts it.
+        // After the exchange, and in one order with it and with `add`: what came before is counted here, and what comes later `add`
+        // itself counts.
         let live = self.live.load(Ordering::SeqCst);
         self.peak.fetch_max(live, Ordering::SeqCst);
     }

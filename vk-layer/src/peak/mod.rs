@@ -1,8 +1,7 @@
-//! The memory behind all accounts, which knows the most bytes that were live at once of the driver's blocks: of all that is allocated and freed in
-//! callbacks. The layer's own contexts and bridges, which it creates outside of callbacks, are not counted.
+//! The most bytes that were live at once of the driver's blocks. The layer's own contexts and bridges, which it creates outside of callbacks, are
+//! not counted.
 //!
-//! An exact budget would know it, too; below one each allocation walks up the tree of contexts under a lock. Here it costs two atomic
-//! additions a block.
+//! An exact budget would know it, too, but walks up the tree of contexts under a lock. Here it costs two atomic additions a block.
 
 mod count;
 
@@ -16,7 +15,6 @@ use vk_callbacks::command::in_callback;
 
 pub(crate) use count::PeakCount;
 
-/// Passes each call on to `inner`, and counts those in callbacks.
 pub(crate) struct PeakMemory<B: 'static> {
     inner: &'static B,
     pub(crate) count: PeakCount,
@@ -62,7 +60,7 @@ unsafe impl<B: HostAllocator + Sync> HostAllocator for PeakMemory<B> {
         if in_callback() {
             self.count.subtract(layout.size());
         }
-        // SAFETY: `inner` allocated the block, with this layout, and it is live.
+        // SAFETY: a live block of `inner`, with this layout.
         unsafe { self.inner.deallocate(block, layout, scope) }
     }
 
@@ -74,7 +72,7 @@ unsafe impl<B: HostAllocator + Sync> HostAllocator for PeakMemory<B> {
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
         let is_counted = in_callback();
-        // SAFETY: `inner` allocated the block, with the old layout, and it is live.
+        // SAFETY: a live block of `inner`, with the old layout.
         let block = unsafe { self.inner.resize(block, old, new, scope) }?;
         if !is_counted {
             return Ok(block);
@@ -113,7 +111,6 @@ mod tests {
     use super::PeakMemory;
     use crate::record::{SYSTEM, new_static};
 
-    /// In front of each block of a bridge.
     const HEADER: u64 = 16;
 
     fn counted() -> (&'static super::PeakCount, Bridge) {
@@ -162,14 +159,14 @@ mod tests {
         let layout = |bytes| Layout::from_size_align(bytes, 16).expect("a layout");
         let mut block = memory.allocate(layout(64), Scope::Object).expect("memory");
         for (old, new) in [(64, 4096), (4096, 32)] {
-            // SAFETY: a live block, with the layout that it was allocated with last.
+            // SAFETY: a live block, with its layout.
             let resized = unsafe { memory.resize(block, layout(old), layout(new), Scope::Object) };
             block = resized.expect("memory");
         }
-        // SAFETY: a live block, with the layout that it was resized to last.
+        // SAFETY: a live block, with its layout.
         unsafe { memory.deallocate(block, layout(32), Scope::Object) };
         let zeroed = memory.allocate_zeroed(layout(8), Scope::Object);
-        // SAFETY: a live block, with the layout that it was allocated with.
+        // SAFETY: a live block, with its layout.
         unsafe { memory.deallocate(zeroed.expect("memory"), layout(8), Scope::Object) };
         assert_eq!(
             (memory.count.live_bytes(), memory.count.peak_bytes()),
@@ -204,7 +201,7 @@ mod tests {
             }
             is_over.store(true, Ordering::Relaxed);
         });
-        // SAFETY: a live block of these callbacks; the other thread has ended.
+        // SAFETY: a live block of these callbacks.
         unsafe { free(user, block) };
         assert_eq!(count.live_bytes(), 0);
     }

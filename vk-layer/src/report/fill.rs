@@ -1,5 +1,3 @@
-//! The report as data, from the accounts. What it is written with is std's, and lies in no account.
-
 #![forbid(unsafe_code)]
 
 use std::ptr;
@@ -32,7 +30,6 @@ use crate::settings::pattern::{MAX_PATH, executable};
 use crate::settings::settings;
 use crate::timeline::{self, Fullest};
 
-/// The report after `commands` commands.
 pub(super) fn report(commands: u64) -> Result<Report, HostError> {
     reserve()?;
     let fullest = timeline::fullest().unwrap_or_default();
@@ -90,9 +87,8 @@ pub(super) fn report(commands: u64) -> Result<Report, HostError> {
     })
 }
 
-/// Acquires what the records of a report may need, and frees it again: std's collections end the process where there is no memory. Twice as much
-/// as they need, since the program goes on meanwhile. The frames of a stack are in the list of what is alive, and again at each peak that it
-/// had a share in.
+/// Std's collections end the process where there is no memory: what the records may need is acquired and freed first, twice as much, since the
+/// program goes on meanwhile. The frames of a stack are in the list of what is alive, and again at each peak that it had a share in.
 fn reserve() -> Result<(), HostError> {
     const BASE: usize = 512 << 10;
     const KIND: usize = 4 << 10;
@@ -113,12 +109,10 @@ fn reserve() -> Result<(), HostError> {
     TryVec::<u8, Own>::try_with_capacity_in(bytes.saturating_mul(2), own()).map(drop)
 }
 
-/// The name of the executable; bytes that are no UTF-8 as `%XX`.
 fn executable_name() -> String {
     EscapedName(executable(&mut [0; MAX_PATH])).to_string()
 }
 
-/// The arguments, with the setting for them.
 fn own_arguments() -> Result<Option<Vec<String>>, HostError> {
     if !settings().arguments {
         return Ok(None);
@@ -131,7 +125,7 @@ fn owned(text: &TryString<Own>) -> String {
     text.as_str().to_owned()
 }
 
-/// Adds the memory of each device in the same walk: the program may create another one meanwhile.
+/// The walk also adds the memory of each device: the program may create another one meanwhile.
 fn instance(of: &Accounts, fullest: &Fullest, memory: &mut Vec<VulkanMemory>) -> InstanceAccounts {
     let device = |device: &Accounts| {
         memory.push(memory_of(device));
@@ -180,7 +174,6 @@ fn memory_of(device: &Accounts) -> VulkanMemory {
     }
 }
 
-/// What is alive, by call stack: the program `steward` names the functions.
 fn alive() -> Option<Leaks> {
     let leaks = leaks::leaks()?;
     let mut oldest = leaks.objects.oldest();
@@ -215,7 +208,6 @@ fn alive() -> Option<Leaks> {
     })
 }
 
-/// What was held at each peak, and by which stacks.
 fn peaks(leaks: &leaks::Leaks) -> Vec<LeakPeak> {
     let all = PEAK_NAMES.iter().zip(&leaks.head().peaks).enumerate();
     let reached = all.filter(|(_, (_, peak))| peak.highest() != 0);

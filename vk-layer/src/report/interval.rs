@@ -9,7 +9,6 @@ use super::write;
 use crate::once::ValueAcrossForks;
 use crate::settings::settings;
 
-/// Writes a report if the settings name an interval and it has passed.
 #[inline]
 pub(crate) fn write_if_due() {
     let interval = settings().interval;
@@ -26,23 +25,19 @@ fn write_at_intervals(interval: u64) {
     }
 }
 
-/// Milliseconds since the first call, which may have been in a parent process.
 pub(super) fn milliseconds() -> u64 {
     static START: ValueAcrossForks<Instant> = ValueAcrossForks::new();
     let passed = START.get_or_make(Instant::now).elapsed().as_millis();
     u64::try_from(passed).unwrap_or(u64::MAX)
 }
 
-/// When something was done last.
 pub(super) struct Schedule(AtomicU64);
 
 impl Schedule {
-    /// At time 0.
     pub(super) const fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Whether `interval` has passed since the last time that this returned true. One of several threads gets true.
     pub(super) fn is_due(&self, now: u64, interval: u64) -> bool {
         let last = self.0.load(Ordering::Relaxed);
         now.saturating_sub(last) >= interval

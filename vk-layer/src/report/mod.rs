@@ -1,5 +1,3 @@
-//! The report: written when the last instance is destroyed, and at exit if commands came since.
-
 #[cfg_attr(
     not(test),
     expect(
@@ -47,23 +45,18 @@ use crate::turn::Turn;
 pub(crate) use interval::write_if_due;
 pub(crate) use request::{listen, write_if_requested};
 
-/// The number of commands at the last report.
 static REPORTED: AtomicU64 = AtomicU64::new(0);
 
-/// The process runs its exit handlers.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
-/// Reports that this process has written.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 static WRITING: AtomicBool = AtomicBool::new(false);
 
-/// In the child of a fork: nothing was reported of it.
 pub(crate) fn after_fork() {
     REPORTED.store(0, Ordering::Relaxed);
     WRITTEN.store(0, Ordering::Relaxed);
     WRITING.store(false, Ordering::Relaxed);
 }
 
-/// Registers a report at exit, for what happens after the last report.
 pub(crate) fn at_exit() {
     extern "C" fn write_at_exit() {
         HAS_ENDED.store(true, Ordering::Relaxed);
@@ -72,7 +65,7 @@ pub(crate) fn at_exit() {
 
     static REGISTERED: OnceAcrossForks = OnceAcrossForks::new();
     REGISTERED.call_once(|| {
-        // SAFETY: the library is never unloaded, so that the function is there at exit.
+        // SAFETY: the library is never unloaded.
         let refused = unsafe { libc::atexit(write_at_exit) } != 0;
         if refused {
             complain(format_args!(
@@ -82,8 +75,7 @@ pub(crate) fn at_exit() {
     });
 }
 
-/// The C library calls it after every handler of an exit: a program's own that were there before ours, and its static destructors, may have
-/// ended objects meanwhile.
+/// Runs after every handler of an exit: a program's earlier handlers and static destructors may have ended objects meanwhile.
 extern "C" fn write_at_the_end() {
     if HAS_ENDED.load(Ordering::Relaxed) {
         caught(write);
@@ -91,31 +83,26 @@ extern "C" fn write_at_the_end() {
 }
 
 #[used]
-// SAFETY: the section has addresses of functions without parameters, and the library is there until the process ends.
+// SAFETY: the section has addresses of such functions, and the library is never unloaded.
 #[unsafe(link_section = ".fini_array")]
 static AT_THE_END: extern "C" fn() = write_at_the_end;
 
-/// Whether a report may ever be due before the end: on request, or by time.
 pub(crate) fn can_be_due() -> bool {
     settings().interval != 0 || request::can_be_requested()
 }
 
-/// Whether a report may be due after the command with this number; if not, the caller need not check.
 #[inline]
 pub(crate) fn may_be_due(number: u64) -> bool {
     settings().interval != 0 || request::may_be_requested(number)
 }
 
-/// Why a report is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Occasion {
-    /// An end, or an interval: nothing is written where no command came since the last report.
+    /// Nothing is written where no command came since the last report.
     Routine,
-    /// A request.
     Request,
 }
 
-/// Writes the reports that the settings name, if commands came since the last ones.
 pub(crate) fn write() {
     write_on(Occasion::Routine);
 }
@@ -147,12 +134,11 @@ fn write_on(occasion: Occasion) -> bool {
     true
 }
 
-/// The number of the report that is being written, or comes next.
 pub(crate) fn number_of_report() -> u64 {
     WRITTEN.load(Ordering::Relaxed) + 1
 }
 
-/// `None` while another thread writes. The thread that writes the last report of all waits for its turn, but not for ever.
+/// `None` while another thread writes. The last report of all waits for its turn, but not for ever.
 fn writing_turn(
     is_writing: &AtomicBool,
     is_last: impl Fn() -> bool,
@@ -170,10 +156,8 @@ fn writing_turn(
 
 type Render = fn(u64, &mut TryString<Own>) -> Result<(), HostError>;
 
-/// The report for people.
 fn text(commands: u64, text: &mut TryString<Own>) -> Result<(), HostError> {
     let mut report = fill::report(commands)?;
-    // The JSON has all in the order of their ages; a text has the first of them only.
     if let Some(leaks) = &mut report.leaks {
         leaks.merge();
         leaks.sort();
@@ -181,7 +165,6 @@ fn text(commands: u64, text: &mut TryString<Own>) -> Result<(), HostError> {
     text.try_write_fmt(format_args!("{}", report.text(true)))
 }
 
-/// The report for programs: the format of the program's own.
 fn json(commands: u64, text: &mut TryString<Own>) -> Result<(), HostError> {
     let report = fill::report(commands)?;
     let mut json = JsonText {
@@ -190,15 +173,12 @@ fn json(commands: u64, text: &mut TryString<Own>) -> Result<(), HostError> {
     };
     match (report::write_json(&report, &mut json), json.refusal) {
         (Err(_), Some(refusal)) => Err(refusal),
-        // JSON can express every report.
         _ => Ok(()),
     }
 }
 
-/// JSON, in memory that may be refused.
 struct JsonText<'a> {
     text: &'a mut TryString<Own>,
-    /// Why the text did not grow.
     refusal: Option<HostError>,
 }
 
@@ -217,7 +197,6 @@ impl io::Write for JsonText<'_> {
     }
 }
 
-/// Whether the report is where it should be. What the error output refuses is not known.
 fn write_to(target: &Target, commands: u64, render: Render) -> bool {
     let pattern = match target {
         Target::Nowhere => return true,
@@ -254,7 +233,6 @@ mod tests {
         assert!(other.is_some());
         let not_last = writing_turn(&is_writing, || false, || panic!("another comes later"));
         assert!(not_last.is_none() && is_writing.load(Ordering::Relaxed));
-        // The other thread is done after the third look.
         let mut waits = 0;
         let last = writing_turn(
             &is_writing,

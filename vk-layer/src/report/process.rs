@@ -1,5 +1,3 @@
-//! The arguments of the process that a report is about, with the setting `arguments`.
-
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -8,7 +6,6 @@ use alloc_core::{HostError, TryVec};
 
 use crate::record::{Own, own, read_to_end};
 
-/// The arguments; one that is not UTF-8 is cut off where it is not.
 pub(super) fn arguments(command_line: &[u8]) -> impl Iterator<Item = &str> {
     let line = command_line.strip_suffix(b"\0").unwrap_or(command_line);
     line.split(|byte| *byte == 0).map(|argument| {
@@ -17,7 +14,6 @@ pub(super) fn arguments(command_line: &[u8]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The command line as the kernel has it. Empty where that is not shown.
 pub(super) fn command_line() -> Result<TryVec<u8, Own>, HostError> {
     File::open("/proc/self/cmdline").map_or(Ok(TryVec::new_in(own())), read_to_end)
 }

@@ -1,5 +1,5 @@
-//! Reports on request: a word of the state file, a signal, or a file beside the report that ends in `.request`. The next hooked command
-//! writes it.
+//! A report is requested by a word of the state file, a signal, or a file beside the report that ends in `.request`. The next hooked
+//! command writes it.
 
 #![forbid(unsafe_code)]
 
@@ -20,14 +20,12 @@ use crate::settings::{Target, settings};
 use crate::state;
 use crate::timeline::begin_phase;
 
-/// Commands with a multiple of this number check for a request file.
 const INTERVAL: u64 = 64;
-/// Milliseconds between two checks: each is a system call, which would be a third of the cost of a submit.
+/// The unit is a millisecond. Each check is a system call, which would be a third of the cost of a submit.
 const LOOK: u64 = 10;
 
 static LOOKS: Schedule = Schedule::new();
 
-/// The first instance is being created: from now on reports can be requested.
 pub(crate) fn listen() {
     static STARTED: OnceAcrossForks = OnceAcrossForks::new();
     if let Some(signal) = settings().signal {
@@ -35,13 +33,11 @@ pub(crate) fn listen() {
     }
 }
 
-/// Whether the settings allow to request a report.
 pub(super) fn can_be_requested() -> bool {
     let settings = settings();
     settings.signal.is_some() || settings.state.is_some() || file_pattern().is_some()
 }
 
-/// Whether to call [`write_if_requested`].
 #[inline]
 pub(super) fn may_be_requested(number: u64) -> bool {
     REPORT.is_pending()
@@ -49,11 +45,8 @@ pub(super) fn may_be_requested(number: u64) -> bool {
         || (number.is_multiple_of(INTERVAL) && pattern().is_some())
 }
 
-/// Writes a report if one was requested when the command with this number, among those that are counted with it, is over.
 pub(crate) fn write_if_requested(number: u64) {
-    // Of several threads one removes it.
     let is_file_there = || {
-        // The first look is at once.
         let looks = number.is_multiple_of(INTERVAL)
             && LOOKS.is_due(milliseconds().saturating_add(LOOK), LOOK);
         let file = looks.then(request_file).flatten();
@@ -70,7 +63,6 @@ pub(crate) fn write_if_requested(number: u64) {
     }
 }
 
-/// The name of the report's text, or of its JSON where there is no text in a file; `None` where no reports are written to files.
 fn pattern() -> Option<&'static str> {
     if INSTANCES.is_empty() {
         return None;
@@ -78,7 +70,6 @@ fn pattern() -> Option<&'static str> {
     file_pattern()
 }
 
-/// As [`pattern`], also before there are instances.
 fn file_pattern() -> Option<&'static str> {
     if settings().passes_through {
         return None;
@@ -90,12 +81,10 @@ fn file_pattern() -> Option<&'static str> {
     })
 }
 
-/// Whether the file was there. Most looks find none.
 fn remove(file: &Path) -> bool {
     file.is_file() && FilePlace::find(file).is_ok_and(|place| place.remove().is_ok())
 }
 
-/// Beside the report that comes next.
 fn request_file() -> Option<TryString<Own>> {
     let report = expand(pattern()?).ok()?;
     let mut name = TryString::new_in(own());

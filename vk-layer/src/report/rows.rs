@@ -1,5 +1,3 @@
-//! The rows of a report, read from the accounts.
-
 #![forbid(unsafe_code)]
 
 use alloc_core::HostError;
@@ -15,7 +13,7 @@ use crate::foreign::ForeignOwner;
 use crate::hooks::{coverage, has_live_instance};
 use crate::record::own;
 
-/// One kind of object of one instance or device. Bytes contain the 16 in front of each block of callbacks that replaced NULL.
+/// Bytes contain the 16 in front of each block of callbacks that replaced NULL.
 pub(super) fn kind_row(
     kind: &str,
     account: &KindAccount,
@@ -61,13 +59,11 @@ pub(super) fn kind_row(
     }
 }
 
-/// The heaps or types of device memory that were used, by their index.
 pub(super) fn memory_rows(counts: &[MemoryCount]) -> impl Iterator<Item = VulkanMemoryRow> {
     let rows = (0..).zip(counts);
     rows.filter_map(|(index, count)| memory_row(index, count))
 }
 
-/// `None` where nothing was counted.
 pub(super) fn memory_row(index: u32, count: &MemoryCount) -> Option<VulkanMemoryRow> {
     let [
         live_bytes,
@@ -88,22 +84,18 @@ pub(super) fn memory_row(index: u32, count: &MemoryCount) -> Option<VulkanMemory
     })
 }
 
-/// What the checker found until now.
 pub(super) struct Findings {
     pub(super) rows: Vec<FindingRow>,
-    /// Callbacks between bracketed commands, where others have no bracket: they prove nothing.
     pub(super) between_commands: u64,
-    /// Observations that there was no memory for.
     pub(super) lost: u64,
 }
 
 impl Findings {
-    /// `None` where nothing is checked.
     pub(super) fn new() -> Result<Option<Self>, HostError> {
         let Some(checker) = checker() else {
             return Ok(None);
         };
-        // Where an instance lives its objects hold what they hold: it is not the end.
+        // An instance that lives holds what it holds: it is not the end.
         let all = if has_live_instance() {
             checker.findings(own())?
         } else {

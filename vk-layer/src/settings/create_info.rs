@@ -1,5 +1,3 @@
-//! Reads `VkLayerSettingsCreateInfoEXT` from the chain of a `VkInstanceCreateInfo`.
-
 use std::ffi::{CStr, c_char, c_void};
 use std::fmt;
 
@@ -9,12 +7,9 @@ use super::entries::{Entries, Form, Source, push};
 use crate::chain::{BaseStruct, slice_of, structs};
 use crate::record::{Own, own};
 
-/// The layer's name, under which a program may chain settings for it.
 pub(crate) const LAYER: &CStr = c"VK_LAYER_STEWARD_memory";
-/// `VK_STRUCTURE_TYPE_LAYER_SETTINGS_CREATE_INFO_EXT`.
 const LAYER_SETTINGS: i32 = 1_000_496_000;
 
-/// `VkLayerSettingsCreateInfoEXT`.
 #[repr(C)]
 struct LayerSettingsCreateInfo {
     base: BaseStruct,
@@ -22,7 +17,6 @@ struct LayerSettingsCreateInfo {
     settings: *const LayerSetting,
 }
 
-/// `VkLayerSettingEXT`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct LayerSetting {
@@ -33,22 +27,20 @@ pub(super) struct LayerSetting {
     pub(super) values: *const c_void,
 }
 
-/// Appends the settings that the create info chains for this layer.
-///
 /// # Safety
 /// `info` is NULL or a valid create info.
 pub(super) unsafe fn push_create_info(
     entries: &mut Entries,
     info: *const c_void,
 ) -> Result<(), HostError> {
-    // SAFETY: NULL, or a valid create info, whose chain is valid.
+    // SAFETY: NULL, or a valid create info.
     let chain = unsafe { structs(info) };
     for (_, at) in chain.filter(|(s_type, _)| *s_type == LAYER_SETTINGS) {
         // SAFETY: a struct of this type is this large.
         let info = unsafe { at.cast::<LayerSettingsCreateInfo>().as_ref() };
-        // SAFETY: the struct of a valid chain says how many settings there are.
+        // SAFETY: a valid struct has so many settings.
         for setting in unsafe { slice_of(info.settings, info.setting_count) } {
-            // SAFETY: the settings of a valid chain have names that end with 0, and as many values as they say.
+            // SAFETY: its settings have names that end with 0, and as many values as they say.
             unsafe { push_setting(entries, setting) }?;
         }
     }
@@ -61,9 +53,9 @@ pub(super) unsafe fn push_setting(
     entries: &mut Entries,
     setting: &LayerSetting,
 ) -> Result<(), HostError> {
-    // SAFETY: NULL, or a name that ends with 0 and lives as long as the setting.
+    // SAFETY: NULL, or a name that ends with 0.
     let layer = unsafe { text_of(setting.layer_name) };
-    // SAFETY: NULL, or a name that ends with 0 and lives as long as the setting.
+    // SAFETY: NULL, or a name that ends with 0.
     let name = unsafe { text_of(setting.setting_name) };
     if layer != Some(LAYER) {
         return Ok(());
@@ -75,7 +67,7 @@ pub(super) unsafe fn push_setting(
     push(entries, Source::CreateInfo, name, form, &value)
 }
 
-/// The value as text: settings of this layer have one. For anything else the text says what is wrong.
+/// Settings of this layer have one value. For anything else the text says what is wrong.
 ///
 /// # Safety
 /// There are `value_count` values of the type.
@@ -87,7 +79,7 @@ unsafe fn value_of(setting: &LayerSetting) -> Result<(Form, TryString<Own>), Hos
         _ if setting.values.is_null() => format_args!("no value: pValues is NULL"),
         (_, 2..) => format_args!("{} values", setting.value_count),
         _ => {
-            // SAFETY: there is one value, of a known type, and the pointer is not NULL.
+            // SAFETY: one value of a known type; the pointer is not NULL.
             let form = unsafe { push_value(&mut text, setting.value_type, setting.values) }?;
             return Ok((form, text));
         }
@@ -129,7 +121,7 @@ unsafe fn push_value(
         _ => {
             // SAFETY: `VK_LAYER_SETTING_TYPE_STRING_EXT`: pointers to strings.
             let value = unsafe { values.cast::<*const c_char>().read() };
-            // SAFETY: a value of this type is NULL, or a string that ends with 0.
+            // SAFETY: NULL, or a string that ends with 0.
             let value = unsafe { text_of(value) }.map(CStr::to_str);
             let (form, value) = match value {
                 Some(Ok(value)) => (Form::Text, value),
@@ -160,6 +152,6 @@ unsafe fn text_of<'a>(text: *const c_char) -> Option<&'a CStr> {
     if text.is_null() {
         return None;
     }
-    // SAFETY: not NULL, so a string that ends with 0, and lives as long as the create info.
+    // SAFETY: not NULL, so a string that ends with 0 and lives as long.
     Some(unsafe { CStr::from_ptr(text) })
 }

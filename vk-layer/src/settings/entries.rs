@@ -1,5 +1,3 @@
-//! The entries of a source, as pairs of text: a setting's name in small letters, and its value.
-
 #![forbid(unsafe_code)]
 
 use alloc_core::{HostError, TryString, TryVec};
@@ -7,7 +5,6 @@ use alloc_core::{HostError, TryString, TryVec};
 use super::table::{ENVIRONMENT_PREFIX, FILE_PREFIX};
 use crate::record::{Own, own};
 
-/// The source of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     CreateInfo,
@@ -15,19 +12,14 @@ pub(super) enum Source {
     File,
 }
 
-/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Text,
-    /// A `VkBool32`.
     Boolean,
-    /// An integer or a float.
     Number,
-    /// There is no such value: the text says why.
     Fault,
 }
 
-/// A setting with its value in a source.
 pub(super) struct Entry {
     pub(super) source: Source,
     pub(super) name: TryString<Own>,
@@ -35,10 +27,10 @@ pub(super) struct Entry {
     pub(super) value: TryString<Own>,
 }
 
-/// The entries of all sources; of two with one name the first is used.
+/// Of two entries with one name the first is used.
 pub(super) type Entries = TryVec<Entry, Own>;
 
-/// Appends an entry. A blank value sets nothing.
+/// A blank value sets nothing.
 pub(super) fn push(
     entries: &mut Entries,
     source: Source,
@@ -59,7 +51,6 @@ pub(super) fn push(
     entries.try_push(entry).map_err(|refused| refused.error)
 }
 
-/// Appends a variable `NAME=value` if it is one of the layer's.
 pub(super) fn push_variable(entries: &mut Entries, variable: &str) -> Result<(), HostError> {
     let Some((name, value)) = variable.split_once('=') else {
         return Ok(());
@@ -70,8 +61,7 @@ pub(super) fn push_variable(entries: &mut Entries, variable: &str) -> Result<(),
     }
 }
 
-/// Appends the lines `steward_memory.name = value` of a settings file, in which `#` begins a comment. Lines for other layers, and lines
-/// that are not UTF-8, are ignored.
+/// Lines are `steward_memory.name = value`, and `#` begins a comment. Other lines, and those that are not UTF-8, are ignored.
 pub(super) fn push_file(entries: &mut Entries, file: &[u8]) -> Result<(), HostError> {
     for line in file.split(|byte| *byte == b'\n') {
         let Ok(line) = str::from_utf8(line) else {
@@ -87,7 +77,6 @@ pub(super) fn push_file(entries: &mut Entries, file: &[u8]) -> Result<(), HostEr
     Ok(())
 }
 
-/// The name as the source spells it.
 pub(super) fn full_name(entry: &Entry) -> Result<TryString<Own>, HostError> {
     let mut name = TryString::new_in(own());
     if entry.source == Source::Environment {

@@ -1,5 +1,3 @@
-//! Settings from the environment, and from the settings file.
-
 use std::ffi::{CStr, c_char};
 use std::io::Read as _;
 use std::path::Path;
@@ -12,17 +10,14 @@ use super::entries::{Entries, push_file, push_variable};
 use crate::record::{Own, own, read_to_end};
 
 const FILE: &str = "vk_layer_settings.txt";
-/// Below a folder of shared data.
 const DATA_FOLDER: &str = "vulkan/settings.d";
-/// The most bytes read of a settings file.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Appends the layer's variables.
 pub(super) fn push_environment(entries: &mut Entries) -> Result<(), HostError> {
     unsafe extern "C" {
         static environ: *const *const c_char;
     }
-    // SAFETY: the C library's list, as it is now. Vulkan's loader reads the environment in the same way, in the same command.
+    // SAFETY: the C library's list; Vulkan's loader reads it in the same command.
     let mut next = unsafe { environ };
     while !next.is_null() {
         // SAFETY: the list ends with NULL, which was not reached yet.
@@ -41,8 +36,8 @@ pub(super) fn push_environment(entries: &mut Entries) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Appends the first settings file that exists: the one that `VK_LAYER_SETTINGS_PATH` names, or one in the folder that it names; one in the
-/// user's or the system's folders for data; one in the working folder.
+/// The first file that exists is read: the one that `VK_LAYER_SETTINGS_PATH` names, or one in the folder that it names; one in the user's
+/// or the system's folders for data; one in the working folder.
 pub(super) fn push_settings_file(entries: &mut Entries) -> Result<(), HostError> {
     if let Some(named) = variable(c"VK_LAYER_SETTINGS_PATH")? {
         for path in [
@@ -85,7 +80,7 @@ fn joined(parts: &[&str]) -> Result<TryString<Own>, HostError> {
     Ok(path)
 }
 
-/// Whether the file exists. One that another user could have written is not read: the reason is reported, and no other place is searched.
+/// A file that another user could have written is not read: the reason is reported, and no other place is searched.
 fn push_from(entries: &mut Entries, path: &str) -> Result<bool, HostError> {
     let file = match files::open_settings(Path::new(path)) {
         Ok(Some(file)) => file,
@@ -106,14 +101,13 @@ fn push_from(entries: &mut Entries, path: &str) -> Result<bool, HostError> {
     Ok(true)
 }
 
-/// The value of a variable, if it is set, not empty and text.
 pub(crate) fn variable(name: &CStr) -> Result<Option<TryString<Own>>, HostError> {
-    // SAFETY: the name ends with 0. Vulkan's loader reads the environment in the same way, in the same command.
+    // SAFETY: the name ends with 0; Vulkan's loader reads the environment in the same command.
     let value = unsafe { libc::getenv(name.as_ptr()) };
     if value.is_null() {
         return Ok(None);
     }
-    // SAFETY: a string of the environment, valid until the environment changes.
+    // SAFETY: a string, valid until the environment changes.
     let value = unsafe { CStr::from_ptr(value) };
     let value = value.to_str().ok().filter(|value| !value.is_empty());
     value

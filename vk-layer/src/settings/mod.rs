@@ -1,4 +1,4 @@
-//! The settings of the program, its environment and a settings file. Read once, when the first instance is created.
+//! Settings are read once, when the first instance is created.
 
 mod create_info;
 mod entries;
@@ -27,46 +27,32 @@ pub(crate) use environment::variable;
 pub use table::{ENVIRONMENT_PREFIX, FILE_PREFIX, SETTINGS, Setting};
 pub(crate) use target::Target;
 
-/// The settings of this process.
 pub(crate) struct Settings {
     /// The process has raised privileges, or `match` leaves it out: no callbacks are replaced, no file is written.
     pub(crate) passes_through: bool,
-    /// Whether callbacks are judged.
     pub(crate) check: bool,
     pub(crate) brackets: Brackets,
     pub(crate) text: Option<Target>,
     pub(crate) json: Option<Target>,
-    /// The state file, a pattern of `file_name`.
+    /// It is a pattern of `file_name`, as the other files are.
     pub(crate) state: Option<TryString<Own>>,
-    /// How blocks are guarded, and which requests are refused.
     pub(crate) guarding: Guarding,
-    /// Whether the plan also refuses requests of the program's own callbacks.
+    /// The plan also refuses requests of the program's own callbacks.
     pub(crate) fail_application: bool,
-    /// Whether devices report their driver's own allocations.
     pub(crate) memory_report: bool,
-    /// The file of refusals, a pattern of `file_name`.
     pub(crate) refusals: Option<TryString<Own>>,
-    /// The file of the trace, a pattern of `file_name`.
     pub(crate) record: Option<TryString<Own>>,
-    /// Whether live objects and blocks have call stacks.
     pub(crate) stacks: bool,
-    /// The frames between which growth is counted.
     pub(crate) frame: Frame,
-    /// The signal that requests a mark.
     pub(crate) mark_signal: Option<i32>,
-    /// Whether the report has callback coverage.
     pub(crate) meter: bool,
-    /// The signal that requests a report.
     pub(crate) signal: Option<i32>,
-    /// Whether the report has the arguments of the process.
     pub(crate) arguments: bool,
     /// Seconds between two reports; 0 for reports at the end only.
     pub(crate) interval: u64,
-    /// Errors in the settings, a line each.
     pub(crate) complaints: TryVec<TryString<Own>, Own>,
 }
 
-/// The commands without a `pAllocator` that the checker brackets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Brackets {
     None,
@@ -77,7 +63,7 @@ pub(crate) enum Brackets {
 
 static SETTINGS_OF_PROCESS: ValueAcrossForks<Settings> = ValueAcrossForks::new();
 
-/// See [`Settings`]. Before the first instance they are read without a create info.
+/// Before the first instance the settings are read without a create info.
 #[inline]
 pub(crate) fn settings() -> &'static Settings {
     match SETTINGS_OF_PROCESS.get() {
@@ -87,7 +73,7 @@ pub(crate) fn settings() -> &'static Settings {
     }
 }
 
-/// Reads the settings at the first call. Later calls, of other instances too, return the same.
+/// Later calls, of other instances too, return the same.
 ///
 /// # Safety
 /// `info` is NULL or a valid `VkInstanceCreateInfo`.
@@ -100,7 +86,7 @@ pub(crate) unsafe fn load(info: *const c_void) -> &'static Settings {
             return Settings::of_privileged_process();
         }
         let mut entries = TryVec::new_in(own());
-        // SAFETY: `info` is NULL or a valid `VkInstanceCreateInfo`.
+        // SAFETY: NULL or a valid `VkInstanceCreateInfo`.
         let read = unsafe { push_all(&mut entries, info) };
         let settings = read.and_then(|()| Settings::new(&entries));
         let settings = settings.unwrap_or_else(|error| {
@@ -114,8 +100,6 @@ pub(crate) unsafe fn load(info: *const c_void) -> &'static Settings {
     })
 }
 
-/// Appends the entries of all sources, in the order of their precedence.
-///
 /// # Safety
 /// As [`load`].
 unsafe fn push_all(entries: &mut Entries, info: *const c_void) -> Result<(), HostError> {
@@ -125,14 +109,13 @@ unsafe fn push_all(entries: &mut Entries, info: *const c_void) -> Result<(), Hos
         }
         return Ok(());
     }
-    // SAFETY: `info` is NULL or a valid `VkInstanceCreateInfo`.
+    // SAFETY: NULL or a valid `VkInstanceCreateInfo`.
     unsafe { create_info::push_create_info(entries, info) }?;
     environment::push_environment(entries)?;
     environment::push_settings_file(entries)
 }
 
 impl Default for Settings {
-    /// Without any entry.
     fn default() -> Self {
         Self {
             passes_through: false,
@@ -236,7 +219,6 @@ impl Settings {
     }
 }
 
-/// One line on the error output.
 pub(crate) fn complain(what: std::fmt::Arguments<'_>) {
     let mut line = TryString::new_in(own());
     let written = line.try_write_fmt(format_args!("VK_LAYER_STEWARD_memory: {what}\n"));

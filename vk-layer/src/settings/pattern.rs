@@ -1,10 +1,7 @@
-//! The name of the executable, and patterns for it.
-
 use std::ffi::CStr;
 
 use vk_report::pattern::matches;
 
-/// Whether the name of this process's executable fits the pattern. An unknown name fits `*` only.
 pub(super) fn fits_executable(pattern: &str) -> bool {
     let mut buffer = [0; MAX_PATH];
     matches(pattern, executable(&mut buffer))
@@ -13,7 +10,7 @@ pub(super) fn fits_executable(pattern: &str) -> bool {
 /// `PATH_MAX` of Linux.
 pub(crate) const MAX_PATH: usize = 4096;
 
-/// The name of this process's executable, without folders. Empty where it is unknown.
+/// The answer has no folders, and is empty where the name is unknown.
 pub(crate) fn executable(buffer: &mut [u8; MAX_PATH]) -> &[u8] {
     let link: &CStr = c"/proc/self/exe";
     let room = buffer.len();

@@ -1,4 +1,4 @@
-//! The table of settings: a new one is a row here and a field of [`Settings`]. Documents, help and errors come from it.
+//! A new setting is a row here and a field of [`Settings`]. Documents, help and errors come from the table.
 
 #![forbid(unsafe_code)]
 
@@ -202,7 +202,6 @@ pub const SETTINGS: &[Setting] = &[
     },
 ];
 
-/// Stores a value that could be parsed.
 fn store<T, E>(setting: &mut T, value: Result<T, E>) -> Result<(), InvalidValue> {
     *setting = value.map_err(|_| InvalidValue)?;
     Ok(())

@@ -1,5 +1,3 @@
-//! Where a report goes.
-
 #![forbid(unsafe_code)]
 
 use alloc_core::TryString;
@@ -8,16 +6,14 @@ use super::table::InvalidValue;
 use crate::file_name;
 use crate::record::Own;
 
-/// Where a report goes.
 pub(crate) enum Target {
     ErrorOutput,
     Nowhere,
-    /// A pattern for [`file_name::expand`].
     File(TryString<Own>),
 }
 
 impl Target {
-    /// Parses a target; `-` is the error output, and `none` overrides what a later source says.
+    /// `-` is the error output, and `none` overrides what a later source says.
     pub(crate) fn new(name: &str) -> Result<Self, InvalidValue> {
         match name {
             "-" => Ok(Self::ErrorOutput),

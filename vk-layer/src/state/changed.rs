@@ -4,7 +4,6 @@
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// A set of kinds, a bit each.
 pub(crate) struct ChangedKinds(AtomicU64);
 
 impl ChangedKinds {
@@ -12,26 +11,21 @@ impl ChangedKinds {
         Self(AtomicU64::new(0))
     }
 
-    /// This thread has changed numbers of the kinds with these bits.
-    ///
     /// A read-modify-write even if the bits are set: an update that drains them afterwards reads this thread's numbers, and one that
     /// drained them before leaves them to the next. A plain load would guarantee neither, since it may run before the numbers are written.
     pub(crate) fn note(&self, bits: u64) {
         self.0.fetch_or(bits, Ordering::Release);
     }
 
-    /// Whether the set has a kind.
     pub(crate) fn is_any(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// An update begins, which reads the numbers of these kinds.
     pub(crate) fn drain(&self) -> u64 {
         self.0.swap(0, Ordering::Acquire)
     }
 
-    /// Updates the kinds of the set and of `more` by `update`. If that is refused, the next update has those of the set. Returns whether it was
-    /// done.
+    /// If `update` is refused, the next update has the kinds of the set.
     pub(crate) fn update(&self, more: u64, update: impl FnOnce(u64) -> Option<()>) -> bool {
         let changed = self.drain();
         let is_done = update(changed | more).is_some();
@@ -41,7 +35,6 @@ impl ChangedKinds {
         is_done
     }
 
-    /// In the child of a fork.
     pub(crate) fn reset(&self) {
         self.0.swap(0, Ordering::Relaxed);
     }

@@ -1,5 +1,3 @@
-//! The file of the state, mapped.
-
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
@@ -12,23 +10,18 @@ use vk_report::state_file::{LENGTH, LENGTH_WITH_STACKS, WORDS};
 
 use crate::file_limit;
 
-/// The words of a state file.
 pub(super) type Words = [AtomicU64; WORDS];
 
-/// The first bytes of a state file of any version.
 const BEGINNING: &[u8] = b"STEWARD";
 
-/// A file that is mapped.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MappedState {
     pub(super) words: NonNull<Words>,
-    /// In bytes: [`LENGTH`], or [`LENGTH_WITH_STACKS`].
     pub(super) length: usize,
 }
 
-/// Creates the file, for this user alone, and maps it for as long as the process lives: with stacks, unless there is no room for them. A
-/// state file that an earlier process left is removed. A file that a living process writes, and any other file, is an error and stays.
-/// Creates no folder.
+/// Maps the file for as long as the process lives: with stacks, unless there is no room for them. A state file that an earlier process
+/// left is removed. A file that a living process writes, and any other file, is an error and stays.
 pub(super) fn create(name: &str, stacks: bool) -> io::Result<MappedState> {
     file_limit::admit(LENGTH)?;
     let place = FilePlace::find(Path::new(name))?;
@@ -47,14 +40,12 @@ pub(super) fn create(name: &str, stacks: bool) -> io::Result<MappedState> {
         with_stacks.or_else(|_| map(file.as_raw_fd(), LENGTH))
     });
     if mapped.is_err() {
-        // The error counts.
         let _ = place.remove();
     }
     mapped
 }
 
-/// Removes the state file, or empty file, that an earlier process left, which is open. It is locked meanwhile, so that no other process
-/// removes it as well.
+/// The file that an earlier process left is locked meanwhile, so that no other process removes it as well.
 ///
 /// # Errors
 /// [`ResourceBusy`](io::ErrorKind::ResourceBusy): a living process writes it. [`AlreadyExists`](io::ErrorKind::AlreadyExists): it is no
@@ -111,12 +102,11 @@ fn map(file: libc::c_int, length: usize) -> io::Result<MappedState> {
     Ok(MappedState { words, length })
 }
 
-/// In the child of a fork: what follows from here on is the child's alone, and the parent's file stays as it is. All words are 0.
+/// What follows in the child is the child's alone, and the parent's file stays as it is. All words are 0.
 pub(super) fn detach(words: NonNull<Words>, length: usize) {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    // SAFETY: takes the place of the mapping that `map` has created, which stays mapped: every word may have any value. Where the kernel
-    // refuses, the mapping stays as it is.
+    // SAFETY: takes the place of the mapping of `map`, which stays mapped: every word may have any value.
     unsafe { libc::mmap(words.as_ptr().cast(), length, access, flags, -1, 0) };
 }
 
@@ -138,14 +128,12 @@ mod tests {
         fs::write(&name, "STEWARD of an earlier process").expect("a file");
         let place = FilePlace::find(Path::new(&name)).expect("a folder");
         let earlier = place.open().expect("a file");
-        // Between the open and the lock the other process removes it and creates its own.
         fs::write(&new, "STEWARD of a living process").expect("a file");
         fs::rename(&new, &name).expect("the same folder");
         let error = remove_earlier(&place, earlier).expect_err("it is another file");
         assert_eq!(error.kind(), ErrorKind::ResourceBusy);
         let left = fs::read_to_string(&name).expect("a file");
         assert_eq!(left, "STEWARD of a living process");
-        // One that is locked, as by its mapping, stays as well.
         let living = File::open(&name).expect("a file");
         lock(&living).expect("nobody has it");
         let name = name.to_str().expect("text");

@@ -27,22 +27,18 @@ use changed::ChangedKinds;
 use mapping::{MappedState, Words};
 use sums::Sums;
 
-/// Every one of the first commands is followed by an update.
 const EVERY_COMMAND_UNTIL: u64 = 1000;
 const INTERVAL: u64 = 64;
 
 const _: () = assert!(crate::chain::MAX_HEAPS == MAX_HEAPS && commands::MAX_KINDS == MAX_KINDS);
 
 static STATE: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
-/// The bytes that are mapped.
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 static IS_OPENED: AtomicBool = AtomicBool::new(false);
 static IS_UPDATED: AtomicBool = AtomicBool::new(false);
 
-/// The [bits](kind_bit) of kinds that changed since the last update.
 static CHANGED: ChangedKinds = ChangedKinds::new();
 
-/// Creates the file before the first instance, if the settings name one.
 pub(crate) fn open() {
     let Some(pattern) = &settings().state else {
         return;
@@ -56,12 +52,10 @@ pub(crate) fn open() {
     }
 }
 
-/// Whether there is a state file.
 pub(crate) fn is_open() -> bool {
     !STATE.load(Ordering::Relaxed).is_null()
 }
 
-/// The part of the file for stacks; `None` where there is none. It stays mapped for as long as the process lives.
 pub(crate) fn stack_words() -> Option<&'static StackWords> {
     let state = NonNull::new(STATE.load(Ordering::Acquire))?;
     if MAPPED.load(Ordering::Relaxed) != LENGTH_WITH_STACKS {
@@ -69,11 +63,10 @@ pub(crate) fn stack_words() -> Option<&'static StackWords> {
     }
     // SAFETY: the mapping has so many words behind the numbers.
     let first = unsafe { state.add(1) }.cast();
-    // SAFETY: the mapping has so many words there and is never undone; zero is a value of every word.
+    // SAFETY: the words of the mapping, which is never undone.
     Some(unsafe { std::slice::from_raw_parts(first.as_ptr(), stacks::WORDS) })
 }
 
-/// In the child of a fork: the file is the parent's.
 pub(crate) fn after_fork() {
     if let Some(state) = NonNull::new(STATE.load(Ordering::Relaxed)) {
         mapping::detach(state, MAPPED.load(Ordering::Relaxed));
@@ -84,14 +77,13 @@ pub(crate) fn after_fork() {
     CHANGED.reset();
 }
 
-/// Writes the command that begins, so that a command that never ends is known.
+/// A command that never ends is known by this.
 pub(crate) fn command_begins(number: u64, index: usize) {
     if let Some(words) = words() {
         put(words, STARTED, started(number, index));
     }
 }
 
-/// The row's command has ended, with this number among those of its thread or of others: updates the numbers when it is time to.
 pub(crate) fn command_ended(index: usize, number: u64) {
     let Some(words) = words() else { return };
     // First, so that an update that comes too early for this command leaves it to the next one.
@@ -101,7 +93,6 @@ pub(crate) fn command_ended(index: usize, number: u64) {
     }
 }
 
-/// A submit has ended, with this number among those of its thread or of others: updates what has changed.
 pub(crate) fn submit_ended(number: u64) {
     let Some(words) = words() else { return };
     if number.is_multiple_of(INTERVAL) {
@@ -111,7 +102,7 @@ pub(crate) fn submit_ended(number: u64) {
     }
 }
 
-/// The report with this number was due, after `commands` commands. One that was not written leaves the state to be read in its place.
+/// A report that was not written leaves the state to be read in its place.
 pub(crate) fn reported(commands: u64, number: u64, is_written: bool) {
     if let Some(words) = words() {
         put(words, REPORTS, number);
@@ -122,14 +113,12 @@ pub(crate) fn reported(commands: u64, number: u64, is_written: bool) {
     }
 }
 
-/// Whether another process requests what this word is for; the request stays.
 #[inline]
 pub(crate) fn is_requested(word: usize) -> bool {
     let word = words().and_then(|words| words.get(word));
     word.is_some_and(|word| word.load(Ordering::Relaxed) != 0)
 }
 
-/// Removes the request; whether there was one.
 pub(crate) fn is_due(word: usize) -> bool {
     let is_removed = || {
         let word = words().and_then(|words| words.get(word));
@@ -138,7 +127,6 @@ pub(crate) fn is_due(word: usize) -> bool {
     is_requested(word) && is_removed()
 }
 
-/// A requested report was written, the one that the request waits for.
 pub(crate) fn answered() {
     if let Some(word) = words().and_then(|words| words.get(ANSWERS)) {
         word.fetch_add(1, Ordering::Release);
@@ -152,7 +140,7 @@ fn words() -> Option<&'static Words> {
 }
 
 fn init(state: MappedState) {
-    // SAFETY: a mapping of this size that is never undone; zero is a value of every word.
+    // SAFETY: a mapping of this size that is never undone.
     let words = unsafe { state.words.as_ref() };
     MAPPED.store(state.length, Ordering::Relaxed);
     put(words, 1, state.length as u64);
@@ -175,7 +163,7 @@ fn init(state: MappedState) {
     STATE.store(state.words.as_ptr(), Ordering::Release);
 }
 
-/// Updates the numbers of the kinds that have changed, and of those with these bits. Returns whether they were written.
+/// Updates the kinds that have changed, and those with these bits. Returns whether they were written.
 fn update(words: &Words, number: u64, kinds: u64) -> bool {
     let Some(_turn) = Turn::begin(&IS_UPDATED) else {
         return false;
@@ -194,7 +182,6 @@ fn write(words: &Words, number: u64, sums: &Sums) {
     put(words, SEQUENCE, odd);
     // A reader of one of the numbers below must see an odd or another sequence number.
     fence(Ordering::Release);
-    // Rows without numbers stay 0, as in the new file.
     for (place, numbers) in sums.kinds.iter().enumerate() {
         let Some(numbers) = numbers else { continue };
         put_all(words, KINDS + place * KIND_WORDS + NAME_WORDS, numbers);
@@ -237,11 +224,9 @@ mod tests {
         changed.note(0b101);
         let is_done = changed.update(0b1000, |kinds| {
             assert_eq!(kinds, 0b1101);
-            // A command that ends meanwhile.
             changed.note(0b10);
             None
         });
-        // What was asked for besides is not what has changed.
         assert!(!is_done && changed.update(0, |kinds| (kinds == 0b111).then_some(())));
         assert!(!changed.is_any());
     }

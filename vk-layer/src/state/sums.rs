@@ -1,5 +1,3 @@
-//! The numbers of all instances and devices together, in the order of the file.
-
 #![forbid(unsafe_code)]
 
 use alloc_core::ScopeUsage;
@@ -10,22 +8,18 @@ use crate::commands::{kind_bit, known_row, places};
 use crate::count::get;
 use crate::foreign::ForeignOwner;
 
-/// The numbers of a kind's row.
 pub(super) type KindNumbers = [u64; 8];
-/// The numbers of a heap.
 pub(super) type HeapNumbers = [u64; 6];
 
 const ALLOCATE_MEMORY: usize = known_row("vkAllocateMemory");
 
-/// The numbers of kinds and heaps; `None` for those that are not used, or not asked for.
 pub(super) struct Sums {
     pub(super) kinds: [Option<KindNumbers>; MAX_KINDS],
     pub(super) heaps: [Option<HeapNumbers>; MAX_HEAPS],
 }
 
 impl Sums {
-    /// Of the kinds with these bits; of heaps only if the kind of device memory is among them. `None` instead of waiting for a number: the next
-    /// update has it.
+    /// Heaps are read only if the kind of device memory is among the kinds. `None` instead of waiting for a number: the next update has it.
     pub(super) fn of(bits: u64) -> Option<Self> {
         let mut sums = Self {
             kinds: [None; MAX_KINDS],

@@ -1,5 +1,3 @@
-//! Values of command lines and settings about guards.
-
 #![forbid(unsafe_code)]
 
 use debug_guard::BackEnd;

@@ -12,15 +12,11 @@ use crate::report::GuardReport;
 
 /// The most reports kept; all are counted, and written to the error output.
 const MAX_REPORTS: usize = 100;
-/// Separates the parts of a report.
 const PART: char = '\u{1f}';
-/// Ends a report.
 const END: char = '\u{1e}';
 
-/// Collects the reports of one guard while it exists.
 pub(super) struct CollectedReports {
     files: Box<ReportFiles>,
-    /// Its index in [`COLLECTORS`].
     slot: usize,
 }
 
@@ -36,7 +32,7 @@ pub(super) const MAX_GUARDS: usize = 8;
 static COLLECTORS: [AtomicPtr<ReportFiles>; MAX_GUARDS] =
     [const { AtomicPtr::new(ptr::null_mut()) }; MAX_GUARDS];
 
-/// A function for each collector: a guard's function gets only the report, so that the function itself must say which collector is meant.
+/// A guard's function gets only the report, so that the function itself must say which collector is meant.
 const FUNCTIONS: [fn(&Report<'_>); MAX_GUARDS] = [
     collect::<0>,
     collect::<1>,
@@ -70,7 +66,6 @@ impl CollectedReports {
         Ok(slot.map(|slot| Self { files, slot }))
     }
 
-    /// The function for the guard's [`OnReport::Call`](debug_guard::OnReport::Call).
     pub(super) fn function(&self) -> fn(&Report<'_>) {
         FUNCTIONS.get(self.slot).copied().unwrap_or(collect::<0>)
     }
@@ -88,7 +83,6 @@ impl CollectedReports {
         let _ = keep(report, &mut PlainReport::new(&files.kept));
     }
 
-    /// The reports until now.
     pub(super) fn read(&self) -> Vec<GuardReport> {
         let mut text = Vec::new();
         let mut file = &self.files.kept;
@@ -112,7 +106,6 @@ impl Drop for CollectedReports {
     }
 }
 
-/// The parts of a [`GuardReport`], in its order.
 fn keep(report: &Report<'_>, out: &mut PlainReport<'_>) -> fmt::Result {
     let allocated = report.block.map(|block| block.allocated);
     let command = |actor: Option<Actor<'_>>| actor.and_then(|actor| actor.command).unwrap_or("");
@@ -150,7 +143,6 @@ fn parse(text: &str) -> GuardReport {
     }
 }
 
-/// Writes to a file through a small buffer on the stack.
 struct PlainReport<'f> {
     file: &'f File,
     buffer: [u8; 512],
@@ -197,7 +189,7 @@ impl Drop for PlainReport<'_> {
     }
 }
 
-/// A second descriptor of the error output; none where the system has no such thing.
+/// `None` where the system has no second descriptor.
 fn error_output() -> Option<File> {
     #[cfg(unix)]
     {

@@ -1,5 +1,3 @@
-//! The allocator that a run's accounts stand on.
-
 use std::alloc::Layout;
 use std::fs::File;
 use std::ptr::NonNull;
@@ -45,9 +43,8 @@ pub enum GuardingError {
     TooManyGuards,
 }
 
-/// The guard and the planned failures that a [`Guarding`] names, over the system's allocator, with counts.
-///
-/// Blocks allocated through a bridge are the driver's, all others the accounts' own.
+/// The guard and the planned failures that a [`Guarding`] names, over the system's allocator. Blocks
+/// allocated through a bridge are the driver's, all others the accounts' own.
 pub struct Layers {
     faults: FailingAllocator<Source>,
     guarded: Option<GuardedSource>,
@@ -57,7 +54,6 @@ pub struct Layers {
     refusals: Mutex<Vec<Refusal>>,
     /// The contexts and scopes of requests, until one is refused: the names that a plan can use.
     requested: Mutex<Vec<(&'static str, Scope)>>,
-    /// Refusals for the process that started this one.
     line: RefusalFile,
 }
 
@@ -69,7 +65,6 @@ impl std::fmt::Debug for Layers {
     }
 }
 
-/// A guard's part of the report.
 struct GuardedSource {
     choice: GuardChoice,
     told: CollectedReports,
@@ -175,7 +170,8 @@ impl Layers {
         })
     }
 
-    /// The planned refusals until now, and the error with which the workload `ended` early; `None` without a plan.
+    /// The planned refusals until now; `None` without a plan. `ended` is the error with which the workload ended
+    /// early.
     #[must_use]
     pub fn fail_run(&self, ended: Option<String>) -> Option<FailRun> {
         let refusals = lock(&self.refusals);
@@ -193,7 +189,6 @@ impl Layers {
         })
     }
 
-    /// Each context with requests, with its scopes.
     fn requesters(&self) -> Vec<String> {
         let asked = lock(&self.requested);
         let mut names: Vec<_> = asked.iter().map(|(name, _)| *name).collect();
@@ -211,8 +206,8 @@ impl Layers {
             .collect()
     }
 
-    /// Whether the plan admits a request to the application's own callbacks, for this kind of object. A refused one is listed as those of
-    /// the accounts are. Live bytes of such requests are not counted.
+    /// Whether the plan admits a request to the application's own callbacks, for this kind of object. A refusal is listed; live bytes of
+    /// such requests are not counted.
     #[must_use]
     pub fn admits(&self, kind: &'static str, bytes: usize, scope: Scope) -> bool {
         if self.fail.is_some() && self.faults.refused() == 0 {
@@ -225,7 +220,6 @@ impl Layers {
         is_admitted
     }
 
-    /// Lists a context and scope.
     fn note_requester(&self, name: &'static str, scope: Scope) {
         let mut asked = lock(&self.requested);
         if !asked.contains(&(name, scope)) {
@@ -256,7 +250,6 @@ impl Layers {
         answer
     }
 
-    /// Lists a refusal, and writes it to the file.
     #[cold]
     fn note_refusal(&self, owner: &str, bytes: usize, scope: Scope) {
         let (command, serial) =
@@ -282,7 +275,6 @@ fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
     list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The name of the context that makes the request.
 fn requester_name() -> &'static str {
     with_requester(|origin| origin.map_or("", |origin| origin.name))
 }
@@ -301,7 +293,6 @@ fn options(
     back_end.map_or(options, |back_end| options.back_end(back_end))
 }
 
-/// The reasons why no back end better than `used` is used.
 fn not_offered(used: BackEnd) -> Vec<String> {
     let offered = BackEnds::probe();
     let better = BackEnd::ALL
@@ -313,10 +304,9 @@ fn not_offered(used: BackEnd) -> Vec<String> {
         .collect()
 }
 
-// SAFETY: every block is the source's, and is freed the way it was allocated: through the planned failures or past them. A bridge's blocks
-// are allocated and freed in callbacks, all others never.
+// SAFETY: every block is the source's, and is freed the way it was allocated, since only a bridge's blocks are allocated and freed in
+// callbacks.
 unsafe impl HostAllocator for Layers {
-    /// A refusal is reported with its requester.
     fn traits(&self) -> AllocatorTraits {
         self.faults.traits().with_requester()
     }
@@ -337,7 +327,7 @@ unsafe impl HostAllocator for Layers {
         } else {
             self.faults.inner()
         };
-        // SAFETY: a block of this source with this layout, and a callback frees what a callback allocated.
+        // SAFETY: a block of this source with this layout; a callback frees what a callback allocated.
         unsafe { source.deallocate(block, layout, scope) }
     }
 
@@ -348,7 +338,7 @@ unsafe impl HostAllocator for Layers {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: a block of this source with this layout, and a callback resizes what a callback allocated.
+        // SAFETY: a block of this source with this layout; a callback resizes what a callback allocated.
         self.refuse_or_pass(new, scope, |source| unsafe {
             source.resize(block, old, new, scope)
         })
@@ -400,7 +390,6 @@ mod tests {
             run.told.len()
         };
         assert_eq!(all.each_ref().map(told), [0, 1, 2]);
-        // A place is free again when a run is over; more than there are places are refused.
         drop(all);
         let all: Vec<_> = (0..8).map(|_| layers()).collect();
         assert!(Layers::new(&guarding, None, true).is_err());

@@ -8,20 +8,17 @@ use std::path::Path;
 
 use crate::report::Refusal;
 
-/// The writing end.
 pub(super) struct RefusalFile {
     file: Option<File>,
-    /// Leaves out refusals after the first few.
     first_only: bool,
 }
 
 impl RefusalFile {
-    /// To this file, if there is one.
     pub(super) const fn to(file: Option<File>, first_only: bool) -> Self {
         Self { file, first_only }
     }
 
-    /// Writes a request that is about to be refused.
+    /// The request is about to be refused.
     pub(super) fn refused(&self, refusal: &Refusal, is_first: bool) {
         if is_first || !self.first_only {
             self.write_line(serde_json::to_string(refusal));

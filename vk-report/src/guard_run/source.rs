@@ -1,5 +1,3 @@
-//! Where blocks come from in the end.
-
 use std::alloc::{Layout, System};
 use std::ptr::NonNull;
 
@@ -9,14 +7,12 @@ use alloc_core::{
 };
 use debug_guard::Guard;
 
-/// The system's allocator, or a guard over it.
 pub(super) enum Source {
     System(FromGlobalAlloc<System>),
     Guard(Guard<FromGlobalAlloc<System>>),
 }
 
 impl Source {
-    /// The one there is.
     fn there(&self) -> &dyn HostAllocator {
         match self {
             Self::System(host) => host,
@@ -25,7 +21,7 @@ impl Source {
     }
 }
 
-// SAFETY: every call is that of the one there is, which stays the same.
+// SAFETY: every call is that of one allocator, which stays the same.
 unsafe impl HostAllocator for Source {
     fn traits(&self) -> AllocatorTraits {
         self.there().traits()
@@ -40,7 +36,7 @@ unsafe impl HostAllocator for Source {
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: the block is of the one allocator there is, with this layout.
+        // SAFETY: a block of that allocator, with this layout.
         unsafe { self.there().deallocate(block, layout, scope) }
     }
 
@@ -51,7 +47,7 @@ unsafe impl HostAllocator for Source {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: the block is of the one allocator there is, with this layout.
+        // SAFETY: a block of that allocator, with this layout.
         unsafe { self.there().resize(block, old, new, scope) }
     }
 

@@ -47,8 +47,7 @@ impl<'a> CountingCallbacks<'a> {
         Self { inner, requested }
     }
 
-    /// Callbacks that lead here, valid while `self` stays where it is and the inner ones are valid. Notifications are left out: they
-    /// allocate nothing.
+    /// Callbacks that lead here, valid while `self` stays where it is and the inner ones are valid. They notify nobody.
     #[must_use]
     pub fn callbacks(&self) -> RawCallbacks {
         let here = ptr::from_ref(self).cast_mut().cast();
@@ -69,7 +68,7 @@ impl<'a> CountingCallbacks<'a> {
 
 impl CallbackSink for CountingCallbacks<'_> {
     unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
-        // SAFETY: the same call, with the inner callbacks' user data.
+        // SAFETY: the same call, with the inner user data.
         let block = during(ThreadActivity::InCallback, || unsafe {
             self.inner.allocation(request)
         });
@@ -77,7 +76,7 @@ impl CallbackSink for CountingCallbacks<'_> {
     }
 
     unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
-        // SAFETY: the same call, with the inner callbacks' user data.
+        // SAFETY: the same call, with the inner user data.
         let block = during(ThreadActivity::InCallback, || unsafe {
             self.inner.reallocation(original, request)
         });
@@ -85,7 +84,7 @@ impl CallbackSink for CountingCallbacks<'_> {
     }
 
     unsafe fn free(&self, block: *mut c_void) {
-        // SAFETY: the same call, with the inner callbacks' user data.
+        // SAFETY: the same call, with the inner user data.
         during(ThreadActivity::InCallback, || unsafe {
             self.inner.free(block)
         });

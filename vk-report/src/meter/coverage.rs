@@ -1,12 +1,10 @@
-//! Callback coverage from one moment on: the meter's counts, compared with the bytes through callbacks.
-
 #![forbid(unsafe_code)]
 
 use super::{Cells, RequestedBytes, ThreadActivity, read};
 use crate::report::{Coverage, CoverageRun};
 
-/// A running measurement. The caller brackets commands with [`during`](super::during) and [`ThreadActivity::InCommand`], and passes the
-/// driver [`CountingCallbacks`](super::CountingCallbacks) over `requested`.
+/// A running measurement. The caller brackets commands with [`during`](super::during), and passes the driver
+/// [`CountingCallbacks`](super::CountingCallbacks).
 #[derive(Debug)]
 pub struct CallbackCoverage {
     /// What came through callbacks.
@@ -24,8 +22,8 @@ impl CallbackCoverage {
         })
     }
 
-    /// The coverage of a program of which all commands are bracketed that came with callbacks, or why it cannot be known: without a
-    /// meter, or if it passed callbacks of its own to some commands.
+    /// The coverage of a program, all of whose commands with callbacks are bracketed, or why it cannot be known: without a meter,
+    /// or with callbacks of its own.
     #[must_use]
     pub fn report(measured: Option<&Self>, own_callbacks: u64) -> Coverage {
         let run = measured.and_then(Self::run);
@@ -75,7 +73,6 @@ impl CallbackCoverage {
     }
 }
 
-/// Whether the meter counted any request of the heap.
 fn sees_heap() -> bool {
     read().is_some_and(|cells| cells.sum().calls > 0)
 }

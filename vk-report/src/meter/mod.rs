@@ -1,6 +1,5 @@
-//! The client of the meter of the C library's heap: finds it in the process, sets a thread's activity, reads the sums.
-//!
-//! The struct is that of `steward/meter.rs`. Without a preloaded meter, the normal case, these functions do nothing.
+//! The client of the meter of the C library's heap. The struct is that of `steward/meter.rs`. Without a preloaded
+//! meter, the normal case, these functions do nothing.
 
 mod callbacks;
 mod coverage;
@@ -104,7 +103,6 @@ struct MeterTable {
 /// not panic.
 pub type FreeJudge = extern "C" fn(*mut std::ffi::c_void) -> bool;
 
-/// The meter of this process, looked up once.
 fn table() -> Option<&'static MeterTable> {
     // Not a cell of `std`, in which the child of a fork may wait for a thread that it does not have. All lookups find the same.
     static TABLE: AtomicPtr<MeterTable> = AtomicPtr::new(ptr::null_mut());
@@ -150,16 +148,16 @@ pub fn read() -> Option<Cells> {
     Some(cells)
 }
 
-/// From now on `judge` sees each block that the C library is to free or reallocate within commands, or on threads that never issued one. A
-/// block that it rejects is not freed, and its reallocation is refused. False without a meter.
+/// `judge` sees each block that the C library is to free or reallocate within commands, or on threads that never issued one. A block that
+/// it rejects stays. False without a meter.
 pub fn judge_frees(judge: FreeJudge) -> bool {
     let Some(table) = table() else { return false };
     (table.judge_frees)(judge);
     true
 }
 
-/// Counts this thread's allocations outside of commands as the application's. A thread that calls a command need not call this; without it
-/// a thread that never does counts as the driver's. Within a command or a callback it has no effect.
+/// Counts this thread's allocations outside of commands as the application's. A thread that calls a command need not call this. Within a
+/// command or a callback it has no effect.
 pub fn this_thread_is_application() {
     let Some(table) = table() else { return };
     let before = set_activity(table, ThreadActivity::Application as u8);
@@ -168,8 +166,8 @@ pub fn this_thread_is_application() {
     }
 }
 
-/// Runs `call`; the thread's allocations meanwhile count in that cell. Calls may nest, as a callback within a command. A thread that leaves
-/// its first command is the application's from then on.
+/// Runs `call`; the thread's allocations meanwhile count in that cell. Calls may nest. A thread that leaves its first command is the
+/// application's from then on.
 pub fn during<R>(doing: ThreadActivity, call: impl FnOnce() -> R) -> R {
     let Some(table) = table() else { return call() };
     let before = set_activity(table, doing as u8);
@@ -185,7 +183,6 @@ pub fn during<R>(doing: ThreadActivity, call: impl FnOnce() -> R) -> R {
     call()
 }
 
-/// Restores the thread's activity, also when the call unwinds.
 struct RestoreActivity {
     table: &'static MeterTable,
     before: u8,
@@ -197,14 +194,13 @@ impl Drop for RestoreActivity {
     }
 }
 
-/// Sets the thread's activity; returns the one before.
 fn set_activity(table: &MeterTable, doing: u8) -> u8 {
     let byte = (table.doing)();
     // Compilers, which know that `malloc` does not read this byte, must not move an allocation across the store.
     compiler_fence(Ordering::SeqCst);
-    // SAFETY: this thread's own byte, which only it reads and writes, and which lives as long as the thread.
+    // SAFETY: this thread's own byte, which only it reads and writes, as long as the thread lives.
     let before = unsafe { byte.read_volatile() };
-    // SAFETY: this thread's own byte, which lives as long as the thread.
+    // SAFETY: this thread's own byte.
     unsafe { byte.write_volatile(doing) };
     compiler_fence(Ordering::SeqCst);
     before

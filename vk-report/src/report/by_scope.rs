@@ -1,11 +1,9 @@
-//! A number for each of Vulkan's five scopes.
-
 #![forbid(unsafe_code)]
 
 use alloc_core::Scope;
 use serde::{Deserialize, Serialize};
 
-/// A number for each scope: bytes, or blocks.
+/// A number of bytes or blocks for each of Vulkan's five scopes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByScope {
     /// `VK_SYSTEM_ALLOCATION_SCOPE_COMMAND`.
@@ -71,7 +69,6 @@ impl ByScope {
         *self = self.combined(more, u64::saturating_add);
     }
 
-    /// What `combine` makes of both numbers of each scope.
     pub(super) fn combined(&self, other: &Self, combine: fn(u64, u64) -> u64) -> Self {
         Self::of(|scope| combine(self.get(scope), other.get(scope)))
     }

@@ -1,5 +1,3 @@
-//! The columns of tables: one definition for the terminal and for pages.
-
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -63,7 +61,6 @@ impl fmt::Display for Cell {
     }
 }
 
-/// A column of a title, a width and a rank.
 pub(super) fn column<T>(
     (title, width, rank): (&'static str, usize, u8),
     cell: impl Fn(&T) -> Cell + 'static,
@@ -76,7 +73,6 @@ pub(super) fn column<T>(
     }
 }
 
-/// A column of each allocation scope.
 fn scopes<T: 'static>(by_scope: fn(&T) -> ByScope) -> impl Iterator<Item = Column<T>> {
     let of = move |scope: Scope| {
         let cell = move |row: &T| Cell::Bytes(by_scope(row).get(scope));

@@ -1,5 +1,3 @@
-//! Callback coverage: the share of a driver's host memory that goes through callbacks.
-
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};

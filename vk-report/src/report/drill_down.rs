@@ -1,5 +1,3 @@
-//! What lies below a context: commands, size classes and call stacks.
-
 #![forbid(unsafe_code)]
 
 use std::cmp::Reverse;

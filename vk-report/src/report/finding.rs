@@ -1,5 +1,3 @@
-//! Findings of a report.
-
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};

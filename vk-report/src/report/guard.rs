@@ -1,5 +1,3 @@
-//! The results of a guard and of planned refusals.
-
 #![forbid(unsafe_code)]
 
 use debug_guard::Fault;

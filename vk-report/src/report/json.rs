@@ -1,5 +1,3 @@
-//! Reports as JSON.
-
 #![forbid(unsafe_code)]
 
 use std::io;

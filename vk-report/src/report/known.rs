@@ -1,5 +1,3 @@
-//! How many findings are known of the driver.
-
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};

@@ -163,7 +163,6 @@ impl LeakCount {
     }
 }
 
-/// What makes two stacks the same: command, kind, and the place of each frame.
 type StackPlace = (String, String, Vec<(String, String, String)>);
 
 fn place(command: &str, kind: &str, frames: &[LeakFrame]) -> StackPlace {
@@ -213,7 +212,6 @@ impl LeakPeak {
     }
 }
 
-/// The most objects that are listed of a stack.
 const MAX_OLDEST: usize = 4;
 
 impl LeakStack {
@@ -314,7 +312,6 @@ mod tests {
         assert_eq!(commands, ["grows", "large", "shrinks", "seldom", "small"]);
     }
 
-    /// One leak a frame of two submits, which one counter has seen once more than another.
     #[test]
     fn a_leak_in_each_second_interval_grows_whichever_half_it_falls_into() {
         let grows = |grew, shrank, intervals| {

@@ -1,5 +1,3 @@
-//! What happened between two moments of a run.
-
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -147,7 +145,7 @@ impl PhaseStart {
     }
 }
 
-/// The titles of all phases: of a repeated name, as in several rounds, all but the first have a number.
+/// Of a repeated name, as in several rounds, all titles but the first have a number.
 #[must_use]
 pub(super) fn titles(phases: &[Phase]) -> Vec<String> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
@@ -178,7 +176,6 @@ pub fn title_of(phases: &[Phase], name: &str, most: fn(&Phase) -> u64) -> String
         .map_or_else(|| name.to_owned(), |(_, title)| title)
 }
 
-/// The name of the phase with the highest peak; of several the first.
 pub(super) fn fullest(phases: &[Phase]) -> String {
     let highest = phases.iter().map(|phase| phase.peak_bytes).max();
     phases

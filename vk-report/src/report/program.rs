@@ -140,7 +140,6 @@ impl ProgramAccounts {
         })
     }
 
-    /// Notes on what the layer did not check or could not count.
     fn limits(&self) -> Vec<String> {
         let settings = self.settings.iter().map(|line| format!("setting: {line}"));
         let passed = self.passed_through.iter().map(|kind| {
@@ -183,7 +182,6 @@ impl ProgramAccounts {
 }
 
 impl PhaseStarts {
-    /// Each phase, from the numbers that it and the next one began with.
     fn phases(self) -> Vec<Phase> {
         let mut next = (self.commands, self.counts);
         let ends = self.starts.into_iter().rev().map(|(start, peak)| {
@@ -264,7 +262,6 @@ impl Report {
     }
 }
 
-/// Rows for the kinds of an instance or device, and what they have left.
 fn add_kinds(
     kinds: &[KindAccounts],
     depth: usize,
@@ -293,7 +290,7 @@ fn add_kinds(
     }
 }
 
-/// The highest peak, and how far it may be off: another phase's may have been higher than that one's at its lowest.
+/// Another phase's peak may have been higher than that one's at its lowest.
 fn peak(phases: &[Phase]) -> (u64, u64) {
     let highest = phases.iter().map(|phase| phase.peak_bytes).max();
     let highest = highest.unwrap_or_default();

@@ -1,5 +1,3 @@
-//! Rows of contexts, and their leftovers at the end.
-
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +7,6 @@ use super::ByScope;
 /// The size of a bridge's header in front of a block.
 pub const HEADER_BYTES: u64 = 16;
 
-/// Deeper rows stand below each other.
 const MAX_STEPS: usize = 8;
 
 /// One context.

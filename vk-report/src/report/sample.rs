@@ -1,5 +1,3 @@
-//! What was live at one moment, and which of many moments to keep.
-
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};
@@ -28,12 +26,10 @@ pub struct Sample {
 #[derive(Clone, Debug, Default)]
 pub struct Sampler {
     phases: Vec<Stretches>,
-    /// The places of the phases with several samples, which the limit bounds.
     several: Vec<usize>,
     kept: usize,
 }
 
-/// The samples of one phase.
 #[derive(Clone, Debug)]
 struct Stretches {
     phase: usize,
@@ -80,7 +76,6 @@ impl Sampler {
         }
     }
 
-    /// Returns how many samples are kept no more.
     fn coarsen_largest(&mut self) -> usize {
         let phases = &mut self.phases;
         let samples = |(_, phase): &(usize, &usize)| {
@@ -131,7 +126,6 @@ impl Sampler {
 }
 
 impl Stretches {
-    /// Whether the number of samples grew.
     fn put(&mut self, new: Sample) -> bool {
         match self.highest.last_mut() {
             Some(last) if last.at / self.stride == new.at / self.stride => {
@@ -150,7 +144,6 @@ impl Stretches {
         }
     }
 
-    /// Makes the stretches longer until fewer are left.
     fn coarsen(&mut self) {
         let before = self.highest.len();
         while self.highest.len() == before && before > 1 && self.stride <= u64::MAX / 2 {
@@ -263,7 +256,6 @@ mod tests {
         );
     }
 
-    /// What a live run of many short phases looks at.
     #[test]
     fn those_who_ask_are_asked_less_and_less() {
         let (mut sampler, mut looked) = (Sampler::default(), 0);

@@ -1,5 +1,3 @@
-//! The source of the requests in a report.
-
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};

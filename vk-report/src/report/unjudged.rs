@@ -1,5 +1,3 @@
-//! Events of a run or a trace that could not be judged.
-
 #![forbid(unsafe_code)]
 
 use std::fmt;

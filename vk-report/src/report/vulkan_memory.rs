@@ -1,5 +1,3 @@
-//! Device memory as a program allocated it: `vkAllocateMemory`, by heap and memory type.
-
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;

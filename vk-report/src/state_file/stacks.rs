@@ -1,6 +1,6 @@
 //! The part of a state file that has the call stacks of what is alive, with the setting `stacks`.
 //!
-//! The layer counts in it, so that nothing has to be written when the process dies. Every field is a word of 64 bits in the machine's order:
+//! Every field is a word of 64 bits in the machine's order:
 //!
 //! ```text
 //! word  0 USED: words that are used, these included; records are complete before they are counted
@@ -53,7 +53,6 @@ pub const PEAK_NAMES: [&str; 2] = [LeakPeak::DEVICE_MEMORY, LeakPeak::BLOCKS];
 pub const DEVICE_MEMORY_KIND: &str = "VkDeviceMemory";
 
 const PEAKS: usize = 8;
-/// Longer texts are wrong.
 const MAX_TEXT: u64 = 1 << 16;
 
 /// The stacks in a state file.
@@ -211,7 +210,6 @@ fn peak(bytes: &[u8], place: usize) -> LeakPeak {
     }
 }
 
-/// How many there were at the peak with this number, and their bytes.
 fn at_peak(record: &[u8], at: usize, number: u64) -> (u64, u64) {
     let at = if word(record, at + 9) == number {
         at + 10
@@ -254,7 +252,6 @@ fn frame(bytes: &[u8], record: &[u8], at: usize) -> Option<LeakFrame> {
     Some(frame)
 }
 
-/// Path and build id.
 fn module(record: &[u8]) -> Option<(String, String)> {
     if word(record, 0) & 0xff != MODULE {
         return None;
@@ -276,11 +273,9 @@ fn text(record: &[u8], at: usize, length: u64) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// The words of an area with a module, a stack in it, and one of device memory.
     fn words() -> Vec<u64> {
         let mut words = vec![0; HEAD_WORDS];
         words[1..7].copy_from_slice(&[5, 6, 1, 30, 2, 10]);
-        // The most device memory, its fourth peak, and the most blocks.
         words[8..14].copy_from_slice(&[0, 900, 4, 1_500_000_000, 2, 7]);
         words[16..22].copy_from_slice(&[96, 96, 2, 1_000_000_000, 1, 3]);
         let text = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
@@ -358,7 +353,6 @@ mod tests {
         let [memory, blocks] = &*leaks.peaks else {
             panic!("{:?}", leaks.peaks);
         };
-        // The memory was freed after the fourth peak, the buffers' blocks have not changed since theirs.
         let moment = (
             memory.bytes,
             memory.nanoseconds,

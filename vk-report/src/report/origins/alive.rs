@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, HashMap};
 use super::{LiveBlock, SiteRecorder};
 use crate::report::{Growth, LeakCount, LeakObject, LeakStack, Leaks, Phase};
 
-/// The most blocks listed of a stack.
 const MAX_BLOCKS: usize = 4;
 /// Rounds before growth is counted: the first one fills caches.
 const WARM_UP: u64 = 1;
@@ -96,7 +95,6 @@ fn sum(blocks: &[&LiveBlock]) -> u64 {
         .fold(0, |sum, block| sum.saturating_add(block.bytes))
 }
 
-/// The blocks allocated in rounds after the warm-up and never freed.
 fn growth(blocks: &[&LiveBlock], round: impl Fn(&LiveBlock) -> Option<u64>) -> Growth {
     let mut grew: HashMap<u64, u64> = HashMap::new();
     let later: Vec<_> = blocks
@@ -115,8 +113,8 @@ fn growth(blocks: &[&LiveBlock], round: impl Fn(&LiveBlock) -> Option<u64>) -> G
     }
 }
 
-/// The round of each phase, from 1, and the number of rounds; `None` for a phase whose name does not repeat. A single round cannot be
-/// recognised, so the number is then 0.
+/// Rounds count from 1; `None` for a phase whose name does not repeat. A single round cannot be recognised, so the number of rounds
+/// is then 0.
 fn rounds(phases: &[Phase]) -> (Vec<Option<u64>>, u64) {
     let mut seen: HashMap<&str, u64> = HashMap::new();
     let nth: Vec<_> = phases

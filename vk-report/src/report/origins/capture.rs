@@ -29,10 +29,10 @@ impl std::fmt::Debug for StackCapture {
     }
 }
 
-/// The records, under one lock: no driver or allocator of a caller is called while it is held.
+/// The lock of the records is not held over a call of a driver or of a caller's allocator.
 struct CapturedSites {
     recorder: SiteRecorder,
-    /// Where the recorder has a stack: its frames are looked up when it is new, while their files are mapped.
+    /// The frames of a stack are looked up when it is new, while their files are mapped.
     stacks: HashMap<StackId, usize>,
     modules: ModuleFinder,
 }
@@ -163,7 +163,7 @@ impl SiteCallbacks {
 
 impl CallbackSink for SiteCallbacks {
     unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
-        // SAFETY: the same call, for the inner callbacks.
+        // SAFETY: the same call.
         let block = unsafe { self.inner.allocation(request) };
         if !block.is_null() {
             self.capture.allocated(block, self.context, request);
@@ -177,7 +177,7 @@ impl CallbackSink for SiteCallbacks {
         let before = self
             .capture
             .with(|recorder| recorder.begin_resize(number(original), moment));
-        // SAFETY: the same call, for the inner callbacks.
+        // SAFETY: the same call.
         let block = unsafe { self.inner.reallocation(original, request) };
         match before {
             // Freed: a size of 0.
@@ -200,12 +200,12 @@ impl CallbackSink for SiteCallbacks {
         let moment = self.capture.moment();
         self.capture
             .with(|recorder| recorder.free(number(block), moment));
-        // SAFETY: the same call, for the inner callbacks.
+        // SAFETY: the same call.
         unsafe { self.inner.free(block) };
     }
 
     unsafe fn notification(&self, notice: RawNotice) {
-        // SAFETY: the same call, for the inner callbacks.
+        // SAFETY: the same call.
         unsafe { self.inner.notification(notice) };
     }
 }

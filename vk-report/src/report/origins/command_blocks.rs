@@ -9,19 +9,17 @@ use super::LiveBlock;
 /// Shorter lists keep numbers of freed blocks.
 const MIN_SWEPT: usize = 256;
 
-/// Numbers of blocks. A number may be another block's by now, so that it counts only where the live block is of this command.
+/// A number may be another block's by now, so that it counts only where the live block is of this command.
 #[derive(Debug, Default)]
 pub(super) struct CommandBlocks {
     /// The command's own number; 0 before the first one.
     pub(super) command: u64,
     pub(super) numbers: Vec<u64>,
-    /// The length at which numbers of freed blocks are removed.
     sweep_at: usize,
     has_object: bool,
 }
 
 impl CommandBlocks {
-    /// A command with this number begins.
     pub(super) fn begin(&mut self, command: u64) {
         self.command = command;
         self.numbers.clear();
@@ -29,7 +27,6 @@ impl CommandBlocks {
         self.has_object = false;
     }
 
-    /// A block of the command has this number, and is among the live ones.
     pub(super) fn push(&mut self, block: u64, live: &HashMap<u64, LiveBlock>) {
         self.numbers.push(block);
         if self.numbers.len() >= self.sweep_at {
@@ -41,8 +38,7 @@ impl CommandBlocks {
         }
     }
 
-    /// The command created an object, which owns the command's blocks. Of several objects of one command it is not known which owns which
-    /// block: then none does.
+    /// Of several objects of one command it is not known which owns which block: then none does.
     pub(super) fn created(&mut self, handle: u64, live: &mut HashMap<u64, LiveBlock>) {
         let handle = if self.has_object { 0 } else { handle };
         self.has_object = true;

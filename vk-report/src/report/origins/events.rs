@@ -51,17 +51,15 @@ pub struct CommandSpan {
     pub bytes: u64,
 }
 
-/// Writes an [`EventLog`].
 #[derive(Debug, Default)]
 pub(super) struct EventRecorder {
     log: EventLog,
-    /// The commands that each thread is in, the innermost last.
     running: HashMap<u64, Vec<CommandSpan>>,
     last: u64,
 }
 
 impl EventRecorder {
-    /// The moment for the log: never earlier than one recorded already.
+    /// The answer is never earlier than a moment that is recorded already.
     fn at(&mut self, at: u64) -> u64 {
         self.last = self.last.max(at);
         self.last
@@ -78,7 +76,7 @@ impl EventRecorder {
         });
     }
 
-    /// A block was allocated, and belongs to the commands that its thread is in.
+    /// The block belongs to all commands that its thread is in.
     pub(super) fn allocated(&mut self, bytes: u64, thread: u64) {
         for command in self.running.get_mut(&thread).into_iter().flatten() {
             command.blocks = command.blocks.saturating_add(1);
@@ -99,7 +97,7 @@ impl EventRecorder {
             });
     }
 
-    /// The thread's innermost command ended. A command whose beginning was not reported is not logged.
+    /// A command whose beginning was not reported is not logged.
     pub(super) fn end_command(&mut self, moment: Moment) {
         let end = self.at(moment.at);
         let running = self.running.get_mut(&moment.thread);

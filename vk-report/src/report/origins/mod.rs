@@ -24,7 +24,6 @@ use command_blocks::CommandBlocks;
 use events::EventRecorder;
 pub use events::{BlockEvent, CommandSpan, EventLog};
 
-/// The smallest size class, in bytes.
 const MIN_CLASS: u64 = 16;
 
 /// Counts blocks by site, and stores each live block. Numbers of blocks are the caller's: addresses, or those of a trace.
@@ -37,12 +36,9 @@ pub struct SiteRecorder {
     places: HashMap<SiteKey, usize>,
     sites: Vec<SiteCounts>,
     live: HashMap<u64, LiveBlock>,
-    /// Of each thread: what it allocated in its command.
     of_command: HashMap<u64, CommandBlocks>,
-    /// Commands that have begun.
     commands: u64,
     phase: u32,
-    /// Blocks ever allocated.
     blocks: u64,
     live_bytes: u64,
     peak: Peak,
@@ -106,12 +102,10 @@ struct SiteCounts {
     fullest: BlockSum,
     most: BlockSum,
     lifetimes: u64,
-    /// What it had at the peak of that number.
     at_peak: BlockSum,
     peak_number: u64,
 }
 
-/// The highest peak until now.
 #[derive(Clone, Copy, Debug, Default)]
 struct Peak {
     bytes: u64,
@@ -119,7 +113,6 @@ struct Peak {
     number: u64,
 }
 
-/// Each name once.
 #[derive(Debug, Default)]
 struct FrameNames {
     places: HashMap<String, usize>,
@@ -229,7 +222,7 @@ impl SiteRecorder {
         self.live_bytes = self.live_bytes.saturating_sub(live.bytes);
     }
 
-    /// Stores a block under this number. If another block has it, the free of that one was missed: it is freed now.
+    /// If another block has this number, its free was missed: it is freed now.
     fn insert(&mut self, block: u64, live: LiveBlock, moment: Moment) {
         if let Some(former) = self.live.insert(block, live) {
             let bytes = signed(former.bytes).saturating_neg();
@@ -255,7 +248,7 @@ impl SiteRecorder {
         Some(live)
     }
 
-    /// The block has this number and `bytes` bytes now. It stays with the site that allocated it.
+    /// The block stays with the site that allocated it.
     pub fn end_resize(&mut self, live: LiveBlock, block: u64, bytes: u64, moment: Moment) {
         self.insert(block, LiveBlock { bytes, ..live }, moment);
         self.change(live.site, |counts| {
@@ -292,8 +285,7 @@ impl SiteRecorder {
         }
     }
 
-    /// The command that the thread runs, or ran last, created an object, which owns the command's blocks. Of several objects of one command
-    /// none owns them, since it is not known which does.
+    /// The command that the thread runs, or ran last, created an object. Of several objects of one command none owns the command's blocks.
     pub fn created(&mut self, thread: u64, handle: u64) {
         if let Some(blocks) = self.of_command.get_mut(&thread) {
             blocks.created(handle, &mut self.live);
@@ -343,7 +335,6 @@ impl SiteRecorder {
             lifetimes: counts.lifetimes,
         };
         let mut sites: Vec<_> = self.sites.iter().map(site).collect();
-        // What was never freed lived until the end.
         for live in self.live.values() {
             if let Some(site) = sites.get_mut(live.site) {
                 let lived = self.blocks.saturating_sub(live.born);
@@ -391,7 +382,7 @@ fn signed(bytes: u64) -> i64 {
 }
 
 impl SiteCounts {
-    /// Its count at the peak of this number: unchanged since then, or saved by the first change.
+    /// A count that has changed since the peak was saved by its first change.
     fn before_peak(&self, number: u64) -> BlockSum {
         if self.peak_number == number {
             self.at_peak

@@ -1,5 +1,3 @@
-//! What lies below the contexts, for a terminal.
-
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -9,14 +7,11 @@ use crate::report::{BlockSum, CallSites, Cell, DrillDown, LeakFrame};
 
 /// How far down [`Text::depth`](super::Text::depth) may go: commands, size classes, stacks.
 pub(super) const MAX_DEPTH: usize = 3;
-/// The most parts shown of each level; the sums above contain the others.
 const MAX_PARTS: usize = 10;
-/// The most frames shown of a stack.
 const MAX_FRAMES: usize = 12;
 /// The width of names before their numbers are pushed aside.
 const NAME: usize = 78;
 
-/// Each context with its parts, `depth` levels down.
 pub(super) fn write(f: &mut fmt::Formatter<'_>, sites: &CallSites, depth: usize) -> fmt::Result {
     let title = "call sites, bytes as requested";
     writeln!(
@@ -83,7 +78,6 @@ fn line(
     )
 }
 
-/// The frames outside of the innermost function, which the line above names.
 fn frames(
     f: &mut fmt::Formatter<'_>,
     sites: &CallSites,

@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::report::Column;
 
-/// A heading, then a line for each row: its name, which has `names` characters, and its numbers.
+/// A name has `names` characters.
 pub(super) fn write<T>(
     f: &mut fmt::Formatter<'_>,
     (head, names): (&str, usize),
@@ -41,8 +41,7 @@ pub(super) fn write<T>(
     )
 }
 
-/// The columns that fit, in their order, and the names of those that do not. Columns that are empty in all rows are left out first, and not
-/// named.
+/// The second answer names the columns that do not fit. Columns that are empty in all rows are left out first, and not named.
 fn fitting<'c, T>(
     columns: &'c [Column<T>],
     is_empty: &dyn Fn(&Column<T>) -> bool,

@@ -1,5 +1,3 @@
-//! Findings and callback coverage for a terminal.
-
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -8,18 +6,15 @@ use super::{one_line, paragraph, plural};
 use crate::report::{Coverage, CoverageRun, FindingRow, KnownFindings, Report};
 use crate::units::{bytes, percent};
 
-/// The most characters of a rule before its sentence is pushed aside.
 const WIDEST_RULE: usize = 24;
-/// Which findings are listed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListedFindings {
     All,
-    /// Those that are neither legal nor known of the driver.
     Unknown,
     None,
 }
 
-/// The number of findings at each level, how many of them are known, and those that are `listed`. Notes, which are legal, are listed apart.
+/// Notes, which are legal, are listed apart.
 pub(super) fn findings(
     f: &mut fmt::Formatter<'_>,
     report: &Report,
@@ -80,7 +75,6 @@ impl ListedFindings {
     }
 }
 
-/// Each row that is listed, the worst first; with its cause if it is known of the driver.
 fn list(
     f: &mut fmt::Formatter<'_>,
     rows: &[&FindingRow],
@@ -115,7 +109,6 @@ fn list(
     Ok(())
 }
 
-/// `2 violations, 1 note`.
 fn by_level(rows: &[&FindingRow]) -> String {
     let known = FindingRow::LEVELS.map(|level| {
         (
@@ -137,7 +130,6 @@ fn by_level(rows: &[&FindingRow]) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// Where it was seen, and how often.
 fn place(row: &FindingRow) -> String {
     let mut words = Vec::new();
     for (before, text) in [
@@ -158,7 +150,6 @@ fn place(row: &FindingRow) -> String {
     words.join(", ")
 }
 
-/// Both measurements with both terms, or why there are none.
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = self.absent.as_deref().map(one_line).unwrap_or_default();
@@ -182,7 +173,6 @@ impl fmt::Display for Coverage {
     }
 }
 
-/// The leading figure, as on the page.
 pub(super) fn leading(f: &mut fmt::Formatter<'_>, coverage: &Coverage) -> fmt::Result {
     let Some((run, alone)) = coverage.leading() else {
         return Ok(());

@@ -1,5 +1,3 @@
-//! Phases of many rounds: those of the first three are shown, the others in one row.
-
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -10,18 +8,15 @@ use crate::report::phase::titles;
 /// Phases of one name that are shown one by one.
 const SHOWN: usize = 3;
 
-/// The phases of a table.
 #[derive(Debug, Default)]
 pub(super) struct Folded {
-    /// Each with what to call it, those that were folded together as one.
     pub(super) rows: Vec<(String, Phase)>,
-    /// Phases that no row of their own has.
     pub(super) hidden: usize,
-    /// Rounds that they belong to: how often the same name came again.
+    /// How often the same name came again.
     pub(super) rounds: usize,
 }
 
-/// The rows of `phases`; with `all` one for each.
+/// With `all` each phase has a row.
 pub(super) fn folded(phases: &[Phase], all: bool) -> Folded {
     let mut done = Folded::default();
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,5 +1,3 @@
-//! What a guard saw and what was refused, for a terminal.
-
 #![forbid(unsafe_code)]
 
 use std::fmt;

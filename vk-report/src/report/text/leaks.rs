@@ -1,5 +1,3 @@
-//! What is alive by call stack, for a terminal.
-
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -8,11 +6,9 @@ use super::{one_line, plural};
 use crate::report::{Growth, LeakCount, LeakFrame, LeakPeak, LeakStack, Leaks, PeakStack};
 use crate::units::bytes;
 
-/// The most stacks shown; the sums contain the others.
 const MAX_STACKS: usize = 20;
-/// The most stacks shown of a peak.
 const MAX_PEAK_STACKS: usize = 5;
-/// Those with a smaller part of the peak than one in so many are not shown.
+/// Stacks with a smaller part of the peak than one in so many are not shown.
 const MIN_SHARE: u64 = 20;
 
 impl fmt::Display for Leaks {
@@ -173,7 +169,7 @@ impl Leaks {
     }
 }
 
-/// With two digits behind the point where it is no whole number.
+/// The answer has two digits behind the point where it is no whole number.
 fn quotient(number: u64, by: u64) -> String {
     let hundredths = u128::from(number) * 100 / u128::from(by.max(1));
     let (whole, part) = (hundredths / 100, hundredths % 100);
@@ -184,7 +180,6 @@ fn quotient(number: u64, by: u64) -> String {
     }
 }
 
-/// The command, for the beginning of a line.
 fn command_in_words(command: &str) -> String {
     match command {
         "" => "outside of any command".to_owned(),

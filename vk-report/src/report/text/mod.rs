@@ -21,12 +21,9 @@ use crate::units::bytes;
 use findings::ListedFindings;
 use folded::folded;
 
-/// The widest line of lists and sentences.
 const WIDTH: usize = 118;
-/// The width of names of contexts before their numbers are pushed aside.
 const WIDEST_NAME: usize = 40;
 
-/// What of a program counts as past the callbacks.
 const BYPASSING: &str = "(bypassing: malloc in Vulkan calls, and on threads that never call Vulkan, even the program's)";
 
 /// A report for a terminal; see [`Report::text`].
@@ -68,7 +65,7 @@ impl Text<'_> {
         self
     }
 
-    /// With the phases of each round; else those of the fourth round of many and those after it are one row.
+    /// With the phases of each round; else those of the fourth round of many and later ones are one row.
     #[must_use]
     pub const fn all_rounds(mut self, all: bool) -> Self {
         self.all_rounds = all;
@@ -84,7 +81,6 @@ impl Text<'_> {
         }
     }
 
-    /// Where sentences break.
     fn sentence_width(&self) -> usize {
         self.width.min(WIDTH)
     }
@@ -134,7 +130,6 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// A part of the report, if it has that.
 fn part<T: fmt::Display>(f: &mut fmt::Formatter<'_>, part: &Option<T>) -> fmt::Result {
     part.iter().try_for_each(|part| part.fmt(f))
 }
@@ -303,13 +298,11 @@ impl Text<'_> {
     }
 }
 
-/// The width of the longest name, within bounds.
 fn name_width<T>(rows: &[(String, &T)], least: usize) -> usize {
     let longest = rows.iter().map(|(name, _)| name.chars().count()).max();
     longest.unwrap_or(0).clamp(least, WIDEST_NAME)
 }
 
-/// The ending of a counted noun.
 pub(super) fn plural(number: u64) -> &'static str {
     if number == 1 { "" } else { "s" }
 }
@@ -327,8 +320,8 @@ fn scopes_in_words(f: &mut fmt::Formatter<'_>, by_scope: &ByScope) -> fmt::Resul
     }
 }
 
-/// The text without control characters. Names and reasons come from drivers, files and the system: none of them may break a line, control
-/// the terminal, or reorder the text behind it.
+/// The text without control characters: names from drivers, files and the system must not break a line, control the terminal, or reorder
+/// text.
 pub fn one_line(text: &str) -> String {
     text.replace(steers, " ")
 }
@@ -339,11 +332,10 @@ pub fn steers(c: char) -> bool {
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The least characters of a line for a sentence, however narrow the terminal is.
 const MIN_SENTENCE: usize = 24;
 
-/// Writes `text` behind `head`, in lines of at most `width` characters that are broken at spaces; a longer word has a line of its own. Lines
-/// after the first are set in as far as `head` is long. An empty text has no line.
+/// Writes `text` behind `head`, in lines of at most `width` characters that are broken at spaces and set in as far as `head` is long. An
+/// empty text has no line.
 ///
 /// # Errors
 /// The formatter's.

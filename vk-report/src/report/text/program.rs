@@ -1,5 +1,3 @@
-//! What the layer knows of a process, for a terminal.
-
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -10,7 +8,6 @@ use crate::report::columns::column;
 use crate::report::{Cell, KindAccounts, ProgramAccounts, Source, VulkanMemory, VulkanMemoryRow};
 use crate::units::bytes;
 
-/// A line of the table: a kind of object, or device memory.
 #[derive(Default)]
 struct ProgramRow {
     /// Live, peak and total.
@@ -23,7 +20,6 @@ struct ProgramRow {
 }
 
 impl Text<'_> {
-    /// The table of a process: the kinds of objects of each instance and device, and device memory.
     pub(super) fn program(
         &self,
         f: &mut fmt::Formatter<'_>,
@@ -143,7 +139,6 @@ fn of_kind(indent: usize, kind: &KindAccounts) -> (String, ProgramRow) {
     (format!("{:indent$}{}", "", one_line(&kind.kind)), row)
 }
 
-/// The rows of a device's memory.
 fn of_device(memory: &VulkanMemory) -> Vec<(String, ProgramRow)> {
     let row = |name: String, memory: &VulkanMemoryRow| {
         let remark = match memory.refusals {
@@ -184,7 +179,6 @@ fn of_device(memory: &VulkanMemory) -> Vec<(String, ProgramRow)> {
     numbered.chain(driver).chain(uses).chain(lost).collect()
 }
 
-/// The lines in front of the table.
 pub(super) fn source(f: &mut fmt::Formatter<'_>, source: &Source) -> fmt::Result {
     let Source::Program {
         arguments,
@@ -222,7 +216,6 @@ mod tests {
     use super::*;
     use crate::report::{DeviceAccounts, InstanceAccounts, Leaks, Report};
 
-    /// The table and what stands below it.
     fn table(report: &Report, width: usize) -> String {
         let text = report.text(false).width(width).to_string();
         let (_, table) = text.split_once("\n\n").expect("an empty line");
@@ -345,7 +338,6 @@ The program never destroyed 1 instance and 0 devices, so what belongs to them wa
         assert_eq!(words, 1 + 3 * 2 + 3, "{shown}");
         let never = format!("never destroyed 1 instance and {} devices,", u64::MAX);
         assert!(shown.contains(&never), "{shown}");
-        // Without remarks their column takes no room, and without objects theirs is not missed.
         let program = report.program.as_mut().expect("a program");
         let mut kinds = vec![KindAccounts::default()];
         kinds[0].kind = "VkKindOfThirtyCharactersNamed".to_owned();
