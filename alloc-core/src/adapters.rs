@@ -1,5 +1,3 @@
-//! From and to `core`'s `GlobalAlloc` and `allocator_api2`'s `Allocator`.
-
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::NonNull;
 
@@ -11,8 +9,7 @@ use crate::scope::Scope;
 
 /// An [`Allocator`] that returns the reason of a refusal, for the `Try*` collections.
 pub trait HostSource: Allocator {
-    /// The reason of the last refusal, as [`HostAllocator::refusal`]. `layout` is the missing memory: for a block that was to grow, the
-    /// growth.
+    /// The reason of the last refusal, as [`HostAllocator::refusal`] states it.
     fn refusal(&self, layout: Layout) -> HostError;
 }
 
@@ -30,8 +27,8 @@ impl<G> FromGlobalAlloc<G> {
     /// Wraps `allocator`.
     ///
     /// # Safety
-    /// `G` is a mere handle, as allocators in statics are: moving it invalidates no block, and its clones are the same
-    /// allocator. (`GlobalAlloc` alone allows an arena that lies inside the value.)
+    /// Moving `G` invalidates no block, and its clones are the same allocator. (`GlobalAlloc` alone allows an arena
+    /// that lies inside the value.)
     #[must_use]
     pub const unsafe fn new(allocator: G) -> Self {
         Self(allocator)
@@ -45,8 +42,8 @@ impl FromGlobalAlloc<std::alloc::System> {
     pub const SYSTEM: Self = unsafe { Self::new(std::alloc::System) };
 }
 
-// SAFETY: `GlobalAlloc` promises valid, unaliased, aligned blocks of the requested size; size 0, which it forbids, is
-// answered here; `new`'s contract covers moves and clones.
+// SAFETY: `GlobalAlloc` promises valid, unaliased, aligned blocks of the requested size; size 0, which it forbids, does
+// not reach it; `new`'s contract covers moves and clones.
 unsafe impl<G: GlobalAlloc> HostAllocator for FromGlobalAlloc<G> {
     /// `GlobalAlloc`'s contract forbids unwinding.
     fn traits(&self) -> AllocatorTraits {
@@ -73,7 +70,7 @@ unsafe impl<G: GlobalAlloc> HostAllocator for FromGlobalAlloc<G> {
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, _: Scope) {
         if layout.size() != 0 {
-            // SAFETY: this function's contract; every block of a size above 0 comes from `self.0`.
+            // SAFETY: this function's contract; the block comes from `self.0`.
             unsafe { self.0.dealloc(block.as_ptr(), layout) }
         }
     }
@@ -85,13 +82,12 @@ unsafe impl<G: GlobalAlloc> HostAllocator for FromGlobalAlloc<G> {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // `realloc` can neither change the alignment nor handle size 0.
+        // `realloc` cannot change the alignment or handle size 0.
         if old.align() != new.align() || old.size() == 0 || new.size() == 0 {
-            // SAFETY: this function's contract, which is that of the allocator behind.
+            // SAFETY: this function's contract.
             return unsafe { crate::host::move_block(self, block, old, new, scope) };
         }
-        // SAFETY: a live block of `self.0` with layout `old`; the new size is not 0 and, as a `Layout`, does not
-        // overflow.
+        // SAFETY: a live block of `self.0` with layout `old`; the new size is not 0.
         NonNull::new(unsafe { self.0.realloc(block.as_ptr(), old, new.size()) }).ok_or(AllocError)
     }
 }
@@ -104,16 +100,15 @@ impl<A> FromAllocator<A> {
     /// Wraps `allocator`.
     ///
     /// # Safety
-    /// A block of `A` stays valid until it is freed, also after this value, or what it borrows, is dropped. (An arena's
-    /// blocks would go with its last instance.)
+    /// A block of `A` stays valid until it is freed, also after this value, or what it borrows, is dropped.
     #[must_use]
     pub const unsafe fn new(allocator: A) -> Self {
         Self(allocator)
     }
 }
 
-// SAFETY: `Allocator` promises the same, moves and clones included; `new`'s contract covers blocks that outlive the
-// allocator. Of a larger block only the requested length is used.
+// SAFETY: `Allocator` promises the same; `new`'s contract covers blocks that outlive the allocator. Of a larger block
+// only the requested length is used.
 unsafe impl<A: Allocator> HostAllocator for FromAllocator<A> {
     fn traits(&self) -> AllocatorTraits {
         AllocatorTraits::new()
@@ -127,7 +122,7 @@ unsafe impl<A: Allocator> HostAllocator for FromAllocator<A> {
     }
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, _: Scope) {
-        // SAFETY: this function's contract, which is that of the allocator behind.
+        // SAFETY: this function's contract.
         unsafe { self.0.deallocate(block, layout) }
     }
     unsafe fn resize(
@@ -138,17 +133,17 @@ unsafe impl<A: Allocator> HostAllocator for FromAllocator<A> {
         _: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
         let moved = if new.size() >= old.size() {
-            // SAFETY: this function's contract, which is that of the allocator behind.
+            // SAFETY: this function's contract.
             unsafe { self.0.grow(block, old, new) }
         } else {
-            // SAFETY: this function's contract, which is that of the allocator behind.
+            // SAFETY: this function's contract.
             unsafe { self.0.shrink(block, old, new) }
         };
         moved.map(NonNull::cast)
     }
 }
 
-/// A [`HostAllocator`] as an [`Allocator`] whose requests all have one scope. (A context is an `Allocator` by itself.)
+/// A [`HostAllocator`] as an [`Allocator`] whose requests all have one scope.
 #[derive(Clone, Copy, Debug)]
 pub struct Scoped<H> {
     host: H,
@@ -167,11 +162,9 @@ impl<H: HostAllocator> Scoped<H> {
     }
 }
 
-/// Implements [`Allocator`] and [`HostSource`] for a type with the functions of a [`HostAllocator`], in one scope.
 macro_rules! allocator_in_scope {
     ($type:ty $(where $host:ident)?, |$this:ident| $source_and_scope:expr) => {
-        // SAFETY: `HostAllocator` promises the same as `Allocator`; moving the value moves no block, and its clones are
-        // the same allocator.
+        // SAFETY: `HostAllocator` promises the same as `Allocator`, moves and clones included.
         unsafe impl$(<$host: $crate::HostAllocator>)? $crate::Allocator for $type {
             #[inline]
             fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -190,7 +183,7 @@ macro_rules! allocator_in_scope {
             unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
                 let $this = self;
                 let (source, scope) = $source_and_scope;
-                // SAFETY: this function's contract, which is that of the allocator behind.
+                // SAFETY: this function's contract.
                 unsafe { source.deallocate(block, layout, scope) }
             }
             unsafe fn grow(
@@ -201,18 +194,18 @@ macro_rules! allocator_in_scope {
             ) -> Result<NonNull<[u8]>, AllocError> {
                 let $this = self;
                 let (source, scope) = $source_and_scope;
-                // SAFETY: this function's contract, which is that of the allocator behind.
+                // SAFETY: this function's contract.
                 let block = unsafe { source.resize(block, old, new, scope) }?;
                 Ok(NonNull::slice_from_raw_parts(block, new.size()))
             }
-            // Not the default: both blocks would live, and be charged, for a moment.
+            // By default both blocks would be charged for a moment.
             unsafe fn grow_zeroed(
                 &self,
                 block: NonNull<u8>,
                 old: Layout,
                 new: Layout,
             ) -> Result<NonNull<[u8]>, AllocError> {
-                // SAFETY: this function's contract, that of `grow` as well.
+                // SAFETY: this function's contract.
                 let block = unsafe { self.grow(block, old, new) }?;
                 // SAFETY: the block holds `new.size()` bytes, at least `old.size()`.
                 let tail = unsafe { block.cast::<u8>().add(old.size()) };

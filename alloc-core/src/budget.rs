@@ -1,6 +1,3 @@
-//! Limits on what a context and everything below it may hold: values and arithmetic. `context/budget_charge.rs`
-//! charges, and says no.
-
 #![forbid(unsafe_code)]
 
 /// A limit on the live bytes of a context and all contexts below it.
@@ -8,7 +5,7 @@
 /// Limits nest: an allocation must fit every budget above it. No instant exceeds a limit that is not
 /// [soft](Self::soft). Threads lease slices of it, so a refusal may come early by at most one slice for each (context,
 /// scope) for which another thread has a lease. An idle thread keeps its lease until it allocates or frees there,
-/// [folds](crate::fold_thread) or ends; [`HostError::OverBudget`](crate::HostError::OverBudget) has the leased bytes.
+/// [folds](crate::fold_thread) or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias("quota", "limit"))]
 pub struct Budget {
@@ -58,7 +55,7 @@ impl Budget {
         }
     }
 
-    /// At most `bytes` live, without slices: no refusal comes early. Every operation takes the budget's lock.
+    /// At most `bytes` live, without slices: no refusal comes early. Every operation acquires the budget's lock.
     #[must_use]
     pub const fn exact(bytes: u64) -> Self {
         Self {
@@ -67,8 +64,8 @@ impl Budget {
         }
     }
 
-    /// A watermark that refuses nothing, for code that cannot survive a refusal: [`BudgetUsage::high`] has the most
-    /// charged. Leased as [`limit`](Self::limit) is.
+    /// A watermark that refuses nothing: [`BudgetUsage::high`] has the most charged. Leased as [`limit`](Self::limit)
+    /// is.
     #[must_use]
     pub const fn soft(bytes: u64) -> Self {
         Self {
@@ -89,8 +86,7 @@ impl Budget {
     }
 }
 
-/// What may be leased on top of `need` with `room` left: half a slice, or nothing near the limit, where every byte
-/// counts.
+/// Near the limit every byte counts.
 pub(crate) const fn lease_extra(slice: u64, room: u64, need: u64) -> u64 {
     if room >= need.saturating_add(slice.saturating_mul(16)) {
         slice / 2

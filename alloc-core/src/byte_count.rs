@@ -1,11 +1,9 @@
-//! Bytes for people.
-
 #![forbid(unsafe_code)]
 
 use core::fmt::{self, Write as _};
 
-/// A number of bytes that prints in the largest binary unit that leaves at least 1, cut and not rounded up: `999 B`, `1.50 KiB`,
-/// `16.4 MiB`, `1023 GiB`. At most 8 characters; a width is kept to, right-aligned unless the format says otherwise.
+/// A number of bytes that prints in the largest binary unit that leaves at least 1, cut and not rounded up: `999 B`,
+/// `1.50 KiB`, `16.4 MiB`, `1023 GiB`. At most 8 characters, right-aligned unless the format says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteCount(pub u64);
 
@@ -42,7 +40,6 @@ impl ByteCount {
     }
 }
 
-/// ASCII, without memory of its own.
 struct ShortText {
     bytes: [u8; 16],
     len: usize,

@@ -1,5 +1,3 @@
-//! The error of this crate: what went wrong and whose fault it was. Nothing is allocated to build it.
-
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -8,7 +6,7 @@ use core::num::NonZeroU64;
 use crate::rejected::Rejected;
 use crate::scope::Scope;
 
-/// The id of a context, drawn from a process-wide counter and never reused: after the context's end it refers to nothing.
+/// The id of a context, drawn from a process-wide counter and never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContextId(NonZeroU64);
 
@@ -62,8 +60,7 @@ pub enum HostError {
         context: ContextId,
         /// Missing bytes.
         short_by: u64,
-        /// Bytes of that budget in unused leases of other threads, when the reason is queried: refunded when those
-        /// threads allocate, free, [fold](crate::fold_thread) or end.
+        /// Bytes of that budget in unused leases of other threads when the reason is queried.
         leased_elsewhere: u64,
     },
     /// The context was closed. The caller's fault.
@@ -73,7 +70,7 @@ pub enum HostError {
     },
     /// The size overflows, or exceeds `isize::MAX`. The caller's fault.
     TooLarge,
-    /// A rule of this crate was broken by the caller.
+    /// The caller broke a rule.
     Misuse(Misuse),
 }
 
@@ -91,11 +88,11 @@ pub enum Misuse {
     Held,
     /// The two contexts have different roots.
     OtherTree,
-    /// A context that is to come below its first budget could be used by another thread at this moment.
+    /// A context that is to come below its first budget could be in use by another thread.
     InUse,
     /// Memory was to move between contexts with different allocators.
     OtherBacking,
-    /// Memory was to move between contexts of different scopes; a block is freed in the scope of its allocation.
+    /// Memory was to move between contexts of different scopes.
     OtherScope,
     /// An index past the end.
     OutOfRange,
@@ -115,7 +112,7 @@ pub enum Misuse {
     TableFull,
     /// There is no domain of that number.
     NoDomain,
-    /// A suballocation of [linear memory](crate::tagged::LinearBlocks) that keeps no sizes was to be resized.
+    /// A suballocation of [linear memory](crate::tagged::LinearBlocks) without sizes was to be resized.
     UnknownSize,
 }
 

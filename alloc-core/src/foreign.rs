@@ -1,5 +1,3 @@
-//! Memory from elsewhere, declared at a context and counted apart (`account/foreign`).
-
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -11,22 +9,19 @@ use crate::host::{Notice, NoticeEvent};
 
 /// Memory allocated elsewhere, declared at a context for as long as this guard lives.
 ///
-/// Some memory cannot be routed: the chunks of an arena over the global allocator, the code of a JIT, the heap of an
-/// LLVM, a mapped file. A declaration allocates and frees nothing: it adds the bytes to the context's foreign memory
-/// ([`Usage::foreign`](crate::Usage::foreign)). They are never part of live bytes or of a budget's charge, because no
-/// limit could be enforced on them.
+/// Some memory cannot be routed: the code of a JIT, the heap of an LLVM, a mapped file. A declaration adds the bytes to
+/// the context's foreign memory ([`Usage::foreign`](crate::Usage::foreign)). They are never part of live bytes or of a
+/// budget's charge, because no limit could be enforced on them.
 ///
 /// [`Executable`](ForeignKind::Executable) memory alone is forwarded to the context's allocator, as
 /// [`HostAllocator::notify`](crate::HostAllocator::notify) with the context's scope; for a driver this becomes
-/// `PFN_vkInternalAllocationNotification` and `PFN_vkInternalFreeNotification` (Vulkan specification, *Host Memory*:
-/// for executable memory only). Each notice of an allocation is followed by one of a free of the same size; a change of
-/// size is a free and an allocation. No lock is held during these calls.
+/// `PFN_vkInternalAllocationNotification` and `PFN_vkInternalFreeNotification` (Vulkan specification, *Host Memory*). A
+/// change of size is a free and an allocation. No lock is held during these calls.
 ///
-/// A closed context counts declarations as well, as [outstanding](crate::Outstanding::foreign_bytes). The guard holds a
-/// handle to its context: forgetting it (`mem::forget`) leaves its bytes declared and its handle taken, so that the
-/// root cannot be closed.
+/// A closed context counts declarations as well, as [outstanding](crate::Outstanding::foreign_bytes). Forgetting the
+/// guard (`mem::forget`) leaves its bytes declared, and keeps the root from closing.
 ///
-/// Any thread may drop it. Needs no memory, and no lock unless its handle is the context's last.
+/// Any thread may drop it.
 ///
 /// ```
 /// use alloc_core::{Context, ContextOptions, Foreign, ForeignKind, FromGlobalAlloc};
@@ -53,11 +48,10 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// 0 bytes are allowed.
+    /// Declares memory; 0 bytes are allowed.
     ///
     /// # Errors
-    /// [`HostError::TooLarge`] above `isize::MAX` bytes, or if all declarations exceed 2^64 together; nothing is
-    /// counted.
+    /// [`HostError::TooLarge`] above `isize::MAX` bytes, or if all declarations exceed 2^64 together.
     pub fn declare(
         context: &ContextHandle,
         kind: ForeignKind,
@@ -69,7 +63,7 @@ impl Foreign {
             kind,
             bytes,
         };
-        // Counted and guarded first: withdrawn if the allocator unwinds.
+        // The declaration is withdrawn if the allocator unwinds.
         context
             .node()
             .notify_declared(NoticeEvent::Allocated, kind, bytes);
@@ -113,7 +107,7 @@ impl Foreign {
 impl Drop for Foreign {
     fn drop(&mut self) {
         let node = self.context.node();
-        // False if notices of frees have withdrawn these bytes: nothing to notify either.
+        // Notices may have withdrawn these bytes.
         if node.foreign.subtract(self.kind, self.bytes as u64) {
             node.notify_declared(NoticeEvent::Freed, self.kind, self.bytes);
         }
@@ -138,13 +132,11 @@ impl ContextNode {
         Ok(())
     }
 
-    /// Notes the part of the account first.
     fn count_foreign(&self, kind: ForeignKind, bytes: u64) -> bool {
         self.note(FOREIGN);
         self.foreign.declare(kind, bytes)
     }
 
-    /// Changes a declaration from `old` to `new` bytes. Counts only the difference, so that nothing is ever counted twice.
     fn change_foreign(&self, kind: ForeignKind, old: usize, new: usize) -> Result<(), HostError> {
         match new.checked_sub(old) {
             Some(_) if isize::try_from(new).is_err() => Err(HostError::TooLarge),
@@ -156,7 +148,7 @@ impl ContextNode {
         }
     }
 
-    /// Notifies the allocator of memory for generated code, the only kind that Vulkan has a notification for.
+    /// Vulkan has a notification only for memory for generated code.
     fn notify_declared(&self, event: NoticeEvent, kind: ForeignKind, bytes: usize) {
         if kind == ForeignKind::Executable && bytes > 0 {
             self.backing().notify(Notice {
@@ -167,11 +159,9 @@ impl ContextNode {
         }
     }
 
-    /// Counts a notice from above this context, such as a driver's through its callbacks, and forwards it unchanged.
     pub(crate) fn notify_change(&self, notice: Notice) {
         let (kind, bytes) = (ForeignKind::Executable, notice.bytes as u64);
-        // An impossible notice (more freed than allocated) is forwarded uncounted: a checker below may have a rule for
-        // it.
+        // A checker below may have a rule for an impossible notice (more freed than allocated).
         let _counted = match notice.event {
             NoticeEvent::Allocated => self.count_foreign(kind, bytes),
             NoticeEvent::Freed => self.foreign.subtract(kind, bytes),

@@ -1,26 +1,22 @@
-//! Forks: while a process is copied, no thread but the forking one holds a lock of this crate.
-//!
 //! A thread counts the locks that it holds: in its table, or, where that is not listed, in [`UNLISTED`]. A fork closes
-//! the gate, so that a thread without a lock gets none, and waits until no thread holds one. Locks are held for
-//! nanoseconds, never over a call out of the library. The child finds every structure whole, and folds what the threads
-//! that it lacks had counted.
+//! the gate, so that a thread without a lock gets none, and waits until no thread holds one. The child finds every
+//! structure whole, and folds what the threads that it lacks had counted.
 
 use crate::account::{self, AccountTable};
 use crate::context::tree;
 use crate::sync::{AtomicUsize, Ordering, Relaxed as _};
 use crate::threads;
 
-/// 0: open. Else the thread that forks ([`threads::id`]); 1 where threads cannot be told apart.
+/// 0 if open, else the thread that forks ([`threads::id`]); 1 where threads cannot be told apart.
 static GATE: AtomicUsize = AtomicUsize::new(0);
-/// Threads that hold locks and are not listed; where threads cannot be told apart, the locks that are held.
+/// Threads that hold locks and are not listed; where threads cannot be told apart, locks.
 static UNLISTED: AtomicUsize = AtomicUsize::new(0);
 
-/// In a table's `held`, beside the number of locks: the thread is counted in [`UNLISTED`].
+/// A bit of a table's `held`, beside the number of locks.
 const IS_UNLISTED: u32 = 1 << 31;
 
-/// The thread will hold one more lock. True if it holds no other: then it must ask [`may_hold_locks`] before it
-/// acquires the lock. All is sequentially consistent: the thread sees that the gate is closed, or the thread that forks
-/// sees the count.
+/// True if the thread holds no other lock: then it must call [`may_hold_locks`] before it acquires one. Sequentially
+/// consistent: the thread sees that the gate is closed, or the thread that forks sees the count.
 #[inline]
 pub(crate) fn enter(table: Option<&AccountTable>) -> bool {
     let Some(table) = table else {
@@ -45,7 +41,7 @@ pub(crate) fn enter(table: Option<&AccountTable>) -> bool {
 pub(crate) fn leave(table: Option<&AccountTable>) {
     let Some(table) = table else {
         if cfg!(feature = "std") {
-            // In the child of a fork it may not be counted any more: the lock is its parent's.
+            // In the child of a fork the lock may be its parent's, and not counted any more.
             let less = |count: usize| count.checked_sub(1);
             let _ = UNLISTED.fetch_update(Ordering::Release, Ordering::Relaxed, less);
         }
@@ -86,7 +82,7 @@ pub(crate) fn wait_for_gate() {
     }
 }
 
-/// In the child, whose one thread has this table: see [`crate::after_fork`].
+/// The child's one thread has this table.
 pub(crate) fn in_child(own: Option<&AccountTable>) {
     let unlisted = own.is_some_and(|own| own.held.get() & IS_UNLISTED != 0);
     UNLISTED.set(usize::from(unlisted));
@@ -96,10 +92,10 @@ pub(crate) fn in_child(own: Option<&AccountTable>) {
 }
 
 /// Registers the handlers of forks, once. Every root does; crates that use a [`StateLock`](crate::support::StateLock)
-/// without a context call it themselves. Nothing without feature `std`, or without `pthread_atfork`.
+/// without a context call it themselves.
 ///
-/// The handlers wait for locks. Handlers before a fork run in reverse order: a lock that a program holds over calls of
-/// this crate, and acquires in a handler of its own, must be watched after the first root was created.
+/// The handlers wait for locks, and run in reverse order before a fork: a lock that a program holds over calls of this
+/// crate, and acquires in a handler of its own, must be watched after the first root was created.
 pub fn watch_forks() {
     #[cfg(all(feature = "std", unix, not(miri)))]
     handlers::watch();
@@ -115,7 +111,6 @@ mod handlers {
 
     type Handler = Option<extern "C" fn()>;
 
-    // The one function of an operating system that this crate calls: not worth a dependency on `libc`.
     unsafe extern "C" {
         fn pthread_atfork(before: Handler, in_parent: Handler, in_child: Handler) -> c_int;
     }
@@ -125,16 +120,14 @@ mod handlers {
         if WATCHED.get() == 0 && WATCHED.swap(1, Ordering::Relaxed) == 0 {
             // SAFETY: the C library forgets the handlers of a library that is unloaded.
             let refused = unsafe { pthread_atfork(Some(before), Some(after), Some(child)) } != 0;
-            // No memory: the next root tries again.
+            // The next root tries again.
             WATCHED.set(u8::from(!refused));
         }
     }
 
-    /// Closes the gate, and waits until no thread holds a lock.
     extern "C" fn before() {
         if threads::with_table(|own| own.is_some_and(holds_locks)) {
-            // A signal handler that forks: the thread goes on with its lock, and cannot wait for those that wait for
-            // it.
+            // The thread of a signal handler cannot wait for those that wait for its lock.
             return;
         }
         let own = threads::id().max(1);
@@ -156,7 +149,7 @@ mod handlers {
                 return;
             }
             // Where threads cannot be told apart, one that holds a lock waits at the gate for its second: let it pass,
-            // and sleep, so that it does on a busy machine too. If that does not help, it is this one.
+            // and sleep, so that it does on a busy machine too.
             GATE.store(0, Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(1));
             if began.elapsed() >= LONGEST_WAIT {
@@ -165,10 +158,8 @@ mod handlers {
         }
     }
 
-    /// Turns of waiting; each 64th yields.
     const PATIENCE: u32 = 256;
-    /// The longest wait for threads that cannot be told apart. A time, not turns: on a busy machine a turn takes
-    /// milliseconds.
+    /// On a busy machine a turn takes milliseconds.
     const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
     fn wait_until(mut is_done: impl FnMut() -> bool) {

@@ -1,5 +1,3 @@
-//! The source of host memory in which all crates meet.
-
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
@@ -10,16 +8,13 @@ use crate::scope::Scope;
 
 /// A source of host memory whose requests carry a lifetime (scope).
 ///
-/// Object-safe. Calls fail with the bare [`AllocError`], which fits a register; the cold
-/// [`refusal`](HostAllocator::refusal) returns the reason. Vulkan specification, *Host Memory*:
-/// `VkAllocationCallbacks`.
+/// Calls fail with the bare [`AllocError`], which fits a register; [`refusal`](HostAllocator::refusal) returns the
+/// reason. Vulkan specification, *Host Memory*: `VkAllocationCallbacks`.
 ///
 /// # Rules for implementors
 /// - A block has exactly the requested length: excess would make accounts drift.
 /// - A request of size 0 returns [`dangling`] and allocates nothing; freeing it does nothing. Contexts never forward
-///   size 0.
-/// - Calls come from any thread that `Sync`/`Send` allow; a block may be freed on another thread than it was allocated
-///   on.
+///   it. A block may be freed on another thread than it was allocated on.
 /// - No panic, no unwinding; a failure is `Err`.
 ///
 /// # Safety
@@ -29,21 +24,14 @@ use crate::scope::Scope;
 /// same allocator: each can free the other's blocks.
 #[doc(alias("VkAllocationCallbacks", "memory resource"))]
 pub unsafe trait HostAllocator {
-    /// The properties of this allocator. They never change, and callers read them once.
-    ///
-    /// No default, so that no decorator forgets it: a decorator forwards the traits of its inner allocator, or combines those of several.
+    /// The properties of this allocator. They never change. A decorator forwards the traits of its inner allocator, or
+    /// combines those of several.
     fn traits(&self) -> AllocatorTraits;
 
     /// Allocates a block. Its content is undefined.
-    ///
-    /// # Errors
-    /// [`AllocError`]; nothing was allocated.
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError>;
 
     /// Allocates a block of zeros.
-    ///
-    /// # Errors
-    /// As [`allocate`](HostAllocator::allocate).
     fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         let block = self.allocate(layout, scope)?;
         // SAFETY: a new block of at least `layout.size()` bytes.
@@ -57,10 +45,7 @@ pub unsafe trait HostAllocator {
     /// `block` is a live block of this allocator; `layout` and `scope` are those of its allocation or last resize.
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope);
 
-    /// Makes a block larger or smaller, or changes its alignment; the block may move.
-    ///
-    /// # Errors
-    /// [`AllocError`]; the old block is unchanged and still the caller's.
+    /// Makes a block larger or smaller, or changes its alignment; the block may move. A failure leaves it as it was.
     ///
     /// # Safety
     /// As [`deallocate`](HostAllocator::deallocate) for `block`, `old` and `scope`.
@@ -75,12 +60,12 @@ pub unsafe trait HostAllocator {
         unsafe { move_block(self, block, old, new, scope) }
     }
 
-    /// A notice of memory allocated or freed elsewhere (Vulkan's internal allocation notification). Ignored by default.
+    /// A notice of memory allocated or freed elsewhere (Vulkan's internal allocation notification).
     fn notify(&self, notice: Notice) {
         let _ = notice;
     }
 
-    /// The reason of the last refusal. Cold; called on the refused thread, before its next request.
+    /// The reason of the last refusal. Called on the refused thread, before its next request.
     ///
     /// A context returns the reason as of the refusal (without feature `std`: as of now), other allocators may as of
     /// now. `layout` is the missing memory: for a block that was to grow, the growth.
@@ -91,8 +76,8 @@ pub unsafe trait HostAllocator {
         }
     }
 
-    /// Checks a pointer for a C bridge over this allocator, which keeps `front` bytes in front of it and must not read
-    /// those of a freed block. Decorators forward it.
+    /// Checks a pointer for a C bridge over this allocator, which keeps `front` bytes in front of it. Decorators
+    /// forward it.
     ///
     /// Never reads through `pointer`, which may be any address. An allocator that knows its blocks uses the
     /// [`front`](crate::Requester::front) of the block's allocation, which may be more than `front`.
@@ -114,8 +99,8 @@ pub enum PointerStatus {
     Invalid,
 }
 
-/// Memory for generated code that was allocated or freed outside the crate's allocators (`VK_INTERNAL_ALLOCATION_TYPE_EXECUTABLE`, the only kind
-/// Vulkan knows).
+/// Memory for generated code that was allocated or freed outside the crate's allocators
+/// (`VK_INTERNAL_ALLOCATION_TYPE_EXECUTABLE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// Allocated or freed.
@@ -147,9 +132,6 @@ pub const fn dangling(layout: Layout) -> NonNull<u8> {
 
 /// Allocates a new block, copies, frees the old one: the default of `resize`.
 ///
-/// # Errors
-/// [`AllocError`]; the old block is untouched.
-///
 /// # Safety
 /// As [`HostAllocator::deallocate`] for `block`, `old` and `scope`.
 pub unsafe fn move_block<A: HostAllocator + ?Sized>(
@@ -161,9 +143,9 @@ pub unsafe fn move_block<A: HostAllocator + ?Sized>(
 ) -> Result<NonNull<u8>, AllocError> {
     let moved = allocator.allocate(new, scope)?;
     let kept = old.size().min(new.size());
-    // SAFETY: two live blocks, hence disjoint, of at least `kept` bytes.
+    // SAFETY: two live blocks of at least `kept` bytes.
     unsafe { ptr::copy_nonoverlapping(block.as_ptr(), moved.as_ptr(), kept) };
-    // SAFETY: this function's contract; the block was copied and is used no more.
+    // SAFETY: this function's contract; the block was copied.
     unsafe { allocator.deallocate(block, old, scope) };
     Ok(moved)
 }
@@ -183,7 +165,7 @@ unsafe impl<A: HostAllocator + ?Sized> HostAllocator for &A {
     }
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: this function's contract, the referent's as well.
+        // SAFETY: this function's contract.
         unsafe { (**self).deallocate(block, layout, scope) }
     }
     #[inline]
@@ -194,7 +176,7 @@ unsafe impl<A: HostAllocator + ?Sized> HostAllocator for &A {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: this function's contract, the referent's as well.
+        // SAFETY: this function's contract.
         unsafe { (**self).resize(block, old, new, scope) }
     }
     fn notify(&self, notice: Notice) {
@@ -208,9 +190,9 @@ unsafe impl<A: HostAllocator + ?Sized> HostAllocator for &A {
     }
 }
 
-/// Facts about an allocator, constant for its whole life; see [`HostAllocator::traits`].
+/// Facts about an allocator, see [`HostAllocator::traits`].
 ///
-/// [`new`](Self::new) assumes the least. A decorator starts from the traits of the allocator that it forwards to.
+/// [`new`](Self::new) assumes the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocatorTraits {
     /// A call may unwind, so a caller that is itself called from C needs a panic fence.
@@ -218,7 +200,7 @@ pub struct AllocatorTraits {
     /// The byte behind a block matters (a guard page): a caller that adds a header must not pad behind the block.
     pub exact_alignment: bool,
     /// Contexts must [report the requester](crate::with_requester) around each call for a block, and around
-    /// [`validate_pointer`](crate::HostAllocator::validate_pointer). Read when a context is created over the allocator.
+    /// [`validate_pointer`](crate::HostAllocator::validate_pointer). Read when a context is created.
     pub tracks_requester: bool,
 }
 

@@ -1,10 +1,10 @@
-//! JSON written piece by piece, without memory of its own: for signal handlers and reports about exhausted memory.
+//! JSON written without memory of its own: for signal handlers and reports about exhausted memory.
 
 #![forbid(unsafe_code)]
 
 use core::fmt::{Display, Result, Write};
 
-/// Writes a value and sets the commas. Objects and lists nest sixty deep.
+/// Writes a value and sets the commas. Objects and lists nest sixty deep. Only the sink fails.
 pub struct Json<'w> {
     sink: &'w mut dyn Write,
     /// A bit a level, the innermost lowest: it has a value already.
@@ -24,18 +24,12 @@ impl<'w> Json<'w> {
     }
 
     /// An object, in a list or as the whole.
-    ///
-    /// # Errors
-    /// The sink's, as of all functions here.
     pub fn object(&mut self, content: impl FnOnce(&mut Self) -> Result) -> Result {
         self.separate()?;
         self.nested('{', '}', content)
     }
 
     /// An object, as a member.
-    ///
-    /// # Errors
-    /// The sink's.
     pub fn object_at(
         &mut self,
         key: impl Display,
@@ -46,9 +40,6 @@ impl<'w> Json<'w> {
     }
 
     /// A list, as a member.
-    ///
-    /// # Errors
-    /// The sink's.
     pub fn list_at(
         &mut self,
         key: impl Display,
@@ -59,27 +50,18 @@ impl<'w> Json<'w> {
     }
 
     /// A list, in a list or as the whole.
-    ///
-    /// # Errors
-    /// The sink's.
     pub fn list(&mut self, content: impl FnOnce(&mut Self) -> Result) -> Result {
         self.separate()?;
         self.nested('[', ']', content)
     }
 
     /// A number, or `true` or `false`, as a member.
-    ///
-    /// # Errors
-    /// The sink's.
     pub fn plain(&mut self, key: impl Display, value: impl Display) -> Result {
         self.key(key)?;
         write!(self.sink, "{value}")
     }
 
     /// The same, or null.
-    ///
-    /// # Errors
-    /// The sink's.
     pub fn plain_or_null(&mut self, key: impl Display, value: Option<impl Display>) -> Result {
         match value {
             Some(value) => self.plain(key, value),
@@ -88,18 +70,12 @@ impl<'w> Json<'w> {
     }
 
     /// A text, as a member.
-    ///
-    /// # Errors
-    /// The sink's.
     pub fn string(&mut self, key: impl Display, value: impl Display) -> Result {
         self.key(key)?;
         self.quoted(value)
     }
 
     /// The same, or null.
-    ///
-    /// # Errors
-    /// The sink's.
     pub fn string_or_null(&mut self, key: impl Display, value: Option<impl Display>) -> Result {
         match value {
             Some(value) => self.string(key, value),
@@ -108,9 +84,6 @@ impl<'w> Json<'w> {
     }
 
     /// A text, in a list or as the whole.
-    ///
-    /// # Errors
-    /// The sink's.
     pub fn text(&mut self, text: impl Display) -> Result {
         self.separate()?;
         self.quoted(text)

@@ -2,8 +2,7 @@
 //!
 //! The root gets an allocator from its caller, and everything on top allocates from it, through a tree of contexts that
 //! inherit it. Each context has an account, exact to the byte, by scope; may have a budget; and reports which blocks
-//! are live when it ends. Replace the allocator at the root by a counting, guarding or failing one, and everything
-//! below uses it.
+//! are live when it ends.
 //!
 //! ```text
 //!   HostAllocator (malloc, VkAllocationCallbacks, a mapping of your own)
@@ -16,10 +15,7 @@
 //! - [`HostAllocator`] is the common trait; [`FromGlobalAlloc`] and [`FromAllocator`] adapt existing allocators.
 //! - [`Context`] owns a node of the tree, [`ContextHandle`] refers to it; both are allocators. [`Scope`] is the
 //!   lifetime of a request.
-//! - [`Requester`] names a request's context to an allocator that [tracks
-//!   requesters](AllocatorTraits::tracks_requester), such as a guard.
-//! - [`Usage`] is an account, [`Budget`] a limit, [`Snapshot`] a copy of a tree's accounts.
-//! - [`Foreign`] declares memory from elsewhere (a JIT's, a mapping, another heap), counted apart.
+//! - [`Usage`] is an account, [`Budget`] a limit, [`Foreign`] memory from elsewhere, counted apart.
 //! - [`ContextHandle::own`] makes a context the owner of a value, which is destroyed with it; values can be
 //!   [stolen](ContextHandle::steal) and contexts [moved](Context::reparent).
 //! - [`tagged`] blocks own other blocks, as ralloc's do, without a context each.
@@ -27,7 +23,7 @@
 //!
 //! Freeing never allocates and never fails. Any allocation may be refused: the error names the cause, and nothing has
 //! changed. The library never panics or aborts. Always `no_std`; feature `std` (on by default) adds per-thread
-//! counting, which costs less than a shared atomic and scales with threads (figures: benches/README.md).
+//! counting.
 //!
 //! ```
 //! use alloc_core::{Budget, Context, ContextOptions, FromGlobalAlloc, HostError, Scope, TryVec};

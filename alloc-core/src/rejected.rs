@@ -1,15 +1,11 @@
-//! How a refused call returns the value that it would have consumed.
-
 #![forbid(unsafe_code)]
 
 use core::error::Error;
 use core::fmt;
 
-/// A refused call that would have consumed `value`: the value, unchanged, and the reason.
-///
-/// All libraries of the workspace refuse in this shape, as
-/// [`SendError`](https://doc.rust-lang.org/std/sync/mpsc/struct.SendError.html) does. `Display`, `Debug` and `source`
-/// are those of `error`. `?` converts a rejection by [`HostError`](crate::HostError) to that error and drops the value.
+/// A refused call that would have consumed `value`, as
+/// [`SendError`](https://doc.rust-lang.org/std/sync/mpsc/struct.SendError.html) is. `?` converts a rejection by
+/// [`HostError`](crate::HostError) to that error and drops the value.
 ///
 /// ```
 /// use alloc_core::{Budget, Context, ContextOptions, FromGlobalAlloc, HostError, Rejected, TryVec};

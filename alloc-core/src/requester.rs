@@ -1,12 +1,10 @@
-//! The requester: the context of a request, for backings that track it.
-
 use crate::error::ContextId;
 use crate::threads::{requester, swap_requester};
 use crate::unwind::Defer;
 
-/// The requester of the call that a backing is serving.
+/// The context that requests a call of a backing.
 ///
-/// Contexts set it around their calls, frees included, to an allocator that [tracks
+/// Contexts set it around their calls to an allocator that [tracks
 /// requesters](crate::AllocatorTraits::tracks_requester). Where contexts are backings of contexts, it is the last of
 /// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +20,14 @@ pub struct Requester<'a> {
 }
 
 /// Runs `f` with the requester of the call that this thread is in; `None` outside of any, and without feature `std`.
-/// For an allocator during a call. Needs no memory and no lock; may be called in a signal handler.
+/// May be called in a signal handler.
 pub fn with_requester<R>(f: impl FnOnce(Option<&Requester<'_>>) -> R) -> R {
-    // SAFETY: null, or set by `with_current` further up this thread's stack, which resets it before its requester ends.
+    // SAFETY: null, or set by `with_current` further up this stack, which resets it before its requester ends.
     f(unsafe { requester().as_ref() })
 }
 
 /// Runs `call`, in which a C bridge requests a block whose first `front` bytes are the bridge's. Of use only if the
-/// allocator tracks requesters; without feature `std` it only runs `call`.
+/// allocator tracks requesters.
 pub fn with_front<R>(front: usize, call: impl FnOnce() -> R) -> R {
     with_current(
         &Requester {
@@ -42,7 +40,7 @@ pub fn with_front<R>(front: usize, call: impl FnOnce() -> R) -> R {
     )
 }
 
-/// Runs `call`, in which a context calls its backing. A bridge that is calling the context has set `front`.
+/// A bridge that is calling the context has set `front`.
 pub(crate) fn with_identity<R>(
     context: ContextId,
     name: &'static str,

@@ -1,5 +1,4 @@
-//! The five lifetimes of host memory: Vulkan specification, *Host Memory*, `VkSystemAllocationScope`, with its numbers.
-//! Nothing else here knows Vulkan.
+//! The five lifetimes of host memory. Nothing else here knows Vulkan.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,3 @@
-//! A copy of the accounts of a tree of contexts.
-
 #![forbid(unsafe_code)]
 
 use core::fmt::{self, Write};
@@ -14,7 +12,7 @@ use crate::error::{ContextId, HostError};
 use crate::json::Json;
 use crate::scope::Scope;
 
-/// A copy of a tree's accounts, in memory of an allocator of the caller's choice.
+/// A copy of a tree's accounts.
 ///
 /// The tree's lock is held during the copy, so its shape is consistent; each account is exact when quiet.
 /// [`Display`](core::fmt::Display) draws the tree with a column a scope, each row the sum of its context and all below;
@@ -31,13 +29,13 @@ pub struct SnapshotNode {
     pub id: ContextId,
     /// The context above; `None` for the snapshot's top.
     pub parent: Option<ContextId>,
-    /// The depth below the top: 0 for the top itself.
+    /// The depth below the top.
     pub depth: usize,
     /// The name given at creation.
     pub name: &'static str,
     /// The scope of requests that name none.
     pub scope: Scope,
-    /// True when the context is closed; its record stays until the last block, handle and child are gone.
+    /// True when the context is closed.
     pub closed: bool,
     /// Its own account.
     pub usage: Usage,
@@ -87,9 +85,7 @@ impl<A: HostSource + Clone> Snapshot<A> {
     /// Copies the accounts of `top` and all below it into memory of `allocator`, which may be a context of the same
     /// tree.
     ///
-    /// The copy's two blocks are counted in `allocator` while it lives; if that is `top` or below it, the copied
-    /// accounts contain them, because they are allocated first.
-    /// [`ContextHandle::snapshot`](crate::ContextHandle::snapshot) uses memory of `top` itself.
+    /// If `allocator` is `top` or below it, the copied accounts contain the copy's two blocks.
     ///
     /// # Errors
     /// [`HostError`] when `allocator` refuses the room.
@@ -112,14 +108,14 @@ impl<A: HostSource + Clone> Snapshot<A> {
             if fits {
                 return Ok(Self { nodes, labels });
             }
-            // The tree grew meanwhile: once more.
+            // The tree grew meanwhile.
             nodes.clear();
             labels.clear();
         }
     }
 }
 
-/// False, and nothing appended, without room.
+/// Appends nothing without room.
 fn copy<A: HostSource>(
     node: &ContextNode,
     depth: usize,
@@ -151,9 +147,8 @@ const NAME_WIDTH: usize = 34;
 
 const LEGEND: &str = "  bytes of a context and all below it. command to instance: live now, by scope; live: their sum; own: without the\n  contexts below; peak: the most that was live (<=: or less); blocks: live now; taken: allocated since it was created\n";
 
-/// A tree with live bytes by scope, in sum, at the peak, live blocks and bytes ever taken. A row is the sum of its context and of all
-/// below it, so that a context's row is its `own` bytes and its children's rows; a sum of peaks is an upper limit, `<=`. Two lines that
-/// explain the columns follow, and one with the totals, and, where there is any, foreign memory by kind and by the contexts that declared it.
+/// A row is the sum of its context and of all below it; a sum of peaks is an upper limit, `<=`. Two lines that explain
+/// the columns follow, one with the totals, and foreign memory by kind and by the contexts that declared it.
 impl<A: HostSource> fmt::Display for Snapshot<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:NAME_WIDTH$}", "context")?;
@@ -190,7 +185,6 @@ impl<A: HostSource> fmt::Display for Snapshot<A> {
     }
 }
 
-/// 0 is a dash: a table is read by what stands out.
 struct Amount(u64);
 
 impl fmt::Display for Amount {
@@ -204,7 +198,6 @@ impl fmt::Display for Amount {
 }
 
 impl<A: HostSource> Snapshot<A> {
-    /// Indented, with label, up to the first figure.
     fn write_name(&self, f: &mut fmt::Formatter<'_>, node: &SnapshotNode) -> fmt::Result {
         let label = self.label(node).unwrap_or("");
         let separator = if label.is_empty() { "" } else { " " };
@@ -212,7 +205,7 @@ impl<A: HostSource> Snapshot<A> {
         let indent = node.depth.saturating_mul(2).min(NAME_WIDTH);
         write!(f, "{:indent$}{}{separator}", "", node.name)?;
         for c in label.chars() {
-            // Keeps it one row.
+            // A control character must not end the row.
             f.write_char(if c.is_control() { ' ' } else { c })?;
         }
         f.write_str(closed)?;
@@ -275,8 +268,7 @@ impl<A: HostSource> Snapshot<A> {
     /// Writes an array of contexts, parents before children, allocating nothing.
     ///
     /// Each is `{"id", "parent", "depth", "name", "label", "scope", "closed", "usage": {scope: {..}}, "foreign": {kind:
-    /// {..}}, "gone", "foreign_gone", "budget"}`; unused scopes and kinds are left out. Byte and block counts are
-    /// integers.
+    /// {..}}, "gone", "foreign_gone", "budget"}`; unused scopes and kinds are left out.
     ///
     /// # Errors
     /// The sink's.

@@ -1,5 +1,3 @@
-//! The atomics and the locks that the accounts, and the crates built on this one, are made of.
-
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -10,7 +8,7 @@ pub(crate) use core::sync::atomic::{
 
 use crate::{fork, threads};
 
-/// A cell that is written under a lock, or by one thread alone: reading and writing it needs no order of its own.
+/// A cell that is written under a lock, or by one thread alone.
 pub(crate) trait Relaxed {
     type Value;
     fn get(&self) -> Self::Value;
@@ -36,10 +34,9 @@ relaxed!(AtomicU8: u8, AtomicU32: u32, AtomicU64: u64, AtomicUsize: usize, Atomi
 
 /// A short spin lock for state of ours; never held over a call to a host allocator, a driver or a destructor (law 5).
 ///
-/// For the crates built on this one: [`held_state_locks`](crate::held_state_locks) counts it. It guards no data by
-/// itself, is not fair, and a thread that acquires it twice waits for ever. No thread holds one while another forks
-/// (see [`watch_forks`](crate::support::watch_forks)). Order here, outermost first: owned values (of two contexts, the
-/// older one's first), tree, registry, table, row, budget.
+/// [`held_state_locks`](crate::held_state_locks) counts it. A thread that acquires it twice waits for ever. No thread
+/// holds one while another forks (see [`watch_forks`](crate::support::watch_forks)). Order here, outermost first: owned
+/// values (of two contexts, the older one's first), tree, registry, table, row, budget.
 ///
 /// ```
 /// let lock = alloc_core::support::StateLock::new();
@@ -50,7 +47,6 @@ relaxed!(AtomicU8: u8, AtomicU32: u32, AtomicU64: u64, AtomicUsize: usize, Atomi
 #[derive(Debug, Default)]
 pub struct StateLock(AtomicU32);
 
-/// The name in this crate.
 pub(crate) use StateLock as Lock;
 
 /// Holds a [`StateLock`] until dropped.
@@ -58,7 +54,7 @@ pub(crate) use StateLock as Lock;
 #[must_use = "dropping it releases the lock"]
 pub struct StateLockHeld<'l> {
     lock: &'l StateLock,
-    /// It is counted for the thread that acquired it.
+    /// The thread that acquired it is counted.
     of_this_thread: PhantomData<*const ()>,
 }
 
@@ -74,7 +70,7 @@ impl StateLock {
     /// Spins while the lock is held, and after a while yields.
     #[inline]
     pub fn lock(&self) -> StateLockHeld<'_> {
-        // Before the lock is acquired: the child of a fork would have it held for ever.
+        // The child of a fork would have the lock held for ever.
         while threads::lock_entered() && !fork::may_hold_locks() {
             threads::lock_left();
             fork::wait_for_gate();
@@ -85,7 +81,7 @@ impl StateLock {
         self.held()
     }
 
-    /// `None` while it is held, and while the process forks.
+    /// `None` while the lock is held, and while the process forks.
     pub(crate) fn try_lock(&self) -> Option<StateLockHeld<'_>> {
         let may_hold = !threads::lock_entered() || fork::may_hold_locks();
         if may_hold && self.try_acquire() {
@@ -95,7 +91,7 @@ impl StateLock {
         None
     }
 
-    /// As [`lock`](Self::lock), for the thread that forks: not counted, and whatever the gate.
+    /// The forking thread's lock is not counted, and ignores the gate.
     #[cfg(all(feature = "std", unix, not(miri)))]
     pub(crate) fn while_held<R>(&self, run: impl FnOnce() -> R) -> R {
         if !self.try_acquire() {
@@ -121,7 +117,7 @@ impl StateLock {
         }
     }
 
-    /// Releases the lock, also one of a holder that no longer exists.
+    /// Also releases a lock whose holder no longer exists.
     #[inline]
     pub(crate) fn reset(&self) {
         self.0.store(0, Ordering::Release);
@@ -151,8 +147,7 @@ impl Drop for StateLockHeld<'_> {
 /// Counts a lock of another kind in [`held_state_locks`](crate::held_state_locks) until it is dropped.
 ///
 /// For state that is useless in the child of a fork, such as a device's: no fork waits for such a lock, so the child
-/// may find it held. Its holder calls nothing of this crate that acquires a [`StateLock`] (law 5). Takes no memory and
-/// no shared word.
+/// may find it held. Its holder calls nothing of this crate that acquires a [`StateLock`] (law 5).
 ///
 /// ```
 /// let count = alloc_core::support::LockCount::new();
@@ -195,7 +190,7 @@ pub struct StateMutex<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: one thread at a time reaches the value, under the lock; `Send` allows what it does with it.
+// SAFETY: one thread at a time reaches the value, under the lock.
 unsafe impl<T: Send> Sync for StateMutex<T> {}
 
 /// The state of a [`StateMutex`], until dropped.
@@ -244,7 +239,7 @@ impl<T> Deref for StateGuard<'_, T> {
 impl<T> DerefMut for StateGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: this thread has the lock while `self` lives; `&mut self` is the one way in.
+        // SAFETY: this thread has the lock while `self` lives, and `&mut self` is the only access.
         unsafe { &mut *self.value.get() }
     }
 }

@@ -1,5 +1,5 @@
-//! Which thread is running. No other module names `std`, except `fork`, which measures time. Without feature `std`
-//! there are no thread-locals: operations count on the shared rows, under their locks.
+//! Only this module and `fork` name `std`. Without feature `std` there are no thread-locals: operations count on the
+//! shared rows, under their locks.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -18,8 +18,7 @@ mod local {
     use super::{AccountTable, Refusal, Requester};
 
     thread_local! {
-        // Const-made and without Drop: one address computation, and still there while other thread-locals are
-        // destroyed.
+        // Without Drop it is still there while other thread-locals are destroyed.
         static TABLE: AccountTable = const { AccountTable::new() };
         static EXIT: Exit = const { Exit };
         static REQUESTER: Cell<*const Requester<'static>> = const { Cell::new(core::ptr::null()) };
@@ -34,7 +33,6 @@ mod local {
         }
     }
 
-    /// Whether thread-locals stay untouched, since [`super::forgo_thread_locals`].
     #[cfg(feature = "loaded-library")]
     pub(super) static FORGONE: core::sync::atomic::AtomicBool =
         core::sync::atomic::AtomicBool::new(false);
@@ -52,14 +50,11 @@ mod local {
         if are_forgone() {
             return f(None);
         }
-        // `with` alone is small enough to be inlined; a closure passed on would be a call, with its captures in memory.
         let table = TABLE.with(core::ptr::from_ref);
-        // SAFETY: in the thread's own storage, without a destructor: there until the thread has ended, which `f`
-        // precedes.
+        // SAFETY: the thread's own storage has no destructor and outlives `f`.
         f(Some(unsafe { &*table }))
     }
 
-    /// The requester of the call that this thread is in; null outside of any.
     #[inline]
     pub(crate) fn requester() -> *const Requester<'static> {
         if are_forgone() {
@@ -68,7 +63,6 @@ mod local {
         REQUESTER.get()
     }
 
-    /// Returns the former one.
     #[inline]
     pub(crate) fn swap_requester(origin: *const Requester<'static>) -> *const Requester<'static> {
         if are_forgone() {
@@ -144,7 +138,6 @@ mod local {
 /// ```
 #[derive(Clone, Copy)]
 pub struct ThreadTable<'t> {
-    /// `None` without thread-local storage.
     table: Option<&'t AccountTable>,
     /// No other thread writes the table.
     of_this_thread: PhantomData<*const ()>,
@@ -162,13 +155,13 @@ impl ThreadTable<'_> {
         })
     }
 
-    /// For a place in the same thread's own storage.
+    /// Extends the table's lifetime, for a place in the same thread's own storage.
     ///
     /// # Safety
     /// Used by the calling thread alone, and no longer than it lives.
     #[must_use]
     pub unsafe fn for_this_thread(self) -> ThreadTable<'static> {
-        // SAFETY: a table lies in the thread's own storage and stays there until the thread has ended.
+        // SAFETY: the thread's own storage outlives the result.
         let table = self
             .table
             .map(|table| unsafe { &*core::ptr::from_ref(table) });
@@ -190,12 +183,12 @@ impl fmt::Debug for ThreadTable<'_> {
     }
 }
 
-/// A number that only the calling thread has at this moment; 0 where threads cannot be told apart.
+/// No other thread has this number at this moment; 0 where threads cannot be told apart.
 pub(crate) fn id() -> usize {
     with_table(|table| table.map_or(0, |table| core::ptr::from_ref(table).addr()))
 }
 
-/// The thread is about to acquire a lock. True if it holds no other.
+/// True if the thread holds no other lock.
 #[inline]
 pub(crate) fn lock_entered() -> bool {
     with_table(fork::enter)
@@ -225,26 +218,23 @@ pub(crate) use local::{
 /// Irreversible.
 ///
 /// For a library opened at run time: the dynamic linker allocates its thread-local storage with `malloc`, 4 KiB a
-/// thread, at the thread's first call into it, past the library's allocators. Call this first, when the library is
-/// opened.
+/// thread, past the library's allocators. Call this first, when the library is opened.
 #[cfg(all(feature = "std", feature = "loaded-library"))]
 pub fn forgo_thread_locals() {
     local::FORGONE.store(true, core::sync::atomic::Ordering::Relaxed);
 }
 
-/// Lists the calling thread for counting now instead of at its first operation.
+/// Lists the calling thread for counting now instead of at its first operation, which may be a free: libc allocates one
+/// small block a thread for its exit hook.
 ///
-/// Listing uses no allocator of this crate, but libc allocates one small block a thread for its exit hook: here, or at
-/// the thread's first operation, which may be a free. Call it at a thread's start where that matters.
-///
-/// True when the thread is listed; false without feature `std`, where it does nothing, and on a thread whose
-/// thread-locals are being destroyed, which counts in the shared rows.
+/// True when the thread is listed; false without feature `std`, and on a thread whose thread-locals are being
+/// destroyed, which counts in the shared rows.
 pub fn attach_thread() -> bool {
     with_table(|table| table.is_some_and(AccountTable::attach))
 }
 
-/// Folds the calling thread's counts and refunds its unused leases: for workers about to park. Queries are exact
-/// without it; the refund helps other threads.
+/// Folds the calling thread's counts and refunds its unused leases, for workers about to park. Queries are exact
+/// without it.
 pub fn fold_thread() {
     with_table(|table| {
         if let Some(table) = table {
@@ -253,18 +243,17 @@ pub fn fold_thread() {
     });
 }
 
-/// In the child of a fork: makes contexts from before the fork usable, and new ones.
+/// Makes contexts usable in the child of a fork.
 ///
 /// With feature `std` on a Unix, `pthread_atfork` calls it from the first root on, and the fork waits until no other
-/// thread holds a lock of this crate. Only a child made past the C library, by a raw `clone`, must call it itself; then
-/// a lock may have been held, and using its context may wait for ever.
+/// thread holds a lock of this crate. Only a child made by a raw `clone` must call it itself; then a lock may have been
+/// held, and using its context may wait for ever.
 ///
 /// What threads of the parent had counted is folded, what they leased refunded, and budgets are charged with what is
-/// live. Their blocks, owners and handles stay: nothing in the child frees them. A block that was being allocated or
-/// freed at the fork is counted or not. A fork within a call of a root's own allocator leaves that call's bytes out of
-/// the budgets.
+/// live. Their blocks, owners and handles stay. A fork within a call of a root's own allocator leaves that call's bytes
+/// out of the budgets.
 ///
-/// It allocates nothing, waits for no lock and calls no other code, as a handler of `pthread_atfork` must.
+/// It allocates nothing, waits for no lock and calls no other code.
 ///
 /// # Safety
 /// No other thread of the process uses this crate: in the child of a fork none but the caller exists.
@@ -275,7 +264,7 @@ pub unsafe fn after_fork() {
 /// How many locks that guard Steward's state the calling thread holds.
 ///
 /// 0 when a host allocator, a driver or a destructor is entered (law 5): test allocators assert it. Without
-/// thread-locals (no feature `std`, or `forgo_thread_locals`) always 0.
+/// thread-locals always 0.
 #[must_use]
 pub fn held_state_locks() -> usize {
     with_table(|table| {

@@ -1,8 +1,5 @@
-//! What is to be done also where a call out of the library unwinds.
-
 #![forbid(unsafe_code)]
 
-/// Calls its function when it is dropped.
 pub(crate) struct Defer<F: FnMut()>(pub(crate) F);
 
 impl<F: FnMut()> Drop for Defer<F> {
@@ -12,8 +9,7 @@ impl<F: FnMut()> Drop for Defer<F> {
     }
 }
 
-/// Calls `step` until it returns false. Where a step unwinds, the others are called all the same before the panic goes
-/// on; a second one aborts.
+/// Where a step unwinds, the others are called all the same before the panic goes on; a second one aborts.
 #[inline]
 pub(crate) fn run_to_end(mut step: impl FnMut() -> bool) {
     let mut rest = Defer(|| while step() {});

@@ -9,12 +9,11 @@
 //! ```
 //!
 //! The owner uses plain loads and stores. A reader that loads `tag` and the frees first, with Acquire, also sees the
-//! allocation of each free, so the sum is never negative.
+//! allocation of each free.
 
 use crate::context::ContextNode;
 use crate::sync::{AtomicI64, AtomicPtr, AtomicU64, Ordering, Relaxed as _};
 
-/// Layout and rules: the file's head.
 #[repr(C, align(64))]
 pub(crate) struct AccountEntry {
     tag: AtomicU64,
@@ -27,7 +26,6 @@ pub(crate) struct AccountEntry {
     node: AtomicPtr<ContextNode>,
 }
 
-/// A copy of an entry's counts.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counts {
     pub(crate) alloc_bytes: u64,
@@ -63,7 +61,7 @@ impl AccountEntry {
         self.tag.load(Ordering::Acquire)
     }
 
-    /// As [`tag`](Self::tag), for the owner thread, which needs no ordering with itself.
+    /// The owner thread needs no ordering with itself.
     #[inline]
     pub(crate) fn own_tag(&self) -> u64 {
         self.tag.get()
@@ -84,14 +82,13 @@ impl AccountEntry {
         self.ceiling.set(ceiling);
     }
 
-    /// Owner: bytes allocated minus bytes freed since the last fold.
     #[inline]
     pub(crate) fn delta(&self) -> i64 {
         let taken = self.alloc_bytes.get();
         taken.wrapping_sub(self.free_bytes.get()).cast_signed()
     }
 
-    /// Owner: counts an allocation. True when the entry must be folded: the delta exceeds the ceiling.
+    /// True when the owner thread must fold the entry.
     #[inline]
     pub(crate) fn record_alloc(&self, bytes: u64, blocks: u64) -> bool {
         let taken = self.alloc_bytes.get().wrapping_add(bytes);
@@ -106,7 +103,7 @@ impl AccountEntry {
         false
     }
 
-    /// Owner: counts a free. Returns the new delta.
+    /// Returns the new delta to the owner thread.
     #[inline]
     pub(crate) fn record_free(&self, bytes: u64, blocks: u64) -> i64 {
         let given = self.free_bytes.get().wrapping_add(bytes);
@@ -119,7 +116,7 @@ impl AccountEntry {
         delta
     }
 
-    /// Any thread that holds the row's lock: the counts so far.
+    /// The caller holds the row's lock.
     pub(crate) fn read(&self) -> Counts {
         let free_bytes = self.free_bytes.load(Ordering::Acquire);
         let free_blocks = self.free_blocks.load(Ordering::Acquire);
@@ -132,7 +129,7 @@ impl AccountEntry {
         }
     }
 
-    /// Under the row's lock, when no other thread can write the entry: returns the counts and sets them to 0.
+    /// The caller holds the row's lock, and no other thread can write the entry.
     pub(crate) fn drain(&self) -> Counts {
         let counts = self.read();
         self.alloc_bytes.set(0);
@@ -143,8 +140,7 @@ impl AccountEntry {
         counts
     }
 
-    /// Assigns the drained entry to another row, under the table's lock. Release: who sees the new tag also sees the
-    /// zeroed counts.
+    /// The entry is drained, and the table's lock held. Whoever sees the new tag also sees the zeroed counts.
     pub(crate) fn install(&self, tag: u64, node: *mut ContextNode, ceiling: i64) {
         self.node.set(node);
         self.ceiling.set(ceiling);

@@ -1,5 +1,4 @@
-//! A node's counts of foreign memory. Declarations are rare, so all threads share a few atomics and nothing needs
-//! folding.
+//! Declarations are rare, so all threads share a node's few atomics.
 //!
 //! ```text
 //!         executable               heap                     mapping
@@ -13,7 +12,6 @@ use core::fmt;
 
 use crate::sync::{AtomicU64, Ordering, Relaxed as _};
 
-/// Layout: the file's head.
 #[derive(Default)]
 pub(crate) struct ForeignCells {
     own: [Own; ForeignKind::COUNT],
@@ -44,7 +42,7 @@ impl ForeignCells {
         }
     }
 
-    /// False, and nothing counted, if the sum exceeds 2^64.
+    /// False if the sum exceeds 2^64.
     pub(crate) fn declare(&self, kind: ForeignKind, bytes: u64) -> bool {
         let own = self.own(kind);
         let more = |live: u64| live.checked_add(bytes);
@@ -64,7 +62,7 @@ impl ForeignCells {
         true
     }
 
-    /// False, and nothing counted, if fewer are declared.
+    /// False if fewer are declared.
     pub(crate) fn subtract(&self, kind: ForeignKind, bytes: u64) -> bool {
         let less = |live: u64| live.checked_sub(bytes);
         self.own(kind)
@@ -73,7 +71,7 @@ impl ForeignCells {
             .is_ok()
     }
 
-    /// During another thread's declaration the peak and total may lag, but are at least the live bytes.
+    /// Peak and total may lag, but are at least the live bytes.
     pub(crate) fn usage(&self) -> [ForeignUsage; ForeignKind::COUNT] {
         self.own.each_ref().map(|own| {
             let live_bytes = own.live.get();
@@ -86,7 +84,7 @@ impl ForeignCells {
         })
     }
 
-    /// The sums of ended children; their live bytes are lost: they can no longer be withdrawn.
+    /// Live bytes of ended children can no longer be withdrawn.
     pub(crate) fn gone(&self) -> [ForeignUsage; ForeignKind::COUNT] {
         self.gone.each_ref().map(|gone| ForeignUsage {
             live_bytes: gone.lost.get(),
@@ -95,7 +93,7 @@ impl ForeignCells {
         })
     }
 
-    /// Adds an ending child's sums. The tree lock is held.
+    /// The tree lock is held.
     pub(crate) fn inherit(&self, child: &Self) {
         for ((gone, own), below) in self.gone.iter().zip(child.usage()).zip(child.gone()) {
             let sum = own.plus(&below);
@@ -148,14 +146,14 @@ impl fmt::Display for ForeignKind {
     }
 }
 
-/// Bytes of one kind declared at a context, see [`Foreign`](crate::Foreign). Nothing can verify a declaration.
+/// Bytes of one kind declared at a context, see [`Foreign`](crate::Foreign).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ForeignUsage {
     /// Bytes declared and not yet withdrawn.
     pub live_bytes: u64,
-    /// The most bytes declared at once, exact. For several contexts: the sum of the peaks of those that still exist, an
-    /// upper bound.
+    /// The most bytes declared at once. For several contexts: the sum of the peaks of those that still exist, an upper
+    /// bound.
     pub peak_bytes: u64,
     /// All bytes ever declared; a declaration that grows adds its growth.
     pub total_bytes: u64,
@@ -178,7 +176,6 @@ impl ForeignUsage {
         }
     }
 
-    /// This less a part that was there all the time.
     pub(crate) const fn without(&self, constant: &Self) -> Self {
         let bytes = constant.live_bytes;
         Self {

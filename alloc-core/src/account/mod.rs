@@ -1,5 +1,3 @@
-//! Exact accounts at the cost of a few plain stores.
-//!
 //! Every thread counts in its own cache lines (`entry`, `table`). They are folded into the context's shared rows
 //! (`row`) on a threshold, on eviction, at thread exit and when the context ends. Queries add rows and open entries
 //! (`registry`): exact as soon as the threads pause.
@@ -21,7 +19,7 @@ pub(crate) use row::{AccountRow, FOLD_MAX, FOLD_MIN};
 pub(crate) use table::{AccountTable, slot};
 pub use usage::{ScopeUsage, Usage};
 
-/// Entries of a thread. One that uses more (context, scope) pairs at once pays a fold for each replaced entry.
+/// A thread that uses more (context, scope) pairs at once pays a fold for each replaced entry.
 pub(crate) const ENTRIES: usize = 64;
 
 #[cfg(all(test, feature = "std"))]
@@ -68,8 +66,8 @@ mod tests {
         assert_eq!((answer.live_bytes, answer.live_blocks), (48, 1));
     }
 
-    /// The parent's other thread, which is gone, held the registry's lock. With feature `loaded-library` the child has
-    /// no thread-locals.
+    /// The parent's other thread held the registry's lock. With feature `loaded-library` the child has no
+    /// thread-locals.
     #[test]
     #[cfg_attr(miri, ignore = "a process of its own")]
     fn lc9_a_fork_frees_the_registrys_lock_also_without_thread_locals() {
@@ -95,8 +93,7 @@ mod tests {
         assert_eq!((answer.live_bytes, answer.live_blocks), (48, 1));
     }
 
-    /// What the calling thread had counted for contexts from before the fork is forgotten: whoever takes such an
-    /// entry's place would wait for a row that a thread of the parent has locked.
+    /// The child must not wait for a row that a thread of the parent has locked.
     #[test]
     #[cfg_attr(miri, ignore = "a process of its own")]
     fn lc9_after_a_fork_no_entry_leads_to_a_row_that_another_thread_had_locked() {
@@ -120,7 +117,6 @@ mod tests {
         core::mem::forget(parents.node().row(Scope::Object).lock());
         // SAFETY: this test is alone in its process.
         unsafe { crate::after_fork() };
-        // Each of the thread's entries gets another context.
         for _ in 0..super::ENTRIES {
             count_in("child").close_root().expect("nothing is left");
         }

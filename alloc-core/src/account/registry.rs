@@ -1,5 +1,6 @@
-//! The tables of all counting threads: an intrusive list, so that adding a thread allocates nothing. A listed table
-//! lives until it is unlisted, which takes the registry's lock: the *list rule* of the SAFETY comments.
+//! An intrusive list of the tables of all counting threads: adding a thread allocates nothing.
+//!
+//! The *list rule* of the SAFETY comments: a listed table lives until it is unlisted, under the registry's lock.
 
 use super::Counts;
 use super::row::{AccountRow, RowGuard};
@@ -10,9 +11,7 @@ use crate::sync::{AtomicPtr, AtomicU32, Lock, Ordering, Relaxed as _};
 struct Registry {
     lock: Lock,
     head: AtomicPtr<AccountTable>,
-    /// The number of listed threads with each residue.
     residents: [AtomicU32; 64],
-    /// The most threads that ever shared a residue.
     laps: AtomicU32,
 }
 
@@ -27,7 +26,7 @@ pub(super) fn laps() -> u64 {
     u64::from(REGISTRY.laps.get())
 }
 
-/// Adds a thread's table and assigns it the residue with the fewest threads.
+/// The thread gets the residue with the fewest threads.
 pub(super) fn list(table: &AccountTable) {
     let _held = REGISTRY.lock.lock();
     let count = |(_, residents): &(usize, &AtomicU32)| residents.get();
@@ -41,7 +40,7 @@ pub(super) fn list(table: &AccountTable) {
     let head = REGISTRY.head.get();
     table.next.set(head);
     table.prev.set(core::ptr::null_mut());
-    // SAFETY: the list rule; the lock is held.
+    // SAFETY: the list rule.
     if let Some(head) = unsafe { head.as_ref() } {
         head.prev.set(this);
     }
@@ -55,18 +54,17 @@ pub(super) fn unlist(table: &AccountTable) {
         residents.set(residents.get().saturating_sub(1));
     }
     let (next, prev) = (table.next.get(), table.prev.get());
-    // SAFETY: the list rule; the lock is held.
+    // SAFETY: the list rule.
     match unsafe { prev.as_ref() } {
         Some(prev) => prev.next.set(next),
         None => REGISTRY.head.set(next),
     }
-    // SAFETY: the list rule; the lock is held.
+    // SAFETY: the list rule.
     if let Some(next) = unsafe { next.as_ref() } {
         next.prev.set(prev);
     }
 }
 
-/// Before a fork: whether a listed thread holds a lock.
 #[cfg(all(feature = "std", unix, not(miri)))]
 pub(crate) fn is_a_lock_held() -> bool {
     REGISTRY.lock.while_held(|| {
@@ -76,7 +74,7 @@ pub(crate) fn is_a_lock_held() -> bool {
     })
 }
 
-/// In the child of a fork: folds all threads' counts, and lists only the calling one, with table `own`.
+/// In the child of a fork: lists only the calling thread, with table `own`.
 pub(crate) fn inherit(own: Option<&AccountTable>) {
     REGISTRY.lock.reset();
     each(u64::MAX, AccountTable::inherit);
@@ -90,10 +88,10 @@ pub(crate) fn inherit(own: Option<&AccountTable>) {
     }
 }
 
-/// Calls `visit` with each listed table whose residue is among `touched`. The registry's lock is held.
+/// Visits tables whose residue is among `touched`. The registry's lock is held.
 fn each(touched: u64, mut visit: impl FnMut(&AccountTable)) {
     let mut at = REGISTRY.head.get();
-    // SAFETY: the list rule; the caller holds the lock.
+    // SAFETY: the list rule.
     while let Some(table) = unsafe { at.as_ref() } {
         if touched & (1u64 << (table.residue.get() & 63)) != 0 {
             visit(table);
@@ -102,10 +100,8 @@ fn each(touched: u64, mut visit: impl FnMut(&AccountTable)) {
     }
 }
 
-/// The account of one row: the folded counts and every open entry, read in place.
-///
-/// Two passes, frees first: a block may be freed on another thread than it was allocated on, and a sum with the free
-/// must include the allocation. No entry leaves the row meanwhile: that needs the row's lock.
+/// Two passes, frees first: a sum with a free must include the allocation, perhaps of another thread. No entry leaves
+/// the row meanwhile: that needs the row's lock.
 pub(crate) fn read_row(row: &AccountRow, tag: u64) -> ScopeUsage {
     if row.is_untouched() {
         return ScopeUsage::default();
@@ -114,7 +110,7 @@ pub(crate) fn read_row(row: &AccountRow, tag: u64) -> ScopeUsage {
     sum_of(row, tag, &row.lock())
 }
 
-/// `None` where it would have to wait for a lock.
+/// `None` where a lock is held.
 pub(crate) fn try_read_row(row: &AccountRow, tag: u64) -> Option<ScopeUsage> {
     if row.is_untouched() {
         return Some(ScopeUsage::default());
@@ -123,10 +119,10 @@ pub(crate) fn try_read_row(row: &AccountRow, tag: u64) -> Option<ScopeUsage> {
     Some(sum_of(row, tag, &row.try_lock()?))
 }
 
-/// The locks of the registry and of the row (`guard`) are held.
+/// The locks of the registry and of the row are held.
 fn sum_of(row: &AccountRow, tag: u64, guard: &RowGuard<'_>) -> ScopeUsage {
     let mut sum = guard.counts();
-    // `touched` is read in each pass: the second must see threads that opened entries after the first.
+    // The second pass must see threads that opened entries after the first.
     let entries = |add: &mut dyn FnMut(Counts)| {
         each(row.touched(), |table| {
             if let Some(entry) = table.slot(tag)
@@ -146,14 +142,13 @@ fn sum_of(row: &AccountRow, tag: u64, guard: &RowGuard<'_>) -> ScopeUsage {
         sum.alloc_blocks = sum.alloc_blocks.wrapping_add(c.alloc_blocks);
         high = high.max(c.high);
     });
-    // A thread's maximum on top of the folded bytes: exact for a single thread.
+    // The peak is exact for a single thread.
     let seen = guard.live_bytes().saturating_add(high);
     let live_blocks = sum.alloc_blocks.wrapping_sub(sum.free_blocks);
     guard.raise_peak(seen.max(sum.delta()), live_blocks.cast_signed());
     guard.usage(&sum)
 }
 
-/// Folds and closes every thread's entries for the rows of an ending context.
 pub(crate) fn evict<const N: usize>(rows: [(&AccountRow, u64); N]) {
     if rows.iter().all(|(row, _)| row.touched() == 0) {
         return;

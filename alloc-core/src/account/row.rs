@@ -1,5 +1,3 @@
-//! The shared counts of one (context, scope), into which the threads' entries are folded.
-
 #![forbid(unsafe_code)]
 
 use super::entry::Counts;
@@ -11,9 +9,9 @@ use crate::sync::{AtomicU32, AtomicU64, Lock, Ordering, Relaxed as _};
 #[repr(C)]
 pub(crate) struct AccountRow {
     lock: Lock,
-    /// The largest fold threshold ever set: the most that one other thread may have hidden from the peak.
+    /// One other thread hides at most so much from the peak.
     hidden_max: AtomicU32,
-    /// The residues (`Table::residue`) of threads that ever held an entry here.
+    /// The residues of threads that ever held an entry here.
     touched: AtomicU64,
     alloc_bytes: AtomicU64,
     alloc_blocks: AtomicU64,
@@ -53,7 +51,7 @@ impl AccountRow {
         })
     }
 
-    /// Notes that the thread with residue `bit` is about to hold an entry, before the entry's tag is stored.
+    /// Called before the entry's tag is stored.
     pub(crate) fn touch(&self, bit: u32) {
         let mask = 1u64 << (bit & 63);
         if self.touched.get() & mask == 0 {
@@ -61,12 +59,11 @@ impl AccountRow {
         }
     }
 
-    /// Residues of threads that may hold entries; 0 = there never was one.
     pub(crate) fn touched(&self) -> u64 {
         self.touched.load(Ordering::Acquire)
     }
 
-    /// The folded counts as an account, once all entries are evicted.
+    /// All entries are evicted.
     pub(crate) fn folded(&self) -> ScopeUsage {
         if self.is_untouched() {
             return ScopeUsage::default();
@@ -75,15 +72,14 @@ impl AccountRow {
         guard.usage(&guard.counts())
     }
 
-    /// Notes that a thread without an entry has counted here. Where others have entries, two more bits mark the row as
-    /// shared; threads with these residues are then searched in vain.
+    /// A thread without an entry has counted here. Two more bits mark a row with entries as shared.
     pub(crate) fn touch_directly(&self) {
         if self.touched.get() != 0 {
             self.touched.fetch_or(0b11 << 62, Ordering::Relaxed);
         }
     }
 
-    /// True when more than one thread may have counted here: more than one bit, or bits that several threads share.
+    /// More than one bit, or bits that several threads share.
     fn is_shared(&self) -> bool {
         let touched = self.touched.get();
         touched.count_ones() > 1 || touched != 0 && laps() > 1
@@ -106,17 +102,16 @@ fn add(cell: &AtomicU64, by: u64) -> u64 {
 }
 
 impl RowGuard<'_> {
-    /// Adds counts that are leaving an entry, or never had one, and raises the peaks.
     pub(crate) fn fold(&self, counts: &Counts) {
         let before = self.live_bytes();
         let alloc = add(&self.row.alloc_bytes, counts.alloc_bytes);
         let free = add(&self.row.free_bytes, counts.free_bytes);
         let alloc_blocks = add(&self.row.alloc_blocks, counts.alloc_blocks);
         let free_blocks = add(&self.row.free_blocks, counts.free_blocks);
-        // Below 0 while another thread's entry holds the matching allocations: then the peak stays.
+        // Below 0 while another thread's entry holds the matching allocations.
         let high = before.saturating_add(counts.high);
         let live = alloc.wrapping_sub(free).cast_signed();
-        // With several threads the frees may be in another entry, so only a single thread raises the peak of blocks.
+        // Several threads may have the frees in another entry.
         let blocks = if self.row.is_shared() {
             0
         } else {
@@ -138,13 +133,13 @@ impl RowGuard<'_> {
         }
     }
 
-    /// Folded bytes; below 0 while the allocations are in another thread's entry.
+    /// Below 0 while the allocations are in another thread's entry.
     pub(crate) fn live_bytes(&self) -> i64 {
         let alloc = self.row.alloc_bytes.get();
         alloc.wrapping_sub(self.row.free_bytes.get()).cast_signed()
     }
 
-    /// The threshold for an entry that is about to be opened on this row.
+    /// For an entry that is about to be opened on this row.
     pub(crate) fn next_threshold(&self) -> i64 {
         let threshold = fold_threshold(self.live_bytes());
         self.note_hidden(threshold);
@@ -180,8 +175,7 @@ impl RowGuard<'_> {
         }
     }
 
-    /// 0 as long as one thread counts here. Otherwise each may hide its threshold, in either direction, and the
-    /// threads' maxima may belong to different moments.
+    /// Several threads may each hide their threshold, and their maxima may belong to different moments.
     fn peak_slack(&self) -> u64 {
         if !self.row.is_shared() {
             return 0;
@@ -198,8 +192,7 @@ pub(crate) const FOLD_MAX: i64 = 64 * 1024;
 /// Below this, folding would cost more than the peak gains.
 pub(crate) const FOLD_MIN: i64 = 512;
 
-/// Bytes that one thread may allocate or free before it folds: a sixteenth of the live bytes, so that the peak of a
-/// small context stays meaningful.
+/// A sixteenth of the live bytes: the peak of a small context stays meaningful.
 pub(crate) const fn fold_threshold(live: i64) -> i64 {
     let part = live / 16;
     if part < FOLD_MIN {

@@ -1,5 +1,4 @@
-//! A thread's entries: a direct-mapped cache of the rows that it counts for, in thread-local storage and of fixed size,
-//! so counting never allocates.
+//! A thread's entries: a direct-mapped cache of rows, of fixed size, so counting never allocates.
 
 #![cfg_attr(
     not(feature = "std"),
@@ -18,12 +17,12 @@ pub(crate) struct AccountTable {
     entries: [AccountEntry; ENTRIES],
     /// Held by the owner, or by a thread that ends the row's context, while an entry changes its row.
     pub(super) lock: Lock,
-    /// The bit of a row's `touched` for this thread (and, past 64 threads, for others as well), assigned by `registry::list`.
+    /// The bit of a row's `touched`; past 64 threads several share one.
     pub(super) residue: AtomicU32,
     state: AtomicU8,
-    /// Locks of this crate that the thread holds, see `fork`. Written by the thread alone.
+    /// The thread alone writes this and the next count, see `fork`.
     pub(crate) held: AtomicU32,
-    /// Locks that no fork waits for ([`LockCount`](crate::support::LockCount)). Written by the thread alone.
+    /// Locks that no fork waits for ([`LockCount`](crate::support::LockCount)).
     pub(crate) other_locks: AtomicU32,
     pub(super) next: AtomicPtr<AccountTable>,
     pub(super) prev: AtomicPtr<AccountTable>,
@@ -33,10 +32,9 @@ const FRESH: u8 = 0;
 const LISTED: u8 = 1;
 const DEAD: u8 = 2;
 
-/// The entry number for a context and scope: any 64 consecutive contexts of one scope have different ones.
+/// Any 64 consecutive contexts of one scope have different entries.
 #[inline]
 pub(crate) const fn slot(serial: u64, scope: u64) -> usize {
-    // 13 spreads the scopes of one context.
     (serial.wrapping_add(scope.wrapping_mul(13)) as usize) % ENTRIES
 }
 
@@ -58,7 +56,6 @@ impl AccountTable {
         self.entries.get(slot(tag >> 3, tag & 7))
     }
 
-    /// The owner's entry for `tag`, if open. `slot` is the tag's.
     #[inline]
     pub(crate) fn find(&self, slot: usize, tag: u64) -> Option<&AccountEntry> {
         self.entries
@@ -66,7 +63,7 @@ impl AccountTable {
             .filter(|entry| entry.own_tag() == tag)
     }
 
-    /// Opens an entry for `node` and `scope`, folding its former row's counts. `None` when the thread is ending.
+    /// Folds the former row's counts. `None` when the thread is ending.
     #[cold]
     pub(crate) fn open(&self, node: &ContextNode, scope: Scope) -> Option<&AccountEntry> {
         if !self.is_listed() && !self.attach() {
@@ -92,7 +89,7 @@ impl AccountTable {
         Some(entry)
     }
 
-    /// Lists the thread, once. False when it is ending and must count on the rows directly.
+    /// False when the thread is ending and must count on the rows directly.
     pub(crate) fn attach(&self) -> bool {
         match self.state.get() {
             LISTED => true,
@@ -105,7 +102,6 @@ impl AccountTable {
         }
     }
 
-    /// Folds the thread's counts and refunds its leases; the entries stay empty until used again.
     pub(crate) fn fold(&self) {
         if !self.is_listed() {
             return;
@@ -119,9 +115,8 @@ impl AccountTable {
         self.state.get() == LISTED
     }
 
-    /// In the child of a fork: adds the counts of a thread, mostly one that is gone, to the rows, and empties the
-    /// entries. Refunds no lease: the charges are computed anew. Waits for no lock; what a held one guards stays
-    /// uncounted.
+    /// In the child of a fork. Refunds no lease: the charges are computed anew. Waits for no lock; what a held one
+    /// guards stays uncounted.
     pub(super) fn inherit(&self) {
         let table = self.lock.try_lock();
         for entry in &self.entries {
@@ -141,7 +136,6 @@ impl AccountTable {
         self.lock.reset();
     }
 
-    /// At the thread's end: later operations of this thread count in the rows directly.
     pub(crate) fn detach(&self) {
         self.fold();
         if self.state.swap(DEAD, Ordering::Relaxed) == LISTED {
@@ -149,7 +143,7 @@ impl AccountTable {
         }
     }
 
-    /// Called by a thread that ends a context: folds and closes this table's entry for `tag`, if it has one.
+    /// For the thread that ends a context.
     pub(super) fn evict(&self, tag: u64) {
         let _table = self.lock.lock();
         if let Some(entry) = self.slot(tag)
@@ -160,14 +154,13 @@ impl AccountTable {
     }
 }
 
-/// Folds an entry into its row and closes it. The table's lock is held, which keeps `node` alive: an ending context
-/// evicts its tags under that lock before its memory is freed.
+/// The table's lock is held: an ending context evicts its tags under that lock before its memory is freed.
 fn retire(entry: &AccountEntry) {
     let tag = entry.tag();
     let Some(scope) = Scope::from_raw((tag & 7) as u32).filter(|_| tag != 0) else {
         return;
     };
-    // SAFETY: a non-zero tag: the node has not ended, and cannot before this lock is released.
+    // SAFETY: a non-zero tag: the node cannot end before this lock is released.
     let node = unsafe { &*entry.node() };
     {
         let row = node.row(scope).lock();

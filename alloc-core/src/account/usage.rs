@@ -1,5 +1,3 @@
-//! The figures of an account.
-
 #![forbid(unsafe_code)]
 
 use super::foreign::{ForeignKind, ForeignUsage};
@@ -25,12 +23,12 @@ pub struct ScopeUsage {
     pub live_blocks: u64,
     /// The most bytes that were live at once; the true value lies within `peak_slack` of it.
     ///
-    /// For several scopes or contexts: the sum of the peaks of those that still exist, an upper bound. A budget on the
-    /// top of a subtree has its exact peak ([`BudgetUsage::high`](crate::BudgetUsage::high)).
+    /// For several scopes or contexts: the sum of the peaks of those that still exist, an upper bound. A budget on top
+    /// has the exact peak ([`BudgetUsage::high`](crate::BudgetUsage::high)).
     pub peak_bytes: u64,
     /// How far `peak_bytes` may be off; 0, exact, for a context that one thread used.
     pub peak_slack: u64,
-    /// The most blocks seen live at once, at queries and, where one thread uses the context, at folds: a lower bound.
+    /// The most blocks seen live at once: a lower bound.
     pub peak_blocks: u64,
     /// All bytes ever allocated, growth of blocks included.
     pub total_bytes: u64,
@@ -67,8 +65,7 @@ impl Usage {
             .fold(ScopeUsage::default(), |sum, one| sum.plus(one))
     }
 
-    /// This account without a part that was live all the time, such as a bridge's own state: subtracts its live bytes
-    /// and blocks from live, peak and total ones. Stops at 0.
+    /// This account without a part that was live all the time, such as a bridge's own state. Stops at 0.
     #[must_use]
     pub fn without(&self, constant: &Self) -> Self {
         let mut rest = *self;
@@ -89,7 +86,7 @@ impl Usage {
         sum
     }
 
-    /// Adds the parts of another account in place. Skips zeros, since most contexts use one or two scopes and no foreign memory.
+    /// Most contexts use one or two scopes and no foreign memory.
     #[inline]
     pub(crate) fn add(&mut self, other: &Self) {
         for (a, b) in self.scopes.iter_mut().zip(&other.scopes) {
@@ -124,7 +121,6 @@ impl ScopeUsage {
     pub fn plus(&self, other: &Self) -> Self {
         let peak_bytes = self.peak_bytes.saturating_add(other.peak_bytes);
         let live_bytes = self.live_bytes.saturating_add(other.live_bytes);
-        // At least each part's lowest possible peak, and at least the live bytes.
         let lowest = |part: &Self| part.peak_bytes.saturating_sub(part.peak_slack);
         let at_least = lowest(self).max(lowest(other)).max(live_bytes);
         let slack = self.peak_slack.saturating_add(other.peak_slack);

@@ -11,12 +11,9 @@ use core::ptr::{self, NonNull};
 use super::plan;
 use crate::adapters::HostSource;
 
-/// In front of a chunk's blocks, as `plan` says.
 #[repr(C, align(16))]
 pub(super) struct Header {
-    /// The next chunk in its stack.
     prev: ArenaChunk,
-    /// Of the whole chunk, header included.
     size: usize,
 }
 
@@ -31,7 +28,6 @@ pub(super) struct ArenaChunk(*mut Header);
 impl ArenaChunk {
     pub(super) const NONE: Self = Self(ptr::null_mut());
 
-    /// A chunk of `size` bytes from `base`, or `None` when it is refused.
     pub(super) fn allocate(base: &impl HostSource, size: usize) -> Option<Self> {
         let block = base
             .allocate(plan::chunk_layout(size)?)
@@ -42,19 +38,18 @@ impl ArenaChunk {
         Some(chunk)
     }
 
-    /// Makes an empty chunk larger, which may move it. `None`: refused, the chunk is unchanged.
+    /// The chunk must be empty, and may move. A refusal leaves it unchanged.
     pub(super) fn grow(self, base: &impl HostSource, size: usize) -> Option<Self> {
         let (old, new) = (self.layout()?, plan::chunk_layout(size)?);
         let block = NonNull::new(self.0.cast::<u8>())?;
-        // SAFETY: the type's invariant: a live block of `base` with this layout; the caller asks for more.
+        // SAFETY: the type's invariant; the new size is larger.
         let block = unsafe { base.grow(block, old, new) }.ok()?.cast::<Header>();
         let chunk = Self(block.as_ptr());
         chunk.write(Self::NONE, size);
         Some(chunk)
     }
 
-    /// Frees the chunk. Neither it nor a copy may be used again.
-    ///
+    /// Neither the chunk nor a copy may be used again.
     /// # Safety
     /// The chunk came from `base`, or was transferred to it; nothing in it is used any more.
     pub(super) unsafe fn free(self, base: &impl HostSource) {
@@ -73,20 +68,17 @@ impl ArenaChunk {
         self.0.is_null()
     }
 
-    /// Header included; 0 for none.
     #[inline]
     pub(super) fn size(self) -> usize {
         // SAFETY: the type's invariant.
         unsafe { self.0.as_ref() }.map_or(0, |header| header.size)
     }
 
-    /// The next chunk in its stack.
     pub(super) fn prev(self) -> Self {
         // SAFETY: the type's invariant.
         unsafe { self.0.as_ref() }.map_or(Self::NONE, |header| header.prev)
     }
 
-    /// Puts this chunk on top of the stack that begins with `prev`.
     pub(super) fn put_on(self, prev: Self) {
         self.write(prev, self.size());
     }
@@ -100,13 +92,12 @@ impl ArenaChunk {
         self.0.cast::<u8>().wrapping_add(self.size())
     }
 
-    /// The address of the header; 0 for none.
+    /// 0 for none.
     #[inline(always)]
     pub(super) fn addr(self) -> usize {
         self.0.addr()
     }
 
-    /// This chunk and those below it.
     pub(super) fn stack(self) -> impl Iterator<Item = Self> {
         let some = |chunk: Self| (!chunk.is_none()).then_some(chunk);
         core::iter::successors(some(self), move |chunk| some(chunk.prev()))

@@ -1,4 +1,4 @@
-//! Linear memory for values that end together: a pointer that moves down through chunks.
+//! A pointer that moves down through chunks.
 
 use core::alloc::Layout;
 use core::cell::Cell;
@@ -21,16 +21,17 @@ mod values;
 
 /// Linear memory over a context (or any [`HostSource`]): allocating moves a pointer, and everything is freed at once.
 ///
-/// Blocks lie newest first, aligned to at least 8, in chunks that grow fourfold from 1 KiB to 64 KiB; a request of 16
-/// KiB or more gets a chunk of its own. A refused chunk is tried smaller, down to the size of the request, so that a
-/// budget can be used up. The base accounts per chunk; [`bytes_used`](Arena::bytes_used) has the bytes in use.
+/// Blocks are aligned to at least 8, in chunks that grow fourfold from 1 KiB to 64 KiB; a request of 16 KiB or more
+/// gets a chunk of its own. A refused chunk is tried smaller, down to the size of the request.
 ///
 /// [`try_alloc`](Arena::try_alloc) and its siblings never drop, and accept no type with a destructor;
 /// [`try_own`](Arena::try_own) drops its values when the arena ends or is rewound. `&Arena` is an
-/// [`Allocator`](crate::Allocator), so a [`TryVec`](crate::TryVec) can live in an arena. [`scope`](Arena::scope)
-/// rewinds it.
+/// [`Allocator`](crate::Allocator).
 ///
-/// Thread rules: one thread at a time (`Send` where the base is, never `Sync`). Dropping frees every chunk.
+/// Thread rules: one thread at a time (`Send` where the base is, never `Sync`).
+///
+/// # Errors of all its functions
+/// [`HostError::TooLarge`] when no chunk could hold the block; the base's refusal. `make` is called once there is room.
 ///
 /// # Example
 /// ```
@@ -59,13 +60,9 @@ mod values;
 pub struct Arena<A: HostSource> {
     /// The lowest block's address in the current chunk, with provenance over the whole chunk; null without one.
     top: Cell<*mut u8>,
-    /// The current chunk, on those before it.
     chunk: Cell<ArenaChunk>,
-    /// Chunks of one block each.
     own: Cell<ArenaChunk>,
-    /// An empty chunk kept for later, or none.
     spare: Cell<ArenaChunk>,
-    /// The newest value to be dropped, or null.
     owned: Cell<*mut values::Header>,
     base: A,
 }
@@ -87,10 +84,7 @@ impl<A: HostSource> Arena<A> {
         }
     }
 
-    /// A block of `layout` with undefined content. Size 0 is an aligned address that must not be used.
-    ///
-    /// # Errors
-    /// [`HostError::TooLarge`] when no chunk could hold it; the base's refusal.
+    /// A block of `layout` with undefined content, an unusable address for size 0.
     #[inline]
     pub fn try_alloc_layout(&self, layout: Layout) -> Result<NonNull<u8>, HostError> {
         self.bump(layout).map_or_else(|| self.bump_slow(layout), Ok)
@@ -105,8 +99,7 @@ impl<A: HostSource> Arena<A> {
         NonNull::new(block)
     }
 
-    /// A block of `layout`, and what `make` returns once there is room. If that fails or unwinds, the room is free
-    /// again, unless `make` has used this arena.
+    /// If `make` fails or unwinds, the room is free again, unless `make` has used this arena.
     #[inline]
     fn room_for<T, E: From<HostError>>(
         &self,
@@ -118,7 +111,7 @@ impl<A: HostSource> Arena<A> {
         let after = self.mark();
         let give_back = Defer(|| {
             if self.mark() == after {
-                // SAFETY: the mark is this arena's; nothing came since but the block, which nobody uses.
+                // SAFETY: the mark is this arena's; nothing came since but the block, which is unused.
                 unsafe { self.rewind(&before) };
             }
         });
@@ -127,7 +120,6 @@ impl<A: HostSource> Arena<A> {
         Ok((block, made))
     }
 
-    /// A failure leaves the arena unchanged.
     #[cold]
     #[inline(never)]
     fn bump_slow(&self, layout: Layout) -> Result<NonNull<u8>, HostError> {
@@ -152,7 +144,6 @@ impl<A: HostSource> Arena<A> {
         self.own_chunk(layout, exact)
     }
 
-    /// A chunk for one block. It goes beside the current one, whose free part stays in use.
     fn own_chunk(&self, layout: Layout, exact: usize) -> Result<NonNull<u8>, HostError> {
         let Some(chunk) =
             ArenaChunk::allocate(&self.base, exact).or_else(|| self.grow_spare(exact))
@@ -167,18 +158,17 @@ impl<A: HostSource> Arena<A> {
         NonNull::new(end.with_addr(start)).ok_or(HostError::TooLarge)
     }
 
-    /// Enlarges the spare chunk, which charges only the difference. Refused: the spare stays.
+    /// Growing the spare charges only the difference. If that is refused, the spare stays.
     fn grow_spare(&self, exact: usize) -> Option<ArenaChunk> {
-        // Out of the arena during the call: the base may allocate from the arena, but not in the chunk that moves.
+        // The base may allocate from the arena during the call, but not in the chunk that moves.
         let spare = self.spare.replace(ArenaChunk::NONE);
-        // Also when the base unwinds. Nobody has put another one there: that needs `&mut Arena`.
+        // Also when the base unwinds. Only `&mut Arena` could have put another one there.
         let restore = Defer(|| self.spare.set(spare));
         let grown = spare.grow(&self.base, exact)?;
         mem::forget(restore);
         Some(grown)
     }
 
-    /// Makes an empty chunk the current one.
     fn enter(&self, chunk: ArenaChunk) {
         chunk.put_on(self.chunk.get());
         self.chunk.set(chunk);
@@ -213,14 +203,11 @@ impl<A: HostSource> Arena<A> {
         }
     }
 
-    /// Drops the values and ends the blocks newer than `mark`; frees their chunks, but keeps the largest shared one as
-    /// the spare.
+    /// Frees the chunks of newer blocks, but keeps the largest shared one as the spare.
     ///
     /// # Safety
-    /// `mark` is this arena's, which has not been rewound beyond it since; no newer block is in use; only this call
-    /// uses the arena meanwhile.
+    /// `mark` is this arena's, which has not been rewound beyond it since; no newer block is in use.
     unsafe fn rewind(&self, mark: &Mark) {
-        // Behind the destructors, also when one unwinds.
         // SAFETY: this function's contract; the values in these blocks are gone by then.
         let _blocks = Defer(|| unsafe { self.end_blocks(mark) });
         // SAFETY: this function's contract; the mark's value is one of this arena's.
@@ -230,7 +217,7 @@ impl<A: HostSource> Arena<A> {
     /// # Safety
     /// As [`Arena::rewind`]; no value newer than `mark` is still to be dropped.
     unsafe fn end_blocks(&self, mark: &Mark) {
-        // The arena forgets all of them before the first is freed: it is consistent if the base unwinds.
+        // The arena is consistent if the base unwinds.
         self.top.set(mark.top);
         let (mut own, mut shared) = (self.own.replace(mark.own), self.chunk.replace(mark.chunk));
         run_to_end(|| {
@@ -251,7 +238,7 @@ impl<A: HostSource> Arena<A> {
             } else {
                 return false;
             };
-            // SAFETY: the former spare is empty, or the chunk is newer than the mark; the arena has forgotten it.
+            // SAFETY: the spare is empty, or the chunk newer than the mark; the arena has forgotten it.
             unsafe { surplus.free(&self.base) };
             true
         });
@@ -271,8 +258,8 @@ impl<A: HostSource> Arena<A> {
         self.chunks().count()
     }
 
-    /// Bytes that no later block can use: blocks with their padding, and the ends of earlier chunks; no headers, nor
-    /// the current chunk's free part and the spare. O(chunks).
+    /// Bytes that no later block can use: blocks with their padding, and the ends of earlier chunks, without headers.
+    /// O(chunks).
     #[must_use]
     pub fn bytes_used(&self) -> usize {
         let blocks = |chunk: ArenaChunk| chunk.size().saturating_sub(plan::HEADER);
@@ -312,7 +299,6 @@ struct Mark {
 }
 
 impl Mark {
-    /// Before the first block.
     const START: Self = Self {
         top: ptr::null_mut(),
         chunk: ArenaChunk::NONE,
@@ -340,9 +326,8 @@ impl<A: HostSource> fmt::Debug for Arena<A> {
 /// A guard that allocates from an arena. Dropping it ends the blocks allocated through it and drops the values
 /// [owned](Arena::try_own) since, newest first.
 ///
-/// The drop frees the chunks allocated meanwhile, except the largest of up to 64 KiB, which stays as a spare: a scope
-/// opened again and again needs nothing from the base. Forgetting a scope (`mem::forget`) keeps its blocks until the
-/// arena ends.
+/// The largest of the chunks allocated meanwhile, of up to 64 KiB, stays as a spare: a scope opened again and again
+/// needs nothing from the base. Forgetting a scope (`mem::forget`) keeps its blocks until the arena ends.
 ///
 /// It lends the arena shared only: a `&mut Arena` could be swapped for another, which would be rewound to a wrong mark.
 pub struct ArenaScope<'a, A: HostSource> {
@@ -351,7 +336,7 @@ pub struct ArenaScope<'a, A: HostSource> {
 }
 
 impl<A: HostSource> Arena<A> {
-    /// Opens a scope. The arena cannot be used until it ends; nothing allocated before may be borrowed.
+    /// Opens a scope. Nothing allocated before may be borrowed until it ends.
     #[must_use = "the scope ends when it is dropped"]
     pub fn scope(&mut self) -> ArenaScope<'_, A> {
         let mark = self.mark();
@@ -378,8 +363,8 @@ impl<A: HostSource> Deref for ArenaScope<'_, A> {
 
 impl<A: HostSource> Drop for ArenaScope<'_, A> {
     fn drop(&mut self) {
-        // SAFETY: the mark is this arena's; only scopes within this one could rewind it meanwhile, to their own newer
-        // marks. Whatever was allocated since borrows from this scope.
+        // SAFETY: the mark is this arena's; only scopes within this one could rewind it meanwhile, to newer marks.
+        // Newer blocks borrow from this scope.
         unsafe { self.arena.rewind(&self.mark) };
     }
 }
@@ -391,13 +376,13 @@ impl<A: HostSource> fmt::Debug for ArenaScope<'_, A> {
 }
 
 impl Arena<ContextHandle> {
-    /// Moves the arena to another context: its chunks are charged to `other` and freed through it. No block moves, and
-    /// owned values stay owned. Afterwards the totals of both contexts contain the chunks. O(chunks).
+    /// Moves the arena to another context: its chunks are charged to `other` and freed through it. No block moves.
+    /// Afterwards the totals of both contexts contain the chunks. O(chunks).
     ///
     /// # Errors
     /// The arena is as it was. [`Misuse::OtherBacking`](crate::Misuse::OtherBacking) or
     /// [`Misuse::OtherScope`](crate::Misuse::OtherScope) where the contexts differ in these; [`HostError::Closed`];
-    /// [`HostError::OverBudget`] when a budget above `other` and not above this context has no room.
+    /// [`HostError::OverBudget`] when a budget above `other` alone has no room.
     pub fn move_to(&mut self, other: ContextHandle) -> Result<(), HostError> {
         let (mut blocks, mut bytes) = (0_u64, 0_u64);
         for chunk in self.chunks() {

@@ -1,4 +1,4 @@
-//! The arena's arithmetic, on plain numbers: where a block goes, how large the next chunk is.
+//! The arena's arithmetic, on plain numbers.
 //!
 //! ```text
 //!   chunk                  top                     end
@@ -11,30 +11,25 @@
 
 use core::alloc::Layout;
 
-/// In front of each chunk's blocks.
 pub(super) const HEADER: usize = 16;
-/// Of every chunk's start and size; blocks with a larger alignment are padded.
 pub(super) const CHUNK_ALIGN: usize = 16;
-/// Of every block, so that common alignments need no second branch.
+/// Common alignments need no second branch.
 pub(super) const BLOCK_ALIGN: usize = 8;
-/// What the allocator behind usually puts in front of a block (C callbacks 16, malloc 16): without it a chunk stays
-/// within a power of two.
+/// The allocator behind usually has so many bytes in front of a block: a chunk stays within a power of two.
 pub(super) const SLACK: usize = 32;
 pub(super) const FIRST: usize = 1024 - SLACK;
-/// Chunks grow fourfold up to here: growing for ever would waste most of a budget.
+/// Growing for ever would waste most of a budget.
 pub(super) const MAX_SHARED: usize = 65536 - SLACK;
-/// Under pressure chunks are halved down to here, before a block gets one of its own.
+/// The smallest chunk under pressure, before a block gets one of its own.
 pub(super) const MIN_SHARED: usize = 512 - SLACK;
-/// A request from here up gets a chunk of its own, and the free part of the current one stays in use.
+/// The smallest request that gets a chunk of its own.
 pub(super) const OWN: usize = MAX_SHARED / 4;
 
-/// Where a block goes below `top`: aligned, a multiple of [`BLOCK_ALIGN`]. `None` when there is no room.
-///
-/// `chunk` is the address of the chunk's header, `top` a multiple of [`BLOCK_ALIGN`] in the chunk behind it; both are 0
-/// without a chunk.
+/// The result and `top` are multiples of [`BLOCK_ALIGN`]. `top` and `chunk`, the address of the header, are 0 without a
+/// chunk.
 #[inline(always)]
 pub(super) const fn place(top: usize, chunk: usize, layout: Layout) -> Option<usize> {
-    // A layout's size is at most `isize::MAX`: neither sum wraps. Without a chunk the room is 0, less than a header.
+    // A layout's size is at most `isize::MAX`: neither sum wraps.
     let size = round_up(layout.size(), BLOCK_ALIGN);
     if size.wrapping_add(HEADER) > top.wrapping_sub(chunk) {
         return None;
@@ -51,13 +46,13 @@ pub(super) const fn place(top: usize, chunk: usize, layout: Layout) -> Option<us
     }
 }
 
-/// The least end of a block's room: what freeing the newest block returns.
+/// Freeing the newest block moves the top here.
 #[inline]
 pub(super) const fn end(start: usize, layout: Layout) -> usize {
     start.wrapping_add(round_up(layout.size(), BLOCK_ALIGN))
 }
 
-/// The smallest chunk that holds a block of `layout`, wherever the chunk lies. `None` past `isize::MAX`.
+/// `None` past `isize::MAX`.
 pub(super) fn exact(layout: Layout) -> Option<usize> {
     let padding = layout.align().saturating_sub(CHUNK_ALIGN);
     let size = layout
@@ -72,8 +67,7 @@ pub(super) fn chunk_layout(size: usize) -> Option<Layout> {
     Layout::from_size_align(size, CHUNK_ALIGN).ok()
 }
 
-/// The size of the next shared chunk, after one of `current` bytes (0: none), for a block that needs `exact`. `None`:
-/// one of its own.
+/// `current` is 0 without a chunk. `None`: the block gets a chunk of its own.
 pub(super) fn shared(current: usize, exact: usize) -> Option<usize> {
     if exact >= OWN {
         return None;
@@ -93,7 +87,7 @@ pub(super) fn shared(current: usize, exact: usize) -> Option<usize> {
     )
 }
 
-/// The next smaller chunk after one of `size` was refused. `None`: one of the block's own.
+/// `None`: the block gets a chunk of its own.
 pub(super) fn halved(size: usize, exact: usize) -> Option<usize> {
     let half = (size.saturating_add(SLACK) / 2).saturating_sub(SLACK);
     (half >= MIN_SHARED && half > exact).then_some(half)
@@ -118,7 +112,6 @@ mod tests {
                 for align in [1, 2, 4, 8, 16, 32, 64, 128] {
                     for size in 0..170 {
                         let l = layout(size, align);
-                        // The naive answer: the highest start that fits.
                         let fits = |start: &usize| {
                             start.is_multiple_of(align.max(BLOCK_ALIGN)) && start + size <= top
                         };

@@ -1,4 +1,4 @@
-//! Typed blocks. In front of each value with a destructor lies a header, linked newest first.
+//! In front of each value with a destructor lies a header, linked newest first.
 //!
 //! ```text
 //!   0          8      16                      the newest header is the arena's
@@ -25,7 +25,6 @@ use crate::error::HostError;
 use crate::rejected::Rejected;
 use crate::unwind::run_to_end;
 
-/// Refuses types with a destructor at compile time.
 struct NoDestructor<T>(T);
 
 impl<T> NoDestructor<T> {
@@ -37,20 +36,14 @@ impl<T> NoDestructor<T> {
 
 impl<A: HostSource> Arena<A> {
     /// Moves `value`, without a destructor, into the arena.
-    ///
-    /// # Errors
-    /// As [`try_alloc_layout`](Arena::try_alloc_layout), with the value.
     #[inline]
     pub fn try_alloc<T>(&self, value: T) -> Result<&mut T, Rejected<T, HostError>> {
         const { NoDestructor::<T>::CHECK };
         self.place(value)
     }
 
-    /// As [`try_alloc`](Arena::try_alloc), with the value that `make` returns once there is room. It may allocate here
-    /// too. If it unwinds, the room is free again, unless it has.
-    ///
-    /// # Errors
-    /// As [`try_alloc_layout`](Arena::try_alloc_layout), before `make` is called.
+    /// As [`try_alloc`](Arena::try_alloc), with the value that `make` returns. `make` may allocate here too. If it
+    /// unwinds, the room is free again, unless it has.
     #[inline]
     pub fn try_alloc_with<T>(&self, make: impl FnOnce() -> T) -> Result<&mut T, HostError> {
         self.try_alloc_try_with(|| Ok(make()))
@@ -64,9 +57,6 @@ impl<A: HostSource> Arena<A> {
     /// let refused = arena.try_alloc_try_with(|| Err::<[u8; 100], _>(HostError::TooLarge));
     /// assert_eq!((refused, arena.bytes_used()), (Err(HostError::TooLarge), 0));
     /// ```
-    ///
-    /// # Errors
-    /// That of `make`; as [`try_alloc_layout`](Arena::try_alloc_layout), before it is called.
     #[inline]
     pub fn try_alloc_try_with<T, E: From<HostError>>(
         &self,
@@ -79,24 +69,18 @@ impl<A: HostSource> Arena<A> {
     }
 
     /// A copy of a slice.
-    ///
-    /// # Errors
-    /// As [`try_alloc_layout`](Arena::try_alloc_layout).
     pub fn try_alloc_slice_copy<T: Copy>(&self, source: &[T]) -> Result<&mut [T], HostError> {
         let first = self
             .try_alloc_layout(Layout::for_value(source))?
             .cast::<T>();
-        // SAFETY: a new block, apart from the source, with room for as many elements.
+        // SAFETY: a new block with room for as many elements.
         unsafe { ptr::copy_nonoverlapping(source.as_ptr(), first.as_ptr(), source.len()) };
-        // SAFETY: all elements were written; the block stays until `&mut` or the end of the arena.
+        // SAFETY: all elements were written; the block outlives this borrow.
         Ok(unsafe { slice::from_raw_parts_mut(first.as_ptr(), source.len()) })
     }
 
-    /// A slice of `len` elements, which `make` returns by index. `T` has no destructor.
-    ///
-    /// # Errors
-    /// [`HostError::TooLarge`] above `isize::MAX` bytes; as [`try_alloc_layout`](Arena::try_alloc_layout), before
-    /// `make` is called. If it unwinds, the room is free again, as in [`try_alloc_with`](Arena::try_alloc_with).
+    /// A slice of `len` elements, which `make` returns by index. `T` has no destructor. If `make` unwinds, the room is
+    /// free again, as in [`try_alloc_with`](Arena::try_alloc_with).
     pub fn try_alloc_slice_fill_with<T>(
         &self,
         len: usize,
@@ -114,14 +98,11 @@ impl<A: HostSource> Arena<A> {
             Ok::<_, HostError>(())
         };
         let (block, ()) = self.room_for(layout, fill)?;
-        // SAFETY: all elements were written; the block stays until `&mut` or the end of the arena.
+        // SAFETY: all elements were written; the block outlives this borrow.
         Ok(unsafe { slice::from_raw_parts_mut(block.cast().as_ptr(), len) })
     }
 
     /// A copy of `text`.
-    ///
-    /// # Errors
-    /// As [`try_alloc_layout`](Arena::try_alloc_layout).
     pub fn try_alloc_str(&self, text: &str) -> Result<&mut str, HostError> {
         let bytes = self.try_alloc_slice_copy(text.as_bytes())?;
         // SAFETY: a copy of valid UTF-8.
@@ -129,29 +110,22 @@ impl<A: HostSource> Arena<A> {
     }
 
     /// Formatted text: `arena.try_alloc_fmt(format_args!("{x}"))`.
-    ///
-    /// # Errors
-    /// As [`try_alloc_layout`](Arena::try_alloc_layout).
     pub fn try_alloc_fmt(&self, args: fmt::Arguments<'_>) -> Result<&mut str, HostError> {
         let mut text = TryString::new_in(self);
         text.try_write_fmt(args)?;
-        // Not dropped: the bytes stay in the arena.
+        // The bytes stay in the arena.
         let (first, len, ..) = text.into_bytes().into_raw_parts_with_allocator();
-        // SAFETY: the text's bytes: this borrow's, until the arena ends.
+        // SAFETY: the text's bytes, which outlive this borrow.
         let bytes = unsafe { slice::from_raw_parts_mut(first.as_ptr(), len) };
         // SAFETY: bytes of a text.
         Ok(unsafe { str::from_utf8_unchecked_mut(bytes) })
     }
 }
 
-/// In front of a value.
 pub(super) struct Header {
-    /// The next older one, or null.
     previous: *mut Header,
-    /// Drops the value behind this header.
-    ///
     /// # Safety
-    /// Called once, with the header it was read from, while the value is in place and nobody uses it.
+    /// Called once, with the header it was read from, while the value is in place and unused.
     drop: unsafe fn(*mut Header),
 }
 
@@ -182,18 +156,13 @@ impl<T> Dropped<T> {
 }
 
 impl<A: HostSource> Arena<A> {
-    /// Moves `value` into the arena, which drops it when it ends or is rewound to before it, newest first. 16 bytes
-    /// more than [`try_alloc`](Arena::try_alloc) for a type with a destructor, none for others.
+    /// Moves `value` into the arena, which drops it when it ends or is rewound to before it, newest first. A type with
+    /// a destructor costs 16 bytes more than with [`try_alloc`](Arena::try_alloc).
     ///
     /// A destructor that panics keeps no other from running and no chunk from being freed; a second panic meanwhile
     /// aborts, as in a `Vec`. Destructors run without any lock held. They cannot use their own arena.
     ///
-    /// `'static`: the arena's type does not say what lies in it, so nothing else could keep what the value borrows
-    /// alive. `Send`: the arena may end on another thread.
-    ///
-    /// # Errors
-    /// As [`try_alloc_layout`](Arena::try_alloc_layout), with the value.
-    ///
+    /// `'static`: the arena's type does not say what lies in it. `Send`: the arena may end on another thread.
     /// ```
     /// use alloc_core::{Arena, FromGlobalAlloc, Scope, Scoped, TryVec};
     /// # use std::alloc::System;
@@ -223,11 +192,8 @@ impl<A: HostSource> Arena<A> {
         self.place(value)
     }
 
-    /// As [`try_own`](Arena::try_own), with the value that `make` returns once there is room. What it puts into the
-    /// arena itself is older, and dropped later. If it unwinds, the room is free again, unless it has used the arena.
-    ///
-    /// # Errors
-    /// As [`try_alloc_layout`](Arena::try_alloc_layout), before `make` is called.
+    /// As [`try_own`](Arena::try_own), with the value that `make` returns. What `make` puts into the arena itself is
+    /// dropped later. If it unwinds, the room is free again, unless it has used the arena.
     #[inline]
     pub fn try_own_with<T: Send + 'static>(
         &self,
@@ -237,9 +203,6 @@ impl<A: HostSource> Arena<A> {
     }
 
     /// As [`try_own_with`](Arena::try_own_with), with a `make` that may fail: then, too, the room is free again.
-    ///
-    /// # Errors
-    /// That of `make`; as [`try_alloc_layout`](Arena::try_alloc_layout), before it is called.
     #[inline]
     pub fn try_own_try_with<T: Send + 'static, E: From<HostError>>(
         &self,
@@ -250,11 +213,10 @@ impl<A: HostSource> Arena<A> {
         Ok(unsafe { self.put(block, value) })
     }
 
-    /// `T` has no destructor, or is `Send` and `'static`.
     #[inline]
     fn place<T>(&self, value: T) -> Result<&mut T, Rejected<T, HostError>> {
         match self.try_alloc_layout(Dropped::<T>::LAYOUT) {
-            // SAFETY: a new block of this layout; `T` is as `put` asks, by this function's callers.
+            // SAFETY: a new block of this layout; `T` has no destructor, or is `Send` and `'static`.
             Ok(block) => Ok(unsafe { self.put(block, value) }),
             Err(error) => Err(Rejected { value, error }),
         }
@@ -281,13 +243,12 @@ impl<A: HostSource> Arena<A> {
             // SAFETY: this function's contract.
             unsafe { at.write(value) };
         }
-        // SAFETY: just written; new, so nobody else refers to it; it stays until `&mut` or the end of the arena.
+        // SAFETY: just written and not shared; the block outlives this borrow.
         unsafe { at.as_mut() }
     }
 }
 
-/// Drops the values newer than `oldest`, newest first. Each is forgotten before its destructor runs; one that unwinds
-/// does not keep the others.
+/// Each value is forgotten before its destructor runs; one that unwinds does not keep the others.
 ///
 /// # Safety
 /// `newest` is null or the newest header of an arena, `oldest` one below it or null. No value above it is in use.
@@ -298,10 +259,10 @@ pub(super) unsafe fn drop_down_to(oldest: *mut Header, newest: &Cell<*mut Header
         if header == oldest {
             return false;
         }
-        // SAFETY: not null, as the oldest is not reached; headers stay in place until their chunks are freed, later.
+        // SAFETY: the oldest is not reached; chunks are freed later.
         let Header { previous, drop } = unsafe { header.read() };
         newest.set(previous);
-        // SAFETY: forgotten just now, so this is the only call; nobody uses the value.
+        // SAFETY: the only call, since the value is forgotten.
         unsafe { drop(header) };
         true
     });
@@ -334,7 +295,7 @@ unsafe impl<A: HostSource> Allocator for &Arena<A> {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: this function's contract: a live block of this arena.
+        // SAFETY: this function's contract.
         unsafe { self.resize(block, old, new) }
     }
 
@@ -347,13 +308,13 @@ unsafe impl<A: HostSource> Allocator for &Arena<A> {
         if !self.is_newest(block, old) && block.addr().get().is_multiple_of(new.align()) {
             return Ok(NonNull::slice_from_raw_parts(block, new.size()));
         }
-        // SAFETY: this function's contract: a live block of this arena.
+        // SAFETY: this function's contract.
         unsafe { self.resize(block, old, new) }
     }
 }
 
 impl<A: HostSource> HostSource for &Arena<A> {
-    /// As of the chunk that the block would need.
+    /// The reason is that of the chunk that the block would need.
     fn refusal(&self, layout: Layout) -> HostError {
         let chunk = plan::exact(layout).and_then(plan::chunk_layout);
         chunk.map_or(HostError::TooLarge, |chunk| self.base.refusal(chunk))
@@ -361,7 +322,6 @@ impl<A: HostSource> HostSource for &Arena<A> {
 }
 
 impl<A: HostSource> Arena<A> {
-    /// True for the block that the next one lies below. One of size 0 has no place of its own.
     #[inline]
     fn is_newest(&self, block: NonNull<u8>, layout: Layout) -> bool {
         layout.size() != 0 && block.as_ptr().addr() == self.top.get().addr()
@@ -378,13 +338,12 @@ impl<A: HostSource> Arena<A> {
         let kept = old.size().min(new.size());
         if self.is_newest(block, old) {
             let top = self.top.get();
-            // The end stays, the start moves: the places overlap.
+            // The places overlap.
             if let Some(start) =
                 plan::place(plan::end(top.addr(), old), self.chunk.get().addr(), new)
             {
                 let moved = top.with_addr(start);
-                // SAFETY: both places lie in the current chunk's room, within `top`'s provenance; `kept` bytes fit
-                // both.
+                // SAFETY: both places lie in the current chunk, within `top`'s provenance; `kept` bytes fit both.
                 unsafe { ptr::copy(top, moved, kept) };
                 self.top.set(moved);
                 let moved = NonNull::new(moved).ok_or(AllocError)?;
@@ -392,10 +351,9 @@ impl<A: HostSource> Arena<A> {
             }
         }
         let moved = self.try_alloc_layout(new).map_err(|_| AllocError)?;
-        // SAFETY: `moved` is new, apart from the old block, and `kept` bytes fit both.
+        // SAFETY: `moved` is new, and `kept` bytes fit both.
         unsafe { ptr::copy_nonoverlapping(block.as_ptr(), moved.as_ptr(), kept) };
-        // Its room is free again where the new block got a chunk of its own.
-        // SAFETY: this function's contract: the old block is the caller's to give up.
+        // SAFETY: this function's contract: the caller gives up the old block.
         unsafe { Allocator::deallocate(&self, block, old) };
         Ok(NonNull::slice_from_raw_parts(moved, new.size()))
     }

@@ -1,5 +1,3 @@
-//! A value, slice or trait object in a block of its own.
-
 use core::alloc::Layout;
 use core::fmt;
 use core::marker::PhantomData;
@@ -15,9 +13,8 @@ use crate::unwind::Defer;
 
 /// An owned value in host memory of `A`, freed with the box.
 ///
-/// The block has exactly the value's size, without a header; a value of size 0 takes none.
-/// [`unsize_try_box!`](crate::unsize_try_box) makes trait objects. As with `Box`, calls about the box are associated
-/// functions: `TryBox::allocator(&b)`.
+/// The block has exactly the value's size; a value of size 0 has none. [`unsize_try_box!`](crate::unsize_try_box) makes
+/// trait objects. Calls about the box are associated functions: `TryBox::allocator(&b)`.
 pub struct TryBox<T: ?Sized, A: HostSource> {
     /// Invariant: a valid `T` of the box's alone, aligned, in a block of `allocator` with `Layout::for_value`; dangling
     /// where that has size 0.
@@ -26,11 +23,11 @@ pub struct TryBox<T: ?Sized, A: HostSource> {
     owns: PhantomData<T>,
 }
 
-// SAFETY: the box is the only owner of the value and of its allocator handle.
+// SAFETY: the box alone owns the value and its allocator.
 unsafe impl<T: ?Sized + Send, A: HostSource + Send> Send for TryBox<T, A> {}
 // SAFETY: a shared box only gives out `&T` and `&A`.
 unsafe impl<T: ?Sized + Sync, A: HostSource + Sync> Sync for TryBox<T, A> {}
-/// A block for `layout`, or a dangling pointer for size 0.
+/// Dangling for size 0.
 fn allocate_block(allocator: &impl HostSource, layout: Layout) -> Result<NonNull<u8>, HostError> {
     if layout.size() == 0 {
         return Ok(dangling(layout));
@@ -41,7 +38,7 @@ fn allocate_block(allocator: &impl HostSource, layout: Layout) -> Result<NonNull
         .map_err(|_| allocator.refusal(layout))
 }
 
-/// Frees a block when the result is dropped, also where the value's destructor panics.
+/// The drop frees the block also where the value's destructor panics.
 ///
 /// # Safety
 /// The block is the allocator's, of this layout, or has no size; it is not used after the drop.
@@ -77,13 +74,13 @@ impl<T, A: HostSource> TryBox<T, A> {
         }
     }
 
-    /// Takes the value out and frees the block.
+    /// Returns the value and frees the block.
     #[must_use]
     pub fn into_inner(boxed: Self) -> T {
         let (value, allocator) = Self::into_raw_with_allocator(boxed);
         // SAFETY: the invariant of `value`.
         let _block = unsafe { free_block(&allocator, value.cast(), Layout::new::<T>()) };
-        // SAFETY: the invariant of `value`, which is read once; `_block` frees only the memory.
+        // SAFETY: the invariant of `value`; `_block` frees only the memory.
         unsafe { value.read() }
     }
 }
@@ -101,7 +98,7 @@ impl<T: ?Sized, A: HostSource> TryBox<T, A> {
     #[must_use = "the block leaks unless from_raw_in gets it back"]
     pub fn into_raw_with_allocator(boxed: Self) -> (NonNull<T>, A) {
         let boxed = ManuallyDrop::new(boxed);
-        // SAFETY: `boxed` is never used or dropped again: the handle is moved, not copied.
+        // SAFETY: `boxed` is never used or dropped again.
         let allocator = unsafe { ptr::read(&raw const boxed.allocator) };
         (boxed.value, allocator)
     }
@@ -127,7 +124,7 @@ impl<T: ?Sized, A: HostSource> Drop for TryBox<T, A> {
         let layout = Layout::for_value::<T>(self);
         // SAFETY: the invariant of `value`.
         let _block = unsafe { free_block(&self.allocator, self.value.cast(), layout) };
-        // SAFETY: the invariant of `value`, which nobody can reach after this.
+        // SAFETY: the invariant of `value`.
         unsafe { self.value.drop_in_place() }
     }
 }
@@ -157,17 +154,16 @@ impl<T: ?Sized + fmt::Debug, A: HostSource> fmt::Debug for TryBox<T, A> {
 }
 
 /// Turns a [`TryBox`] of a type into one of a trait it implements, or of an array into one of a slice: the type of the
-/// place decides, as in `let b: TryBox<dyn Trait, _> = unsize_try_box!(b);`. Nothing is allocated. (A plain conversion
-/// needs an unstable language feature.)
+/// place decides, as in `let b: TryBox<dyn Trait, _> = unsize_try_box!(b);`. Nothing is allocated.
 #[macro_export]
 macro_rules! unsize_try_box {
     ($boxed:expr $(,)?) => {{
         let (value, allocator) = $crate::TryBox::into_raw_with_allocator($boxed);
-        // Only an unsizing coercion can change this type: there is no cast, and the place's type fills in `_`.
+        // Only an unsizing coercion can change this type: there is no cast.
         let value: *mut _ = value.as_ptr();
         // SAFETY: it came from a `NonNull`.
         let value = unsafe { ::core::ptr::NonNull::new_unchecked(value) };
-        // SAFETY: the same value in the same block; an unsized view has the same size and alignment.
+        // SAFETY: an unsized view of the same block, with its size and alignment.
         unsafe { $crate::TryBox::from_raw_in(value, allocator) }
     }};
 }

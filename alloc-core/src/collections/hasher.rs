@@ -1,5 +1,3 @@
-//! The default hasher of [`TryMap`](crate::TryMap): one wide multiplication a word.
-
 #![forbid(unsafe_code)]
 
 use core::hash::{BuildHasher, Hasher};
@@ -12,7 +10,7 @@ const FACTOR: u64 = 0x2437_54a3_2439_f317;
 ///
 /// A key hashes the same in every process of one build: good for replay, but there is **no protection against keys
 /// chosen to collide**. Give [`TryMap::with_hasher_in`](crate::TryMap::with_hasher_in) a seeded hasher for hostile
-/// keys. Hashes of `usize` keys differ between 32-bit and 64-bit targets; do not store them.
+/// keys. Hashes of `usize` keys differ between 32-bit and 64-bit targets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FoldState;
 
@@ -35,7 +33,7 @@ impl FoldHasher {
     #[inline]
     fn fold(&mut self, word: u64) {
         let wide = u128::from(self.state ^ word).wrapping_mul(u128::from(FACTOR));
-        // The rotated state keeps a product of 0 from forgetting everything before it.
+        // A product of 0 must not forget everything before it.
         self.state =
             ((wide as u64) ^ ((wide >> 64) as u64)).wrapping_add(self.state.rotate_left(29));
     }
@@ -55,7 +53,7 @@ impl Hasher for FoldHasher {
             }
             self.fold(u64::from_le_bytes(last));
         }
-        // Tells `[0]` from `[0, 0]`, whose padded words are equal.
+        // The padded words of `[0]` and `[0, 0]` are equal.
         self.fold(bytes.len() as u64);
     }
 
@@ -68,7 +66,7 @@ impl Hasher for FoldHasher {
         self.fold(n as u64);
     }
 
-    /// hashbrown takes the bucket from the low bits and the tag from the top seven, so both ends must be mixed.
+    /// hashbrown uses the low bits for the bucket and the top seven for the tag.
     #[inline]
     fn finish(&self) -> u64 {
         let wide = u128::from(self.state ^ FACTOR).wrapping_mul(u128::from(SEED));
@@ -104,7 +102,7 @@ mod tests {
                 low[(hash & 255) as usize] += 1;
                 high[(hash >> 57) as usize] += 1;
             }
-            // Binomial: mean 64 and 128, five standard deviations are 40 and 56.
+            // Five standard deviations are 40 and 56.
             assert!(
                 low.iter().all(|n| (24..=104).contains(n)),
                 "step {step}: low bits {low:?}"

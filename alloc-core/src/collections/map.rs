@@ -1,4 +1,3 @@
-//! The hash table.
 #![expect(
     clippy::disallowed_types,
     reason = "the one place that wraps the infallibly growing HashTable and leaves its growth out"
@@ -18,23 +17,22 @@ use crate::rejected::Rejected;
 
 /// A hash map in host memory of `A`, whose every growth can be refused.
 ///
-/// A refused call leaves the map as it was and returns key and value. Replacing a value and removing take no memory.
-/// The order of iteration is undefined. The default hasher, [`FoldState`], is fast and has no protection against chosen
-/// keys.
+/// A refused call leaves the map as it was and returns key and value. Replacing a value and removing need no memory.
+/// The order of iteration is undefined. The default hasher, [`FoldState`], has no protection against chosen keys.
 pub struct TryMap<K, V, A: HostSource, S = FoldState> {
     table: HashTable<(K, V), A>,
     hasher: S,
 }
 
 impl<K, V, A: HostSource> TryMap<K, V, A> {
-    /// An empty map without memory.
+    /// An empty map.
     pub const fn new_in(allocator: A) -> Self {
         Self::with_hasher_in(FoldState, allocator)
     }
 }
 
 impl<K, V, A: HostSource, S> TryMap<K, V, A, S> {
-    /// An empty map without memory, which hashes with `hasher`.
+    /// An empty map, which hashes with `hasher`.
     pub const fn with_hasher_in(hasher: S, allocator: A) -> Self {
         Self {
             table: HashTable::new_in(allocator),
@@ -85,7 +83,7 @@ impl<K, V, A: HostSource, S> TryMap<K, V, A, S> {
         self.table.iter().map(|(_, value)| value)
     }
 
-    /// Removes everything; what is not consumed is dropped with the iterator. Keeps the block.
+    /// Removes everything; the iterator drops the rest. Keeps the block.
     pub fn drain(&mut self) -> impl ExactSizeIterator<Item = (K, V)> {
         self.table.drain()
     }
@@ -95,10 +93,10 @@ impl<K, V, A: HostSource, S> TryMap<K, V, A, S> {
         self.table.retain(|(key, value)| keep(key, value));
     }
 
-    /// Drops all keys and values, also where a destructor panics. Keeps the block.
+    /// Drops all keys and values. Keeps the block.
     pub fn clear(&mut self) {
         if mem::needs_drop::<(K, V)>() {
-            // hashbrown's own `clear` would forget those after one that panics; the end of `drain` drops them.
+            // hashbrown's own `clear` would forget those after one that panics.
             self.table.drain().for_each(drop);
         } else {
             self.table.clear();

@@ -1,5 +1,4 @@
-//! Collections whose every growth can be refused: thin shells over `allocator_api2` and `hashbrown`, without the calls
-//! that grow infallibly and abort. A refusal has the allocator's own reason and leaves the collection as it was.
+//! Thin shells over `allocator_api2` and `hashbrown`, without the calls that grow infallibly and abort.
 
 mod boxed;
 mod hasher;

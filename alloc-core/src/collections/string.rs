@@ -1,5 +1,3 @@
-//! Growable text.
-
 use core::fmt::{self, Write};
 use core::ops::Deref;
 use core::str;
@@ -10,8 +8,10 @@ use crate::error::HostError;
 
 /// UTF-8 text in host memory of `A`, whose every growth can be refused. A refused call leaves the text as it was.
 ///
-/// It dereferences to `str`. `write!` works, but loses the reason of a refusal, which
-/// [`try_write_fmt`](TryString::try_write_fmt) returns.
+/// `write!` loses the reason of a refusal, which [`try_write_fmt`](TryString::try_write_fmt) returns.
+///
+/// # Errors of all its functions
+/// [`HostError::TooLarge`] above `isize::MAX` bytes; the allocator's refusal.
 pub struct TryString<A: HostSource> {
     /// Invariant: valid UTF-8.
     bytes: TryVec<u8, A>,
@@ -26,9 +26,6 @@ impl<A: HostSource> TryString<A> {
     }
 
     /// An empty text with room for exactly `capacity` bytes.
-    ///
-    /// # Errors
-    /// [`HostError::TooLarge`] above `isize::MAX`; the allocator's refusal.
     pub fn try_with_capacity_in(capacity: usize, allocator: A) -> Result<Self, HostError> {
         Ok(Self {
             bytes: TryVec::try_with_capacity_in(capacity, allocator)?,
@@ -36,9 +33,6 @@ impl<A: HostSource> TryString<A> {
     }
 
     /// A copy of `text`, without spare room.
-    ///
-    /// # Errors
-    /// The allocator's refusal.
     pub fn try_from_str_in(text: &str, allocator: A) -> Result<Self, HostError> {
         Ok(Self {
             bytes: TryVec::try_from_slice_in(text.as_bytes(), allocator)?,
@@ -46,35 +40,26 @@ impl<A: HostSource> TryString<A> {
     }
 
     /// Appends `text`, all or nothing.
-    ///
-    /// # Errors
-    /// [`HostError::TooLarge`] above `isize::MAX` bytes; the allocator's refusal.
     #[inline]
     pub fn try_push_str(&mut self, text: &str) -> Result<(), HostError> {
         self.bytes.try_extend_from_slice(text.as_bytes())
     }
 
     /// Appends one character.
-    ///
-    /// # Errors
-    /// As [`try_push_str`](TryString::try_push_str).
     pub fn try_push(&mut self, c: char) -> Result<(), HostError> {
         self.try_push_str(c.encode_utf8(&mut [0; 4]))
     }
 
     /// Appends formatted text, all or nothing: `text.try_write_fmt(format_args!("{x}"))`.
     ///
-    /// Values are formatted twice where the text must grow, the first time to measure, so that it grows once. A
-    /// `Display` that returns [`fmt::Error`], which it should not, ends the text early.
-    ///
-    /// # Errors
-    /// As [`try_push_str`](TryString::try_push_str).
+    /// Values are formatted twice where the text must grow. A `Display` that returns [`fmt::Error`], which it should
+    /// not, ends the text early.
     pub fn try_write_fmt(&mut self, args: fmt::Arguments<'_>) -> Result<(), HostError> {
         if let Some(text) = args.as_str() {
             return self.try_push_str(text);
         }
-        // One growth at most, so that a refusal finds the block as it was: written as far as there is room while the
-        // whole is measured, and once more if it did not fit.
+        // The text grows once at most, so that a refusal finds the block as it was: it is measured first, and written
+        // again if it did not fit.
         let before = self.bytes.len();
         let mut writer = Writer {
             text: self,
@@ -82,7 +67,6 @@ impl<A: HostSource> TryString<A> {
             refusal: None,
             grows: false,
         };
-        // The value's own error, see above.
         let _ = writer.write_fmt(args);
         let needed = writer.needed;
         if before
@@ -120,9 +104,6 @@ impl<A: HostSource> TryString<A> {
     }
 
     /// Room for `additional` more bytes, growing to at least the double.
-    ///
-    /// # Errors
-    /// As [`try_push_str`](TryString::try_push_str).
     pub fn try_reserve(&mut self, additional: usize) -> Result<(), HostError> {
         self.bytes.try_reserve(additional)
     }
@@ -142,7 +123,7 @@ impl<A: HostSource> TryString<A> {
     #[inline]
     #[must_use]
     pub fn as_str(&self) -> &str {
-        // SAFETY: the invariant of `bytes`: only whole `str`s are appended, and cuts are at character boundaries.
+        // SAFETY: the invariant of `bytes`.
         unsafe { str::from_utf8_unchecked(&self.bytes) }
     }
 
@@ -153,7 +134,6 @@ impl<A: HostSource> TryString<A> {
     }
 }
 
-/// Takes what `fmt` gives, counts it, and remembers why the text could not hold it.
 struct Writer<'a, A: HostSource> {
     text: &'a mut TryString<A>,
     /// Bytes so far, written or not.

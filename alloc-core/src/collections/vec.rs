@@ -1,4 +1,3 @@
-//! A growable array.
 #![expect(
     clippy::disallowed_types,
     reason = "the one place that wraps the infallibly growing Vec and leaves its growth out"
@@ -18,8 +17,11 @@ use crate::rejected::Rejected;
 
 /// A growable array in host memory of `A`, whose every growth can be refused.
 ///
-/// A refused call leaves length, content and capacity as they were and returns its values. It dereferences to a slice.
-/// Growing doubles the capacity, except in `_exact` calls. The block has exactly `capacity * size_of::<T>()` bytes.
+/// A refused call leaves length, content and capacity as they were and returns its values. Growing doubles the
+/// capacity, except in `_exact` calls. The block has exactly `capacity * size_of::<T>()` bytes.
+///
+/// # Errors of all its functions
+/// [`HostError::TooLarge`] above `isize::MAX` bytes; the allocator's refusal.
 pub struct TryVec<T, A: HostSource> {
     inner: Vec<T, A>,
 }
@@ -34,9 +36,6 @@ impl<T, A: HostSource> TryVec<T, A> {
     }
 
     /// An empty array with room for exactly `capacity` elements.
-    ///
-    /// # Errors
-    /// As [`try_reserve`](TryVec::try_reserve).
     pub fn try_with_capacity_in(capacity: usize, allocator: A) -> Result<Self, HostError> {
         let mut vec = Self::new_in(allocator);
         vec.try_reserve_exact(capacity)?;
@@ -44,9 +43,6 @@ impl<T, A: HostSource> TryVec<T, A> {
     }
 
     /// Clones of a slice's elements.
-    ///
-    /// # Errors
-    /// The allocator's refusal.
     pub fn try_from_slice_in(slice: &[T], allocator: A) -> Result<Self, HostError>
     where
         T: Clone,
@@ -57,9 +53,6 @@ impl<T, A: HostSource> TryVec<T, A> {
     }
 
     /// Appends `value`.
-    ///
-    /// # Errors
-    /// As [`try_reserve`](TryVec::try_reserve), with the value.
     #[inline]
     pub fn try_push(&mut self, value: T) -> Result<(), Rejected<T, HostError>> {
         match self.inner.push_within_capacity(value) {
@@ -108,9 +101,6 @@ impl<T, A: HostSource> TryVec<T, A> {
     }
 
     /// Room for `additional` more elements, growing to at least the double.
-    ///
-    /// # Errors
-    /// [`HostError::TooLarge`] above `isize::MAX` bytes; the allocator's refusal.
     pub fn try_reserve(&mut self, additional: usize) -> Result<(), HostError> {
         self.inner
             .try_reserve(additional)
@@ -118,9 +108,6 @@ impl<T, A: HostSource> TryVec<T, A> {
     }
 
     /// Room for exactly `additional` more elements.
-    ///
-    /// # Errors
-    /// As [`try_reserve`](TryVec::try_reserve).
     pub fn try_reserve_exact(&mut self, additional: usize) -> Result<(), HostError> {
         self.inner
             .try_reserve_exact(additional)
@@ -141,9 +128,6 @@ impl<T, A: HostSource> TryVec<T, A> {
     }
 
     /// Appends clones of a slice's elements.
-    ///
-    /// # Errors
-    /// As [`try_reserve`](TryVec::try_reserve); none was appended.
     pub fn try_extend_from_slice(&mut self, slice: &[T]) -> Result<(), HostError>
     where
         T: Clone,
@@ -154,9 +138,6 @@ impl<T, A: HostSource> TryVec<T, A> {
     }
 
     /// Sets the length: drops elements, or appends clones of `value`.
-    ///
-    /// # Errors
-    /// As [`try_reserve`](TryVec::try_reserve).
     pub fn try_resize(&mut self, len: usize, value: T) -> Result<(), HostError>
     where
         T: Clone,
@@ -193,7 +174,7 @@ impl<T, A: HostSource> TryVec<T, A> {
         self.inner.as_mut_slice()
     }
 
-    /// First element, length, capacity in elements, allocator. Frees nothing.
+    /// The capacity is in elements.
     pub(crate) fn into_raw_parts_with_allocator(self) -> (NonNull<T>, usize, usize, A) {
         let (first, len, capacity, allocator) = self.inner.into_raw_parts_with_alloc();
         // SAFETY: a vector's pointer is never null; it dangles where there is no block.

@@ -1,7 +1,7 @@
 //! The hot path: one backing call and a few plain stores.
 //!
 //! The thread's entry is looked up *after* the backing call, because the backing may itself use contexts and evict the
-//! entry. A refused request was never counted, so nothing is rolled back.
+//! entry.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -39,7 +39,6 @@ impl ContextNode {
         let Ok(block) = unsafe { self.backing.get() }.allocate(layout, scope) else {
             return self.refused_by_backing(layout, scope);
         };
-        // The rare branches pass the block through, so that no register has to survive a call.
         match table.find(self.slot(scope), self.tag(scope)) {
             Some(entry) if entry.record_alloc(layout.size() as u64, 1) => {
                 self.allocated_and_fold(block, scope)
@@ -72,8 +71,6 @@ impl ContextNode {
         Ok(block)
     }
 
-    /// For nodes that are closed or budgeted, or whose backing tracks requesters. Within the thread's lease a budget
-    /// costs a few loads and stores.
     #[inline(never)]
     fn allocate_limited(
         &self,
@@ -130,8 +127,7 @@ impl ContextNode {
             .or_else(|_| self.refused_by_backing(layout, scope))
     }
 
-    /// Calls the backing for `bytes` more in `blocks` more blocks: reserves them before the call and counts them after
-    /// it. The outer error is this node's refusal, the inner one the backing's.
+    /// The outer error is this node's refusal, the inner one the backing's.
     #[inline]
     fn call_checked(
         &self,
@@ -165,8 +161,6 @@ impl ContextNode {
         ThreadTable::with(|table| unsafe { self.deallocate_on(table, block, layout, scope) });
     }
 
-    /// As [`deallocate`](Self::deallocate), with the thread's table.
-    ///
     /// # Safety
     /// As [`deallocate`](Self::deallocate).
     #[inline]
@@ -191,7 +185,7 @@ impl ContextNode {
                     .wrapping_add(entry.record_free(layout.size() as u64, 1))
                     >= 0 =>
             {
-                // SAFETY: this function's contract: a live block of this node, and so of its backing.
+                // SAFETY: this function's contract: the block is the backing's.
                 unsafe { self.backing().deallocate(block, layout, scope) }
             }
             entry => {
@@ -202,19 +196,18 @@ impl ContextNode {
         }
     }
 
-    /// For nodes that are budgeted or abandoned, or whose backing tracks requesters. Refunds after the free, so that
-    /// the limit also holds for what the backing has handed out.
+    /// Refunds after the free: the limit also holds for what the backing has handed out.
     ///
     /// # Safety
     /// As [`ContextNode::deallocate`].
     #[inline(never)]
     unsafe fn deallocate_limited(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: this function's contract: a live block of this node, and so of its backing.
+        // SAFETY: this function's contract: the block is the backing's.
         self.with_requester(|backing| unsafe { backing.deallocate(block, layout, scope) });
         self.count_free(scope, layout.size() as u64, 1);
     }
 
-    /// Frees a block that is counted in the thread's entry, which must be folded, or else in no entry yet.
+    /// The block is counted in the thread's entry, which must be folded, or in no entry yet.
     ///
     /// # Safety
     /// As [`ContextNode::deallocate`].
@@ -232,11 +225,11 @@ impl ContextNode {
         } else {
             self.count_miss(scope, layout.size() as u64, 1, false);
         }
-        // SAFETY: this function's contract: a live block of this node, and so of its backing.
+        // SAFETY: this function's contract: the block is the backing's.
         unsafe { self.backing().deallocate(block, layout, scope) };
     }
 
-    /// Counts the difference only: no block is counted twice, and the total rises by the growth.
+    /// Counts the difference only: no block is counted twice.
     ///
     /// # Safety
     /// As [`HostAllocator::resize`](crate::HostAllocator::resize), for a block of this node.
@@ -259,7 +252,7 @@ impl ContextNode {
             .checked_sub(old.size() as u64)
             .filter(|more| *more > 0)
         else {
-            // SAFETY: this function's contract: a live block of this node, and so of its backing.
+            // SAFETY: this function's contract: the block is the backing's.
             let shrunk =
                 self.with_requester(|backing| unsafe { backing.resize(block, old, new, scope) });
             let Ok(block) = shrunk else {
@@ -271,10 +264,9 @@ impl ContextNode {
             }
             return Ok(block);
         };
-        // SAFETY: this function's contract: a live block of this node, and so of its backing.
+        // SAFETY: this function's contract: the block is the backing's.
         let call = |backing: &DynAllocator| unsafe { backing.resize(block, old, new, scope) };
         self.call_checked(scope, more, 0, call)?.or_else(|_| {
-            // Only the growth was missing.
             let growth = Layout::from_size_align(more as usize, new.align());
             self.refused_by_backing(growth.unwrap_or(new), scope)
         })
@@ -359,7 +351,6 @@ impl ContextNode {
         );
     }
 
-    /// Folds the thread's entry into the row, sets its next ceiling, and refunds the lease above a slice.
     #[cold]
     pub(crate) fn fold(&self, scope: Scope, entry: &AccountEntry) {
         let budgeted = self.is_budgeted();
@@ -384,8 +375,8 @@ impl ContextNode {
         }
     }
 
-    /// True when the entry must be folded after a free. Unbudgeted: -delta exceeds the ceiling, which is the fold threshold. Budgeted: the
-    /// unused lease exceeds a slice, or the unfolded frees do.
+    /// After a free an entry is folded where -delta exceeds the ceiling, or, with a budget, where the unused lease
+    /// exceeds a slice or the unfolded frees do.
     #[inline]
     fn is_due(&self, entry: &AccountEntry, delta: i64) -> bool {
         if self.is_budgeted() {

@@ -1,5 +1,3 @@
-//! Contexts and handles as allocators: of this crate's trait, and of `allocator_api2`'s.
-
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
@@ -13,8 +11,7 @@ use crate::scope::Scope;
 
 macro_rules! host_allocator {
     ($type:ty) => {
-        // SAFETY: blocks come from the node's backing, whose contract is the same, and are freed to it; owner and
-        // handles keep the node, and so its link to the backing.
+        // SAFETY: blocks come from the node's backing, whose contract is the same, and are freed to it.
         unsafe impl HostAllocator for $type {
             fn traits(&self) -> AllocatorTraits {
                 AllocatorTraits {
@@ -35,7 +32,7 @@ macro_rules! host_allocator {
             }
             #[inline]
             unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-                // SAFETY: this function's contract, the node's as well.
+                // SAFETY: this function's contract.
                 unsafe { self.node().deallocate(block, layout, scope) }
             }
             unsafe fn resize(
@@ -45,7 +42,7 @@ macro_rules! host_allocator {
                 new: Layout,
                 scope: Scope,
             ) -> Result<NonNull<u8>, AllocError> {
-                // SAFETY: this function's contract, the node's as well.
+                // SAFETY: this function's contract.
                 unsafe { self.node().resize(block, old, new, scope) }
             }
             fn notify(&self, notice: Notice) {

@@ -15,10 +15,7 @@ use crate::scope::Scope;
 
 pub(crate) type DynAllocator = dyn HostAllocator + Sync;
 
-/// The address and type of an allocator.
-///
-/// Invariant: the allocator lives while a node that was not abandoned has the backing, as
-/// [`Context::root`](super::Context::root) and [`ContextOptions::allocator`](super::ContextOptions::allocator) ask.
+/// Invariant: the allocator lives while a node that was not abandoned has the backing.
 #[derive(Clone, Copy)]
 pub(crate) struct Backing {
     allocator: NonNull<DynAllocator>,
@@ -26,7 +23,7 @@ pub(crate) struct Backing {
     allocator_type: fn() -> AllocatorType,
 }
 
-// As `&A` and a pointer to functions would be: an allocator whose method unwinds is as its author left it.
+// `&A` and a pointer to functions would be: an allocator whose method unwinds is as its author left it.
 impl core::panic::UnwindSafe for Backing {}
 impl core::panic::RefUnwindSafe for Backing {}
 
@@ -38,7 +35,7 @@ impl fmt::Debug for Backing {
 
 struct AllocatorType {
     id: TypeId,
-    /// Of size 0: its address identifies nothing.
+    /// The address of a value of size 0 identifies nothing.
     is_sizeless: bool,
     root_layout: Layout,
     free_root: unsafe fn(NonNull<u8>, Scope),
@@ -52,7 +49,7 @@ impl Backing {
     pub(super) fn at<A: HostAllocator + Sync>(allocator: NonNull<A>) -> Self {
         let allocator: NonNull<dyn HostAllocator + Sync + '_> = allocator;
         Self {
-            // SAFETY: changes only the lifetime; how long the allocator lives is the type's invariant.
+            // SAFETY: changes only the lifetime; the type's invariant.
             allocator: unsafe {
                 transmute::<NonNull<dyn HostAllocator + Sync + '_>, NonNull<DynAllocator>>(
                     allocator,
@@ -70,8 +67,6 @@ impl Backing {
         unsafe { self.allocator.as_ref() }
     }
 
-    /// Frees a root's block through the allocator in it.
-    ///
     /// # Safety
     /// The allocator lies at the beginning of a block of its own, with [`root_layout`] and this scope; neither is used
     /// after this.
@@ -80,7 +75,6 @@ impl Backing {
         unsafe { (self.allocator_type().free_root)(self.addr(), scope) };
     }
 
-    /// The layout of the allocator and the node of a root that owns it.
     pub(super) fn root_layout(self) -> Layout {
         self.allocator_type().root_layout
     }
@@ -89,13 +83,13 @@ impl Backing {
         (self.allocator_type)()
     }
 
-    /// True when a block of one can be freed through the other. Two allocators of a type of size 0 are equal.
+    /// Two allocators of a type of size 0 are equal.
     pub(super) fn is_same(self, other: Self) -> bool {
         let (mine, theirs) = (self.allocator_type(), other.allocator_type());
         mine.id == theirs.id && (mine.is_sizeless || self.addr() == other.addr())
     }
 
-    /// True when the other may be this one or a part of it, and so dies with it.
+    /// True when the other may be this one or a part of it.
     pub(super) fn dies_with(self, other: Self) -> bool {
         let (mine, theirs) = (self.allocator_type(), other.allocator_type());
         match (mine.is_sizeless, theirs.is_sizeless) {
@@ -120,7 +114,7 @@ impl AllocatorType {
     }
 }
 
-/// Tells types apart, whatever their lifetimes ([`TypeId::of`]: only those without).
+/// [`TypeId::of`] accepts only types without lifetimes.
 fn type_id<A>() -> TypeId {
     trait OfType {
         fn id(&self) -> TypeId
@@ -140,7 +134,6 @@ fn type_id<A>() -> TypeId {
     unsafe { transmute::<&dyn OfType, &(dyn OfType + 'static)>(of) }.id()
 }
 
-/// The layout of an allocator of type `A` with the node of a root behind it, and the node's offset; `None` where that overflows.
 pub(super) fn root_layout<A>() -> Option<(Layout, usize)> {
     let (layout, offset) = Layout::new::<A>().extend(ContextNode::LAYOUT).ok()?;
     Some((layout.pad_to_align(), offset))
@@ -150,7 +143,7 @@ pub(super) fn root_layout<A>() -> Option<(Layout, usize)> {
 /// `block` begins with an `A`, and was allocated from it with [`root_layout`] in this scope; neither is used after
 /// this.
 unsafe fn free_root<A: HostAllocator>(block: NonNull<u8>, scope: Scope) {
-    // SAFETY: this function's contract; it is not used there again.
+    // SAFETY: this function's contract; the place is not used again.
     let allocator = unsafe { block.cast::<A>().read() };
     if let Some((layout, _)) = root_layout::<A>() {
         // SAFETY: this function's contract; moving an allocator invalidates no block.
@@ -158,7 +151,6 @@ unsafe fn free_root<A: HostAllocator>(block: NonNull<u8>, scope: Scope) {
     }
 }
 
-/// The backing of a node that was cut off: refuses every request and ignores frees.
 pub(super) struct Abandoned;
 
 // SAFETY: it gives no block out; one that shrinks stays in place.

@@ -1,13 +1,11 @@
-//! Where a budget says no: leasing, refunding, and the reason of a refusal.
+//! Where a budget says no.
 //!
-//! For every budgeted node, with a limit of its own or only below one: charged = the sum over its subtree of (folded
-//! live bytes + the ceiling of every open entry + the reservations of calls in flight). Live bytes never exceed the
-//! charge, nor the charge the limit, so the limit holds at every instant. One walk up the tree per slice charges all
-//! budgets or none, under the root's budget lock.
+//! For every node with or below a limit: charged = the sum over its subtree of (folded live bytes + the ceiling of
+//! every open entry + the reservations of calls in flight). Live bytes never exceed the charge, nor the charge the
+//! limit. A walk up the tree charges all budgets or none, under the root's budget lock.
 //!
-//! The allocator traits return a bare `AllocError`; the reason is stored for the thread when the request is refused,
-//! and read when the caller wants a [`HostError`]. A later check could name a wrong reason, since another thread may
-//! have raised the limit or freed memory. Without thread-locals there is only that later check.
+//! The allocator traits return a bare `AllocError`; the reason is stored for the thread when the request is refused. A
+//! later check, the only one without thread-locals, could name a wrong reason.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -23,7 +21,7 @@ use crate::scope::Scope;
 use crate::sync::{Held, Relaxed as _};
 use crate::threads;
 
-/// Bytes reserved by a call. When the backing unwinds, the drop returns them to the thread's lease.
+/// When the backing unwinds, the drop returns the bytes to the thread's lease.
 pub(crate) struct Reservation<'n> {
     node: &'n ContextNode,
     scope: Scope,
@@ -48,12 +46,11 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// More than any address space; below it the sum of a request and the live bytes cannot overflow.
+/// Below it the sum of a request and the live bytes cannot overflow.
 const IMPOSSIBLE: u64 = 1 << 62;
 
 impl ContextNode {
-    /// Reserves `bytes` before the backing is called, from this thread's lease, which grows if need be. The reservation
-    /// belongs to the call, not to the entry, which may be evicted meanwhile.
+    /// The reservation belongs to the call, not to the entry, which may be evicted meanwhile.
     pub(crate) fn reserve(&self, scope: Scope, bytes: u64) -> Result<Reservation<'_>, AllocError> {
         let Some(signed) = i64::try_from(bytes).ok().filter(|_| bytes < IMPOSSIBLE) else {
             let none = HostError::OutOfHostMemory {
@@ -89,7 +86,6 @@ impl ContextNode {
         })
     }
 
-    /// Ends a reservation: counts its bytes as `blocks` blocks, or returns them to the thread's lease.
     pub(crate) fn conclude(&self, scope: Scope, bytes: u64, blocks: u64, allocated: bool) {
         self.with_opened_entry(scope, |entry| {
             let Some(entry) = entry else {
@@ -109,7 +105,7 @@ impl ContextNode {
             if allocated {
                 entry.record_alloc(bytes, blocks);
             }
-            // An entry keeps at most a slice of unused lease and hides at most a threshold from the peak.
+            // An entry keeps at most a slice of unused lease.
             let slice = self.slice().cast_signed();
             if entry.ceiling().saturating_sub(entry.delta()) > slice
                 || entry.delta() > slice.clamp(FOLD_MIN, FOLD_MAX)
@@ -140,14 +136,13 @@ impl ContextNode {
         self.charged().for_each(|node| node.budget.subtract(bytes));
     }
 
-    /// This node and those above it, up to the topmost budget: all that are charged for this node's memory, also those
-    /// without a limit of their own, so that they can be moved. The budget lock is held.
+    /// Includes nodes without a limit of their own, which can be moved. The budget lock is held.
     pub(super) fn charged(&self) -> impl Iterator<Item = &ContextNode> {
         core::iter::successors(Some(self), |node| node.parent())
             .take_while(|node| node.is_budgeted())
     }
 
-    /// The smallest slice of the budgets from here up; 0 where one is exact.
+    /// 0 where a budget is exact.
     pub(crate) fn slice(&self) -> u64 {
         self.budget.slice.get()
     }
@@ -173,7 +168,7 @@ impl ContextNode {
         Ok(())
     }
 
-    /// The slice under the present limits here and above. The tree lock is held.
+    /// The tree lock is held.
     pub(super) fn due_slice(&self) -> u64 {
         let above = self
             .parent()
@@ -182,7 +177,7 @@ impl ContextNode {
         self.budget.own_slice().min(above)
     }
 
-    /// Sets the slice to [`due_slice`](ContextNode::due_slice), after the nodes above. Where it grew, threads may hide more from a peak.
+    /// The nodes above are up to date. Where the slice grew, threads may hide more from a peak.
     pub(super) fn update_slice(&self) {
         let slice = self.due_slice();
         for row in Scope::ALL.map(|scope| self.row(scope)) {
@@ -193,7 +188,7 @@ impl ContextNode {
         self.budget.slice.set(slice);
     }
 
-    /// Sets the limit, unless more is charged: then returns the charge.
+    /// Returns the charge where it exceeds the limit.
     fn try_set_limit(&self, bytes: u64) -> Result<Option<u64>, HostError> {
         let _held = self.root().budget_lock.lock();
         if !self.budget.is_set() {
@@ -251,7 +246,6 @@ impl super::node::BudgetCell {
         BudgetKind::from_raw(self.kind.get())
     }
 
-    /// Bytes that can still be charged; unlimited for a soft budget.
     pub(super) fn room(&self) -> u64 {
         let limit = match self.kind() {
             BudgetKind::Soft => u64::MAX,
@@ -261,10 +255,7 @@ impl super::node::BudgetCell {
     }
 }
 
-/// Checks that each of the nodes has room for `bytes`. The budget lock is held.
-///
-/// # Errors
-/// [`HostError::OverBudget`] of the first that has none, without the bytes that other threads lease.
+/// The budget lock is held. The error lacks the bytes that other threads lease.
 pub(super) fn has_room<'n>(
     nodes: impl IntoIterator<Item = &'n ContextNode>,
     bytes: u64,
@@ -282,8 +273,7 @@ pub(super) fn has_room<'n>(
     Ok(())
 }
 
-/// Adds to the error of a budget at or above `below`, the requesting context, the bytes that other threads lease of it
-/// now. The tree's lock is held.
+/// The error is of a budget at or above `below`. The tree's lock is held.
 pub(super) fn with_leases(mut error: HostError, held: &Held<'_>, below: &ContextNode) -> HostError {
     if let HostError::OverBudget {
         context,
@@ -317,7 +307,7 @@ impl ContextNode {
         self.refuse(scope, HostError::Closed { context: self.id() })
     }
 
-    /// The backing has just refused `layout`: queries the reason at once, before it changes. No lock is held.
+    /// The backing's reason may change later. No lock is held.
     #[cold]
     #[inline(never)]
     pub(super) fn refused_by_backing(
@@ -328,8 +318,7 @@ impl ContextNode {
         Err(self.refuse(scope, self.backing().refusal(layout, scope)))
     }
 
-    /// Why the context last refused this thread in `scope`; if it never did, and without thread-locals, why it would
-    /// refuse `layout` now.
+    /// Without a stored refusal of this thread in `scope`, why the context would refuse `layout` now.
     #[cold]
     pub(crate) fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
         let error = match threads::refusal().filter(|refusal| refusal.tag == self.tag(scope)) {

@@ -1,10 +1,6 @@
-//! Creating and ending nodes.
-//!
-//! A node is referenced by its owner (`Context`), by handles, and by its children. Releasing the last reference evicts
-//! the node from every thread's table, adds its sums to its parent's, and frees its memory to the parent, or for a root
-//! to the backing itself.
-//!
-//! In SAFETY comments, *a reference* is one of these, which keeps the node alive.
+//! In SAFETY comments, *a reference* keeps a node alive: its owner (`Context`), handles, and its children have one.
+//! Releasing the last one evicts the node from every thread's table, adds its sums to its parent's, and frees its
+//! memory to the parent, or for a root to the backing itself.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -24,8 +20,6 @@ use crate::scope::Scope;
 use crate::sync::{Ordering, Relaxed as _, fence};
 use crate::unwind::run_to_end;
 
-/// Creates a root. Its own memory comes from the backing and is counted in the root.
-///
 /// # Safety
 /// The allocator behind `backing` lives until the node is gone or abandoned.
 pub(super) unsafe fn make_root(
@@ -37,7 +31,6 @@ pub(super) unsafe fn make_root(
     Ok(finish_root(place(block, node)))
 }
 
-/// Creates a root that owns its allocator: in front of the node, in one block of that allocator.
 pub(super) fn make_owned_root<A: HostAllocator + Sync>(
     allocator: A,
     options: &ContextOptions<'_>,
@@ -45,7 +38,7 @@ pub(super) fn make_owned_root<A: HostAllocator + Sync>(
     let Some((layout, offset)) = root_layout::<A>() else {
         return Err(Rejected::new(allocator, HostError::TooLarge));
     };
-    // SAFETY: the allocator lives here until it moves, and then the node gets another backing.
+    // SAFETY: the allocator lives here until it moves, and the node gets another backing then.
     let begun = unsafe { begin_root(Backing::of(&allocator), layout, options) };
     let (block, mut node) = match begun {
         Ok(begun) => begun,
@@ -56,15 +49,13 @@ pub(super) fn make_owned_root<A: HostAllocator + Sync>(
     unsafe { home.write(allocator) };
     node.backing = Backing::at(home);
     node.set_flags(OWNS_BACKING);
-    // SAFETY: within the block (`root_layout`).
+    // SAFETY: `root_layout`: within the block.
     let behind = unsafe { block.add(offset) };
     Ok(finish_root(place(behind, node)))
 }
 
-/// Allocates a root's block of `layout`, and makes the node to be placed there.
-///
 /// # Safety
-/// The allocator behind `backing` lives as long as the node has it.
+/// The allocator lives as long as the node has it.
 unsafe fn begin_root(
     backing: Backing,
     layout: Layout,
@@ -79,7 +70,7 @@ unsafe fn begin_root(
         .and_then(|budget| own_bytes.checked_sub(budget.limit))
         .filter(|short| *short > 0)
     {
-        // The root does not exist: names the id that it would have had.
+        // The root would have had this id.
         return Err(HostError::OverBudget {
             context: ContextNode::next_id(),
             short_by,
@@ -95,7 +86,7 @@ unsafe fn begin_root(
         Ok(label) => label,
         Err(refused) => {
             let error = node.backing().refusal(refused, scope);
-            // SAFETY: just allocated with this layout and scope; holds nothing yet.
+            // SAFETY: just allocated with this layout and scope.
             node.with_requester(|backing| unsafe { backing.deallocate(block, layout, scope) });
             return Err(error);
         }
@@ -123,8 +114,6 @@ fn finish_root(node: NonNull<ContextNode>) -> NonNull<ContextNode> {
     node
 }
 
-/// Creates a child, in memory of `above`, counted there. A refusal leaves nothing behind.
-///
 /// # Safety
 /// The allocator in `options`, if any, lives until the node is gone or abandoned. The caller holds a reference on
 /// `above`.
@@ -141,7 +130,7 @@ pub(super) unsafe fn make_child(
     let label =
         copy_label(options.label, |layout| parent.allocate(layout, home)).map_err(|layout| {
             let error = parent.refusal(layout, home);
-            // SAFETY: just allocated with this layout and scope; holds nothing yet.
+            // SAFETY: just allocated with this layout and scope.
             unsafe { parent.deallocate(block, ContextNode::LAYOUT, home) };
             error
         })?;
@@ -153,7 +142,6 @@ pub(super) unsafe fn make_child(
         label,
         Some(parent.root_ptr().unwrap_or(above)),
     );
-    // Set in place, so that the compiler can build the long record there.
     let node = place(block, node);
     // SAFETY: just placed.
     let this = unsafe { node.as_ref() };
@@ -170,7 +158,6 @@ pub(super) unsafe fn make_child(
 
 fn set_budget(node: &ContextNode, budget: Budget, above: Option<u64>) {
     if budget.limit == u64::MAX {
-        // No limit: inherited ones hold, and this one must cost nothing.
         return;
     }
     node.root().note(BUDGETS);
@@ -192,7 +179,6 @@ fn place(block: NonNull<u8>, node: ContextNode) -> NonNull<ContextNode> {
 
 type BlockResult = Result<NonNull<u8>, allocator_api2::alloc::AllocError>;
 
-/// Copies a label into a block of its own. The error is the refused layout.
 fn copy_label(
     label: Option<&str>,
     allocate: impl FnOnce(Layout) -> BlockResult,
@@ -207,8 +193,6 @@ fn copy_label(
     Ok(Some(NonNull::slice_from_raw_parts(block, label.len())))
 }
 
-/// Releases a reference. The last one ends the node.
-///
 /// # Safety
 /// The caller owns one reference, and does not use the node after this.
 #[inline]
@@ -220,7 +204,7 @@ pub(super) unsafe fn release(node: NonNull<ContextNode>) {
     }
 }
 
-/// True for the last one: then the caller must end the node.
+/// If true, the caller must end the node.
 ///
 /// # Safety
 /// As [`release`].
@@ -234,8 +218,7 @@ unsafe fn is_last(node: NonNull<ContextNode>) -> bool {
     true
 }
 
-/// Ends a node without references, then its parent if that was the last reference on it, and so on: a loop, not
-/// recursion.
+/// A loop, not recursion, also ends parents without references.
 ///
 /// # Safety
 /// The node has no reference.
@@ -266,7 +249,7 @@ unsafe fn end(node: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
     this.evict_entries();
     let label = this.label;
     let Some(parent) = tree::unlink(this) else {
-        // Copies: the node lies in the memory that is freed.
+        // The node lies in the memory that is freed.
         let (backing, scope, flags) = (this.backing, this.scope, this.flags());
         let (id, name) = (this.id(), this.name);
         free_parts(node, label, |block, layout| {
@@ -275,17 +258,17 @@ unsafe fn end(node: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
                     return;
                 }
                 if flags & OWNS_BACKING != 0 && block == node.cast() {
-                    // SAFETY: the allocator lies at the beginning of the node's block (`OWNS_BACKING`), which is not
+                    // SAFETY: `OWNS_BACKING`: the allocator lies at the beginning of the node's block, which is not
                     // used after this.
                     unsafe { backing.free_root(scope) };
                 } else {
                     // SAFETY: the root was not abandoned, and its allocator lives.
                     let allocator = unsafe { backing.get() };
-                    // SAFETY: a root's node and label come from the backing, with these layouts and this scope.
+                    // SAFETY: a root's parts come from the backing, with these layouts and this scope.
                     unsafe { allocator.deallocate(block, layout, scope) };
                 }
             };
-            // Without the label, which is freed first.
+            // The label is already freed.
             if flags & TRACKS_REQUESTER != 0 {
                 with_identity(id, name, None, free)
             } else {
@@ -295,11 +278,11 @@ unsafe fn end(node: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
         return None;
     };
     let scope = this.home;
-    // SAFETY: the ended node's reference on its parent, which the caller releases later.
+    // SAFETY: the ended node's reference on its parent.
     let home = unsafe { parent.as_ref() };
     free_parts(node, label, |block, layout| {
-        // SAFETY: a child's node and label come from the parent, or from a former parent with the same allocator, whose
-        // charge has moved; with these layouts and this scope.
+        // SAFETY: the parts come from the parent, or from a former one with the same allocator, with these layouts and
+        // this scope.
         unsafe { home.deallocate(block, layout, scope) };
     });
     Some(parent)
@@ -318,7 +301,7 @@ fn free_parts(
     free(node.cast(), ContextNode::LAYOUT);
 }
 
-/// Name, label, scope, budget and allocator of a new context. What is not set is inherited from the parent.
+/// Options of a new context. What is not set is inherited from the parent.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct ContextOptions<'a> {
@@ -341,7 +324,7 @@ impl<'a> ContextOptions<'a> {
         }
     }
 
-    /// A second name, known only at run time and copied into memory of the parent. An empty label is none.
+    /// A second name, copied into memory of the parent. An empty label is none.
     pub const fn label(mut self, label: &'a str) -> Self {
         self.label = Some(label);
         self
@@ -359,7 +342,7 @@ impl<'a> ContextOptions<'a> {
         self
     }
 
-    /// Uses `allocator` instead of the parent's, except for the context's own small record. A root ignores this option.
+    /// Uses `allocator` instead of the parent's, except for the context's own record. A root ignores this option.
     pub fn allocator_static<A: HostAllocator + Sync>(mut self, allocator: &'static A) -> Self {
         self.backing = Some(Backing::of(allocator));
         self

@@ -1,5 +1,3 @@
-//! A process's context for code that cannot be given one.
-
 use core::ffi::c_void;
 use core::mem::ManuallyDrop;
 use core::ptr::{NonNull, null_mut};
@@ -7,22 +5,21 @@ use core::ptr::{NonNull, null_mut};
 use super::ContextHandle;
 use crate::sync::{AtomicPtr, Ordering};
 
-/// [`ContextHandle::into_raw`] of the default context, or NULL. Set once, so that a handle can be copied without a
-/// lock.
+/// Set once, so that a handle can be copied without a lock.
 static DEFAULT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 /// The process's default context, if one was [set](set_default_context): for code behind an interface without a place
-/// for a context, such as an allocator that replaces another one.
+/// for a context.
 #[must_use]
 pub fn default_context() -> Option<ContextHandle> {
     let raw = NonNull::new(DEFAULT.load(Ordering::Acquire))?;
-    // SAFETY: from `into_raw`; this handle is never dropped.
+    // SAFETY: from `into_raw`; never dropped.
     let default = ManuallyDrop::new(unsafe { ContextHandle::from_raw(raw) });
     Some(ContextHandle::clone(&default))
 }
 
 /// Sets the process's [default context](default_context), once and for ever: `try_close` and `close_root` of its owner
-/// are refused. The owner must live as long as the context is used: dropping it closes the context.
+/// are refused. Dropping the owner closes the context.
 ///
 /// ```
 /// use alloc_core::{Context, ContextOptions, FromGlobalAlloc, default_context, set_default_context};

@@ -1,7 +1,5 @@
-//! Ending a node and all below it: closes them and destroys the values that they own.
-//!
-//! Children before their parents, newer ones before older, without recursion or allocation at any depth. A reference
-//! keeps the node that the walk has reached; contexts that other calls or threads end meanwhile are skipped.
+//! Contexts end before their parents, newer ones before older, without recursion or allocation at any depth. A
+//! reference keeps the node that the walk has reached; contexts that other calls or threads end meanwhile are skipped.
 
 use core::fmt;
 
@@ -11,10 +9,8 @@ use crate::owned::{bytes_freed_with, end_values};
 use crate::sync::{Held, Ordering};
 use crate::unwind::run_to_end;
 
-/// Closes the subtree and destroys the values owned in it.
 pub(super) fn end_subtree(top: &ContextHandle) {
     tree::close(top.node());
-    // The node whose values are being destroyed; `None` before the first.
     let mut at: Option<ContextHandle> = None;
     run_to_end(|| {
         if let Some(at) = &at {
@@ -30,7 +26,7 @@ pub(super) fn end_subtree(top: &ContextHandle) {
     });
 }
 
-/// Blocks, contexts and handles that are still alive in a context and those below it. A [`Snapshot`](crate::Snapshot) has the names.
+/// Blocks, contexts and handles that are still alive in a context and those below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outstanding {
@@ -129,8 +125,8 @@ impl fmt::Display for CloseError {
 
 impl core::error::Error for CloseError {}
 
-/// As [`outstanding`]. If nothing needs the backing allocator, also closes the subtree under the same lock, so that a
-/// thread that ends an ancestor skips it.
+/// If nothing needs the backing allocator, closes the subtree under the same lock, so that a thread that ends an
+/// ancestor skips it.
 pub(super) fn seal(top: &ContextNode) -> Outstanding {
     let held = top.root().tree_lock.lock();
     let outstanding = under(&held, top);
@@ -146,9 +142,7 @@ pub(super) fn outstanding(top: &ContextNode) -> Outstanding {
 }
 
 fn under(held: &Held<'_>, top: &ContextNode) -> Outstanding {
-    // References that are not handles: owners, and each context's on its parent.
     let (mut references, mut others, mut contexts) = (0u64, 0u64, 0u64);
-    // Blocks freed with their contexts: records, owned values and their tables.
     let (mut bytes, mut blocks) = (0u64, 0u64);
     let mut subtract = |gone: (u64, u64)| {
         bytes = bytes.saturating_add(gone.0);
@@ -161,12 +155,12 @@ fn under(held: &Held<'_>, top: &ContextNode) -> Outstanding {
             contexts = contexts.saturating_add(1);
         }
         subtract(bytes_freed_with(node));
-        // The subtree's accounts include the records of the contexts below, and the top's own only if it is a root.
+        // The top's own record is in its account only if it is a root.
         if depth > 0 || node.is_root() {
             subtract(node.record());
         }
     });
-    // Accounts after references: of a thread that leaks a block and then drops its handle at least one is counted.
+    // In this order a thread's leaked block counts, or its handle, which it drops later.
     let sum = tree::subtree_usage_under(held, top);
     let routed = sum.total();
     Outstanding {

@@ -1,5 +1,3 @@
-//! The counted companion of a context, with the operations that need no owner.
-
 use core::alloc::Layout;
 use core::ffi::c_void;
 use core::fmt;
@@ -19,10 +17,9 @@ use crate::threads::ThreadTable;
 
 /// A counted reference to a context, for collections, threads and jobs that outlive a borrow.
 ///
-/// 8 bytes, with a niche. It cannot end the context and never keeps the context's [values](ContextHandle::own) alive;
-/// it keeps the record, so that a block can always be freed. Handles are equal when they refer to the same context.
-/// Cloning and dropping cost one shared atomic each, which threads contend for: hot code inside one owner uses
-/// `&Context`.
+/// It cannot end the context; it keeps the record, so that a block can always be freed, but not the context's
+/// [values](ContextHandle::own). Handles are equal when they refer to the same context. Cloning and dropping cost one
+/// shared atomic each: hot code inside one owner uses `&Context`.
 pub struct ContextHandle {
     node: NonNull<ContextNode>,
 }
@@ -44,11 +41,8 @@ impl ContextHandle {
 
     /// As [`child`](ContextHandle::child), with `options`. A context of the same tree may be the child's allocator:
     /// then every byte is counted in both.
-    ///
-    /// # Errors
-    /// As [`child`](ContextHandle::child).
     pub fn child_with(&self, options: ContextOptions<'_>) -> Result<Context, HostError> {
-        // SAFETY: what `ContextOptions::allocator` asks; the handle's reference.
+        // SAFETY: `ContextOptions::allocator`; the handle's reference.
         let node = unsafe { create::make_child(self.node, &options) }?;
         Ok(Context::owning(node))
     }
@@ -63,7 +57,7 @@ impl ContextHandle {
             .map_err(|_| self.node().refusal(layout, scope))
     }
 
-    /// Frees a block of [`try_allocate`](ContextHandle::try_allocate). Cannot fail; allocates nothing.
+    /// Frees a block of [`try_allocate`](ContextHandle::try_allocate).
     ///
     /// # Safety
     /// `block` is a live block of this context, of this `layout` and `scope`.
@@ -72,10 +66,7 @@ impl ContextHandle {
         unsafe { self.node().deallocate(block, layout, scope) }
     }
 
-    /// As the context's own [`allocate`](crate::HostAllocator::allocate), with the thread's table.
-    ///
-    /// # Errors
-    /// As there.
+    /// As `allocate` of [`HostAllocator`](crate::HostAllocator), with the thread's table.
     #[inline]
     pub fn allocate_on(
         &self,
@@ -153,18 +144,14 @@ impl ContextHandle {
         tree::try_node_usage(self.node())
     }
 
-    /// The account of this context and all below; totals include ended contexts. O(contexts), under the tree's lock:
-    /// none is created or ended meanwhile.
+    /// The account of this context and all below, ended contexts included in totals. O(contexts).
     #[must_use]
     pub fn subtree_usage(&self) -> Usage {
         tree::subtree_usage(self.node())
     }
 
-    /// Copies the accounts of this context and all below, for printing or JSON, into memory of this context, counted
-    /// there. [`Snapshot::capture`] accepts another allocator.
-    ///
-    /// # Errors
-    /// As [`try_allocate`](ContextHandle::try_allocate).
+    /// Copies the accounts of this context and all below into memory of this context. [`Snapshot::capture`] accepts
+    /// another allocator.
     pub fn snapshot(&self) -> Result<Snapshot<&Self>, HostError> {
         Snapshot::capture(self, self)
     }
@@ -175,7 +162,7 @@ impl ContextHandle {
         self.node().budget_usage()
     }
 
-    /// Raises or lowers the limit of the budget set on this context itself. O(contexts below).
+    /// Changes the limit of the budget set on this context itself. O(contexts below).
     ///
     /// # Errors
     /// The limit is unchanged. [`Misuse::NoBudget`](crate::Misuse::NoBudget) without a budget of its own;
@@ -199,7 +186,6 @@ impl ContextHandle {
         Self::from_counted(raw.cast())
     }
 
-    /// A handle over a reference that is already counted.
     pub(super) fn from_counted(node: NonNull<ContextNode>) -> Self {
         Self { node }
     }
@@ -225,7 +211,7 @@ impl Clone for ContextHandle {
 
 impl Drop for ContextHandle {
     fn drop(&mut self) {
-        // SAFETY: the handle's own reference, used no more.
+        // SAFETY: the handle's own reference.
         unsafe { create::release(self.node) };
     }
 }

@@ -1,5 +1,3 @@
-//! Contexts: the tree of accounts and owners.
-
 mod allocate;
 mod allocators;
 mod backing;
@@ -33,21 +31,17 @@ use crate::host::HostAllocator;
 use crate::rejected::Rejected;
 use crate::sync::{Ordering, Relaxed as _};
 
-/// The owner of a node in a tree of contexts that inherit their allocator.
+/// The owner of a node in a tree of contexts.
 ///
-/// One owner, move-only. It dereferences to [`ContextHandle`], which lists the common operations. `&Context` and
-/// `ContextHandle` are [`Allocator`](crate::Allocator)s: collections account to the context with no byte in front of
-/// their blocks.
+/// It is move-only and dereferences to [`ContextHandle`], which lists the common operations. `&Context` and
+/// `ContextHandle` are [`Allocator`](crate::Allocator)s.
 ///
 /// Dropping (or [closing](Context::close)) the owner ends the node: neither it nor any context below allocates any
 /// more; their values are destroyed, children before parents, the newest first (see [`ContextHandle::own`]); blocks
 /// that collections still hold stay valid and charged until they are freed.
 ///
 /// The owner can be a value of the context's parent, `parent.own(parent.child(name)?)`: then the context ends with its
-/// parent. The end of such a tree is no recursion; contexts that are values of others than their own parents end each
-/// within the destructor of the one before.
-///
-/// To print a tree: [`snapshot`](ContextHandle::snapshot).
+/// parent, without recursion.
 ///
 /// Thread rules: `Send + Sync`; any thread may call every operation, but not a signal handler. The child of a fork may
 /// use every context of its parent (see [`after_fork`](crate::after_fork)).
@@ -57,12 +51,11 @@ pub struct Context {
 }
 
 impl Context {
-    /// Creates the root of a tree whose memory all comes from `backing`. The root's own record (and label) is allocated
-    /// at once and counted in the root, in its default scope ([`Scope::Instance`](crate::Scope::Instance) unless set).
+    /// Creates the root of a tree whose memory all comes from `backing`. The root's own record (and label) is counted
+    /// in the root, in its default scope ([`Scope::Instance`](crate::Scope::Instance) unless set).
     ///
     /// # Errors
-    /// The refusal of `backing`, mostly [`HostError::OutOfHostMemory`]; [`HostError::OverBudget`] when the record
-    /// exceeds the root's own budget.
+    /// The refusal of `backing`; [`HostError::OverBudget`] when the record exceeds the root's own budget.
     ///
     /// # Safety
     /// `backing` lives, unmoved, until one of these:
@@ -70,8 +63,8 @@ impl Context {
     /// - all contexts, handles and blocks of the tree are gone;
     /// - [`abandon`](Context::abandon) has returned, and every operation of another thread on the tree has either
     ///   returned before or happens after it (by a lock, a join, a channel). Even then the backing's memory must stay
-    ///   readable and writable until all contexts, handles and blocks of the tree are gone, because the contexts'
-    ///   records lie in it.
+    ///   readable and writable until all contexts, handles and blocks of the tree are gone: the contexts' records lie
+    ///   in it.
     ///
     /// The root keeps the address of `backing`: where `A` is a reference (`&dyn HostAllocator`), the address of the
     /// reference.
@@ -85,9 +78,6 @@ impl Context {
     }
 
     /// As [`root`](Context::root), over a static allocator.
-    ///
-    /// # Errors
-    /// As [`root`](Context::root).
     pub fn root_static<A: HostAllocator + Sync>(
         backing: &'static A,
         options: ContextOptions<'_>,
@@ -96,8 +86,8 @@ impl Context {
         unsafe { Self::root(backing, options) }
     }
 
-    /// As [`root`](Context::root), over an allocator that the root owns, for callers without a place for one: it lies
-    /// in front of the root's record, in one block of its own memory, and is dropped with it.
+    /// As [`root`](Context::root), over an allocator that the root owns: it lies in front of the root's record, in one
+    /// block of its own memory, and is dropped with it.
     ///
     /// # Errors
     /// The allocator, with the error of [`root`](Context::root).
@@ -130,8 +120,8 @@ impl Context {
         self.handle.clone()
     }
 
-    /// Ends the node, as dropping it does, and returns what is still outstanding: blocks that collections hold stay
-    /// valid and charged until they are freed, [held](ContextHandle::get) values until their last hold is dropped.
+    /// Ends the node, as dropping it does, and returns what is still outstanding; [held](ContextHandle::get) values are
+    /// destroyed with their last hold.
     ///
     /// # Panics
     /// If a destructor of an owned value panicked; after the rest has been destroyed.
@@ -142,12 +132,12 @@ impl Context {
 
     /// Ends the node if nothing is outstanding in it or below it, so that its own allocator may be destroyed.
     ///
-    /// Owned values end with it. Handles, blocks and contexts that values hold count as outstanding, because only
-    /// destructors know them: call [`clear`](Context::clear) first.
+    /// Handles, blocks and contexts that owned values hold count as outstanding, because only destructors know them:
+    /// call [`clear`](Context::clear) first.
     ///
     /// # Errors
     /// The context, still open, with what is [outstanding](CloseError::Outstanding). Bytes that an ended context below
-    /// lost count as well, even of an allocator of its own; declared memory ([`Foreign`](crate::Foreign)) does not.
+    /// lost count as well; declared memory ([`Foreign`](crate::Foreign)) does not.
     pub fn try_close(self) -> Result<(), Rejected<Self, CloseError>> {
         let outstanding = end::seal(self.node());
         if outstanding.needs_backing() {
@@ -170,21 +160,18 @@ impl Context {
     }
 
     /// Cuts off an allocator that is gone or about to be destroyed: this node and all below it with the same allocator
-    /// never call it again. Their memory stays in place; later frees are counted and not forwarded; allocations fail
-    /// with `Closed`. Destructors of owned values run before the call returns. [`root`](Context::root) states when the
-    /// allocator may be destroyed.
+    /// never call it again. Their memory stays in place; later frees are counted and not forwarded. Destructors of
+    /// owned values run before the call returns. [`root`](Context::root) states when the allocator may be destroyed.
     pub fn abandon(self) -> Outstanding {
         let outstanding = end::outstanding(self.node());
         tree::abandon(self.node());
         outstanding
     }
 
-    /// Closes the context and all below. Its values stay until it is dropped.
     pub(crate) fn refuse_allocations(&self) {
         tree::close(self.node());
     }
 
-    /// The owner of a node, over a reference that is already counted.
     fn owning(node: NonNull<ContextNode>) -> Self {
         Self {
             handle: ContextHandle::from_counted(node),
@@ -210,7 +197,7 @@ impl Drop for Context {
     fn drop(&mut self) {
         let node = self.node();
         node.set_flags(ORPHANED);
-        // A single reference: no children and no handles; without values only the node itself is to be ended.
+        // A single reference: no children and no handles.
         if node.flags() & DRAINED == 0
             && (node.references.load(Ordering::Acquire) != 1 || !node.owned.get().is_null())
         {

@@ -1,8 +1,6 @@
-//! Moving whole contexts within their tree: in one step, or not at all.
-//!
-//! A move changes the links of the moved contexts and the charges for their records, which lie in the parent's memory,
-//! and for all memory of their subtrees. No block moves. The contexts below are visited only where slices of another
-//! size begin to apply.
+//! A move changes the links of the moved contexts and the charges for their records and for all memory of their
+//! subtrees, in one step, or not at all. The contexts below are visited only where slices of another size begin to
+//! apply.
 
 use core::ptr::NonNull;
 
@@ -16,24 +14,21 @@ use crate::sync::{AtomicPtr, Held, Ordering, Relaxed as _};
 use crate::threads::fold_thread;
 
 impl Context {
-    /// Moves this context and all below it to another parent of the same tree, as its newest child. Allocator and scope
-    /// stay. A context that is a value of its parent stays one: [`remove`](ContextHandle::remove) it first, or it ends
-    /// with its former parent.
+    /// Moves this context and all below it to another parent of the same tree, as its newest child. A context that is a
+    /// value of its parent stays one: [`remove`](ContextHandle::remove) it first, or it ends with its former parent.
     ///
     /// Budgets above both parents do not change; those above the new parent alone are charged for all memory that
     /// moves; those above the old one alone get a refund. Totals stay where they were counted. Leases of other threads
     /// move along: a [`Budget::exact`](crate::Budget::exact) above the new parent may refuse early until those threads
     /// use the contexts again.
     ///
-    /// O(depth) in the tree, O(1) in what moves; O(contexts moved) where budgets of another size or kind begin to
-    /// apply.
+    /// O(depth) in the tree; O(contexts moved) where budgets of another size or kind begin to apply.
     ///
     /// # Errors
     /// Nothing was changed. [`Misuse::IsARoot`]; [`Misuse::OtherTree`]; [`Misuse::Cycle`] when `to` is this context or
-    /// below it; [`Misuse::OtherBacking`] when the new parent has another allocator than the old one, which the record
-    /// came from; [`HostError::Closed`] for either; [`HostError::OverBudget`]. [`Misuse::InUse`] when the move brings a
-    /// first budget while handles, or contexts below, could let other threads allocate; a parent that was once below a
-    /// budget counts as if it still were.
+    /// below it; [`Misuse::OtherBacking`] when the parents have different allocators; [`HostError::Closed`] for either;
+    /// [`HostError::OverBudget`]. [`Misuse::InUse`] when the move brings a first budget while handles, or contexts
+    /// below, could let other threads allocate; a parent that was once below a budget counts as if it still were.
     pub fn reparent(&mut self, to: &ContextHandle) -> Result<(), HostError> {
         let (this, above) = (self.handle.node_ptr(), to.node_ptr());
         let (node, new) = (self.node(), to.node());
@@ -67,31 +62,29 @@ impl Context {
             context_move.apply(&held, above)?;
             old
         };
-        // SAFETY: the moved context's former reference on its old parent.
+        // SAFETY: the moved context's reference on its old parent.
         unsafe { create::release(old) };
         Ok(())
     }
 }
 
-/// True when `node` is `top` or below it. The tree lock is held.
+/// The tree lock is held.
 fn is_below(node: &ContextNode, top: &ContextNode) -> bool {
     core::iter::successors(Some(node), |node| node.parent()).any(|node| core::ptr::eq(node, top))
 }
 
-/// A move of siblings, and of values with them.
 pub(crate) struct ContextMove {
     pub(crate) old: NonNull<ContextNode>,
     pub(crate) newest: NonNull<ContextNode>,
     pub(crate) oldest: NonNull<ContextNode>,
-    /// The caller has the owner of the one sibling, exclusively.
+    /// The caller has the owner of the only sibling, exclusively.
     pub(crate) owner_is_here: bool,
     /// Bytes and blocks of values, in the old parent's default scope.
     pub(crate) values: (u64, u64),
 }
 
 impl ContextMove {
-    /// Calls `act` with a move of all children of `from` and of `values`, with the tree's lock held. False when there
-    /// are no children. If `act` has moved them, releases their references on the old parent.
+    /// Calls `act` with the tree's lock held; false when there are no children.
     pub(crate) fn of_children(
         from: &Context,
         to: &ContextHandle,
@@ -128,38 +121,37 @@ impl ContextMove {
         act(&context_move, &held, above)?;
         if link(&source.tree.children.newest).is_none() {
             for _ in context_move.siblings() {
-                // SAFETY: each had a reference on its old parent; not the last one, since the caller has another.
+                // SAFETY: each had a reference on its old parent, on which the caller has another.
                 unsafe { create::release(old) };
             }
         }
         Ok(true)
     }
 
-    /// The old parent and the new one.
     fn parents<'n>(
         &'n self,
         above: &'n NonNull<ContextNode>,
     ) -> (&'n ContextNode, &'n ContextNode) {
-        // SAFETY: the caller of a move refers to both parents.
+        // SAFETY: the caller refers to both parents.
         let old = unsafe { self.old.as_ref() };
-        // SAFETY: the caller of a move refers to both parents.
+        // SAFETY: the caller refers to both parents.
         (old, unsafe { above.as_ref() })
     }
 
     fn siblings(&self) -> impl Iterator<Item = &ContextNode> {
         let oldest = self.oldest;
-        // SAFETY: the link rule (`tree`); the caller holds the lock.
+        // SAFETY: the link rule; the caller holds the lock.
         let first = unsafe { self.newest.as_ref() };
         core::iter::successors(Some(first), move |node| {
             if core::ptr::eq(*node, oldest.as_ptr()) {
                 return None;
             }
-            // SAFETY: the link rule (`tree`); the caller holds the lock.
+            // SAFETY: the link rule; the caller holds the lock.
             unsafe { node.tree.next.get().as_ref() }
         })
     }
 
-    /// All but cycles and room in budgets. The tree lock is held.
+    /// Cycles and room in budgets are not checked. The tree lock is held.
     pub(crate) fn check(&self, _: &Held<'_>, above: NonNull<ContextNode>) -> Result<(), HostError> {
         let (old, new) = self.parents(&above);
         if new.flags() & CLOSED != 0 {
@@ -168,7 +160,7 @@ impl ContextMove {
         if !old.shares_backing(new) {
             return Err(HostError::Misuse(Misuse::OtherBacking));
         }
-        // Without handles and contexts below, only the caller, who has its owner, can be using a context.
+        // Without handles and contexts below, only the owner can be using a context.
         let is_quiet = |child: &ContextNode| {
             self.owner_is_here
                 && child.tree.children.newest.get().is_null()
@@ -184,7 +176,7 @@ impl ContextMove {
         Ok(())
     }
 
-    /// The caller has excluded cycles, and releases one reference of the old parent per sibling after the lock.
+    /// The caller has excluded cycles, and releases one reference of the old parent per sibling.
     pub(crate) fn apply(
         &self,
         held: &Held<'_>,
@@ -199,7 +191,7 @@ impl ContextMove {
         });
         charged.map_err(|error| with_leases(error, held, new))?;
         self.count(old, new);
-        // SAFETY: the link rule (`tree`); the lock is held.
+        // SAFETY: the link rule; the lock is held.
         old.tree
             .children
             .detach(unsafe { self.newest.as_ref() }, unsafe {
@@ -215,8 +207,6 @@ impl ContextMove {
         Ok(())
     }
 
-    /// Charges the budgets above the new parent for all that moves, refunds the old ones for the subtrees, and sets the
-    /// new parent.
     fn charge(&self, above: NonNull<ContextNode>) -> Result<(), HostError> {
         let (old, new) = self.parents(&above);
         let begins = |child: &&ContextNode| new.is_budgeted() && !child.is_budgeted();
@@ -257,7 +247,7 @@ impl ContextMove {
         let mut here = 0u64;
         let mut move_counts = |scope, bytes, blocks| {
             here = here.saturating_add(bytes);
-            // In this order nothing is counted twice at any moment.
+            // In this order nothing is counted twice.
             old.count_leaving(scope, bytes, blocks);
             new.count_arriving(scope, bytes, blocks);
         };

@@ -1,5 +1,3 @@
-//! The memory layout of a context.
-//!
 //! ```text
 //!   0  read by every operation: backing {allocator, its functions, its type}, tag base, flags, scopes, root; which parts are in use
 //!  48  rarely written: name, label, tree links, budget {limit, charged, high, slice, kind}
@@ -7,8 +5,7 @@
 //! 328  foreign memory, by kind (see `account::foreign`)
 //! 448  five rows of 64 bytes: the account of one scope (see `account::row`); the locks of a root's tree; owned values
 //! ```
-//! Aligned to 16 only: the system's allocators are slower above that, and the counters that threads write all the time
-//! lie in their own tables.
+//! The system's allocators are slower above an alignment of 16.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -22,40 +19,34 @@ use crate::requester::with_identity;
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Lock, Ordering, Relaxed as _};
 
-/// No new allocation.
 pub(crate) const CLOSED: u8 = 1;
-/// This node or one above it has a budget.
 pub(crate) const BUDGETED: u8 = 2;
-/// The backing was cut off.
 pub(crate) const ABANDONED: u8 = 4;
-/// The owner is gone; handles or children keep the record.
+/// Handles or children keep the record.
 pub(crate) const ORPHANED: u8 = 8;
-/// Closed; the values of it and of all below were removed to be destroyed.
+/// The values were removed to be destroyed.
 pub(crate) const DRAINED: u8 = 16;
-/// The backing reads the requester. Never changes.
+/// Never changes, as [`OWNS_BACKING`].
 pub(crate) const TRACKS_REQUESTER: u8 = 32;
-/// A root's backing lies in front of it and is dropped with it. Never changes.
+/// The backing lies in front of the root and is dropped with it.
 pub(crate) const OWNS_BACKING: u8 = 64;
 
-/// In `parts_in_use`, beside a bit for each scope: foreign memory was declared.
+/// A bit of `parts_in_use`, as the next two, beside a bit for each scope.
 pub(crate) const FOREIGN: u8 = 1 << Scope::COUNT;
-/// In `parts_in_use`: ended children left sums.
 pub(super) const GONE: u8 = 2 << Scope::COUNT;
-/// In `parts_in_use` of a root: a context of the tree was given a budget.
 pub(super) const BUDGETS: u8 = 4 << Scope::COUNT;
 
-/// Layout: the file's head.
 #[repr(C, align(16))]
 pub(crate) struct ContextNode {
     pub(super) backing: Backing,
     tag_base: u64,
     flags: AtomicU8,
     pub(crate) scope: Scope,
-    /// The scope of the record's own block: the default one of the parent that it was created below.
+    /// The scope of the record's own block.
     pub(crate) home: Scope,
-    /// The parts of the account that were ever written; sums read no others. See [`FOREIGN`].
+    /// Sums read no other parts of the account.
     parts_in_use: AtomicU8,
-    /// `None` = this is the root.
+    /// `None` for the root itself.
     root: Option<NonNull<ContextNode>>,
     pub(crate) name: &'static str,
     pub(crate) label: Option<NonNull<[u8]>>,
@@ -63,34 +54,30 @@ pub(crate) struct ContextNode {
     pub(crate) budget: BudgetCell,
     pub(crate) references: AtomicUsize,
     pub(crate) closed_children: ClosedSums,
-    /// Foreign memory of this node, and of ended children.
     pub(crate) foreign: ForeignCells,
     rows: [AccountRow; Scope::COUNT],
-    /// Used by a root only: the locks of its tree and of its budgets.
+    /// A root alone uses its locks.
     pub(crate) tree_lock: Lock,
     pub(crate) budget_lock: Lock,
-    /// Null, or a `ValueTable` of `owned::table`, which alone reads and sets it and has its own lock. By address: a
-    /// node knows nothing of values.
+    /// Null, or a `ValueTable`, which `owned::table` alone reads and sets.
     pub(crate) owned: AtomicPtr<u8>,
 }
 
 // SAFETY: atomics alone are written; links under the root's tree lock; the backing is `Sync`.
 unsafe impl Sync for ContextNode {}
-// SAFETY: no thread affinity: whichever thread drops the last reference frees it.
+// SAFETY: whichever thread drops the last reference frees the node.
 unsafe impl Send for ContextNode {}
 
-/// A node's links to its parent, children and siblings, newest first. Written under the root's tree lock.
+/// Written under the root's tree lock.
 #[derive(Default)]
 pub(crate) struct TreeLinks {
     pub(crate) parent: AtomicPtr<ContextNode>,
     pub(crate) children: NodeList,
-    /// The next older sibling, or root of the process.
     pub(crate) next: AtomicPtr<ContextNode>,
-    /// The next newer sibling, or root.
     pub(crate) prev: AtomicPtr<ContextNode>,
 }
 
-/// Siblings, or the roots of the process; under one lock, the root's tree lock or the roots'.
+/// Siblings, or the roots of the process, under the root's tree lock or the roots'.
 #[derive(Default)]
 pub(crate) struct NodeList {
     pub(super) newest: AtomicPtr<ContextNode>,
@@ -106,7 +93,7 @@ impl NodeList {
     }
 }
 
-/// A node's own budget; written under the root's budget lock. `limit` of `u64::MAX` = none.
+/// Written under the root's budget lock. A `limit` of `u64::MAX` is none.
 #[derive(Default)]
 pub(crate) struct BudgetCell {
     pub(crate) limit: AtomicU64,
@@ -117,7 +104,7 @@ pub(crate) struct BudgetCell {
     pub(crate) kind: AtomicU8,
 }
 
-/// Sums of ended children, by scope; written under the root's tree lock.
+/// By scope; written under the root's tree lock.
 #[derive(Default)]
 pub(crate) struct ClosedSums([ClosedSum; Scope::COUNT]);
 
@@ -125,13 +112,12 @@ pub(crate) struct ClosedSums([ClosedSum; Scope::COUNT]);
 struct ClosedSum {
     total_bytes: AtomicU64,
     total_blocks: AtomicU64,
-    /// Blocks live when their context ended: nothing can free them through it any more.
+    /// Nothing can free these blocks any more.
     lost_bytes: AtomicU64,
     lost_blocks: AtomicU64,
 }
 
 impl ClosedSums {
-    /// Live bytes of an ending context are lost.
     pub(super) fn add(&self, scope: Scope, gone: &ScopeUsage) {
         if let Some(sum) = self.0.get(scope.index()) {
             for (cell, by) in [
@@ -158,7 +144,6 @@ impl ClosedSums {
     }
 }
 
-// The documents state this size.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<ContextNode>() == 784);
 
@@ -167,7 +152,6 @@ static SERIALS: AtomicU64 = AtomicU64::new(1);
 impl ContextNode {
     pub(crate) const LAYOUT: Layout = Layout::new::<Self>();
 
-    /// A node that is not yet linked. Without `root` it is a root.
     pub(crate) fn new(
         backing: Backing,
         scope: Scope,
@@ -208,20 +192,18 @@ impl ContextNode {
         }
     }
 
-    /// `serial * 8 + scope`: identifies the row for ever, also when the address is used again.
+    /// Identifies the row for ever, also when the address is used again.
     #[inline]
     pub(crate) fn tag(&self, scope: Scope) -> u64 {
         self.tag_base | scope as u64
     }
 
-    /// The index in the threads' tables.
     #[inline]
     pub(crate) fn slot(&self, scope: Scope) -> usize {
         slot(self.tag_base >> 3, scope as u64)
     }
 
     pub(crate) fn id(&self) -> ContextId {
-        // Serials start at 1.
         ContextId::from_raw(self.tag_base >> 3).unwrap_or(ContextId::FIRST)
     }
 
@@ -256,7 +238,6 @@ impl ContextNode {
         self.flags() & TRACKS_REQUESTER != 0
     }
 
-    /// Calls the backing, with this node as the requester if the backing tracks requesters.
     #[inline]
     pub(crate) fn with_requester<R>(&self, call: impl FnOnce(&DynAllocator) -> R) -> R {
         if self.tracks_requester() {
@@ -266,7 +247,6 @@ impl ContextNode {
         }
     }
 
-    /// The allocator behind, or one that is none where the node was cut off.
     #[inline]
     pub(crate) fn backing<'a>(&self) -> &'a DynAllocator {
         if self.flags() & ABANDONED != 0 {
@@ -276,7 +256,6 @@ impl ContextNode {
         unsafe { self.backing.get() }
     }
 
-    /// True when a block of one node can be freed through the other.
     pub(crate) fn shares_backing(&self, other: &Self) -> bool {
         (self.flags() | other.flags()) & ABANDONED == 0 && self.backing.is_same(other.backing)
     }
@@ -285,18 +264,16 @@ impl ContextNode {
         self.root.is_none()
     }
 
-    /// `None` for a root.
     pub(crate) fn root_ptr(&self) -> Option<NonNull<Self>> {
         self.root
     }
 
-    /// The id that the next node will have, unless another thread makes one first.
     pub(crate) fn next_id() -> ContextId {
         ContextId::from_raw(SERIALS.get()).unwrap_or(ContextId::FIRST)
     }
 
     pub(crate) fn root(&self) -> &ContextNode {
-        // SAFETY: every node holds a reference on its parent, so the root outlives its tree.
+        // SAFETY: nodes have a reference on their parent: the root outlives its tree.
         self.root.map_or(self, |root| unsafe { root.as_ref() })
     }
 
@@ -304,21 +281,20 @@ impl ContextNode {
         NonNull::new(self.tree.parent.get())
     }
 
-    /// It changes (`reparent`) only under both the root's tree lock and budget lock: the caller holds one of them, or
-    /// has the only reference to the node.
+    /// The parent changes only under both the root's tree lock and budget lock: the caller holds one of them, or has
+    /// the only reference to the node.
     pub(crate) fn parent(&self) -> Option<&ContextNode> {
-        // SAFETY: a linked node holds a reference on its parent.
+        // SAFETY: a linked node has a reference on its parent.
         unsafe { self.tree.parent.get().as_ref() }
     }
 
     pub(crate) fn label(&self) -> Option<&str> {
         let bytes = self.label?;
-        // SAFETY: the label's block lives as long as the node and is not written after its creation.
+        // SAFETY: the label lives as long as the node, unwritten.
         let bytes = unsafe { bytes.as_ref() };
         core::str::from_utf8(bytes).ok()
     }
 
-    /// Bytes and blocks of record and label, which lie in the parent's memory.
     pub(crate) fn record(&self) -> (u64, u64) {
         let label = self.label.map_or(0, |label| label.len() as u64);
         let record = if self.flags() & OWNS_BACKING == 0 {
@@ -332,8 +308,7 @@ impl ContextNode {
         )
     }
 
-    /// Notes that a part of the account is in use, before the first count there, so that a reader that must see the
-    /// count sees this.
+    /// A reader that sees a count in the part must see this.
     pub(crate) fn note(&self, part: u8) {
         if !self.uses(part) {
             self.parts_in_use.fetch_or(part, Ordering::Relaxed);
@@ -360,7 +335,6 @@ impl ContextNode {
         }
     }
 
-    /// The account of one scope of this node, once all entries are evicted.
     pub(crate) fn folded_usage(&self, scope: Scope) -> ScopeUsage {
         if !self.counts_in(scope) {
             return ScopeUsage::default();
@@ -368,7 +342,7 @@ impl ContextNode {
         self.row(scope).folded()
     }
 
-    /// The folded live bytes; `None` while a row's lock is held.
+    /// `None` while a row's lock is held.
     pub(super) fn try_live_bytes(&self) -> Option<u64> {
         Scope::ALL.into_iter().try_fold(0_u64, |sum, scope| {
             let live = self.row(scope).try_lock()?.live_bytes();
@@ -376,7 +350,6 @@ impl ContextNode {
         })
     }
 
-    /// Bytes that ended children lost: they stay charged.
     pub(super) fn lost_bytes(&self) -> u64 {
         Scope::ALL.into_iter().fold(0, |sum, scope| {
             self.closed_children
@@ -386,14 +359,13 @@ impl ContextNode {
         })
     }
 
-    /// Folds and closes every thread's entries; no thread uses the node.
+    /// No thread uses the node.
     pub(crate) fn evict_entries(&self) {
         if Scope::ALL.into_iter().any(|scope| self.counts_in(scope)) {
             evict(Scope::ALL.map(|scope| (self.row(scope), self.tag(scope))));
         }
     }
 
-    /// Counts in the shared row itself: for threads that are ending, and where there are no thread-locals.
     #[cold]
     pub(crate) fn count_directly(&self, scope: Scope, counts: &Counts) {
         self.note_scope(scope);
@@ -403,7 +375,7 @@ impl ContextNode {
     }
 }
 
-/// A saturated reference count: the node is never freed. Only leaking billions of references reaches it.
+/// A node with so many references is never freed.
 pub(super) const STUCK: usize = usize::MAX / 2;
 
 pub(super) fn retain(node: NonNull<ContextNode>) -> NonNull<ContextNode> {

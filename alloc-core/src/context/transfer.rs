@@ -1,5 +1,3 @@
-//! Moving the charge for blocks without their context: for a stolen value, arena or tagged block.
-
 use super::budget_charge::{has_room, with_leases};
 use super::node::{CLOSED, ContextNode};
 use crate::account::{Counts, FOLD_MAX};
@@ -8,10 +6,7 @@ use crate::scope::Scope;
 use crate::sync::Held;
 use crate::threads::fold_thread;
 
-/// Checks that memory of one context's default scope can move to another context.
-///
-/// # Errors
-/// [`Misuse::SameContext`], [`Misuse::OtherBacking`], [`Misuse::OtherScope`], [`HostError::Closed`].
+/// The memory belongs to the default scope of `from`.
 pub(crate) fn check_transfer(from: &ContextNode, to: &ContextNode) -> Result<(), HostError> {
     if core::ptr::eq(from, to) {
         return Err(HostError::Misuse(Misuse::SameContext));
@@ -28,11 +23,8 @@ pub(crate) fn check_transfer(from: &ContextNode, to: &ContextNode) -> Result<(),
     Ok(())
 }
 
-/// Moves the charge for `blocks` blocks of `bytes` bytes in all from `from`'s default scope to `to`, which frees them
-/// from then on, in the same scope. Budgets above both do not change. Nothing for the same context.
-///
-/// # Errors
-/// Nothing was changed. As [`check_transfer`]; [`HostError::OverBudget`].
+/// The blocks are in `from`'s default scope; `to` frees them from then on, in the same scope. A refusal changes
+/// nothing.
 pub(crate) fn transfer(
     from: &ContextNode,
     to: &ContextNode,
@@ -48,7 +40,7 @@ pub(crate) fn transfer(
         to.count_arriving(to.scope, bytes, blocks);
         return Ok(());
     }
-    // Under the tree lock no context moves, so the common budgets stay the same.
+    // Under the tree lock the common budgets stay the same.
     let held = to.root().tree_lock.lock();
     to.charge_unshared(&held, from, bytes)?;
     from.count_leaving(from.scope, bytes, blocks);
@@ -57,10 +49,6 @@ pub(crate) fn transfer(
     Ok(())
 }
 
-/// Whether the budgets above `to` and not above `from` have room for `bytes`.
-///
-/// # Errors
-/// [`HostError::OverBudget`].
 pub(crate) fn check_room(
     from: &ContextNode,
     to: &ContextNode,
@@ -74,7 +62,7 @@ pub(crate) fn check_room(
     Ok(())
 }
 
-/// The charged nodes from `node` up that are not above `other`. The budget lock is held.
+/// The nodes from `node` up that are not above `other`. The budget lock is held.
 pub(super) fn unshared_budgets<'n>(
     node: &'n ContextNode,
     other: &ContextNode,
@@ -99,7 +87,6 @@ pub(super) fn unshared_budgets<'n>(
 }
 
 impl ContextNode {
-    /// Charges every budget from here up that is not above `other`, or none.
     fn charge_unshared(
         &self,
         held: &Held<'_>,
@@ -120,13 +107,13 @@ impl ContextNode {
         charged.map_err(|error| with_leases(error, held, self))
     }
 
-    /// Refunds every budget from here up that is not above `other`. The tree lock is held.
+    /// The tree lock is held.
     pub(super) fn refund_unshared(&self, other: &ContextNode, bytes: u64) {
         let _held = self.root().budget_lock.lock();
         unshared_budgets(self, other).for_each(|node| node.budget.subtract(bytes));
     }
 
-    /// Counts blocks as moved to another context. The caller refunds their charge.
+    /// The caller refunds the blocks' charge.
     pub(super) fn count_leaving(&self, scope: Scope, bytes: u64, blocks: u64) {
         if !self.is_budgeted() {
             return self.count_free(scope, bytes, blocks);

@@ -1,5 +1,3 @@
-//! The tree of contexts: linking, unlinking and walking, under the root's tree lock, without recursion.
-//!
 //! The *link rule* of the SAFETY comments: linked nodes are alive, since a node is unlinked, under the tree lock,
 //! before it is freed; whoever follows a link holds that lock.
 
@@ -10,7 +8,7 @@ use crate::account::{AccountRow, ScopeUsage, Usage, read_row, try_read_row};
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, Held, Lock, Ordering, Relaxed as _, fence};
 
-/// The roots of the process. The lock is held together with no other.
+/// The lock is held together with no other.
 static ROOTS: (Lock, NodeList) = (Lock::new(), NodeList::new());
 
 pub(super) fn list_root(root: NonNull<ContextNode>) {
@@ -23,8 +21,7 @@ fn unlist_root(root: &ContextNode) {
     ROOTS.1.detach(root, root);
 }
 
-/// In the child of a fork: charges all budgets with what is live. No entry is open, so nothing is leased. Waits for no
-/// lock; a tree whose lock is held stays as it is.
+/// In the child of a fork; a tree whose lock is held stays as it is.
 pub(crate) fn recharge() {
     ROOTS.0.reset();
     for root in ROOTS.1.iter() {
@@ -34,12 +31,11 @@ pub(crate) fn recharge() {
         {
             each_under(&held, root, |node, _| {
                 if node.is_budgeted() {
-                    // Of a row that is locked for ever at most what was charged.
+                    // A row that is locked for ever has at most what was charged.
                     let live = node
                         .try_live_bytes()
                         .unwrap_or_else(|| node.budget.charged.get());
                     let own = live.saturating_add(node.lost_bytes());
-                    // Parents come before their children.
                     node.budget.charged.set(0);
                     node.charged().for_each(|above| above.budget.add(own));
                 }
@@ -48,41 +44,39 @@ pub(crate) fn recharge() {
     }
 }
 
-/// Links a new node below `above`, as its newest child, which keeps the caller's reference on `above`.
+/// The new node keeps the caller's reference on `above`.
 pub(super) fn link(above: NonNull<ContextNode>, new: NonNull<ContextNode>) {
     // SAFETY: the caller's reference.
     let parent = unsafe { above.as_ref() };
-    // SAFETY: new, and not yet visible to other threads.
+    // SAFETY: not yet visible to other threads.
     let child = unsafe { new.as_ref() };
     let _held = parent.root().tree_lock.lock();
-    // Pointers to the whole node, not made from a reference: the node is freed through one of these.
+    // The node is freed through one of these pointers: they must not be made from a reference.
     child.tree.parent.set(above.as_ptr());
     parent.tree.children.put_first(new, new);
-    // A parent that was closed meanwhile closes its new child as well.
     if parent.flags() & CLOSED != 0 {
         child.set_flags(CLOSED);
     }
     if parent.flags() & ABANDONED != 0 && child.backing.dies_with(parent.backing) {
         child.set_flags(ABANDONED);
     }
-    // A limit above may have changed since the child was made.
+    // A limit above may have changed.
     if child.is_budgeted() {
         child.budget.slice.set(child.due_slice());
     }
 }
 
-/// Adds the sums of an ending node to its parent's. Returns the parent, whose reference the caller must release.
+/// Returns the parent, whose reference the caller must release.
 pub(super) fn unlink(node: &ContextNode) -> Option<NonNull<ContextNode>> {
     if node.is_root() {
         unlist_root(node);
         return None;
     }
-    // All entries are evicted: the rows hold everything.
     let usage = Scope::ALL.map(|scope| node.folded_usage(scope));
     let _held = node.root().tree_lock.lock();
-    // Read under the lock: another context may adopt the children of a context, ending ones included.
+    // Another context may adopt the children of an ending context.
     let above = node.parent_ptr()?;
-    // SAFETY: the node's own reference on its parent.
+    // SAFETY: the node's reference on its parent.
     let parent = unsafe { above.as_ref() };
     parent.tree.children.detach(node, node);
     if node.uses(FOREIGN) || node.uses(GONE) {
@@ -103,7 +97,6 @@ pub(super) fn unlink(node: &ContextNode) -> Option<NonNull<ContextNode>> {
 }
 
 impl NodeList {
-    /// Links a chain of siblings, newest to oldest, before all others.
     pub(super) fn put_first(&self, newest: NonNull<ContextNode>, oldest: NonNull<ContextNode>) {
         let first = self.newest.get();
         // SAFETY: the link rule.
@@ -135,7 +128,6 @@ impl NodeList {
         }
     }
 
-    /// The nodes, newest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &ContextNode> {
         // SAFETY: the link rule.
         let at = |link: &AtomicPtr<ContextNode>| unsafe { link.get().as_ref() };
@@ -143,14 +135,13 @@ impl NodeList {
     }
 }
 
-/// Calls `visit` with every node of the subtree and its depth below `top`, parents before children, oldest child first.
-/// The tree lock is held: `visit` must make no call out of the library.
+/// Calls `visit` with each node's depth below `top`, parents before children, oldest child first. The tree lock is
+/// held: `visit` must make no call out of the library.
 pub(crate) fn each(top: &ContextNode, visit: impl FnMut(&ContextNode, usize)) {
     let held = top.root().tree_lock.lock();
     each_under(&held, top, visit);
 }
 
-/// As [`each`], with the tree's lock held.
 pub(super) fn each_under(
     _: &Held<'_>,
     top: &ContextNode,
@@ -179,8 +170,7 @@ pub(super) fn each_under(
     }
 }
 
-/// Closes the node and all below. Everything below a closed node is closed already ([`link`] closes new children), so
-/// closing a deep tree from the top down walks it once.
+/// A deep tree that is closed from the top down is walked once: everything below a closed node is closed already.
 pub(super) fn close(top: &ContextNode) {
     let held = top.root().tree_lock.lock();
     if top.flags() & CLOSED == 0 {
@@ -188,11 +178,10 @@ pub(super) fn close(top: &ContextNode) {
     }
 }
 
-/// Returns, with a reference, the next node that has values, children before parents and newer ones before older, or
-/// else `top`. Marks skipped nodes as drained: they and those below them own nothing.
+/// Returns, with a reference, the next node that has values, in post-order, or else `top`. Marks skipped nodes as
+/// drained.
 ///
-/// All are closed. `after` is the node that the last call returned, still referenced by the caller; `None` begins the
-/// walk.
+/// All are closed. `after` is the node that the last call returned, still referenced by the caller.
 pub(super) fn next_to_drain(
     top: NonNull<ContextNode>,
     after: Option<NonNull<ContextNode>>,
@@ -203,8 +192,7 @@ pub(super) fn next_to_drain(
     let mut at = match after {
         Some(done) => past(done).unwrap_or(top),
         None => {
-            // Pairs with the fence in `owned::table`: of a thread that closes a context and one that adds the first
-            // value, one sees the other's write.
+            // Pairs with the fence in `owned::table`.
             fence(Ordering::SeqCst);
             lowest(top)
         }
@@ -220,7 +208,6 @@ pub(super) fn next_to_drain(
     }
 }
 
-/// Descends to the newest child, its newest child, and so on.
 fn lowest(mut at: NonNull<ContextNode>) -> NonNull<ContextNode> {
     loop {
         match undrained(
@@ -233,7 +220,6 @@ fn lowest(mut at: NonNull<ContextNode>) -> NonNull<ContextNode> {
     }
 }
 
-/// The node after `done` in post-order.
 fn past(done: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
     // SAFETY: the link rule.
     let done = unsafe { done.as_ref() };
@@ -243,8 +229,7 @@ fn past(done: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
     }
 }
 
-/// This sibling or the next older one that is not drained, as the pointer that it was linked with: whoever gets a
-/// reference to it may have to free it, and a pointer made from a Rust reference must not. The tree lock is held.
+/// The result is the pointer that the node was linked with, through which the node may be freed. The tree lock is held.
 fn undrained(mut at: *mut ContextNode) -> Option<NonNull<ContextNode>> {
     // SAFETY: the link rule.
     while let Some(node) = unsafe { at.as_ref() } {
@@ -256,7 +241,7 @@ fn undrained(mut at: *mut ContextNode) -> Option<NonNull<ContextNode>> {
     None
 }
 
-/// Closes the subtree and cuts off the backing of every node in it that may have the same one as `top`.
+/// Cuts off each node whose backing may be that of `top`.
 pub(super) fn abandon(top: &ContextNode) {
     each(top, |node, _| {
         node.set_flags(CLOSED);
@@ -266,12 +251,11 @@ pub(super) fn abandon(top: &ContextNode) {
     });
 }
 
-/// The account of one node, without those below.
 pub(crate) fn node_usage(node: &ContextNode) -> Usage {
     usage_by(node, |row, tag| Some(read_row(row, tag))).unwrap_or_default()
 }
 
-/// `None` where it would have to wait for a lock.
+/// `None` where a lock is held.
 pub(crate) fn try_node_usage(node: &ContextNode) -> Option<Usage> {
     usage_by(node, try_read_row)
 }
@@ -302,7 +286,7 @@ pub(crate) fn gone_usage(node: &ContextNode) -> Usage {
     }
 }
 
-/// The accounts of a node and all below it; the totals include ended ones.
+/// The totals include ended nodes.
 pub(crate) fn subtree_usage(top: &ContextNode) -> Usage {
     subtree_usage_under(&top.root().tree_lock.lock(), top)
 }

@@ -1,5 +1,3 @@
-//! The id of an owned value, and guards that keep the value where it is while it is used.
-
 use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
@@ -48,7 +46,6 @@ struct SlotReference<'c> {
     node: &'c ContextNode,
     slot: NonNull<ValueSlot>,
     value: NonNull<u8>,
-    /// What it adds to the slot's `holds`.
     share: u32,
 }
 
@@ -95,15 +92,15 @@ impl Drop for SlotReference<'_> {
     }
 }
 
-/// A hold for reading, see [`ContextHandle::get`]. Forgetting it (`mem::forget`) leaves the value held as long as the
-/// context's record lives.
+/// A hold for reading, see [`ContextHandle::get`]. Forgetting it leaves the value held as long as the context's record
+/// lives.
 #[must_use = "dropping it gives the value free"]
 pub struct Hold<'c, T> {
     _place: SlotReference<'c>,
     value: NonNull<T>,
 }
 
-// SAFETY: gives out `&T`, and may destroy the value on the thread that drops it.
+// SAFETY: the thread that drops it may destroy the value, which is `Send`.
 unsafe impl<T: Send + Sync> Send for Hold<'_, T> {}
 // SAFETY: a shared one gives out `&T` only.
 unsafe impl<T: Send + Sync> Sync for Hold<'_, T> {}
@@ -129,11 +126,10 @@ impl<T: fmt::Debug> fmt::Debug for Hold<'_, T> {
 pub struct HoldMut<'c, T> {
     _place: SlotReference<'c>,
     value: NonNull<T>,
-    /// Invariant in `T`, as `&mut T` is.
     writes: PhantomData<&'c mut T>,
 }
 
-// SAFETY: as good as the value, which may be destroyed on the thread that drops this.
+// SAFETY: the thread that drops it may destroy the value, which is `Send`.
 unsafe impl<T: Send> Send for HoldMut<'_, T> {}
 // SAFETY: a shared one gives out `&T` only.
 unsafe impl<T: Send + Sync> Sync for HoldMut<'_, T> {}
@@ -162,18 +158,17 @@ impl<T: fmt::Debug> fmt::Debug for HoldMut<'_, T> {
     }
 }
 
-/// The id of a value that a context owns. `Copy`; does not keep the value.
+/// The id of a value that a context owns.
 ///
-/// The context's number (never used twice), the value's slot, and the slot's generation. An id whose value was
-/// destroyed, removed, stolen or adopted, or of another or ended context, gives an error, never another value; no freed
-/// memory is read to find that out.
+/// An id whose value was destroyed, removed, stolen or adopted, or of another or ended context, gives an error, never
+/// another value.
 ///
-/// 24 bytes on a 64-bit machine. `Send` and `Sync` for every `T`: only contexts give access to values.
+/// `Send` and `Sync` for every `T`: only contexts give access to values.
 pub struct Owned<T> {
     context: ContextId,
     slot: NonNull<ValueSlot>,
     generation: u32,
-    /// Invariant in `T`: a value can be written through its id.
+    /// A value can be written through its id.
     value: PhantomData<fn(T) -> T>,
 }
 

@@ -1,5 +1,3 @@
-//! Values that a context owns: reached by id, destroyed with the context.
-
 use core::alloc::Layout;
 
 use crate::context::{
@@ -19,19 +17,15 @@ mod table;
 /// Owned values: a context owns them until it ends or the caller destroys or removes them; an id reaches them.
 ///
 /// When a context ends (see [`Context`]), the values of the contexts below it are destroyed first, newest context
-/// first, then its own, newest first; each is removed under the context's lock and destroyed outside any lock. A
-/// destructor may use the whole library: free its siblings, drop handles, close contexts; but allocating from the
-/// ending context or adding a value to it is [`Closed`](HostError::Closed). When one panics, the rest is destroyed
-/// first. Of several threads that end parts of a tree, one destroys each value, once; the order holds within a thread,
-/// which does not wait for another's values.
+/// first, then its own, newest first, each outside any lock. A destructor may use the whole library, but allocating
+/// from the ending context or adding a value to it is [`Closed`](HostError::Closed). When one panics, the rest is
+/// destroyed first. The order holds within a thread, which does not wait for values that another thread destroys.
 ///
-/// A value has a block of exactly its size (none without size), and 40 bytes in the context's table, made with the
-/// first value.
+/// A value has a block of exactly its size (none without size), and 40 bytes in the context's table.
 impl ContextHandle {
     /// Moves `value` into a block of this context, which owns it from now on.
     ///
-    /// A value may hold handles, also of this context: they keep no values alive, so there is no cycle. Any thread may
-    /// destroy it.
+    /// A value may hold handles, also of this context: they keep no values alive. Any thread may destroy it.
     ///
     /// ```
     /// use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostError, Misuse};
@@ -67,7 +61,7 @@ impl ContextHandle {
         unsafe { block.cast::<T>().write(value) };
         let kind = ValueType::of::<T>();
         let unlisted = || RemovedValue { value: block, kind };
-        // If the allocator unwinds, the value is destroyed and its block freed.
+        // If the allocator unwinds, the value is destroyed.
         let unwound = Defer(|| unlisted().destroy(node));
         let put = table::put(node, block, kind);
         core::mem::forget(unwound);
@@ -86,14 +80,11 @@ impl ContextHandle {
     #[inline]
     pub fn remove<T: Send + 'static>(&self, id: Owned<T>) -> Result<T, HostError> {
         let taken = remove_slot(self.node(), id)?;
-        // SAFETY: an id's value is of its type: generations tell apart what else was in the slot.
+        // SAFETY: generations: an id's value is of its type.
         Ok(unsafe { taken.into_value(self.node()) })
     }
 
-    /// Destroys a value now. Allocates nothing.
-    ///
-    /// # Errors
-    /// As [`remove`](ContextHandle::remove).
+    /// Destroys a value now. Fails as [`remove`](ContextHandle::remove) does.
     #[inline]
     pub fn destroy<T: Send + 'static>(&self, id: Owned<T>) -> Result<(), HostError> {
         remove_slot(self.node(), id)?.destroy(self.node());
@@ -109,8 +100,7 @@ impl ContextHandle {
 
 impl Context {
     /// Destroys what this context owns when the call begins, newest first. It stays open, and so do held values, and
-    /// all that destructors or other threads add meanwhile; so it returns, unless other threads add and clear without
-    /// end: clears of one context at the same time share what is to be destroyed.
+    /// all that destructors or other threads add meanwhile.
     ///
     /// Call it before [`close_root`](Context::close_root) or [`try_close`](Context::try_close) when values hold
     /// handles, blocks or contexts of the tree.
@@ -154,7 +144,7 @@ fn look_up<'t, T>(
     _: &'t Locked<'_>,
     id: Owned<T>,
 ) -> Result<(&'t ValueSlot, &'static ValueType), HostError> {
-    // SAFETY: only this module makes ids; the id's context is this node, in whose table the slot stays.
+    // SAFETY: the slot rule; the id's context is this node.
     let slot: &'t ValueSlot = unsafe { id.slot().as_ref() };
     match slot.kind.get() {
         Some(kind)
@@ -168,17 +158,16 @@ fn look_up<'t, T>(
 }
 
 impl RemovedValue {
-    /// Runs the destructor and frees the block. No lock is held.
+    /// No lock is held.
     #[inline]
     pub(super) fn destroy(self, node: &ContextNode) {
         let _block = self.block(node);
         if let Some(destroy) = self.kind.destroy {
-            // SAFETY: removed from its slot, so that nothing else reaches it.
+            // SAFETY: removed from its slot: nothing else reaches it.
             unsafe { destroy(self.value) };
         }
     }
 
-    /// The value's block, freed after the value.
     fn block<'n>(&self, node: &'n ContextNode) -> NodeBlock<'n> {
         NodeBlock {
             node,
@@ -187,31 +176,29 @@ impl RemovedValue {
         }
     }
 
-    /// Moves the value out of its block, and frees the block.
-    ///
     /// # Safety
     /// The value is a `T`.
     #[inline]
     unsafe fn into_value<T>(self, node: &ContextNode) -> T {
         let _block = self.block(node);
-        // SAFETY: this function's contract; read once, as freeing the block does not touch it.
+        // SAFETY: this function's contract.
         unsafe { self.value.cast::<T>().read() }
     }
 }
 
-/// Destroys the values of an ending node, newest first. A held value is destroyed with its last hold.
+/// A held value is destroyed with its last hold.
 pub(crate) fn end_values(node: &ContextNode) {
     let mut step = clearing(node);
     while step() {}
 }
 
-/// Each step destroys a value; false if none is left.
+/// False if no value is left.
 fn clearing(node: &ContextNode) -> impl FnMut() -> bool {
     if let Some(table) = table::lock(node) {
         table.begin_clear();
     }
     move || {
-        // Under the lock: whichever clear comes to a held value of an ended context dooms it.
+        // A held value of an ended context is doomed under the lock.
         let next =
             table::lock(node).and_then(|table| table.next_to_clear(node.flags() & CLOSED != 0));
         next.is_some_and(|removed| {
@@ -221,7 +208,7 @@ fn clearing(node: &ContextNode) -> impl FnMut() -> bool {
     }
 }
 
-/// Destroys the remaining values of a node without references: their holds were forgotten (`mem::forget`) and can no longer be used.
+/// The holds of these values were forgotten (`mem::forget`).
 pub(crate) fn destroy_leftovers(node: &ContextNode) {
     let leftover = || {
         let table = table::lock(node)?;
@@ -234,15 +221,15 @@ pub(crate) fn destroy_leftovers(node: &ContextNode) {
 }
 
 impl ContextHandle {
-    /// Moves a value from `from` to this context, as its newest: the block stays where it is and is charged to this context. Returns the new
-    /// id; the old one is invalid. O(1).
+    /// Moves a value from `from` to this context, as its newest: the block stays where it is and is charged to this
+    /// context. Returns the new id; the old one is invalid. O(1).
     ///
-    /// The value's charge does not change in budgets above both contexts; the table of this context may have to grow.
+    /// The table of this context may have to grow.
     ///
     /// # Errors
     /// Nothing was changed: as [`remove`](ContextHandle::remove), for `from`; [`Misuse::SameContext`];
-    /// [`Misuse::OtherBacking`] and [`Misuse::OtherScope`] when the contexts differ in these; [`HostError::Closed`]
-    /// when this one is closed; [`HostError::OverBudget`].
+    /// [`Misuse::OtherBacking`] and [`Misuse::OtherScope`] when the contexts differ in these; [`HostError::Closed`];
+    /// [`HostError::OverBudget`].
     #[doc(alias("ralloc_steal", "talloc_steal"))]
     pub fn steal<T: Send + 'static>(
         &self,
@@ -276,10 +263,9 @@ impl ContextHandle {
     /// Moves all values of `from` and all contexts below it, whatever their owners, to this context, or nothing. They
     /// keep their order and are newer than this context's own. `from` stays and is empty.
     ///
-    /// The values' ids become invalid: [`steal`](ContextHandle::steal) what is needed by id. Contexts move as with
-    /// [`Context::reparent`].
+    /// The values' ids become invalid. Contexts move as with [`Context::reparent`].
     ///
-    /// O(slots of both tables + contexts directly below). Budgets above both contexts do not change.
+    /// O(slots of both tables + contexts directly below).
     ///
     /// # Errors
     /// Nothing was changed. [`Misuse::SameContext`]; [`Misuse::Cycle`] when this context is below `from`;
@@ -327,7 +313,6 @@ fn adopt_all(
     if !ContextMove::of_children(from, to, values, |context_move, held, above| {
         context_move.apply(held, above)
     })? {
-        // Values alone.
         transfer(source, node, values.1, values.0)?;
     }
     let Some((theirs, ours)) = tables else {

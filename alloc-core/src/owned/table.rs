@@ -1,9 +1,9 @@
-//! The slots of one context: made with its first value, enlarged by segments, never moved.
+//! The slots of one context are enlarged by segments, never moved.
 //!
 //! ```text
 //!   node.owned -> | lock, lists, counts | 8 slots |   -> | older | 16 slots |   -> .. 256 slots, 256 slots, ..
 //! ```
-//! All is memory of the context, in its default scope. Freeing takes no memory. A slot:
+//! All is memory of the context, in its default scope. A slot:
 //!
 //! ```text
 //!   0 value       the value's block (dangling where it has no size)        8 kind   layout and destructor; none = no value
@@ -11,7 +11,7 @@
 //!  32 generation  counts the values that were here                        36 holds  who is using the value
 //! ```
 //! All is read and written under the table's lock. The *slot rule* of the SAFETY comments: slots lie in segments, which
-//! live as long as the context's record. So an id whose context is right may be looked up, however old it is.
+//! live as long as the context's record, so an id may be looked up however old it is.
 
 use core::alloc::Layout;
 use core::cell::Cell;
@@ -28,31 +28,28 @@ pub(crate) struct ValueTable {
     pub(super) lock: Lock,
     pub(super) free: List,
     pub(super) live: List,
-    /// The part of `live` that a clear destroys: what was there when it began.
+    /// What was in `live` when a clear began.
     clearing: List,
     segments: Cell<*mut Segment>,
     next_size: Cell<u32>,
-    /// Of all blocks freed with the context: of values and of the table itself.
+    /// Includes the table itself.
     bytes: AtomicU64,
     blocks: AtomicU64,
 }
 
-/// The values of a context, without those that go with their last hold.
+/// Does not include values that go with their last hold.
 #[derive(Default)]
 pub(super) struct LiveValues {
     pub(super) count: usize,
-    /// Bytes and blocks.
     pub(super) size: (u64, u64),
     pub(super) are_held: bool,
 }
 
-/// A segment's head, followed by its slots.
 struct Segment {
     pub(super) older: *mut Segment,
     slots: u32,
 }
 
-/// A value taken out of its slot, and its block.
 pub(super) struct RemovedValue {
     pub(super) value: NonNull<u8>,
     pub(super) kind: &'static ValueType,
@@ -76,7 +73,7 @@ impl core::ops::Deref for Locked<'_> {
     }
 }
 
-/// The table of the node, if it ever owned anything.
+/// `None` if the node never owned anything.
 pub(super) fn of(node: &ContextNode) -> Option<&ValueTable> {
     // SAFETY: a node's table is freed with the node.
     unsafe {
@@ -95,7 +92,7 @@ pub(super) fn lock(node: &ContextNode) -> Option<Locked<'_>> {
     })
 }
 
-/// The tables of two contexts, locked in the order of the contexts' numbers.
+/// The context with the lower number is locked first.
 pub(super) fn lock_both<'n>(
     one: &'n ContextNode,
     other: &'n ContextNode,
@@ -109,13 +106,12 @@ pub(super) fn lock_both<'n>(
     }
 }
 
-/// Bytes and blocks that go with the node: its values' blocks and the table's own. May be asked under the tree's lock.
+/// May be called under the tree's lock.
 pub(crate) fn bytes_freed_with(node: &ContextNode) -> (u64, u64) {
     of(node).map_or((0, 0), |table| (table.bytes.get(), table.blocks.get()))
 }
 
 impl ValueTable {
-    /// `None` without a free slot.
     #[inline]
     pub(super) fn put(&self, value: NonNull<u8>, kind: &'static ValueType) -> Option<Put> {
         let slot = self.free.pop_free()?;
@@ -130,12 +126,10 @@ impl ValueTable {
         })
     }
 
-    /// Free slots. O(slots).
     pub(super) fn room(&self) -> usize {
         self.free.iter().count()
     }
 
-    /// O(values).
     pub(super) fn live_values(&self) -> LiveValues {
         let mut all = LiveValues::default();
         let stays = |slot: &&ValueSlot| slot.holds.get() & DOOMED == 0;
@@ -149,13 +143,13 @@ impl ValueTable {
         all
     }
 
-    /// Begins to clear the context, with what other clears have not come to yet.
+    /// Includes what other clears have not come to yet.
     pub(super) fn begin_clear(&self) {
         self.clearing.newest.set(self.live.newest.get());
     }
 
-    /// Takes out the next value that a clear destroys. Held ones stay, or go with their last hold where the context `has_ended`; either way
-    /// the next call does not look at them again.
+    /// Held values stay, or go with their last hold where the context `has_ended`; the next call does not return to
+    /// them.
     pub(super) fn next_to_clear(&self, has_ended: bool) -> Option<RemovedValue> {
         loop {
             let slot = self.clearing.newest()?;
@@ -170,8 +164,6 @@ impl ValueTable {
         }
     }
 
-    /// Adds free slots.
-    ///
     /// # Safety
     /// Written by [`init_slots`], at least one, in a segment that lives as long as the table.
     unsafe fn add_slots(&self, first: NonNull<ValueSlot>, count: u32) {
@@ -182,7 +174,6 @@ impl ValueTable {
         oldest.older.set(self.free.newest.replace(first.as_ptr()));
     }
 
-    /// Takes the value out and frees the slot.
     #[inline]
     pub(super) fn remove(&self, slot: &ValueSlot, kind: &'static ValueType) -> RemovedValue {
         if ptr::eq(self.clearing.newest.get(), slot) {
@@ -202,7 +193,7 @@ impl ValueTable {
         }
     }
 
-    /// The context has ended, and the value is held: it goes with the last hold.
+    /// The context has ended, and the value is held.
     fn doom(&self, slot: &ValueSlot, kind: &'static ValueType) {
         self.uncount(slot, kind);
         slot.holds.set(slot.holds.get() | DOOMED);
@@ -227,7 +218,7 @@ impl ValueTable {
     }
 }
 
-/// Writes new slots, each the next older one of the one before it in memory. No lock is held.
+/// The slots are linked in their order. No lock is held.
 ///
 /// # Safety
 /// There is room for `count` slots at `first`, which has no other use.
@@ -244,10 +235,8 @@ unsafe fn init_slots(first: NonNull<ValueSlot>, count: u32) {
     }
 }
 
-/// How values of one type are destroyed.
 pub(super) struct ValueType {
     pub(super) layout: Layout,
-    /// `None`: no destructor.
     pub(super) destroy: Option<unsafe fn(NonNull<u8>)>,
 }
 
@@ -287,9 +276,9 @@ pub(super) struct ValueSlot {
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<ValueSlot>() == 40);
 
-/// In `holds`: the context has ended; the value goes with the last hold.
+/// A bit of `holds`: the value goes with the last hold.
 pub(super) const DOOMED: u32 = 1 << 31;
-/// In `holds`: one holder, who may write.
+/// A bit of `holds`: one holder, who may write.
 pub(super) const EXCLUSIVE: u32 = 1 << 30;
 pub(super) const MAX_HOLDS: u32 = EXCLUSIVE - 1;
 /// A slot with this generation gets no further value: no id is ever right twice.
@@ -312,7 +301,6 @@ impl ValueSlot {
     }
 }
 
-/// A doubly linked list of slots, newest first.
 pub(super) struct List {
     newest: Cell<*const ValueSlot>,
 }
@@ -344,7 +332,6 @@ impl List {
         self.newest.set(slot);
     }
 
-    /// Takes out a slot that is in this list.
     fn unlink(&self, slot: &ValueSlot) {
         match slot.newer() {
             Some(newer) => newer.older.set(slot.older.get()),
@@ -355,7 +342,7 @@ impl List {
         }
     }
 
-    /// As a stack of free slots, whose `newer` is not kept.
+    /// A free slot's `newer` is not kept.
     fn pop_free(&self) -> Option<&ValueSlot> {
         let slot = self.newest()?;
         self.newest.set(slot.older.get());
@@ -380,9 +367,7 @@ impl ValueSlot {
     }
 }
 
-/// Slots of the first segment, behind the table itself.
 const MIN_SEGMENT: u32 = 8;
-/// Slots of the largest segment.
 const MAX_SEGMENT: u32 = 256;
 
 #[repr(C)]
@@ -391,7 +376,6 @@ struct First {
     slots: [MaybeUninit<ValueSlot>; MIN_SEGMENT as usize],
 }
 
-/// Gives a value its slot, making room where there is none.
 pub(super) fn put(
     node: &ContextNode,
     value: NonNull<u8>,
@@ -451,8 +435,7 @@ pub(super) fn grow_by(node: &ContextNode, missing: usize) -> Result<(), HostErro
     Ok(())
 }
 
-/// A block of a node, in its default scope, used by its owner alone. Freed when dropped, also where what comes before
-/// unwinds.
+/// Freed also where what comes before unwinds.
 pub(super) struct NodeBlock<'n> {
     pub(super) node: &'n ContextNode,
     pub(super) block: NonNull<u8>,
@@ -461,8 +444,7 @@ pub(super) struct NodeBlock<'n> {
 
 impl Drop for NodeBlock<'_> {
     fn drop(&mut self) {
-        // SAFETY: allocated from the node, or its charge moved there, in its default scope with this layout; used no
-        // more.
+        // SAFETY: the node's block, in its default scope with this layout.
         unsafe {
             self.node
                 .deallocate(self.block, self.layout, self.node.scope)
@@ -532,7 +514,7 @@ fn begin(node: &ContextNode) -> Result<(), HostError> {
         )
         .is_err()
     {
-        // SAFETY: another thread was first; this block was never published.
+        // SAFETY: this block was never published.
         unsafe { node.deallocate(block.cast(), layout, node.scope) };
     }
     // Pairs with the fence in `context::tree`: the closing thread sees this table, or `put` sees that the context is
@@ -541,7 +523,7 @@ fn begin(node: &ContextNode) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Its slots begin at the offset.
+/// The result has the offset of the slots.
 fn segment(size: u32) -> Option<(Layout, usize)> {
     let slots = Layout::array::<ValueSlot>(size as usize).ok()?;
     let (layout, at) = Layout::new::<Segment>().extend(slots).ok()?;
@@ -554,7 +536,7 @@ pub(crate) fn free_table(node: &ContextNode) {
         return;
     }
     let first = {
-        // A thread that walks the tree may be reading the table's sums (`bytes_freed_with`).
+        // `bytes_freed_with` reads the table's sums under this lock.
         let _held = node.root().tree_lock.lock();
         node.owned.swap(ptr::null_mut(), Ordering::Relaxed)
     };
@@ -568,11 +550,11 @@ pub(crate) fn free_table(node: &ContextNode) {
         let Segment { older, slots: size } = unsafe { block.read() };
         next = older;
         if let Some((layout, _)) = segment(size) {
-            // SAFETY: allocated from this node with this layout, and used no more.
+            // SAFETY: allocated from this node with this layout.
             unsafe { node.deallocate(block.cast(), layout, node.scope) };
         }
     }
-    // SAFETY: the node's own table, at its block's beginning, used no more.
+    // SAFETY: the table begins its block.
     unsafe { node.deallocate(first.cast(), Layout::new::<First>(), node.scope) };
 }
 

@@ -1,5 +1,3 @@
-//! The operations on one block.
-
 use core::ptr::NonNull;
 
 use super::domain::DomainId;
@@ -8,12 +6,10 @@ use super::{Fill, TaggedDestructor, collector, domain, header, tree};
 use crate::error::{HostError, Misuse};
 use crate::threads::ThreadTable;
 
-/// A live block, by the address of its payload, which is aligned to 16. 8 bytes, `Copy`, so that it may outlive its
-/// block: every use is unsafe.
+/// A block, by the address of its payload, which is aligned to 16.
 ///
-/// Threads: one thread at a time uses a tree of blocks, and may hand it to another. Several may use different trees of
-/// a domain at once. If the allocator behind the domain calls back, the callback may use any tree but the one that is
-/// being changed.
+/// Threads: one thread at a time uses a tree of blocks. A callback of the allocator behind the domain may use any tree
+/// but the one that is being changed.
 ///
 /// # Safety of all its functions
 /// The *tree rule*: the block is live and was allocated here, and so are all other blocks that are passed; no other
@@ -45,14 +41,11 @@ impl TaggedBlock {
     /// See the type.
     #[inline]
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<Self, HostError> {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         ThreadTable::with(|table| unsafe { self.allocate_on(table, size, fill) })
     }
 
     /// As [`allocate`](Self::allocate), with the calling thread's table.
-    ///
-    /// # Errors
-    /// As [`allocate`](Self::allocate).
     ///
     /// # Safety
     /// See the type.
@@ -63,7 +56,7 @@ impl TaggedBlock {
         size: usize,
         fill: Fill,
     ) -> Result<Self, HostError> {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let parent = unsafe { self.block() };
         if parent.is_slot() {
             return Err(HostError::Misuse(Misuse::Held));
@@ -77,19 +70,17 @@ impl TaggedBlock {
         Ok(Self(new.payload()))
     }
 
-    /// Resizes the payload, keeping what fits. The block keeps its parent, place and children, and may move.
+    /// Resizes the payload, keeping what fits. The block keeps its parent, place and children.
     ///
-    /// O(1), and O(children) if the block moves, about 1 ns each: keep data that grows often in a block without
-    /// children.
+    /// O(1), and O(children) if the block moves.
     ///
     /// # Errors
-    /// The block is unchanged. As [`allocate`](Self::allocate); [`Misuse::Dying`] in a destructor, for a block that is
-    /// being freed.
+    /// The block is unchanged. As [`allocate`](Self::allocate); [`Misuse::Dying`] for a block that is being freed.
     ///
     /// # Safety
     /// See the type.
     pub unsafe fn resize(self, size: usize) -> Result<Self, HostError> {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let block = unsafe { self.block() };
         if block.is_slot() || collector::is_collector(block) {
             return Err(HostError::Misuse(Misuse::Held));
@@ -97,32 +88,32 @@ impl TaggedBlock {
         if block.has(DYING) {
             return Err(HostError::Misuse(Misuse::Dying));
         }
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         unsafe { tree::resize(block, size) }.map(|block| Self(block.payload()))
     }
 
-    /// Frees the block and all below it: children before parents, newer ones before older. Allocates nothing, does not
-    /// recurse, and does nothing to a block that is already being freed.
+    /// Frees the block and all below it: children before parents, newer ones before older. A block that is already
+    /// being freed stays as it is.
     ///
     /// # Safety
     /// See the type. None of the blocks is used after this; their destructors obey the rules of [`TaggedDestructor`].
     pub unsafe fn free(self) {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         ThreadTable::with(|table| unsafe { self.free_on(table) });
     }
 
-    /// As [`free`](Self::free), with the calling thread's table, for callers that have it.
+    /// As [`free`](Self::free), with the calling thread's table.
     ///
     /// # Safety
     /// As [`free`](Self::free).
     pub unsafe fn free_on(self, table: ThreadTable<'_>) {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let block = unsafe { self.block() };
         if block.is_slot() {
-            // SAFETY: the tree rule (`TaggedBlock`).
+            // SAFETY: the tree rule.
             unsafe { collector::free(block) };
         } else if !block.has(DYING) {
-            // SAFETY: the tree rule (`TaggedBlock`).
+            // SAFETY: the tree rule.
             unsafe { tree::free(block, table) };
         }
     }
@@ -135,9 +126,9 @@ impl TaggedBlock {
     /// # Safety
     /// See the type.
     pub unsafe fn steal(self, parent: Option<Self>) -> bool {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let block = unsafe { self.block() };
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let parent = parent.map(|parent| unsafe { parent.block() });
         tree::steal(block, parent)
     }
@@ -150,9 +141,9 @@ impl TaggedBlock {
     /// # Safety
     /// See the type.
     pub unsafe fn adopt(self, from: Self) -> bool {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let block = unsafe { self.block() };
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let from = unsafe { from.block() };
         tree::adopt(block, from)
     }
@@ -163,7 +154,7 @@ impl TaggedBlock {
     /// See the type.
     #[must_use]
     pub unsafe fn parent(self) -> Option<Self> {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let block = unsafe { self.block() };
         let parent = if block.is_slot() {
             // SAFETY: a live slot.
@@ -180,7 +171,7 @@ impl TaggedBlock {
     /// See the type.
     #[must_use]
     pub unsafe fn size(self) -> usize {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let block = unsafe { self.block() };
         if block.is_slot() {
             collector::size(block)
@@ -195,7 +186,7 @@ impl TaggedBlock {
     /// See the type.
     #[must_use]
     pub unsafe fn domain(self) -> DomainId {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let block = unsafe { self.block() };
         if block.is_slot() {
             // SAFETY: a live slot.
@@ -209,8 +200,8 @@ impl TaggedBlock {
     ///
     /// # Errors
     /// The former destructor stays. [`Misuse::TableFull`] when the process has 4 092 other destructors.
-    /// [`Misuse::Dying`] in a destructor, for a block that is being freed: it could be called without end.
-    /// [`Misuse::Held`] for a block that a [collector](super::GcBlocks) frees.
+    /// [`Misuse::Dying`] for a block that is being freed: it could be called without end. [`Misuse::Held`] for a block
+    /// that a [collector](super::GcBlocks) frees.
     ///
     /// # Safety
     /// See the type.
@@ -218,7 +209,7 @@ impl TaggedBlock {
         self,
         destructor: Option<TaggedDestructor>,
     ) -> Result<(), HostError> {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let block = unsafe { self.block() };
         if block.is_collected() || collector::is_collector(block) {
             return Err(HostError::Misuse(Misuse::Held));
@@ -235,10 +226,8 @@ impl TaggedBlock {
         Ok(())
     }
 
-    /// # Safety
-    /// See the type.
     pub(super) unsafe fn block(self) -> Block {
-        // SAFETY: a payload has its header, or its tail, in front of it.
+        // SAFETY: a payload has its header or tail in front.
         unsafe { Block::of_payload(self.0) }
     }
 }

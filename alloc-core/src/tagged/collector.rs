@@ -1,15 +1,13 @@
-//! Blocks that a mark-and-sweep collector frees, for a compiler that cannot tell when it stops using them.
+//! Blocks that a mark-and-sweep collector frees.
 //!
-//! The collector is a block. Small blocks of an [initialised](GcBlocks::init) collector lie in its slabs, all others
-//! are children with a reserved destructor number. The colour is one bit; the collector's is the colour of live blocks,
-//! and each sweep flips it. A block has one colour, so a collected block cannot be a collector.
+//! Small blocks of an [initialised](GcBlocks::init) collector lie in its slabs, all others are children with a reserved
+//! destructor number. The colour is one bit; the collector's is the colour of live blocks, and each sweep flips it. A
+//! collected block cannot be a collector: it has one colour.
 //!
 //! A slab has contiguous slots of all sizes; the collector lists the free ones by size. They are neither split nor
-//! joined, because compilers request few different sizes. A sweep frees the slabs in which it leaves nothing, except
-//! the newest, which is used again from its start.
+//! joined: compilers request few sizes.
 //!
-//! A slot's tail has the same place as a block's, with domain 0: a payload's address is enough to tell one from the
-//! other.
+//! A slot's tail has the same place as a block's, with domain 0.
 //!
 //! The *slab rule* of the SAFETY comments: a collector's slabs, and so the slots in its lists, are live; only the
 //! thread that uses the tree reaches them.
@@ -29,7 +27,7 @@ use super::{Fill, TaggedBlock, tree};
 use crate::error::{HostError, Misuse};
 use crate::threads::ThreadTable;
 
-/// A collector: a block below which collected blocks are allocated. A sweep does not free its other children.
+/// A block below which collected blocks are allocated. A sweep does not free its other children.
 ///
 /// # Safety of all its functions
 /// The tree rule of [`TaggedBlock`].
@@ -42,15 +40,15 @@ impl GcBlocks {
     pub const BLOCK_SIZE: usize = size_of::<SlabLists>();
 
     /// Makes a block a collector with slabs: its blocks of up to 512 bytes lie in slabs of 4 to 32 KiB, with 8 bytes in
-    /// front. Such a block can be freed and has a size, a domain and a parent, the collector; it has no children, and
-    /// cannot be resized or stolen. The collector has no destructor, and its children cannot be adopted.
+    /// front. Such a block has a size, a domain and a parent, the collector; it has no children, and cannot be resized
+    /// or stolen. The collector has no destructor, and its children cannot be adopted.
     ///
     /// # Safety
     /// See the type. The block is new, without children, and has [`BLOCK_SIZE`](Self::BLOCK_SIZE) bytes without other
     /// use.
     #[must_use]
     pub unsafe fn init(block: TaggedBlock) -> Self {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let header = unsafe { block.block() };
         // SAFETY: this function's contract; payloads are aligned to 16.
         unsafe { block.payload().cast().write(SlabLists::new()) };
@@ -81,27 +79,26 @@ impl GcBlocks {
     /// See the type.
     #[inline]
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<TaggedBlock, HostError> {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         if let Some(new) = unsafe { self.allocate_in_slab(size, fill) } {
             return Ok(new);
         }
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         unsafe { self.allocate_further(size, fill) }
     }
 
-    /// As [`allocate`](Self::allocate) if a slab has room, else does nothing. Calls no allocator, and no C library
-    /// function except for filling memory.
+    /// As [`allocate`](Self::allocate) if a slab has room, else does nothing. Calls no allocator.
     ///
     /// # Safety
     /// See the type.
     #[inline]
     pub unsafe fn allocate_in_slab(self, size: usize, fill: Fill) -> Option<TaggedBlock> {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let collector = unsafe { self.0.block() };
         if !has_slot_for(collector, size) || collector.has(DYING) {
             return None;
         }
-        // SAFETY: the tree rule (`TaggedBlock`); a collector with slabs.
+        // SAFETY: the tree rule; a collector with slabs.
         let lists = unsafe { lists(collector) };
         let head = lists.free.get(class(size))?;
         let slot = match head.get() {
@@ -121,26 +118,24 @@ impl GcBlocks {
         Some(TaggedBlock::from_payload(slot.payload()))
     }
 
-    /// # Safety
-    /// See the type.
     #[inline(never)]
     unsafe fn allocate_further(self, size: usize, fill: Fill) -> Result<TaggedBlock, HostError> {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let collector = unsafe { self.0.block() };
         if has_slot_for(collector, size) {
             if collector.has(DYING) {
                 return Err(HostError::Misuse(Misuse::Dying));
             }
-            // SAFETY: the tree rule (`TaggedBlock`).
+            // SAFETY: the tree rule.
             unsafe { further(collector) }?;
-            // SAFETY: the tree rule (`TaggedBlock`). A new slab has room for the longest slot.
+            // SAFETY: the tree rule.
             let new = unsafe { self.allocate_in_slab(size, fill) };
             return new.ok_or(HostError::Misuse(Misuse::Held));
         }
         if collector.is_collected() {
             return Err(HostError::Misuse(Misuse::Held));
         }
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let new = unsafe { self.0.allocate(size, fill) }?;
         // SAFETY: just allocated.
         let block = unsafe { new.block() };
@@ -149,13 +144,13 @@ impl GcBlocks {
         Ok(new)
     }
 
-    /// Makes all present blocks unmarked; those allocated from now on are marked. False, and nothing changed, if
-    /// another collector collects this one's block.
+    /// Unmarks all present blocks; those allocated from now on are marked. False, and nothing changed, if another
+    /// collector collects this one's block.
     ///
     /// # Safety
     /// See the type.
     pub unsafe fn begin_sweep(self) -> bool {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let collector = unsafe { self.0.block() };
         if collector.is_collected() {
             return false;
@@ -168,32 +163,32 @@ impl GcBlocks {
         true
     }
 
-    /// Keeps a block of this collector in the present sweep. Nothing for one that is not collected.
+    /// Keeps a block of this collector in the present sweep; a block that is not collected stays as it is.
     ///
     /// # Safety
     /// See the type.
     #[inline]
     pub unsafe fn mark(self, block: TaggedBlock) {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let block = unsafe { block.block() };
         if block.is_collected() {
-            // SAFETY: the tree rule (`TaggedBlock`).
+            // SAFETY: the tree rule.
             paint(block, unsafe { self.0.block() });
         }
     }
 
-    /// Frees all unmarked blocks of this collector, with what is below them, newest first. O(blocks of the collector).
+    /// Frees all unmarked blocks of this collector, with what is below them. O(blocks of the collector).
     ///
     /// # Safety
     /// See the type; and as [`TaggedBlock::free`] for the unmarked blocks.
     pub unsafe fn end_sweep(self) {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let collector = unsafe { self.0.block() };
         if collector.is_slot() {
             return;
         }
         if is_collector(collector) {
-            // SAFETY: the tree rule (`TaggedBlock`).
+            // SAFETY: the tree rule.
             ThreadTable::with(|table| unsafe { sweep(collector, table) });
         }
         let is_dead = |block: &Block| {
@@ -201,8 +196,7 @@ impl GcBlocks {
         };
         let mut dead = tree::children(collector).filter(is_dead);
         let Some(first) = dead.next() else { return };
-        // Chains the dead blocks, each below the next older one, and frees the oldest: no walk over siblings is under
-        // way while allocators are called.
+        // Allocators are called after the walk, when the oldest is freed.
         let mut dying = first;
         let mut at = first.header().next.get();
         while let Some(block) = at {
@@ -212,7 +206,7 @@ impl GcBlocks {
                 dying = block;
             }
         }
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         ThreadTable::with(|table| unsafe { tree::free(dying, table) });
     }
 }
@@ -225,10 +219,10 @@ fn paint(block: Block, collector: Block) {
     block.set_colour(collector.colour());
 }
 
-/// Bytes of the first slab. With [`FRONT`] added, each further one is twice as long as the last, up to [`MAX_SLAB`].
+/// With [`FRONT`] added, each further slab is twice as long, up to [`MAX_SLAB`].
 const MIN_SLAB: usize = (4 << 10) - FRONT;
 const MAX_SLAB: usize = (32 << 10) - FRONT;
-/// Room for the headers of the slab's block and of the C library: with both a slab fills a power of two.
+/// Room for the headers of the block and of the C library: a slab fills a power of two.
 const FRONT: usize = 64;
 
 #[repr(C)]
@@ -245,7 +239,6 @@ impl SlabLists {
         }
     }
 
-    /// Frees a slot that is in no list.
     fn push(&self, slot: Block) {
         if let Some(head) = self.free.get(class(size(slot))) {
             set_free(slot, head.get());
@@ -257,12 +250,10 @@ impl SlabLists {
 /// # Safety
 /// The block is a live collector with slabs.
 unsafe fn lists<'c>(collector: Block) -> &'c SlabLists {
-    // SAFETY: written when the block became a collector; reached only through cells.
+    // SAFETY: written by `init`; reached only through cells.
     unsafe { collector.payload().cast::<SlabLists>().as_ref() }
 }
 
-/// The next unused slot of a slab, if it has room for one.
-///
 /// # Safety
 /// The slab is live.
 #[inline]
@@ -284,8 +275,6 @@ unsafe fn unused(slab: NonNull<Slab>, stride: usize) -> Option<Block> {
     Some(unsafe { slot_at(slab, at) })
 }
 
-/// Adds a slab to a collector.
-///
 /// # Safety
 /// The block is a live collector with slabs, and only this thread uses its tree.
 unsafe fn further(collector: Block) -> Result<(), HostError> {
@@ -301,7 +290,7 @@ unsafe fn further(collector: Block) -> Result<(), HostError> {
             .min(MAX_SLAB)
     });
     let owner = TaggedBlock::from_payload(collector.payload());
-    // SAFETY: this function's contract. A callback of the allocator must not use this tree.
+    // SAFETY: this function's contract.
     let block = unsafe { owner.allocate(bytes, Fill::Undefined) }?;
     let new = block.payload().cast::<Slab>();
     let slab = Slab {
@@ -317,7 +306,7 @@ unsafe fn further(collector: Block) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Does nothing if the slot is already free.
+/// A free slot stays as it is.
 ///
 /// # Safety
 /// The slot's slab is live, and only this thread uses its tree. The slot is not used after this.
@@ -330,8 +319,6 @@ pub(super) unsafe fn free(slot: Block) {
     }
 }
 
-/// All slots of a slab.
-///
 /// # Safety
 /// The slab is live as long as the iterator is used.
 unsafe fn slots(slab: NonNull<Slab>) -> impl Iterator<Item = Block> {
@@ -349,8 +336,6 @@ unsafe fn slots(slab: NonNull<Slab>) -> impl Iterator<Item = Block> {
     })
 }
 
-/// Frees all slots that do not have the collector's colour.
-///
 /// # Safety
 /// The block is a live collector with slabs, only this thread uses its tree, and those slots are not used after this.
 unsafe fn sweep(collector: Block, table: ThreadTable<'_>) {
@@ -359,7 +344,7 @@ unsafe fn sweep(collector: Block, table: ThreadTable<'_>) {
     }
     // SAFETY: this function's contract.
     let lists = unsafe { lists(collector) };
-    // All free slots are listed anew, so that none of a freed slab is left.
+    // No slot of a freed slab stays listed.
     lists.free.iter().for_each(|head| head.set(None));
     let kept = live_bits(collector);
     let mut newer: Option<&Slab> = None;
@@ -378,11 +363,10 @@ unsafe fn sweep(collector: Block, table: ThreadTable<'_>) {
             newer.older.set(next);
             // SAFETY: a slab is the payload of a block.
             let block = unsafe { Block::of_payload(slab.cast()) };
-            // SAFETY: neither a list nor another slab refers to the slab any more.
+            // SAFETY: nothing refers to the slab any more.
             unsafe { tree::free(block, table) };
             continue;
         } else {
-            // A slot that is wrongly freed again is known as free.
             all().for_each(|slot| set_free(slot, None));
             state.used.set(FIRST as u16);
         }
@@ -390,12 +374,9 @@ unsafe fn sweep(collector: Block, table: ThreadTable<'_>) {
     }
 }
 
-/// The largest payload in a slab.
 const MAX_SIZE: usize = 512;
-/// Slots and slabs are multiples of this; payloads are aligned to it.
 const UNIT: usize = 16;
 const TAIL: usize = size_of::<Tail>();
-/// A free slot has room for the link to the next one.
 const MIN_STRIDE: usize = (TAIL + size_of::<Option<Block>>()).next_multiple_of(UNIT);
 const CLASS_COUNT: usize = class(MAX_SIZE) + 1;
 
@@ -424,25 +405,22 @@ struct Slab {
     pub(super) end: u16,
 }
 
-/// Offset of the first slot: as many bytes lie in front of its payload as a header has.
+/// A header's length lies in front of the first slot's payload.
 const FIRST: usize = 32 - TAIL;
 
 const _: () = assert!((FIRST + TAIL).is_multiple_of(UNIT) && size_of::<Slab>() <= FIRST);
 
-/// It has a reserved destructor number then.
 pub(super) fn is_collector(block: Block) -> bool {
     block.destructor_number() == COLLECTOR
 }
 
-/// The slot at offset `at` of a slab.
-///
 /// # Safety
 /// The slab is live, and long enough.
 #[inline]
 unsafe fn slot_at(slab: NonNull<Slab>, at: usize) -> Block {
-    // SAFETY: this function's contract: the slot lies within the slab.
+    // SAFETY: this function's contract.
     let tail = unsafe { slab.cast::<u8>().add(at) };
-    // SAFETY: this function's contract: the slot lies within the slab.
+    // SAFETY: this function's contract.
     let payload = unsafe { tail.add(TAIL) };
     // SAFETY: at least 32 bytes of the slab lie in front of every payload.
     unsafe { Block::of_payload(payload) }
@@ -453,7 +431,6 @@ pub(super) fn size(slot: Block) -> usize {
     (slot.tail().size.get() >> SIZE_SHIFT) as usize
 }
 
-/// Marks a slot as live with `size` bytes, in its collector's colour.
 #[inline]
 fn set_live(slot: Block, size: usize, collector: Block) {
     let tail = slot.tail();
@@ -472,15 +449,13 @@ pub(super) fn bits(slot: Block) -> u16 {
     slot.tail().bits.get()
 }
 
-/// Marks a slot as free, and links it to the `next` free one. Keeps its word, which has the slot's length.
+/// The slot's word, which has its length, stays.
 fn set_free(slot: Block, next: Option<Block>) {
     slot.tail().bits.set(0);
-    // SAFETY: every slot has room for the link, and this one is free.
+    // SAFETY: a free slot has room for the link.
     unsafe { slot.payload().cast::<Option<Block>>().write(next) };
 }
 
-/// The free slot after this free one.
-///
 /// # Safety
 /// The slot's slab is live, and the slot is free.
 unsafe fn next_free(slot: Block) -> Option<Block> {
@@ -488,8 +463,6 @@ unsafe fn next_free(slot: Block) -> Option<Block> {
     unsafe { slot.payload().cast::<Option<Block>>().read() }
 }
 
-/// The block that the slot lies in.
-///
 /// # Safety
 /// The slot's slab is live.
 pub(super) unsafe fn slab(slot: Block) -> Block {
@@ -500,8 +473,6 @@ pub(super) unsafe fn slab(slot: Block) -> Block {
     unsafe { Block::of_payload(slab) }
 }
 
-/// The collector that a slot was allocated by.
-///
 /// # Safety
 /// The slot's slab is live.
 pub(super) unsafe fn collector(slot: Block) -> Option<Block> {

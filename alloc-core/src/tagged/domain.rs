@@ -1,5 +1,3 @@
-//! Domains bind blocks to the context that their memory comes from and is freed to.
-//!
 //! The *domain rule* of the SAFETY comments: a record is in the table, and stays in place, until its last reference is
 //! released; the owner, each counted block, and a domain that falls back to it have one, and a block that is not
 //! counted has a parent of the same domain.
@@ -26,9 +24,7 @@ use crate::threads::ThreadTable;
 /// any thread, ends the domain and its context. All blocks are counted in the context, in its default scope, headers
 /// included.
 ///
-/// A domain costs its context and one record in it; a block costs 32 bytes. Only blocks without a parent of the same
-/// domain, mostly tops of trees, are references to the domain and cost an atomic operation when allocated and when
-/// freed.
+/// A block costs 32 bytes. Only one without a parent of the same domain costs atomic operations.
 ///
 /// ```
 /// use alloc_core::tagged::{Fill, TaggedDomain};
@@ -54,12 +50,12 @@ pub struct TaggedDomain {
     record: NonNull<DomainRecord>,
 }
 
-// SAFETY: a record is changed through atomics; any thread may use and end its context.
+// SAFETY: records change through atomics; any thread may end the context.
 unsafe impl Send for TaggedDomain {}
 // SAFETY: a shared owner reads atomics and a context, which is `Sync`.
 unsafe impl Sync for TaggedDomain {}
 
-/// The number of a domain in the headers of its blocks. Used again when the domain has ended.
+/// The number of a domain in the headers of its blocks, which other domains may get after its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct DomainId(u16);
@@ -67,10 +63,9 @@ pub struct DomainId(u16);
 pub(super) struct DomainRecord {
     context: Context,
     number: u16,
-    /// References of the owner, of [counted](is_counted) blocks, and of domains that fall back to this one.
+    /// Counted blocks, the owner, and domains that fall back to this one have one each.
     references: AtomicUsize,
     fallback: Option<NonNull<DomainRecord>>,
-    /// 1: a request was refused since the last [`TaggedDomain::reset_refused`].
     refused: AtomicU8,
 }
 
@@ -89,9 +84,6 @@ impl TaggedDomain {
     /// [`reset_refused`](Self::reset_refused) reports it afterwards. Blocks below such a block belong to the fallback
     /// as well. It lives at least as long as this domain, and serves until either is closed; its own fallback is not
     /// used.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
     pub fn with_fallback(
         context: Context,
         fallback: &Self,
@@ -99,10 +91,9 @@ impl TaggedDomain {
         Self::create(context, Some(fallback.record))
     }
 
-    /// Creates a domain over `bytes` that are reserved now, as one block of `context`: a fallback for code that cannot
-    /// survive a refusal. The domain's records take about 1 KiB of them; block sizes are rounded up by less than a
-    /// half; freed memory serves blocks of about the same size. The context cannot be closed before this domain has
-    /// ended.
+    /// Creates a domain over `bytes` , reserved now as one block of `context`: a fallback for code that cannot survive
+    /// a refusal. The domain's records take about 1 KiB of them; block sizes are rounded up by less than a half; freed
+    /// memory serves blocks of about the same size. The context cannot be closed before this domain has ended.
     ///
     /// ```
     /// use alloc_core::tagged::{Fill, TaggedDomain};
@@ -145,7 +136,7 @@ impl TaggedDomain {
             return Err(Rejected::new(context, HostError::Misuse(Misuse::TableFull)));
         };
         if let Some(fallback) = fallback {
-            // SAFETY: the domain rule: the fallback's owner keeps it, and from here on this domain.
+            // SAFETY: the domain rule: the fallback's owner.
             unsafe { fallback.as_ref() }.retain();
         }
         let record = DomainRecord {
@@ -155,15 +146,12 @@ impl TaggedDomain {
             fallback,
             refused: AtomicU8::new(0),
         };
-        // SAFETY: the block has the record's layout. No block has its number yet, so no thread reads the record.
+        // SAFETY: the block has the record's layout. No block has its number yet.
         unsafe { place.write(record) };
         Ok(Self { record: place })
     }
 
     /// Allocates a block without a parent.
-    ///
-    /// # Errors
-    /// As [`TaggedBlock::allocate`].
     pub fn allocate(&self, size: usize, fill: Fill) -> Result<TaggedBlock, HostError> {
         // SAFETY: the owner keeps the domain.
         unsafe { self.id().allocate(size, fill) }
@@ -202,7 +190,7 @@ impl TaggedDomain {
     }
 
     fn record(&self) -> &DomainRecord {
-        // SAFETY: the domain rule: the owner's reference.
+        // SAFETY: the domain rule.
         unsafe { self.record.as_ref() }
     }
 }
@@ -210,7 +198,7 @@ impl TaggedDomain {
 impl Drop for TaggedDomain {
     fn drop(&mut self) {
         self.record().context.refuse_allocations();
-        // SAFETY: the owner's reference, used no more.
+        // SAFETY: the owner's reference.
         unsafe { release(self.record) };
     }
 }
@@ -251,23 +239,21 @@ impl DomainId {
     }
 }
 
-/// Whether a block with this parent is a reference to its domain. Any other has a parent of the same domain, which
-/// outlives it.
 #[inline]
 pub(super) fn is_counted(block: Block, parent: Option<Block>) -> bool {
     parent.is_none_or(|parent| parent.domain() != block.domain())
 }
 
-/// Acquires the reference of a block that becomes [counted](is_counted). The domain is live.
+/// The block becomes [counted](is_counted); its domain is live.
 #[cold]
 pub(super) fn retain(block: Block) {
-    // SAFETY: the domain rule: the block keeps the domain, by itself from here on.
+    // SAFETY: the domain rule.
     if let Ok(record) = unsafe { record_of(block.domain()) } {
         record.retain();
     }
 }
 
-/// Releases the reference of a block that is no longer [counted](is_counted): its parent keeps the domain.
+/// The block is no longer [counted](is_counted): its parent keeps the domain.
 pub(super) fn release_kept(block: Block) {
     if let Some(record) = header::domain(block.domain().0) {
         // SAFETY: the block's reference; the domain lives on.
@@ -301,18 +287,16 @@ unsafe fn record_of<'r>(domain: DomainId) -> Result<&'r DomainRecord, HostError>
     Ok(unsafe { record.as_ref() })
 }
 
-/// A reference on a domain, of a block or of the domain that falls back to it. Released also where the allocator or a destructor unwinds.
+/// Released also where the allocator or a destructor unwinds.
 struct Reference(NonNull<DomainRecord>);
 
 impl Drop for Reference {
     fn drop(&mut self) {
-        // SAFETY: the reference is this value's, which ends here.
+        // SAFETY: this value's reference.
         unsafe { release(self.0) };
     }
 }
 
-/// The last one ends the domain, and perhaps its fallback, and so on.
-///
 /// # Safety
 /// The caller owns a reference, and does not use the record after this.
 unsafe fn release(record: NonNull<DomainRecord>) {
@@ -328,7 +312,7 @@ unsafe fn release(record: NonNull<DomainRecord>) {
 /// # Safety
 /// As [`release`].
 unsafe fn is_last(record: NonNull<DomainRecord>) -> bool {
-    // SAFETY: the domain rule: the reference that is being released.
+    // SAFETY: the domain rule.
     let references = unsafe { &record.as_ref().references };
     if references.fetch_sub(1, Ordering::Release) != 1 {
         return false;
@@ -337,8 +321,8 @@ unsafe fn is_last(record: NonNull<DomainRecord>) -> bool {
     true
 }
 
-/// Ends a domain, then its fallback if that was the last reference on it, and so on: a loop, not recursion. The
-/// fallback lives until the destructors of the domain's values have run, since they may allocate from it.
+/// Ends fallbacks without references in a loop, not recursion. A fallback lives until the destructors of the domain's
+/// values have run.
 ///
 /// # Safety
 /// The record has no reference.
@@ -347,11 +331,11 @@ unsafe fn end_all(mut record: NonNull<DomainRecord>) {
     loop {
         // SAFETY: the record stays in place until it is ended below.
         let fallback = unsafe { record.as_ref() }.fallback.map(Reference);
-        // SAFETY: this function's contract, or the last reference was just released.
+        // SAFETY: the last reference was just released.
         unsafe { end(record) };
         let Some(fallback) = fallback else { return };
         let fallback = ManuallyDrop::new(fallback).0;
-        // SAFETY: the ended domain's reference, which its value does not release.
+        // SAFETY: the ended domain's reference.
         if !unsafe { is_last(fallback) } {
             return;
         }
@@ -364,9 +348,9 @@ unsafe fn end_all(mut record: NonNull<DomainRecord>) {
 /// # Safety
 /// The record has no reference.
 unsafe fn end(place: NonNull<DomainRecord>) {
-    // SAFETY: written when the domain was created; not read after this.
+    // SAFETY: written when the domain was created.
     let record = unsafe { place.read() };
-    // Before the memory is freed: another domain may get the number from here on.
+    // Another domain may get the number from here on.
     header::remove_domain(record.number);
     // SAFETY: allocated from this context with this layout and scope.
     unsafe { record.context.free(place.cast(), RECORD, record.scope()) };
@@ -401,8 +385,6 @@ pub(super) unsafe fn allocate(
     Ok(block)
 }
 
-/// As [`allocate`], for huge and zeroed blocks.
-///
 /// # Safety
 /// As [`DomainId::allocate`].
 #[inline(never)]
@@ -420,7 +402,7 @@ unsafe fn allocate_otherwise(
     }
 }
 
-/// Frees one block's memory, and releases its reference if it was [counted](is_counted).
+/// Releases the block's reference if it was [counted](is_counted).
 ///
 /// # Safety
 /// The block is live, without children, unlinked, and not used after this. If it was not counted, its former parent is
@@ -430,56 +412,51 @@ pub(super) unsafe fn free(block: Block, was_counted: bool, table: ThreadTable<'_
         return; // a live block's domain is there
     };
     let _reference = was_counted.then(|| Reference(place));
-    // SAFETY: the domain rule: this block's reference is released after this, or the former parent has one.
+    // SAFETY: the domain rule: this block's reference, or its former parent's.
     let record = unsafe { place.as_ref() };
     // SAFETY: the block's own domain.
     unsafe { record.free(block, table) };
 }
 
-/// Frees the newest children of a block while they have neither children nor a destructor.
-///
 /// # Safety
 /// The block is live; its children are used no more.
 pub(super) unsafe fn free_leaves(above: Block, table: ThreadTable<'_>) {
-    // SAFETY: the domain rule: the block outlives its children.
+    // SAFETY: the domain rule.
     let Ok(record) = (unsafe { record_of(above.domain()) }) else {
         return; // a live block's domain is there
     };
     while let Some(child) = tree::newest_child(above).filter(|child| child.is_plain_leaf()) {
         tree::remove_newest(above, child);
         if is_counted(child, Some(above)) {
-            // SAFETY: live, without children, and no longer linked.
+            // SAFETY: a leaf, no longer linked.
             unsafe { free(child, true, table) };
         } else {
-            // SAFETY: live, without children, no longer linked, and of the parent's domain.
+            // SAFETY: a leaf of the parent's domain, no longer linked.
             unsafe { record.free(child, table) };
         }
     }
 }
 
-/// Whether the fallback may serve a request with this refusal. A closed domain allocates nothing more.
+/// A closed domain allocates nothing more, not even from its fallback.
 const fn is_for_a_fallback(error: HostError) -> bool {
     !matches!(error, HostError::Closed { .. })
 }
 
 pub(super) fn has_fallback(block: Block, error: HostError) -> bool {
-    // SAFETY: the domain rule: a live block's domain.
+    // SAFETY: the domain rule.
     let record = unsafe { record_of(block.domain()) };
     is_for_a_fallback(error) && record.is_ok_and(|record| record.fallback.is_some())
 }
 
-/// Resizes the memory of a block in place or elsewhere.
-///
-/// # Errors
-/// The context's refusal; the block is as it was.
+/// A refusal leaves the block as it was.
 ///
 /// # Safety
 /// The block is live, with the plan `old`; `new` has its header at the same place.
 pub(super) unsafe fn resize(block: Block, old: &Plan, new: &Plan) -> Result<Block, HostError> {
-    // SAFETY: the domain rule: a live block's domain.
+    // SAFETY: the domain rule.
     let record = unsafe { record_of(block.domain()) }?;
     let node = record.context.node();
-    // SAFETY: the block's memory is this context's, with its plan's layout and the context's scope.
+    // SAFETY: the context's memory, with the plan's layout and the context's scope.
     let memory = unsafe { node.resize(block.memory(), old.layout, new.layout, record.scope()) };
     let memory = memory.map_err(|_| node.refusal(new.layout, record.scope()))?;
     // SAFETY: the memory has this layout now.
@@ -487,7 +464,6 @@ pub(super) unsafe fn resize(block: Block, old: &Plan, new: &Plan) -> Result<Bloc
 }
 
 impl DomainRecord {
-    /// `None` where the context refuses.
     #[inline]
     fn allocate(&self, plan: &Plan, size: usize, fill: Fill) -> Option<Block> {
         let (node, scope) = (self.context.node(), self.scope());
@@ -503,7 +479,6 @@ impl DomainRecord {
         Some(block)
     }
 
-    /// Serves a request that the context has refused from the fallback, or returns the refusal.
     #[cold]
     #[inline(never)]
     fn allocate_by_fallback(&self, size: usize, fill: Fill) -> Result<Block, HostError> {
@@ -514,7 +489,7 @@ impl DomainRecord {
             return Err(error);
         };
         self.refused.set(1);
-        // SAFETY: the domain rule: this domain's reference on its fallback.
+        // SAFETY: the domain rule.
         let fallback = unsafe { fallback.as_ref() };
         fallback
             .allocate(&plan, size, fill)
@@ -529,7 +504,7 @@ impl DomainRecord {
             return; // it was planned when it was allocated
         };
         let (node, scope) = (self.context.node(), self.scope());
-        // SAFETY: the block's memory is this context's, with its plan's layout and the context's scope.
+        // SAFETY: the context's memory, with the plan's layout and the context's scope.
         unsafe { node.deallocate_on(table, block.memory(), plan.layout, scope) };
     }
 }

@@ -1,5 +1,3 @@
-//! The header in front of a payload.
-//!
 //! ```text
 //!  -16  size, where a block has 4 GiB or more (HUGE)
 //!    0  link     the parent; where the block has children: the newest of them
@@ -10,8 +8,7 @@
 //!   30  domain u16; 0: these 8 bytes are a slot's (see `slot`), and the links in front of them are not there
 //!   32  payload, aligned to 16
 //! ```
-//! The newest child needs no flag: its parent's link points at it. Two tables of the process number domains and
-//! destructors.
+//! The newest child needs no flag: its parent's link points at it.
 
 use core::alloc::Layout;
 use core::cell::Cell;
@@ -23,19 +20,16 @@ use super::domain::{DomainId, DomainRecord};
 use crate::error::HostError;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering};
 
-/// `link` is the newest child, not the parent.
 pub(super) const PARENT: u16 = 1;
-/// The size stands in front of the header.
 const HUGE: u16 = 2;
-/// Being freed: on the path from the freed top to the block that is freed next.
+/// On the path from the freed top to the block that is freed next.
 pub(super) const DYING: u16 = 4;
-/// The colour of a garbage collector's sweep, see `collector`.
+/// The colour of a collector's sweep.
 pub(super) const MARKED: u16 = 8;
 pub(super) const DESTRUCTOR_SHIFT: u32 = 4;
 
 const ALIGN: usize = 16;
 const HEADER_SIZE: usize = size_of::<Header>();
-/// Bytes in front of a huge block's header: the size, padded.
 const HUGE_SIZE: usize = 16;
 
 #[repr(C, align(16))]
@@ -43,7 +37,6 @@ pub(super) struct Header {
     pub(super) link: Cell<Option<Block>>,
     pub(super) next: Cell<Option<Block>>,
     pub(super) prev: Cell<Option<Block>>,
-    /// Padding for small addresses.
     rest: [MaybeUninit<u8>; REST],
     tail: Tail,
 }
@@ -51,13 +44,10 @@ pub(super) struct Header {
 const REST: usize = 3 * (size_of::<u64>() - size_of::<Option<Block>>());
 
 const _: () = assert!(HEADER_SIZE == 32 && size_of::<Tail>() == 8);
-// Directly in front of the payload, whatever the size of an address.
 const _: () = assert!(offset_of!(Header, tail) == HEADER_SIZE - size_of::<Tail>());
 
-/// The 8 bytes directly in front of each payload.
 #[repr(C)]
 pub(super) struct Tail {
-    /// For a slot its word, see `collector`.
     pub(super) size: Cell<u32>,
     pub(super) bits: Cell<u16>,
     domain: u16,
@@ -75,17 +65,14 @@ impl Tail {
 
 /// The address of a live block's header, with provenance over all of its memory.
 ///
-/// Invariant: its creator guarantees that the block is live, and one thread at a time uses its tree; no `Block` is kept
-/// beyond the free.
+/// Invariant: the block is live, and one thread at a time uses its tree; no `Block` is kept beyond the free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub(super) struct Block(NonNull<Header>);
 
-/// Where a payload lies in its memory.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
     pub(super) layout: Layout,
-    /// Bytes before the header.
     pub(super) front: usize,
 }
 
@@ -93,7 +80,6 @@ impl Plan {
     #[inline]
     pub(super) fn new(size: usize) -> Result<Self, HostError> {
         match u32::try_from(size) {
-            // With addresses of 64 bits, there is nothing to check.
             Ok(small) => Self::with_front(small as usize, 0),
             Err(_) => Self::huge(size),
         }
@@ -114,8 +100,6 @@ impl Plan {
         Ok(Self { layout, front })
     }
 
-    /// The header is yet to be written.
-    ///
     /// # Safety
     /// `memory` has this plan's layout.
     #[inline]
@@ -126,8 +110,6 @@ impl Plan {
 }
 
 impl Block {
-    /// Writes the header of a new block without parent and children.
-    ///
     /// # Safety
     /// The block is that of the plan for `size`, in memory without other use.
     #[inline]
@@ -144,7 +126,7 @@ impl Block {
                 domain: domain.get(),
             },
         };
-        // SAFETY: this function's contract: room for a header, aligned to 16.
+        // SAFETY: this function's contract.
         unsafe { self.0.write(header) };
         if small.is_err() {
             // SAFETY: this function's contract.
@@ -162,41 +144,34 @@ impl Block {
             self.set(HUGE);
             // SAFETY: a huge block has 16 bytes in front of its header.
             let place = unsafe { self.0.cast::<u8>().sub(HUGE_SIZE) };
-            // SAFETY: those bytes are the block's own, aligned to 16.
+            // SAFETY: the block's own bytes, aligned to 16.
             unsafe { place.cast::<usize>().write(size) };
         }
     }
 
-    /// The header of a block that is not a slot.
     #[inline]
     pub(super) fn header<'b>(self) -> &'b Header {
         // SAFETY: the type's invariant; headers are only reached through cells.
         unsafe { self.0.as_ref() }
     }
 
-    /// The tail of a block or slot.
     #[inline]
     pub(super) fn tail<'b>(self) -> &'b Tail {
-        // SAFETY: the payload lies that far behind the header's begin, and its tail in front of it.
+        // SAFETY: the tail lies in front of the payload.
         let tail = unsafe { self.0.cast::<u8>().add(HEADER_SIZE - size_of::<Tail>()) };
         // SAFETY: the type's invariant; tails are only reached through cells.
         unsafe { tail.cast::<Tail>().as_ref() }
     }
 
-    /// Whether this is a piece of a collector's slab: nothing but its tail and its payload may be touched.
+    /// Of a slot nothing but its tail and its payload may be touched.
     #[inline]
     pub(super) fn is_slot(self) -> bool {
         self.tail().domain == 0
     }
 
-    /// The block or slot with this payload.
-    ///
-    /// # Safety
-    /// A block's or slot's payload, whose header or tail lies in front of it.
     #[inline]
     pub(super) const unsafe fn of_payload(payload: NonNull<u8>) -> Self {
-        // A slot's header is never read as one; that of a slab's first slot begins in the slab's own memory all the
-        // same.
+        // A slot's header is never read, but begins in the slab's own memory.
         // SAFETY: this function's contract.
         Self(unsafe { payload.sub(HEADER_SIZE) }.cast())
     }
@@ -221,7 +196,7 @@ impl Block {
     #[inline]
     pub(super) fn memory(self) -> NonNull<u8> {
         let front = if self.has(HUGE) { HUGE_SIZE } else { 0 };
-        // SAFETY: that many bytes in front of the header are the block's own.
+        // SAFETY: the bytes in front are the block's.
         unsafe { self.0.cast::<u8>().sub(front) }
     }
 
@@ -248,7 +223,6 @@ impl Block {
         cell.set(cell.get() & !bits);
     }
 
-    /// [`MARKED`], or 0.
     #[inline]
     pub(super) fn colour(self) -> u16 {
         self.tail().bits.get() & MARKED
@@ -281,14 +255,13 @@ impl Block {
         self.tail().bits.get() >> DESTRUCTOR_SHIFT
     }
 
-    /// Only its memory has to be freed: no children and no destructor, or a collector's number instead of one.
+    /// A block with a collector's number has no destructor.
     #[inline]
     pub(super) fn is_plain_leaf(self) -> bool {
         let bits = self.tail().bits.get();
         bits & PARENT == 0 && matches!(bits >> DESTRUCTOR_SHIFT, 0 | SLAB | COLLECTED)
     }
 
-    /// Whether a garbage collector frees the block.
     #[inline]
     pub(super) fn is_collected(self) -> bool {
         self.destructor_number() == COLLECTED
@@ -308,26 +281,22 @@ const DESTRUCTOR_COUNT: usize = 1 << 12;
 static DOMAINS: [AtomicPtr<DomainRecord>; DOMAIN_COUNT] =
     [const { AtomicPtr::new(null_mut()) }; DOMAIN_COUNT];
 
-/// The destructor number of blocks that a collector frees. No function has it.
+/// No function has this destructor number or the next two: it marks blocks that a collector frees.
 pub(super) const COLLECTED: u16 = 4095;
 
-/// The destructor number of a collector with slabs. No function has it.
+/// A collector with slabs.
 pub(super) const COLLECTOR: u16 = 4094;
 
-/// The destructor number of a slab. No function has it.
+/// A slab.
 pub(super) const SLAB: u16 = 4093;
 
-/// The next number to try.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// By number; 0, [`SLAB`], [`COLLECTOR`] and [`COLLECTED`] stay null. Never cleared: a function of an unloaded library
-/// costs a slot.
+/// Entries are never cleared: a function of an unloaded library costs a slot.
 static DESTRUCTORS: [AtomicPtr<()>; DESTRUCTOR_COUNT] =
     [const { AtomicPtr::new(null_mut()) }; DESTRUCTOR_COUNT];
 
-/// `None` when there is no free number.
 pub(super) fn add_domain(record: NonNull<DomainRecord>) -> Option<u16> {
-    // One of the tries is number 0.
     (0..DOMAIN_COUNT).find_map(|_| {
         let number = NEXT.fetch_add(1, Ordering::Relaxed) as u16;
         let slot = slot(number)?;
@@ -358,7 +327,7 @@ fn slot(number: u16) -> Option<&'static AtomicPtr<DomainRecord>> {
     DOMAINS.get(usize::from(number)).filter(|_| number != 0)
 }
 
-/// The number of a function, assigned at its first use; `None` when the table is full of others.
+/// `None` when the table is full of other functions.
 pub(super) fn number_of_destructor(destructor: TaggedDestructor) -> Option<u16> {
     let function = destructor as *mut ();
     let first = (function.addr() >> 4) % DESTRUCTOR_COUNT;

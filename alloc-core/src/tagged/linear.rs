@@ -1,13 +1,10 @@
-//! Linear memory in a tree of blocks: suballocations one after the other, freed together.
-//!
 //! ```text
 //!   block of the whole: | state, 24 | size, 8 | first suballocation | size | second | ..         child block, a further chunk: | size | .. |
 //!                                             ^ the handle
 //!   without sizes:      | state, 24 |         | first suballocation | second | ..
 //! ```
-//! The handle is the address of the first suballocation: it serves compilers that pass an object for the linear memory
-//! as well as older ones that pass the first suballocation. The older ones resize suballocations and need a size in
-//! front of each; the others rely on suballocations that follow one another directly.
+//! The handle is the address of the first suballocation, which older compilers pass for the linear memory. They resize
+//! suballocations and need a size in front of each; others need suballocations that follow one another directly.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -16,19 +13,16 @@ use super::{Fill, TaggedBlock};
 use crate::error::{HostError, Misuse};
 
 const ALIGN: usize = 8;
-/// In front of each suballocation that can be resized: its size.
 const SIZE: usize = 8;
-/// In front of the handle: the state, and the first suballocation's size.
 const FRONT: usize = 32;
 const CHUNK: usize = 2048;
-/// In `LinearState::chunk`, beside its multiple of [`ALIGN`]: suballocations have no size in front.
+/// A bit of `LinearState::chunk`.
 const UNSIZED: usize = 1;
 
 struct LinearState {
     at: Cell<NonNull<u8>>,
-    /// Bytes to the chunk's end.
     room: Cell<usize>,
-    /// The room of a further chunk, and [`UNSIZED`].
+    /// A multiple of [`ALIGN`], and [`UNSIZED`].
     chunk: Cell<usize>,
 }
 
@@ -44,9 +38,6 @@ pub struct LinearBlocks(NonNull<u8>);
 
 impl LinearBlocks {
     /// The block size for linear memory whose first suballocation has `first` bytes.
-    ///
-    /// # Errors
-    /// [`HostError::TooLarge`].
     pub fn block_size(first: usize) -> Result<usize, HostError> {
         let first = padded(first)?;
         let whole = FRONT.checked_add(first).ok_or(HostError::TooLarge)?;
@@ -60,7 +51,7 @@ impl LinearBlocks {
     #[must_use]
     pub unsafe fn init(block: TaggedBlock, first: usize) -> Self {
         let used = FRONT.saturating_add(first.next_multiple_of(ALIGN));
-        // SAFETY: this function's contract: the first suballocation ends within the block.
+        // SAFETY: this function's contract.
         let handle = unsafe { Self::init_state(block, used, CHUNK) };
         // SAFETY: the size lies between the state and the handle.
         unsafe { write_size(handle.0, first) };
@@ -69,9 +60,6 @@ impl LinearBlocks {
 
     /// As [`block_size`](Self::block_size), for [`init_unsized`](Self::init_unsized): every chunk has room for `chunk`
     /// bytes.
-    ///
-    /// # Errors
-    /// [`HostError::TooLarge`].
     pub fn unsized_block_size(chunk: usize) -> Result<usize, HostError> {
         let room = padded(chunk)?.max(CHUNK);
         FRONT.checked_add(room).ok_or(HostError::TooLarge)
@@ -84,9 +72,9 @@ impl LinearBlocks {
     /// See the type. The block has no other use, and a size of [`unsized_block_size`](Self::unsized_block_size).
     #[must_use]
     pub unsafe fn init_unsized(block: TaggedBlock) -> Self {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let chunk = unsafe { block.size() }.saturating_sub(FRONT);
-        // SAFETY: this function's contract: a block of that size has more than the front.
+        // SAFETY: this function's contract.
         unsafe { Self::init_state(block, FRONT, chunk | UNSIZED) }
     }
 
@@ -94,7 +82,7 @@ impl LinearBlocks {
     /// As [`init`](Self::init); the block has at least `used` bytes, at least [`FRONT`].
     unsafe fn init_state(block: TaggedBlock, used: usize, chunk: usize) -> Self {
         let payload = block.payload();
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let size = unsafe { block.size() };
         // SAFETY: this function's contract.
         let at = unsafe { payload.add(used) };
@@ -127,7 +115,7 @@ impl LinearBlocks {
     /// See the type.
     #[must_use]
     pub unsafe fn block(self) -> TaggedBlock {
-        // SAFETY: the block's payload begins that many bytes before the handle.
+        // SAFETY: the payload begins so far before the handle.
         TaggedBlock::from_payload(unsafe { self.0.sub(FRONT) })
     }
 
@@ -140,24 +128,23 @@ impl LinearBlocks {
     /// See the type.
     #[inline]
     pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<NonNull<u8>, HostError> {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         if let Some(new) = unsafe { self.allocate_in_chunk(size, fill) } {
             return Ok(new);
         }
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let start = unsafe { self.further_chunk(size) }?;
-        // SAFETY: the chunk's first bytes were reserved for this.
+        // SAFETY: the chunk's first bytes are reserved.
         Ok(unsafe { self.place(start, size, fill) })
     }
 
-    /// As [`allocate`](Self::allocate) if the current chunk has room, else does nothing. Calls no allocator, and no C
-    /// library function except for filling memory.
+    /// As [`allocate`](Self::allocate) if the current chunk has room, else does nothing. Calls no allocator.
     ///
     /// # Safety
     /// See the type.
     #[inline]
     pub unsafe fn allocate_in_chunk(self, size: usize, fill: Fill) -> Option<NonNull<u8>> {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let state = unsafe { self.state() };
         let need = state.need(size).ok()?;
         let (at, room) = (state.at.get(), state.room.get());
@@ -171,18 +158,16 @@ impl LinearBlocks {
         Some(unsafe { self.place(at, size, fill) })
     }
 
-    /// Initialises a suballocation at `start`.
-    ///
     /// # Safety
     /// See the type; at `start` are the bytes of [`LinearState::need`], reserved for it.
     #[inline]
     unsafe fn place(self, start: NonNull<u8>, size: usize, fill: Fill) -> NonNull<u8> {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let front = unsafe { self.state() }.front();
         // SAFETY: that many bytes are reserved, and `size` more.
         let new = unsafe { start.add(front) };
         if front != 0 {
-            // SAFETY: the size's place is part of the reserved bytes.
+            // SAFETY: the size's bytes are reserved.
             unsafe { write_size(new, size) };
         }
         if fill == Fill::Zeros {
@@ -192,21 +177,17 @@ impl LinearBlocks {
         new
     }
 
-    /// Allocates a chunk and reserves its first bytes for a suballocation.
-    ///
-    /// # Safety
-    /// See the type.
     #[cold]
     unsafe fn further_chunk(self, size: usize) -> Result<NonNull<u8>, HostError> {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let state = unsafe { self.state() };
         let need = state.need(size)?;
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let block = unsafe { self.block() };
         let length = need.max(state.chunk.get() & !UNSIZED);
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let chunk = unsafe { block.allocate(length, Fill::Undefined) }?.payload();
-        // The chunk with more room becomes the current one: a large suballocation does not end a chunk with room left.
+        // A large suballocation does not end a chunk with more room left.
         let room = length.saturating_sub(need);
         if room > state.room.get() {
             // SAFETY: the chunk has at least that many bytes.
@@ -224,27 +205,25 @@ impl LinearBlocks {
     /// # Safety
     /// See the type; `old` is a suballocation of any linear memory with sizes.
     pub unsafe fn resize(self, old: NonNull<u8>, size: usize) -> Result<NonNull<u8>, HostError> {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         if unsafe { self.state() }.front() == 0 {
             return Err(HostError::Misuse(Misuse::UnknownSize));
         }
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let new = unsafe { self.allocate(size, Fill::Undefined) }?;
         // SAFETY: the size of a suballocation stands in front of it.
         let place = unsafe { old.sub(SIZE) };
-        // SAFETY: written there when the suballocation was made, aligned to 8.
+        // SAFETY: written with the suballocation, aligned to 8.
         let kept = unsafe { place.cast::<usize>().read() }.min(size);
-        // SAFETY: different suballocations of at least that many bytes.
+        // SAFETY: two suballocations of so many bytes.
         unsafe { old.copy_to_nonoverlapping(new, kept) };
         Ok(new)
     }
 
-    /// # Safety
-    /// See the type.
     unsafe fn state<'s>(self) -> &'s LinearState {
-        // SAFETY: the state begins that many bytes before the handle.
+        // SAFETY: the state begins so far before the handle.
         let state = unsafe { self.0.sub(FRONT) };
-        // SAFETY: written by `init`, and only reached through cells.
+        // SAFETY: written by `init`; reached only through cells.
         unsafe { state.cast::<LinearState>().as_ref() }
     }
 }

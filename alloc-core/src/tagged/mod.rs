@@ -1,5 +1,4 @@
-//! Blocks that own other blocks, as ralloc's do: freeing one frees all below it. For compilers in C, whose trees of a
-//! million blocks cannot afford a context for each.
+//! Blocks that own other blocks, as ralloc's do: freeing one frees all below it.
 //!
 //! ```text
 //!   TaggedDomain --- Context        all blocks of a domain are memory of its context, counted there
@@ -8,11 +7,9 @@
 //!                  +--- block ---- block
 //! ```
 //!
-//! Only allocating and resizing can fail: freeing, stealing, adopting and finding the parent allocate nothing. A block
-//! keeps its domain wherever it is stolen to, and is freed to that domain's context.
+//! A block keeps its domain wherever it is stolen to, and is freed to that domain's context.
 //!
-//! Headers refer by number to two static tables of the process: 65 535 domains and 4 092 destructors, half a MiB of
-//! address space of which only the pages in use cost memory.
+//! Headers refer by number to two static tables of the process, of 65 535 domains and 4 092 destructors.
 
 mod block;
 mod collector;
@@ -29,8 +26,8 @@ pub use linear::LinearBlocks;
 
 /// A function that is called with a block's payload when the block is freed, after all blocks below it.
 ///
-/// It may use the tree: find the parent, free siblings, allocate below the dying block (freed right after). Freeing, stealing or resizing a
-/// dying block changes nothing.
+/// It may use the tree: find the parent, free siblings, allocate below the dying block (freed right after). Freeing,
+/// stealing or resizing a dying block changes nothing.
 pub type TaggedDestructor = unsafe extern "C" fn(payload: *mut core::ffi::c_void);
 
 /// The content of a new block.

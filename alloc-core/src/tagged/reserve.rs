@@ -1,12 +1,12 @@
-//! A block of a context, reserved in time, as an allocator that serves requests which the context refuses.
+//! A block of a context that serves requests which the context refuses.
 //!
 //! ```text
 //!   | block | block | free ---+ block | free | not used yet           |
 //!                    ^--------+ of one size class      ^ used    layout.size()
 //! ```
 //!
-//! Freed blocks wait in lists by size class. Neighbours are not joined: a reserve serves one compile until that gives
-//! up, and is whole again when the last of its blocks is freed while the domain lives.
+//! Neighbours are not joined: a reserve serves one compile until that gives up, and is whole again when the last of its
+//! blocks is freed.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -19,13 +19,12 @@ use crate::host::{AllocatorTraits, HostAllocator, dangling, move_block};
 use crate::scope::Scope;
 use crate::sync::StateMutex;
 
-/// Alignment of every block. More is refused.
 const MAX_ALIGN: usize = 16;
-/// The smallest block, room for the link of a free one.
+/// The link of a free block fits.
 const SMALLEST: usize = 32;
 /// Two a power of two, from [`SMALLEST`] to 2 GiB. Larger blocks are not used again.
 const CLASSES: usize = 53;
-/// Blocks that stay: the node of the root over a reserve, and the record of the domain over that.
+/// The node of the root over a reserve, and the record of the domain over that, stay.
 const RECORDS: usize = 2;
 
 pub(super) struct Reserve {
@@ -39,10 +38,8 @@ pub(super) struct Reserve {
 struct ReserveState {
     used: usize,
     blocks: usize,
-    /// `used` after the first [`RECORDS`] blocks; `None` once one of them is freed: the remaining blocks may be any
-    /// then.
+    /// `used` after the first [`RECORDS`] blocks; `None` once one of them is freed.
     records: Option<usize>,
-    /// By class, the block freed last.
     free: [Option<NonNull<FreeBlock>>; CLASSES],
 }
 
@@ -50,9 +47,9 @@ struct FreeBlock {
     next: Option<NonNull<FreeBlock>>,
 }
 
-// SAFETY: a reserve owns its memory; the state is reached under a lock.
+// SAFETY: the state is reached under a lock.
 unsafe impl Send for Reserve {}
-// SAFETY: the state is reached under a lock; the rest never changes.
+// SAFETY: the state is reached under a lock.
 unsafe impl Sync for Reserve {}
 
 impl Reserve {
@@ -81,7 +78,7 @@ impl ReserveState {
     }
 }
 
-/// The class of a request, and the bytes of all blocks of that class; `None` on overflow.
+/// The class of a request, and the bytes of its blocks; `None` on overflow.
 fn class_of(size: usize) -> Option<(usize, usize)> {
     let size = size.max(SMALLEST);
     let power = size.checked_next_power_of_two()?;
@@ -96,13 +93,13 @@ fn class_of(size: usize) -> Option<(usize, usize)> {
 
 impl Drop for Reserve {
     fn drop(&mut self) {
-        // SAFETY: allocated there with this layout and scope; live blocks would have kept the reserve.
+        // SAFETY: allocated there with this layout and scope; no block is live.
         unsafe { self.context.free(self.memory, self.layout, self.scope) };
     }
 }
 
 // SAFETY: blocks lie apart in memory that is the reserve's until it is dropped, at multiples of 16, no smaller than
-// requested. A free block is used again for its class alone.
+// requested.
 unsafe impl HostAllocator for Reserve {
     fn traits(&self) -> AllocatorTraits {
         AllocatorTraits::new().never_unwinds()
@@ -119,7 +116,7 @@ unsafe impl HostAllocator for Reserve {
         if let Some(list) = state.free.get_mut(class)
             && let Some(block) = *list
         {
-            // SAFETY: a free block of this reserve, whose link was written when it was freed.
+            // SAFETY: the link was written when the block was freed.
             *list = unsafe { block.as_ref() }.next;
             state.blocks += 1;
             return Ok(block.cast());
@@ -150,7 +147,7 @@ unsafe impl HostAllocator for Reserve {
             state.free = [None; CLASSES];
         } else if let Some(list) = state.free.get_mut(class) {
             let free = block.cast::<FreeBlock>();
-            // SAFETY: the caller's block, used no more: at least 32 bytes, aligned to 16.
+            // SAFETY: this function's contract: the block is used no more; it has at least 32 bytes, aligned to 16.
             unsafe { free.write(FreeBlock { next: *list }) };
             *list = Some(free);
         }

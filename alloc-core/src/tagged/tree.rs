@@ -1,20 +1,17 @@
 //! Links between blocks. No function allocates; each touches a bounded number of blocks unless its comment states
 //! otherwise.
 //!
-//! Freeing a tree: children before their parents, newer ones before older, as ralloc does, without recursion or
-//! allocation. A destructor sees a consistent tree: a block is unlinked when all below it are freed, and every block
-//! from the top down to the one whose destructor runs is marked: freeing, stealing or resizing those changes nothing.
-//! Blocks that it adds below a dying block are freed as well, because the walk looks for children again afterwards.
+//! Trees are freed in ralloc's order, without recursion. A destructor sees a consistent tree: a block is unlinked when
+//! all below it are freed, and every block from the top down to the one whose destructor runs is marked.
 //!
-//! Blocks with neither children nor a destructor, the most, are not marked: no code reaches them while they are freed,
-//! since a callback of the allocator must not use the tree.
+//! Blocks with neither children nor a destructor are not marked: no code reaches them while they are freed.
 
 use super::header::{Block, DYING, PARENT, Plan};
 use super::{Fill, TaggedBlock, collector, domain, header};
 use crate::error::HostError;
 use crate::threads::ThreadTable;
 
-/// The block above. O(1): a block with children has its parent's address in its newest child.
+/// O(1): a block with children has its parent's address in its newest child.
 pub(super) fn parent(block: Block) -> Option<Block> {
     match newest_child(block) {
         Some(child) => child.header().prev.get(),
@@ -30,7 +27,6 @@ pub(super) fn newest_child(block: Block) -> Option<Block> {
         .flatten()
 }
 
-/// The block's children, newest first.
 pub(super) fn children(block: Block) -> impl Iterator<Item = Block> {
     core::iter::successors(newest_child(block), |child| child.header().next.get())
 }
@@ -42,20 +38,18 @@ fn set_parent(block: Block, parent: Option<Block>) {
     }
 }
 
-/// As the newest child of `above`; the block has neither parent nor children.
 #[inline]
 pub(super) fn add_leaf(above: Block, new: Block) {
     put_first(above, new, new);
     new.header().link.set(Some(above));
 }
 
-/// As the newest child of `above`; the block has no parent.
 fn add_child(above: Block, new: Block) {
     put_first(above, new, new);
     set_parent(new, Some(above));
 }
 
-/// Links a chain of siblings, newest to oldest, before the other children. Does not set their parents.
+/// Does not set the parents.
 #[inline]
 fn put_first(above: Block, newest: Block, oldest: Block) {
     let former = newest_child(above);
@@ -87,14 +81,13 @@ fn unlink(block: Block) {
     set_parent(block, None);
 }
 
-/// Unlinks the newest child of `above`, without writing to the child.
 #[inline]
 pub(super) fn remove_newest(above: Block, newest: Block) {
     let header = newest.header();
     remove_newest_of(above, header.next.get(), header.prev.get());
 }
 
-/// `older` is the newest child's sibling, `grand` the parent of `above`.
+/// `grand` is the parent of `above`.
 #[inline]
 fn remove_newest_of(above: Block, older: Option<Block>, grand: Option<Block>) {
     match older {
@@ -109,7 +102,6 @@ fn remove_newest_of(above: Block, older: Option<Block>, grand: Option<Block>) {
     }
 }
 
-/// As [`TaggedBlock::steal`](super::TaggedBlock::steal).
 pub(super) fn steal(block: Block, above: Option<Block>) -> bool {
     let is_refused = |above: Block| above.is_slot() || is_below(above, block);
     if block.is_slot() || block.has(DYING) || above.is_some_and(is_refused) {
@@ -119,7 +111,7 @@ pub(super) fn steal(block: Block, above: Option<Block>) -> bool {
     true
 }
 
-/// Moves a block below `above`, which is not below it, as the newest child. The block or its parent keeps its domain at every moment.
+/// `above` is not below the block. The block or its parent keeps its domain at every moment.
 pub(super) fn move_below(block: Block, above: Option<Block>) {
     let was_counted = domain::is_counted(block, parent(block));
     let is_counted = domain::is_counted(block, above);
@@ -135,8 +127,7 @@ pub(super) fn move_below(block: Block, above: Option<Block>) {
     }
 }
 
-/// Updates the domains' references of the children of `above`, whose parent was `before` and is `now`
-/// ([`domain::is_counted`]).
+/// The children's parent was `before` and is `now`.
 fn recount_children(above: Block, before: Block, now: Block) {
     let (before, now) = (before.domain(), now.domain());
     if before != now {
@@ -150,7 +141,6 @@ fn recount_children(above: Block, before: Block, now: Block) {
     }
 }
 
-/// As [`TaggedBlock::adopt`](super::TaggedBlock::adopt).
 pub(super) fn adopt(above: Block, from: Block) -> bool {
     let is_slot = above.is_slot() || from.is_slot();
     if is_slot || from.has(DYING) || collector::is_collector(from) || is_below(above, from) {
@@ -179,7 +169,7 @@ fn is_below(block: Block, top: Block) -> bool {
             && core::iter::successors(Some(block), |block| parent(*block)).any(|at| at == top)
 }
 
-/// Redirects the links that point at `old` to its copy `new`, without reading `old`. O(children).
+/// `old` is not read. O(children).
 fn relocate(old: Block, new: Block) {
     for child in children(new) {
         set_parent(child, Some(new));
@@ -203,7 +193,7 @@ impl TaggedBlock {
     /// See the type.
     #[must_use]
     pub unsafe fn newest_child(self) -> Option<Self> {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let block = unsafe { self.block() };
         if block.is_slot() {
             return None;
@@ -217,7 +207,7 @@ impl TaggedBlock {
     /// See the type.
     #[must_use]
     pub unsafe fn next_older(self) -> Option<Self> {
-        // SAFETY: the tree rule (`TaggedBlock`).
+        // SAFETY: the tree rule.
         let block = unsafe { self.block() };
         if block.is_slot() {
             return None;
@@ -239,7 +229,7 @@ pub(super) unsafe fn free(top: Block, table: ThreadTable<'_>) {
     let was_counted = domain::is_counted(top, parent(top));
     if top.is_plain_leaf() {
         unlink(top);
-        // SAFETY: this function's contract; if it was not counted, its parent is live and of its domain.
+        // SAFETY: this function's contract; the parent of an uncounted block is of its domain.
         unsafe { domain::free(top, was_counted, table) };
         return;
     }
@@ -256,7 +246,6 @@ pub(super) unsafe fn free(top: Block, table: ThreadTable<'_>) {
     walk.run();
 }
 
-/// Frees what is below `at`, `at`, and everything above it.
 struct Walk<'t> {
     at: Option<Block>,
     table: ThreadTable<'t>,
@@ -265,7 +254,7 @@ struct Walk<'t> {
 impl Walk<'_> {
     fn run(&mut self) {
         while let Some(at) = self.at {
-            // SAFETY: the contract of `free`: the tree is not used any more.
+            // SAFETY: the contract of `free`.
             unsafe { domain::free_leaves(at, self.table) };
             if let Some(child) = newest_child(at) {
                 child.set(DYING);
@@ -274,29 +263,26 @@ impl Walk<'_> {
             }
             if let Some(destructor) = header::destructor(at.destructor_number()) {
                 at.set_destructor_number(0);
-                // SAFETY: the contract of `free`: the tree's destructors may be called with their payloads.
+                // SAFETY: the contract of `free`: destructors may be called.
                 unsafe { destructor(at.payload().as_ptr().cast()) };
-                // It may have added children.
                 continue;
             }
             let parent = parent(at);
             self.at = parent;
             unlink(at);
-            // SAFETY: live, without children, and no longer linked; its parent is dying, but not yet freed.
+            // SAFETY: a leaf, no longer linked; its parent is not yet freed.
             unsafe { domain::free(at, domain::is_counted(at, parent), self.table) };
         }
     }
 }
 
 impl Drop for Walk<'_> {
-    /// The rest, after the allocator has unwound.
     fn drop(&mut self) {
         self.run();
     }
 }
 
-/// As [`TaggedBlock::resize`](super::TaggedBlock::resize). The block is linked during the allocator's call: a callback
-/// must not use this tree.
+/// The block is linked during the allocator's call: a callback must not use this tree.
 ///
 /// # Safety
 /// The block is live, and only this thread uses its tree.
@@ -321,7 +307,7 @@ pub(super) unsafe fn resize(block: Block, size: usize) -> Result<Block, HostErro
     Ok(resized)
 }
 
-/// Replaces a block by a new one: where the header must move in its memory, and where a fallback serves a refused request.
+/// The header must move in its memory, or a fallback serves a refused request.
 ///
 /// # Safety
 /// As [`resize`].
@@ -341,7 +327,7 @@ unsafe fn replace(block: Block, size: usize) -> Result<Block, HostError> {
     unsafe { block.payload().copy_to_nonoverlapping(new.payload(), kept) };
     relocate(block, new);
     recount_children(new, block, new);
-    // SAFETY: no longer linked; if it was not counted, its parent belongs to its domain.
+    // SAFETY: no longer linked; the parent of an uncounted block is of its domain.
     ThreadTable::with(|table| unsafe { domain::free(block, was_counted, table) });
     Ok(new)
 }
