@@ -1,11 +1,8 @@
-//! Instructions that compute values from values.
-
 use crate::interpreter::{Invocation, Value, World};
 use crate::spirv::{Answer, MAX_IDS, Module, Unsupported};
 use crate::words::id;
 
 impl<W: World> Invocation<'_, '_, W> {
-    /// OpVectorShuffle.
     pub(crate) fn shuffle(&self, operands: &[u32]) -> Answer<[u32; 4]> {
         let [first, second] = [self.words(operands, 2)?, self.words(operands, 3)?];
         let of = self.type_of.get(id(operands, 2)?).ok_or(Unsupported)?;
@@ -28,7 +25,6 @@ impl<W: World> Invocation<'_, '_, W> {
     }
 }
 
-/// The words of several values in order.
 pub(crate) fn concat(
     module: &Module<'_>,
     type_of: &[usize; MAX_IDS],
@@ -48,7 +44,7 @@ pub(crate) fn concat(
     Ok(words)
 }
 
-/// The result of a binary instruction for two numbers, or for each pair of components of two vectors.
+/// For two numbers, or for each pair of components of two vectors.
 pub(crate) fn binary(code: u32, a: [u32; 4], b: [u32; 4]) -> Answer<[u32; 4]> {
     let floats =
         |make: fn(f32, f32) -> f32, a, b| make(f32::from_bits(a), f32::from_bits(b)).to_bits();

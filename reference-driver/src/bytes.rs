@@ -1,4 +1,4 @@
-//! Device memory: mapped, not allocated (RD7). Every access of the device is checked against its bounds.
+//! Device memory is mapped, not allocated (RD7). Every access of the device is checked against its bounds.
 
 use core::ptr::NonNull;
 
@@ -6,17 +6,15 @@ use ash::vk;
 
 use crate::pages;
 
-/// A mapping of the process that serves as device memory.
 #[derive(Debug)]
 pub(crate) struct Mapping(Bytes);
 
-// SAFETY: the mapping belongs to this value. The application synchronises accesses to its bytes.
+// SAFETY: the application synchronises accesses.
 unsafe impl Send for Mapping {}
-// SAFETY: the mapping belongs to this value; the application synchronises accesses.
+// SAFETY: the application synchronises accesses.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Zeroed pages.
     pub(crate) fn new(size: u64) -> Result<Self, vk::Result> {
         const REFUSED: vk::Result = vk::Result::ERROR_OUT_OF_DEVICE_MEMORY;
         let len = usize::try_from(size)
@@ -34,21 +32,21 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length. No bound resource is used any more (valid usage of vkFreeMemory).
+        // SAFETY: mapped in `new` with this length; bound resources are used no more (valid usage).
         unsafe { pages::unmap(self.0.first, self.0.len) };
     }
 }
 
-/// A part of device memory. Reads outside give 0, writes outside do nothing, as `robustBufferAccess` allows.
+/// Reads outside give 0, writes outside do nothing, as `robustBufferAccess` allows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bytes {
     first: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: an address and a number; for accesses see `Mapping`.
+// SAFETY: the application synchronises accesses.
 unsafe impl Send for Bytes {}
-// SAFETY: an address and a number; for accesses see `Mapping`.
+// SAFETY: the application synchronises accesses.
 unsafe impl Sync for Bytes {}
 
 impl Bytes {
@@ -61,7 +59,7 @@ impl Bytes {
         self.len as u64
     }
 
-    /// `size` bytes from `offset` on, `VK_WHOLE_SIZE` for the rest; no bytes if they do not lie inside.
+    /// `VK_WHOLE_SIZE` stands for the rest; no bytes if they do not lie inside.
     pub(crate) fn part(self, offset: u64, size: u64) -> Self {
         let Some(rest) = self.len().checked_sub(offset) else {
             return Self::NONE;
@@ -70,7 +68,7 @@ impl Bytes {
         if size > rest {
             return Self::NONE;
         }
-        // SAFETY: the offset lies within, or at the end of, these bytes.
+        // SAFETY: the offset is at most the length.
         let first = unsafe { self.first.add(offset as usize) };
         Self {
             first,
@@ -78,25 +76,24 @@ impl Bytes {
         }
     }
 
-    /// The address that the host accesses.
     pub(crate) const fn address(self) -> NonNull<u8> {
         self.first
     }
 
-    /// The word at a byte offset.
+    /// 0 outside.
     pub(crate) fn word(self, offset: u64) -> u32 {
         let part = self.part(offset, 4);
         if part.len == 0 {
             return 0;
         }
-        // SAFETY: four bytes of a live mapping (valid usage: what work uses lives until it has ended).
+        // SAFETY: valid usage: the mapping outlives the work.
         unsafe { part.first.cast::<u32>().read_unaligned() }
     }
 
     pub(crate) fn set_word(self, offset: u64, word: u32) {
         let part = self.part(offset, 4);
         if part.len != 0 {
-            // SAFETY: four bytes of a live mapping (valid usage: what work uses lives until it has ended).
+            // SAFETY: valid usage: the mapping outlives the work.
             unsafe { part.first.cast::<u32>().write_unaligned(word) }
         }
     }
@@ -105,10 +102,9 @@ impl Bytes {
         (0..self.len() / 4).for_each(|index| self.set_word(4 * index, word));
     }
 
-    /// Copies as many bytes as both have.
     pub(crate) fn copy_to(self, to: Self) {
         let len = self.len.min(to.len);
-        // SAFETY: both lie in live mappings and have so many bytes; they may overlap.
+        // SAFETY: live mappings of so many bytes, which may overlap.
         unsafe { to.first.copy_from(self.first, len) };
     }
 }

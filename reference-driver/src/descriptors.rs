@@ -1,5 +1,3 @@
-//! Descriptors, and the two ways of writing them.
-
 use core::ffi::c_void;
 
 use ash::vk;
@@ -10,10 +8,8 @@ use crate::edge::{Items, commands, get, raw, slice};
 use crate::images::Surface;
 use crate::objects::{BufferView, Sampler, buffer_bytes};
 
-/// `VkDescriptorSet`.
 pub(crate) type Set = ArrayObject<(), Slot>;
 
-/// One descriptor with its binding and array element.
 #[derive(Clone, Copy)]
 pub(crate) struct Slot {
     pub(crate) binding: u32,
@@ -21,11 +17,10 @@ pub(crate) struct Slot {
     pub(crate) descriptor: Descriptor,
 }
 
-/// The resource behind a descriptor.
 #[derive(Clone, Copy)]
 pub(crate) enum Descriptor {
     None,
-    /// A buffer, or texels of one.
+    /// A buffer's bytes, or its texels.
     Bytes(Bytes),
     Picture(Surface, [vk::SamplerAddressMode; 2]),
 }
@@ -38,7 +33,7 @@ impl Slot {
     };
 }
 
-/// The slots of a set from a binding's element on: an array that is longer than its binding continues in the next one.
+/// An array that is longer than its binding continues in the next one.
 fn slots<'a>(set: vk::DescriptorSet, binding: u32, element: u32) -> &'a mut [Slot] {
     // SAFETY: valid usage: a live set, externally synchronised.
     let Some((_, slots)) = (unsafe { Items::<((), Slot)>::get_mut(raw(set)) }) else {
@@ -52,8 +47,6 @@ fn slots<'a>(set: vk::DescriptorSet, binding: u32, element: u32) -> &'a mut [Slo
         .unwrap_or_default()
 }
 
-/// The descriptor of that type from the structure at `source`.
-///
 /// # Safety
 /// `source` points to the structure for descriptors of the type, with live handles.
 unsafe fn read(kind: vk::DescriptorType, source: *const c_void) -> Descriptor {
@@ -84,7 +77,6 @@ unsafe fn read(kind: vk::DescriptorType, source: *const c_void) -> Descriptor {
     }
 }
 
-/// The element at `index` of an array whose elements lie `stride` bytes apart.
 const fn at(first: *const c_void, index: usize, stride: usize) -> *const c_void {
     first.wrapping_byte_add(index.wrapping_mul(stride))
 }
@@ -111,7 +103,7 @@ fn write(write: &vk::WriteDescriptorSet<'_>) {
         .take(write.descriptor_count as usize)
         .enumerate()
     {
-        // SAFETY: valid usage: an array of as many as there are descriptors, of the type's own structure.
+        // SAFETY: valid usage: an array of the type's structures.
         slot.descriptor = unsafe { read(write.descriptor_type, at(first, index, stride)) };
     }
 }
@@ -140,7 +132,7 @@ commands! {
             let to = slots(set, entry.dst_binding, entry.dst_array_element);
             for (index, slot) in to.iter_mut().take(entry.descriptor_count as usize).enumerate() {
                 let source = at(at(data, 1, entry.offset), index, entry.stride);
-                // SAFETY: valid usage: the template says where the data has this type's structure.
+                // SAFETY: valid usage: the type's structure.
                 slot.descriptor = unsafe { read(entry.descriptor_type, source) };
             }
         }

@@ -1,5 +1,3 @@
-//! Instance, physical device, device and queue: the loader dispatches on them, and they keep callbacks.
-
 use core::sync::atomic::AtomicBool;
 
 use alloc_core::Scope;
@@ -12,24 +10,22 @@ use crate::edge::{answer, commands, get, list, raw, refused, slice, typed};
 use crate::instance::{Instance, PhysicalDevice, create_instance_object, destroy_instance_object};
 use crate::objects::is_up;
 
-/// The `pAllocator` argument of a command.
 pub(crate) type PAllocator = *const vk::AllocationCallbacks<'static>;
 
-/// `VkDevice`.
 pub(crate) struct Device {
     pub(crate) domain: DeviceDomain,
-    /// Outlives the device and does not change (valid usage of vkDestroyInstance).
+    /// The instance outlives the device (valid usage).
     pub(crate) instance: &'static Instance,
     queue: u64,
 }
 
-/// `VkQueue`. The submitting thread does the work (RD11).
+/// The submitting thread does the work (RD11).
 pub(crate) struct Queue {
-    /// Set when a submit fails: the device does no more work.
+    /// Set when a submit fails.
     pub(crate) lost: AtomicBool,
 }
 
-/// A command's own callbacks, copied (V5, V6).
+/// The callbacks are copied (V5, V6).
 ///
 /// # Safety
 /// As `CallbackAllocator::from_ptr`.
@@ -38,7 +34,6 @@ pub(crate) unsafe fn own(p_allocator: PAllocator) -> Result<Option<CallbackAlloc
     unsafe { CallbackAllocator::from_ptr(callbacks(p_allocator)) }.map_err(refused)
 }
 
-/// A command's own callbacks as vk-callbacks' struct, which is the same.
 pub(crate) fn callbacks(p_allocator: PAllocator) -> *const RawCallbacks {
     #[cfg(planted)]
     crate::defects::given(p_allocator.cast());
@@ -47,12 +42,11 @@ pub(crate) fn callbacks(p_allocator: PAllocator) -> *const RawCallbacks {
 
 impl Device {
     pub(crate) fn is_lost(&self) -> bool {
-        // SAFETY: the queue lives as long as its device; only shared references to it exist.
+        // SAFETY: the queue lives as long as its device, and is only shared.
         let queue = unsafe { get::<Queue>(self.queue) };
         queue.is_some_and(|queue| is_up(&queue.lost))
     }
 
-    /// The callbacks that a command on the device may use.
     pub(crate) fn chain<'a>(&'a self, own: Option<&'a CallbackAllocator>) -> FallbackChain<'a> {
         self.domain.chain(&self.instance.domain, own)
     }
@@ -63,7 +57,7 @@ fn create_device_object(
     info: &vk::DeviceCreateInfo<'_>,
     p_allocator: PAllocator,
 ) -> Result<u64, vk::Result> {
-    // SAFETY: the info's array is as long as it says.
+    // SAFETY: valid usage: so many names.
     let names = unsafe {
         slice(
             info.pp_enabled_extension_names,
@@ -77,7 +71,7 @@ fn create_device_object(
             return Err(vk::Result::ERROR_EXTENSION_NOT_PRESENT);
         }
     }
-    // SAFETY: the physical device's instance lives, longer than the device.
+    // SAFETY: the instance outlives the device.
     let instance: Option<&'static Instance> = unsafe { get::<Instance>(physical.instance) };
     let instance = instance.ok_or(vk::Result::ERROR_UNKNOWN)?;
     // SAFETY: valid usage of vkCreateDevice.
@@ -105,7 +99,7 @@ fn create_device_object(
 }
 
 fn destroy_device_object(device: u64, p_allocator: PAllocator) {
-    // SAFETY: valid usage of vkDestroyDevice: this is the handle's last use.
+    // SAFETY: valid usage: the handle's last use.
     let Some(object) = (unsafe { Object::<Device>::from_handle(device) }) else {
         return;
     };
@@ -115,7 +109,7 @@ fn destroy_device_object(device: u64, p_allocator: PAllocator) {
     let passed = passed.ok().filter(|passed| passed.own().is_some());
     let domain = passed.as_ref().unwrap_or(&device.domain);
     let chain = domain.chain(&device.instance.domain, None);
-    // SAFETY: this is the last use of the queue.
+    // SAFETY: the queue's last use.
     if let Some(queue) = unsafe { Object::<Queue>::from_handle(device.queue) } {
         // SAFETY: compatible callbacks (V42).
         let _ = unsafe { queue.destroy(&chain) };
@@ -136,12 +130,12 @@ commands! {
         destroy_instance_object(raw(instance), p_allocator.cast());
     }
     fn enumerate_physical_devices(instance: vk::Instance as object Instance, count: *mut u32 as write _, out: *mut vk::PhysicalDevice) -> vk::Result {
-        // SAFETY: valid usage: room for as many as `count` says, or NULL.
+        // SAFETY: valid usage: room for `count` values, or NULL.
         unsafe { list(&[typed::<vk::PhysicalDevice>(instance.physical)], count, out) }
     }
     fn enumerate_physical_device_groups(instance: vk::Instance as object Instance, count: *mut u32 as write _, out: *mut vk::PhysicalDeviceGroupProperties<'_>) -> vk::Result {
         if !out.is_null() && *count > 0 {
-            // SAFETY: valid usage: room for as many as `count` says.
+            // SAFETY: valid usage: room for `count` values.
             let group = unsafe { &mut *out };
             group.physical_device_count = 1;
             group.physical_devices[0] = typed(instance.physical);

@@ -1,4 +1,4 @@
-//! Triangles: one shader runs for each vertex, the other for each pixel whose centre lies inside.
+//! One shader runs for each vertex, the other for each pixel whose centre lies inside.
 
 use ash::vk;
 
@@ -8,11 +8,10 @@ use crate::invocation::InvocationWorld;
 use crate::pipeline_state::State;
 use crate::spirv::Module;
 
-/// A vertex in pixels, with depth, and 1 over its fourth coordinate.
+/// In pixels, with depth, and 1 over the fourth coordinate.
 type Vertex = [f32; 4];
 
-/// Draws every three vertices as a triangle. Returns how many samples passed; `None` for a triangle that would have to
-/// be clipped, which the driver cannot do.
+/// Returns how many samples passed; `None` for a triangle that would have to be clipped, which the driver cannot do.
 pub(crate) fn triangles(bound: &Bound, state: &State, words: &[u32], vertices: u32) -> Option<u64> {
     let (first, second) = words.split_at_checked(state.first)?;
     let [vertex_name, fragment_name] = &state.names;
@@ -32,7 +31,6 @@ pub(crate) fn triangles(bound: &Bound, state: &State, words: &[u32], vertices: u
     Some(passed)
 }
 
-/// Runs the vertex shader and converts its position to pixels.
 fn transform(bound: &Bound, state: &State, module: &Module<'_>, index: u32) -> Option<Vertex> {
     let mut world = InvocationWorld {
         bound,
@@ -60,7 +58,7 @@ fn in_pixels([x, y, z, w]: [f32; 4], port: vk::Viewport) -> Option<Vertex> {
     vertex.iter().all(|lane| lane.is_finite()).then_some(vertex)
 }
 
-/// Twice the area of a triangle, with its sign.
+/// Twice the area, with its sign.
 fn area(a: Vertex, b: Vertex, [x, y]: [f32; 2]) -> f32 {
     (b[0] - a[0]) * (y - a[1]) - (b[1] - a[1]) * (x - a[0])
 }
@@ -126,8 +124,7 @@ fn fill(
     Some(passed)
 }
 
-/// The weight of each corner at a point inside of the triangle. A point on an edge is inside if it is a top or a left
-/// edge.
+/// The weight of each corner. A point on an edge is inside if it is a top or a left edge.
 fn inside(corners: [Vertex; 3], at: [f32; 2]) -> Option<[f32; 3]> {
     let [a, b, c] = corners;
     let mut weights = [0.0; 3];
@@ -165,7 +162,6 @@ mod tests {
             [f32::NAN, 0.0, 0.0, 1.0],
             [0.0, f32::INFINITY, 0.0, 1.0],
             [f32::MAX, 0.0, 0.0, 0.5],
-            // One over it is not finite.
             [0.0, 0.0, 0.0, least],
             [0.0, 0.0, f32::INFINITY, f32::INFINITY],
         ] {

@@ -1,14 +1,12 @@
-//! The edge between C and the driver: raw arguments become references here, and nowhere else.
+//! Raw arguments become references here, and nowhere else.
 
 use ash::vk;
 use vk_callbacks::{CallbackError, VK_ERROR_OUT_OF_HOST_MEMORY};
 
-/// The return type of a command.
 pub(crate) trait Answer {
-    /// The result for arguments that are no valid usage.
+    /// Returned for arguments that are no valid usage.
     const INVALID: Self;
 
-    /// The result of a planted defect.
     #[cfg(planted)]
     fn wrong(result: vk::Result) -> Self;
 }
@@ -29,7 +27,6 @@ impl Answer for vk::Result {
     }
 }
 
-/// The `VkResult` of a refusal by the driver side of vk-callbacks.
 pub(crate) fn refused(error: CallbackError) -> vk::Result {
     match error {
         CallbackError::Host(_) => vk::Result::from_raw(VK_ERROR_OUT_OF_HOST_MEMORY),
@@ -37,7 +34,6 @@ pub(crate) fn refused(error: CallbackError) -> vk::Result {
     }
 }
 
-/// The `VkResult` of a command.
 pub(crate) fn answer(done: Result<(), vk::Result>) -> vk::Result {
     done.err().unwrap_or(vk::Result::SUCCESS)
 }
@@ -50,7 +46,7 @@ pub(crate) fn answer(done: Result<(), vk::Result>) -> vk::Result {
 /// | `items (T, E)`, `items_mut (T, E)` | value and items behind the handle of an `ArrayObject<T, E>` |
 /// | `read _`, `write _` | the value behind a pointer |
 ///
-/// NULL for one of these is no valid usage: the command returns `ERROR_UNKNOWN`, or does nothing.
+/// For NULL the command returns `ERROR_UNKNOWN`, or does nothing.
 ///
 /// # Safety of the commands
 /// The arguments satisfy the valid usage of the command of that name, external synchronisation included.
@@ -63,8 +59,8 @@ macro_rules! commands {
                 return $crate::edge::Answer::wrong(planted);
             }
             $($(
-                // SAFETY: valid usage of the command, as the caller promises: a live handle of this kind, or a pointer
-                // to what the command reads or writes, which no other thread changes meanwhile.
+                // SAFETY: valid usage: a live handle of this kind, or a pointer to what the command accesses and no
+                // other thread changes.
                 let Some($arg) = (unsafe { $crate::edge::reference!($how $kind, $arg) }) else {
                     return $crate::edge::Answer::INVALID;
                 };
@@ -97,8 +93,6 @@ macro_rules! reference {
 
 pub(crate) use {commands, reference};
 
-/// The value behind a handle.
-///
 /// # Safety
 /// As `Object::borrow_handle`.
 pub(crate) unsafe fn get<'a, T>(handle: u64) -> Option<&'a T> {
@@ -106,7 +100,7 @@ pub(crate) unsafe fn get<'a, T>(handle: u64) -> Option<&'a T> {
     unsafe { vk_callbacks::Object::<T>::borrow_handle(handle) }.map(|object| object.get())
 }
 
-/// `Items::<(T, E)>`: an `ArrayObject<T, E>`, named by one type.
+/// Names an `ArrayObject<T, E>` by one type.
 pub(crate) struct Items<P>(core::marker::PhantomData<P>);
 
 impl<T: 'static, E: 'static> Items<(T, E)> {
@@ -125,7 +119,7 @@ impl<T: 'static, E: 'static> Items<(T, E)> {
     }
 }
 
-/// `count` values at `first`; none if it is NULL.
+/// None if `first` is NULL.
 ///
 /// # Safety
 /// `first` is NULL or points to `count` values that do not change during `'a`.
@@ -137,8 +131,6 @@ pub(crate) unsafe fn slice<'a, T>(first: *const T, count: u32) -> &'a [T] {
     unsafe { core::slice::from_raw_parts(first, count as usize) }
 }
 
-/// As [`slice()`], writable.
-///
 /// # Safety
 /// `first` is NULL or points to room for `count` values, which are used only through this slice during `'a`.
 pub(crate) unsafe fn slice_mut<'a, T>(first: *mut T, count: u32) -> &'a mut [T] {
@@ -149,7 +141,7 @@ pub(crate) unsafe fn slice_mut<'a, T>(first: *mut T, count: u32) -> &'a mut [T] 
     unsafe { core::slice::from_raw_parts_mut(first, count as usize) }
 }
 
-/// Lists values as Vulkan does: writes only their number if `out` is NULL, else as many as there is room for.
+/// Writes only the number of values if `out` is NULL, else as many as there is room for.
 ///
 /// # Safety
 /// `count` is valid; `out` is NULL or has room for `count` values.
@@ -173,7 +165,6 @@ pub(crate) unsafe fn list<T: Clone>(all: &[T], count: &mut u32, out: *mut T) -> 
     }
 }
 
-/// The raw handle of a typed one, and back.
 pub(crate) fn typed<H: vk::Handle>(handle: u64) -> H {
     H::from_raw(handle)
 }
@@ -182,8 +173,6 @@ pub(crate) fn raw<H: vk::Handle>(handle: H) -> u64 {
     handle.as_raw()
 }
 
-/// Calls `fill` with each structure of a `pNext` chain of outputs.
-///
 /// # Safety
 /// `first` is NULL or the first of a chain of valid structures, which no other thread uses meanwhile.
 pub(crate) unsafe fn each_output(

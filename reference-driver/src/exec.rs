@@ -1,5 +1,3 @@
-//! The recorded commands of a command buffer, and their execution by the thread that submits (RD11).
-
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use ash::vk;
@@ -17,18 +15,15 @@ use crate::pipeline_state::State;
 use crate::pools::CommandBuffer;
 use crate::spirv::Module;
 
-/// Descriptor sets that can be bound at once.
 pub(crate) const MAX_SETS: usize = 4;
-/// Bytes of push constants.
 pub(crate) const MAX_PUSH: usize = 128;
 
-/// One recorded command, with its resources already looked up.
+/// The resources are already looked up.
 #[derive(Clone, Copy)]
 pub(crate) enum Cmd {
     Fill(Bytes, u32),
     Copy(Bytes, Bytes),
-    /// Copies between a rectangle of a surface and rows of a buffer: surface, area, bytes, texels of a row, whether the
-    /// buffer is written.
+    /// Between a surface and rows of a buffer: surface, area, bytes, texels of a row, whether the buffer is written.
     Image(Surface, vk::Rect2D, Bytes, u32, bool),
     Clear(Surface, vk::Rect2D, [u32; 4]),
     Event(u64, bool),
@@ -44,7 +39,6 @@ pub(crate) enum Cmd {
     Draw(u32, u32),
 }
 
-/// The state that earlier commands have bound.
 pub(crate) struct Bound {
     pub(crate) compute: PointBound,
     pub(crate) graphics: PointBound,
@@ -53,10 +47,9 @@ pub(crate) struct Bound {
     query: Option<(u64, u32)>,
 }
 
-/// The result of a failed submit: the device does no more work.
+/// After a failed submit the device does no more work.
 const LOST: vk::Result = vk::Result::ERROR_DEVICE_LOST;
 
-/// The state of one of the two bind points.
 pub(crate) struct PointBound {
     pipeline: u64,
     pub(crate) sets: [u64; MAX_SETS],
@@ -69,7 +62,7 @@ impl PointBound {
     };
 
     fn pipeline<'a>(&self) -> Result<(&'a State, &'a [u32]), vk::Result> {
-        // SAFETY: valid usage: bound objects live until the work has ended.
+        // SAFETY: valid usage: bound objects outlive the work.
         unsafe { Items::<(State, u32)>::get(self.pipeline) }.ok_or(LOST)
     }
 }
@@ -94,7 +87,7 @@ impl Bound {
             }
             Cmd::Clear(surface, area, words) => clear(surface, area, words),
             Cmd::Event(event, set) => {
-                // SAFETY: valid usage: recorded objects live until the work has ended.
+                // SAFETY: valid usage: recorded objects outlive the work.
                 if let Some(event) = unsafe { Object::<Event>::borrow_handle(event) } {
                     event.get().0.store(set, Relaxed);
                 }
@@ -197,7 +190,7 @@ fn copy_rows(surface: Surface, area: vk::Rect2D, bytes: Bytes, row: u32, to_buff
     }
 }
 
-/// Only images of 32-bit texels can be cleared: recording refuses others.
+/// Recording refuses images of other than 32-bit texels.
 fn clear(surface: Surface, area: vk::Rect2D, [word, ..]: [u32; 4]) {
     let end = |from: i32, size: u32| i64::from(from) + i64::from(size);
     for y in i64::from(area.offset.y)..end(area.offset.y, area.extent.height) {
@@ -210,9 +203,8 @@ fn clear(surface: Surface, area: vk::Rect2D, [word, ..]: [u32; 4]) {
     }
 }
 
-/// A query's result, or [`UNAVAILABLE`].
 pub(crate) fn query(pool: u64, index: u32) -> Option<u64> {
-    // SAFETY: valid usage: a live pool, shared; its results are atomic.
+    // SAFETY: valid usage: a live pool, whose results are atomic.
     let (_, results) = unsafe { Items::<((), core::sync::atomic::AtomicU64)>::get(pool) }?;
     results
         .get(index as usize)
@@ -220,7 +212,7 @@ pub(crate) fn query(pool: u64, index: u32) -> Option<u64> {
 }
 
 fn set_query(pool: u64, index: u32, value: u64) {
-    // SAFETY: valid usage: a live pool, shared; its results are atomic.
+    // SAFETY: valid usage: a live pool, whose results are atomic.
     let results = unsafe { Items::<((), core::sync::atomic::AtomicU64)>::get(pool) };
     if let Some(result) = results.and_then(|(_, results)| results.get(index as usize)) {
         result.store(value, Relaxed);
@@ -228,7 +220,7 @@ fn set_query(pool: u64, index: u32, value: u64) {
 }
 
 fn run_buffer(buffer: vk::CommandBuffer) -> Result<(), vk::Result> {
-    // SAFETY: valid usage: a live command buffer, which does not change while it is pending.
+    // SAFETY: valid usage: a live, unchanging command buffer.
     let buffer = unsafe { get::<CommandBuffer>(raw(buffer)) };
     let mut bound = Bound::new();
     buffer

@@ -1,5 +1,3 @@
-//! Images: formats, sizes, and the part that a view or an attachment refers to.
-
 use core::ops::Range;
 
 use ash::vk;
@@ -37,20 +35,18 @@ pub(crate) const FORMATS: [(vk::Format, u64); 24] = [
     (vk::Format::R32G32B32A32_SFLOAT, 16),
 ];
 
-/// The format that shaders read and write.
 pub(crate) const WORD: vk::Format = vk::Format::R32_UINT;
-/// The one format that conversions are made for; no image can have it.
+/// No image can have the one format that conversions are made for.
 pub(crate) const YCBCR: vk::Format = vk::Format::G8_B8_R8_3PLANE_420_UNORM;
 
-/// `VkImage`: consecutive layers of rows. One mip level, one sample.
+/// Consecutive layers of rows. One mip level, one sample.
 pub(crate) struct Image {
     pub(crate) surface: Surface,
     pub(crate) size: u64,
-    /// Slices of a layer: a three-dimensional image stores them as layers.
+    /// A three-dimensional image stores its slices as layers.
     depth: u32,
 }
 
-/// Rows of texels: a view, an attachment, or a whole image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surface {
     pub(crate) bytes: Bytes,
@@ -87,7 +83,6 @@ impl Image {
         })
     }
 
-    /// The slices of a range's layers that the image has.
     pub(crate) fn slices(&self, range: &vk::ImageSubresourceRange) -> Range<u32> {
         let all = self.size / self.surface.layer_size().max(1);
         let slice = |layer: u32| layer.saturating_mul(self.depth);
@@ -105,12 +100,11 @@ impl Surface {
         texel: 4,
     };
 
-    /// Bytes of a layer.
     pub(crate) fn layer_size(self) -> u64 {
         u64::from(self.width) * u64::from(self.height) * self.texel
     }
 
-    /// The layer of that number and all behind it.
+    /// This layer and all behind it.
     pub(crate) fn skip_layers(self, layer: u32) -> Self {
         let offset = self.layer_size().saturating_mul(layer.into());
         let bytes = self.bytes.part(offset, vk::WHOLE_SIZE);
@@ -118,7 +112,7 @@ impl Surface {
     }
 
     pub(crate) fn of_image(image: vk::Image) -> Self {
-        // SAFETY: valid usage: a live image, which does not change meanwhile.
+        // SAFETY: valid usage: a live, unchanging image.
         unsafe { get::<Image>(raw(image)) }.map_or(Self::NONE, |image| image.surface)
     }
 
@@ -126,7 +120,6 @@ impl Surface {
         Self::of_image(info.image).skip_layers(info.subresource_range.base_array_layer)
     }
 
-    /// The surface of a view.
     pub(crate) fn of_handle(view: vk::ImageView) -> Self {
         // SAFETY: valid usage: a live view, or 0.
         unsafe { get::<Self>(raw(view)) }
@@ -134,14 +127,14 @@ impl Surface {
             .unwrap_or(Self::NONE)
     }
 
-    /// The byte offset of a texel; `None` outside.
+    /// `None` outside.
     pub(crate) fn offset(self, x: u32, y: u32) -> Option<u64> {
         let inside = x < self.width && y < self.height;
         inside.then(|| (u64::from(y) * u64::from(self.width) + u64::from(x)) * self.texel)
     }
 }
 
-/// The bytes of a texel of a format that images may have.
+/// `None` for a format that no image has.
 pub(crate) fn texel(format: vk::Format) -> Option<u64> {
     let found = FORMATS.iter().find(|(known, _)| *known == format);
     found.map(|(_, texel)| *texel)

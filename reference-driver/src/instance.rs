@@ -1,4 +1,4 @@
-//! The instance and its physical device. Their memory comes from the callbacks that the instance keeps.
+//! The memory of the instance and its physical device comes from the callbacks that the instance keeps.
 
 use std::alloc::System;
 
@@ -13,13 +13,11 @@ use crate::edge::refused;
 /// Serves requests if the application passed no callbacks at all.
 static OWN: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
-/// `VkInstance`.
 pub(crate) struct Instance {
     pub(crate) domain: InstanceDomain<'static>,
     pub(crate) physical: u64,
 }
 
-/// `VkPhysicalDevice`. There is one.
 pub(crate) struct PhysicalDevice {
     pub(crate) instance: u64,
 }
@@ -39,7 +37,7 @@ pub(crate) fn create_instance_object(p_allocator: PAllocator) -> Result<u64, vk:
         }
     };
     let instance = place.fill(Instance { domain, physical }).into_handle();
-    // SAFETY: created above, and no other reference to it exists.
+    // SAFETY: no other reference to the new object exists.
     let physical = unsafe { Object::<PhysicalDevice>::borrow_handle_mut(physical) };
     if let Some(physical) = physical {
         physical.instance = instance;
@@ -48,17 +46,17 @@ pub(crate) fn create_instance_object(p_allocator: PAllocator) -> Result<u64, vk:
 }
 
 pub(crate) fn destroy_instance_object(instance: u64, p_allocator: PAllocator) {
-    // SAFETY: valid usage of vkDestroyInstance: this is the handle's last use.
+    // SAFETY: valid usage: the handle's last use.
     let Some(object) = (unsafe { Object::<Instance>::from_handle(instance) }) else {
         return;
     };
-    // The callbacks of this command free the instance's memory (V42); without any, the instance's own callbacks do.
+    // This command's callbacks free the instance's memory (V42), or else the instance's own.
     let (place, Instance { domain, physical }) = object.vacate();
     // SAFETY: valid usage of vkDestroyInstance.
     let passed = unsafe { InstanceDomain::new(callbacks(p_allocator), &OWN) };
     let passed = passed.ok().filter(|passed| passed.own().is_some());
     let chain = passed.as_ref().unwrap_or(&domain).chain(None);
-    // SAFETY: this is the last use of the physical device.
+    // SAFETY: the physical device's last use.
     if let Some(physical) = unsafe { Object::<PhysicalDevice>::from_handle(physical) } {
         // SAFETY: compatible callbacks (V42).
         let _ = unsafe { physical.destroy(&chain) };

@@ -1,48 +1,43 @@
-//! Runs one invocation of a shader: straight through, a function at a time, without memory of its own.
+//! Runs one invocation of a shader, without memory of its own.
 
 use crate::arithmetic::{binary, concat};
 use crate::spirv::{Answer, MAX_IDS, Module, Unsupported};
 use crate::words::{id, instruction};
 
-/// Instructions of one invocation; a module that needs more is refused when its pipeline is created.
+/// A module that needs more is refused when its pipeline is created.
 const MAX_STEPS: u32 = 1 << 14;
-/// The deepest nesting of function calls.
 const MAX_DEPTH: u32 = 8;
 
-/// The value of an id.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value {
     None,
     /// A number, or a vector of up to four.
     Words([u32; 4]),
     Pointer(Pointer),
-    /// The image of the variable of that id.
+    /// The variable's id.
     Image(usize),
 }
 
-/// A variable and an offset in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pointer {
     pub(crate) variable: usize,
-    /// Bytes, also within a vector outside of buffers.
+    /// In bytes, also within a vector outside of buffers.
     pub(crate) offset: u32,
     pub(crate) pointee: usize,
 }
 
-/// The resources and built-in variables of an invocation. A binding's upper half is its descriptor set.
+/// A binding's upper half is its descriptor set.
 pub(crate) trait World {
-    /// A built-in variable, by SPIR-V's number; `None` for one that this stage lacks.
+    /// By SPIR-V's number; `None` for one that this stage lacks.
     fn builtin(&self, number: u32) -> Option<[u32; 4]>;
     fn push_constant(&self, offset: u32) -> u32;
     fn load(&self, binding: u32, offset: u32) -> u32;
     fn store(&mut self, binding: u32, offset: u32, word: u32);
     fn fetch(&self, binding: u32, index: u32) -> u32;
     fn sample(&self, binding: u32, at: [f32; 2]) -> u32;
-    /// A built-in or location that the shader wrote.
     fn output(&mut self, output: Output, words: [u32; 4]);
 }
 
-/// The destination of a shader's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     Position,
@@ -66,7 +61,6 @@ impl Value {
     }
 }
 
-/// Runs the module's entry point once.
 pub(crate) fn run(module: &Module<'_>, world: &mut impl World) -> Answer<()> {
     let mut invocation = Invocation {
         module,
@@ -115,7 +109,7 @@ impl<W: World> Invocation<'_, '_, W> {
         Err(Unsupported)
     }
 
-    /// OpFunctionCall: arguments become the values of the parameters, whose ids are the function's alone.
+    /// OpFunctionCall. The ids of parameters are the function's alone.
     fn enter(&mut self, operands: &[u32], depth: u32) -> Answer<Value> {
         let mut at = self
             .module
@@ -137,7 +131,6 @@ impl<W: World> Invocation<'_, '_, W> {
         self.body(&mut at, depth + 1)
     }
 
-    /// The value of an instruction that has a result.
     fn result(&mut self, code: u32, operands: &[u32]) -> Answer<Value> {
         let words = |index| self.words(operands, index);
         let float = |word| f32::from_bits(word);
@@ -147,7 +140,6 @@ impl<W: World> Invocation<'_, '_, W> {
             65 => return self.access(operands),
             87 => self.sample(operands)?,
             95 => self.fetch(operands)?,
-            // OpImage: of the same variable.
             100 => return self.value(operands, 2),
             79 => self.shuffle(operands)?,
             80 => {

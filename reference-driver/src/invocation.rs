@@ -1,5 +1,3 @@
-//! The resources and built-in variables of one invocation of a shader.
-
 use ash::vk;
 
 use crate::bytes::Bytes;
@@ -24,7 +22,7 @@ impl InvocationWorld<'_> {
             _ => &self.bound.graphics,
         };
         let set = point.sets.get((binding >> 16) as usize);
-        // SAFETY: valid usage: bound sets live until the work has ended, and are not written meanwhile.
+        // SAFETY: valid usage: bound sets outlive the work, and do not change.
         let slots = set.and_then(|set| unsafe { Items::<((), Slot)>::get(*set) });
         let found = slots.and_then(|(_, slots)| {
             slots
@@ -66,7 +64,7 @@ impl World for InvocationWorld<'_> {
         let at = (wrap(x, surface.width, u), wrap(y, surface.height, v));
         let offset = match at {
             (Some(x), Some(y)) => surface.offset(x, y),
-            // Outside, at the border: transparent black.
+            // The border is transparent black.
             _ => None,
         };
         offset.map_or(0, |offset| surface.bytes.word(offset))
@@ -80,7 +78,7 @@ impl World for InvocationWorld<'_> {
     }
 }
 
-/// The texel of a coordinate from 0 to 1; `None` on a border.
+/// `at` is from 0 to 1. `None` on a border.
 fn wrap(at: f32, size: u32, mode: vk::SamplerAddressMode) -> Option<u32> {
     let (texel, size) = ((at * size as f32).floor() as i64, i64::from(size).max(1));
     let texel = match mode {

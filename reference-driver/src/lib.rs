@@ -1,8 +1,7 @@
 //! A small Vulkan driver that takes every byte of host memory from the application's callbacks.
 //!
-//! It serves as a template for authors of drivers ([`template`]), as the device of `steward` on a machine without one, and as a reference for
-//! tests of checker, meter and sweep. It is a driver of Vulkan 1.1 with one queue, one memory type and straight-line shaders. Features that
-//! none of the three needs are left out.
+//! It serves as a template for authors of drivers ([`template`]), as the device of `steward` on a machine without one,
+//! and as a reference for tests: Vulkan 1.1 with one queue, one memory type and straight-line shaders.
 //!
 //! ```text
 //!   loader, or a program  -->  names  -->  device, pools, objects, pipelines   create and destroy: all host memory
@@ -28,7 +27,7 @@
 
 mod arithmetic;
 mod bytes;
-// In `testkit/planted-driver`, which is built of this source.
+// `testkit/planted-driver` is built of this source.
 #[cfg(planted)]
 #[path = "../../testkit/planted-driver/src/defects.rs"]
 mod defects;
@@ -70,12 +69,11 @@ pub use spirv::Unsupported;
 
 use names::Level;
 
-/// The newest interface between loader and driver that is spoken: 5.
 const INTERFACE: u32 = 5;
 
 /// `vk_icdNegotiateLoaderICDInterfaceVersion`: lowers `version` to 5, and refuses one below 2.
 ///
-/// Its caller is a loader, which has opened this as a library: thread-local tables would bypass the callbacks (RD12).
+/// The loader has opened this as a library: thread-local tables would bypass the callbacks (RD12).
 ///
 /// # Safety
 /// `version` is NULL or valid.
@@ -103,7 +101,7 @@ pub unsafe extern "system" fn vk_icdGetInstanceProcAddr(
     instance: vk::Instance,
     name: *const c_char,
 ) -> vk::PFN_vkVoidFunction {
-    // SAFETY: this function's contract, that of `get_instance_proc_addr`.
+    // SAFETY: this function's contract.
     unsafe { get_instance_proc_addr(instance, name) }
 }
 
@@ -120,7 +118,7 @@ pub unsafe extern "system" fn get_instance_proc_addr(
     } else {
         Level::Instance
     };
-    // SAFETY: this function's contract: a text or NULL.
+    // SAFETY: this function's contract.
     names::lookup(unsafe { names::text(name) }, has)
 }
 
@@ -134,19 +132,19 @@ pub fn try_shader(words: &[u32], stage: vk::ShaderStageFlags) -> Result<(), Unsu
 
 /// Write a driver that honours callbacks.
 ///
-/// 1. **Instance and device** keep the application's callbacks by value: an `InstanceDomain` and a `DeviceDomain`, which lie in memory of
-///    those very callbacks. An `ObjectPlace` is allocated through the domain first, then the domain moves in; to destroy it, the domain
-///    leaves the place, and the callbacks of the destroying command free it.
-/// 2. **Each command** builds a `FallbackChain` on its stack: its own `pAllocator`, the device's, the instance's, the driver's own. It
-///    provides all memory; the scope says how long a block lives.
-/// 3. **Objects** are created with the chain and carry the receipt of their memory. A value and an array are one `ArrayObject`. Every
-///    handle begins with a word that the loader may use. One line defines a kind of object.
+/// 1. **Instance and device** keep the application's callbacks by value: an `InstanceDomain` and a `DeviceDomain`, in
+///    memory of those very callbacks. An `ObjectPlace` is allocated through the domain, then the domain moves in; for
+///    destruction the domain leaves the place, and the destroying command's callbacks free it.
+/// 2. **Each command** builds a `FallbackChain` on its stack: its own `pAllocator`, the device's, the instance's, the
+///    driver's own. It provides all memory.
+/// 3. **Objects** are created with the chain and carry the receipt of their memory. A value and an array are one
+///    `ArrayObject`. Every handle begins with a word that the loader may use. One line defines a kind of object.
 /// 4. **Pools** are a `PoolDomain`: their callbacks, a context over them for what children hold, and the children.
-/// 5. **Refusals** are `VK_ERROR_OUT_OF_HOST_MEMORY` if the command returns a result. `vkCmd*` return none: the command buffer stores the
-///    error for `vkEndCommandBuffer`. If a command creates several objects, those before the refusal are destroyed.
+/// 5. **Refusals** are `VK_ERROR_OUT_OF_HOST_MEMORY` if the command returns a result. `vkCmd*` return none: the command
+///    buffer stores the error for `vkEndCommandBuffer`. If a command creates several objects, those before the refusal
+///    are destroyed.
 ///
-/// The driver's source follows, as it is compiled. `commands!` turns raw arguments into references; every command is defined with it
-/// (`edge.rs`).
+/// The driver's source follows, as it is compiled. `commands!` of `edge.rs` turns raw arguments into references.
 ///
 /// # An instance, in memory of its own callbacks
 ///

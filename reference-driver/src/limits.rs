@@ -1,5 +1,4 @@
-//! `VkPhysicalDeviceLimits`: the minima (and maxima) of the specification's table "Required Limits"; smaller where the
-//! driver lacks a feature.
+//! The minima (and maxima) of the specification's table "Required Limits"; smaller where the driver lacks a feature.
 
 use ash::vk;
 

@@ -1,5 +1,3 @@
-//! Device memory, bindings to it, and synchronisation of host and device.
-
 use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
@@ -17,13 +15,9 @@ use crate::exec::query;
 use crate::images::Image;
 use crate::objects::{Buffer, Event, Fence, UNAVAILABLE, is_up};
 
-/// The alignment of every resource.
 const ALIGNMENT: u64 = 64;
 
-/// The memory that a resource of `size` bytes needs.
-///
-/// # Errors
-/// The sum exceeds 64 bits.
+/// Fails where the sum exceeds 64 bits.
 pub(crate) fn aligned(size: u64) -> Result<u64, vk::Result> {
     size.checked_next_multiple_of(ALIGNMENT)
         .ok_or(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY)
@@ -31,7 +25,7 @@ pub(crate) fn aligned(size: u64) -> Result<u64, vk::Result> {
 
 fn requirements(size: u64) -> vk::MemoryRequirements {
     vk::MemoryRequirements {
-        // A size that cannot be aligned was refused at creation.
+        // Creation refuses a size that cannot be aligned.
         size: aligned(size).unwrap_or(u64::MAX),
         alignment: ALIGNMENT,
         memory_type_bits: 1,
@@ -52,12 +46,11 @@ fn bind_image(image: &mut Image, memory: vk::DeviceMemory, offset: u64) {
     }
 }
 
-/// Reports that no resource needs dedicated memory.
 fn no_dedicated(out: &mut vk::MemoryRequirements2<'_>) {
     let write = |kind, structure: *mut vk::BaseOutStructure<'_>| {
         if kind == vk::StructureType::MEMORY_DEDICATED_REQUIREMENTS {
             let structure = structure.cast::<vk::MemoryDedicatedRequirements<'_>>();
-            // SAFETY: valid usage: a struct of this type, which is for output.
+            // SAFETY: valid usage: a structure of this type.
             let structure = unsafe { &mut *structure };
             structure.prefers_dedicated_allocation = vk::FALSE;
             structure.requires_dedicated_allocation = vk::FALSE;
@@ -166,7 +159,7 @@ commands! {
         // SAFETY: valid usage: live fences.
         let up = |fence: &vk::Fence| unsafe { get::<Fence>(raw(*fence)) }.is_some_and(|fence| is_up(&fence.0));
         let (begun, timeout) = (Instant::now(), Duration::from_nanos(timeout));
-        // Another thread's submit may signal a fence. Every way to sleep would allocate memory, so the loop polls.
+        // Another thread's submit may signal a fence. Every way to sleep would allocate memory.
         loop {
             let enough = if all == vk::TRUE { fences.iter().all(up) } else { fences.iter().any(up) };
             if enough {
@@ -209,10 +202,10 @@ commands! {
                     continue;
                 }
                 if flags.contains(vk::QueryResultFlags::TYPE_64) {
-                    // SAFETY: valid usage: room for the results of so many queries, `stride` apart.
+                    // SAFETY: valid usage: room for so many results, `stride` apart.
                     unsafe { place.cast::<u64>().wrapping_add(number).write_unaligned(value) };
                 } else {
-                    // SAFETY: valid usage: room for the results of so many queries of 32 bits, `stride` apart.
+                    // SAFETY: valid usage: room for so many results of 32 bits, `stride` apart.
                     unsafe { place.cast::<u32>().wrapping_add(number).write_unaligned(value as u32) };
                 }
             }
@@ -231,7 +224,7 @@ commands! {
             return vk::Result::INCOMPLETE;
         }
         *size = size_of_val(&header);
-        // SAFETY: room for so many bytes, as just seen.
+        // SAFETY: room for so many bytes.
         unsafe { out.cast::<[u32; 8]>().write_unaligned(header) };
         vk::Result::SUCCESS
     }

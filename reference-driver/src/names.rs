@@ -1,5 +1,4 @@
-//! The commands of Vulkan 1.0 and 1.1 by name and level. The compiler checks each function against
-//! ash's type of its command.
+//! The commands of Vulkan 1.0 and 1.1. The compiler checks each function against ash's type of its command.
 
 use core::ffi::{CStr, c_char};
 
@@ -7,19 +6,16 @@ use ash::vk;
 
 use crate::{descriptors, device, exec, memory, objects, physical, pipelines, pools, record};
 
-/// The handle that is needed to look a command up.
+/// The handle that a caller needs to look a command up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// None.
     Global,
-    /// An instance.
     Instance,
-    /// An instance or a device.
+    /// An instance does as well.
     Device,
 }
 
-/// Commands without effect here: barriers and waits, because work runs in order, and dynamic state, because no pipeline
-/// has any.
+/// Work runs in order, so barriers and waits do nothing; no pipeline has dynamic state.
 const NO_EFFECT: [&str; 14] = [
     "vkCmdSetViewport",
     "vkCmdSetScissor",
@@ -37,7 +33,7 @@ const NO_EFFECT: [&str; 14] = [
     "vkCmdSetDeviceMask",
 ];
 
-/// Commands that the driver lacks. They make `vkEndCommandBuffer` return an error.
+/// These make `vkEndCommandBuffer` return an error.
 const UNSUPPORTED: [&str; 15] = [
     "vkCmdDrawIndexed",
     "vkCmdDrawIndirect",
@@ -60,7 +56,6 @@ type Command = vk::PFN_vkVoidFunction;
 
 macro_rules! table {
     ($($level:ident { $($pfn:ident = $function:path,)* })*) => {
-        /// The function of a command of core Vulkan, and its level.
         fn find(name: &str) -> Option<(Level, *const ())> {
             $($(
                 if stringify!($pfn).strip_prefix("PFN_") == Some(name) {
@@ -216,7 +211,6 @@ table! {
     }
 }
 
-/// The command of that name, if a caller with a handle of level `has` may look it up.
 pub(crate) fn lookup(name: &str, has: Level) -> Command {
     let (level, function) = match name {
         "vkGetInstanceProcAddr" => (Level::Global, crate::get_instance_proc_addr as *const ()),
@@ -230,16 +224,15 @@ pub(crate) fn lookup(name: &str, has: Level) -> Command {
         Level::Instance => true,
         Level::Device => level == Level::Device,
     };
-    // SAFETY: `function` is the address of a function that implements the command `name`, and the caller calls it with
-    // that command's type. The functions for commands without effect and for unsupported commands declare only the
-    // first argument. This is sound because, in the C calling conventions of the driver's target systems, the caller
-    // passes and removes all arguments.
+    // SAFETY: `function` implements the command `name`, and the caller calls it with that command's type. The functions
+    // for commands without effect and for unsupported commands declare only the first argument: in the C calling
+    // conventions of the driver's target systems the caller passes and removes all arguments.
     allowed.then(|| unsafe {
         core::mem::transmute::<*const (), unsafe extern "system" fn()>(function)
     })
 }
 
-/// The text behind a pointer; empty for NULL.
+/// Empty for NULL.
 ///
 /// # Safety
 /// `name` is NULL or a C string that lives during `'a`.
@@ -247,11 +240,10 @@ pub(crate) unsafe fn text<'a>(name: *const c_char) -> &'a str {
     if name.is_null() {
         return "";
     }
-    // SAFETY: this function's contract: a text, not NULL here.
+    // SAFETY: this function's contract; not NULL here.
     unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("")
 }
 
-/// `vkGetDeviceProcAddr`.
 unsafe extern "system" fn get_device_proc_addr(
     _device: vk::Device,
     name: *const c_char,

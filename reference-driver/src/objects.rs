@@ -1,8 +1,7 @@
-//! The device's objects: for each, one line of `objects_table.rs` that creates and destroys it.
+//! The device's objects: one line of `objects_table.rs` creates and destroys each.
 //!
-//! A creation copies the command's callbacks, builds the chain of allocators, and places the object in memory of the
-//! most specific one. A destruction builds the chain from the callbacks of the destroying command; the object's receipt
-//! says which level frees the memory. Every object is created and destroyed this way.
+//! A creation builds a chain of allocators from the command's callbacks, and places the object in memory of the most
+//! specific one. A destruction builds the chain again; the object's receipt says which level frees the memory.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire};
 
@@ -17,7 +16,6 @@ use crate::edge::{answer, commands, get, raw, refused, slice, typed};
 use crate::images::{Image, Surface};
 use crate::memory::aligned;
 
-/// Defines the two commands of each object.
 macro_rules! objects {
     ($($create:ident, $destroy:ident: $handle:ident($info_type:ident) = $object:ty, |$chain:ident, $info:ident| $make:expr;)*) => {
         commands! {$(
@@ -33,17 +31,17 @@ macro_rules! objects {
 }
 include!("objects_table.rs");
 
-/// `VkFence`: whether it is signalled.
+/// Whether the fence is signalled.
 pub(crate) struct Fence(pub(crate) AtomicBool);
-/// `VkSemaphore`: submits run in order, so no submit waits.
+/// Submits run in order, so no submit waits.
 pub(crate) struct Semaphore;
-/// `VkEvent`: whether it is set.
+/// Whether the event is set.
 pub(crate) struct Event(pub(crate) AtomicBool);
-/// `VkQueryPool`: samples that passed.
+/// Samples that passed.
 pub(crate) type Queries = ArrayObject<(), AtomicU64>;
-/// A query without a result.
+/// No result yet.
 pub(crate) const UNAVAILABLE: u64 = u64::MAX;
-/// `VkBuffer`: no bytes until it is bound.
+/// A buffer has no bytes until it is bound.
 pub(crate) struct Buffer {
     pub(crate) size: u64,
     pub(crate) bytes: Bytes,
@@ -56,44 +54,37 @@ impl Buffer {
     }
 }
 
-/// `VkBufferView`.
 pub(crate) struct BufferView(pub(crate) Bytes);
-/// `VkSampler`: the address mode of each axis. Integers are sampled with the nearest filter only.
+/// The address mode of each axis. Integers are sampled with the nearest filter only.
 pub(crate) struct Sampler(pub(crate) [vk::SamplerAddressMode; 2]);
-/// `VkSamplerYcbcrConversion`.
 pub(crate) struct SamplerYcbcrConversion;
-/// `VkShaderModule`: its words.
 pub(crate) type ShaderModule = ArrayObject<(), u32>;
-/// `VkPipelineCache`: empty, because nothing is compiled.
+/// Nothing is compiled, so caches are empty.
 pub(crate) struct PipelineCache;
-/// `VkPipelineLayout`.
 pub(crate) struct PipelineLayout;
-/// `VkDescriptorSetLayout`: binding and number of descriptors.
+/// Binding and number of descriptors.
 pub(crate) type SetLayout = ArrayObject<(), (u32, u32)>;
-/// `VkDescriptorUpdateTemplate`.
 pub(crate) type UpdateTemplate = ArrayObject<(), vk::DescriptorUpdateTemplateEntry>;
-/// `VkRenderPass`: which attachments are cleared.
+/// Which attachments are cleared.
 pub(crate) type RenderPass = ArrayObject<ColorTarget, bool>;
-/// `VkFramebuffer`.
 pub(crate) type Framebuffer = ArrayObject<(), Surface>;
 
-/// The attachment that a render pass draws to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColorTarget {
-    /// The attachment of that number, of its only subpass.
+    /// An attachment of the only subpass.
     Attachment(u32),
-    /// Attachments that the driver cannot draw to: it creates no pipeline for the pass.
+    /// The driver creates no pipeline for the pass.
     Unsupported,
 }
 
 impl ColorTarget {
     fn of(info: &vk::RenderPassCreateInfo<'_>) -> Self {
-        // SAFETY: valid usage: the array is as long as it says.
+        // SAFETY: valid usage: so many elements.
         let subpasses = unsafe { slice(info.p_subpasses, info.subpass_count) };
         let [pass] = subpasses else {
             return Self::Unsupported;
         };
-        // SAFETY: valid usage: the array is as long as it says.
+        // SAFETY: valid usage: so many elements.
         let colors = unsafe { slice(pass.p_color_attachments, pass.color_attachment_count) };
         let plain = pass.input_attachment_count == 0
             && pass.p_resolve_attachments.is_null()
@@ -107,13 +98,12 @@ impl ColorTarget {
     }
 }
 
-/// The memory bound to a buffer; none for NULL.
+/// None for NULL.
 pub(crate) fn buffer_bytes(buffer: vk::Buffer) -> Bytes {
-    // SAFETY: valid usage: a live buffer, which does not change meanwhile.
+    // SAFETY: valid usage: a live, unchanging buffer.
     unsafe { get::<Buffer>(raw(buffer)) }.map_or(Bytes::NONE, |buffer| buffer.bytes)
 }
 
-/// An object of the driver with a handle.
 pub(crate) trait AnyObject: Sized {
     /// # Safety
     /// As `Object::from_handle`.
@@ -135,7 +125,7 @@ macro_rules! any_object {
                 self.into_handle()
             }
             unsafe fn end(self, chain: &FallbackChain<'_>) {
-                // Without callbacks of its level the object is leaked: the application broke V42.
+                // An application that breaks V42 leaks the object.
                 // SAFETY: this function's contract.
                 let _ = unsafe { self.destroy(chain) };
             }
@@ -148,12 +138,10 @@ any_object! {
     [T, E] ArrayObject<T, E>;
 }
 
-/// A refusal as the `VkResult` of the command.
 pub(crate) fn placed<O, T>(object: Result<O, Rejected<T, CallbackError>>) -> Result<O, vk::Result> {
     object.map_err(|rejected| refused(rejected.error))
 }
 
-/// The common part of all creations.
 pub(crate) fn create<O: AnyObject, H: vk::Handle>(
     device: &Device,
     p_allocator: *const vk::AllocationCallbacks<'_>,
@@ -170,24 +158,23 @@ pub(crate) fn create<O: AnyObject, H: vk::Handle>(
     answer(made.map(|object| *out = typed(object.handle())))
 }
 
-/// The common part of all destructions.
 pub(crate) fn destroy<O: AnyObject>(
     device: &Device,
     p_allocator: *const vk::AllocationCallbacks<'_>,
     handle: u64,
 ) {
-    // SAFETY: valid usage of the destroying command: this is the handle's last use.
+    // SAFETY: valid usage: the handle's last use.
     let Some(object) = (unsafe { O::of(handle) }) else {
         return;
     };
     // SAFETY: valid usage of the destroying command.
     if let Ok(own) = unsafe { own(p_allocator.cast()) } {
-        // SAFETY: compatible callbacks, level by level (V42).
+        // SAFETY: compatible callbacks (V42).
         unsafe { object.end(&device.chain(own.as_ref())) }
     }
 }
 
-/// Whether a flag of an event, fence or queue is set. If so, the writes before it are visible.
+/// If the flag is set, the writes before it are visible.
 pub(crate) fn is_up(flag: &AtomicBool) -> bool {
     flag.load(Acquire)
 }

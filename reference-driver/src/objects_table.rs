@@ -22,7 +22,7 @@ objects! {
     create_sampler_ycbcr_conversion, destroy_sampler_ycbcr_conversion: SamplerYcbcrConversion(SamplerYcbcrConversionCreateInfo) = Object<SamplerYcbcrConversion>,
         |chain, _info| placed(Object::create(chain, SamplerYcbcrConversion));
     create_shader_module, destroy_shader_module: ShaderModule(ShaderModuleCreateInfo) = ShaderModule, |chain, info| {
-        // SAFETY: valid usage: the code has so many bytes.
+        // SAFETY: valid usage: so many bytes.
         let words = unsafe { slice(info.p_code, (info.code_size / 4) as u32) };
         placed(ShaderModule::create(chain, Scope::Object, (), words.len(), |index| words.get(index).copied().unwrap_or(0)))
     };
@@ -31,26 +31,26 @@ objects! {
     create_pipeline_layout, destroy_pipeline_layout: PipelineLayout(PipelineLayoutCreateInfo) = Object<PipelineLayout>,
         |chain, _info| placed(Object::create(chain, PipelineLayout));
     create_descriptor_set_layout, destroy_descriptor_set_layout: DescriptorSetLayout(DescriptorSetLayoutCreateInfo) = SetLayout, |chain, info| {
-        // SAFETY: valid usage: the array is as long as it says.
+        // SAFETY: valid usage: so many elements.
         let bindings = unsafe { slice(info.p_bindings, info.binding_count) };
         placed(SetLayout::create(chain, Scope::Object, (), bindings.len(), |index| {
             bindings.get(index).map_or((0, 0), |each| (each.binding, each.descriptor_count))
         }))
     };
     create_descriptor_update_template, destroy_descriptor_update_template: DescriptorUpdateTemplate(DescriptorUpdateTemplateCreateInfo) = UpdateTemplate, |chain, info| {
-        // SAFETY: valid usage: the array is as long as it says.
+        // SAFETY: valid usage: so many elements.
         let entries = unsafe { slice(info.p_descriptor_update_entries, info.descriptor_update_entry_count) };
         placed(UpdateTemplate::create(chain, Scope::Object, (), entries.len(), |index| entries.get(index).copied().unwrap_or_default()))
     };
     create_render_pass, destroy_render_pass: RenderPass(RenderPassCreateInfo) = RenderPass, |chain, info| {
-        // SAFETY: valid usage: the array is as long as it says.
+        // SAFETY: valid usage: so many elements.
         let attachments = unsafe { slice(info.p_attachments, info.attachment_count) };
         placed(RenderPass::create(chain, Scope::Object, ColorTarget::of(info), attachments.len(), |index| {
             attachments.get(index).is_some_and(|each| each.load_op == vk::AttachmentLoadOp::CLEAR)
         }))
     };
     create_framebuffer, destroy_framebuffer: Framebuffer(FramebufferCreateInfo) = Framebuffer, |chain, info| {
-        // SAFETY: valid usage: the array is as long as it says.
+        // SAFETY: valid usage: so many elements.
         let views = unsafe { slice(info.p_attachments, info.attachment_count) };
         placed(Framebuffer::create(chain, Scope::Object, (), views.len(), |index| {
             views.get(index).map_or(Surface::NONE, |view| Surface::of_handle(*view))

@@ -1,5 +1,5 @@
-//! Properties and features in `pNext` chains. Each structure of Vulkan 1.1 is written completely, because the
-//! application may have left anything in it.
+//! Properties and features in `pNext` chains. Each structure is written completely, because the application may have
+//! left anything in it.
 
 use core::ffi::c_void;
 
@@ -8,7 +8,6 @@ use ash::vk::{self, TaggedStructure};
 use crate::edge::each_output;
 use crate::physical::HEAP;
 
-/// A closure that writes the listed fields of each listed structure.
 macro_rules! write_known {
     ($($structure:ident { $($field:ident: $value:expr),* $(,)? })*) => {
         |kind, structure: *mut vk::BaseOutStructure<'_>| {
@@ -21,8 +20,6 @@ macro_rules! write_known {
     };
 }
 
-/// Writes each structure that the driver knows in a chain of properties.
-///
 /// # Safety
 /// As `each_output`.
 pub(crate) unsafe fn more_properties(first: *mut c_void) {
@@ -40,7 +37,7 @@ pub(crate) unsafe fn more_properties(first: *mut c_void) {
             driver_uuid: *b"steward-refdrv-1",
             device_luid_valid: vk::FALSE,
         }
-        // The minimum of the specification.
+        // The specification's minimum
         PhysicalDeviceMultiviewProperties { max_multiview_view_count: 6, max_multiview_instance_index: (1 << 27) - 1 }
         PhysicalDeviceProtectedMemoryProperties { protected_no_fault: vk::FALSE }
     };
@@ -48,8 +45,6 @@ pub(crate) unsafe fn more_properties(first: *mut c_void) {
     unsafe { each_output(first, write) }
 }
 
-/// Writes each structure that the driver knows in a chain of features.
-///
 /// # Safety
 /// As `each_output`.
 pub(crate) unsafe fn more_features(first: *mut c_void) {

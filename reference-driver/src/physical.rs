@@ -1,5 +1,3 @@
-//! Properties of the physical device: the minimum limits of the specification and almost no features.
-
 use core::ffi::{CStr, c_char};
 
 use ash::vk;
@@ -17,7 +15,6 @@ const NAME: &CStr = c"Steward reference device";
 pub(crate) const HEAP: u64 = 1 << 30;
 const API_VERSION: u32 = vk::API_VERSION_1_1;
 
-/// Copies a name into a fixed array, with a NUL behind it.
 fn put<const N: usize>(to: &mut [c_char; N], name: &CStr) {
     for (place, byte) in to.iter_mut().take(N - 1).zip(name.to_bytes_with_nul()) {
         *place = byte.cast_signed() as c_char;
@@ -155,7 +152,7 @@ commands! {
     fn enumerate_device_extension_properties(_device: vk::PhysicalDevice, _layer: *const c_char, count: *mut u32 as write _, out: *mut vk::ExtensionProperties) -> vk::Result {
         let mut one = vk::ExtensionProperties { spec_version: EXTENSION.1, ..Default::default() };
         put(&mut one.extension_name, EXTENSION.0);
-        // SAFETY: valid usage: room for as many as `count` says, or NULL.
+        // SAFETY: valid usage: room for `count` values, or NULL.
         unsafe { list(&[one], count, out) }
     }
     fn enumerate_device_layer_properties(_device: vk::PhysicalDevice, count: *mut u32 as write _, _out: *mut vk::LayerProperties) -> vk::Result {
@@ -185,11 +182,11 @@ commands! {
         out.memory_properties = memory_properties();
     }
     fn get_physical_device_queue_family_properties(_device: vk::PhysicalDevice, count: *mut u32 as write _, out: *mut vk::QueueFamilyProperties) {
-        // SAFETY: valid usage: room for as many as `count` says, or NULL.
+        // SAFETY: valid usage: room for `count` values, or NULL.
         let _ = unsafe { list(&[queue_family()], count, out) };
     }
     fn get_physical_device_queue_family_properties2(_device: vk::PhysicalDevice, count: *mut u32 as write _, out: *mut vk::QueueFamilyProperties2<'_>) {
-        // SAFETY: valid usage: NULL, or at least one where `count` is not 0.
+        // SAFETY: valid usage: room for `count` values, or NULL.
         if let (1.., Some(first)) = (*count, unsafe { out.as_mut() }) {
             first.queue_family_properties = queue_family();
         }

@@ -1,12 +1,10 @@
-//! The state of a pipeline besides its shaders, and which graphics pipelines the driver supports.
-
 use ash::vk;
 
 use crate::edge::{Items, raw, slice};
 use crate::objects::ColorTarget;
 use crate::pipelines::UNSUPPORTED;
 
-/// The state of a pipeline besides its shaders.
+/// All but the shaders.
 #[derive(Clone, Copy)]
 pub(crate) struct State {
     /// Words of the first shader.
@@ -16,7 +14,7 @@ pub(crate) struct State {
     pub(crate) names: [EntryName; 2],
 }
 
-/// The name of an entry point, of at most 32 bytes.
+/// At most 32 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntryName {
     bytes: [u8; 32],
@@ -44,9 +42,9 @@ impl EntryName {
     }
 }
 
-/// The state of a graphics pipeline; `None` if the driver cannot draw with it.
+/// `None` if the driver cannot draw with it.
 pub(crate) fn graphics_state(info: &vk::GraphicsPipelineCreateInfo<'_>) -> Option<State> {
-    // SAFETY: valid usage of vkCreateGraphicsPipelines: NULL, or a valid state.
+    // SAFETY: valid usage: NULL, or a valid state.
     let vertices = unsafe { info.p_vertex_input_state.as_ref() }?;
     // SAFETY: valid usage: NULL, or a valid state.
     let assembly = unsafe { info.p_input_assembly_state.as_ref() }?;

@@ -1,4 +1,4 @@
-//! Pipelines: a copy of the shaders' words with their specialisation constants. Each shader runs once before its
+//! A pipeline is a copy of the shaders' words with their specialisation constants. Each shader runs once before its
 //! pipeline is returned.
 
 use core::ffi::CStr;
@@ -16,13 +16,13 @@ use crate::pipeline_state::{EntryName, NO_STATE, State, graphics_state};
 use crate::spirv::{Module, Unsupported};
 use crate::words::each_specialization;
 
-/// `VkPipeline`: the words of a compute shader, or of a vertex shader followed by a fragment shader.
+/// The words of a compute shader, or of a vertex shader followed by a fragment shader.
 pub(crate) type Pipeline = ArrayObject<State, u32>;
 
-/// A world without resources, for the trial run of a shader.
+/// For the trial run of a shader: no resources.
 struct Nowhere(vk::ShaderStageFlags);
 
-/// The built-in variables of a stage, by SPIR-V's numbers: gl_FragCoord, gl_VertexIndex, gl_GlobalInvocationID.
+/// By SPIR-V's numbers: gl_FragCoord, gl_VertexIndex, gl_GlobalInvocationID.
 pub(crate) fn has_builtin(stage: vk::ShaderStageFlags, number: u32) -> bool {
     matches!(
         (stage, number),
@@ -52,11 +52,7 @@ impl World for Nowhere {
     fn output(&mut self, _: Output, _: [u32; 4]) {}
 }
 
-/// Whether the driver can run this shader: parses it and runs it once without resources. Every later run takes the same
-/// path.
-///
-/// # Errors
-/// The driver cannot run it.
+/// Runs the shader once without resources: every later run takes the same path.
 pub(crate) fn try_shader(
     words: &[u32],
     stage: vk::ShaderStageFlags,
@@ -68,7 +64,6 @@ pub(crate) fn try_shader(
 
 pub(crate) const UNSUPPORTED: vk::Result = vk::Result::ERROR_FEATURE_NOT_PRESENT;
 
-/// Creates a pipeline of one or two stages.
 fn create(
     chain: &FallbackChain<'_>,
     stages: &[vk::PipelineShaderStageCreateInfo<'_>],
@@ -97,7 +92,7 @@ fn create(
         word,
     ))?;
     let handle = pipeline.into_handle();
-    // SAFETY: created above, and no other reference to it exists.
+    // SAFETY: no other reference to the new pipeline exists.
     let usable = unsafe { Items::<(State, u32)>::get_mut(handle) }
         .ok_or(Unsupported)
         .and_then(|(_, words)| {
@@ -111,7 +106,7 @@ fn create(
     if usable.is_ok() {
         return Ok(handle);
     }
-    // SAFETY: created above; this is its last use.
+    // SAFETY: this is the last use of the new pipeline.
     if let Some(pipeline) = unsafe { Pipeline::from_handle(handle) } {
         // SAFETY: the chain that it was created with.
         let _ = unsafe { pipeline.destroy(chain) };
@@ -119,7 +114,6 @@ fn create(
     Err(UNSUPPORTED)
 }
 
-/// Writes the specialisation constants into the words.
 fn specialize(
     words: &mut [u32],
     stage: &vk::PipelineShaderStageCreateInfo<'_>,
@@ -170,7 +164,7 @@ fn graphics(
     )
 }
 
-/// Creates each pipeline, also after one that failed. Returns the first failure.
+/// Creates each pipeline, also after a failure. Returns the first failure.
 fn create_all<I>(
     device: &Device,
     infos: &[I],
@@ -189,7 +183,7 @@ fn create_all<I>(
     let chain = device.chain(own.as_ref());
     let mut answer = vk::Result::SUCCESS;
     for (info, handle) in infos.iter().zip(out) {
-        // Each pipeline is compiled: caches are empty.
+        // Caches are empty.
         let flags = flags(info);
         let made = if flags.contains(vk::PipelineCreateFlags::FAIL_ON_PIPELINE_COMPILE_REQUIRED_EXT)
         {

@@ -1,10 +1,7 @@
-//! Loads and stores through pointers: to an invocation's own variables and to resources.
-
 use crate::interpreter::{Invocation, Output, Pointer, Value, World};
 use crate::spirv::{Answer, Type, Unsupported};
 use crate::words::id;
 
-/// The storage classes that the driver supports.
 const UNIFORM_CONSTANT: u32 = 0;
 const INPUT: u32 = 1;
 const UNIFORM: u32 = 2;
@@ -23,7 +20,6 @@ impl<W: World> Invocation<'_, '_, W> {
         Ok(Value::variable(id(operands, 1)?, pointee))
     }
 
-    /// Storage class and pointee of a variable.
     fn class(&self, variable: usize) -> Answer<(u32, usize)> {
         let of = self.type_of.get(variable).ok_or(Unsupported)?;
         match self.module.type_at(*of)? {
@@ -48,7 +44,7 @@ impl<W: World> Invocation<'_, '_, W> {
                 Type::Array(item, stride) if stride > 0 => (step.saturating_mul(stride), item),
                 Type::Struct(at) => {
                     let offset = self.module.member_decoration(at, step, 35);
-                    // A block of built-ins has no offsets. Only its first member is supported: the position.
+                    // A block of built-ins has no offsets. Only its first member, the position, is supported.
                     let offset = match (offset, step) {
                         (Some(offset), _) => offset,
                         (None, 0) => 0,
@@ -64,7 +60,6 @@ impl<W: World> Invocation<'_, '_, W> {
         Ok(Value::Pointer(pointer))
     }
 
-    /// Any type of one word.
     fn word_type(&self) -> Answer<usize> {
         let mut types = self.module.types.iter();
         types
@@ -148,7 +143,6 @@ impl<W: World> Invocation<'_, '_, W> {
         Ok(())
     }
 
-    /// The destination of an output variable.
     fn output(&self, variable: usize, whole: usize) -> Answer<Output> {
         const POSITION: Option<u32> = Some(0);
         let builtin = match self.module.type_at(whole)? {

@@ -1,4 +1,4 @@
-//! A pool and its children, whose memory comes from the pool's callbacks (RD9).
+//! A pool's children have memory from the pool's callbacks (RD9).
 
 use alloc_core::ContextHandle;
 use ash::vk;
@@ -9,10 +9,9 @@ use crate::device::{Device, PAllocator, callbacks, own};
 use crate::edge::{raw, refused, typed};
 use crate::objects::{AnyObject, placed};
 
-/// `VkCommandPool` and `VkDescriptorPool`.
 pub(crate) struct Pool {
     pub(crate) domain: PoolDomain,
-    /// Outlives the pool and does not change (valid usage of vkDestroyDevice).
+    /// The device outlives the pool (valid usage).
     device: &'static Device,
     max_children: usize,
 }
@@ -44,7 +43,7 @@ impl Pool {
         match unsafe { pool.get_mut().domain.open("pool", device, instance) } {
             Ok(()) => Ok(pool.into_handle()),
             Err(error) => {
-                // SAFETY: the chain it was created with.
+                // SAFETY: the chain that it was created with.
                 let _ = unsafe { pool.destroy(&chain) };
                 Err(refused(error))
             }
@@ -52,7 +51,7 @@ impl Pool {
     }
 
     pub(crate) fn destroy<C: AnyObject>(device: &Device, p_allocator: PAllocator, pool: u64) {
-        // SAFETY: valid usage of the destroying command: this is the handle's last use.
+        // SAFETY: valid usage: the handle's last use.
         let Some(mut object) = (unsafe { Object::<Self>::from_handle(pool) }) else {
             return;
         };
@@ -64,11 +63,11 @@ impl Pool {
         // SAFETY: valid usage of the destroying command.
         let again = unsafe { own(p_allocator) }.ok().flatten();
         let domain = &mut object.get_mut().domain;
-        // SAFETY: compatible callbacks (V42). Only commands on the pool or on a child use its context. None of them
-        // runs at the same time (external synchronisation) or is called from a callback (V25).
+        // SAFETY: compatible callbacks (V42). No other command on the pool or on a child runs at the same time
+        // (external synchronisation) or is called from a callback (V25).
         unsafe { domain.replace_callbacks(again) };
         while let Some(child) = domain.pop_child() {
-            // SAFETY: a child of this pool; this is its last use; compatible callbacks (V42).
+            // SAFETY: the last use of a child of this pool; compatible callbacks (V42).
             unsafe { end::<C>(child, &chain) }
         }
         // No child is left, so no memory either.
@@ -110,7 +109,6 @@ impl Pool {
         Ok(())
     }
 
-    /// The callbacks that the pool's commands may use.
     fn chain(&self) -> FallbackChain<'_> {
         let (device, instance) = below(self.device);
         self.domain.chain(device, instance)
@@ -118,7 +116,7 @@ impl Pool {
 
     pub(crate) fn free_newest<C: AnyObject>(&mut self) {
         if let Some(child) = self.domain.pop_child() {
-            // SAFETY: a child of this pool, created with this chain; this is its last use.
+            // SAFETY: the last use of a child of this pool, created with this chain.
             unsafe { end::<C>(child, &self.chain()) }
         }
     }
@@ -127,14 +125,14 @@ impl Pool {
         for handle in handles {
             let child = raw(*handle);
             if self.domain.remove_child(child) {
-                // SAFETY: a child of this pool, created with this chain; this is its last use.
+                // SAFETY: the last use of a child of this pool, created with this chain.
                 unsafe { end::<C>(child, &self.chain()) }
             }
         }
     }
 }
 
-/// The levels below a pool without callbacks.
+/// A pool without callbacks uses these.
 fn below(device: &Device) -> (&DeviceDomain, &InstanceDomain<'static>) {
     #[cfg(planted)]
     if let Some((instance, device)) = crate::defects::bypassing_domains() {
@@ -143,7 +141,6 @@ fn below(device: &Device) -> (&DeviceDomain, &InstanceDomain<'static>) {
     (&device.domain, &device.instance.domain)
 }
 
-/// Whether a planted defect makes pools pass over their callbacks.
 fn bypasses_callbacks() -> bool {
     #[cfg(planted)]
     return crate::defects::bypassing_domains().is_some();

@@ -1,5 +1,3 @@
-//! Command pools, descriptor pools and their children.
-
 use alloc_core::{ContextHandle, Rejected, Scope, TryVec};
 use ash::vk;
 use vk_callbacks::driver::ArrayObject;
@@ -12,10 +10,9 @@ use crate::exec::Cmd;
 use crate::objects::placed;
 use crate::pool::Pool;
 
-/// `VkCommandBuffer`.
 pub(crate) struct CommandBuffer {
     pub(crate) commands: TryVec<Cmd, ContextHandle>,
-    /// The error for `vkEndCommandBuffer` to return: commands that record return none.
+    /// Commands that record return no error; `vkEndCommandBuffer` returns this.
     pub(crate) failed: Option<vk::Result>,
 }
 
@@ -32,7 +29,7 @@ impl CommandBuffer {
     }
 }
 
-/// A new set of this layout with empty slots.
+/// The slots are empty.
 fn new_set(layout: vk::DescriptorSetLayout, chain: &FallbackChain<'_>) -> Result<Set, vk::Result> {
     // SAFETY: valid usage: a live layout.
     let (_, bindings) =
@@ -108,12 +105,12 @@ commands! {
         }))
     }
     fn free_command_buffers(_device: vk::Device, pool: vk::CommandPool as object_mut Pool, count: u32, buffers: *const vk::CommandBuffer) {
-        // SAFETY: valid usage: so many command buffers, NULL among them.
+        // SAFETY: valid usage: so many command buffers.
         pool.free::<Object<CommandBuffer>>(unsafe { slice(buffers, count) });
     }
     fn reset_command_pool(_device: vk::Device, pool: vk::CommandPool as object_mut Pool, _flags: vk::CommandPoolResetFlags) -> vk::Result {
         for child in pool.domain.children() {
-            // SAFETY: children live as long as the pool, and none is pending (valid usage).
+            // SAFETY: valid usage: a live child, which is not pending.
             if let Some(buffer) = unsafe { Object::<CommandBuffer>::borrow_handle_mut(*child) } {
                 buffer.reset();
             }

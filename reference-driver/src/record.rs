@@ -1,4 +1,4 @@
-//! The supported `vkCmd*`. The others make `vkEndCommandBuffer` return an error.
+//! The supported `vkCmd*`.
 
 use core::ffi::c_void;
 
@@ -20,7 +20,6 @@ fn whole(surface: Surface) -> vk::Rect2D {
     }
 }
 
-/// Records the copies of rows between an image and a buffer.
 fn rows(
     to: &mut CommandBuffer,
     image: vk::Image,
@@ -39,13 +38,12 @@ fn rows(
             height => height,
         };
         let first = Surface::of_image(image);
-        // Slices of a third dimension and layers have the same layout.
+        // Slices of a third dimension are stored as layers.
         let layers = place.layer_count.max(region.image_extent.depth);
         let base = place
             .base_array_layer
             .max(region.image_offset.z.max(0).cast_unsigned());
         for layer in 0..layers {
-            // After a refusal nothing more is recorded.
             if to.failed.is_some() {
                 return;
             }
@@ -74,7 +72,7 @@ fn rows(
     }
 }
 
-/// Defines commands whose first argument is the command buffer that records.
+/// The first argument is the command buffer that records.
 macro_rules! recorded {
     ($(fn $name:ident($to:ident $(, $arg:ident: $ty:ty $(as $how:ident $kind:ty)?)*) $body:block)*) => {
         commands! {$(

@@ -1,5 +1,4 @@
-//! Parses a SPIR-V module: types, constants, variables, and the starts of functions. Unknown instructions are refused
-//! (RD19).
+//! Parses a SPIR-V module. Unknown instructions are refused (RD19).
 
 use ash::vk;
 
@@ -16,12 +15,11 @@ pub struct Unsupported;
 
 pub(crate) type Answer<T> = Result<T, Unsupported>;
 
-/// A type of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Unknown,
     Void,
-    /// A number of 32 bits, of any kind.
+    /// A 32-bit number of any kind.
     Word,
     Vector(u32),
     /// Element and stride in bytes.
@@ -33,28 +31,23 @@ pub(crate) enum Type {
     Texels,
     Picture,
     Sampler,
-    /// Of an image.
+    /// The image's type.
     Sampled(usize),
     Function,
 }
 
-/// A module with known instructions only.
 pub(crate) struct Module<'w> {
     pub(crate) words: &'w [u32],
     pub(crate) types: [Type; MAX_IDS],
-    /// The type of each result.
     pub(crate) type_of: [usize; MAX_IDS],
-    /// Constants, and pointers to variables of the module.
     pub(crate) values: [Value; MAX_IDS],
-    /// The start of each function's body, behind its `OpFunction`.
+    /// The word behind each `OpFunction`.
     pub(crate) functions: [usize; MAX_IDS],
     pub(crate) entry: usize,
     pub(crate) local_size: [u32; 3],
 }
 
 impl<'w> Module<'w> {
-    /// # Errors
-    /// The words are no module, or have an unknown instruction, type or capability.
     pub(crate) fn new(words: &'w [u32], stage: vk::ShaderStageFlags, name: &[u8]) -> Answer<Self> {
         let &[0x0723_0203, _, _, bound, 0, ..] = words else {
             return Err(Unsupported);
@@ -92,7 +85,7 @@ impl<'w> Module<'w> {
         (stage, name): (vk::ShaderStageFlags, &[u8]),
     ) -> Answer<()> {
         match code {
-            // Debug information, and imports of an instruction set whose instructions are refused.
+            // Imported instruction sets are refused at their instructions.
             2..=8 | 11 | 14 | 317 => Ok(()),
             // OpEntryPoint
             15 => {
@@ -121,11 +114,11 @@ impl<'w> Module<'w> {
                 1 | 46 => Ok(()),
                 _ => Err(Unsupported),
             },
-            // OpDecorate, OpMemberDecorate: looked up when needed.
+            // OpDecorate, OpMemberDecorate
             71 | 72 => Ok(()),
             19..=33 => self.declare_type(code, operands, at),
             43 | 44 | 50 | 52 => self.declare_constant(code, operands),
-            // OpVariable of the module, without initializer.
+            // OpVariable of the module, without initializer
             59 if self.is_outside_functions(at)? => {
                 let (pointer, variable) = (id(operands, 0)?, id(operands, 1)?);
                 let Type::Pointer(_, pointee) = self.type_at(pointer)? else {
@@ -147,7 +140,6 @@ impl<'w> Module<'w> {
         }
     }
 
-    /// Whether no function begins before `at`.
     fn is_outside_functions(&self, at: usize) -> Answer<bool> {
         Ok(self
             .functions
@@ -206,7 +198,6 @@ impl<'w> Module<'w> {
         self.types.get(id).copied().ok_or(Unsupported)
     }
 
-    /// The number of words of a value of this type.
     pub(crate) fn width(&self, of: usize) -> Answer<usize> {
         match self.type_at(of)? {
             Type::Word => Ok(1),
@@ -215,7 +206,6 @@ impl<'w> Module<'w> {
         }
     }
 
-    /// The type of a struct's member.
     pub(crate) fn member(&self, at: usize, index: u32) -> Answer<usize> {
         match instruction(self.words, at)? {
             Some((30, operands, _)) => id(operands, 1 + index as usize),
@@ -223,12 +213,12 @@ impl<'w> Module<'w> {
         }
     }
 
-    /// The argument of a decoration of an id; 0 if it has none.
+    /// 0 for a decoration without argument.
     pub(crate) fn decoration(&self, target: usize, decoration: u32) -> Option<u32> {
         self.decorated(71, &[target as u32, decoration])
     }
 
-    /// The same for a member of the struct at word `at`.
+    /// `at` is the word of the struct.
     pub(crate) fn member_decoration(&self, at: usize, member: u32, decoration: u32) -> Option<u32> {
         let target = self.words.get(at + 1)?;
         self.decorated(72, &[*target, member, decoration])

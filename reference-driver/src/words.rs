@@ -1,8 +1,6 @@
-//! Access to the instructions in the words of a SPIR-V module.
-
 use crate::spirv::{Answer, MAX_IDS, Unsupported};
 
-/// One instruction: code, operands, and the start of the next one.
+/// Code, operands, and the start of the next instruction.
 pub(crate) fn instruction(words: &[u32], at: usize) -> Answer<Option<(u32, &[u32], usize)>> {
     let Some(first) = words.get(at) else {
         return Ok(None);
@@ -16,7 +14,6 @@ pub(crate) fn operand(operands: &[u32], index: usize) -> Answer<u32> {
     operands.get(index).copied().ok_or(Unsupported)
 }
 
-/// An operand that is an id.
 pub(crate) fn id(operands: &[u32], index: usize) -> Answer<usize> {
     let id = operand(operands, index)? as usize;
     (id > 0 && id < MAX_IDS).then_some(id).ok_or(Unsupported)
@@ -67,7 +64,7 @@ pub(crate) const fn is_executable(code: u32) -> bool {
     )
 }
 
-/// Whether the words hold this name and a NUL.
+/// A NUL must follow the name.
 pub(crate) fn is_named(words: &[u32], name: &[u8]) -> bool {
     let mut bytes = words.iter().flat_map(|word| word.to_le_bytes());
     name.iter().all(|byte| bytes.next() == Some(*byte)) && bytes.next() == Some(0)

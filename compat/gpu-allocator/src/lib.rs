@@ -1,4 +1,4 @@
-//! gpu-allocator 0.28's Vulkan interface over Steward's sub-allocator: the names, shapes and errors that programs see are the original's.
+//! gpu-allocator 0.28's Vulkan interface over Steward's sub-allocator.
 //!
 //! ```text
 //!   program -> gpu_allocator::vulkan::Allocator -> gpu_suballoc::GpuAllocator -> VkDevice

@@ -1,4 +1,3 @@
-//! What an allocator holds.
 
 use core::cmp::Reverse;
 use core::fmt;

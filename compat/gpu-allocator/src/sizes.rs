@@ -1,4 +1,3 @@
-//! Sizes of shared blocks.
 
 const MIB: u64 = 1 << 20;
 

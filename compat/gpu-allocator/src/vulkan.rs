@@ -1,4 +1,3 @@
-//! The Vulkan allocator.
 
 use core::ffi::c_void;
 use core::fmt;
@@ -131,8 +130,8 @@ impl Allocation {
     pub fn mapped_slice(&self) -> Option<&[u8]> {
         let place = self.mapped_ptr()?.cast();
         let size = usize::try_from(self.size()).ok()?;
-        // SAFETY: mapped for as long as the region lives, and the region is freed by value alone. The device does not write meanwhile: the original's
-        // rule, which its signature cannot say.
+        // SAFETY: mapped for as long as the region lives, which is freed by value alone. The device does not write
+        // meanwhile: the original's rule.
         Some(unsafe { core::slice::from_raw_parts(place.as_ptr(), size) })
     }
 
@@ -140,7 +139,7 @@ impl Allocation {
     pub fn mapped_slice_mut(&mut self) -> Option<&mut [u8]> {
         let place = self.mapped_ptr()?.cast();
         let size = usize::try_from(self.size()).ok()?;
-        // SAFETY: as for `mapped_slice`, and `self` is borrowed alone.
+        // SAFETY: `mapped_slice` says why, and `self` is borrowed alone.
         Some(unsafe { core::slice::from_raw_parts_mut(place.as_ptr(), size) })
     }
 
@@ -178,7 +177,7 @@ unsafe impl presser::Slab for MappedAllocationSlab<'_> {
     }
 }
 
-// SAFETY: the allocation's bytes, mapped as long as it lives; one that is not mapped panics, as the original's does.
+// SAFETY: the allocation's bytes, mapped as long as it lives; an unmapped one panics.
 unsafe impl presser::Slab for Allocation {
     fn base_ptr(&self) -> *const u8 {
         self.slab().as_ptr()
@@ -225,11 +224,12 @@ impl Allocator {
                 (own.handle(), Some(own))
             }
         };
-        // The description has no version. What loads of the two features is used, as the original uses dedicated memory wherever a scheme names it.
+        // The original uses dedicated memory wherever a scheme names it; the description has no version.
         let mut options = AshOptions::new(vk::API_VERSION_1_0);
         options.features.dedicated_allocation = true;
         options.features.buffer_device_address = desc.buffer_device_address;
-        // SAFETY: the description's handles belong together and outlive the allocator, and its word on addresses is true: the original's own rule.
+        // SAFETY: the description's handles belong together and outlive the allocator, and it is right about addresses:
+        // the original's rule.
         let device = unsafe {
             AshDevice::of_device(&desc.instance, desc.physical_device, &desc.device, options)
         };

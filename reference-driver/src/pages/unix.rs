@@ -1,8 +1,5 @@
-//! Pages by `mmap`.
-
 use core::ptr::{NonNull, null_mut};
 
-/// Zeroed pages; `None` if the system has none.
 pub(crate) fn map(len: usize) -> Option<NonNull<u8>> {
     let (access, how) = (
         libc::PROT_READ | libc::PROT_WRITE,
@@ -14,8 +11,8 @@ pub(crate) fn map(len: usize) -> Option<NonNull<u8>> {
 }
 
 /// # Safety
-/// Of [`map`] with this length, and used no more.
+/// [`map`] returned `first` for this length; the pages are used no more.
 pub(crate) unsafe fn unmap(first: NonNull<u8>, len: usize) {
-    // SAFETY: a mapping of this length, used no more.
+    // SAFETY: this function's contract.
     unsafe { libc::munmap(first.as_ptr().cast(), len) };
 }

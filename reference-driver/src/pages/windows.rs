@@ -1,5 +1,3 @@
-//! Pages by `VirtualAlloc`.
-
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
 
@@ -13,7 +11,6 @@ unsafe extern "system" {
     fn VirtualFree(address: *mut c_void, bytes: usize, kind: u32) -> i32;
 }
 
-/// Zeroed pages; `None` if the system has none.
 pub(crate) fn map(len: usize) -> Option<NonNull<u8>> {
     // SAFETY: new addresses of the system's choice.
     let at = unsafe { VirtualAlloc(null_mut(), len, COMMIT_AND_RESERVE, READ_WRITE) };
@@ -21,9 +18,9 @@ pub(crate) fn map(len: usize) -> Option<NonNull<u8>> {
 }
 
 /// # Safety
-/// Of [`map`], and used no more.
+/// [`map`] returned `first`; the pages are used no more.
 pub(crate) unsafe fn unmap(first: NonNull<u8>, _: usize) {
-    // SAFETY: a run of `map`'s, used no more; the size is 0 where all is released.
+    // SAFETY: this function's contract; the size is 0 where all is released.
     unsafe { VirtualFree(first.as_ptr().cast(), 0, RELEASE) };
 }
 

@@ -1,5 +1,5 @@
-//! Compute, textures of all shapes, a churn of 200 buffers, and four threads over two devices: a digest of every byte that comes back, then the
-//! time of `create_buffer`, the bytes reserved at the peak, and the host memory of a buffer.
+//! Compute, textures, a churn of buffers, and four threads over two devices: a digest of every byte that comes back,
+//! then the time of `create_buffer`, the bytes reserved at the peak, and the host memory of a buffer.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ fn host_bytes() -> usize {
     now.uordblks + now.hblkhd
 }
 
-/// FNV-1a of what is read back.
+/// FNV-1a.
 #[derive(Clone, Copy, PartialEq)]
 struct Digest(u64);
 
@@ -96,7 +96,6 @@ impl Gpu {
         })
     }
 
-    /// Adds what `from` holds.
     fn read(&self, from: &Buffer, digest: &mut Digest) {
         let back = self.buffer(from.size(), BufferUsages::MAP_READ | BufferUsages::COPY_DST);
         let mut commands = self.device.create_command_encoder(&Default::default());
@@ -159,7 +158,7 @@ impl Gpu {
         self.read(&storage, digest);
     }
 
-    /// Textures of many shapes, all alive at once, each written and read.
+    /// All textures live at once.
     fn textures(&self, digest: &mut Digest) -> u64 {
         let mut random = Random(7);
         let textures: Vec<_> = (0..120)
@@ -205,7 +204,7 @@ impl Gpu {
         self.reserved()
     }
 
-    /// Bytes of host memory a buffer, of so many that live at once: the driver's, wgpu's and the allocator's.
+    /// The driver's, wgpu's and the allocator's bytes, for `count` buffers that live at once.
     fn host_bytes_a_buffer(&self, count: usize) -> usize {
         let mut live = Vec::with_capacity(count);
         let before = host_bytes();
