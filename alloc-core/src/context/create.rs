@@ -62,6 +62,7 @@ unsafe fn begin_root(
     options: &ContextOptions<'_>,
 ) -> Result<(NonNull<u8>, ContextNode), HostError> {
     let scope = options.scope.unwrap_or(Scope::Instance);
+    let mut node = ContextNode::new(backing, scope, scope, options.name, None, None);
     let label_bytes = options.label.map_or(0, str::len) as u64;
     let own_bytes = (layout.size() as u64).saturating_add(label_bytes);
     if let Some(short_by) = options
@@ -70,14 +71,12 @@ unsafe fn begin_root(
         .and_then(|budget| own_bytes.checked_sub(budget.limit))
         .filter(|short| *short > 0)
     {
-        // The root would have had this id.
         return Err(HostError::OverBudget {
-            context: ContextNode::next_id(),
+            context: node.id(),
             short_by,
             leased_elsewhere: 0,
         });
     }
-    let mut node = ContextNode::new(backing, scope, scope, options.name, None, None);
     let block = node.with_requester(|backing| backing.allocate(layout, scope));
     let block = block.map_err(|_| node.backing().refusal(layout, scope))?;
     node.label = match copy_label(options.label, |layout| {
@@ -140,7 +139,7 @@ pub(super) unsafe fn make_child(
         home,
         options.name,
         label,
-        Some(parent.root_ptr().unwrap_or(above)),
+        Some(parent.root.unwrap_or(above)),
     );
     let node = place(block, node);
     // SAFETY: just placed.

@@ -47,7 +47,7 @@ pub(crate) struct ContextNode {
     /// Sums read no other parts of the account.
     parts_in_use: AtomicU8,
     /// `None` for the root itself.
-    root: Option<NonNull<ContextNode>>,
+    pub(super) root: Option<NonNull<ContextNode>>,
     pub(crate) name: &'static str,
     pub(crate) label: Option<NonNull<[u8]>>,
     pub(crate) tree: TreeLinks,
@@ -262,14 +262,6 @@ impl ContextNode {
 
     pub(crate) fn is_root(&self) -> bool {
         self.root.is_none()
-    }
-
-    pub(crate) fn root_ptr(&self) -> Option<NonNull<Self>> {
-        self.root
-    }
-
-    pub(crate) fn next_id() -> ContextId {
-        ContextId::from_raw(SERIALS.get()).unwrap_or(ContextId::FIRST)
     }
 
     pub(crate) fn root(&self) -> &ContextNode {

@@ -58,7 +58,7 @@ unsafe impl Sync for TaggedDomain {}
 /// The number of a domain in the headers of its blocks, which other domains may get after its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
-pub struct DomainId(u16);
+pub struct DomainId(pub(super) u16);
 
 pub(super) struct DomainRecord {
     context: Context,
@@ -213,11 +213,6 @@ impl fmt::Debug for TaggedDomain {
 }
 
 impl DomainId {
-    #[inline]
-    pub(super) const fn of_block(number: u16) -> Self {
-        Self(number)
-    }
-
     /// The number itself, never 0.
     #[must_use]
     pub const fn get(self) -> u16 {

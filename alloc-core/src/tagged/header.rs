@@ -236,7 +236,7 @@ impl Block {
 
     #[inline]
     pub(super) fn domain(self) -> DomainId {
-        DomainId::of_block(self.tail().domain)
+        DomainId(self.tail().domain)
     }
 
     /// `from` will be replaced by this block.

@@ -69,7 +69,7 @@ unsafe impl HostAllocator for Gate {
             .lock()
             .expect("no panic inside")
             .remove(&block.as_ptr().addr());
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the system's.
         unsafe { SYSTEM.deallocate(block, layout, scope) }
     }
 }
@@ -130,10 +130,15 @@ fn a_root_smaller_than_its_own_record_is_refused_before_anything_is_taken() {
             ContextOptions::new("root").budget(Budget::exact(100)),
         )
     };
-    assert!(
-        matches!(refused, Err(HostError::OverBudget { short_by: 1.., .. })),
-        "{refused:?}"
-    );
+    let Err(HostError::OverBudget {
+        context,
+        short_by: 1..,
+        ..
+    }) = refused
+    else {
+        panic!("{refused:?}");
+    };
+    assert_ne!(context, root().id(), "the id is no other context's");
     assert_eq!(gate.peak.load(SeqCst), 0);
 }
 
@@ -182,7 +187,7 @@ fn a_limit_can_be_changed() {
         .expect("room now");
     // SAFETY: live blocks of this context.
     unsafe { context.free(block, layout(800), Scope::Object) };
-    // SAFETY: as above.
+    // SAFETY: a live block of this context.
     unsafe { context.free(second, layout(800), Scope::Object) };
     context.set_limit(0).expect("nothing is charged");
     assert!(matches!(
@@ -245,7 +250,7 @@ fn abandoning_a_type_without_size_cuts_off_all_that_draw_on_it() {
         }
         unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
             LIVE.with_borrow_mut(|live| live.retain(|known| known.0 != block));
-            // SAFETY: forwarded.
+            // SAFETY: this function's contract: the block is the system's.
             unsafe { SYSTEM.deallocate(block, layout, scope) };
         }
     }
