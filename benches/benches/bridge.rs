@@ -118,7 +118,7 @@ trait Resizer: Subject {
 
 impl<H: HostAllocator + Sync> Resizer for ByScope<H> {
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> NonNull<u8> {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: a live block of the allocator's, of the old layout.
         unsafe { self.0.resize(block, old, new, Scope::Object) }.expect("memory")
     }
 }
@@ -127,7 +127,7 @@ impl Resizer for Callbacks {
     unsafe fn grow(&self, block: NonNull<u8>, _: Layout, new: Layout) -> NonNull<u8> {
         let function = self.0.pfn_reallocation.expect("always there");
         let (size, align) = (new.size(), new.align());
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: a live block of these callbacks.
         let block = unsafe {
             function(
                 self.0.p_user_data,
@@ -165,7 +165,7 @@ fn doubling<S: Resizer>(subject: &S, operations: usize) {
             write(block);
             old = new;
         }
-        // SAFETY: as above.
+        // SAFETY: the block is live and of this layout.
         unsafe { subject.give(block, old) };
     }
 }

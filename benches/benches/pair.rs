@@ -210,7 +210,7 @@ impl Subject for ByPointer {
     }
     #[inline]
     unsafe fn give(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: a live block of this function's state.
         unsafe {
             (self.0.give)(
                 self.0.state,
@@ -242,7 +242,7 @@ unsafe impl<H: HostAllocator> HostAllocator for SharedAtomic<'_, H> {
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         self.live.fetch_sub(layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the backing's.
         unsafe { self.backing.deallocate(block, layout, scope) }
     }
 }

@@ -95,7 +95,7 @@ fn timed(run: impl Fn() + Sync, trace: &Trace) -> f64 {
 /// # Safety
 /// The block has at least one byte.
 unsafe fn touch(block: NonNull<u8>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: this function's contract: a byte of the block.
     unsafe { block.as_ptr().write_volatile(1) };
 }
 

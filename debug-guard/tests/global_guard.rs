@@ -91,19 +91,19 @@ fn guard() -> &'static GlobalGuard<System> {
 // SAFETY: always the same guard.
 unsafe impl GlobalAlloc for Chosen {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract, which is the guard's as well.
         unsafe { guard().alloc(layout) }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract, which is the guard's as well.
         unsafe { guard().alloc_zeroed(layout) }
     }
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract, which is the guard's as well.
         unsafe { guard().dealloc(block, layout) }
     }
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract, which is the guard's as well.
         unsafe { guard().realloc(block, layout, size) }
     }
 }

@@ -160,12 +160,12 @@ unsafe impl GlobalAlloc for Refusing {
             REFUSED.fetch_add(1, SeqCst);
             return std::ptr::null_mut();
         }
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: forwarded; all blocks are the system's.
+        // SAFETY: this function's contract: all blocks are the system's.
         unsafe { System.dealloc(block, layout) }
     }
 }

@@ -174,7 +174,7 @@ unsafe impl<A: HostAllocator> HostAllocator for HookedAllocator<A> {
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is `inner`'s.
         around(Call::Deallocate, layout.size(), || unsafe {
             self.inner.deallocate(block, layout, scope)
         });
@@ -187,7 +187,7 @@ unsafe impl<A: HostAllocator> HostAllocator for HookedAllocator<A> {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is `inner`'s.
         around(Call::resize(old, new), new.size(), || unsafe {
             self.inner.resize(block, old, new, scope)
         })

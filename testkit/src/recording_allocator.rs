@@ -250,12 +250,12 @@ unsafe impl<A: HostAllocator> HostAllocator for RecordingAllocator<A> {
             return self.record_allocation(new, scope, false);
         }
         if new.size() == 0 {
-            // SAFETY: the caller's promise.
+            // SAFETY: this function's contract.
             unsafe { self.deallocate(block, old, scope) };
             return Ok(dangling(new));
         }
         self.record_resize(block, (old, new), scope, |inner| {
-            // SAFETY: the caller's promise, which the record has confirmed.
+            // SAFETY: the record says that the block is live and has this layout and scope.
             unsafe { inner.resize(block, old, new, scope) }
         })
     }

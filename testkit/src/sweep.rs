@@ -376,7 +376,7 @@ unsafe impl<H: HostAllocator> HostAllocator for Counted<H> {
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the host's.
         self.serve(Call::Deallocate, layout.size(), |host| unsafe {
             host.deallocate(block, layout, scope)
         });
@@ -389,7 +389,7 @@ unsafe impl<H: HostAllocator> HostAllocator for Counted<H> {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the host's.
         self.count(Call::resize(old, new), new.size(), |host| unsafe {
             host.resize(block, old, new, scope)
         })

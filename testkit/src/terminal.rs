@@ -30,7 +30,7 @@ fn open(columns: u16) -> (File, OwnedFd) {
     assert_eq!(done, 0, "a terminal");
     // SAFETY: just opened, and nobody else's.
     let ours = unsafe { File::from_raw_fd(ours) };
-    // SAFETY: as above.
+    // SAFETY: just opened, and nobody else's.
     (ours, unsafe { OwnedFd::from_raw_fd(theirs) })
 }
 

@@ -198,7 +198,7 @@ fn m45_no_lock_is_held_in_the_child() {
         let handler = stand_still as extern "C" fn(i32);
         // SAFETY: the handler only reads and writes atomics, and yields.
         unsafe { libc::signal(libc::SIGUSR1, handler as usize) };
-        // SAFETY: as above.
+        // SAFETY: the handlers only touch atomics, and yield.
         unsafe { libc::pthread_atfork(Some(before), Some(after), None) };
         let _root = context(ContextOptions::new("root"));
         let meanwhile = |turn: u64| {

@@ -349,7 +349,7 @@ unsafe impl HostAllocator for Unwinding {
         self.0.allocate(layout, scope)
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the witness's.
         unsafe { self.0.deallocate(block, layout, scope) }
     }
 }

@@ -47,7 +47,7 @@ unsafe impl HostAllocator for LargeHost {
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         assert_eq!(held_state_locks(), 0);
         self.given_back.fetch_add(1, Relaxed);
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the system's.
         unsafe { SYSTEM.deallocate(block, layout, scope) }
     }
 }

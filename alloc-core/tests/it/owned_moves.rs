@@ -157,7 +157,7 @@ fn what_does_not_fit_together_is_refused_before_anything_changes() {
     }
     .unwrap();
     let own = Scoped::new(&elsewhere, Scope::Object);
-    // SAFETY: as above.
+    // SAFETY: `elsewhere` outlives its blocks.
     let own = unsafe { alloc_core::FromAllocator::new(own) };
     let mut from = root.child("from").unwrap();
     let id = from.own(7_u32).unwrap();

@@ -123,7 +123,7 @@ static MORTAL: Mortal = Mortal {
     late: AtomicU64::new(0),
 };
 
-// SAFETY: forwarded.
+// SAFETY: blocks are the system's, and go back to it as they came.
 unsafe impl HostAllocator for Mortal {
     fn traits(&self) -> AllocatorTraits {
         AllocatorTraits::new()
@@ -136,7 +136,7 @@ unsafe impl HostAllocator for Mortal {
             u64::from(self.dead.load(Ordering::SeqCst)),
             Ordering::SeqCst,
         );
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the system's.
         unsafe { SYSTEM.deallocate(block, layout, scope) }
     }
 }
@@ -213,7 +213,7 @@ static GATE: Gate = Gate {
     go_on: Mutex::new(None),
 };
 
-// SAFETY: forwarded.
+// SAFETY: blocks are the system's, and go back to it as they came.
 unsafe impl HostAllocator for Gate {
     fn traits(&self) -> AllocatorTraits {
         AllocatorTraits::new()
@@ -235,7 +235,7 @@ unsafe impl HostAllocator for Gate {
                 .recv_timeout(Duration::from_secs(20))
                 .expect("the other thread looks and goes on");
         }
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the system's.
         unsafe { SYSTEM.deallocate(block, layout, scope) }
     }
 }

@@ -137,7 +137,7 @@ unsafe impl HostAllocator for Moody {
         }
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the system's.
         unsafe { SYSTEM.deallocate(block, layout, scope) }
     }
     fn refusal(&self, layout: Layout, _: Scope) -> HostError {

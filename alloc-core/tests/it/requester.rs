@@ -72,7 +72,7 @@ unsafe impl HostAllocator for Asks {
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         self.hear("deallocate");
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the system's.
         unsafe { BEHIND.deallocate(block, layout, scope) }
     }
     unsafe fn resize(
@@ -84,7 +84,7 @@ unsafe impl HostAllocator for Asks {
     ) -> Result<NonNull<u8>, AllocError> {
         let grows = new.size() > old.size();
         self.hear(if grows { "grow" } else { "shrink" });
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the system's.
         unsafe { BEHIND.resize(block, old, new, scope) }
     }
     fn validate_pointer(&self, _: NonNull<u8>, front: usize) -> PointerStatus {
@@ -339,7 +339,7 @@ unsafe impl HostAllocator for Through {
         block
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the context's.
         unsafe { self.0.deallocate(block, layout, scope) }
     }
 }

@@ -92,10 +92,10 @@ unsafe extern "system" fn counted_allocate(
 ) -> vk::Result {
     apart(|| {
         let (allocate, _) = BEHIND.get().expect("set before the table was made");
-        // SAFETY: the caller's promise.
+        // SAFETY: valid usage of vkAllocateMemory, the driver's as well.
         let result = unsafe { allocate(device, info, callbacks, memory) };
         if result == vk::Result::SUCCESS {
-            // SAFETY: the caller's promise: a valid structure.
+            // SAFETY: valid usage of vkAllocateMemory: a valid structure.
             let size = unsafe { (*info).allocation_size };
             // SAFETY: the driver wrote a handle there.
             sizes().insert(unsafe { *memory }.as_raw(), size);
@@ -113,7 +113,7 @@ unsafe extern "system" fn counted_free(
     apart(|| {
         let (_, free) = BEHIND.get().expect("set before the table was made");
         gave(sizes().remove(&memory.as_raw()).unwrap_or(0));
-        // SAFETY: the caller's promise.
+        // SAFETY: valid usage of vkFreeMemory, the driver's as well.
         unsafe { free(device, memory, callbacks) }
     })
 }
@@ -126,14 +126,14 @@ unsafe extern "system" fn hollow_allocate(
 ) -> vk::Result {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     apart(|| {
-        // SAFETY: the caller's promise: a valid structure.
+        // SAFETY: valid usage of vkAllocateMemory: a valid structure.
         let size = unsafe { (*info).allocation_size };
         if !take(size) {
             return vk::Result::ERROR_OUT_OF_DEVICE_MEMORY;
         }
         let handle = NEXT.fetch_add(1, Relaxed);
         sizes().insert(handle, size);
-        // SAFETY: the caller's promise: a place for the answer.
+        // SAFETY: valid usage of vkAllocateMemory: a place for the handle.
         unsafe { memory.write(vk::DeviceMemory::from_raw(handle)) };
         vk::Result::SUCCESS
     })
@@ -163,7 +163,7 @@ unsafe extern "system" fn hollow_properties(
         limits,
         ..Default::default()
     };
-    // SAFETY: the caller's promise: a place for the answer.
+    // SAFETY: valid usage: a place for the properties.
     unsafe { properties.write(told) };
 }
 
@@ -194,7 +194,7 @@ unsafe extern "system" fn hollow_memory(
         size: HEAP,
         flags: vk::MemoryHeapFlags::empty(),
     };
-    // SAFETY: the caller's promise: a place for the answer.
+    // SAFETY: valid usage: a place for the properties.
     unsafe { properties.write(told) };
 }
 
@@ -272,7 +272,7 @@ impl Driver {
         };
         // SAFETY: the functions are of the named types; the others panic when they are called.
         let instance = unsafe { ash::Instance::load_with(of_instance, vk::Instance::from_raw(1)) };
-        // SAFETY: as above.
+        // SAFETY: the functions are of the named types; the others panic when they are called.
         let device = unsafe { ash::Device::load_with(of_device, vk::Device::from_raw(1)) };
         let nothing = |_: &CStr| std::ptr::null();
         let (first, second) = (

@@ -11,9 +11,9 @@ pub fn now() -> u64 {
         use std::arch::x86_64::{_mm_lfence, _rdtsc};
         // SAFETY: every x86-64 has these instructions.
         unsafe { _mm_lfence() };
-        // SAFETY: as above.
+        // SAFETY: every x86-64 has these instructions.
         let now = unsafe { _rdtsc() };
-        // SAFETY: as above.
+        // SAFETY: every x86-64 has these instructions.
         unsafe { _mm_lfence() };
         now
     }

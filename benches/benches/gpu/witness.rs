@@ -96,7 +96,7 @@ mod instead {
     #[unsafe(no_mangle)]
     unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
         goes(block);
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract, that of the C library's function.
         let moved = unsafe { __libc_realloc(block, size) };
         // Where there is no room the old block stays, and the program of a bench has no use for that.
         came(moved)
@@ -107,7 +107,7 @@ mod instead {
     #[unsafe(no_mangle)]
     unsafe extern "C" fn free(block: *mut c_void) {
         goes(block);
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract, that of the C library's function.
         unsafe { __libc_free(block) }
     }
 
@@ -130,7 +130,7 @@ mod instead {
         if block.is_null() {
             return libc::ENOMEM;
         }
-        // SAFETY: the caller's promise: a place for the answer.
+        // SAFETY: this function's contract: a place for the address.
         unsafe { place.write(block) };
         0
     }

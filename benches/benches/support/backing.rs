@@ -36,7 +36,7 @@ unsafe impl HostAllocator for Mimalloc {
 
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, _: Layout, _: Scope) {
-        // SAFETY: the caller's promise: a live block of mimalloc's.
+        // SAFETY: this function's contract: a live block of mimalloc's.
         unsafe { libmimalloc_sys::mi_free(block.as_ptr().cast()) }
     }
 
@@ -48,10 +48,10 @@ unsafe impl HostAllocator for Mimalloc {
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
         if new.align() > 8 {
-            // SAFETY: forwarded.
+            // SAFETY: this function's contract: a live block of this allocator.
             return unsafe { alloc_core::move_block(self, block, old, new, scope) };
         }
-        // SAFETY: the caller's promise: a live block of mimalloc's.
+        // SAFETY: this function's contract: a live block of mimalloc's.
         NonNull::new(
             unsafe { libmimalloc_sys::mi_realloc(block.as_ptr().cast(), new.size()) }.cast(),
         )

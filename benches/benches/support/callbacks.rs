@@ -30,7 +30,7 @@ impl Subject for Callbacks {
     #[inline]
     unsafe fn give(&self, block: NonNull<u8>, _: Layout) {
         let function = self.0.pfn_free.expect("always there");
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: a live block of these callbacks.
         unsafe { function(self.0.p_user_data, block.as_ptr().cast()) }
     }
 }
@@ -72,7 +72,7 @@ pub fn live<S: Subject>(subject: &S, sizes: &[Layout], operations: usize) {
         *slot = take();
     }
     for (block, layout) in blocks {
-        // SAFETY: as above.
+        // SAFETY: the block is live and has this layout.
         unsafe { subject.give(block, layout) };
     }
 }

@@ -21,7 +21,7 @@ impl Subject for Malloc {
     }
     #[inline]
     unsafe fn give(&self, block: NonNull<u8>, _: Layout) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: a live block of malloc's.
         unsafe { libc::free(block.as_ptr().cast()) }
     }
 }

@@ -40,7 +40,7 @@ impl<H: HostAllocator + Sync> Subject for ByScope<H> {
     }
     #[inline]
     unsafe fn give(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: forwarded; all blocks were taken with this scope.
+        // SAFETY: this function's contract; all blocks were allocated in this scope.
         unsafe { self.0.deallocate(block, layout, Scope::Object) }
     }
 }
@@ -55,7 +55,7 @@ impl Subject for ByAllocator<'_> {
     }
     #[inline]
     unsafe fn give(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: a live block of this allocator.
         unsafe { Allocator::deallocate(&self.0, block, layout) }
     }
 }
@@ -99,7 +99,7 @@ pub fn churn<S: Subject>(subject: &S, operations: usize) {
         }
     }
     for (block, layout) in ring {
-        // SAFETY: as above.
+        // SAFETY: the block is live and has this layout.
         unsafe { subject.give(block, layout) };
     }
 }

@@ -20,7 +20,7 @@ pub struct Chunk(NonNull<c_void>);
 
 // SAFETY: an address; the library keeps no state by thread, and the benches use a chunk on one thread at a time.
 unsafe impl Send for Chunk {}
-// SAFETY: as above.
+// SAFETY: an address; the benches use a chunk on one thread at a time.
 unsafe impl Sync for Chunk {}
 
 impl Talloc {
@@ -31,11 +31,11 @@ impl Talloc {
             let library = unsafe { libloading::Library::new("libtalloc.so.2") }?;
             // SAFETY: the type is that of talloc's header.
             let named = *unsafe { library.get(b"talloc_named_const") }?;
-            // SAFETY: as above.
+            // SAFETY: the type is that of talloc's header.
             let free = *unsafe { library.get(b"_talloc_free") }?;
-            // SAFETY: as above.
+            // SAFETY: the type is that of talloc's header.
             let steal = *unsafe { library.get(b"_talloc_steal_loc") }?;
-            // SAFETY: as above.
+            // SAFETY: the type is that of talloc's header.
             let total_size = *unsafe { library.get(b"talloc_total_size") }?;
             Ok::<Self, libloading::Error>(Self {
                 named,

@@ -72,9 +72,9 @@ unsafe extern "C" fn give<H: HostAllocator>(
     size: usize,
     align: usize,
 ) {
-    // SAFETY: as in `take`.
+    // SAFETY: `state` is the allocator that `raw` was given, which lives for ever.
     let allocator = unsafe { &*state.cast::<H>() };
-    // SAFETY: as in `take`.
+    // SAFETY: the caller passes the size and alignment of a `Layout`.
     let layout = unsafe { Layout::from_size_align_unchecked(size, align) };
     // SAFETY: the caller passes a block that `take` gave, which is not null.
     let block = unsafe { NonNull::new_unchecked(block.cast::<u8>()) };

@@ -91,7 +91,7 @@ fn a_refused_grow_or_shrink_leaves_the_block() {
     }
     host.arm(Fault::Nth(0));
     assert_eq!(
-        // SAFETY: as above.
+        // SAFETY: the refused resize left the block live.
         unsafe { host.resize(block, bytes(16), bytes(8), Scope::Object) },
         Err(AllocError)
     );
@@ -100,7 +100,7 @@ fn a_refused_grow_or_shrink_leaves_the_block() {
         unsafe { NonNull::slice_from_raw_parts(block, 16).as_ref() },
         [7; 16]
     );
-    // SAFETY: as above.
+    // SAFETY: the refused resizes left the block live.
     let block =
         unsafe { host.resize(block, bytes(16), bytes(8), Scope::Object) }.expect("request 1");
     assert_eq!(host.live_bytes(), 8);
@@ -236,7 +236,7 @@ fn t46_what_is_too_large_fails() {
     let block = host.allocate(bytes(60), Scope::Object).expect("60 of 64");
     // SAFETY: the live block of this host. The new size counts, not the growth.
     assert!(unsafe { host.resize(block, bytes(60), bytes(65), Scope::Object) }.is_err());
-    // SAFETY: as above.
+    // SAFETY: the refused resize left the block live.
     unsafe { host.deallocate(block, bytes(60), Scope::Object) };
     assert_eq!((host.refused(), host.live_bytes()), (3, 0));
 }
@@ -303,7 +303,7 @@ unsafe impl HostAllocator for Rearming {
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: the caller's promise.
+        // SAFETY: this function's contract: the block is the system's.
         unsafe { FromGlobalAlloc::SYSTEM.deallocate(block, layout, scope) };
     }
 }

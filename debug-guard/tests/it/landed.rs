@@ -57,7 +57,7 @@ fn give(guard: &Guarded, block: NonNull<u8>, size: usize) {
 fn poke(block: NonNull<u8>, at: usize) {
     // SAFETY: not a byte of the program's; the guard has a page land there.
     let byte = unsafe { block.add(at) };
-    // SAFETY: as above.
+    // SAFETY: the guard has a page at this byte, which no code of the program owns.
     unsafe { byte.write_volatile(0xAB) };
 }
 

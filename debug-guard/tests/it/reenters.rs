@@ -56,7 +56,7 @@ unsafe impl HostAllocator for Behind {
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         call_back();
         LIVE.set(LIVE.get() - layout.size() as i64);
-        // SAFETY: the caller's promise.
+        // SAFETY: this function's contract: the block is the system's.
         unsafe { FromGlobalAlloc::SYSTEM.deallocate(block, layout, scope) };
         call_back();
     }
@@ -415,13 +415,13 @@ unsafe impl GlobalAlloc for AsksTheGuard {
             unsafe { GLOBAL.dealloc(block, own) };
         }
         GLOBAL_LIVE.fetch_add(layout.size() as u64, SeqCst);
-        // SAFETY: the caller's promise.
+        // SAFETY: this function's contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         GLOBAL_LIVE.fetch_sub(layout.size() as u64, SeqCst);
-        // SAFETY: the caller's promise.
+        // SAFETY: this function's contract: the block is the system's.
         unsafe { System.dealloc(block, layout) };
     }
 }

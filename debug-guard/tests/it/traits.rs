@@ -18,7 +18,7 @@ unsafe impl HostAllocator for Claims {
         FromGlobalAlloc::SYSTEM.allocate(layout, scope)
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the system's.
         unsafe { FromGlobalAlloc::SYSTEM.deallocate(block, layout, scope) }
     }
 }

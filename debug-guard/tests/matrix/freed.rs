@@ -21,7 +21,7 @@ const POISON: u8 = 0xDD;
 struct SentBlock(*mut u8);
 // SAFETY: an address; what is done with it is the case's affair.
 unsafe impl Send for SentBlock {}
-// SAFETY: as above.
+// SAFETY: an address; the case answers for its use.
 unsafe impl Sync for SentBlock {}
 
 impl SentBlock {

@@ -58,7 +58,7 @@ fn t30_reallocated_with_another_layout() {
     }
     fn shrinks(lab: &Lab) {
         let block = NonNull::new(lab.block(64, 16)).expect("a block");
-        // SAFETY: as above.
+        // SAFETY: broken on purpose: the guard must notice.
         let shrunk = unsafe {
             lab.guard
                 .resize(block, layout(64, 32), layout(8, 16), Scope::Object)
@@ -173,7 +173,7 @@ fn t32_zeros_where_zeros_were_asked_for() {
             "dirty tail",
             bytes[64..].iter().filter(|byte| **byte != 0).count(),
         );
-        // SAFETY: as above.
+        // SAFETY: the block is live, and has this layout.
         unsafe { allocator.deallocate(grown, layout(5000, 16)) };
     }
     let short_quarantine = |options: debug_guard::GuardOptions| options.quarantine(8, 1 << 16);

@@ -47,7 +47,7 @@ fn t34_one_leak_a_cycle_and_none() {
         );
         // SAFETY: live blocks of ours, large enough.
         unsafe { a.write(b.addr()) };
-        // SAFETY: as above.
+        // SAFETY: a live block of ours, large enough.
         unsafe { b.write(a.addr()) };
         note_leaks(lab, from, lab.guard.mark());
     }

@@ -108,7 +108,7 @@ fn with_a_live_block(lab: &Lab, number: usize) {
                 loads(at(64))
             },
         ),
-        // SAFETY: as above.
+        // SAFETY: broken on purpose.
         _ => unsafe {
             black_box(at(60))
                 .cast::<u64>()

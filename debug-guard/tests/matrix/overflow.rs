@@ -148,7 +148,7 @@ fn t04_eight_bytes_written_behind_the_end() {
 #[inline(never)]
 fn stores_eight(at: *mut u8, value: [u8; 8]) {
     let at = std::hint::black_box(at).cast::<[u8; 8]>();
-    // SAFETY: as for `stores`.
+    // SAFETY: the bytes beyond the block belong to the guard, which must notice.
     unsafe { *at = value };
     std::hint::black_box(());
 }
@@ -209,7 +209,7 @@ fn t06_an_overflow_that_stores_what_was_there() {
 fn t07_a_page_written_from_a_small_block() {
     fn case(lab: &Lab) {
         let block = lab.block(64, 16);
-        // SAFETY: as for `stores`.
+        // SAFETY: the bytes beyond the block belong to the guard, which must notice.
         unsafe { std::hint::black_box(block).write_bytes(0x41, 4096) };
         note("passed", 1);
     }

@@ -31,7 +31,7 @@ pub(crate) struct FakeBlock {
 
 // SAFETY: a block is plain memory that any thread may use and free.
 unsafe impl Send for FakeBlock {}
-// SAFETY: as for `Send`.
+// SAFETY: a block is plain memory that any thread may use and free.
 unsafe impl Sync for FakeBlock {}
 
 impl FakeChain {

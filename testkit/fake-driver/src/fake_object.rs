@@ -33,7 +33,7 @@ pub(crate) struct Handle(NonNull<FakeObject>);
 
 // SAFETY: objects are used by one thread at a time, as Vulkan requires of the program (external synchronisation).
 unsafe impl Send for Handle {}
-// SAFETY: as for `Send`.
+// SAFETY: objects are used by one thread at a time (external synchronisation).
 unsafe impl Sync for Handle {}
 
 impl Handle {
@@ -47,7 +47,7 @@ impl Handle {
     }
 
     pub(crate) fn get_mut(&mut self) -> &mut FakeObject {
-        // SAFETY: as in `get`; the program uses an object on one thread at a time.
+        // SAFETY: a handle is of a live object, which the program uses on one thread at a time.
         unsafe { self.0.as_mut() }
     }
 

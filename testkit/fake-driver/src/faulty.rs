@@ -141,7 +141,7 @@ impl CallbackSink for FaultyAllocator<'_> {
             (Some(Defect::FreedInTransit), IN_TRANSIT) => self.interruption.run_concurrent_free(),
             _ => {}
         }
-        // SAFETY: as in `pass_on`.
+        // SAFETY: `new` demands functions that may be called; the arguments are the caller's.
         unsafe { self.inner.reallocation(old, request) }
     }
 
@@ -153,12 +153,12 @@ impl CallbackSink for FaultyAllocator<'_> {
                 block = whole;
             }
         }
-        // SAFETY: as in `pass_on`.
+        // SAFETY: `new` demands functions that may be called; the arguments are the caller's.
         unsafe { self.inner.free(block) }
     }
 
     unsafe fn notification(&self, notice: RawNotice) {
-        // SAFETY: as in `pass_on`.
+        // SAFETY: `new` demands functions that may be called; the arguments are the caller's.
         unsafe { self.inner.notification(notice) }
     }
 }

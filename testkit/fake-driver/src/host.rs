@@ -57,7 +57,7 @@ impl PassedCallbacks {
 
 // SAFETY: `new` demands a struct that any thread may read and functions that any thread may call.
 unsafe impl Send for PassedCallbacks {}
-// SAFETY: as for `Send`.
+// SAFETY: `new` demands a struct that any thread may read and functions that any thread may call.
 unsafe impl Sync for PassedCallbacks {}
 
 /// Copied callbacks.
@@ -67,9 +67,9 @@ pub(crate) struct Host {
     pub(crate) id: Option<OwnerId>,
 }
 
-// SAFETY: as for `PassedCallbacks`.
+// SAFETY: any thread may call the functions (`PassedCallbacks::new`).
 unsafe impl Send for Host {}
-// SAFETY: as for `PassedCallbacks`.
+// SAFETY: any thread may call the functions (`PassedCallbacks::new`).
 unsafe impl Sync for Host {}
 
 impl Host {
@@ -93,7 +93,7 @@ impl Host {
         scope: Scope,
     ) -> *mut u8 {
         let scope = raw(scope);
-        // SAFETY: as in `allocate_raw`.
+        // SAFETY: `PassedCallbacks::new` demands functions that may be called, with any arguments.
         unsafe {
             self.raw
                 .reallocation(old.cast(), RawRequest { size, align, scope })
@@ -103,7 +103,7 @@ impl Host {
 
     /// `pfnFree`.
     pub(crate) fn free(&self, block: *mut u8) {
-        // SAFETY: as in `allocate_raw`.
+        // SAFETY: `PassedCallbacks::new` demands functions that may be called, with any arguments.
         unsafe { self.raw.free(block.cast()) }
     }
 
@@ -137,7 +137,7 @@ impl Host {
             kind,
             scope,
         };
-        // SAFETY: as in `allocate_raw`.
+        // SAFETY: `PassedCallbacks::new` demands functions that may be called, with any arguments.
         unsafe { self.raw.notification(notice) }
     }
 

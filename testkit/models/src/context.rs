@@ -17,7 +17,7 @@ pub(crate) struct ContextNode {
 
 // SAFETY: the rows are atomics, and loom watches over `alive`.
 unsafe impl Sync for ContextNode {}
-// SAFETY: as above.
+// SAFETY: the rows are atomics, and loom watches over `alive`.
 unsafe impl Send for ContextNode {}
 
 impl ContextNode {

@@ -378,14 +378,14 @@ impl<T> StateMutex<T> {
 impl<T> std::ops::Deref for HeldState<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
-        // SAFETY: see above.
+        // SAFETY: this thread has the watched cell, of which loom allows one.
         unsafe { &*self.value.get() }
     }
 }
 
 impl<T> std::ops::DerefMut for HeldState<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: see above.
+        // SAFETY: this thread has the watched cell, of which loom allows one.
         unsafe { &mut *self.value.get() }
     }
 }

@@ -38,7 +38,7 @@ struct Kept([Option<RawCallbacks>; 8]);
 
 // SAFETY: callbacks may be called from any thread, with their user data.
 unsafe impl Send for Kept {}
-// SAFETY: as above.
+// SAFETY: callbacks may be called from any thread, with their user data.
 unsafe impl Sync for Kept {}
 
 static KEPT: Mutex<Kept> = Mutex::new(Kept([None; 8]));
@@ -162,7 +162,7 @@ pub(crate) fn bypassing_domains() -> Option<&'static (InstanceDomain<'static>, D
     let domains = || {
         // SAFETY: no callbacks.
         let instance = unsafe { InstanceDomain::new(core::ptr::null(), &OWN) };
-        // SAFETY: as above.
+        // SAFETY: NULL is no callbacks.
         let device = unsafe { DeviceDomain::new(core::ptr::null()) };
         instance.ok().zip(device.ok())
     };

@@ -67,7 +67,7 @@ impl Stream {
     /// When it lacks one of the three functions that must be there.
     #[must_use]
     pub unsafe fn new(callbacks: *const c_void, witness: RecordingAllocator) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: this function's contract: a valid structure.
         let CStruct {
             user_data,
             allocate,
@@ -142,7 +142,7 @@ fn visit(callbacks: &StreamCallbacks, number: u64) {
     } = *callbacks;
     let (size, align) = (1 + number as usize * 7 % 300, 1 << (number % 8));
     let scope = Scope::ALL[(number % 5) as usize];
-    // SAFETY: valid callbacks, as promised to `callback_stream`, here as below; any size, alignment and scope may be asked for.
+    // SAFETY: valid callbacks (`Stream::new`); any size, alignment and scope may be requested.
     let at = unsafe { allocate(user_data, size, align, scope.as_raw() as i32) };
     let mut at = NonNull::new(at.cast::<u8>()).expect("memory within a call");
     let fill = number as u8 | 1;
@@ -179,7 +179,7 @@ fn visit(callbacks: &StreamCallbacks, number: u64) {
         at.as_ptr().addr().is_multiple_of(align),
         "{at:p} is not aligned to {align}"
     );
-    // SAFETY: as above.
+    // SAFETY: the block is live and these callbacks' own.
     unsafe { free(user_data, at.as_ptr().cast()) };
 }
 
@@ -450,7 +450,7 @@ impl<'a> StreamModel<'a> {
         };
         // SAFETY: valid callbacks; a notification is purely informational (V21).
         unsafe { taken(user_data, size, kind, scope) };
-        // SAFETY: as above.
+        // SAFETY: valid callbacks; a notification is purely informational (V21).
         unsafe { given_back(user_data, size, kind, scope) };
         // There is one kind, executable memory, and there are five scopes; anything else is not passed on.
         let valid = kind == 0 && scope < Scope::COUNT as i32;

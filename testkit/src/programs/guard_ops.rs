@@ -460,7 +460,7 @@ impl GuardProgram<'_> {
             block.at.addr().get(),
             NonNull::new(block.at.as_ptr().wrapping_add(inside))?,
         );
-        // SAFETY: as above.
+        // SAFETY: broken on purpose; the guard frees nothing.
         unsafe {
             self.host(block.guard)
                 .deallocate(at, Layout::new::<u8>(), block.scope)
@@ -478,7 +478,7 @@ impl GuardProgram<'_> {
             return false;
         };
         let at = NonNull::from(&mut strange[16 + which % 32]).cast();
-        // SAFETY: as above.
+        // SAFETY: broken on purpose; the guard frees nothing.
         unsafe {
             self.host(guard)
                 .deallocate(at, Layout::new::<[u64; 4]>(), Scope::Object)
@@ -597,8 +597,8 @@ impl GuardedBlock {
 /// It can be read and written.
 unsafe fn change(at: usize) {
     let at = std::ptr::with_exposed_provenance_mut::<u8>(at);
-    // SAFETY: the caller.
+    // SAFETY: this function's contract.
     let was = unsafe { at.read_volatile() };
-    // SAFETY: as above.
+    // SAFETY: this function's contract.
     unsafe { at.write_volatile(was ^ 0x11) };
 }

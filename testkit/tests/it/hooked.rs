@@ -31,14 +31,14 @@ fn each_request_runs_the_hook_before_it_and_after_it() {
     };
     with_hook(1, &hook, || {
         let block = host.allocate(bytes(8), SCOPE).expect("memory");
-        // SAFETY: a live block with its layout and scope, here as below.
+        // SAFETY: a live block with its layout and scope.
         let block = unsafe { host.resize(block, bytes(8), bytes(24), SCOPE) }.expect("memory");
-        // SAFETY: as above.
+        // SAFETY: a live block with its layout and scope.
         let block = unsafe { host.resize(block, bytes(24), bytes(16), SCOPE) }.expect("memory");
-        // SAFETY: as above.
+        // SAFETY: a live block with its layout and scope.
         unsafe { host.deallocate(block, bytes(16), SCOPE) };
         let zeros = host.allocate_zeroed(bytes(40), SCOPE).expect("memory");
-        // SAFETY: as above.
+        // SAFETY: a live block with its layout and scope.
         unsafe { host.deallocate(zeros, bytes(40), SCOPE) };
         host.notify(Notice {
             event: NoticeEvent::Freed,
@@ -151,7 +151,7 @@ unsafe impl HostAllocator for Moves {
         FromGlobalAlloc::SYSTEM.allocate(layout, scope)
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the system's.
         unsafe { FromGlobalAlloc::SYSTEM.deallocate(block, layout, scope) }
     }
 }

@@ -71,7 +71,7 @@ unsafe extern "system" fn allocate(
     let at = unsafe { base.add(offset) };
     // SAFETY: the header lies between `base` and `at`; both are at least 8-aligned.
     let header = unsafe { header(at) };
-    // SAFETY: as above.
+    // SAFETY: the header lies between `base` and `at`; both are at least 8-aligned.
     unsafe {
         header.write(ProgramHeader {
             size,

@@ -126,7 +126,7 @@ unsafe impl<A: HostAllocator> HostAllocator for OnceNot<A> {
         }
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is `A`'s.
         unsafe { self.0.deallocate(block, layout, scope) }
     }
 }

@@ -191,7 +191,7 @@ unsafe impl HostAllocator for Panicky {
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         self.leak(block, layout, scope);
         self.mood();
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the witness's.
         unsafe { self.inner.deallocate(block, layout, scope) }
     }
     unsafe fn resize(
@@ -203,7 +203,7 @@ unsafe impl HostAllocator for Panicky {
     ) -> Result<NonNull<u8>, AllocError> {
         self.leak(block, old, scope);
         self.mood();
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the witness's.
         unsafe { self.inner.resize(block, old, new, scope) }
     }
 }
@@ -349,7 +349,7 @@ fn law_5_no_state_lock_is_held_when_the_backing_is_entered() {
         }
         unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
             assert_eq!(alloc_core::held_state_locks(), 0);
-            // SAFETY: forwarded.
+            // SAFETY: this function's contract: the block is the witness's.
             unsafe { self.0.deallocate(block, layout, scope) }
         }
     }
@@ -440,7 +440,7 @@ fn m38_one_tree_shows_application_driver_and_objects() {
     );
     // SAFETY: the same chains.
     unsafe { first.destroy(&own) }.expect("destroyed");
-    // SAFETY: as above.
+    // SAFETY: the chain that it was created with.
     unsafe { second.destroy(&chain) }.expect("destroyed");
     for bridge in [buffer, device, instance] {
         drop(bridge.close().expect("nothing live"));
@@ -552,10 +552,10 @@ fn v11_v19_a_block_that_another_bridge_is_called_for_goes_back_through_its_own()
     let before = block.wrapping_sub(1);
     // SAFETY: the byte in front is the bridge's own and writable.
     let byte = unsafe { before.read() };
-    // SAFETY: as above.
+    // SAFETY: the byte in front is the bridge's own and writable.
     unsafe { before.write(byte ^ 1) };
     b.free(block);
-    // SAFETY: as above.
+    // SAFETY: the byte in front is the bridge's own and writable.
     unsafe { before.write(byte) };
     assert_eq!(pipelines.counters().unknown_pointers, 2);
     assert_eq!(layouts.live().total().blocks, 1);

@@ -39,12 +39,12 @@ fn a_handle_begins_with_the_loaders_word_which_the_loader_may_overwrite() {
     // SAFETY: this object's handle, which nothing else uses.
     let value = unsafe { Object::<u32>::borrow_handle_mut(handle) }.expect("not NULL");
     *value += 1;
-    // SAFETY: as above.
+    // SAFETY: this object's handle, which nothing else uses.
     let borrowed = unsafe { Object::<u32>::borrow_handle(handle) };
     assert_eq!(borrowed.map(|queue| *queue.get()), Some(42));
     // SAFETY: NULL.
     assert!(unsafe { Object::<u32>::from_handle(0) }.is_none());
-    // SAFETY: as above, and the last use.
+    // SAFETY: the last use of this object's handle.
     let queue = unsafe { Object::<u32>::from_handle(handle) }.expect("not NULL");
     // SAFETY: the chain it was created with.
     assert_eq!(unsafe { queue.destroy(&chain) }.expect("its level"), 42);
@@ -69,12 +69,12 @@ fn a_value_and_its_array_are_one_block() {
         let (value, all) = borrowed.expect("not NULL");
         *value = 8;
         all.iter_mut().for_each(|item| *item += 1);
-        // SAFETY: as above.
+        // SAFETY: this object's handle, which nothing else uses.
         let (value, all) =
             unsafe { ArrayObject::<u8, u64>::borrow_handle(handle) }.expect("not NULL");
         assert_eq!(*value, 8);
         assert!((0..).zip(all).all(|(index, item)| *item == index * 3 + 1));
-        // SAFETY: as above, and the last use.
+        // SAFETY: the last use of this object's handle.
         let object = unsafe { ArrayObject::<u8, u64>::from_handle(handle) }.expect("not NULL");
         // SAFETY: the chain it was created with.
         assert_eq!(unsafe { object.destroy(&chain) }.expect("its level"), 8);
@@ -101,7 +101,7 @@ fn a_domain_lies_in_memory_of_its_own_callbacks_and_is_freed_by_those_that_destr
     // SAFETY: this object's handle, used for the last time.
     let object = unsafe { Object::<InstanceDomain<'_>>::from_handle(handle) }.expect("not NULL");
     let (place, _) = object.vacate();
-    // SAFETY: as above.
+    // SAFETY: the test application follows the rules.
     let brought = unsafe { InstanceDomain::new(&other.callbacks(), &OWN) }.expect("whole");
     // SAFETY: no callbacks.
     let none = unsafe { InstanceDomain::new(ptr::null(), &OWN) }.expect("NULL");
@@ -122,7 +122,7 @@ fn v34_what_a_pools_children_hold_comes_from_the_pools_callbacks() {
     let (instance, device) = domains(&app);
     // SAFETY: the test application follows the rules.
     let own = unsafe { CallbackAllocator::from_raw(&pools.callbacks()) }.expect("whole");
-    // SAFETY: as above.
+    // SAFETY: the test application follows the rules.
     let domain = unsafe { PoolDomain::new(&pools.callbacks()) }.expect("whole");
     let chain = device.chain(&instance, Some(&own));
     let mut pool = Object::create(&chain, domain).expect("memory");

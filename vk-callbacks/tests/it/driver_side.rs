@@ -26,7 +26,7 @@ fn of(app: &App) -> CallbackAllocator {
 }
 
 fn check(raw: &RawCallbacks) -> Result<(), CallbackError> {
-    // SAFETY: as in `of`; nothing is called.
+    // SAFETY: nothing is called.
     unsafe { CallbackAllocator::from_raw(raw) }.map(drop)
 }
 
@@ -136,7 +136,7 @@ fn v5_each_command_uses_the_user_data_of_its_own_struct() {
 fn v6_the_struct_may_be_overwritten_after_the_call() {
     let app = App::default();
     let mut given = Box::new(app.callbacks());
-    // SAFETY: as in `of`.
+    // SAFETY: the test application follows the rules.
     let kept = unsafe { CallbackAllocator::from_raw(&given) }.expect("a whole struct");
     *given = RawCallbacks {
         p_user_data: ptr::null_mut(),
@@ -266,7 +266,7 @@ fn v15_reallocation_with_equal_alignment_moves_by_callback_else_by_hand() {
     let host = of(&app);
     let block = host.allocate(layout(40, 8), Scope::Cache).expect("memory");
     fill(block.as_ptr(), 40, 9);
-    // SAFETY: just given, as below.
+    // SAFETY: a live block of this host, with its layout and scope.
     let grown =
         unsafe { host.resize(block, layout(40, 8), layout(80, 8), Scope::Cache) }.expect("memory");
     assert_filled(grown.as_ptr(), 40, 9);
@@ -278,7 +278,7 @@ fn v15_reallocation_with_equal_alignment_moves_by_callback_else_by_hand() {
             scope: raw(Scope::Cache)
         })
     );
-    // SAFETY: as above.
+    // SAFETY: a live block of this host, with its layout and scope.
     let moved =
         unsafe { host.resize(grown, layout(80, 8), layout(30, 64), Scope::Cache) }.expect("memory");
     assert_filled(moved.as_ptr(), 30, 9);
@@ -292,10 +292,10 @@ fn v15_reallocation_with_equal_alignment_moves_by_callback_else_by_hand() {
         "V15 was broken"
     );
     app.refuses.store(true, SeqCst);
-    // SAFETY: as above.
+    // SAFETY: a live block of this host, with its layout and scope.
     assert!(unsafe { host.resize(moved, layout(30, 64), layout(300, 64), Scope::Cache) }.is_err());
     assert_filled(moved.as_ptr(), 30, 9);
-    // SAFETY: as above.
+    // SAFETY: a live block of this host, with its layout and scope.
     unsafe { host.deallocate(moved, layout(30, 64), Scope::Cache) };
     assert_eq!(app.heap.live(), 0);
 }
@@ -325,7 +325,7 @@ fn v20_notifications_are_passed_on_where_they_are_wanted() {
         pfn_internal_free: None,
         ..app.callbacks()
     };
-    // SAFETY: as in `of`.
+    // SAFETY: the test application follows the rules.
     unsafe { CallbackAllocator::from_raw(&silent) }
         .expect("whole")
         .notify(notice);
@@ -428,11 +428,11 @@ fn m33_without_an_allocator_of_its_own_the_object_lies_in_the_devices() {
     assert_eq!(object.level(), Level::Device);
     // SAFETY: the same device.
     unsafe { object.set_name(&chain, "named") }.expect("memory");
-    // SAFETY: as above.
+    // SAFETY: the device that the object was created with.
     unsafe { object.set_name(&chain, "") }.expect("removing takes nothing");
     assert_eq!((object.name(), device.heap.live()), (None, 1));
     object.get_mut().push(4);
-    // SAFETY: as above.
+    // SAFETY: the device that the object was created with.
     unsafe { object.set_name(&chain, "again") }.expect("memory");
     let handle = object.into_handle();
     // Two commands at once, as two threads that only use an object may run them.
@@ -485,7 +485,7 @@ fn m42_every_call_brings_its_own_callbacks_and_domains_stay_apart() {
         [10 + 30 + 50 + 3 * 16, 20 + 40 + 60 + 3 * 16]
     );
     for (call, block) in blocks.into_iter().enumerate() {
-        // SAFETY: as above.
+        // SAFETY: the bridges outlive the blocks.
         let own = unsafe { CallbackAllocator::from_raw(&raws[call % 2]) }.expect("whole");
         // SAFETY: the same callbacks as at the allocation.
         unsafe { block.free(&FallbackChain::new(&OWN).object(Some(&own))) }.expect("given back");

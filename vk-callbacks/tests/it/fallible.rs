@@ -53,7 +53,7 @@ unsafe impl HostAllocator for Refuses {
         self.witness.allocate(layout, scope)
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the witness's.
         unsafe { self.witness.deallocate(block, layout, scope) }
     }
     unsafe fn resize(
@@ -64,7 +64,7 @@ unsafe impl HostAllocator for Refuses {
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
         self.admit()?;
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the witness's.
         unsafe { self.witness.resize(block, old, new, scope) }
     }
 }
@@ -139,7 +139,7 @@ fn with_chain(chain: &FallbackChain<'_>) -> Result<(), String> {
     })?;
     // SAFETY: the same chain throughout.
     let named = unsafe { object.set_name(chain, "first") };
-    // SAFETY: as above.
+    // SAFETY: the chain that it was created with.
     let renamed = unsafe { object.set_name(chain, "second") };
     assert_eq!(
         object.name(),
@@ -149,7 +149,7 @@ fn with_chain(chain: &FallbackChain<'_>) -> Result<(), String> {
             named.ok().map(|()| "first")
         }
     );
-    // SAFETY: as above.
+    // SAFETY: the chain that it was created with.
     let value = unsafe { object.destroy(chain) }.map_err(|e| e.to_string())?;
     assert_eq!(value, "value");
     named.and(renamed).map_err(|e| e.to_string())
@@ -268,7 +268,7 @@ fn against_the_model(steps: &[Step], mask: u64, exact: bool) {
 /// A backing that may want exact alignment.
 struct Exact(Refuses, bool);
 
-// SAFETY: forwarded.
+// SAFETY: every call is the inner allocator's own.
 unsafe impl HostAllocator for Exact {
     fn traits(&self) -> AllocatorTraits {
         AllocatorTraits {
@@ -280,7 +280,7 @@ unsafe impl HostAllocator for Exact {
         self.0.allocate(layout, scope)
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the inner allocator's.
         unsafe { self.0.deallocate(block, layout, scope) }
     }
     unsafe fn resize(
@@ -290,7 +290,7 @@ unsafe impl HostAllocator for Exact {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the inner allocator's.
         unsafe { self.0.resize(block, old, new, scope) }
     }
 }

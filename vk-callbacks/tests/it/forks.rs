@@ -55,10 +55,10 @@ fn m45_bridges_checkers_and_recorders_work_in_a_forked_child() {
     );
     let root = root.expect("memory");
     let bridge = Bridge::new(root.child("bridge").expect("memory")).expect("memory");
-    // SAFETY: as above.
+    // SAFETY: what is behind the callbacks stays until the end.
     let checked = unsafe { checker.wrap(bridge.raw(), owner) }.expect("memory");
     let recorder = Recorder::new(&SYSTEM).expect("memory");
-    // SAFETY: as above.
+    // SAFETY: what is behind the callbacks stays until the end.
     let tap = unsafe { recorder.tap(1, *checked.raw()) }.expect("memory");
     watch(Driver(*tap.raw()));
 }

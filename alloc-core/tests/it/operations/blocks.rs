@@ -71,7 +71,7 @@ fn standard<S: Stage>(g: &Ground<'_, S>, source: impl Allocator) {
     let block = g
         .step(|| unsafe { source.grow(block, SMALL, LARGE) })
         .cast();
-    // SAFETY: as above.
+    // SAFETY: the grown block is live.
     let block = g
         .step(|| unsafe { source.shrink(block, LARGE, SMALL) })
         .cast();

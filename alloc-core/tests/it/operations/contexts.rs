@@ -76,7 +76,7 @@ pub(super) fn roots<S: Stage>(g: &Ground<'_, S>) {
     // SAFETY: closed below, while the host lives.
     let root = g.step(|| unsafe { Context::root(g.stage.host(), options) });
     assert_eq!(root.usage().total().live_blocks, 2);
-    // SAFETY: as above: nothing of the longer lifetime outlasts this function.
+    // SAFETY: nothing of the longer lifetime outlasts this function.
     let host: &'static S::Host = unsafe { &*std::ptr::from_ref(g.stage.host()) };
     let limited = g.step(|| Context::root_static(host, options.budget(Budget::exact(5000))));
     let mut backing = Some(host);
@@ -89,7 +89,7 @@ pub(super) fn roots<S: Stage>(g: &Ground<'_, S>) {
     g.without_memory(|| {
         // SAFETY: converted back once each.
         let owner = unsafe { Context::from_raw(owner.into_raw()) };
-        // SAFETY: as above.
+        // SAFETY: each is converted back once.
         drop(unsafe { ContextHandle::from_raw(owner.handle().into_raw()) });
         owner.close_root().expect("nothing is left");
         limited.try_close().expect("nothing is left");

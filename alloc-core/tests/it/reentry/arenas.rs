@@ -66,10 +66,10 @@ fn an_arena_whose_base_reenters_in_grow_gives_no_block_in_the_chunk_that_moves()
         );
         // SAFETY: a live block of the arena, which is not borrowed otherwise.
         assert_eq!(unsafe { block.as_ref() }, &[0x11; 64]);
-        // SAFETY: as above.
+        // SAFETY: a live block of the arena, which is not borrowed otherwise.
         unsafe { block.write([0x33; 64]) };
     }
-    // SAFETY: as above.
+    // SAFETY: a live block of the arena, which is not borrowed otherwise.
     assert_eq!(unsafe { outer.as_ref() }, &[0x22; 2000]);
     drop(hooked);
     drop(arena);

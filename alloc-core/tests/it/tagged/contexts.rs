@@ -57,7 +57,7 @@ fn a_root_drops_the_allocator_that_it_owns() {
             self.0.allocate(layout, scope)
         }
         unsafe fn deallocate(&self, block: NonNull<u8>, layout: std::alloc::Layout, scope: Scope) {
-            // SAFETY: forwarded.
+            // SAFETY: this function's contract: the block is the system's.
             unsafe { self.0.deallocate(block, layout, scope) }
         }
     }

@@ -116,7 +116,7 @@ fn ca11_threads_with_a_tree_each_in_one_domain_count_exactly() {
                 // SAFETY: live, and this thread's.
                 let child = unsafe { top.allocate(8, Fill::Undefined) }.expect("a block");
                 if number % 3 == 0 {
-                    // SAFETY: as above.
+                    // SAFETY: live, this thread's, and not used again.
                     unsafe { child.free() };
                 }
             }

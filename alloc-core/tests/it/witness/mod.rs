@@ -106,7 +106,7 @@ unsafe impl HostAllocator for Witness {
         drop(book);
         // SAFETY: just proved to be a live block of the system with this layout.
         unsafe { block.as_ptr().write_bytes(0x5A, layout.size()) };
-        // SAFETY: as above.
+        // SAFETY: just proved to be a live block of the system with this layout.
         unsafe { System.dealloc(block.as_ptr(), layout) };
     }
 }

@@ -36,7 +36,7 @@ fn t39_the_kernel_copies_past_the_end() {
         let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
         note("got", got.max(0) as usize);
         note("errno", if got < 0 { errno as usize } else { 0 });
-        // SAFETY: as above, the other way.
+        // SAFETY: broken on purpose: 16 bytes more than the block has.
         let sent = unsafe { libc::write(ends[1], block.cast(), SENT) };
         note("sent", sent.max(0) as usize);
         if !readable {
@@ -45,7 +45,7 @@ fn t39_the_kernel_copies_past_the_end() {
             note_answer("read", unsafe {
                 libc::read(ends[0], block.wrapping_add(64).cast(), 1)
             });
-            // SAFETY: as above.
+            // SAFETY: broken on purpose.
             note_answer("write", unsafe {
                 libc::write(ends[1], block.wrapping_add(64).cast(), 1)
             });

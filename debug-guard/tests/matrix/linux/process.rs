@@ -284,7 +284,7 @@ unsafe impl HostAllocator for &'static Careless {
         FromGlobalAlloc::<System>::SYSTEM.allocate(layout, scope)
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the system's.
         unsafe { FromGlobalAlloc::<System>::SYSTEM.deallocate(block, layout, scope) };
     }
 }

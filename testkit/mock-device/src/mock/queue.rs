@@ -81,7 +81,7 @@ impl<A: HostAllocator> MockState<A> {
         else {
             return false;
         };
-        // SAFETY: as in `copy`.
+        // SAFETY: `range`: so many bytes of a live memory object, which the host does not touch meanwhile (valid usage).
         unsafe { first.as_ptr().write_bytes(byte, size as usize) };
         true
     }
@@ -92,7 +92,7 @@ impl<A: HostAllocator> MockState<A> {
         else {
             return false;
         };
-        // SAFETY: as in `copy`; `into` is borrowed alone, so it is not the device's.
+        // SAFETY: `range`: so many bytes of a live memory object; `into` is borrowed alone, so it is not the device's.
         unsafe { core::ptr::copy_nonoverlapping(first.as_ptr(), into.as_mut_ptr(), into.len()) };
         true
     }

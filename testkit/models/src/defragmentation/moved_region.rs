@@ -35,7 +35,7 @@ pub(super) struct MovedRegion {
 
 // SAFETY: loom watches over the cells.
 unsafe impl Sync for MovedRegion {}
-// SAFETY: as above.
+// SAFETY: loom watches over the cells.
 unsafe impl Send for MovedRegion {}
 
 /// How a free went.
@@ -72,7 +72,7 @@ impl MovedRegion {
     fn ends(&self, place: usize) {
         self.lives[place].with_mut(|lives| {
             assert!(
-                // SAFETY: as above.
+                // SAFETY: loom panics where the end is not ordered with other uses.
                 unsafe { core::mem::replace(&mut *lives, false) },
                 "each is freed once"
             );

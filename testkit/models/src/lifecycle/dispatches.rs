@@ -16,7 +16,7 @@ struct Pair {
 
 // SAFETY: loom watches over the cell.
 unsafe impl Sync for Pair {}
-// SAFETY: as above.
+// SAFETY: loom watches over the cell.
 unsafe impl Send for Pair {}
 
 struct Table {
@@ -58,7 +58,7 @@ impl Table {
         match self.register.set_handlers(Some(Self::pair())) {
             Ok(before) => {
                 let before = before.expect("a pair was set");
-                // SAFETY: as above.
+                // SAFETY: loom panics where the replacement is not ordered with other uses.
                 before.acquired.with_mut(|there| unsafe { *there = false });
                 true
             }
@@ -111,7 +111,7 @@ fn turns_of_two() {
     turn(1);
     turn(1);
     other.join().expect("it has had its turn");
-    // SAFETY: as above.
+    // SAFETY: loom panics where two uses are not ordered.
     assert_eq!(all.1.0.with(|count| unsafe { *count }), 3);
 }
 

@@ -21,7 +21,7 @@ struct Context {
 
 // SAFETY: loom watches over the cell.
 unsafe impl Sync for Context {}
-// SAFETY: as above.
+// SAFETY: loom watches over the cell.
 unsafe impl Send for Context {}
 
 /// What [`ContextTable`] does around the register. The references are counted by loom's `Arc`.
@@ -80,7 +80,7 @@ impl Table {
         }
         context.lives.with_mut(|lives| {
             assert!(
-                // SAFETY: as above.
+                // SAFETY: loom panics where the end is not ordered with other uses.
                 unsafe { core::mem::replace(&mut *lives, false) },
                 "each ends once"
             )

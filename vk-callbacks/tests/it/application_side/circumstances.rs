@@ -234,11 +234,11 @@ unsafe impl HostAllocator for Canary {
         Ok(block)
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: as in `allocate`.
+        // SAFETY: the byte behind the requested ones.
         let byte = unsafe { block.as_ptr().wrapping_add(layout.size()).read() };
         self.overruns
             .fetch_add(usize::from(byte != Self::BYTE), SeqCst);
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block was allocated with one byte more.
         unsafe { self.inner.0.deallocate(block, Self::with(layout), scope) }
     }
 }

@@ -69,7 +69,7 @@ fn v19_a_second_free_after_reuse_is_a_limit() {
             }
         }
         unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-            // SAFETY: forwarded.
+            // SAFETY: this function's contract: the block is the witness's.
             unsafe { self.0.deallocate(block, layout, scope) }
         }
     }
@@ -148,11 +148,11 @@ fn m40_an_underrun_is_found_when_the_block_is_freed() {
     let block = driver.alloc(16, 8, Scope::Object);
     // SAFETY: the byte in front is the bridge's own and writable.
     let before = unsafe { block.wrapping_sub(1).read() };
-    // SAFETY: as above.
+    // SAFETY: the byte in front is the bridge's own and writable.
     unsafe { block.wrapping_sub(1).write(before ^ 0x40) };
     driver.free(block);
     assert_eq!((bridge.counters().unknown_pointers, backing.kept()), (1, 0));
-    // SAFETY: as above.
+    // SAFETY: the byte in front is the bridge's own and writable.
     unsafe { block.wrapping_sub(1).write(before) };
     driver.free(block);
     assert_eq!(backing.kept(), 1);

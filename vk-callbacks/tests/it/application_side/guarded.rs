@@ -77,7 +77,7 @@ unsafe impl HostAllocator for Guard {
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         self.remove(block, layout);
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the witness's.
         unsafe { self.inner.deallocate(block, layout, scope) }
     }
     fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {

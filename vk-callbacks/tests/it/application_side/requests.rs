@@ -184,7 +184,7 @@ fn v8_a_panic_while_a_block_is_resized_leaves_it_alone_and_freed() {
             self.0.allocate(layout, scope)
         }
         unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-            // SAFETY: forwarded.
+            // SAFETY: this function's contract: the block is the witness's.
             unsafe { self.0.deallocate(block, layout, scope) }
         }
         unsafe fn resize(
@@ -194,7 +194,7 @@ fn v8_a_panic_while_a_block_is_resized_leaves_it_alone_and_freed() {
             new: Layout,
             scope: Scope,
         ) -> Result<NonNull<u8>, AllocError> {
-            // SAFETY: forwarded.
+            // SAFETY: this function's contract: the block is the witness's.
             unsafe { self.0.deallocate(block, old, scope) };
             // The bytes of a block that was to shrink stay, so that what the bridge wrote in front can be read.
             if new.size() > old.size() {

@@ -84,7 +84,7 @@ unsafe impl HostAllocator for Moody {
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         // The block goes first, so that a panic leaks nothing that the test would miss.
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the witness's.
         unsafe { self.inner.0.deallocate(block, layout, scope) };
         let _ = self.mood();
     }
@@ -97,11 +97,11 @@ unsafe impl HostAllocator for Moody {
     ) -> Result<NonNull<u8>, AllocError> {
         if self.panics.load(SeqCst) {
             // As in `deallocate`; a backing that moves blocks may panic at any moment of it.
-            // SAFETY: forwarded; the bridge does not touch a block again whose resize panicked.
+            // SAFETY: this function's contract; the bridge does not touch a block again whose resize panicked.
             unsafe { self.inner.0.deallocate(block, old, scope) };
         }
         self.mood()?;
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the witness's.
         unsafe { self.inner.0.resize(block, old, new, scope) }
     }
     fn notify(&self, notice: Notice) {

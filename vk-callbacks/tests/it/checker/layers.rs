@@ -222,7 +222,7 @@ fn lc5_callbacks_of_one_owner_are_many_and_end() {
         .iter()
         .for_each(|one| unsafe { checker.retire(one) });
     assert_eq!(free(&again), before + 1, "wrapped once more");
-    // SAFETY: as above.
+    // SAFETY: only the next line calls through it after this, to see that nobody is there.
     unsafe { checker.retire(&again) };
     assert_eq!(free(&again), before + 1, "nobody is there");
     // SAFETY: nothing is retired twice.

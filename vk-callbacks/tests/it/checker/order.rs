@@ -69,14 +69,19 @@ impl Hasty {
     }
 }
 
+/// The application behind callbacks of [`Hasty`].
+fn hasty<'a>(ud: *mut c_void) -> &'a Hasty {
+    // SAFETY: `callbacks` put the address of a leaked one there.
+    unsafe { &*ud.cast::<Hasty>() }
+}
+
 unsafe extern "system" fn allocation(
     ud: *mut c_void,
     _: usize,
     _: usize,
     _: RawScope,
 ) -> *mut c_void {
-    // SAFETY: `callbacks` put the address of a leaked one there.
-    unsafe { &*ud.cast::<Hasty>() }.take()
+    hasty(ud).take()
 }
 
 unsafe extern "system" fn reallocation(
@@ -86,8 +91,7 @@ unsafe extern "system" fn reallocation(
     _: usize,
     _: RawScope,
 ) -> *mut c_void {
-    // SAFETY: as in `allocation`.
-    let hasty = unsafe { &*ud.cast::<Hasty>() };
+    let hasty = hasty(ud);
     let block = if hasty.refuses {
         ptr::null_mut()
     } else {
@@ -101,8 +105,7 @@ unsafe extern "system" fn reallocation(
 }
 
 unsafe extern "system" fn free(ud: *mut c_void, block: *mut c_void) {
-    // SAFETY: as in `allocation`.
-    let hasty = unsafe { &*ud.cast::<Hasty>() };
+    let hasty = hasty(ud);
     hasty.give_back(block);
     hasty.happen();
 }

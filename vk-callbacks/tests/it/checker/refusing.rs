@@ -258,7 +258,7 @@ unsafe impl HostAllocator for Unlocked {
         scope: Scope,
     ) {
         assert_eq!(held_state_locks(), 0);
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the system's.
         unsafe { SYSTEM.deallocate(block, layout, scope) }
     }
 }

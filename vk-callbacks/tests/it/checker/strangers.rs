@@ -101,7 +101,7 @@ fn v6_who_kept_the_structs_address_walks_into_the_trap_and_who_copied_it_does_no
     unsafe { handed.poison() };
     bench.run("vkUnheardOf", || copied.free(block));
     assert_eq!(kinds(&bench.checker), []);
-    // SAFETY: as above: what a driver does that reads the struct again.
+    // SAFETY: the struct stays; nothing writes it now.
     let again = Driver(unsafe { handed.as_ptr().read() });
     let block = bench.run("vkUnheardOf", || again.alloc(8, 8, Scope::Object));
     assert!(!block.is_null(), "the trap does what was asked");

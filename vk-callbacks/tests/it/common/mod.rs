@@ -40,13 +40,13 @@ impl Driver {
         scope: RawScope,
     ) -> *mut u8 {
         let call = self.0.pfn_reallocation.expect("set");
-        // SAFETY: as above, see the type.
+        // SAFETY: the callbacks are live (see the type).
         unsafe { call(self.0.p_user_data, original.cast(), size, align, scope) }.cast()
     }
 
     pub fn free(&self, memory: *mut u8) {
         let call = self.0.pfn_free.expect("set");
-        // SAFETY: as above, see the type.
+        // SAFETY: the callbacks are live (see the type).
         unsafe { call(self.0.p_user_data, memory.cast()) }
     }
 
@@ -218,14 +218,18 @@ impl App {
     }
 }
 
+fn app<'a>(ud: *mut c_void) -> &'a App {
+    // SAFETY: `callbacks` put the application's address there; it outlives the calls.
+    unsafe { &*ud.cast::<App>() }
+}
+
 unsafe extern "system" fn allocation(
     ud: *mut c_void,
     size: usize,
     align: usize,
     scope: RawScope,
 ) -> *mut c_void {
-    // SAFETY: `callbacks` put the application's address there; it outlives the calls.
-    let app = unsafe { &*ud.cast::<App>() };
+    let app = app(ud);
     app.log(Call::Alloc { size, align, scope });
     if app.refuse() {
         return ptr::null_mut();
@@ -246,8 +250,7 @@ unsafe extern "system" fn reallocation(
     align: usize,
     scope: RawScope,
 ) -> *mut c_void {
-    // SAFETY: as in `allocation`.
-    let app = unsafe { &*ud.cast::<App>() };
+    let app = app(ud);
     app.log(Call::Realloc { size, align, scope });
     if app.refuse() {
         return ptr::null_mut();
@@ -265,8 +268,7 @@ unsafe extern "system" fn reallocation(
 }
 
 unsafe extern "system" fn free(ud: *mut c_void, memory: *mut c_void) {
-    // SAFETY: as in `allocation`.
-    let app = unsafe { &*ud.cast::<App>() };
+    let app = app(ud);
     if memory.is_null() {
         return app.log(Call::FreeNull);
     }
@@ -280,8 +282,7 @@ unsafe extern "system" fn internal_allocation(
     kind: i32,
     scope: RawScope,
 ) {
-    // SAFETY: as in `allocation`.
-    unsafe { &*ud.cast::<App>() }.log(Call::Internal {
+    app(ud).log(Call::Internal {
         taken: true,
         size,
         kind,
@@ -290,8 +291,7 @@ unsafe extern "system" fn internal_allocation(
 }
 
 unsafe extern "system" fn internal_free(ud: *mut c_void, size: usize, kind: i32, scope: RawScope) {
-    // SAFETY: as in `allocation`.
-    unsafe { &*ud.cast::<App>() }.log(Call::Internal {
+    app(ud).log(Call::Internal {
         taken: false,
         size,
         kind,

@@ -206,7 +206,7 @@ fn m29_instance_and_device_keep_callbacks_by_value_and_fall_back() {
     // SAFETY: readable now; the application follows the rules.
     let instance = unsafe { InstanceDomain::new(&raw const *given, &OWN) }.expect("whole");
     *given = for_device.callbacks();
-    // SAFETY: as above.
+    // SAFETY: readable now; the application follows the rules.
     let device = unsafe { DeviceDomain::new(&raw const *given) }.expect("whole");
     drop(given);
     // SAFETY: NULL.

@@ -103,7 +103,7 @@ fn m30_the_whole_is_one_allocation_and_one_free() {
     // SAFETY: the block is zeroed.
     assert_eq!(unsafe { block.get(first).expect("there").as_ref() }, [0; 5]);
     assert_eq!(
-        // SAFETY: as above.
+        // SAFETY: the block is zeroed.
         unsafe { block.get(second).expect("there").as_ref() },
         [0; 2]
     );

@@ -134,7 +134,7 @@ impl Drop for Table {
     }
 }
 
-unsafe fn heap<'a>(user_data: *mut c_void) -> MutexGuard<'a, Table> {
+fn heap<'a>(user_data: *mut c_void) -> MutexGuard<'a, Table> {
     // SAFETY: the user data that stands beside these functions.
     let heap = unsafe { &*user_data.cast::<Heap>() };
     let mut table = heap.table();
@@ -148,8 +148,7 @@ unsafe extern "system" fn allocation(
     align: usize,
     scope: RawScope,
 ) -> *mut c_void {
-    // SAFETY: as above.
-    let mut table = unsafe { heap(user_data) };
+    let mut table = heap(user_data);
     table.asked(size, scope);
     table.give(size, align).cast()
 }
@@ -161,8 +160,7 @@ unsafe extern "system" fn reallocation(
     align: usize,
     scope: RawScope,
 ) -> *mut c_void {
-    // SAFETY: as above.
-    let mut table = unsafe { heap(user_data) };
+    let mut table = heap(user_data);
     table.asked(size, scope);
     table.seen.reallocations += 1;
     if old.is_null() {
@@ -187,8 +185,7 @@ unsafe extern "system" fn reallocation(
 }
 
 unsafe extern "system" fn free(user_data: *mut c_void, block: *mut c_void) {
-    // SAFETY: as above.
-    let mut table = unsafe { heap(user_data) };
+    let mut table = heap(user_data);
     table.seen.null_frees += u64::from(block.is_null());
     let elsewhere = table
         .take_back(block.addr())
@@ -197,6 +194,5 @@ unsafe extern "system" fn free(user_data: *mut c_void, block: *mut c_void) {
 }
 
 unsafe extern "system" fn notice(user_data: *mut c_void, _: usize, _: i32, _: RawScope) {
-    // SAFETY: as above.
-    unsafe { heap(user_data) }.seen.notices += 1;
+    heap(user_data).seen.notices += 1;
 }

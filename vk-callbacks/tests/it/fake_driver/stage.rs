@@ -61,7 +61,7 @@ impl<'a> Allocators<'a> {
         let of_one = defect.is_some_and(|defect| lacking.contains(&defect));
         let make = |kind| {
             let defect = defect.filter(|_| !of_one || kind == FakeKind::Fence);
-            // SAFETY: forwarded.
+            // SAFETY: this function's contract.
             (
                 kind,
                 Box::pin(unsafe { FaultyAllocator::new(inner, defect, interruption) }),

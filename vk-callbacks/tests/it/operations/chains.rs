@@ -148,7 +148,7 @@ fn resolving<S: Stage>(stage: &S, ground: &Ground<'_>) {
         // SAFETY: the ground's callbacks outlive the body.
         let object =
             unsafe { CallbackAllocator::from_ptr(&raw const ground.raw) }.expect("complete");
-        // SAFETY: as above.
+        // SAFETY: the ground's callbacks outlive the body.
         let instance =
             unsafe { InstanceDomain::new(&raw const ground.raw, &SYSTEM) }.expect("complete");
         // SAFETY: NULL is no callbacks.
@@ -196,7 +196,7 @@ fn receipts<S: Stage>(stage: &S, ground: &Ground<'_>) {
         assert!(Sink::debug(&refused) > 0);
         // SAFETY: the chain it was taken through.
         drop(unsafe { refused.value.claim(&chain) }.expect("its level is there"));
-        // SAFETY: as above.
+        // SAFETY: the chain that it was taken through.
         unsafe { second.free(&chain) }.expect("its level is there");
     });
 }

@@ -266,7 +266,7 @@ fn poisoned<S: Stage>(stage: &S, ground: &Ground<'_>) {
     let handed = checker.hand_out(&checked).expect("refused nothing");
     // SAFETY: a struct of the checker, which is not being read.
     unsafe { handed.poison() };
-    // SAFETY: as above.
+    // SAFETY: a struct of the checker, which is not being changed.
     let old = Driver(unsafe { handed.as_ptr().read() });
     let block = checker.run(command(ground), |_| {
         Driver(*checked.raw()).alloc(100, 8, Scope::Object)

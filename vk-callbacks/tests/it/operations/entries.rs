@@ -93,20 +93,20 @@ struct PassingSink(RawCallbacks, AtomicU32);
 
 impl CallbackSink for PassingSink {
     unsafe fn allocation(&self, request: RawRequest) -> *mut c_void {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract, which is the inner sink's as well.
         unsafe { self.0.allocation(request) }
     }
     unsafe fn reallocation(&self, original: *mut c_void, request: RawRequest) -> *mut c_void {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract, which is the inner sink's as well.
         unsafe { self.0.reallocation(original, request) }
     }
     unsafe fn free(&self, block: *mut c_void) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract, which is the inner sink's as well.
         unsafe { self.0.free(block) }
     }
     unsafe fn notification(&self, notice: RawNotice) {
         self.1.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract, which is the inner sink's as well.
         unsafe { self.0.notification(notice) }
     }
 }

@@ -117,12 +117,12 @@ fn named<S: Stage>(stage: &S, ground: &Ground<'_>, before: &str) {
             assert_eq!(object.borrow().name().unwrap_or(""), before);
             ground.picture()
         },
-        // SAFETY: as above.
+        // SAFETY: the chain that it was created with.
         || unsafe { object.borrow_mut().set_name(&chain, "a new name") },
     );
     let object = object.into_inner();
     assert_eq!(object.name(), Some("a new name"));
-    // SAFETY: as above.
+    // SAFETY: the chain that it was created with.
     unsafe { object.destroy(&chain) }.expect("its level is there");
 }
 
@@ -160,7 +160,7 @@ fn questions<S: Stage>(stage: &S, ground: &Ground<'_>) {
             (*borrowed.get(), borrowed.level(), borrowed.name()),
             (2, Level::Device, None)
         );
-        // SAFETY: as above.
+        // SAFETY: the handle of a live object, which nothing else uses now.
         unsafe { Object::<u8>::from_handle(handle) }.expect("not null")
     });
     // SAFETY: the chain it was created with.
@@ -182,10 +182,10 @@ fn arrays<S: Stage>(stage: &S, ground: &Ground<'_>) {
     let (value, items) =
         unsafe { ArrayObject::<u8, usize>::borrow_handle_mut(handle) }.expect("not null");
     (*value, items[2]) = (8, 5);
-    // SAFETY: as above.
+    // SAFETY: the handle of a live object, used exclusively.
     let borrowed = unsafe { ArrayObject::<u8, usize>::borrow_handle(handle) };
     assert_eq!(borrowed, Some((&8, &[0, 1, 5][..])));
-    // SAFETY: as above.
+    // SAFETY: the handle of a live object, used exclusively.
     let object = unsafe { ArrayObject::<u8, usize>::from_handle(handle) }.expect("not null");
     // SAFETY: the chain it was created with.
     unsafe { object.destroy(&chain) }.expect("its level is there");
@@ -200,7 +200,7 @@ fn places<S: Stage>(stage: &S, ground: &Ground<'_>) {
     let handle = place.fill(7).into_handle();
     // SAFETY: the handle of a live object, used exclusively, here and below.
     *unsafe { Object::<u8>::borrow_handle_mut(handle) }.expect("not null") += 1;
-    // SAFETY: as above.
+    // SAFETY: the handle of a live object, used for the last time.
     let (place, value) = unsafe { Object::<u8>::from_handle(handle) }
         .expect("not null")
         .vacate();
@@ -221,7 +221,7 @@ fn opened<S: Stage>(stage: &S, ground: &Ground<'_>) {
 
 fn pooled<S: Stage>(stage: &S, ground: &Ground<'_>) {
     in_pool(ground, |pool, device, instance| {
-        // SAFETY: as above.
+        // SAFETY: pool, device and instance stay where they are until `in_pool` has closed the pool.
         unsafe { pool.borrow_mut().open("pool", device, instance) }.expect("refused nothing");
         stage.attempt(
             || ground.picture(),
@@ -242,7 +242,7 @@ type Pool = RefCell<PoolDomain>;
 fn in_pool(ground: &Ground<'_>, body: impl FnOnce(&Pool, &DeviceDomain, &InstanceDomain<'_>)) {
     // SAFETY: no callbacks.
     let instance = unsafe { InstanceDomain::new(std::ptr::null(), &SYSTEM) }.expect("none");
-    // SAFETY: as above.
+    // SAFETY: NULL is no callbacks.
     let device = unsafe { DeviceDomain::new(std::ptr::null()) }.expect("none");
     // SAFETY: the ground's callbacks are complete and outlive the pool.
     let pool = unsafe { PoolDomain::new(&raw const ground.raw) }.expect("complete");

@@ -87,7 +87,7 @@ fn lost<S: Stage>(stage: &S, ground: &Ground<'_>, append: fn(&Recorder<'_>)) {
 fn tapped<S: Stage>(stage: &S, ground: &Ground<'_>) {
     // SAFETY: the ground's callbacks outlive the body; the tap is not called after the recorder was closed.
     let recorder = recorder(ground.root);
-    // SAFETY: as above.
+    // SAFETY: the ground's callbacks outlive the body.
     let tap = unsafe { recorder.tap(1, ground.raw) }.expect("refused nothing");
     // The block itself is another's, so that only the log can be refused.
     let driver = Driver(*tap.raw());

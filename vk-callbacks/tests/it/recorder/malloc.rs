@@ -68,9 +68,9 @@ unsafe extern "system" fn malloc_reallocation(
     align: usize,
     scope: i32,
 ) -> *mut c_void {
-    // SAFETY: forwarded. A move frees the old block before it returns, so others are given its address.
+    // SAFETY: this function's contract. A move frees the old block before it returns, so others are given its address.
     let new = unsafe { malloc_allocation(user_data, size, align, scope) };
-    // SAFETY: forwarded.
+    // SAFETY: this function's contract: a block of these callbacks.
     unsafe { malloc_free(user_data, old) };
     Malloc::of(user_data).frees.fetch_sub(1, SeqCst);
     new
@@ -113,7 +113,7 @@ pub(crate) fn churn(driver: ModelDriver, seed: u64, steps: u32, swap: &Mutex<Vec
             },
             other => {
                 let block = match other {
-                    // SAFETY: as above.
+                    // SAFETY: a block of some thread that no other thread uses.
                     Some(old) => unsafe {
                         raw.pfn_reallocation.expect("set")(user_data, at(old), size + 1, 8, 1)
                     },

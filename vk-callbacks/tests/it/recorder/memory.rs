@@ -27,7 +27,7 @@ unsafe impl HostAllocator for Picky {
         self.inner.allocate(layout, scope)
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the witness's.
         unsafe { self.inner.deallocate(block, layout, scope) }
     }
 }
@@ -116,7 +116,7 @@ unsafe impl HostAllocator for Panics {
         system().allocate(layout, scope)
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the system's.
         unsafe { system().deallocate(block, layout, scope) }
     }
 }
@@ -158,7 +158,7 @@ unsafe impl HostAllocator for Race {
         block
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the witness's.
         unsafe { self.inner.deallocate(block, layout, scope) };
         if layout.size() >= 4096 && self.panics.fetch_add(1, SeqCst) == 0 {
             panic!("a chunk that was not needed");
@@ -328,7 +328,7 @@ unsafe impl HostAllocator for Limited {
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         self.left.set(self.left.get() + layout.size());
-        // SAFETY: forwarded.
+        // SAFETY: this function's contract: the block is the witness's.
         unsafe { self.inner.deallocate(block, layout, scope) }
     }
 }

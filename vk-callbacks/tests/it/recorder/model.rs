@@ -135,7 +135,7 @@ impl ModelDriver {
     }
     pub(crate) fn reallocate(self, old: usize, size: usize, align: usize, scope: i32) -> usize {
         let (raw, user_data) = self.raw();
-        // SAFETY: as in `allocate`; the callbacks behind bear any address.
+        // SAFETY: the recorder and what is behind the tap are there, and bear any address.
         unsafe {
             raw.pfn_reallocation.expect("set")(
                 user_data,
@@ -149,12 +149,12 @@ impl ModelDriver {
     }
     pub(crate) fn free(self, block: usize) {
         let (raw, user_data) = self.raw();
-        // SAFETY: as in `reallocate`.
+        // SAFETY: the recorder and what is behind the tap are there, and bear any address.
         unsafe { raw.pfn_free.expect("set")(user_data, ptr::without_provenance_mut(block)) }
     }
     pub(crate) fn notice(self, size: usize, kind: i32, scope: i32) {
         let (raw, user_data) = self.raw();
-        // SAFETY: as in `allocate`.
+        // SAFETY: the recorder and what is behind the tap are there.
         unsafe { raw.pfn_internal_allocation.expect("set")(user_data, size, kind, scope) }
     }
 }

@@ -99,7 +99,7 @@ fn application_runs(call: &'static str) {
 /// # Safety
 /// `user_data` points at callbacks.
 unsafe fn behind(user_data: *mut c_void) -> Driver {
-    // SAFETY: the caller's promise.
+    // SAFETY: this function's contract: `user_data` points at callbacks.
     Driver(unsafe { *user_data.cast::<RawCallbacks>() })
 }
 

@@ -24,7 +24,7 @@ fn objects_of_a_driver_whose_application_reenters_it_keep_their_values_and_names
         let mut block = plan.allocate_zeroed(&chain, Scope::Object).expect("memory");
         assert_eq!(block.slice_mut(numbers).len(), 9);
         drop(block);
-        // SAFETY: as above.
+        // SAFETY: the chain that it was created with.
         let value = unsafe { object.destroy(&chain) }
             .map_err(|refused| refused.error)
             .expect("the same chain");
