@@ -115,16 +115,8 @@ pub struct CommandInfo {
     /// The command's serial number: from 1, unique in the process. Those of one thread count up; those of several are in no order. 0
     /// without the feature `std`.
     pub serial: u64,
-    /// 1 for the outermost command of a thread, 2 for one called within it, ..
-    pub depth: u32,
     /// The thread's number, as [`current_thread`](super::current_thread).
     pub thread: u64,
-    /// The owners of the callbacks that it may call.
-    pub owners: Owners,
-    /// How much of the program is bracketed.
-    pub coverage: BracketCoverage,
-    /// The command was called within a callback, which V25 forbids.
-    pub entered_in_callback: bool,
     /// The address of the command's frame on its thread's stack. An unwinder of a callback's stack has seen the whole command past this
     /// address.
     pub stack: usize,
@@ -134,8 +126,8 @@ pub struct CommandInfo {
 #[derive(Debug)]
 pub struct CommandFrame {
     bracket: Bracket<'static>,
-    depth: u32,
     thread: u64,
+    /// V25 forbids it.
     entered_in_callback: bool,
     /// The checker that watches this command, or null.
     checker: *const (),
@@ -146,23 +138,17 @@ impl CommandFrame {
     #[inline]
     pub(super) fn new(
         bracket: Bracket<'static>,
-        depth: u32,
         thread: u64,
         entered_in_callback: bool,
         checker: *const (),
     ) -> Self {
         Self {
             bracket,
-            depth,
             thread,
             entered_in_callback,
             checker,
             this_thread: PhantomData,
         }
-    }
-
-    pub(super) const fn depth(&self) -> u32 {
-        self.depth
     }
 
     /// The running command.
@@ -171,11 +157,7 @@ impl CommandFrame {
         CommandInfo {
             name: self.bracket.name,
             serial: self.bracket.serial,
-            depth: self.depth,
             thread: self.thread,
-            owners: self.bracket.owners,
-            coverage: self.bracket.coverage,
-            entered_in_callback: self.entered_in_callback,
             stack: ptr::from_ref(self).addr(),
         }
     }

@@ -82,9 +82,6 @@ impl Command {
         checker: *const (),
         body: impl FnOnce(&CommandFrame) -> R,
     ) -> R {
-        let above = thread.top();
-        // SAFETY: null or the frame of a `run` further up this thread's stack.
-        let depth = unsafe { above.as_ref() }.map_or(1, |frame| frame.depth().saturating_add(1));
         let bracket = Bracket::new(
             self.name,
             thread.next_serial(),
@@ -92,13 +89,7 @@ impl Command {
             self.coverage,
             self.row,
         );
-        let frame = CommandFrame::new(
-            bracket,
-            depth,
-            thread.number(),
-            thread.in_callback(),
-            checker,
-        );
+        let frame = CommandFrame::new(bracket, thread.number(), thread.in_callback(), checker);
         let _leave = RestoreFrame {
             thread,
             above: thread.enter_command(&raw const frame),

@@ -1,7 +1,6 @@
 //! Notifications, threads, commands, and what stands behind: V20 and on.
 
 use std::alloc::Layout;
-use std::cell::Cell;
 use std::pin::pin;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -11,8 +10,7 @@ use alloc_core::{
 };
 use testkit::Child;
 use vk_callbacks::bridge::BareBridge;
-use vk_callbacks::command::BracketCoverage;
-use vk_callbacks::{Command, Owners, Recorder, TraceEvent, TraceReader};
+use vk_callbacks::{Recorder, TraceEvent, TraceReader};
 
 use super::support::{Moody, Witness2, bridged, faultless, moody};
 use crate::common::{Driver, assert_filled, fill, raw};
@@ -99,43 +97,6 @@ fn v25_the_thread_knows_that_it_is_inside_a_callback() {
         assert!(!vk_callbacks::command::in_callback());
         assert_eq!(notes().faults(), 0);
     });
-}
-
-#[test]
-fn v25_a_command_entered_inside_a_callback_says_so() {
-    struct Calls(Cell<bool>);
-    // SAFETY: the test has one thread.
-    unsafe impl Sync for Calls {}
-    // SAFETY: gives nothing out.
-    unsafe impl HostAllocator for Calls {
-        fn traits(&self) -> AllocatorTraits {
-            AllocatorTraits::new()
-        }
-        fn allocate(&self, _: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
-            let inside = Command::new(
-                "vkDeviceWaitIdle",
-                Owners::default(),
-                BracketCoverage::Complete,
-            )
-            .run(|frame| frame.info());
-            self.0.set(inside.entered_in_callback && inside.depth == 2);
-            Err(AllocError)
-        }
-        unsafe fn deallocate(&self, _: NonNull<u8>, _: Layout, _: Scope) {}
-    }
-    let backing = Calls(Cell::new(false));
-    let bridge = pin!(BareBridge::new(&backing));
-    let driver = Driver(bridge.as_ref().raw());
-    Command::new(
-        "vkCreateDevice",
-        Owners::default(),
-        BracketCoverage::Complete,
-    )
-    .run(|frame| {
-        assert!(driver.alloc(8, 8, Scope::Command).is_null());
-        assert!(!frame.info().entered_in_callback);
-    });
-    assert!(backing.0.get());
 }
 
 #[test]

@@ -42,7 +42,6 @@ fn bracketed<S: Stage>(stage: &S, ground: &Ground<'_>) {
             ..Owners::default()
         };
         Command::new("vkCreateBuffer", owners, BracketCoverage::Complete).run(|frame| {
-            assert_eq!(frame.info().depth, 1);
             assert_eq!(
                 (current_command(), frame.info().thread),
                 (Some(frame.info()), current_thread())
