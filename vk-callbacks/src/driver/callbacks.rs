@@ -3,8 +3,6 @@
 use core::alloc::Layout;
 use core::ffi::c_void;
 use core::ptr::NonNull;
-use core::sync::atomic::AtomicUsize;
-use core::sync::atomic::Ordering::Relaxed;
 
 use alloc_core::{
     AllocError, AllocatorTraits, HostAllocator, Notice, NoticeEvent, Scope, dangling, move_block,
@@ -45,12 +43,11 @@ pub struct CallbackAllocator {
     reallocation: PfnReallocation,
     free: PfnFree,
     internal: Option<(PfnInternalNotification, PfnInternalNotification)>,
-    misaligned: AtomicUsize,
 }
 
-// SAFETY: any thread may call the functions, as `from_raw` requires; the rest is plain data and an atomic.
+// SAFETY: any thread may call the functions, as `from_raw` requires; the rest is plain data.
 unsafe impl Send for CallbackAllocator {}
-// SAFETY: any thread may call the functions, as `from_raw` requires; the rest is plain data and an atomic.
+// SAFETY: any thread may call the functions, as `from_raw` requires; the rest is plain data.
 unsafe impl Sync for CallbackAllocator {}
 
 impl CallbackAllocator {
@@ -80,7 +77,6 @@ impl CallbackAllocator {
                 (None, None) => None,
                 _ => return Err(CallbackError::HalfInternal),
             },
-            misaligned: AtomicUsize::new(0),
         })
     }
 
@@ -97,17 +93,11 @@ impl CallbackAllocator {
         }
     }
 
-    /// The number of blocks that were not aligned as requested (V8). They were freed and counted as refusals.
-    #[must_use]
-    pub fn misaligned_answers(&self) -> u64 {
-        self.misaligned.load(Relaxed) as u64
-    }
-
+    /// A block that is not aligned as requested (V8) is freed: a refusal.
     #[inline]
     fn checked(&self, answer: *mut c_void, layout: Layout) -> Result<NonNull<u8>, AllocError> {
         let block = NonNull::new(answer.cast::<u8>()).ok_or(AllocError)?;
         if !block.as_ptr().addr().is_multiple_of(layout.align()) {
-            self.misaligned.fetch_add(1, Relaxed);
             // SAFETY: a live block of these callbacks that nothing else uses.
             unsafe { (self.free)(self.user_data, answer) };
             return Err(AllocError);
@@ -119,7 +109,6 @@ impl CallbackAllocator {
     /// tell the caller to keep a freed block.
     #[cold]
     fn rescue(&self, moved: NonNull<u8>, kept: usize, new: Layout, scope: Scope) -> NonNull<u8> {
-        self.misaligned.fetch_add(1, Relaxed);
         let Ok(good) = self.allocate(new, scope) else {
             return moved;
         };
