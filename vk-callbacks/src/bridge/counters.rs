@@ -6,8 +6,6 @@ use core::fmt;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
-use alloc_core::{Notice, NoticeEvent, Scope};
-
 use crate::live::Live;
 
 #[derive(Debug, Default)]
@@ -16,11 +14,7 @@ pub(crate) struct Count(AtomicUsize);
 impl Count {
     #[cold]
     pub(crate) fn one_more(&self) {
-        self.add(1);
-    }
-
-    fn add(&self, n: usize) {
-        self.0.fetch_add(n, Relaxed);
+        self.0.fetch_add(1, Relaxed);
     }
 
     fn read(&self) -> u64 {
@@ -29,30 +23,25 @@ impl Count {
 }
 
 macro_rules! counters {
-    (
-        $(#[$of:meta])* $Numbers:ident of $Cells:ident {
-            $($(#[$doc:meta])* $name:ident,)*
-        } $(by scope $internal:ident: $Internal:ident of $InternalCells:ident)?
-    ) => {
-        $(#[$of])*
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counts of mistakes and refusals since the bridge was created.
+        ///
+        /// Exact while no callback runs. On 32-bit machines they wrap at 2^32.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct $Numbers {
+        #[non_exhaustive]
+        pub struct BridgeCounters {
             $($(#[$doc])* pub $name: u64,)*
-            $($internal: [$Internal; Scope::COUNT],)?
         }
 
-        #[doc = concat!("The counters behind [`", stringify!($Numbers), "`].")]
         #[derive(Debug, Default)]
-        pub(crate) struct $Cells {
+        pub(crate) struct CounterCells {
             $(pub(crate) $name: Count,)*
-            $($internal: [$InternalCells; Scope::COUNT],)?
         }
 
-        impl $Cells {
-            pub(crate) fn read(&self) -> $Numbers {
-                $Numbers {
+        impl CounterCells {
+            pub(crate) fn read(&self) -> BridgeCounters {
+                BridgeCounters {
                     $($name: self.$name.read(),)*
-                    $($internal: self.$internal.each_ref().map($InternalCells::read),)?
                 }
             }
         }
@@ -60,11 +49,6 @@ macro_rules! counters {
 }
 
 counters! {
-/// Counts of mistakes, refusals and notifications since the bridge was created.
-///
-/// Exact while no callback runs. On 32-bit machines they wrap at 2^32.
-#[non_exhaustive]
-BridgeCounters of CounterCells {
     /// Requests refused because the alignment was no power of two, or above 2^31 (V7).
     bad_alignments,
     /// Requests refused because the scope is none of the five (V35).
@@ -88,36 +72,12 @@ BridgeCounters of CounterCells {
     /// Panics of the backing that were caught. A block that was being freed or resized is leaked then, unless the backing had freed it:
     /// after such a NULL, and only then, the original of a reallocation is gone (V16).
     panics,
-    /// Internal notifications of an unknown type or scope (V20); not counted below and not passed on.
+    /// Internal notifications of an unknown type or scope (V20), which are not passed on.
     bad_notifications,
-} by scope internal: Internal of InternalCells
-}
-
-counters! {
-/// Internal memory that the driver notified (V20, V21: executable memory only).
-Internal of InternalCells {
-    /// `pfnInternalAllocation` calls.
-    allocations,
-    /// Bytes of them.
-    allocated_bytes,
-    /// `pfnInternalFree` calls.
-    frees,
-    /// Bytes of them.
-    freed_bytes,
-}
 }
 
 impl BridgeCounters {
-    /// The internal memory that the driver notified for `scope`.
-    #[must_use]
-    pub fn internal(&self, scope: Scope) -> Internal {
-        self.internal
-            .get(scope.index())
-            .copied()
-            .unwrap_or_default()
-    }
-
-    /// The sum of the counts that are mistakes (refusals of the backing and notifications are none).
+    /// The sum of the counts that are mistakes (refusals of the backing are none).
     #[must_use]
     pub const fn faults(&self) -> u64 {
         self.bad_alignments
@@ -131,20 +91,6 @@ impl BridgeCounters {
             + self.scope_changes
             + self.panics
             + self.bad_notifications
-    }
-}
-
-impl CounterCells {
-    pub(crate) fn notified(&self, notice: Notice) {
-        let Some(cells) = self.internal.get(notice.scope.index()) else {
-            return;
-        };
-        let (calls, bytes) = match notice.event {
-            NoticeEvent::Allocated => (&cells.allocations, &cells.allocated_bytes),
-            NoticeEvent::Freed => (&cells.frees, &cells.freed_bytes),
-        };
-        calls.add(1);
-        bytes.add(notice.bytes);
     }
 }
 

@@ -99,7 +99,6 @@ fn notified<A: HostAllocator + Sync>(state: &BridgeState<A>, notice: RawNotice) 
         bytes: notice.size,
         scope,
     };
-    state.counters.notified(notice);
     if fenced(|| state.backing.notify(notice)).is_err() {
         state.counters.panics.one_more();
     }

@@ -11,4 +11,4 @@ pub use crate::sink::{
     CallMistake, CallMistakeKind, CallMistakeListener, Callback, on_call_mistake,
 };
 pub use context_bridge::{BareBridge, Bridge, leaked_bridges};
-pub use counters::{BridgeCounters, Internal, LeakListener, LeakedBridge};
+pub use counters::{BridgeCounters, LeakListener, LeakedBridge};

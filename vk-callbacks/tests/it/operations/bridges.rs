@@ -37,7 +37,6 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
                 "Live::scope",
                 "Live::total",
                 "BridgeCounters::faults",
-                "BridgeCounters::internal",
                 "OwnerId::get",
                 "AllocationCallbacks::raw",
                 "AllocationCallbacks::as_ash",
@@ -99,7 +98,6 @@ fn questions<S: Stage>(stage: &S, ground: &Ground<'_>) {
         assert!(
             live.is_empty() && live.total() == live.scope(Scope::Object) && notes.faults() == 0
         );
-        assert_eq!(notes.internal(Scope::Object).allocations, 0);
         assert!(Sink::debug((bridge, live, notes, callbacks)) > 0);
         let _ = leaked_bridges();
     });
