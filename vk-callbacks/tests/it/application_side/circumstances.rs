@@ -12,8 +12,8 @@ use testkit::Child;
 use vk_callbacks::bridge::BareBridge;
 use vk_callbacks::{Recorder, TraceEvent, TraceReader};
 
-use super::support::{Moody, Witness2, bridged, faultless, moody};
-use crate::common::{Driver, assert_filled, fill, raw};
+use super::support::{Moody, Witness2, bridged, moody};
+use crate::common::{Driver, fill, raw};
 
 #[test]
 fn v20_v21_notices_of_executable_memory_alone_are_passed_on_and_change_nothing() {
@@ -32,33 +32,6 @@ fn v20_v21_notices_of_executable_memory_alone_are_passed_on_and_change_nothing()
             (NoticeEvent::Freed, 100, Scope::Device)
         ]));
         assert_eq!((witness.total().live_bytes, notes().faults()), (0, 3));
-    });
-}
-
-#[test]
-fn v24_a_block_may_be_freed_and_reallocated_on_another_thread() {
-    struct Sent(*mut u8);
-    // SAFETY: the tests hand each block to one thread.
-    unsafe impl Send for Sent {}
-    faultless(|driver, _| {
-        let blocks: Vec<_> = (0..20)
-            .map(|i| {
-                let block = driver.alloc(100, 1 << (i % 9), Scope::Object);
-                fill(block, 100, i);
-                Sent(block)
-            })
-            .collect();
-        std::thread::scope(|scope| {
-            for (i, block) in blocks.into_iter().enumerate() {
-                scope.spawn(move || {
-                    let Sent(block) = { block };
-                    let grown = driver.realloc(block, 200, 1 << (i % 9), Scope::Object);
-                    assert_filled(grown, 100, i as u8);
-                    driver.free(grown);
-                    driver.free(driver.alloc(10, 1, Scope::Command));
-                });
-            }
-        });
     });
 }
 
@@ -97,42 +70,6 @@ fn v27_an_allocator_may_end_the_process() {
         unreachable!("the callback returned");
     }
     Child::this_test(NAME).run().assert_code(42);
-}
-
-#[test]
-fn v35_a_scope_out_of_range_is_null_and_noted() {
-    bridged(|driver, witness, notes| {
-        for scope in [5, -1, i32::MAX, i32::MIN] {
-            assert!(driver.alloc_raw(64, 8, scope).is_null());
-        }
-        assert_eq!((notes().bad_scopes, witness.total().allocations), (4, 0));
-    });
-}
-
-#[test]
-fn m41_a_guarding_backing_gets_payloads_that_end_where_the_block_ends() {
-    let backing = Moody {
-        exact: true,
-        ..Moody::default()
-    };
-    moody(backing, |driver, backing, _| {
-        for log in 0..=13 {
-            for size in [1, 33, 100] {
-                let align = 1_usize << log;
-                let before = backing.inner.0.total().live_bytes;
-                let block = driver.alloc(size, align, Scope::Object);
-                let taken = (backing.inner.0.total().live_bytes - before) as usize;
-                // The block is header or alignment in front, and the payload: nothing behind.
-                assert_eq!(taken, size + align.max(16));
-                assert!(block.addr().is_multiple_of(align));
-                // A backing with the request's `align` returned a base so aligned; the payload is one step behind.
-                fill(block, size, log);
-                let block = driver.realloc(block, size * 3, align, Scope::Object);
-                assert_filled(block, size, log);
-                driver.free(block);
-            }
-        }
-    });
 }
 
 /// A backing with a byte behind each block that must not change, verified at the free.
@@ -247,34 +184,4 @@ fn m41_a_guard_below_the_bridge_sees_one_byte_too_many_and_a_recorder_above_the_
     );
     recorder.close().expect("nothing is live");
     guard.inner.0.assert_empty("at the end of the test");
-}
-
-#[test]
-fn m38_one_abstraction_carries_debugging_and_callbacks() {
-    // A debugging decorator under a bridge; over it a driver's chain: one trait all the way.
-    moody(
-        Moody {
-            poison: true,
-            ..Moody::default()
-        },
-        |driver, backing, notes| {
-            // SAFETY: the bridge outlives the allocator.
-            let host =
-                unsafe { vk_callbacks::CallbackAllocator::from_raw(&driver.0) }.expect("whole");
-            static OWN: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
-            let chain = vk_callbacks::FallbackChain::new(&OWN).instance(Some(&host));
-            let block = chain
-                .allocate(Layout::new::<[u8; 40]>(), Scope::Instance)
-                .expect("memory");
-            assert_eq!(
-                // SAFETY: the decorator wrote all of it.
-                unsafe { block.as_ptr().read() },
-                0xa5,
-                "the decorator below was not reached"
-            );
-            assert_eq!(backing.inner.0.scope(Scope::Instance).live_bytes, 40 + 16);
-            drop(block);
-            assert_eq!(notes().faults(), 0);
-        },
-    );
 }

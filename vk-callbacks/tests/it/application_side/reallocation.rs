@@ -9,19 +9,6 @@ use super::support::{Moody, bridged, faultless, moody};
 use crate::common::{assert_filled, fill, raw};
 
 #[test]
-fn v11_reallocating_a_foreign_pointer_is_null_and_touches_nothing() {
-    bridged(|driver, witness, notes| {
-        let mut foreign = [0x11_u64; 8];
-        let pointer = (&raw mut foreign).cast::<u8>().wrapping_add(32);
-        assert!(driver.realloc(pointer, 64, 8, Scope::Object).is_null());
-        assert!(driver.realloc(pointer, 0, 8, Scope::Object).is_null());
-        assert_eq!((notes().unknown_pointers, notes().faults()), (2, 2));
-        assert_eq!(foreign, [0x11; 8]);
-        assert_eq!(witness.total().allocations, 0);
-    });
-}
-
-#[test]
 fn v12_content_up_to_the_smaller_size_survives_every_alignment() {
     faultless(|driver, _| {
         for log in 0..=13 {

@@ -31,14 +31,12 @@ pub(crate) fn faultless(test: impl FnOnce(Driver, &RecordingAllocator)) {
     });
 }
 
-/// Refuses everything while set; panics while the other is set; asserts the rules of a callee.
+/// Refuses everything while set; asserts the rules of a callee.
 #[derive(Default)]
 pub(crate) struct Moody {
     pub(crate) inner: Witness2,
     pub(crate) refuse: AtomicBool,
-    pub(crate) panics: AtomicBool,
     pub(crate) poison: bool,
-    pub(crate) exact: bool,
 }
 
 /// A witness with a default.
@@ -56,7 +54,6 @@ impl Moody {
             vk_callbacks::command::in_callback(),
             "entered from outside of a callback"
         );
-        assert!(!self.panics.load(SeqCst), "an allocator with a bug");
         if self.refuse.load(SeqCst) {
             Err(AllocError)
         } else {
@@ -68,10 +65,7 @@ impl Moody {
 // SAFETY: blocks are the witness's.
 unsafe impl HostAllocator for Moody {
     fn traits(&self) -> AllocatorTraits {
-        AllocatorTraits {
-            exact_alignment: self.exact,
-            ..AllocatorTraits::new()
-        }
+        AllocatorTraits::new()
     }
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         self.mood()?;
@@ -83,10 +77,9 @@ unsafe impl HostAllocator for Moody {
         Ok(block)
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // The block goes first, so that a panic leaks nothing that the test would miss.
+        let _ = self.mood();
         // SAFETY: this function's contract: the block is the witness's.
         unsafe { self.inner.0.deallocate(block, layout, scope) };
-        let _ = self.mood();
     }
     unsafe fn resize(
         &self,
@@ -95,11 +88,6 @@ unsafe impl HostAllocator for Moody {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        if self.panics.load(SeqCst) {
-            // As in `deallocate`; a backing that moves blocks may panic at any moment of it.
-            // SAFETY: this function's contract; the bridge does not touch a block again whose resize panicked.
-            unsafe { self.inner.0.deallocate(block, old, scope) };
-        }
         self.mood()?;
         // SAFETY: this function's contract: the block is the witness's.
         unsafe { self.inner.0.resize(block, old, new, scope) }
