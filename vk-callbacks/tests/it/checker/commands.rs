@@ -4,13 +4,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
 
-fn said(checker: &Checker<'_>) -> Vec<String> {
-    let found = checker
-        .findings(Scoped::new(&SYSTEM, Scope::Object))
-        .expect("there is memory");
-    found.iter().map(ToString::to_string).collect()
-}
-
 #[test]
 fn v44_a_handle_of_0_is_none() {
     let bench = Bench::new(&SYSTEM);
@@ -48,14 +41,9 @@ fn v28_a_late_free_of_another_commands_block_hides_no_block_of_this_one() {
         bench.driver.alloc(8, 8, Scope::Command);
         bench.driver.free(first);
     });
-    let found = bench
-        .checker
-        .findings(Scoped::new(&SYSTEM, Scope::Object))
-        .expect("there is memory");
-    let left: Vec<_> = found
-        .iter()
-        .map(|found| (found.kind, found.command, found.count, found.freed_later))
-        .collect();
+    let left = found(&bench.checker, |found| {
+        (found.kind, found.command, found.count, found.freed_later)
+    });
     let kind = FindingKind::CommandBlockLeft;
     assert_eq!(
         left,
@@ -127,14 +115,12 @@ fn v40_an_objects_allocator_is_asked_for_it_by_the_command_that_creates_it() {
         };
         let command = Command::new(name, owners, BracketCoverage::Complete);
         checker.run(command, |_| driver.free(driver.alloc(8, 8, scope)));
-        let found = checker.findings(Scoped::new(&SYSTEM, Scope::Object));
-        let found = found.expect("there is memory");
-        let found = found.iter().find(|found| {
-            found.command == name
-                && found.scope == Some(scope)
-                && found.kind != FindingKind::FreedInOtherCommand
+        let found = found(&checker, |found| {
+            let of_it = found.command == name && found.scope == Some(scope);
+            let told = of_it && found.kind != FindingKind::FreedInOtherCommand;
+            told.then(|| (found.kind, found.to_string()))
         });
-        found.map(|found| (found.kind, found.to_string()))
+        found.into_iter().flatten().next()
     };
     use FindingKind::{ObjectOutsideCreate, OutsideChain};
     let kind = |found: Option<(FindingKind, String)>| found.map(|(kind, _)| kind);

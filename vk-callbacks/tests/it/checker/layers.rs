@@ -70,11 +70,11 @@ fn lc2_what_others_free_and_what_moves_hides_nothing_that_is_left() {
         kept
     });
     checker.destroyed("VkBuffer", 3, Some(one), "vkDestroyBuffer");
-    let found = checker
-        .findings(Scoped::new(&SYSTEM, Scope::Object))
-        .expect("there is memory");
-    let left = found.iter().filter(|found| found.owner == Some(one));
-    assert_eq!(left.map(|left| left.bytes).sum::<u64>(), 4096 + 16);
+    let left = found(&checker, |found| match found.owner {
+        Some(owner) if owner == one => found.bytes,
+        _ => 0,
+    });
+    assert_eq!(left.iter().sum::<u64>(), 4096 + 16);
     checker.run(command("vkDestroyBuffer", one), |_| {
         a.free(moved);
         a.free(kept);
@@ -110,10 +110,10 @@ fn lc3_what_commands_that_record_do_to_their_pool_is_no_finding() {
             });
         }
         let of_kind = |kind| {
-            let found = checker.findings(Scoped::new(&SYSTEM, Scope::Object));
-            let found = found.expect("there is memory");
-            let of_kind = found.iter().filter(|found| found.owner_kind == kind);
-            of_kind.map(|found| found.level()).collect::<Vec<_>>()
+            let levels = found(&checker, |found| {
+                (found.owner_kind == kind).then(|| found.level())
+            });
+            levels.into_iter().flatten().collect::<Vec<_>>()
         };
         assert_eq!(
             of_kind("VkCommandPool").is_empty(),
@@ -147,16 +147,7 @@ fn lc4_a_command_of_another_checker_shows_nothing_about_a_worker() {
             });
         });
     };
-    let rules = || {
-        let found = bench
-            .checker
-            .findings(Scoped::new(&SYSTEM, Scope::Object))
-            .expect("there is memory");
-        found
-            .iter()
-            .map(|found| found.rules().to_vec())
-            .collect::<Vec<_>>()
-    };
+    let rules = || found(&bench.checker, |found| found.rules().to_vec());
     let block = || Sent(bench.run("vkCreateBuffer", || bench.driver.alloc(8, 8, Scope::Object)));
     // Both at once, the inner one of the other checker: that of this one still runs.
     let one = block();
@@ -301,7 +292,7 @@ fn lc7_what_is_left_is_read_in_the_middle_and_told_once_at_the_end() {
             .checker
             .findings_at_end(Scoped::new(&SYSTEM, Scope::Object))
             .expect("there is memory");
-        let row = |found: &vk_callbacks::CheckFinding<'_>| (found.kind, found.count, found.bytes);
+        let row = |found: &CheckFinding<'_>| (found.kind, found.count, found.bytes);
         found.iter().map(row).collect::<Vec<_>>()
     };
     let left = [

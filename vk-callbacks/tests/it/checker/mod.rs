@@ -18,7 +18,7 @@ use alloc_core::{FromGlobalAlloc, HostAllocator, Scope, Scoped};
 use vk_callbacks::check::{Checked, CheckedOwner, FindingKind, Opened};
 use vk_callbacks::command::BracketCoverage;
 use vk_callbacks::raw::RawCallbacks;
-use vk_callbacks::{CheckOptions, Checker, Command, OwnerId, Owners};
+use vk_callbacks::{CheckFinding, CheckOptions, Checker, Command, OwnerId, Owners};
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 const COMPLETE: CheckOptions = CheckOptions {
@@ -58,12 +58,19 @@ fn command(name: &'static str, owner: OwnerId) -> Command {
     )
 }
 
+/// What `of` reads from each finding.
+fn found<R>(checker: &Checker<'_>, of: impl FnMut(&CheckFinding<'static>) -> R) -> Vec<R> {
+    let found = checker.findings(Scoped::new(&SYSTEM, Scope::Object));
+    found.expect("there is memory").iter().map(of).collect()
+}
+
 fn kinds(checker: &Checker<'_>) -> Vec<FindingKind> {
     assert_eq!(checker.lost(), 0);
-    let found = checker
-        .findings(Scoped::new(&SYSTEM, Scope::Object))
-        .expect("there is memory");
-    found.iter().map(|found| found.kind).collect()
+    found(checker, |found| found.kind)
+}
+
+fn said(checker: &Checker<'_>) -> Vec<String> {
+    found(checker, |found| found.to_string())
 }
 
 /// An application, its callbacks through a checker, and a driver that calls them.

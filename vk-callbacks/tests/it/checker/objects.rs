@@ -143,14 +143,8 @@ fn v44_one_handle_with_two_owners_blames_nobody() {
         [FindingKind::NullFree, FindingKind::OtherGroupAtDestroy]
     );
     // Both are named: the owner of the object, and that of the passed allocator.
-    let found = bench
-        .checker
-        .findings(Scoped::new(&SYSTEM, Scope::Object))
-        .expect("there is memory");
-    assert_eq!(
-        found.last().map(|found| (found.owner, found.passed)),
-        Some((Some(bench.owner), Some(id)))
-    );
+    let named = found(&bench.checker, |found| (found.owner, found.passed));
+    assert_eq!(named.last(), Some(&(Some(bench.owner), Some(id))));
     bench
         .checker
         .run(command("vkDestroySampler", a.1), |_| a.0.free(block));
@@ -271,39 +265,6 @@ fn v42_the_very_same_callbacks_are_compatible_with_themselves() {
 }
 
 #[test]
-fn v23_a_worker_while_a_command_runs_shows_nothing_about_v22() {
-    let bench = Bench::new(&SYSTEM);
-    let rules = || {
-        let found = bench
-            .checker
-            .findings(Scoped::new(&SYSTEM, Scope::Object))
-            .expect("there is memory");
-        found
-            .iter()
-            .map(|found| found.rules().to_vec())
-            .collect::<Vec<_>>()
-    };
-    let off = |block: Sent| {
-        let driver = bench.driver;
-        thread::scope(|scope| {
-            scope.spawn(move || {
-                let block = block;
-                driver.free(block.0);
-            });
-        });
-    };
-    bench.run("vkCreateBuffer", || {
-        off(Sent(bench.driver.alloc(8, 8, Scope::Object)))
-    });
-    assert_eq!(rules(), [[23]]);
-    let block = bench.run("vkCreateBuffer", || {
-        Sent(bench.driver.alloc(8, 8, Scope::Object))
-    });
-    off(block);
-    assert_eq!(rules(), [[22, 23]]);
-}
-
-#[test]
 fn v20_internal_memory_of_compatible_callbacks_is_not_left_while_an_object_of_one_of_them_lives() {
     let app = App::default();
     let checker = checker(&SYSTEM);
@@ -338,11 +299,7 @@ fn v19_a_block_that_is_freed_through_a_neighbours_callbacks_goes_back_through_it
         (&pipelines, 1, "VkPipeline"),
     ]
     .map(|(app, at, kind)| Driver(*wrap(&checker, app.callbacks(), ids[at], kind, 0).raw()));
-    let found = || {
-        let found = checker.findings(Scoped::new(&SYSTEM, Scope::Object));
-        let found = found.expect("there is memory");
-        found.iter().map(ToString::to_string).collect::<Vec<_>>()
-    };
+    let found = || said(&checker);
     let layout = |handle| {
         let block = checker.run(command("vkCreatePipelineLayout", ids[0]), |_| {
             a.alloc(144, 8, Scope::Object)
@@ -449,12 +406,11 @@ fn v19_v42_callbacks_that_come_with_each_object_get_what_the_driver_calls_them_f
     free(&own, ids[2], stays);
     assert_eq!((app.heap.live(), checker.live_blocks()), (1, 1));
     checker.finish();
-    let found = checker.findings(Scoped::new(&SYSTEM, Scope::Object));
-    let found = found.expect("there is memory");
+    let found = kinds(&checker);
     assert!(
         found
             .iter()
-            .all(|found| found.kind == FindingKind::FreedThroughOther),
+            .all(|kind| *kind == FindingKind::FreedThroughOther),
         "no leftover besides: {found:?}"
     );
     free(&layout, ids[0], stays);

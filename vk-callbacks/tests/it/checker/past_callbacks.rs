@@ -32,14 +32,9 @@ fn v19_a_block_that_another_allocator_is_to_free_is_told_once_and_gone() {
         blocks
     });
     assert_ne!(kept, freed);
-    let found = |at: usize| {
-        let memory = Scoped::new(&SYSTEM, Scope::Object);
-        let all = checker.findings(memory).expect("there is memory");
-        all.get(at).expect("a finding").to_string()
-    };
     assert_eq!(kinds(&checker), [FindingKind::FreedThroughOther]);
     assert_eq!(
-        found(0),
+        said(&checker)[0],
         "V19: the implementation freed 100 B (scope OBJECT) of VkBuffer's allocator through the C library's, which is not \
          compatible, in vkCreateBuffer; called from libdriver.so"
     );

@@ -1,8 +1,8 @@
 //! Memory that is refused, the application's and the checker's own, and what V9 says about it.
 
-use alloc_core::held_state_locks;
 use debug_guard::{FailingAllocator, Fault};
 use std::sync::atomic::Ordering::SeqCst;
+use testkit::RecordingAllocator;
 
 use super::*;
 
@@ -84,13 +84,7 @@ fn a_finding_without_room_is_counted() {
     let memory = failing();
     let bench = Bench::new(&memory);
     let many = strangers(&bench, 300);
-    let found = || {
-        bench
-            .checker
-            .findings(Scoped::new(&SYSTEM, Scope::Object))
-            .expect("there is memory")
-            .len()
-    };
+    let found = || found(&bench.checker, |_| ()).len();
     let free_null = || {
         bench.run("vkCreateBuffer", || {
             let requests = memory.requests();
@@ -235,37 +229,11 @@ fn freeing_takes_no_memory_whatever_it_leads_to() {
     );
 }
 
-/// Asserts law 5 at every call.
-struct Unlocked;
-
-// SAFETY: every block is the system's.
-unsafe impl HostAllocator for Unlocked {
-    fn traits(&self) -> alloc_core::AllocatorTraits {
-        alloc_core::AllocatorTraits::new()
-    }
-    fn allocate(
-        &self,
-        layout: std::alloc::Layout,
-        scope: Scope,
-    ) -> Result<std::ptr::NonNull<u8>, alloc_core::AllocError> {
-        assert_eq!(held_state_locks(), 0);
-        SYSTEM.allocate(layout, scope)
-    }
-    unsafe fn deallocate(
-        &self,
-        block: std::ptr::NonNull<u8>,
-        layout: std::alloc::Layout,
-        scope: Scope,
-    ) {
-        assert_eq!(held_state_locks(), 0);
-        // SAFETY: this function's contract: the block is the system's.
-        unsafe { SYSTEM.deallocate(block, layout, scope) }
-    }
-}
-
 #[test]
 fn no_lock_is_held_when_memory_is_taken_or_given_back() {
-    let bench = Bench::new(&Unlocked);
+    // It asserts law 5 at every call.
+    let memory = RecordingAllocator::system();
+    let bench = Bench::new(&memory);
     let many = if cfg!(miri) { 200 } else { 3000 };
     bench.run("vkCreateBuffer", || {
         let blocks: Vec<_> = (0..many)
@@ -281,11 +249,8 @@ fn no_lock_is_held_when_memory_is_taken_or_given_back() {
         kinds(&bench.checker),
         [FindingKind::OtherAlignment, FindingKind::FreedTwice]
     );
-    let found = bench
-        .checker
-        .findings(Scoped::new(&SYSTEM, Scope::Object))
-        .expect("there is memory");
-    assert_eq!((found[0].count, found[1].count), (many as u64, many as u64));
+    let counts = found(&bench.checker, |found| found.count);
+    assert_eq!(counts, [many as u64, many as u64]);
     bench.checker.close().expect("nothing is live");
 }
 
@@ -318,12 +283,6 @@ fn v41_v44_a_handle_without_room_blames_nobody_and_calls_are_judged_all_the_same
         bench.driver.free(block);
         bench.driver.free(block);
     });
-    let found = bench
-        .checker
-        .findings(Scoped::new(&SYSTEM, Scope::Object))
-        .expect("there is memory");
-    assert_eq!(
-        found.iter().map(|found| found.kind).collect::<Vec<_>>(),
-        [FindingKind::FreedTwice]
-    );
+    let kinds = found(&bench.checker, |found| found.kind);
+    assert_eq!(kinds, [FindingKind::FreedTwice]);
 }

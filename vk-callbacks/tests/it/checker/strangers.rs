@@ -1,12 +1,10 @@
-//! Wrong calls: unknown user data, poisoned structs, commands inside a callback.
+//! Wrong calls: unknown user data, poisoned structs.
 
 use std::ffi::c_void;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 
 use testkit::Child;
 use vk_callbacks::check::stray_callbacks;
-use vk_callbacks::raw::RawScope;
 
 use super::*;
 
@@ -43,14 +41,8 @@ fn v5_strange_user_data_is_found_without_following_it() {
             driver.internal(true, 8, 0, 1);
         });
     }
-    let found = bench
-        .checker
-        .findings(Scoped::new(&SYSTEM, Scope::Object))
-        .expect("there is memory");
-    assert_eq!(
-        (found.len(), found[0].kind, found[0].count),
-        (1, FindingKind::UnknownUserData, 16)
-    );
+    let counted = found(&bench.checker, |found| (found.kind, found.count));
+    assert_eq!(counted, [(FindingKind::UnknownUserData, 16)]);
     assert_eq!(bench.app.calls().len(), 0);
     // Outside of a command there is no checker to report to.
     let before = stray_callbacks();
@@ -162,56 +154,11 @@ fn v6_who_reads_the_struct_while_it_is_spoilt_has_callbacks_that_work() {
             driver.free(block);
         });
     }
-    let found = bench
-        .checker
-        .findings(Scoped::new(&SYSTEM, Scope::Object))
-        .expect("there is memory");
     // Half of the mixtures have the one function from the spoilt struct, half the other ..
-    assert_eq!(
-        (found.len(), found[0].kind, found[0].count),
-        (1, FindingKind::OldStructUsed, 5 * 32)
-    );
+    let counted = found(&bench.checker, |found| (found.kind, found.count));
+    assert_eq!(counted, [(FindingKind::OldStructUsed, 5 * 32)]);
     assert_eq!(
         (bench.app.heap.live(), bench.app.calls().len()),
         (0, 5 * 64)
     );
-}
-
-static CALLING: Mutex<Option<&'static Checker<'static>>> = Mutex::new(None);
-
-unsafe extern "system" fn calls_vulkan(
-    _: *mut c_void,
-    size: usize,
-    align: usize,
-    _: RawScope,
-) -> *mut c_void {
-    let checker = CALLING.lock().expect("no panic").expect("set");
-    checker.run(
-        Command::new(
-            "vkGetFenceStatus",
-            Owners::default(),
-            BracketCoverage::Complete,
-        ),
-        |_| (),
-    );
-    let layout = std::alloc::Layout::from_size_align(size, align).expect("legal");
-    // SAFETY: the size is not 0.
-    unsafe { std::alloc::alloc(layout) }.cast()
-}
-
-#[test]
-fn v25_a_command_from_inside_a_foreign_callback_is_found() {
-    let app = App::default();
-    let checker: &'static Checker<'static> = Box::leak(Box::new(checker(&SYSTEM)));
-    *CALLING.lock().expect("no panic") = Some(checker);
-    let raw = RawCallbacks {
-        pfn_allocation: Some(calls_vulkan),
-        ..app.callbacks()
-    };
-    let owner = OwnerId::fresh();
-    let driver = Driver(*wrap(checker, raw, owner, "VkBuffer", 0).raw());
-    checker.run(command("vkCreateBuffer", owner), |_| {
-        driver.alloc(8, 8, Scope::Object)
-    });
-    assert_eq!(kinds(checker), [FindingKind::CommandInCallback]);
 }
