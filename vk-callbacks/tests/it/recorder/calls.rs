@@ -78,44 +78,6 @@ fn v1_v4_missing_functions_stay_missing_and_notices_are_heard_anyway() {
 }
 
 #[test]
-fn v9_v11_v19_refusals_unknown_pointers_and_second_frees_are_written_as_such() {
-    let (model, memory) = (RecorderModel::default(), system());
-    let recorder = Recorder::new(&memory).expect("memory");
-    let driver = tap(&recorder, 1, model.callbacks()).expect("memory");
-    let block = driver.allocate(8, 8, 1);
-    model.with(|state| state.refuse = true);
-    assert_eq!(driver.allocate(8, 8, 1), 0);
-    assert_eq!(driver.reallocate(block, 80, 8, 1), 0);
-    driver.free(block);
-    driver.free(block);
-    driver.free(0xbad0);
-    driver.free(0xbee0);
-    driver.free(0xbad0);
-    driver.reallocate(0xbee0, 16, 8, 1);
-    let tails: Vec<_> = lines(&recorder)
-        .into_iter()
-        .map(|line| line.replacen(&format!(",{},1", current_thread()), "", 1))
-        .collect();
-    assert_eq!(
-        tails,
-        [
-            "a,1,8,8,1",
-            "a,0,8,8,1",
-            "b,1",
-            "r,1,0,80,8,1",
-            "f,1",
-            "f,1",
-            "f,?1",
-            "f,?2",
-            "f,?1",
-            "b,?2",
-            "r,?2,0,16,8,1",
-            "z,13"
-        ]
-    );
-}
-
-#[test]
 fn v8_v14_v16_reallocations_of_null_to_0_bytes_and_refused_ones_are_what_they_do() {
     let (model, memory) = (RecorderModel::default(), system());
     let recorder = Recorder::new(&memory).expect("memory");
@@ -185,49 +147,6 @@ fn commands_owners_and_phases_are_written_where_they_happened() {
             format!("l,{me},0"),
             format!("l,{me},-1"),
             "z,9".to_owned(),
-        ]
-    );
-}
-
-#[test]
-fn an_address_given_away_during_a_reallocation_keeps_the_two_blocks_apart() {
-    let (model, memory) = (RecorderModel::default(), system());
-    let recorder = Recorder::new(&memory).expect("memory");
-    let driver = tap(&recorder, 1, model.callbacks()).expect("memory");
-    let first = driver.allocate(8, 16, 1);
-    let other = std::thread::scope(|scope| {
-        let (send, receive) = std::sync::mpsc::channel();
-        let raw = ModelDriver(driver.0);
-        // Another thread is given the old address before the reallocation has returned.
-        let meanwhile = move || {
-            let theirs = std::thread::spawn(move || (raw.allocate(4, 16, 1), current_thread()))
-                .join()
-                .expect("no panic");
-            send.send(theirs).expect("the test waits");
-        };
-        *model.meanwhile.lock().expect("no panic") = Some(Box::new(meanwhile));
-        scope.spawn(|| ()).join().expect("no panic");
-        let moved = driver.reallocate(first, 80, 16, 1);
-        let (theirs, other) = receive.recv().expect("it ran");
-        assert_eq!(
-            theirs, first,
-            "the model must give the address again, or this proves nothing"
-        );
-        driver.free(theirs);
-        driver.free(moved);
-        other
-    });
-    let me = current_thread();
-    assert_eq!(
-        lines(&recorder),
-        [
-            format!("a,{me},1,1,8,16,1"),
-            format!("b,{me},1,1"),
-            format!("a,{other},1,2,4,16,1"),
-            format!("r,{me},1,1,3,80,16,1"),
-            format!("f,{me},1,2"),
-            format!("f,{me},1,3"),
-            "z,8".to_owned(),
         ]
     );
 }
