@@ -1,35 +1,13 @@
 //! The recorder's own memory, refused.
 
+use debug_guard::{FailingAllocator, Fault};
+
 use super::*;
 
-/// Refuses the chosen request; then gives again, or not.
-struct Picky {
-    inner: RecordingAllocator,
-    asked: Cell<u32>,
-    refuse: u32,
-    for_ever: bool,
-}
+type Failing = FailingAllocator<RecordingAllocator>;
 
-// SAFETY: used on one thread only.
-unsafe impl Sync for Picky {}
-
-// SAFETY: blocks are the witness's own and go back to it as they came.
-unsafe impl HostAllocator for Picky {
-    fn traits(&self) -> AllocatorTraits {
-        self.inner.traits()
-    }
-    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        let asked = self.asked.get();
-        self.asked.set(asked + 1);
-        if asked == self.refuse || (self.for_ever && asked > self.refuse) {
-            return Err(AllocError);
-        }
-        self.inner.allocate(layout, scope)
-    }
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: this function's contract: the block is the witness's.
-        unsafe { self.inner.deallocate(block, layout, scope) }
-    }
+fn failing(fault: Fault) -> Failing {
+    FailingAllocator::new(RecordingAllocator::system(), fault)
 }
 
 #[test]
@@ -51,21 +29,20 @@ fn v9_a_recorder_without_memory_loses_events_and_refuses_the_driver_nothing() {
         (0..if cfg!(miri) { 4 } else { 20 }).flat_map(|refuse| [(refuse, false), (refuse, true)])
     {
         let malloc = Malloc::default();
-        let memory = Picky {
-            inner: RecordingAllocator::system(),
-            asked: Cell::new(0),
-            refuse,
-            for_ever,
-        };
+        let memory = failing(if for_ever {
+            Fault::From(refuse)
+        } else {
+            Fault::Nth(refuse)
+        });
         let Ok(recorder) = Recorder::new(&memory) else {
             assert_eq!(refuse, 0);
-            memory.inner.assert_empty("after a refused recorder");
+            memory.inner().assert_empty("after a refused recorder");
             continue;
         };
         let Ok(driver) = tap(&recorder, 1, malloc.callbacks()) else {
             assert_eq!(refuse, 1);
             drop(recorder);
-            memory.inner.assert_empty("after a refused tap");
+            memory.inner().assert_empty("after a refused tap");
             continue;
         };
         let swap = Mutex::new(Vec::new());
@@ -96,7 +73,7 @@ fn v9_a_recorder_without_memory_loses_events_and_refuses_the_driver_nothing() {
             }
         }
         recorder.close().expect("nothing is live");
-        memory.inner.assert_empty("after close");
+        memory.inner().assert_empty("after close");
     }
     assert!(
         lossy >= 2,
@@ -227,12 +204,7 @@ fn an_output_that_fails_is_an_error_and_the_log_stays() {
 #[test]
 fn v9_losses_stand_where_the_events_would() {
     // The requests are the recorder's own, the first chunk of its log, the list of chunks, the second chunk: that is refused, once.
-    let memory = Picky {
-        inner: RecordingAllocator::system(),
-        asked: Cell::new(0),
-        refuse: 3,
-        for_ever: false,
-    };
+    let memory = failing(Fault::Nth(3));
     let recorder = Recorder::new(&memory).expect("memory");
     let count = || (0..2000).for_each(|owner| recorder.owner(owner + 1, 0, "VkBuffer"));
     count();
@@ -262,7 +234,7 @@ fn v9_losses_stand_where_the_events_would() {
         .close()
         .map_err(|in_use| in_use.error)
         .expect("nothing is live");
-    memory.inner.assert_empty("closed");
+    memory.inner().assert_empty("closed");
 }
 
 #[test]
@@ -271,12 +243,7 @@ fn v8_a_block_whose_free_was_lost_is_not_the_one_that_has_its_address_next() {
     // One more event before the calls: where the last one was an allocation that is lost, it is a free now.
     for before in 0..2 {
         // Behind the recorder's own, the tap's, and those of the first chunk and the list: the second chunk.
-        let memory = Picky {
-            inner: RecordingAllocator::system(),
-            asked: Cell::new(0),
-            refuse: 4,
-            for_ever: false,
-        };
+        let memory = failing(Fault::Nth(4));
         let model = RecorderModel::default();
         let recorder = Recorder::new(&memory).expect("memory");
         let driver = tap(&recorder, 1, model.callbacks()).expect("memory");
@@ -300,58 +267,30 @@ fn v8_a_block_whose_free_was_lost_is_not_the_one_that_has_its_address_next() {
             .close()
             .map_err(|in_use| in_use.error)
             .expect("nothing is live");
-        memory.inner.assert_empty("closed");
+        memory.inner().assert_empty("closed");
     }
     assert_eq!(lost_frees, 1);
 }
 
-/// Has so many bytes.
-struct Limited {
-    inner: RecordingAllocator,
-    left: Cell<usize>,
-    largest: Cell<usize>,
-}
-
-// SAFETY: used on one thread only.
-unsafe impl Sync for Limited {}
-
-// SAFETY: blocks are the witness's own and go back to it as they came.
-unsafe impl HostAllocator for Limited {
-    fn traits(&self) -> AllocatorTraits {
-        self.inner.traits()
-    }
-    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        self.largest.set(self.largest.get().max(layout.size()));
-        let left = self.left.get().checked_sub(layout.size());
-        self.left.set(left.ok_or(AllocError)?);
-        self.inner.allocate(layout, scope)
-    }
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        self.left.set(self.left.get() + layout.size());
-        // SAFETY: this function's contract: the block is the witness's.
-        unsafe { self.inner.deallocate(block, layout, scope) }
-    }
-}
-
 #[test]
 fn v9_a_log_uses_the_memory_that_there_is_in_small_pieces() {
-    let memory = Limited {
-        inner: RecordingAllocator::system(),
-        left: Cell::new(1 << 18),
-        largest: Cell::new(0),
+    let many = |fault| {
+        let memory = failing(fault);
+        let recorder = Recorder::new(&memory).expect("memory");
+        (0..20_000).for_each(|owner| recorder.owner(owner + 1, 0, "VkBuffer"));
+        let used = memory.live_bytes();
+        let mut text = String::new();
+        let written = recorder.write("d", &mut text).expect("memory");
+        assert_eq!(written.events + written.lost, 20_000);
+        // In order, over all chunks.
+        let owners = text.lines().filter_map(|line| line.strip_prefix("o,"));
+        let owners = owners.filter_map(|line| line.split(',').next()?.parse::<u64>().ok());
+        assert!(owners.eq(1..=written.events));
+        drop(recorder);
+        memory.inner().assert_empty("dropped");
+        (used, written.lost)
     };
-    let recorder = Recorder::new(&memory).expect("memory");
-    (0..20_000).for_each(|owner| recorder.owner(owner + 1, 0, "VkBuffer"));
-    assert!(memory.left.get() < 1 << 15, "{} B left", memory.left.get());
-    assert!(memory.largest.get() <= 1 << 15, "{:?}", memory.largest);
-    let mut text = String::new();
-    let written = recorder.write("d", &mut text).expect("memory");
-    assert!(written.lost > 0);
-    assert_eq!(written.events + written.lost, 20_000);
-    // In order, over all chunks.
-    let owners = text.lines().filter_map(|line| line.strip_prefix("o,"));
-    let owners = owners.filter_map(|line| line.split(',').next()?.parse::<u64>().ok());
-    assert!(owners.eq(1..=written.events));
-    drop(recorder);
-    memory.inner.assert_empty("dropped");
+    let (used, lost) = many(Fault::LiveBytes(1 << 18));
+    assert!(lost > 0 && used > (1 << 18) - (1 << 15), "{used} B used");
+    assert_eq!(many(Fault::SizeAbove(1 << 15)).1, 0);
 }

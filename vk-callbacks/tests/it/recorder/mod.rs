@@ -8,7 +8,6 @@ mod programs;
 mod threads;
 
 use std::alloc::{Layout, System};
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
