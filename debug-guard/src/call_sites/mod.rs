@@ -12,46 +12,16 @@
 //! The *site rule* of the SAFETY comments: the lists name sites that were written to the arena before; nothing there
 //! changes, moves or is freed before the depot ends.
 
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(miri)
-))]
-mod linux;
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(miri)
-))]
-use linux as system;
-
-#[cfg(all(windows, target_arch = "x86_64", not(miri)))]
-mod windows;
-#[cfg(all(windows, target_arch = "x86_64", not(miri)))]
-use windows as system;
-
-#[cfg(not(all(
-    any(
-        all(
-            target_os = "linux",
-            any(target_arch = "x86_64", target_arch = "aarch64")
-        ),
-        all(windows, target_arch = "x86_64")
+#[cfg_attr(
+    all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(miri)
     ),
-    not(miri)
-)))]
-mod other;
-#[cfg(not(all(
-    any(
-        all(
-            target_os = "linux",
-            any(target_arch = "x86_64", target_arch = "aarch64")
-        ),
-        all(windows, target_arch = "x86_64")
-    ),
-    not(miri)
-)))]
-use other as system;
+    path = "linux/mod.rs"
+)]
+#[cfg_attr(all(windows, target_arch = "x86_64", not(miri)), path = "windows.rs")]
+mod system;
 
 mod arena;
 mod requester;

@@ -1,8 +1,8 @@
 use core::cell::Cell;
 use std::thread_local;
 
-use super::system::StackMapping;
 pub(super) use super::system::read_registers;
+use super::system::{self, StackMapping};
 use super::walk::Bounds;
 
 pub(super) struct ThreadStack {
@@ -26,9 +26,9 @@ impl ThreadStack {
     /// The bounds are empty if they are not known.
     #[inline]
     pub(super) fn bounds(&self, stack: usize) -> Bounds {
-        let (low, high) = self.own.get();
+        let (low, high) = system::running_stack().unwrap_or(self.own.get());
         if low <= stack && stack < high {
-            // SAFETY: `look` found this part readable as long as the thread lives.
+            // SAFETY: readable while the thread runs there, or, as `look` found, as long as it lives.
             unsafe { Bounds::own(high) }
         } else {
             self.look(stack)

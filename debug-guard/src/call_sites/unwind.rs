@@ -3,9 +3,10 @@
 //! Where the unwinder's tables end, as in a driver built without any, the chain of frame pointers continues from the
 //! registers that it reports; the chain alone is used where it finds more.
 
-use super::system::{REGISTERS_KNOWN, is_signal_safe, pass};
+use super::system::{REGISTERS_KNOWN, pass};
 use super::thread_stack::{self, Registers, ThreadStack};
 use super::walk::{self, Bounds, End, WalkStart};
+use crate::os;
 
 const STOPPED_FRAMES: usize = 64;
 
@@ -65,7 +66,7 @@ pub(crate) fn walk_from(
         begun
     };
     let pass = |local: &ThreadStack| {
-        let allowed = is_signal_safe();
+        let allowed = os::unwinds_in_handlers();
         allowed.then(|| local.once(|| pass(begins, mark, frames)))?
     };
     let unwound = thread_stack::with(pass);

@@ -1,7 +1,8 @@
 //! Windows on x86-64: every module carries the tables by which its functions are unwound, so no frame pointers are needed.
 
 use super::thread_stack::Registers;
-use crate::os::{self, OwnStack, UnwindContext};
+use crate::os;
+use crate::os::system::{self, UnwindContext};
 
 pub(super) const REGISTERS_KNOWN: bool = true;
 pub(super) const ADVICE: &str =
@@ -10,31 +11,26 @@ pub(super) const ADVICE: &str =
 pub(super) struct StackMapping {
     pub(super) low: usize,
     pub(super) high: usize,
-    stays: bool,
 }
 
 impl StackMapping {
     pub(super) fn at(stack: usize) -> Option<Self> {
-        let OwnStack {
-            low,
-            high,
-            is_fiber,
-        } = os::own_stack();
-        if (low..high).contains(&stack) {
-            let stays = !is_fiber;
-            return Some(Self { low, high, stays });
-        }
         let other = os::mapping_at(stack, &mut [])?;
         Some(Self {
             low: other.start,
             high: other.end,
-            stays: false,
         })
     }
 
+    /// A stack may end before the thread: a fiber's, a coroutine's.
     pub(super) fn own(&self) -> Option<(usize, usize)> {
-        self.stays.then_some((self.low, self.high))
+        None
     }
+}
+
+#[inline(always)]
+pub(super) fn running_stack() -> Option<(usize, usize)> {
+    Some(system::running_stack())
 }
 
 #[inline(always)]
@@ -45,11 +41,6 @@ pub(super) fn read_registers() -> Registers {
         core::arch::asm!("mov {}, rsp", "mov {}, rbp", out(reg) stack, out(reg) frame, options(nomem, nostack, preserves_flags));
     }
     Registers { stack, frame }
-}
-
-/// A handler runs on the stack of the thread that it stopped, as any function that this thread calls.
-pub(super) fn is_signal_safe() -> bool {
-    true
 }
 
 #[inline(never)]

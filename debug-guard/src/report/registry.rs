@@ -7,7 +7,7 @@ use crate::mode::BackEnd;
 use crate::os;
 use crate::report::OnReport;
 
-/// All but [`at_exit`](Self::at_exit) is async-signal-safe and acquires no lock that an allocation may hold.
+/// All but [`at_exit`](Self::at_exit) is async-signal-safe.
 pub(crate) trait ReportingGuard: Sync {
     fn name(&self) -> &'static str;
     fn number(&self) -> u64;

@@ -1,8 +1,8 @@
 mod stack;
 mod tables;
 
-pub(super) use stack::{StackMapping, read_registers};
-pub(super) use tables::{is_signal_safe, pass};
+pub(super) use stack::{StackMapping, read_registers, running_stack};
+pub(super) use tables::pass;
 
 pub(super) const REGISTERS_KNOWN: bool = true;
 pub(super) const ADVICE: &str =

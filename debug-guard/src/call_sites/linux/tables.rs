@@ -1,7 +1,6 @@
 use core::ffi::{c_int, c_void};
 
 use super::super::thread_stack::Registers;
-use crate::os::tables_without_lock;
 
 enum Frame {}
 
@@ -39,10 +38,6 @@ fn backtrace<F: FnMut(usize, Registers) -> c_int>(mut each: F) {
     }
     // SAFETY: `on_frame` gets the closure, which outlives the call.
     unsafe { _Unwind_Backtrace(on_frame::<F>, (&raw mut each).cast()) };
-}
-
-pub(in super::super) fn is_signal_safe() -> bool {
-    tables_without_lock()
 }
 
 /// Writes the frames from the first for which `begins` is true. Returns their number, whether they reach `mark`, or

@@ -1,5 +1,7 @@
 //! The depot as the guard uses it, and stacks as compilers make them.
 
+#[cfg(all(windows, target_arch = "x86_64", not(miri)))]
+mod coroutines;
 mod depot;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
 mod driver;

@@ -8,10 +8,10 @@ use core::ptr::{from_mut, null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::OnceLock;
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use super::caught;
 use super::context::Context;
 use super::memory;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use crate::os::caught;
 use crate::os::{Handled, OsRefusal, Trap};
 
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];

@@ -1,3 +1,6 @@
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[path = "../caught.rs"]
+mod caught;
 mod context;
 mod errors;
 mod fork;
@@ -9,7 +12,6 @@ mod mprotect;
 mod process;
 mod read;
 mod report_stack;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -25,8 +27,7 @@ pub(crate) use process::{
     thread_name, total_memory, write,
 };
 pub(crate) use read::{CATCHES_READS, read_u64, read_u64_by_kernel};
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub(crate) use tables::tables_without_lock;
+pub(crate) use tables::unwinds_in_handlers;
 
 use crate::mode::BackEnd;
 use crate::os::PageCalls;

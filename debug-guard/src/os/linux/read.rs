@@ -1,8 +1,8 @@
 use core::ffi::c_void;
 
-use super::memory;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use crate::os::caught;
+use super::caught;
+use super::memory;
 
 pub(crate) const CATCHES_READS: bool = true;
 

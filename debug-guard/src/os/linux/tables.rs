@@ -2,7 +2,7 @@
 /// calls from its version 12 on, of the same year. Before, both go through `dl_iterate_phdr`, whose lock the stopped
 /// thread may hold. Async-signal-safe.
 #[cfg(target_env = "gnu")]
-pub(crate) fn tables_without_lock() -> bool {
+pub(crate) fn unwinds_in_handlers() -> bool {
     // SAFETY: asks for a text.
     let version = unsafe { libc::gnu_get_libc_version() };
     // SAFETY: the library's own, which ends in a zero and stays.
@@ -13,7 +13,7 @@ pub(crate) fn tables_without_lock() -> bool {
 }
 
 #[cfg(not(target_env = "gnu"))]
-pub(crate) fn tables_without_lock() -> bool {
+pub(crate) fn unwinds_in_handlers() -> bool {
     false
 }
 

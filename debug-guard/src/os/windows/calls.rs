@@ -220,7 +220,6 @@ unsafe extern "system" {
     pub(super) fn TerminateProcess(process: *mut c_void, code: u32) -> i32;
     pub(super) fn OpenThread(rights: u32, inherit: i32, thread: u32) -> *mut c_void;
     pub(super) fn CloseHandle(handle: *mut c_void) -> i32;
-    pub(super) fn IsThreadAFiber() -> i32;
     pub(super) fn Sleep(milliseconds: u32);
     pub(super) fn GetLastError() -> u32;
     pub(super) fn SetLastError(error: u32);

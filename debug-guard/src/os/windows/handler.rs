@@ -9,9 +9,9 @@ use super::calls::{
     ExceptionPointers, GUARD_PAGE_VIOLATION, IN_PAGE_ERROR, PAGE_GUARD, ThreadContext,
     VirtualProtect,
 };
+use super::caught;
 use super::memory::{self, keeping_error};
 use super::process::without_forks;
-use crate::os::caught;
 use crate::os::{Access, Handled, OsRefusal, Trap};
 
 /// A `fn(&Trap) -> Handled`; null before the handler is installed.

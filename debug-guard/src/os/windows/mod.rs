@@ -3,6 +3,8 @@
 //! Tested under Wine alone, which has its own code for all of this: `docs/PLATFORMS.md` says what that proves.
 
 mod calls;
+#[path = "../caught.rs"]
+mod caught;
 mod handler;
 mod memory;
 mod modules;
@@ -23,8 +25,8 @@ pub(crate) use process::{
     thread_id, thread_name, total_memory, without_forks, write,
 };
 pub(crate) use read::{CATCHES_READS, read_u64, read_u64_by_kernel};
-pub(crate) use stack::{OwnStack, own_stack};
-pub(crate) use unwind::UnwindContext;
+pub(crate) use stack::running_stack;
+pub(crate) use unwind::{UnwindContext, unwinds_in_handlers};
 
 use crate::mode::BackEnd;
 use crate::os::PageCalls;

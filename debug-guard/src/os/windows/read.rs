@@ -1,5 +1,4 @@
-use super::{handler, memory};
-use crate::os::caught;
+use super::{caught, handler, memory};
 
 pub(crate) const CATCHES_READS: bool = true;
 

@@ -1,12 +1,16 @@
-//! Callers by the unwind tables that every module carries (`.pdata`), without frame pointers.
-
 use core::ptr::null_mut;
 
 use super::calls::{RtlCaptureContext, RtlLookupFunctionEntry, RtlVirtualUnwind, ThreadContext};
+use super::modules::mapping_at;
 use super::read::read_u64;
-use super::stack::own_stack;
+use super::stack::running_stack;
 
 const NO_HANDLER: u32 = 0;
+
+/// A handler runs on the stack of the thread that it stopped.
+pub(crate) fn unwinds_in_handlers() -> bool {
+    true
+}
 
 pub(crate) struct UnwindContext {
     registers: ThreadContext,
@@ -20,10 +24,14 @@ impl UnwindContext {
         let mut registers = ThreadContext::ZERO;
         // SAFETY: writes the registers.
         unsafe { RtlCaptureContext(&raw mut registers) };
-        Self {
-            registers,
-            high: own_stack().high,
-        }
+        let (low, high) = running_stack();
+        let stack = registers.stack();
+        let high = if (low..high).contains(&stack) {
+            high
+        } else {
+            mapping_at(stack, &mut []).map_or(0, |mapping| mapping.end)
+        };
+        Self { registers, high }
     }
 
     pub(crate) fn pc(&self) -> usize {
@@ -38,8 +46,8 @@ impl UnwindContext {
         self.registers.frame()
     }
 
-    /// False where the caller is not known: the registers are of no use then. Allocates nothing. The tables are found
-    /// under a lock of the system that is held by who loads a module, and by nobody who accesses a guarded page.
+    /// False where the caller is not known. Allocates nothing. The tables are found under a lock of the system that
+    /// is held by who loads a module, and by nobody who accesses a guarded page.
     pub(crate) fn step(&mut self) -> bool {
         let before = self.stack();
         let mut base = 0;

@@ -42,7 +42,7 @@ struct Ended {
 
 /// Starts it; the child reads its case from the environment.
 fn with_case(test: &str, case: &str) -> Ended {
-    let name = format!("os::linux::tests::{test}");
+    let name = format!("os::system::tests::{test}");
     let program = std::env::current_exe().expect("a path");
     let mut command = Command::new(program);
     let ended = command

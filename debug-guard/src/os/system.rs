@@ -98,6 +98,10 @@ pub(crate) fn read_u64_by_kernel(_: usize) -> Option<u64> {
     None
 }
 
+pub(crate) fn unwinds_in_handlers() -> bool {
+    false
+}
+
 pub(crate) fn install_fault_handler(_: fn(&Trap) -> Handled) -> Result<(), OsRefusal> {
     Err(OsRefusal::Unavailable)
 }

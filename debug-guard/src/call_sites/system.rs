@@ -20,13 +20,13 @@ impl StackMapping {
     }
 }
 
+pub(super) fn running_stack() -> Option<(usize, usize)> {
+    None
+}
+
 #[inline(always)]
 pub(super) fn read_registers() -> Registers {
     Registers::default()
-}
-
-pub(super) fn is_signal_safe() -> bool {
-    false
 }
 
 pub(super) fn pass(
