@@ -51,7 +51,16 @@ pub(super) fn pass(
 ) -> (usize, bool, Registers) {
     let (mut count, mut whole, mut last) = (0, false, Registers::default());
     let mut context = UnwindContext::capture();
-    while context.step() {
+    loop {
+        // The first frame is the stopped one, or this library's, which has tables.
+        let has_caller = if count == 1 {
+            context.step_from_stopped()
+        } else {
+            context.step()
+        };
+        if !has_caller {
+            break;
+        }
         let (back, registers) = (
             context.pc(),
             Registers {

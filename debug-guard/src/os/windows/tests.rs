@@ -15,9 +15,10 @@ use super::calls::{
 };
 use super::memory::{commit, information_at, release, reserve};
 use super::{
-    install_fault_handler, page_calls, page_size, process_id, random_u64, read_u64,
+    UnwindContext, install_fault_handler, page_calls, page_size, process_id, random_u64, read_u64,
     read_u64_by_kernel, readable, running_stack, thread_id, thread_name, total_memory,
 };
+use crate::call_sites::walk_from;
 use crate::mode::BackEnd;
 use crate::os::{Access, BackEnds, Content, Handled, OsRefusal, Region, Trap};
 
@@ -420,6 +421,97 @@ fn the_running_stack_is_the_threads_own_or_a_fibers() {
             unsafe { DeleteFiber(other) };
             assert!(![0, high].contains(&SEEN.load(Ordering::Relaxed)));
             assert_eq!(running_stack(), (low, high));
+        },
+    ));
+}
+
+/// Code without unwind tables: a function that leaves its second argument at its stack pointer and calls its first, and, behind, one
+/// that reads a byte and calls nothing.
+fn code_without_tables() -> usize {
+    const PAGE_EXECUTE_READWRITE: u32 = 0x40;
+    const CALLS: [u8; LEAF] = [
+        0x48, 0x83, 0xec, 0x48, // sub rsp, 0x48
+        0x48, 0x89, 0x14, 0x24, // mov [rsp], rdx
+        0xff, 0xd1, // call rcx
+        0x48, 0x83, 0xc4, 0x48, // add rsp, 0x48
+        0xc3, 0x90, // ret
+    ];
+    const READS: [u8; 4] = [0x0f, 0xb6, 0x01, 0xc3]; // movzx eax, byte ptr [rcx]; ret
+    // SAFETY: new addresses.
+    let page = unsafe {
+        calls::VirtualAlloc(
+            null_mut(),
+            page_size(),
+            MEM_RESERVE | MEM_COMMIT,
+            PAGE_EXECUTE_READWRITE,
+        )
+    };
+    let page = page.cast::<u8>();
+    assert!(!page.is_null());
+    // SAFETY: the new page.
+    unsafe { page.copy_from_nonoverlapping(CALLS.as_ptr(), LEAF) };
+    // SAFETY: within the new page.
+    unsafe {
+        page.add(LEAF)
+            .copy_from_nonoverlapping(READS.as_ptr(), READS.len())
+    };
+    page.expose_provenance()
+}
+
+const LEAF: usize = 16;
+
+/// Where a walk came to.
+static LAST_PC: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn walks() {
+    let mut context = UnwindContext::capture();
+    while context.step() && context.pc() != 0 {
+        LAST_PC.store(context.pc(), Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_function_without_tables_that_called_ends_the_walk() {
+    extern "C" fn innocent() {
+        println!("never called");
+    }
+    let code = code_without_tables();
+    // SAFETY: the function of that type.
+    let calls: extern "C" fn(extern "C" fn(), extern "C" fn()) =
+        unsafe { core::mem::transmute(code) };
+    calls(walks, innocent);
+    let last = LAST_PC.load(Ordering::Relaxed);
+    assert!((code..code + LEAF).contains(&last), "{last:#x}, {code:#x}");
+}
+
+#[inline(never)]
+fn calls_leaf(code: usize, address: usize) -> u8 {
+    // SAFETY: the function of that type.
+    let reads: extern "C" fn(usize) -> u8 = unsafe { core::mem::transmute(code + LEAF) };
+    core::hint::black_box(reads(address))
+}
+
+#[test]
+fn a_function_without_tables_that_was_stopped_is_a_leaf() {
+    fn sees(trap: &Trap) -> Handled {
+        let mut frames = [0; 8];
+        walk_from(trap.pc, trap.frame, trap.stack, 0, &mut frames);
+        LAST_PC.store(frames[1], Ordering::Relaxed);
+        judge(trap)
+    }
+    went_on(child(
+        "os::system::tests::a_function_without_tables_that_was_stopped_is_a_leaf",
+        || {
+            install_fault_handler(sees).expect("a handler");
+            let code = code_without_tables();
+            let region = region(4);
+            assert_eq!(calls_leaf(code, region.address_of(1)), 0);
+            let caller = LAST_PC.load(Ordering::Relaxed);
+            let function = calls_leaf as *const () as usize;
+            assert!(
+                (function..function + 256).contains(&caller),
+                "{caller:#x}, {function:#x}"
+            );
         },
     ));
 }

@@ -1,6 +1,8 @@
-use core::ptr::null_mut;
+use core::ptr::{NonNull, null_mut};
 
-use super::calls::{RtlCaptureContext, RtlLookupFunctionEntry, RtlVirtualUnwind, ThreadContext};
+use super::calls::{
+    RtlCaptureContext, RtlLookupFunctionEntry, RtlVirtualUnwind, RuntimeFunction, ThreadContext,
+};
 use super::modules::mapping_at;
 use super::read::read_u64;
 use super::stack::running_stack;
@@ -46,18 +48,33 @@ impl UnwindContext {
         self.registers.frame()
     }
 
-    /// False where the caller is not known. Allocates nothing. The tables are found under a lock of the system that
-    /// is held by who loads a module, and by nobody who accesses a guarded page.
+    /// Goes from a function that called another to its caller. False where that is not known. Allocates nothing.
     pub(crate) fn step(&mut self) -> bool {
-        let before = self.stack();
+        let entry = self.entry();
+        entry.is_some_and(|(function, base)| self.unwind(function, base))
+    }
+
+    /// Goes to the caller from the function that was stopped.
+    pub(crate) fn step_from_stopped(&mut self) -> bool {
+        match self.entry() {
+            Some((function, base)) => self.unwind(function, base),
+            None => self.leave_leaf(),
+        }
+    }
+
+    /// The tables are found under a lock of the system that is held by who loads a module, and by nobody who accesses a
+    /// guarded page.
+    fn entry(&self) -> Option<(NonNull<RuntimeFunction>, usize)> {
         let mut base = 0;
         // SAFETY: looks for the function that holds the address.
         let function = unsafe { RtlLookupFunctionEntry(self.pc(), &raw mut base, null_mut()) };
-        if function.is_null() {
-            return self.leave_leaf();
-        }
+        NonNull::new(function.cast_mut()).map(|function| (function, base))
+    }
+
+    fn unwind(&mut self, function: NonNull<RuntimeFunction>, base: usize) -> bool {
+        let before = self.stack();
         // SAFETY: an entry of a loaded module, in which a thread is.
-        let unwind = unsafe { (*function).unwind } as usize;
+        let unwind = unsafe { function.as_ref() }.unwind as usize;
         if !self.is_frame_on_stack(base.wrapping_add(unwind)) {
             return false;
         }
@@ -69,7 +86,7 @@ impl UnwindContext {
                 NO_HANDLER,
                 base,
                 self.registers.pc,
-                function,
+                function.as_ptr(),
                 &raw mut self.registers,
                 &raw mut data,
                 &raw mut establisher,
@@ -79,8 +96,8 @@ impl UnwindContext {
         self.pc() == 0 || self.went_up(before)
     }
 
-    /// A function without an entry has changed nothing: its return address is at the stack pointer. So it is after a
-    /// jump to nowhere.
+    /// A function without an entry calls nothing: its return address is at the stack pointer. So it is after a jump to
+    /// nowhere.
     fn leave_leaf(&mut self) -> bool {
         let before = self.stack();
         let Some(back) = read_u64(before) else {
