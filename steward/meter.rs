@@ -10,15 +10,13 @@
 //!
 //! It counts granted requests with their requested bytes; `realloc` counts as a request for the new size. Memory of `mmap` (code of a JIT,
 //! device memory, shared memory) is counted apart. Frees are not counted: the figures are gross. `free` is here so that a block returns to
-//! its heap even if a library has its own allocator. A judge, if set, sees the blocks that drivers free and reallocate, and can keep them.
+//! its heap even if a library has its own allocator.
 //!
 //! It allocates nothing: it calls the C library's functions by their second names (`__libc_malloc`), which need no lookup within an
-//! allocation. The thread's byte and the address of its counters are in static thread-local storage (initial-exec), counters in this
-//! library's zeroed pages.
+//! allocation.
 //!
-//! Only its thread writes a counter, with plain loads and stores; any thread may read it: exact while threads pause. A thread keeps its
-//! place for ever, so its requests stay counted after its end. Threads beyond the last place share one with atomic additions: slower, as
-//! exact.
+//! Any thread may read the counters: they are exact while threads pause. A thread keeps its place for ever, so its requests stay counted
+//! after its end. Threads beyond the last place share one with atomic additions.
 //!
 //! Linux with the GNU C library, on x86-64 and AArch64. Empty elsewhere.
 #![cfg(all(
@@ -112,8 +110,6 @@ pub static steward_meter: Meter = Meter {
     judge_frees,
 };
 
-// --- one thread -------------------------------------------------------------------------------------------------------------
-
 /// A thread's static thread-local storage, zero at its start. `#[thread_local]` is not stable and std's macro leaves the model to the
 /// compiler, so assembly declares and reaches the bytes.
 ///
@@ -177,9 +173,7 @@ extern "C" fn doing() -> *mut u8 {
     unsafe { &raw mut (*this_thread()).doing }
 }
 
-// --- counting ---------------------------------------------------------------------------------------------------------------
-
-/// One thread's counters, in their own pair of cache lines, so that no two threads write one line.
+/// Each thread has its own pair of cache lines, so that no two threads write one line.
 #[repr(C, align(128))]
 struct Counters([Cell; CELLS]);
 
@@ -216,7 +210,6 @@ static SHARED: Counters = Counters::zero();
 /// Claimed places.
 static METERED: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts a granted block.
 #[inline(always)]
 fn count(block: *mut c_void, bytes: usize) -> *mut c_void {
     if !block.is_null() {
@@ -272,7 +265,7 @@ fn count_slowly(thread: *mut Thread, bytes: u64) {
     }
 }
 
-/// The counters of the calling thread, from its bytes; `None` if all places are taken.
+/// Returns `None` if all places are taken.
 fn claim(thread: *mut Thread) -> Option<&'static Counters> {
     // SAFETY: the calling thread's own bytes.
     let place = unsafe { (*thread).place };
@@ -290,7 +283,6 @@ fn claim(thread: *mut Thread) -> Option<&'static Counters> {
     Some(unsafe { &*own })
 }
 
-/// Counts mapped bytes.
 fn count_mapped(bytes: usize) {
     let thread = this_thread();
     // SAFETY: the thread's own bytes.
@@ -331,8 +323,6 @@ unsafe extern "C" fn read(out: *mut MeteredBytes) {
     }
 }
 
-// --- frees of foreign blocks ---------------------------------------------------------------------------------------------------
-
 /// NULL, or a [`Judge`].
 static JUDGE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
@@ -340,7 +330,6 @@ extern "C" fn judge_frees(judge: Judge) {
     JUDGE.store(judge as *mut (), Release);
 }
 
-/// Whether the judge keeps the block.
 #[inline(always)]
 fn must_stay(block: *mut c_void) -> bool {
     let judge = JUDGE.load(Acquire);
@@ -368,9 +357,8 @@ fn is_refused(judge: *mut (), block: *mut c_void) -> bool {
     refused
 }
 
-// --- the malloc family ------------------------------------------------------------------------------------------------------
-// The names, arguments and results of C and POSIX. Each function forwards its arguments, so the caller's promises hold for the function
-// behind it. Blocks are the C library's, so its own names accept them too.
+// Each function forwards its arguments, so the caller's promises hold for the function behind it. Blocks are the C library's, so its own
+// names accept them too.
 
 /// `malloc` of C.
 #[unsafe(no_mangle)]
@@ -480,8 +468,6 @@ fn refuse(reason: c_int) -> *mut c_void {
     ptr::null_mut()
 }
 
-// --- mappings ---------------------------------------------------------------------------------------------------------------
-
 /// `mmap` of POSIX by system call, because the C library has no second name for it.
 ///
 /// # Safety
@@ -495,8 +481,7 @@ pub unsafe extern "C" fn mmap(
     file: c_int,
     offset: i64,
 ) -> *mut c_void {
-    // SAFETY: what it replaces, with `MAP_FIXED`, is the program's own memory. Passes numbers as whole registers, like C's default
-    // promotions.
+    // SAFETY: what `MAP_FIXED` replaces is the program's own memory. Numbers are passed as whole registers, like C's default promotions.
     let answer = unsafe {
         syscall(
             SYS_MMAP,
@@ -528,6 +513,6 @@ pub unsafe extern "C" fn mmap64(
     file: c_int,
     offset: i64,
 ) -> *mut c_void {
-    // SAFETY: what it replaces, with `MAP_FIXED`, is the program's own memory.
+    // SAFETY: what `MAP_FIXED` replaces is the program's own memory.
     unsafe { mmap(at, length, protection, flags, file, offset) }
 }

@@ -359,7 +359,6 @@ const DRIVERS: &[&str] = &[
 /// Those of them that the loader may have.
 const INSTALLED_DRIVERS: &[&str] = DRIVERS.split_at(2).1;
 
-/// The largest number of an option.
 const MAX: u64 = u32::MAX as u64;
 
 /// A parser for a whole number in this range, whose error names the range.
@@ -380,7 +379,6 @@ fn number<T: TryFrom<u64>>(
     }
 }
 
-/// A time that is neither too short to read what is shown nor without end.
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok();
     let seconds = seconds.filter(|seconds| (0.1..=86_400.0).contains(seconds));
@@ -389,7 +387,6 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "give a number of seconds from 0.1 to 86400, such as 0.5".to_owned())
 }
 
-/// A share in percent that changes are compared with.
 fn parse_percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent),
@@ -405,7 +402,6 @@ fn parse_ignored(text: &str) -> Result<String, String> {
     }
 }
 
-/// Whether `--driver` means every driver.
 pub(crate) fn is_all(name: &str) -> bool {
     name.trim().eq_ignore_ascii_case("all")
 }

@@ -9,13 +9,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// The most bytes of a file or of the standard input that are read.
 pub(crate) const MAX_BYTES: u64 = 1 << 30;
 
-/// How long the program waits for the other end of a pipe.
 pub(crate) const PIPE_WAIT: Duration = Duration::from_secs(5);
 
-/// Reads the standard input if `name` is `-`, else the file of that name. Returns the name for messages as well.
+/// Reads the standard input if `name` is `-`. Returns the name for messages as well.
 pub(crate) fn read(name: &str) -> (&str, io::Result<Vec<u8>>) {
     match name {
         "-" => ("the standard input", within(io::stdin().lock(), MAX_BYTES)),
@@ -23,7 +21,6 @@ pub(crate) fn read(name: &str) -> (&str, io::Result<Vec<u8>>) {
     }
 }
 
-/// The text of a file.
 pub(crate) fn text(path: &Path) -> io::Result<String> {
     let bytes = open(path).and_then(file)?;
     String::from_utf8(bytes).map_err(|error| {
@@ -55,7 +52,6 @@ fn file(file: File) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Reads all bytes of `from`, at most `limit`.
 pub(crate) fn within(from: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;

@@ -9,10 +9,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Shorter work shows no progress.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The most updates a second.
 const DRAWN_A_SECOND: u8 = 10;
 
-/// A line of progress on the error output, after two seconds. It has no thread of its own: the work calls [`at`](Self::at).
+/// It has no thread of its own: the work calls [`at`](Self::at).
 #[derive(Debug)]
 pub(crate) struct Progress {
     began: Instant,
@@ -22,7 +21,6 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Begins work of `steps` steps.
     pub(crate) fn new(what: &str, steps: u64) -> Self {
         Self {
             began: Instant::now(),

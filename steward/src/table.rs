@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-/// One line a row, without a newline at the end. Columns are two spaces apart.
+/// Each row is a line; there is no newline at the end. Columns are two spaces apart.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));

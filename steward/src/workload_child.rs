@@ -24,7 +24,6 @@ use vk_report::guard_run::Layers;
 use vk_report::report::origins::{EventLog, SiteRecorder, StackCapture};
 use vk_report::report::{ProgramAccounts, Report, RunEnvironment};
 
-/// The hidden command of the child; its argument is a [`Job`] as JSON.
 pub(crate) const COMMAND: &str = "workload-child";
 
 /// What the layer writes, in the job's folder.
@@ -34,48 +33,38 @@ pub(crate) const REFUSALS: &str = "refusals";
 const ANSWER: &str = "answer.json";
 pub(crate) const TRACE: &str = "trace";
 
-/// The child's exit code where it could not write its answer, and has said why on its error output: that of a panic, which is this program's
-/// fault as well.
+/// The child could not write its answer, and has said why on its error output. The code is that of a panic, which is this program's fault as
+/// well.
 pub(crate) const OWN_FAILURE: u8 = 101;
 
-/// What a child has to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
-    /// The driver, as the parent selected it.
     pub(crate) driver: Selected,
     pub(crate) seed: u32,
     pub(crate) rounds: u32,
-    /// The linked layer is between the workload and the driver. Without it the workload is a program like any other, and nothing is answered.
+    /// Without the layer the workload is a program like any other, and nothing is answered.
     pub(crate) is_observed: bool,
-    /// Callbacks are judged.
     pub(crate) check: bool,
-    /// The child writes a trace.
     pub(crate) records: bool,
     pub(crate) stacks: Stacks,
-    /// Settings of the layer by name, beside those of every job.
     pub(crate) settings: Vec<(String, String)>,
-    /// A folder of the parent's.
     pub(crate) folder: PathBuf,
 }
 
-/// Which call stacks a run keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Stacks {
     None,
-    /// Of each block.
     Blocks,
     /// And each event, for a profile over time.
     Events,
 }
 
-/// The result of a child.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct JobResult {
     pub(crate) report: Report,
     pub(crate) events: EventLog,
 }
 
-/// The child for the job.
 pub(crate) fn command(job: &Job) -> io::Result<Command> {
     let mut command = Command::new(env::current_exe()?);
     command.arg(COMMAND).arg(serde_json::to_string(job)?);
@@ -83,10 +72,7 @@ pub(crate) fn command(job: &Job) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Runs the job in this process. The answer, or why there is none, goes to the job's folder. Returns the exit code.
-///
-/// # Errors
-/// There is no such job.
+/// The answer, or why there is none, goes to the job's folder. Returns the exit code.
 pub(crate) fn run(job: &str) -> io::Result<u8> {
     let job: Job = serde_json::from_str(job)?;
     if !job.is_observed {
@@ -106,14 +92,12 @@ pub(crate) fn run(job: &str) -> io::Result<u8> {
         Ok(()) => Ok(0),
         Err(reason) => {
             let unwritten = unwritten(&file, &reason);
-            // If the error output is closed, the exit code remains.
             let _ = writeln!(io::stderr(), "steward: {unwritten}");
             Ok(OWN_FAILURE)
         }
     }
 }
 
-/// A sentence about a file of the job that is not there, with what may help.
 fn unwritten(file: &Path, reason: &io::Error) -> String {
     format!(
         "{} could not be written ({reason}): free some space there, name another folder with TMPDIR, or raise the limit of file sizes \
@@ -122,12 +106,11 @@ fn unwritten(file: &Path, reason: &io::Error) -> String {
     )
 }
 
-/// What the child of this folder has answered; `None` if it died.
+/// Returns `None` if the child died.
 pub(crate) fn read(folder: &Path) -> Option<Result<JobResult, String>> {
     serde_json::from_slice(&fs::read(folder.join(ANSWER)).ok()?).ok()
 }
 
-/// Why a child has no answer.
 #[derive(Debug, thiserror::Error)]
 enum ChildError {
     #[error(transparent)]
@@ -296,7 +279,6 @@ fn settings(job: &Job) -> &'static [(&'static str, &'static str)] {
     settings.leak()
 }
 
-/// The kinds of objects with callbacks, with their numbers.
 fn created_objects(program: &ProgramAccounts) -> Vec<(String, u32)> {
     let created = program.kinds().filter(|row| row.objects_created > 0);
     let count = |number| u32::try_from(number).unwrap_or(u32::MAX);
@@ -305,7 +287,6 @@ fn created_objects(program: &ProgramAccounts) -> Vec<(String, u32)> {
         .collect()
 }
 
-/// The report, from what the layer wrote.
 fn of_layer(text: &str) -> Result<(Report, Vec<(String, u32)>), ChildError> {
     let mut report: Report =
         serde_json::from_str(text).map_err(|error| ChildError::NoReport(error.into()))?;

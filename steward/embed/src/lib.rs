@@ -1,8 +1,8 @@
 //! The shared library that cargo has built of a dependency, as bytes.
 //!
 //! Cargo builds a dependency with the crate types `rlib` and `cdylib` into two files of one folder, and tells the compiler where the first
-//! is. The macro reads that from the compiler's command line and looks beside it: cargo has no stable name for the second file, which has a
-//! hash in its name if the dependency comes from a registry, and none if it comes from a path.
+//! is. The macro looks beside it: cargo has no stable name for the second file, which has a hash in its name if the dependency comes from a
+//! registry, and none if it comes from a path.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -28,11 +28,9 @@ pub fn shared_library(name: TokenStream) -> TokenStream {
         }
         None => "::core::option::Option::<&'static [u8]>::None".to_owned(),
     };
-    // Both are expressions.
     expression.parse().unwrap_or_default()
 }
 
-/// The file that `--extern NAME=FILE` names, if it can be linked.
 fn linked(name: &str, arguments: &[String]) -> Option<PathBuf> {
     let values = arguments.iter().filter_map(|argument| {
         let value = argument.strip_prefix("--extern=").unwrap_or(argument);
@@ -45,7 +43,6 @@ fn linked(name: &str, arguments: &[String]) -> Option<PathBuf> {
     files.find(|file| file.extension().is_some_and(|it| it == "rlib"))
 }
 
-/// Where the shared library of this `rlib` may be: with the hash of the rlib's name, and without one.
 fn beside(rlib: &Path) -> Vec<PathBuf> {
     let stem = rlib.file_stem().unwrap_or_default().to_string_lossy();
     let stem = stem.strip_prefix("lib").unwrap_or(&stem);
@@ -82,7 +79,6 @@ mod tests {
         );
         assert_eq!(named(&[&format!("--extern={value}")]), file);
         assert_eq!(named(&["--extern", &format!("priv:{value}")]), file);
-        // `cargo check` links nothing.
         assert_eq!(
             named(&["--extern", "Layer=/t/libLayer-0123456789abcdef.rmeta"]),
             None

@@ -4,9 +4,8 @@
 //!   ratio = bytes requested of callbacks / (those + heap bytes allocated in commands + heap bytes of threads without commands)
 //! ```
 //!
-//! All are gross: freed memory counts as well. A decorator around the callbacks counts the first term. The meter counts the others: a library
-//! with the malloc family, preloaded into a child process, that adds each request to a cell for the activity of its thread ([`meter`]). The
-//! child runs the workload as the program does, with the layer's callbacks: once through the loader, whose memory is not distinguished from
+//! All are gross: freed memory counts as well. A decorator around the callbacks counts the first term. The meter counts the others ([`meter`]).
+//! The child runs the workload as the program does, with the layer's callbacks: once through the loader, whose memory is not distinguished from
 //! the driver's there, and once with the driver's library opened directly.
 //!
 //! ```text
@@ -15,8 +14,7 @@
 //! ```
 //!
 //! Memory that the library's initialisers allocate when it is opened directly is a separate figure (`opening_bytes`), because no command runs
-//! then. The loader opens the library within commands, which counts it there. Allocators with other names than C's are not counted. Mappings are
-//! counted apart, because they include device memory.
+//! then. Allocators with other names than C's are not counted. Mappings are counted apart, because they include device memory.
 
 mod preload;
 
@@ -89,16 +87,8 @@ const TIMES: u32 = 20;
 /// .. but at least this: the first use of a device may compile much.
 const MIN_TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// Measures the driver in two child processes that run the same workload with the same seed and rounds. Takes as long as two runs.
-/// `took` is the time of such a run without a meter; it sets the time limit of a child. Their files are put into `folder`. While a child
-/// runs, `step` is called repeatedly with a description of the run.
-///
+/// `took` is the time of such a run without a meter; it sets the time limit of a child. While a child runs, `step` is called repeatedly.
 /// After a signal that ends programs no further child is started, and what was measured means nothing: `signals` has it.
-///
-/// The children see this driver alone, whatever the environment selects.
-///
-/// # Errors
-/// [`CoverageError`].
 pub(crate) fn measure(
     driver: &Selected,
     (seed, rounds, took): (u32, u32, Duration),
@@ -164,7 +154,6 @@ fn child(
     run.ok_or(CoverageError::NotLoaded)
 }
 
-/// Runs the child to its end and returns its output; after the limit it is killed, and until then the step is called.
 fn limited(
     command: &mut Command,
     limit: (Duration, &dyn Fn()),
@@ -192,7 +181,6 @@ fn unwritable(error: impl ToString) -> CoverageError {
     }
 }
 
-/// The last line of the child's error output, or how it ended.
 fn why(done: &Output) -> String {
     let said = String::from_utf8_lossy(&done.stderr);
     match said.lines().next_back().map(str::trim) {

@@ -10,10 +10,8 @@ use tempfile::{Builder, TempPath};
 
 use super::{CoverageError, unwritable};
 
-/// The library from `build.rs`, or why there is none.
 const LIBRARY: Result<&[u8], &str> = include!(concat!(env!("OUT_DIR"), "/meter.rs"));
 
-/// The libraries that the dynamic linker loads before all others, separated by colons or blanks.
 const VARIABLE: &str = "LD_PRELOAD";
 
 /// A file with the meter's library. It is deleted on drop.

@@ -2,7 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-/// Of `drive`.
 pub(super) const DRIVE: &str = "\
 Exit code: 0 after a run; 1 if a guard reported a mistake, a refusal left or broke something, or
 nothing met --fail, and with --exit-code after leaks and unknown findings; 2 if it could not run.
@@ -12,17 +11,14 @@ block in N of each call site, after its first eight.
 --fail, requests numbered from 0: nth=N, from=N, scope=S[:N], context=NAME[:N], 'size>N',
 live-bytes=N, one-in=N[,seed=S], never; each[=N]: once for each request, N runs at most.";
 
-/// Of `check`.
 pub(super) const CHECK: &str = "\
 Exit code: 0 as expected; 1 if a finding is not expected, or an expected one is gone or comes more or less
 often, or not all could be judged; 2 if it could not run. Notes are legal and fail nothing. Bundled
 expectations: lavapipe-22.3, swiftshader-5.0, nvidia-580, reference-0.1.";
 
-/// Of `symbols`.
 pub(super) const SYMBOLS: &str = "\
 What `steward --guard` writes has names already. This is for reports of other programs, on this machine.";
 
-/// Of `run`.
 pub(super) const RUN: &str = "\
 Exit code: the program's. 1 instead of 0 if a guard reported a mistake or guarded nothing, nothing
 met --fail, --expect met something else, and with --exit-code after leaks, unknown findings or no
@@ -31,26 +27,21 @@ layer. The report goes to the error output, one for each process. With `-` as a 
 alone is on the standard output, and the program's own output goes to the error output.
 `drive --help` lists what --guard and --fail can be, vk-layer/README.md the layer's settings.";
 
-/// Of `top`.
 pub(super) const TOP: &str = "\
 Programs that `steward run` started have a state file. Ends when the program does.";
 
-/// Of `report`.
 pub(super) const REPORT: &str = "\
 The program writes it in its next command that has a pAllocator, or submit, and goes on. Programs that
 `steward run` started are asked without a signal; others need VK_STEWARD_MEMORY_STATE and
 VK_STEWARD_MEMORY_JSON. Exit code: 2 if a process did not answer within 5 seconds.";
 
-/// Of `mark`.
 pub(super) const MARK: &str = "\
 Growth is then counted between marks, not frames. The program takes the mark with its next command that has
 a pAllocator.";
 
-/// Of `completions`.
 pub(super) const COMPLETIONS: &str = "\
 Bash: steward completions bash > ~/.local/share/bash-completion/completions/steward";
 
-/// The commands as `steward --help` shows them.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Drivers", &["drive", "check", "drivers"]),
     ("Programs", &["run", "top", "report", "mark", "layer"]),
@@ -58,7 +49,6 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Packages", &["completions", "manual"]),
 ];
 
-/// The help of the program: commands by group, each with its description.
 pub(super) fn grouped(command: clap::Command) -> clap::Command {
     let mut text = String::from(
         "{about}.\n\nUsage: steward [COMMAND] [OPTIONS]    without a command, or with options of `drive` alone: drive\n",

@@ -11,7 +11,6 @@ use std::str::FromStr;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
 
-/// Parses as `T` does.
 #[derive(Debug)]
 pub(super) struct Hinted<T> {
     hints: &'static [&'static str],

@@ -48,7 +48,6 @@ const NOT_IN_SWEEP: [&str; 11] = [
     "meter",
     "stacks",
 ];
-/// Ids of options that are about one driver.
 const OF_ONE_DRIVER: [&str; 4] = ["record", "profile", "expect", "write_expect"];
 
 /// A file and the option that names it.
@@ -118,7 +117,6 @@ impl Cli {
     }
 }
 
-/// Whether the command has the option and it was given.
 fn is_given(given: &ArgMatches, option: &str) -> bool {
     given.ids().any(|id| id == option)
         && given.value_source(option) == Some(ValueSource::CommandLine)
@@ -154,7 +152,7 @@ fn refusal(command: &str, given: &ArgMatches) -> Option<String> {
     ))
 }
 
-/// The files that the options name. A driver is one if it is named by the path of its manifest.
+/// A driver is a file if it is named by the path of its manifest.
 fn files(given: &ArgMatches) -> Vec<NamedFile> {
     let named = FILES.into_iter().filter(|(id, ..)| is_given(given, id));
     let files = named.filter_map(|(id, by, is_written)| {
@@ -169,7 +167,7 @@ fn files(given: &ArgMatches) -> Vec<NamedFile> {
     files.collect()
 }
 
-/// Whether the words were as good as none: who asks for a gate, a driver, a recording or a sweep wants a driver of their own.
+/// Who asks for a gate, a driver, a recording or a sweep wants a driver of their own.
 fn names_nothing_of_drive(options: &Drive) -> bool {
     let sweeps = matches!(options.guarding.fail, Some(FailArg::Each(_)));
     let is_asked =
@@ -181,7 +179,6 @@ fn names_nothing_of_drive(options: &Drive) -> bool {
         && options.rounds == 1
 }
 
-/// Whether one of the words is the name of a command.
 fn names_command(words: &[OsString]) -> bool {
     let command = Cli::command();
     let words = words.iter().skip(1).take_while(|word| *word != "--");
@@ -190,7 +187,7 @@ fn names_command(words: &[OsString]) -> bool {
         .any(|word| command.get_subcommands().any(|one| *word == one.get_name()))
 }
 
-/// Adds a tip to the error if a driver or a program is named without its option, and removes a tip that is not similar.
+/// Removes the tip of clap if it is not similar.
 fn with_tip(mut error: clap::Error) -> clap::Error {
     let (kind, is_command) = match error.kind() {
         ErrorKind::UnknownArgument => (ContextKind::InvalidArg, false),
@@ -268,7 +265,6 @@ mod tests {
         ] {
             assert!(!is_implied(line), "{line}");
         }
-        // An option of `drive` is not one of another command.
         assert!(read("steward rules --rounds 3").is_err());
         assert!(read("steward --rounds 3 rules").is_err());
     }
@@ -428,7 +424,6 @@ mod tests {
         );
     }
 
-    /// Options that mean nothing to a command, or exclude each other.
     #[test]
     fn an_option_that_would_be_ignored_is_refused() {
         let unexpected = |line: &str, option: &str| {

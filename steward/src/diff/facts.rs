@@ -11,7 +11,6 @@ use super::pairing::PairedNames;
 use super::{Part, Unit};
 use vk_report::report::{ByScope, CoverageRun, FindingRow, LeakFrame, LeakStack, Phase, Report};
 
-/// The name of a number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) part: Part,
@@ -20,7 +19,6 @@ pub(super) struct Key {
     pub(super) measure: Measure,
 }
 
-/// The quantity, of one scope or of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Measure {
     what: &'static str,
@@ -28,7 +26,7 @@ pub(super) struct Measure {
 }
 
 impl Measure {
-    /// The same quantity for one round; `None` for quantities that do not add up over rounds.
+    /// Returns `None` for quantities that do not add up over rounds.
     pub(super) fn a_round(self) -> Option<Self> {
         let what = match self.what {
             "taken" => "taken a round",
@@ -48,12 +46,11 @@ impl fmt::Display for Measure {
     }
 }
 
-/// Numbers by name. Numbers of the same name are added.
+/// Numbers of the same name are added.
 #[derive(Default)]
 struct ReportFigures(BTreeMap<Key, u64>);
 
 /// With `a_round` the two reports ran different numbers of rounds: a phase is that of the last round, and nothing is summed over rounds.
-/// `paired` are the names of a program's contexts and devices.
 pub(super) fn facts(
     report: &Report,
     paired: Option<PairedNames>,
@@ -157,7 +154,6 @@ pub(super) fn facts(
     facts.0
 }
 
-/// The figures of one name in one part.
 struct NamedFigures<'f> {
     sums: &'f mut ReportFigures,
     part: Part,
@@ -224,7 +220,6 @@ fn place(stack: &LeakStack) -> String {
     words.join(" < ")
 }
 
-/// The functions of a frame, without file and line; without names, the offset in its file.
 fn functions(frame: &LeakFrame) -> Vec<String> {
     if frame.functions.is_empty() {
         let file = frame.module.rsplit('/').next().unwrap_or_default();
@@ -237,7 +232,7 @@ fn functions(frame: &LeakFrame) -> Vec<String> {
     frame.functions.iter().map(name).collect()
 }
 
-/// Whether the text is a file and a line, not a part of a function's name such as `std::string)`.
+/// A part of a function's name such as `std::string)` is no place.
 fn is_place(text: &str) -> bool {
     text.rsplit_once(':').is_some_and(|(file, line)| {
         !file.is_empty() && !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit())
@@ -261,7 +256,7 @@ fn numbered<T>(named: impl Iterator<Item = (String, T)>) -> impl Iterator<Item =
     })
 }
 
-/// The identity of a finding, without its sentence, which may name a block or a line. A finding without a rule has only its sentence.
+/// The sentence of a finding is left out, because it may name a block or a line. A finding without a rule has only its sentence.
 pub(super) fn finding(row: &FindingRow) -> String {
     // Whether calls on a foreign thread (V22/V23) show V22 as well depends on timing.
     let rule = row.rule.rsplit('/').next().unwrap_or_default();

@@ -227,7 +227,6 @@ impl Diff {
     }
 }
 
-/// The rounds of a driver's run.
 fn rounds(report: &Report) -> Option<u32> {
     match report.source {
         Source::Driver { rounds, .. } => Some(rounds),
@@ -235,7 +234,6 @@ fn rounds(report: &Report) -> Option<u32> {
     }
 }
 
-/// Entries with their pairing key: the driver, and the number of its entry in the file.
 fn numbered(entries: &[ReportOrList]) -> Vec<((String, usize), &ReportOrList)> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let numbered = entries.iter().map(|entry| {
@@ -247,7 +245,6 @@ fn numbered(entries: &[ReportOrList]) -> Vec<((String, usize), &ReportOrList)> {
     numbered.collect()
 }
 
-/// The pairing name of an entry.
 fn driver(entry: &ReportOrList) -> String {
     match entry {
         ReportOrList::Report(report) => match &report.source {

@@ -96,7 +96,6 @@ fn view(diff: &Diff) -> View {
     }
 }
 
-/// The largest change of the unit.
 fn largest(changes: &[&Change], unit: Unit) -> u128 {
     changes
         .iter()

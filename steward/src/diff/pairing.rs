@@ -1,4 +1,4 @@
-//! The instances and devices of a program's report that are those of another report of it, and the names of their contexts.
+//! The instances and devices of a program's report that are those of another report of it.
 //!
 //! Each output numbers them in the order of creation. A program that has come to create one more first, such as an instance to look for a
 //! device, would be compared with itself shifted by one: so devices are paired by their names and kinds of objects, and only where these do
@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use vk_report::report::{Report, Source};
 
-/// The names of what is below a report's instances and devices.
 #[derive(Default)]
 pub(super) struct PairedNames {
     /// Of each context that is no group, in order.
@@ -20,25 +19,22 @@ pub(super) struct PairedNames {
     pub(super) memory: Vec<String>,
 }
 
-/// The place of an instance among those of both reports, and of a device of it, from 1; 0 for the instance itself.
+/// Places count from 1; a device of 0 is the instance itself.
 type AccountPlace = (usize, usize);
 
-/// An instance or device of one report.
 #[derive(Default)]
 struct Account<'r> {
     kinds: BTreeSet<&'r str>,
-    /// The device and the versions of its driver, if known.
     description: &'r str,
 }
 
-/// An instance with its devices.
 #[derive(Default)]
 struct Instance<'r> {
     own: Account<'r>,
     devices: Vec<Account<'r>>,
 }
 
-/// The names of both reports; `None` unless both are of programs.
+/// Returns `None` unless both reports are of programs.
 pub(super) fn names(before: &Report, after: &Report) -> Option<[PairedNames; 2]> {
     let instances = [instances(before)?, instances(after)?];
     let [first, second] = &instances;
@@ -66,7 +62,6 @@ pub(super) fn names(before: &Report, after: &Report) -> Option<[PairedNames; 2]>
     ])
 }
 
-/// The names at these places: of several of one kind all but the first have a number.
 fn names_of(
     report: &Report,
     places: &[AccountPlace],
@@ -95,7 +90,6 @@ fn names_of(
     names
 }
 
-/// The places of all accounts, from the numbers of instances and of their devices.
 fn places(instances: impl Iterator<Item = (usize, Vec<usize>)>) -> Vec<AccountPlace> {
     let of_instance = |(instance, devices): (usize, Vec<usize>)| {
         let devices = devices.into_iter().map(|device| device.saturating_add(1));
@@ -105,7 +99,6 @@ fn places(instances: impl Iterator<Item = (usize, Vec<usize>)>) -> Vec<AccountPl
     instances.flat_map(of_instance).collect()
 }
 
-/// The instances of a program, in order.
 fn instances(report: &Report) -> Option<Vec<Instance<'_>>> {
     let Source::Program { devices, .. } = &report.source else {
         return None;
@@ -139,8 +132,7 @@ fn instances(report: &Report) -> Option<Vec<Instance<'_>>> {
     Some(instances)
 }
 
-/// For each of `after` the place of its partner: those that are most alike first, and of several the earliest. What has no partner is numbered
-/// behind all others.
+/// Those that are most alike are partners first, and of several the earliest. What has no partner is numbered behind all others.
 fn numbers<T, L: Ord>(before: &[T], after: &[T], likeness: impl Fn(&T, &T) -> L) -> Vec<usize> {
     let mut candidates = Vec::new();
     for (at, one) in before.iter().enumerate() {
@@ -167,7 +159,6 @@ fn numbers<T, L: Ord>(before: &[T], after: &[T], likeness: impl Fn(&T, &T) -> L)
 }
 
 impl Account<'_> {
-    /// First the same device with the same driver, then the same device, then kinds of objects in common.
     fn likeness(&self, other: &Self) -> (bool, bool, usize) {
         let [one, same] = [self, other].map(|account| account.description);
         let device = |description: &str| description.split(", driver ").next().map(str::to_owned);
@@ -181,12 +172,10 @@ impl Account<'_> {
 }
 
 impl<'r> Instance<'r> {
-    /// The instance itself, then its devices.
     fn accounts(&self) -> impl Iterator<Item = &Account<'r>> {
         std::iter::once(&self.own).chain(&self.devices)
     }
 
-    /// That of the two devices that are most alike, then of the instances.
     fn likeness(&self, other: &Self) -> (Option<(bool, bool, usize)>, usize) {
         let pairs = self.devices.iter().flat_map(|device| {
             let others = other.devices.iter();

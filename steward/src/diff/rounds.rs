@@ -17,11 +17,10 @@ const ALSO_ONCE: [&str; 6] = [
     "VkFence",
 ];
 
-/// The numbers of one report, and its rounds.
 type Side<'f> = (&'f mut BTreeMap<Key, u64>, u32);
 
-/// Turns sums of contexts and findings over all rounds into means of one round, if the sums differ and all sums of that name are multiples
-/// of the rounds. Other sums are unchanged: they occur once a run, or change from round to round.
+/// Sums become means of one round if they differ and all sums of that name are multiples of the rounds. Other sums are unchanged: they occur
+/// once a run, or change from round to round.
 pub(super) fn by_round((before, rounds): Side<'_>, (after, other_rounds): Side<'_>) {
     let mut names: BTreeMap<_, Vec<_>> = BTreeMap::new();
     let keys: BTreeSet<_> = before.keys().chain(after.keys()).cloned().collect();

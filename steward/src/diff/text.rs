@@ -8,11 +8,9 @@ use super::{Change, Diff, Part, Unit};
 use vk_report::report::one_line;
 use vk_report::units::{bytes, percent};
 
-/// The longest names and measures that are aligned.
 const NAME: usize = 48;
 const MEASURE: usize = 16;
 
-/// The note for reports whose numbers of rounds differ.
 pub(super) const UNLIKE_ROUNDS: &str = "the numbers of rounds differ: phases are those of the last round, \"a round\" is a mean, and what is also created outside of the rounds is a total";
 
 impl fmt::Display for Diff {
@@ -80,7 +78,6 @@ fn line(f: &mut fmt::Formatter<'_>, change: &Change) -> fmt::Result {
     )
 }
 
-/// `+1.50 KiB`, `-3`.
 pub(super) fn signed(change: &Change) -> String {
     let by = change.by();
     let size = u64::try_from(by.unsigned_abs()).unwrap_or(u64::MAX);
@@ -91,7 +88,6 @@ pub(super) fn signed(change: &Change) -> String {
     )
 }
 
-/// The share of the number before.
 pub(super) fn remark(change: &Change) -> String {
     match (change.before, change.after, change.share()) {
         (None, ..) => "new".to_owned(),
@@ -135,7 +131,6 @@ mod tests {
             after: Some(1 << 60),
         };
         let line = ShownChange(change).to_string();
-        // The last one is the share.
         assert!(line.split_whitespace().count() >= 6, "{line}");
     }
 }

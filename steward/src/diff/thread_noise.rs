@@ -18,17 +18,13 @@ const MAX_RISE: u64 = 4;
 /// A part of the names of findings that depend on when a driver's own thread runs.
 const BY_THREAD: &str = "ForeignThread";
 
-/// The allocations and frees of a driver's own threads in both reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ThreadNoise {
-    /// The maximum of both reports, by owner.
     owners: HashMap<String, ThreadWork>,
-    /// Of all owners.
     all: ThreadWork,
     /// The smaller peak of both runs. A phase's change is a share of it, because a scope may be empty at the phase's end except for blocks that a
     /// thread has not freed yet.
     peak_bytes: u64,
-    /// The names of findings that both reports have, in whichever command.
     findings: HashSet<String>,
 }
 
@@ -55,7 +51,6 @@ impl ThreadNoise {
         };
         let (before, after) = (by_rule(before), by_rule(after));
         for (key, rows) in &before {
-            // A finding in only one report is new or gone.
             let Some(later) = after.get(key) else {
                 continue;
             };
@@ -78,8 +73,8 @@ impl ThreadNoise {
         noise
     }
 
-    /// Tells which of the changes time alone makes: what a driver's own threads allocate, and, where they free blocks, what was live of
-    /// contexts and phases that allocated the same.
+    /// A driver's own threads explain what they allocate, and, where they free blocks, what was live of contexts and phases that allocated
+    /// the same.
     pub(super) fn judge<'n>(&'n self, changes: &[Change]) -> impl Fn(&Change) -> bool + use<'n> {
         let took: HashSet<_> = changes
             .iter()
@@ -108,7 +103,7 @@ impl ThreadNoise {
 }
 
 impl ThreadWork {
-    /// Whether live or freed memory differs by at most these blocks and bytes, and by a small share of `whole` bytes or of the number before.
+    /// The bytes must be a small share of `whole` or of the number before.
     fn explains(self, change: &Change, whole: Option<u64>) -> bool {
         let by = change.by().unsigned_abs();
         let is_of_time = ["live", "peak", "freed"]
@@ -134,7 +129,6 @@ fn has_small_share(change: &Change) -> bool {
     change.share().is_some_and(|share| share.abs() < MAX_SHARE)
 }
 
-/// The identity of a finding without its command.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct RuleOfOwner<'r> {
     level: &'r str,

@@ -32,7 +32,6 @@ pub(super) const ALIASES: [(&str, &str); 26] = [
     ("xclipse", "SAMSUNG_PROPRIETARY"),
 ];
 
-/// The beginnings of the names of manifests, each with the `VkDriverId` of its driver.
 const MANIFESTS: [(&str, &str); 16] = [
     ("amd_icd", "AMD_OPEN_SOURCE"),
     ("amd_pro_icd", "AMD_PROPRIETARY"),
@@ -52,13 +51,11 @@ const MANIFESTS: [(&str, &str); 16] = [
     ("vk_swiftshader_icd", "GOOGLE_SWIFTSHADER"),
 ];
 
-/// Whether the manifest of this name is that of the driver with this `VkDriverId`.
 pub(super) fn is_manifest_of(stem: &str, id: &str) -> bool {
     let mut known = MANIFESTS.iter();
     known.any(|(start, of)| stem.starts_with(start) && of.eq_ignore_ascii_case(id))
 }
 
-/// The `VkDriverId` of a common name, in any case of letters.
 pub(super) fn driver_id(name: &str) -> Option<&'static str> {
     ALIASES
         .iter()

@@ -9,15 +9,12 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// The older name first. A loader that knows the newer one uses it.
 const DRIVERS: [&str; 2] = ["VK_ICD_FILENAMES", "VK_DRIVER_FILES"];
 const ADDED_DRIVERS: &str = "VK_ADD_DRIVER_FILES";
 const LAYERS: &str = "VK_LOADER_LAYERS_DISABLE";
-/// Implicit layers would be counted as the driver.
 const IMPLICIT: &str = "~implicit~";
 
-/// Makes the child see only the driver with this manifest. Implicit layers are switched off, because their memory would be counted as the
-/// driver's, unless `VK_LOADER_LAYERS_DISABLE` is already set.
+/// Implicit layers are switched off, because their memory would be counted as the driver's, unless `VK_LOADER_LAYERS_DISABLE` is already set.
 pub(super) fn narrow(child: &mut Command, manifest: &Path) {
     for name in DRIVERS {
         child.env(name, manifest);

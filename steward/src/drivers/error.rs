@@ -87,7 +87,6 @@ pub struct LoaderRefusal {
 }
 
 impl LoaderRefusal {
-    /// The manifest's name without its ending.
     pub(super) fn title(&self) -> String {
         let stem = self.manifest.as_deref().and_then(|path| path.file_stem());
         stem.unwrap_or_else(|| "the loader".as_ref())
@@ -107,7 +106,6 @@ fn because(refused: &[LoaderRefusal]) -> String {
     let mut text = String::new();
     for (number, one) in refused.iter().enumerate() {
         let before = if number == 0 { " (" } else { ", " };
-        // Writing to a String cannot fail.
         let _ = write!(text, "{before}{}: {}", one.title(), one.reason);
     }
     if !text.is_empty() {

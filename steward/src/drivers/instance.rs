@@ -5,7 +5,6 @@ use std::ops::Deref;
 
 use ash::vk;
 
-/// An instance without layers, extensions and callbacks. It is destroyed on drop.
 pub(crate) struct PlainInstance(ash::Instance);
 
 impl PlainInstance {
@@ -33,10 +32,8 @@ impl Drop for PlainInstance {
     }
 }
 
-/// Id, name and version of a driver, as `VkPhysicalDeviceDriverProperties` has them; empty where the driver reports none.
 #[derive(Default)]
 pub(crate) struct DriverProperties {
-    /// `driverID` without its prefix.
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) info: String,
@@ -62,13 +59,11 @@ impl DriverProperties {
     }
 }
 
-/// The text of a fixed array of Vulkan; empty where it has no end.
 pub(crate) fn text<E>(name: Result<&CStr, E>) -> String {
     name.map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default()
 }
 
-/// Major, minor and patch of a version of Vulkan.
 pub(crate) fn version_parts(version: u32) -> (u32, u32, u32) {
     (
         vk::api_version_major(version),
@@ -77,7 +72,6 @@ pub(crate) fn version_parts(version: u32) -> (u32, u32, u32) {
     )
 }
 
-/// The same as text: `1.3.0`.
 pub(crate) fn version_text(version: u32) -> String {
     let (major, minor, patch) = version_parts(version);
     format!("{major}.{minor}.{patch}")

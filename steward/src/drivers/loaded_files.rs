@@ -4,7 +4,6 @@ use std::ffi::c_void;
 #[cfg(target_os = "linux")]
 use std::fs;
 
-/// A mapping of a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LoadedPart {
     from: usize,
@@ -12,21 +11,16 @@ struct LoadedPart {
     file: String,
 }
 
-/// The libraries at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LoadedFiles(Vec<LoadedPart>);
 
-/// The role of a library in Vulkan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VulkanPart {
-    /// A driver.
     Driver,
-    /// A layer.
     Layer,
 }
 
 impl LoadedFiles {
-    /// The libraries that are loaded now.
     pub(super) fn read() -> Self {
         #[cfg(target_os = "linux")]
         let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
@@ -35,7 +29,6 @@ impl LoadedFiles {
         Self(maps.lines().filter_map(part).collect())
     }
 
-    /// The file of an address.
     pub(super) fn file_of(&self, address: *const c_void) -> Option<&str> {
         let at = address.addr();
         let part = self
@@ -45,7 +38,7 @@ impl LoadedFiles {
         part.map(|part| part.file.as_str())
     }
 
-    /// All drivers and layers, each once; `loader` is neither.
+    /// Each part is listed once; `loader` is neither a driver nor a layer.
     pub(super) fn vulkan_parts(&self, loader: Option<&str>) -> Vec<(VulkanPart, String)> {
         let mut files: Vec<_> = self.0.iter().map(|part| part.file.as_str()).collect();
         files.sort_unstable();
@@ -56,7 +49,7 @@ impl LoadedFiles {
             .collect()
     }
 
-    /// The role, by the function names of the loader's interfaces. Functions of libraries that this one needs do not count.
+    /// Functions of libraries that this one needs do not count.
     #[cfg(target_os = "linux")]
     fn kind(&self, file: &str) -> Option<VulkanPart> {
         use libloading::os::unix::{Library, RTLD_LAZY};
@@ -81,7 +74,6 @@ impl LoadedFiles {
     }
 }
 
-/// Parses a line of `/proc/self/maps` about a shared library: `from-to perms offset device inode   file`.
 fn part(line: &str) -> Option<LoadedPart> {
     let (range, rest) = line.split_once(' ')?;
     let (from, to) = range.split_once('-')?;

@@ -13,21 +13,17 @@ use vk_report::files;
 
 use crate::input;
 
-/// The most bytes of a manifest.
 const MAX_MANIFEST: u64 = 1 << 20;
 
-/// The manifest of a driver, a file `*.json`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IcdManifest {
-    /// The file.
     pub(super) path: PathBuf,
-    /// Its name without `.json`, such as `lvp_icd.x86_64`.
     pub(super) stem: String,
     /// The driver's library as the manifest names it: absolute, relative to the manifest, or a bare name.
     pub(super) library_path: String,
 }
 
-/// Every manifest that the loader would read, each once. Other files are ignored, as the loader does.
+/// Every manifest is listed once. Files that are no manifests are ignored, as the loader does.
 pub(super) fn find_all() -> Vec<IcdManifest> {
     let mut found: Vec<IcdManifest> = Vec::new();
     for place in places(&set) {
@@ -41,14 +37,12 @@ pub(super) fn find_all() -> Vec<IcdManifest> {
     found
 }
 
-/// The variable that replaces the search, and its value.
 fn narrowed(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<(&'static str, OsString)> {
     ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"]
         .into_iter()
         .find_map(|name| Some((name, variable(name)?)))
 }
 
-/// The same as text, for an error.
 pub(super) fn narrowed_by() -> Option<(String, String)> {
     let (name, value) = narrowed(&set)?;
     Some((name.to_owned(), value.to_string_lossy().into_owned()))
@@ -70,7 +64,6 @@ fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The names and files of all explicit and implicit layers whose manifests the loader finds.
 pub(super) fn layers() -> Vec<(String, PathBuf)> {
     let named = [
         "VK_LAYER_PATH",
@@ -90,7 +83,6 @@ pub(super) fn layers() -> Vec<(String, PathBuf)> {
     files.flat_map(|file| layers_of(&file)).collect()
 }
 
-/// The layers of one manifest, which has one or a list.
 fn layers_of(file: &Path) -> Vec<(String, PathBuf)> {
     #[derive(serde::Deserialize)]
     struct LayerManifest {
@@ -113,17 +105,14 @@ fn layers_of(file: &Path) -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// The bytes of a manifest.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     input::within(files::open(path)?, MAX_MANIFEST)
 }
 
-/// The paths of a list, without empty ones.
 fn paths(list: &OsStr) -> impl Iterator<Item = PathBuf> {
     env::split_paths(list).filter(|path| !path.as_os_str().is_empty())
 }
 
-/// The folders that contain manifests, in order.
 fn roots(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let home = variable("HOME").map(PathBuf::from);
     let below_home = |name: &str, usual: &str| {
@@ -143,7 +132,7 @@ fn roots(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The path itself if it is a file, else the `*.json` in it, sorted by name: indices must not change from run to run.
+/// Files are sorted by name: indices must not change from run to run.
 fn files_at(place: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(place) else {
         return vec![place.to_owned()];
@@ -162,10 +151,6 @@ fn same_file(a: &Path, b: &Path) -> bool {
     matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
-/// Reads a manifest.
-///
-/// # Errors
-/// Why the file is none.
 pub(super) fn parse(path: &Path) -> Result<IcdManifest, String> {
     #[derive(serde::Deserialize)]
     struct File {

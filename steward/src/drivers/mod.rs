@@ -3,8 +3,6 @@
 //! For each instance the loader opens drivers from manifests (`*.json`) and the environment. To know the manifest of a device, and to run only
 //! one driver, the environment names a single manifest. Each driver is therefore opened in a child: [`list`] and [`select()`] only ask
 //! children.
-//!
-//! The loader's library is opened at run time; its absence is an ordinary error.
 
 mod alias;
 mod chained;

@@ -7,7 +7,6 @@ use super::info::DriverInfo;
 use super::manifest;
 use vk_report::pattern::matches;
 
-/// The first of `known` that `name` means. A number is only an index.
 pub(super) fn find<'a>(known: &'a [DriverInfo], name: &str) -> Option<&'a DriverInfo> {
     known.iter().find(|driver| is_called(driver, name))
 }
@@ -42,7 +41,7 @@ pub(super) fn is_called(driver: &DriverInfo, name: &str) -> bool {
         || alias::driver_id(name).is_some_and(|id| same(&driver.driver_id, id))
 }
 
-/// Whether `name` means the driver of this manifest, as far as the manifest's file name tells: a driver without a device has no other name.
+/// A driver without a device has no other name than that of its manifest's file.
 pub(super) fn is_manifest_of(stem: &str, name: &str) -> bool {
     let name = name.trim();
     let bare_id = without_prefix(name, "VK_DRIVER_ID_").unwrap_or(name);
@@ -80,9 +79,7 @@ fn select(stems: &[String], pattern: &str) -> Option<String> {
     (!named.is_empty()).then(|| named.join(","))
 }
 
-/// The name of one of `known` that is most similar to `name`; none if no name is similar.
 pub(super) fn like<'a>(known: &'a [DriverInfo], name: &str) -> Option<&'a str> {
-    /// Similarity from 0 (nothing in common) to 1 (equal).
     const NEAR: f64 = 0.8;
     let name = name.trim().to_lowercase();
     let names = known.iter().flat_map(|driver| {

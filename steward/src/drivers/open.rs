@@ -1,8 +1,7 @@
 //! Opens a driver in this process: through the loader, or its library directly.
 //!
-//! Vulkan-Loader documentation, *Driver interface to the Vulkan Loader*, *Loader Version Negotiation*: a driver's library has
-//! `vk_icdNegotiateLoaderICDInterfaceVersion` and `vk_icdGetInstanceProcAddr`. The program calls them in place of the loader, without debug
-//! messengers, surfaces and layers. Handles are the driver's own.
+//! Vulkan-Loader documentation, *Driver interface to the Vulkan Loader*, *Loader Version Negotiation*: the program calls the two functions of
+//! a driver's library in place of the loader, without debug messengers, surfaces and layers. Handles are the driver's own.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -62,8 +61,8 @@ pub enum OpenError {
     },
 }
 
-/// The offered version of the interface: the first whose drivers accept instances of every version of Vulkan, and the last before devices
-/// are also enumerated through other systems. A driver lowers it to its own version if that is older.
+/// The first version whose drivers accept instances of every version of Vulkan, and the last before devices are also enumerated through other
+/// systems. A driver lowers it to its own version if that is older.
 const VERSION: u32 = 5;
 
 /// An open driver.
@@ -83,15 +82,14 @@ impl Selected {
     /// [`OpenError`].
     ///
     /// # Safety
-    /// The library in the manifest may be run, and is a driver that follows the interface of drivers and loaders. The loader trusts manifests in
-    /// the same way.
+    /// The library in the manifest may be run, and is a driver that follows the interface of drivers and loaders.
     pub unsafe fn open(&self) -> Result<OpenDriver, OpenError> {
         let info = self.info.clone();
         if is_reference(&info) {
             return reference().map_err(refused);
         }
         if self.is_direct {
-            // SAFETY: the library may be run and is a driver, as this function requires.
+            // SAFETY: the library may be run and is a driver.
             unsafe { directly(info) }
         } else {
             let entry = loader().map_err(|reason| DriverError::NoLoader { reason })?;
@@ -153,8 +151,7 @@ fn refused(result: vk::Result) -> OpenError {
     }
 }
 
-/// The path of a manifest's library, as the loader resolves it: the system searches for a bare name; other paths are relative to the
-/// manifest.
+/// The system searches for a bare name; other paths are relative to the manifest.
 fn file_name(manifest: &Path, library: &str) -> OsString {
     let bare = !library.contains('/');
     match manifest.parent() {
@@ -216,7 +213,6 @@ impl fmt::Debug for OpenDriver {
     }
 }
 
-/// The loader's library, or why it cannot be opened.
 pub(super) fn loader() -> Result<ash::Entry, String> {
     let named = env::var_os(LOADER_VARIABLE);
     let by = if named.is_some() {
@@ -225,9 +221,9 @@ pub(super) fn loader() -> Result<ash::Entry, String> {
         String::new()
     };
     let loaded = match named {
-        // SAFETY: opening the loader runs its initialisers, as in every Vulkan program; the user who names a library vouches for it.
+        // SAFETY: the user who names a library vouches for it.
         Some(path) => unsafe { ash::Entry::load_from(path) },
-        // SAFETY: opening the loader runs its initialisers, as in every Vulkan program; nothing else has its name.
+        // SAFETY: the loader's initialisers run as in every Vulkan program; nothing else has its name.
         None => unsafe { ash::Entry::load() },
     };
     loaded.map_err(|error| format!("{error}{by}"))

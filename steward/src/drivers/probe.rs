@@ -5,7 +5,6 @@ use ash::vk;
 use super::info::DriverInfo;
 use super::instance::{DriverProperties, PlainInstance, text, version_parts, version_text};
 
-/// The devices of one new instance, in the loader's order, without index and manifest; or the error of Vulkan.
 pub(super) fn devices(entry: &ash::Entry) -> Result<Vec<DriverInfo>, vk::Result> {
     let instance = PlainInstance::new(entry, vk::API_VERSION_1_2)?;
     // SAFETY: the instance lives to the end of this function.

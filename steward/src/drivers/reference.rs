@@ -29,7 +29,6 @@ pub fn reference() -> Result<OpenDriver, ash::vk::Result> {
     Ok(OpenDriver::new(entry, info, Opened::Directly))
 }
 
-/// Whether this is the program's own driver.
 pub(super) fn is_reference(info: &DriverInfo) -> bool {
     info.manifest.is_none() && info.driver_name == REFERENCE
 }

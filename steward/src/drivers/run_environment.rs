@@ -44,7 +44,6 @@ pub fn run_environment(driver: &OpenDriver) -> RunEnvironment {
     }
 }
 
-/// The layer's name in its manifest; the name of its file without one.
 fn layer_name(announced: &[(String, PathBuf)], file: &str) -> String {
     let own = Path::new(file).file_name().unwrap_or(OsStr::new(file));
     let is_own = |(_, path): &&(String, PathBuf)| path.file_name() == Some(own);
@@ -55,14 +54,12 @@ fn layer_name(announced: &[(String, PathBuf)], file: &str) -> String {
     )
 }
 
-/// The version of Vulkan that the loader was built for.
 fn version(entry: &ash::Entry) -> String {
     // SAFETY: a command without an instance, which changes nothing.
     let version = unsafe { entry.try_enumerate_instance_version() };
     version_text(version.ok().flatten().unwrap_or(ash::vk::API_VERSION_1_0))
 }
 
-/// The shader cache on disk of the drivers that are known to have one.
 fn disk_cache(driver: &DriverInfo, variable: &dyn Fn(&str) -> Option<String>) -> Option<DiskCache> {
     let is_true =
         |value: &str| ["1", "true", "yes", "y", "t"].contains(&value.to_lowercase().as_str());

@@ -20,19 +20,15 @@ use super::probe;
 use super::reference::{REFERENCE, reference};
 use crate::signals::{end_with_parent, signal_name, unnamed_file, wait_briefly};
 
-/// The hidden command of a child that shows the devices of its loader. Its argument is not used.
+/// The argument of this hidden command is not used.
 pub(crate) const COMMAND: &str = "show-devices";
 
-/// How long a driver may take to show its devices.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// What such a child writes as a line.
 #[derive(Serialize, Deserialize)]
 enum Answer {
     Devices(Vec<DriverInfo>),
-    /// The error of Vulkan, or how the child ended.
     Refused(String),
-    /// Why the loader's library cannot be opened.
     NoLoader(String),
 }
 
@@ -45,10 +41,8 @@ pub fn list() -> Result<Listing, DriverError> {
     list_by(&Command::spawn)
 }
 
-/// Starts a child.
 type Start<'s> = &'s dyn Fn(&mut Command) -> io::Result<Child>;
 
-/// As [`list`], with children that `start` starts.
 pub(crate) fn list_by(start: Start<'_>) -> Result<Listing, DriverError> {
     list_of(&manifest::find_all(), start)
 }
@@ -79,7 +73,6 @@ fn list_of(found: &[IcdManifest], start: Start<'_>) -> Result<Listing, DriverErr
     Ok(listing)
 }
 
-/// A driver that was asked for its devices, in a child of this program.
 struct Asked {
     child: Child,
     began: Instant,
@@ -123,7 +116,6 @@ impl Asked {
     }
 }
 
-/// A child whose answer nobody waits for is ended.
 impl Drop for Asked {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -142,10 +134,6 @@ fn how_it_ended(status: Option<ExitStatus>) -> String {
     }
 }
 
-/// The child's side: prints the devices that the loader shows.
-///
-/// # Errors
-/// The output is closed.
 pub(crate) fn show_devices(out: &mut dyn io::Write) -> io::Result<()> {
     let answer = match loader().map(|entry| probe::devices(&entry)) {
         Err(reason) => Answer::NoLoader(reason),
@@ -190,7 +178,7 @@ pub fn select(name: Option<&str>) -> Result<Selected, DriverError> {
     }
 }
 
-/// The manifest at a path, with an absolute path: the loader may open it from another folder.
+/// The path becomes absolute: the loader may open it from another folder.
 fn manifest_at(path: &str) -> Result<IcdManifest, DriverError> {
     let no_manifest = |reason| DriverError::NoManifest {
         path: path.to_owned(),
@@ -210,7 +198,6 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// The error of a listing without a driver.
     pub(crate) fn no_driver(self) -> DriverError {
         DriverError::NoDriver {
             refused: self.refused,
@@ -218,7 +205,6 @@ impl Listing {
         }
     }
 
-    /// The error of a listing in which no driver has this name.
     fn without(self, name: &str) -> DriverError {
         let is_named = |refused: &&LoaderRefusal| names::is_manifest_of(&refused.title(), name);
         let (name, known) = (name.to_owned(), self.drivers);
@@ -264,7 +250,6 @@ pub struct Selected {
 }
 
 impl From<DriverInfo> for Selected {
-    /// Through the loader.
     fn from(info: DriverInfo) -> Self {
         Self {
             info,

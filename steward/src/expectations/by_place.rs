@@ -8,10 +8,8 @@ use super::file::Expected;
 use vk_callbacks::CommandRow;
 use vk_report::report::FindingRow;
 
-/// The kind, the owner of the callbacks, the command and the scope.
 pub(super) type Place<'a> = [&'a str; 4];
 
-/// A finding, seen or expected.
 pub(crate) trait KeyedFinding {
     /// Rule (one, or several with `/` between), kind, owner, command, scope.
     fn key(&self) -> [&str; 5];
@@ -46,7 +44,7 @@ fn place(finding: &impl KeyedFinding) -> Place<'_> {
     [kind, owner, core_name(command), scope]
 }
 
-/// The command's name without the suffix of its extension, if that is a command as well: programs call a promoted command by either name.
+/// Programs call a promoted command by either name: with the suffix of its extension, and without.
 fn core_name(command: &str) -> &str {
     let stripped = ["KHR", "EXT"]
         .iter()
@@ -55,7 +53,7 @@ fn core_name(command: &str) -> &str {
     promoted.unwrap_or(command)
 }
 
-/// Whether both are about the same, however often.
+/// Findings that differ in their numbers alone are alike.
 pub(super) fn alike(one: &impl KeyedFinding, other: &impl KeyedFinding) -> bool {
     let ([rules, ..], [other_rules, ..]) = (one.key(), other.key());
     // Whether a command ran when a foreign thread called (V22, or V23 alone) depends on timing: one common rule is enough.
@@ -63,7 +61,6 @@ pub(super) fn alike(one: &impl KeyedFinding, other: &impl KeyedFinding) -> bool 
     place(one) == place(other) && rules.split('/').any(in_common)
 }
 
-/// Findings by place.
 pub(super) struct ByPlace<'a, T>(HashMap<Place<'a>, Vec<&'a T>>);
 
 impl<'a, T: KeyedFinding> ByPlace<'a, T> {
@@ -77,7 +74,6 @@ impl<'a, T: KeyedFinding> ByPlace<'a, T> {
         self.0.entry(place(one)).or_default().push(one);
     }
 
-    /// The first one about the same.
     pub(super) fn find(&self, other: &impl KeyedFinding) -> Option<&'a T> {
         self.0
             .get(&place(other))?

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::compare::{Difference, Verdict};
 use vk_report::report::{FailRun, FindingRow, GuardRun, Leaks, one_line, paragraph};
 
-/// The width of lines.
 const WIDTH: usize = 118;
 
 /// A run or a trace that was checked.
@@ -197,7 +196,6 @@ impl fmt::Display for Checked<'_> {
     }
 }
 
-/// The sentence with its rule in front, unless it begins with it.
 fn headed(rule: &str, sentence: &str) -> String {
     if rule.is_empty() || sentence.starts_with(rule) {
         sentence.to_owned()

@@ -79,7 +79,6 @@ impl Expectations {
     }
 }
 
-/// Sorts by rule, then by the rest of the key.
 fn sort(findings: &mut [Expected]) {
     findings.sort_by_key(|one| {
         let [rule, kind, owner, command, scope] = one.key().map(str::to_owned);
@@ -88,7 +87,6 @@ fn sort(findings: &mut [Expected]) {
     });
 }
 
-/// `counts` are those of 0, 1, 2, .. rounds.
 fn expected(row: &FindingRow, counts: &[u64]) -> Expected {
     let Some(first) = counts.iter().position(|count| *count > 0) else {
         return Expected::of(row);
@@ -142,7 +140,6 @@ fn expected(row: &FindingRow, counts: &[u64]) -> Expected {
 }
 
 impl Expected {
-    /// The expectation of `row` in any number.
     pub(super) fn of(row: &FindingRow) -> Self {
         let [rule, kind, owner, command, scope] = row.key().map(str::to_owned);
         Self {

@@ -52,7 +52,6 @@ impl KnownOfDrivers {
         })
     }
 
-    /// How many of these findings are known. Notes are not counted.
     pub(crate) fn count(&self, rows: &[FindingRow]) -> KnownFindings {
         let serious = || rows.iter().filter(|row| row.level != FindingRow::NOTE);
         let known = serious().filter(|row| self.expected(row).is_some()).count();
@@ -73,7 +72,6 @@ impl KnownOfDrivers {
         }
     }
 
-    /// The expectation of a finding.
     pub(crate) fn expected(&self, row: &FindingRow) -> Option<&Expected> {
         ByPlace::new(&self.expectations.findings).find(row)
     }

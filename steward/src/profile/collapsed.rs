@@ -32,7 +32,6 @@ pub(super) fn collapsed(input: ProfileInput<'_>) -> String {
     out
 }
 
-/// A semicolon would begin another frame.
 fn clean(name: &str) -> String {
     name.replace(';', ":")
 }

@@ -81,7 +81,6 @@ pub(super) fn dhat(input: ProfileInput<'_>) -> Result<String, serde_json::Error>
     serde_json::to_string(&file)
 }
 
-/// For live blocks there is one sum, which the viewer calls total.
 fn point(stack: &[usize], site: &ProfileSite, has_totals: bool) -> Value {
     if !has_totals {
         return json!({ "tb": site.left.bytes, "tbk": site.left.blocks, "fs": stack });

@@ -22,7 +22,6 @@ use super::{ProfileInput, process, title};
 mod counters;
 mod markers;
 
-/// The colours of a scope's frames and counters, similar to the page's colours.
 const SCOPES: [(Scope, CategoryColor, GraphColor); 5] = [
     (Scope::Instance, CategoryColor::Blue, GraphColor::Blue),
     (Scope::Device, CategoryColor::Yellow, GraphColor::Yellow),
@@ -31,13 +30,11 @@ const SCOPES: [(Scope, CategoryColor, GraphColor); 5] = [
     (Scope::Command, CategoryColor::Red, GraphColor::Red),
 ];
 
-/// One process of the profile.
 struct ProcessWriter<'p> {
     profile: &'p mut Profile,
     process: ProcessHandle,
-    /// The first thread: the viewer matches a free with its allocation within one thread, so that all samples are on it.
+    /// The viewer matches a free with its allocation within one thread, so that all samples are on this one.
     main: ThreadHandle,
-    /// The category of each scope, by its name.
     categories: &'p HashMap<&'static str, CategoryHandle>,
 }
 
@@ -79,7 +76,6 @@ pub(super) fn firefox(input: ProfileInput<'_>) -> Result<String, serde_json::Err
     counters.label(&serde_json::to_string(&profile)?)
 }
 
-/// The name of a scope for frames and counters.
 fn scope_label(scope: Scope) -> String {
     format!("scope {}", scope.name())
 }
@@ -120,7 +116,6 @@ impl ProcessWriter<'_> {
         self.profile.set_thread_end_time(self.main, end);
     }
 
-    /// Adds the live blocks, as if they had been allocated at once.
     fn alive(&mut self, sites: &[ProfileSite]) {
         for (number, site) in (1..).zip(sites) {
             let stack = self.stack(site);
@@ -130,7 +125,6 @@ impl ProcessWriter<'_> {
         }
     }
 
-    /// The site's stack, outermost first, in its scope's colour.
     fn stack(&mut self, site: &ProfileSite) -> Option<StackHandle> {
         let category = self.categories.get(&*site.scope).copied();
         let category = category.unwrap_or(CategoryHandle::OTHER);
@@ -160,7 +154,6 @@ impl ProcessWriter<'_> {
         }
     }
 
-    /// Adds the commands, with a track for each thread that called any.
     fn commands(&mut self, commands: &[CommandSpan]) {
         let mut threads: HashMap<u64, ThreadHandle> = HashMap::new();
         for command in commands {

@@ -75,14 +75,13 @@ pub fn profile(
 }
 
 impl ProfileInput<'_> {
-    /// Whether sites have all allocations, not only live blocks.
     fn has_totals(&self) -> bool {
         self.reports
             .iter()
             .all(|report| report.call_sites.is_some())
     }
 
-    /// The sites of all processes. With several processes the outermost label is the process.
+    /// With several processes the outermost label is the process.
     fn sites(&self) -> Vec<ProfileSite> {
         let several = self.reports.len() > 1;
         let of = |report| {
@@ -97,7 +96,6 @@ impl ProfileInput<'_> {
         self.reports.iter().flat_map(of).collect()
     }
 
-    /// The titles of all reports.
     fn title(&self) -> String {
         let titles: Vec<_> = self.reports.iter().map(title).collect();
         titles.join(", ")

@@ -7,18 +7,13 @@ use std::fmt;
 use vk_report::report::{BlockSum, CallSite, CallSites, LeakFrame, LeakStack, Report, one_line};
 use vk_report::units::bytes;
 
-/// Blocks of one origin.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProfileSite {
     /// The context with the scope, the command and the size class: the top of a viewer's tree.
     pub(super) labels: Vec<String>,
-    /// The functions that were called, innermost first.
     pub(super) frames: Vec<FrameName>,
-    /// The name of the scope; empty if unknown.
     pub(super) scope: String,
-    /// Ever allocated.
     pub(super) total: BlockSum,
-    /// The maximum of this site.
     pub(super) most: BlockSum,
     /// At the moment with the most bytes of all sites.
     pub(super) at_peak: BlockSum,
@@ -28,16 +23,13 @@ pub(super) struct ProfileSite {
     pub(super) lifetimes: u64,
 }
 
-/// A function and its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FrameName {
     pub(super) function: String,
-    /// File and line; empty if unknown.
     pub(super) place: String,
 }
 
 impl fmt::Display for FrameName {
-    /// As valgrind writes it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.place.as_str() {
             "" => f.write_str(&self.function),
@@ -46,7 +38,7 @@ impl fmt::Display for FrameName {
     }
 }
 
-/// The sites of a report, in its order. Without call sites, its live blocks.
+/// Without call sites, the sites are of the report's live blocks.
 pub(super) fn of(report: &Report) -> Vec<ProfileSite> {
     match (&report.call_sites, &report.leaks) {
         (Some(sites), _) => sites
@@ -114,7 +106,6 @@ fn size_class(class: u64) -> String {
     }
 }
 
-/// The functions of a frame, innermost first; without names, the offset in its file.
 fn names(frame: &LeakFrame) -> Vec<FrameName> {
     if frame.functions.is_empty() {
         let file = frame.module.rsplit('/').next().unwrap_or_default();
@@ -130,7 +121,7 @@ fn names(frame: &LeakFrame) -> Vec<FrameName> {
     frame.functions.iter().map(|text| split(text)).collect()
 }
 
-/// Splits a text of function and place at its comma. Arguments of a function may contain commas as well, but end with brackets.
+/// Arguments of a function may contain commas as well, but end with brackets.
 fn split(text: &str) -> FrameName {
     let is_place = |place: &str| !place.is_empty() && !place.contains([')', '>', '}']);
     let (function, place) = text

@@ -14,7 +14,6 @@ use crate::cli::Output;
 use crate::drivers::{self, DriverInfo, Selected};
 use crate::report::{CheckedDriver, ReportOrList, html_of_checks};
 
-/// What a command says of one driver, trace or program.
 pub(super) struct DriverResult {
     pub(super) text: String,
     /// The data of a check; otherwise the report is the data.
@@ -33,7 +32,6 @@ impl Serialize for DriverResult {
 }
 
 impl DriverResult {
-    /// A driver without a report.
     fn without_report(text: String, page: CheckedDriver, outcome: Outcome) -> Self {
         Self {
             text,
@@ -43,7 +41,6 @@ impl DriverResult {
         }
     }
 
-    /// A run that ended by its driver's crash.
     fn of_crash(driver: &str, why: &str, format: &str) -> Self {
         let shown = one_line(driver);
         let text = format!("driver: {shown}\nresult: not as expected: {why}\n");
@@ -51,7 +48,7 @@ impl DriverResult {
         Self::without_report(text, page, Outcome::Unexpected)
     }
 
-    /// Writes it, and a profile of what ran. A closed output does not change the outcome.
+    /// A closed output does not change the outcome.
     pub(super) fn write(
         self,
         events: Option<&EventLog>,
@@ -71,7 +68,7 @@ impl DriverResult {
     }
 }
 
-/// What the run said; of a driver's crash the report in all formats, also to the error output if the standard output is for programs.
+/// The report of a driver's crash is written in all formats, also to the error output if the standard output is for programs.
 pub(super) fn or_report(
     ended: Result<Outcome, ProgramError>,
     format: &str,
@@ -88,8 +85,7 @@ pub(super) fn or_report(
     DriverResult::of_crash(&driver, &why, format).write(None, output, out)
 }
 
-/// Runs the command for every driver, prints all texts, and writes an array of their data and a page if requested. A driver that could not be
-/// run has an object with `error` in it.
+/// A driver that could not be run has an object with `error` in the array of data.
 pub(super) fn each(
     (is_direct, format): (bool, &str),
     one: &dyn Fn(&Selected) -> Result<DriverResult, ProgramError>,
@@ -149,7 +145,6 @@ pub(super) fn each(
     }
 }
 
-/// The listing as data.
 pub(super) fn as_data(drivers: &[DriverInfo]) -> Vec<Value> {
     let one = |driver: &DriverInfo| {
         json!({

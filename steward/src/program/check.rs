@@ -20,7 +20,6 @@ use vk_report::report::{Report, Source};
 /// A file is written from runs of 0, 1, .. to this number of rounds, which show how counts depend on rounds.
 const FITTED_ROUNDS: u32 = 4;
 
-/// A run or a trace to check.
 struct Run {
     driver: String,
     how: String,
@@ -29,7 +28,6 @@ struct Run {
     events: EventLog,
 }
 
-/// Runs the command.
 pub(super) fn check(check: &Check, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     // Refuse an invalid file before the runs.
     check
@@ -71,7 +69,6 @@ pub(super) fn check(check: &Check, out: &mut dyn Write) -> Result<Outcome, Progr
     or_report(ended, Checked::FORMAT, &check.output, out)
 }
 
-/// Checks a trace.
 fn trace(file: &str, check: &Check, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let driven = replayed(&TraceFile::open(file)?, &check.output)?;
     let driver = match &driven.report.source {
@@ -119,7 +116,6 @@ fn report_step(mut run: Run, check: &Check, out: &mut dyn Write) -> Result<Outco
     judged(&mut run, check)?.write(Some(&run.events), &check.output, out)
 }
 
-/// The comparison of a run with what is expected of it.
 fn judged(run: &mut Run, check: &Check) -> Result<DriverResult, ProgramError> {
     let (name, mut known) = expected_of(&run.driver, check.expect.as_deref())?.unzip();
     if check.direct {
@@ -180,7 +176,6 @@ fn write(
     Ok(Outcome::Done)
 }
 
-/// Writes the file. Returns a line about it.
 pub(super) fn write_file(file: &Path, fitted: &Expectations) -> Result<String, ProgramError> {
     let text = fitted.to_text().map_err(|error| ProgramError::Unwritable {
         file: file.display().to_string(),
@@ -200,8 +195,8 @@ pub(super) fn write_file(file: &Path, fitted: &Expectations) -> Result<String, P
     ))
 }
 
-/// The expectations in a file that is to be overwritten, to keep their causes. A file of another kind is refused: it was probably named by
-/// mistake, and would be lost.
+/// The old expectations are read to keep their causes. A file of another kind is refused: it was probably named by mistake, and would be
+/// lost.
 pub(super) fn written_before(file: &Path) -> Result<Option<Expectations>, ProgramError> {
     // Reading a pipe would wait for its writer.
     if std::fs::metadata(file).is_ok_and(|there| !there.is_file()) {
@@ -221,7 +216,6 @@ pub(super) fn written_before(file: &Path) -> Result<Option<Expectations>, Progra
     }
 }
 
-/// The expectations of the driver with their name: from the named file or bundled file, or from the bundled file about the driver.
 fn expected_of(
     driver: &str,
     named: Option<&str>,
@@ -236,7 +230,6 @@ fn expected_of(
     Ok(Some((name, known)))
 }
 
-/// The expectations, if they are about this driver.
 fn about(driver: &str, file: &str, known: Expectations) -> Result<Expectations, ProgramError> {
     if known.is_about(driver) {
         return Ok(known);
@@ -248,7 +241,6 @@ fn about(driver: &str, file: &str, known: Expectations) -> Result<Expectations, 
     })
 }
 
-/// The file of that name, or the bundled one, with its name for reports.
 pub(super) fn expectations_named(name: &str) -> Result<(String, Expectations), ProgramError> {
     let (name, text) = match input::text(Path::new(name)) {
         Ok(text) => (name.to_owned(), text),

@@ -9,7 +9,7 @@ use crate::signals::signal_name;
 use vk_report::guard_run::refused::RefusalLog;
 use vk_report::report::{Refusal, one_line};
 
-/// How the child ended: where it was if nothing was to be refused, else the last refusal of the plan.
+/// Names where the child was if nothing was to be refused, else the last refusal of the plan.
 pub(super) fn sentence(
     status: ExitStatus,
     last: Option<(&str, u64)>,
@@ -57,7 +57,6 @@ pub(super) fn sentence(
     ))
 }
 
-/// How a process ended.
 fn ended(status: ExitStatus) -> String {
     match status.signal() {
         Some(signal) => format!("crashed ({})", signal_name(signal)),

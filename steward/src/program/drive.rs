@@ -25,34 +25,24 @@ use vk_report::report::origins::EventLog;
 use vk_report::report::{Coverage, Report};
 use vk_report::state_file;
 
-/// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriveError {
-    /// The child has said why.
     #[error("{0}")]
     Failed(String),
-    /// The child could not write its result, and has said why on the error output; or it panicked.
+    /// The child has said why on the error output; or it panicked.
     #[error("the run has no result: run this driver alone, and the lines above this one say why")]
     NoAnswer,
-    /// The driver has ended its process.
     #[error("{driver}: {how}")]
-    Died {
-        /// The driver's name.
-        driver: String,
-        /// A sentence.
-        how: String,
-    },
+    Died { driver: String, how: String },
 }
 
-/// A run on a driver.
 pub(super) struct Driven {
     pub(super) report: Report,
     /// The events in the order of time; empty if they are not kept.
     pub(super) events: EventLog,
 }
 
-/// The command `drive`.
 pub(super) fn command(options: &Drive, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let guarding = Guarding::from(options.guarding);
     let (output, stacks) = (&options.output, outputs::stacks(&options.output));
@@ -90,7 +80,6 @@ pub(super) fn command(options: &Drive, out: &mut dyn Write) -> Result<Outcome, P
     or_report(ended, Report::FORMAT, output, out)
 }
 
-/// Runs the workload, with the guard and refusals of `guarding`, and records it if requested. `stacks` are kept.
 pub(super) fn drive(
     selected: &Selected,
     options: &Drive,
@@ -116,7 +105,6 @@ pub(super) fn drive(
     Ok(Driven { report, events })
 }
 
-/// Callback coverage, in a folder that is gone afterwards.
 fn coverage(
     selected: &Selected,
     (seed, rounds): (u32, u32),
@@ -141,7 +129,6 @@ fn coverage(
     Ok(measured)
 }
 
-/// What a child has left.
 struct Ran {
     ended: Result<JobResult, DriveError>,
     /// What it recorded, also where it failed.
@@ -149,7 +136,6 @@ struct Ran {
     took: Duration,
 }
 
-/// Runs the child in a folder that is gone afterwards.
 fn run_child(
     selected: &Selected,
     options: &Drive,
@@ -193,7 +179,6 @@ fn run_child(
     Ok(Ran { ended, trace, took })
 }
 
-/// The job of a run that the linked layer does not observe, for `run`.
 pub(super) fn unobserved(selected: &Selected, options: &Drive) -> Job {
     Job {
         driver: selected.clone(),
@@ -208,7 +193,6 @@ pub(super) fn unobserved(selected: &Selected, options: &Drive) -> Job {
     }
 }
 
-/// The child has died: by what, and where it was.
 fn died(driver: &str, status: ExitStatus, guarding: &Guarding, folder: &Path) -> DriveError {
     if let Some(signal) = status.signal().filter(|signal| is_from_outside(*signal)) {
         return DriveError::Failed(format!(
@@ -229,13 +213,11 @@ fn died(driver: &str, status: ExitStatus, guarding: &Guarding, folder: &Path) ->
     }
 }
 
-/// The requested seed, or one from the clock.
 fn seed(options: &Drive) -> u32 {
     options.seed.unwrap_or_else(seed_of_the_clock)
 }
 
 fn seed_of_the_clock() -> u32 {
-    // Any value is fine: the report names it.
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| time.subsec_nanos() ^ time.as_secs() as u32)

@@ -17,13 +17,13 @@ use vk_report::files::{self, PRIVATE, Written};
 use super::ProgramError;
 use crate::input::PIPE_WAIT;
 
-/// Checks whether [`write_and_say`] can write `file`, without leaving a file behind. Call it before long work.
+/// Leaves no file behind. Call it before long work.
 pub(super) fn check(file: &Path) -> Result<(), ProgramError> {
     let checked = files::check(file).map(drop);
     checked.map_err(|reason| unwritable(file, reason))
 }
 
-/// Writes a report, whole or not at all, and names it on the error output.
+/// Writes the file whole or not at all, and names it on the error output.
 pub(super) fn write_and_say(file: &Path, bytes: &[u8]) -> Result<(), ProgramError> {
     let written = write_to_reader(file, bytes).map_err(|reason| unwritable(file, reason))?;
     // The reader of a pipe or a terminal needs no message.
@@ -33,7 +33,6 @@ pub(super) fn write_and_say(file: &Path, bytes: &[u8]) -> Result<(), ProgramErro
     Ok(())
 }
 
-/// As [`write_and_say`], compressed if the name ends in .gz.
 pub(super) fn write_trace(file: &Path, trace: &[u8]) -> Result<(), ProgramError> {
     if file.extension().is_none_or(|ending| ending != "gz") {
         return write_and_say(file, trace);
@@ -43,7 +42,7 @@ pub(super) fn write_trace(file: &Path, trace: &[u8]) -> Result<(), ProgramError>
     write_and_say(file, &packed.map_err(|reason| unwritable(file, reason))?)
 }
 
-/// Waits for the reader of a pipe, which may be about to start, and not for ever.
+/// The reader of a pipe may be about to start: the wait has a limit.
 fn write_to_reader(file: &Path, bytes: &[u8]) -> io::Result<Written> {
     const PAUSE: Duration = Duration::from_millis(20);
     let mut waited = Duration::ZERO;
@@ -58,7 +57,6 @@ fn write_to_reader(file: &Path, bytes: &[u8]) -> io::Result<Written> {
     }
 }
 
-/// A new folder in `parent`, which no other user can enter.
 pub(super) fn private_folder(prefix: &str, parent: &Path) -> io::Result<TempDir> {
     tempfile::Builder::new()
         .prefix(prefix)

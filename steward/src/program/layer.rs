@@ -1,6 +1,4 @@
 //! The layer's library and manifest, and `steward layer`, which installs both where the user's Vulkan loader finds them, and removes them.
-//!
-//! The program carries the library, because an installed program has none beside it: a run writes it into the run's own folder.
 
 #![forbid(unsafe_code)]
 
@@ -20,21 +18,17 @@ use super::run::RunError;
 use super::{Outcome, ProgramError};
 use crate::cli::{LayerAction, LayerArgs, LayerFolder};
 
-/// The layer's name.
 pub(super) const LAYER: &str = "VK_LAYER_STEWARD_memory";
-/// The layer's library.
 pub(super) const LIBRARY: &str = "libVkLayer_steward_memory.so";
 /// The manifest below a data folder, where the loader finds explicit layers.
 const MANIFEST: &str = "vulkan/explicit_layer.d/VkLayer_steward_memory.json";
 /// The loader cuts off longer paths; in bytes.
 pub(super) const MAX_PATH: usize = 900;
-/// The folder of the library below it.
 const LIBRARY_FOLDER: &str = "steward";
 
-/// The library that the program carries.
 static EMBEDDED: OnceLock<&[u8]> = OnceLock::new();
 
-/// Says what the layer's library is, if the program carries it. `main` does: a library is compiled before the layer is linked.
+/// `main` calls this: a library is compiled before the layer is linked.
 pub fn embed(library: Option<&'static [u8]>) {
     if let Some(library) = library {
         // The first one stays.
@@ -42,33 +36,27 @@ pub fn embed(library: Option<&'static [u8]>) {
     }
 }
 
-/// Why the layer could not be installed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayerError {
-    /// Neither variable names a folder.
     #[error(
         "there is no folder for the user's data: set HOME or XDG_DATA_HOME, or name a folder with --dir"
     )]
     NoDataFolder,
-    /// The loader does not find a library of this path.
     #[error(
         "{0} cannot be named in a manifest: put the layer's library where the path is UTF-8 text of at most 900 bytes without quotes, backslashes and control characters"
     )]
     Unnameable(String),
-    /// The library is in the program alone, and a manifest names a file.
     #[error(
         "the layer's library is in the program, and no file that a manifest could name: `steward layer install --user` writes both"
     )]
     NoFile,
-    /// The existing manifest is not from `steward layer install`.
     #[error(
         "{0} is not a manifest of this layer for the library beside it: it was left as it is; remove it yourself"
     )]
     NotOurs(String),
 }
 
-/// Runs `steward layer`.
 pub(super) fn layer(options: &LayerArgs, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     match &options.action {
         Some(LayerAction::Install(folder)) => {
@@ -88,7 +76,6 @@ pub(super) fn layer(options: &LayerArgs, out: &mut dyn Write) -> Result<Outcome,
     Ok(Outcome::Done)
 }
 
-/// The file that the printed manifest names.
 fn named_file(options: &LayerArgs) -> Result<PathBuf, ProgramError> {
     if let Some(library) = &options.library {
         return Ok(library.clone());
@@ -99,7 +86,6 @@ fn named_file(options: &LayerArgs) -> Result<PathBuf, ProgramError> {
     }
 }
 
-/// The two files of an installed layer.
 struct Installed {
     manifest: PathBuf,
     library: PathBuf,
@@ -139,7 +125,6 @@ impl Installed {
         Ok(())
     }
 
-    /// Removes the two files, and the library's folder if that is then empty.
     fn remove(&self, out: &mut dyn Write) -> Result<(), ProgramError> {
         self.refuse_other_manifest()?;
         let is_installed = self.manifest.exists();
@@ -163,7 +148,6 @@ impl Installed {
         Ok(())
     }
 
-    /// Refuses to touch a manifest of that name for another library.
     fn refuse_other_manifest(&self) -> Result<(), LayerError> {
         let Ok(text) = fs::read_to_string(&self.manifest) else {
             return Ok(());
@@ -178,11 +162,8 @@ impl Installed {
     }
 }
 
-/// Where the layer's library is.
 pub(super) enum Library {
-    /// A file.
     File(PathBuf),
-    /// In the program.
     Embedded(&'static [u8]),
 }
 
@@ -206,7 +187,6 @@ impl Library {
         file.or_else(|| EMBEDDED.get().copied().map(Self::Embedded))
     }
 
-    /// Where the library is during a run with this folder.
     pub(super) fn file(&self, folder: &Path) -> PathBuf {
         match self {
             Self::File(file) => file.clone(),
@@ -214,10 +194,6 @@ impl Library {
         }
     }
 
-    /// Writes the library into the folder of a run, which no other user can enter, if it is no file yet.
-    ///
-    /// # Errors
-    /// What the operating system said.
     pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
         match self {
             Self::File(_) => Ok(()),
@@ -246,7 +222,6 @@ impl Library {
     }
 }
 
-/// `$XDG_DATA_HOME`, or its default.
 fn data_folder() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty());
     let absolute = set("XDG_DATA_HOME").map(PathBuf::from);
@@ -255,7 +230,6 @@ fn data_folder() -> Option<PathBuf> {
         .or_else(|| Some(PathBuf::from(set("HOME")?).join(".local/share")))
 }
 
-/// The manifest of the explicit layer.
 pub(super) fn manifest(library: &Path) -> Result<String, LayerError> {
     let mut layer = description(library)?;
     // For programs that chain `VkLayerSettingsCreateInfoEXT`. The loader reads the version as a string. An implicit layer does not offer it:
@@ -265,7 +239,7 @@ pub(super) fn manifest(library: &Path) -> Result<String, LayerError> {
     Ok(json!({ "file_format_version": "1.2.1", "layer": layer }).to_string())
 }
 
-/// The manifest of an implicit layer, for packagers: off, unless a variable switches it on.
+/// An implicit layer is off, unless a variable switches it on.
 fn implicit_manifest(library: &Path) -> Result<String, LayerError> {
     let mut layer = description(library)?;
     layer["enable_environment"] = json!({ format!("ENABLE_{LAYER}"): "1" });

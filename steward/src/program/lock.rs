@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 
-/// Locks the file for this process alone; waits for others.
+/// Waits for other processes.
 pub(super) fn lock(file: &File) -> io::Result<()> {
     flock(file, libc::LOCK_EX)
 }
 
-/// As [`lock`]; an error if another process has it locked.
+/// Fails if another process has the file locked.
 pub(super) fn try_lock(file: &File) -> io::Result<()> {
     flock(file, libc::LOCK_EX | libc::LOCK_NB)
 }
@@ -22,7 +22,6 @@ fn flock(file: &File, how: i32) -> io::Result<()> {
     }
 }
 
-/// The user whose rights this process has.
 pub(super) fn user() -> u32 {
     // SAFETY: asks for a number.
     unsafe { libc::geteuid() }

@@ -12,7 +12,6 @@ use super::ProgramError;
 use super::files::unwritable;
 use crate::cli::Cli;
 
-/// Writes the pages into the folder.
 pub(super) fn manual(folder: &Path, out: &mut dyn Write) -> Result<(), ProgramError> {
     create_folders(folder).map_err(|reason| unwritable(folder, reason))?;
     for (name, page) in pages()? {
@@ -23,7 +22,6 @@ pub(super) fn manual(folder: &Path, out: &mut dyn Write) -> Result<(), ProgramEr
     Ok(())
 }
 
-/// Name and text of each page, the program's first.
 fn pages() -> Result<Vec<(String, Vec<u8>)>, ProgramError> {
     let mut program = Cli::shown();
     // Commands get the names of their pages, and the options of all commands.

@@ -8,7 +8,6 @@ use super::ProgramError;
 use super::processes::listed;
 use super::requests::{self, processes_named};
 
-/// Requests a mark of the process with this number, or of all with this name.
 pub(super) fn mark(process: &str, out: &mut dyn Write) -> Result<(), ProgramError> {
     for process in processes_named(process)? {
         requests::mark(process)?;

@@ -61,7 +61,6 @@ impl Outcome {
     }
 }
 
-/// What helps if a file cannot be written.
 fn remedy(reason: &io::Error) -> &'static str {
     match reason.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -229,7 +228,6 @@ impl ProgramError {
         }
     }
 
-    /// Ignores a closed output: it does not change the outcome.
     fn unless_closed_pipe(written: Result<(), Self>) -> Result<(), Self> {
         match written {
             Err(error) if error.is_closed_pipe() => Ok(()),
@@ -322,14 +320,13 @@ pub fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     done.map(|()| Outcome::Done)
 }
 
-/// Selects a driver; with `is_direct` its library is opened without the loader.
 fn select(name: Option<&str>, is_direct: bool) -> Result<Selected, DriverError> {
     let mut selected = drivers::select(name)?;
     selected.is_direct |= is_direct;
     Ok(selected)
 }
 
-/// Replays a trace that holds a call: in others nothing can be found.
+/// In a trace without a call nothing can be found.
 fn replayed(trace: &TraceFile, output: &Output) -> Result<Driven, ProgramError> {
     let (report, events) = replay::replay_into(trace, outputs::recorder(output))?;
     let mut phases = report.phases.iter();
@@ -341,8 +338,7 @@ fn replayed(trace: &TraceFile, output: &Output) -> Result<Driven, ProgramError> 
     Err(ReplayError::NoCalls { file }.into())
 }
 
-/// The report's text and data, with what is known of its findings. With `exit_code` it is unexpected, too, if something is left or a finding is
-/// not known of the driver.
+/// With `exit_code` the report is unexpected, too, if something is left or a finding is not known of the driver.
 fn shown(mut report: Report, detail: &Detail, exit_code: bool, names_sites: bool) -> DriverResult {
     if names_sites {
         outputs::name_sites(&mut report);
@@ -365,7 +361,6 @@ fn shown(mut report: Report, detail: &Detail, exit_code: bool, names_sites: bool
     }
 }
 
-/// Compares two files.
 fn diff(options: &DiffArgs, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let before = ReportOrList::read(&options.before)?;
     let after = ReportOrList::read(&options.after)?;

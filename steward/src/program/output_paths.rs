@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use super::{ProgramError, files};
 use crate::cli::NamedFile;
 
-/// Checks before any run that all outputs can be written, and are no inputs.
 pub(super) fn check(all: &[NamedFile]) -> Result<(), ProgramError> {
     for (at, one) in all.iter().enumerate() {
         if let Some(other) = all.iter().take(at).find(|other| clash(one, other)) {
@@ -34,12 +33,10 @@ pub(super) fn check(all: &[NamedFile]) -> Result<(), ProgramError> {
         .try_for_each(|one| files::check(&one.file))
 }
 
-/// Whether it is the standard output, or input.
 fn is_standard(named: &NamedFile) -> bool {
     named.file == Path::new("-")
 }
 
-/// Whether writing one file would destroy the other.
 fn clash(one: &NamedFile, other: &NamedFile) -> bool {
     match (one.is_written, other.is_written) {
         (false, false) => false,
@@ -52,7 +49,7 @@ fn clash(one: &NamedFile, other: &NamedFile) -> bool {
     }
 }
 
-/// The real path of a file, also before it exists; none for a terminal or a pipe.
+/// The path is real also before the file exists; a terminal and a pipe have none.
 fn place(file: &Path) -> Option<PathBuf> {
     match fs::canonicalize(file) {
         Ok(there) => there.is_file().then_some(there),

@@ -15,7 +15,7 @@ use crate::profile::{ProfileFormat, ProfileInput, profile};
 use crate::symbols::Symbols;
 use crate::workload_child::Stacks;
 
-/// Writes the results. Prints the text even if a file cannot be written, and writes files even if the output is closed.
+/// Prints the text even if a file cannot be written, and writes files even if the output is closed.
 pub(super) fn write(
     output: &Output,
     text: &dyn Display,
@@ -40,7 +40,6 @@ pub(super) fn write(
     written.and(printed.map_err(ProgramError::from))
 }
 
-/// Writes the text and data of a command that has no page.
 pub(super) fn write_data(
     json: &Option<PathBuf>,
     text: &dyn Display,
@@ -54,7 +53,6 @@ pub(super) fn write_data(
     write(&output, text, data, || Ok(String::new()), out)
 }
 
-/// The recorder for the sites of a replay; it keeps all events if the profile needs them.
 pub(super) fn recorder(output: &Output) -> SiteRecorder {
     let format = output.profile.as_deref().map(ProfileFormat::of);
     let recorder = SiteRecorder::default();
@@ -65,7 +63,6 @@ pub(super) fn recorder(output: &Output) -> SiteRecorder {
     }
 }
 
-/// The stacks of a driver's run that the outputs need.
 pub(super) fn stacks(output: &Output) -> Stacks {
     match output.profile.as_deref().map(ProfileFormat::of) {
         Some(ProfileFormat::Firefox) => Stacks::Events,
@@ -73,7 +70,6 @@ pub(super) fn stacks(output: &Output) -> Stacks {
     }
 }
 
-/// Writes the profile if requested.
 pub(super) fn write_profile(
     output: &Output,
     reports: &[Report],
@@ -89,7 +85,6 @@ pub(super) fn write_profile(
     put(file, text, out)
 }
 
-/// Names the functions of all call sites.
 pub(super) fn name_sites(report: &mut Report) {
     if let Some(sites) = &mut report.call_sites {
         Symbols::default().name_call_sites(sites);
@@ -102,17 +97,14 @@ fn files(output: &Output) -> impl Iterator<Item = &PathBuf> {
         .flatten()
 }
 
-/// Whether anything is written besides the text.
 pub(super) fn has_files(output: &Output) -> bool {
     files(output).next().is_some()
 }
 
-/// Whether the standard output is for JSON, a page or a profile, and so not for text.
 pub(super) fn is_for_programs(output: &Output) -> bool {
     files(output).any(|file| is_standard(file))
 }
 
-/// Writes to the file, or to the standard output for `-`.
 pub(super) fn put(file: &Path, text: String, out: &mut dyn Write) -> Result<(), ProgramError> {
     if is_standard(file) {
         return Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?);

@@ -21,20 +21,18 @@ use super::processes::{processes, started, text_of};
 use super::run::place;
 use crate::workload_child::STATE;
 
-/// How the names of the folders begin: that of a run, of a drive, of callback coverage.
+/// The names of the folders begin with these.
 pub(crate) const RUN: &str = "steward-run-";
 pub(crate) const DRIVE: &str = "steward-drive-";
 pub(crate) const METER: &str = "steward-meter-";
 const PREFIXES: [&str; 3] = [RUN, DRIVE, METER];
 /// Written when the folder is locked: without it a folder is not looked at.
 const NOTE: &str = "run";
-/// How far the time of a file and the start of a process may be off.
 const INACCURACY: Duration = Duration::from_secs(2);
 
-/// The folder of a run for the files of its processes.
 pub(super) const REPORTS: &str = "reports";
 
-/// A folder that is removed when this is dropped. Hold the signals as long: one that ends this process would leave the folder.
+/// Hold the signals as long as this folder: one that ends this process would leave the folder.
 pub(crate) struct OwnFolder {
     folder: TempDir,
     /// Locked while this process needs the folder.
@@ -42,10 +40,7 @@ pub(crate) struct OwnFolder {
 }
 
 impl OwnFolder {
-    /// Creates the folder, which other users cannot read, and removes those of processes that were killed.
-    ///
-    /// # Errors
-    /// What the operating system said.
+    /// Other users cannot read the folder. Those of processes that were killed are removed.
     pub(crate) fn new(prefix: &str) -> io::Result<Self> {
         let (temporary, fallback) = (env::temp_dir(), Path::new(place::FALLBACK));
         remove_stale(&temporary);
@@ -72,7 +67,6 @@ impl OwnFolder {
     }
 }
 
-/// Whether the folder has the state file of a living process.
 pub(super) fn has_living_state(folder: &Path) -> bool {
     let files = [folder.to_owned(), folder.join(REPORTS)];
     let files = files.iter().filter_map(|folder| fs::read_dir(folder).ok());
@@ -81,7 +75,7 @@ pub(super) fn has_living_state(folder: &Path) -> bool {
     files.any(|file| [file.extension(), file.file_name()].contains(&state) && is_locked(&file))
 }
 
-/// Whether a process has the file locked, as the layer has the state file of a living process.
+/// The layer has the state file of a living process locked.
 pub(super) fn is_locked(file: &Path) -> bool {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(file);
@@ -101,7 +95,7 @@ fn remove_stale(parent: &Path) {
     }
 }
 
-/// The lock of the folder, if its process has ended.
+/// Returns the folder's lock if its process has ended.
 fn stale(folder: &Path) -> Option<File> {
     let held = open_folder(folder).ok()?;
     let metadata = held.metadata().ok()?;
@@ -116,7 +110,6 @@ fn stale(folder: &Path) -> Option<File> {
     (is_same_place && !is_used).then_some(held)
 }
 
-/// Whether the process may have been started with the folder.
 fn may_use(process: u32, folder: &Path, metadata: &Metadata, user: u32) -> bool {
     if process == process::id() {
         return false;
@@ -131,7 +124,6 @@ fn may_use(process: u32, folder: &Path, metadata: &Metadata, user: u32) -> bool 
     })
 }
 
-/// Whether the folder is in the process's environment; `None` if that cannot be read.
 pub(super) fn names_folder(process: u32, folder: &Path) -> Option<bool> {
     let file = PathBuf::from(format!("/proc/{process}/environ"));
     let mut environment = Vec::new();
@@ -142,14 +134,12 @@ pub(super) fn names_folder(process: u32, folder: &Path) -> Option<bool> {
             let mut places = environment.windows(folder.len());
             Some(places.any(|place| place == folder))
         }
-        // It has ended.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Some(false),
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Some(false),
         Err(_) => None,
     }
 }
 
-/// The users that the process runs as.
 fn users(process: u32) -> Option<Vec<u32>> {
     let status = text_of(process, "status");
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
@@ -159,7 +149,6 @@ fn users(process: u32) -> Option<Vec<u32>> {
         .collect()
 }
 
-/// What tells this kernel and PID namespace from others that may share the folder.
 fn namespace() -> Vec<u8> {
     let boot = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();

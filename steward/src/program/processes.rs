@@ -14,18 +14,16 @@ use vk_report::state_file::{self, EscapedName};
 
 use super::layer::LIBRARY;
 
-/// The prefix of the layer's settings in an environment.
 const SETTING: &str = "VK_STEWARD_MEMORY_";
-/// The unit of times in `/proc/PID/stat`, which is the same on all of Linux.
+/// The unit is the same on all of Linux.
 const TICKS_A_SECOND: u64 = 100;
 
-/// The processes that this PID namespace shows.
 pub(super) fn processes() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// The processes with this number or name that have the layer mapped; `None` for all.
+/// A process counts if it has the layer mapped; `None` selects all.
 pub(super) fn with_layer(named: Option<&str>) -> Vec<u32> {
     let is_named = |process: &u32| {
         named
@@ -39,19 +37,17 @@ pub(super) fn with_layer(named: Option<&str>) -> Vec<u32> {
     found
 }
 
-/// A file of the process in `/proc`; empty if it cannot be read. Names in it may be no UTF-8.
+/// Returns an empty text if the file cannot be read. Names in it may be no UTF-8.
 pub(super) fn text_of(process: u32, file: &str) -> String {
     let bytes = fs::read(format!("/proc/{process}/{file}")).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Processes by number and name, for a sentence.
 pub(super) fn listed(processes: &[u32]) -> String {
     let all: Vec<_> = processes.iter().map(|process| shown(*process)).collect();
     all.join(", ")
 }
 
-/// A process by number and name; by its number alone once it is gone.
 pub(super) fn shown(process: u32) -> String {
     // What another user's executable is may not be read, nor that of a process that has ended and is not waited for.
     let name = Some(executable(process)).filter(|name| !name.is_empty());
@@ -61,13 +57,12 @@ pub(super) fn shown(process: u32) -> String {
     }
 }
 
-/// The name of the main thread.
 fn thread_name(process: u32) -> Option<String> {
     let name = fs::read(format!("/proc/{process}/comm")).ok()?;
     Some(EscapedName(name.trim_ascii_end()).to_string())
 }
 
-/// The names that a user may know a process by: that of its executable, that of its main thread, and the one it was started by.
+/// A user may know a process by the name of its executable, by that of its main thread, and by the one it was started by.
 fn names(process: u32) -> impl Iterator<Item = String> {
     let arguments = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     let first = arguments
@@ -85,7 +80,6 @@ fn names(process: u32) -> impl Iterator<Item = String> {
     names.into_iter().filter(|name| !name.is_empty())
 }
 
-/// The name of the executable's file; empty if it cannot be read.
 pub(super) fn executable(process: u32) -> String {
     let path = fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
     let name = path.file_name().unwrap_or_default().as_bytes();
@@ -105,7 +99,6 @@ fn innermost(status: &str) -> Option<u64> {
     numbers.split_whitespace().last()?.parse().ok()
 }
 
-/// When the process began.
 pub(super) fn started(process: u32) -> Option<SystemTime> {
     let stat = text_of(process, "stat");
     // The name is in brackets and may have any character; the state is the third field.
@@ -117,17 +110,15 @@ pub(super) fn started(process: u32) -> Option<SystemTime> {
     Some(SystemTime::UNIX_EPOCH + Duration::from_secs(boot.trim().parse().ok()?) + since_boot)
 }
 
-/// Whether a signal has stopped the process.
 pub(super) fn is_stopped(process: u32) -> bool {
     state_letter(process) == Some('T')
 }
 
-/// Whether the process has not ended, though nobody may have waited for it.
+/// A process that nobody has waited for has ended as well.
 pub(super) fn is_running(process: u32) -> bool {
     state_letter(process).is_some_and(|state| !['Z', 'X'].contains(&state))
 }
 
-/// What the kernel says that the process does; `None` once it is gone.
 fn state_letter(process: u32) -> Option<char> {
     let status = text_of(process, "status");
     let state = status
@@ -136,7 +127,6 @@ fn state_letter(process: u32) -> Option<char> {
     state.trim_start().chars().next()
 }
 
-/// A setting of the layer in the process's environment.
 fn setting(process: u32, name: &str) -> Option<String> {
     let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
     let mut variables = environment.split(|byte| *byte == 0);
@@ -148,7 +138,6 @@ fn setting(process: u32, name: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-/// The file that a setting of the process names; `number` is that of the report.
 pub(super) fn named_file(process: u32, name: &str, number: u64) -> Option<PathBuf> {
     let pattern = setting(process, name).filter(|pattern| pattern != "-" && pattern != "none")?;
     let mut file = String::new();
@@ -169,9 +158,8 @@ pub(super) fn named_file(process: u32, name: &str, number: u64) -> Option<PathBu
     Some(PathBuf::from(format!("/proc/{process}/cwd")).join(file))
 }
 
-/// The state file of a process: one that it has mapped, as it names it itself, or in the default folder, or where its environment says.
-/// Programs that change their title, such as chromium, overwrite the environment that others see. A file that an earlier process with the
-/// number has left is mapped by nobody.
+/// A file that the process has mapped comes first: programs that change their title, such as chromium, overwrite the environment that others
+/// see, and a file that an earlier process with the number has left is mapped by nobody.
 pub(super) fn state_of(process: u32) -> Option<PathBuf> {
     let mapped = mapped(process);
     let folder = default_folder().into_iter();
@@ -189,14 +177,11 @@ pub(super) fn state_of(process: u32) -> Option<PathBuf> {
     })
 }
 
-/// A file that a process has mapped to write to it together with others.
 pub(super) struct MappedFile {
     inode: u64,
-    /// As the process sees it.
     pub(super) path: PathBuf,
 }
 
-/// The files of the process that are [`MappedFile`]s.
 pub(super) fn mapped(process: u32) -> Vec<MappedFile> {
     let maps = text_of(process, "maps");
     let shared = maps.lines().filter(|line| line.contains(" rw-s "));
@@ -209,7 +194,6 @@ pub(super) fn mapped(process: u32) -> Vec<MappedFile> {
     files.collect()
 }
 
-/// The default folder of state files.
 fn default_folder() -> Option<PathBuf> {
     let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty())?;
     Some(Path::new(&runtime).join("steward"))

@@ -17,80 +17,55 @@ use vk_report::state_file::{self, MARK_REQUEST, REPORT_REQUEST, ReadStateError};
 use super::own_folder;
 use super::processes::{is_running, is_stopped, listed, named_file, shown, state_of, with_layer};
 
-/// How long a program may take to answer: until its next command.
+/// The process answers at its next command.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two looks for the answer.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Why a request was not served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// No process with the number or name has loaded the layer.
     #[error(
         "no process {named} runs with the layer{}: start it with `steward run`, and name it when it has created its instance",
         if running.is_empty() { String::new() } else { format!("; these do: {running}") }
     )]
-    NotFound {
-        /// The number or name.
-        named: String,
-        /// Those that do, for a sentence.
-        running: String,
-    },
-    /// The process has no state file.
+    NotFound { named: String, running: String },
     #[error(
         "process {0} takes no requests: start it with `steward run`, or set VK_STEWARD_MEMORY_STATE and VK_STEWARD_MEMORY_JSON to names of files"
     )]
     NoChannel(u32),
-    /// It has no file for reports.
     #[error(
         "process {0} writes no report as JSON to a file: start it with `steward run`, or set VK_STEWARD_MEMORY_JSON to the name of a file"
     )]
     NoFile(u32),
-    /// It has no call stacks, and so no growth to count.
     #[error(
         "process {0} counts no growth: start it with `steward run --stacks`, or set VK_STEWARD_MEMORY_STACKS"
     )]
     NoStacks(u32),
-    /// The process has not answered.
     #[error(
         "process {shown} did not answer within {} s: it {reason}; `steward top {process}` shows its numbers",
         PATIENCE.as_secs()
     )]
     NoAnswer {
-        /// The process.
         process: u32,
-        /// Its number and name.
         shown: String,
-        /// Why.
         reason: &'static str,
     },
-    /// It ended meanwhile.
     #[error("process {0} has ended: its report is where its run says")]
     Ended(u32),
-    /// It has answered, but there is no file.
     #[error("{} cannot be read ({reason}): process {process} says on its error output why it wrote no report", file.display())]
     NotWritten {
-        /// The process.
         process: u32,
-        /// The file of the report.
         file: PathBuf,
-        /// The error of the operating system.
         reason: io::Error,
     },
-    /// The state file cannot be used.
     #[error("{} cannot be used ({reason}): the layer of process {process} is another version's, or it is another user's", file.display())]
     State {
-        /// The process.
         process: u32,
-        /// Its state file.
         file: PathBuf,
-        /// Why.
         reason: ReadStateError,
     },
 }
 
-/// The processes with this number or name.
 pub(super) fn processes_named(named: &str) -> Result<Vec<u32>, RequestError> {
     let found = with_layer(Some(named));
     if found.is_empty() {
@@ -102,7 +77,7 @@ pub(super) fn processes_named(named: &str) -> Result<Vec<u32>, RequestError> {
     Ok(found)
 }
 
-/// Requests a mark, which the process sets with its next command.
+/// The process sets the mark with its next command.
 pub(super) fn mark(process: u32) -> Result<(), RequestError> {
     let file = state_of(process).ok_or(RequestError::NoChannel(process))?;
     let failed = |reason| state_error(process, &file, reason);
@@ -112,7 +87,6 @@ pub(super) fn mark(process: u32) -> Result<(), RequestError> {
     state_file::request(&file, MARK_REQUEST).map_err(failed)
 }
 
-/// Requests a report, waits for it, and reads it: JSON.
 pub(super) fn report(process: u32) -> Result<String, RequestError> {
     let state = state_of(process).ok_or(RequestError::NoChannel(process))?;
     let folder = state
@@ -141,7 +115,6 @@ pub(super) fn report(process: u32) -> Result<String, RequestError> {
     })
 }
 
-/// Requests a report by the state file, and waits until it is written. Returns the report's number.
 pub(super) fn request_by_state(
     process: u32,
     file: &Path,
@@ -156,7 +129,7 @@ pub(super) fn request_by_state(
     })
 }
 
-/// What tells a report from the one before in the same file.
+/// A report that is written anew has another inode or time.
 fn identity(file: &Path) -> Option<(u64, Option<SystemTime>)> {
     let metadata = fs::metadata(file).ok()?;
     Some((metadata.ino(), metadata.modified().ok()))

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use vk_callbacks::Rule;
 use vk_callbacks::check::Sight;
 
-/// All rules, two lines each.
 pub(super) fn text() -> String {
     let mut text = format!(
         "The rules of VkAllocationCallbacks: the numbers are the program's, the references the specification's. {} of {} are judged; what \
@@ -38,7 +37,6 @@ pub(super) fn text() -> String {
     text
 }
 
-/// The rules as data.
 pub(super) fn as_data() -> Vec<Value> {
     let one = |rule: &Rule| {
         json!({

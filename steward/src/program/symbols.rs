@@ -26,7 +26,6 @@ pub(super) fn symbols(options: &SymbolsArgs, out: &mut dyn Write) -> Result<(), 
     outputs::write_data(&options.json, &annotated, &reports, out)
 }
 
-/// Warns of names that are missing or may be wrong.
 fn warn(symbols: &Symbols, options: &SymbolsArgs) {
     let mut err = io::stderr().lock();
     // A closed error output cannot be reported.

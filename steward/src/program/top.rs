@@ -14,37 +14,28 @@ use super::processes::{own_number, processes, state_of};
 use super::{Outcome, ProgramError};
 use crate::cli::TopArgs;
 
-/// The escape codes that clear a terminal.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// Why there is nothing to show.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopError {
-    /// The state file cannot be read.
     #[error("{} cannot be read ({reason}): name the state file of a program with --state", file.display())]
     Unreadable {
-        /// The file.
         file: PathBuf,
-        /// Why.
         reason: ReadStateError,
     },
-    /// The process has no state file.
     #[error(
         "process {0} has no state file: start its program with `steward run`, or with VK_STEWARD_MEMORY_STATE; it appears with the first instance"
     )]
     NoState(u32),
-    /// No process has a state file.
     #[error(
         "no running program has a state file: start one with `steward run`, or with VK_STEWARD_MEMORY_STATE; it appears with the first instance"
     )]
     NoProgram,
-    /// Several processes have a state file.
     #[error("several programs are running: name one of the processes {0}")]
     Several(String),
 }
 
-/// Shows the state, once or repeatedly until the process has ended.
 pub(super) fn top(options: &TopArgs, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let (file, known) = match (&options.state, options.process) {
         (Some(file), known) => (file.clone(), known),
@@ -93,7 +84,7 @@ pub(super) fn top(options: &TopArgs, out: &mut dyn Write) -> Result<Outcome, Pro
     }
 }
 
-/// The lines above the table. Rates are those since the last time.
+/// Rates are those since the last time.
 fn head(state: &State, process: Whereabouts, since: Option<(Duration, &State)>) -> String {
     let total = |state: &State| -> u64 {
         let totals = state.kinds.iter().map(|kind| kind.usage.total_bytes);
@@ -127,7 +118,6 @@ fn head(state: &State, process: Whereabouts, since: Option<(Duration, &State)>) 
     head + "\n"
 }
 
-/// The location of the process of a state file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whereabouts {
     /// In this PID namespace, under the same number.
@@ -140,7 +130,6 @@ enum Whereabouts {
 }
 
 impl Whereabouts {
-    /// `known` is the process's number in this namespace, if known.
     fn of(own: u64, known: Option<u32>) -> Self {
         let is_there = |process: u64| fs::exists(format!("/proc/{process}")).unwrap_or(false);
         if let Some(known) = known {
@@ -167,10 +156,8 @@ impl Whereabouts {
     }
 }
 
-/// The initial PID namespace, which shows all processes.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
-/// The file of the only running process that has one.
 fn only_state() -> Result<(u32, PathBuf), TopError> {
     let mut found: Vec<(u32, PathBuf)> = processes()
         .filter_map(|process| Some((process, state_of(process)?)))

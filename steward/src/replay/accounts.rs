@@ -9,18 +9,13 @@ use vk_report::report::{
     ByScope, ContextRow, Counts, FindingRow, Leftover, Phase, PhaseStart, Sample, Sampler,
 };
 
-/// The phase of requests before a trace's first phase.
 const UNNAMED_PHASE: &str = "(no phase)";
-/// The account of requests whose owner the trace does not declare.
 const UNNAMED_OWNER: &str = "requests without an owner";
 
-/// The accounts of all owners, and the phases of the trace.
-///
 /// A trace may have as many phases as owners, so the end of a phase visits no account.
 pub(super) struct TraceAccounts {
     /// The first one is of requests without an owner; then in the order of declaration.
     accounts: Vec<Account>,
-    /// The place of each owner's account.
     places: HashMap<u64, usize>,
     blocks: HashMap<u64, CountedBlock>,
     all: Counts,
@@ -41,7 +36,6 @@ pub(super) struct TraceAccounts {
     redeclared: (u64, u64),
 }
 
-/// One owner's account.
 #[derive(Default)]
 struct Account {
     name: String,
@@ -52,7 +46,6 @@ struct Account {
     full_number: u64,
 }
 
-/// A live block.
 #[derive(Clone, Copy)]
 pub(super) struct CountedBlock {
     account: usize,
@@ -105,7 +98,6 @@ impl TraceAccounts {
         });
     }
 
-    /// The name of the owner's account.
     pub(super) fn name(&self, owner: u64) -> &str {
         self.accounts
             .get(self.place(owner))
@@ -125,7 +117,7 @@ impl TraceAccounts {
         });
     }
 
-    /// The running phase ends, if there is one. Returns whether more is live than at the end of every phase before.
+    /// Returns whether more is live than at the end of every phase before.
     pub(super) fn end_phase(&mut self) -> Option<bool> {
         let start = self.running.take()?;
         self.timeline.end_phase(self.sample());
@@ -141,7 +133,7 @@ impl TraceAccounts {
         Some(is_fullest)
     }
 
-    /// A line about a call or a command is read. What comes before the first phase has a phase of its own.
+    /// What comes before the first phase has a phase of its own.
     pub(super) fn begin_line(&mut self, line: u64) {
         self.line = line;
         if self.running.is_none() {
@@ -149,7 +141,6 @@ impl TraceAccounts {
         }
     }
 
-    /// A line was read.
     pub(super) fn end_line(&mut self, line: u64) {
         self.line = line;
         if self.running.is_some() {
@@ -157,7 +148,7 @@ impl TraceAccounts {
         }
     }
 
-    /// A block was allocated. If another block has its number, the trace does not say where that was freed.
+    /// If another block has the number, the trace does not say where that was freed.
     pub(super) fn allocate(&mut self, block: u64, owner: u64, scope: Option<Scope>, size: u64) {
         if let Some(former) = self.blocks.remove(&block) {
             self.free(former);
@@ -217,7 +208,6 @@ impl TraceAccounts {
         self.put_back(block, resized);
     }
 
-    /// The contexts, and the phase of their maximum.
     pub(super) fn rows(&self) -> (Vec<ContextRow>, String) {
         let top = ContextRow::group("trace", 0).with_peak(Some(self.peak_bytes));
         let row = |account: &Account| {
@@ -273,7 +263,6 @@ impl TraceAccounts {
         leftovers.into_iter().map(named).collect()
     }
 
-    /// What breaks no rule.
     pub(super) fn findings(&self) -> impl Iterator<Item = FindingRow> {
         let odd = [
             (
@@ -299,7 +288,6 @@ impl TraceAccounts {
         self.places.get(&owner).copied().unwrap_or(0)
     }
 
-    /// The bytes of a request to count.
     fn countable(&mut self, size: u64) -> u64 {
         let live = self.all.live_bytes.sum();
         if isize::try_from(size).is_ok() && live.checked_add(size).is_some() {
@@ -309,7 +297,7 @@ impl TraceAccounts {
         0
     }
 
-    /// Changes the block's account and the sum of all. A block of no scope is in neither.
+    /// A block of no scope is in neither its account nor the sum of all.
     fn change(&mut self, held: CountedBlock, change: impl Fn(&mut Counts, Scope)) {
         let (Some(account), Some(scope)) = (self.accounts.get_mut(held.account), held.scope) else {
             return;
@@ -334,7 +322,6 @@ impl TraceAccounts {
 }
 
 impl Account {
-    /// What was live at the `fullest`th and last maximum.
     fn live_when_fullest(&self, fullest: u64) -> ByScope {
         if self.full_number == fullest {
             self.full
@@ -344,7 +331,7 @@ impl Account {
     }
 }
 
-/// Counts what is odd in this line; the first line is kept.
+/// The first line is kept.
 fn count((number, first): &mut (u64, u64), line: u64) {
     if *number == 0 {
         *first = line;

@@ -8,12 +8,9 @@ use vk_callbacks::TraceEvent;
 
 /// The most owners. A program has one for each kind of object.
 const MAX_OWNERS: usize = 1 << 14;
-/// The most phases.
 const MAX_PHASES: usize = 1 << 16;
-/// The most threads.
 const MAX_THREADS: usize = 1 << 14;
 
-/// What the lines until now have named.
 #[derive(Default)]
 pub(super) struct TraceLimits {
     owners: usize,
@@ -22,10 +19,7 @@ pub(super) struct TraceLimits {
 }
 
 impl TraceLimits {
-    /// Counts what the event names.
-    ///
-    /// # Errors
-    /// What there are too many of, and the most.
+    /// The error is what there are too many of, and the most.
     pub(super) fn admit(&mut self, event: &TraceEvent<'_>) -> Result<(), (&'static str, usize)> {
         let (named, what, most) = match event {
             TraceEvent::Owner { .. } => {

@@ -18,7 +18,6 @@ use sites::TraceSites;
 use vk_report::report::origins::{EventLog, SiteRecorder};
 use vk_report::report::{FindingRow, Report, Source, Unjudged};
 
-/// The memory of the judge.
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 /// Why a trace could not be replayed. Each message says what to do.
@@ -108,7 +107,7 @@ impl TraceFile {
     /// Reads a file, gzip-compressed or not, or else the bundled trace of that name. `-` is the standard input.
     ///
     /// # Errors
-    /// [`ReplayError::Unreadable`], [`ReplayError::Compressed`], [`ReplayError::UnpacksTooLarge`].
+    /// The file cannot be read, is damaged, or unpacks to too much.
     pub fn open(name: &str) -> Result<Self, ReplayError> {
         let (title, bytes) = input::read(name);
         match (bytes, bundled::find(name)) {
@@ -208,7 +207,6 @@ pub fn replay_into(
     Ok((report, events))
 }
 
-/// The judge's findings with the trace's line.
 fn judged(found: &CheckFinding<'_>) -> FindingRow {
     let row = FindingRow::from(found);
     let first = if row.count > 1 {
@@ -224,7 +222,6 @@ fn judged(found: &CheckFinding<'_>) -> FindingRow {
     }
 }
 
-/// The bytes, decompressed as far as possible.
 fn decompress(file: &str, bytes: Vec<u8>) -> Result<Vec<u8>, ReplayError> {
     if !bytes.starts_with(&[0x1f, 0x8b]) {
         return Ok(bytes);
@@ -251,7 +248,6 @@ fn line_feeds(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
-/// Lines; the last one may lack a line feed.
 fn count_lines(bytes: &[u8]) -> u64 {
     line_feeds(bytes) + u64::from(bytes.last().is_some_and(|last| *last != b'\n'))
 }

@@ -15,7 +15,6 @@ use super::accounts::{CountedBlock, TraceAccounts};
 /// Nanoseconds of a line, since traces have no time.
 const LINE_NS: u64 = 1000;
 
-/// The origin of each block of a trace.
 pub(super) struct TraceSites {
     pub(super) recorder: SiteRecorder,
     pub(super) accounts: TraceAccounts,
@@ -103,7 +102,6 @@ impl TraceSites {
         self.accounts.end_line(line);
     }
 
-    /// The trace has ended before this line.
     pub(super) fn end(&mut self, line: u64) {
         self.end_phase(line);
         for (thread, unfinished) in std::mem::take(&mut self.resized) {
@@ -112,13 +110,11 @@ impl TraceSites {
         }
     }
 
-    /// Blocks that were never freed, with the lines of their allocation.
     pub(super) fn leaks(&self, phases: &[Phase]) -> Leaks {
         let line = |at: u64| format!("line {}", at / LINE_NS);
         self.recorder.leaks_named(phases, &line)
     }
 
-    /// The running phase ends before this line.
     fn end_phase(&mut self, line: u64) {
         if let Some(is_fullest) = self.accounts.end_phase() {
             let at = line.saturating_mul(LINE_NS);
@@ -142,7 +138,6 @@ impl TraceSites {
         self.accounts.resize(block, held, bytes);
     }
 
-    /// The block is as it was before.
     fn keep(&mut self, Resized(block, site, held): Resized, moment: Moment) {
         self.recorder.end_resize(site, block, site.bytes, moment);
         self.accounts.put_back(block, held);

@@ -107,7 +107,6 @@ pub enum ReadError {
     },
 }
 
-/// A path after the place, if there is one.
 struct Field<'p>(&'p str);
 
 impl fmt::Display for Field<'_> {
@@ -178,14 +177,12 @@ impl ReportOrList {
     }
 }
 
-/// An entry's declared format.
 #[derive(Deserialize)]
 struct Probe {
     format: Option<String>,
     error: Option<String>,
 }
 
-/// Reads one entry, which begins at `at`.
 fn one(file: &str, part: &RawValue, at: Place, path: &str) -> Result<ReportOrList, ReadError> {
     let part = part.get();
     let other = |found: &str| ReadError::OtherFormat {
@@ -245,7 +242,6 @@ fn malformed(file: &str, at: Place, path: &str, error: serde_json::Error) -> Rea
     }
 }
 
-/// Line and column, from 1.
 #[derive(Clone, Copy)]
 struct Place {
     line: usize,
@@ -255,7 +251,6 @@ struct Place {
 impl Place {
     const FIRST: Self = Self { line: 1, column: 1 };
 
-    /// The place after `text`, which begins here.
     fn after(self, text: &[u8]) -> Self {
         let feeds = text.iter().filter(|byte| **byte == b'\n').count();
         let last = text.iter().rev().take_while(|byte| **byte != b'\n').count();

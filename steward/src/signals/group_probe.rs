@@ -1,7 +1,7 @@
 //! A process that shows whether a signal was sent to the whole process group.
 //!
 //! It is in this process's group and blocks all signals, so that one that was sent to the group stays pending in it, where `/proc` shows it.
-//! It has its own name and arguments, so that who looks for this process by either does not find it. It ends with this process.
+//! It has its own name and arguments, so that a search for this process by either does not find it.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -10,13 +10,12 @@ use std::{env, fs, io, thread};
 
 use super::{change_mask, set_mask};
 
-/// The hidden command of the probe; its argument is the number of the process that it belongs to.
+/// The command's argument is the number of the process that the probe belongs to.
 pub(crate) const PROBE_COMMAND: &str = "signal-probe";
 
 /// The kernel sends to a group's newest process first, so that the probe has a signal before this process has it. Elsewhere it may be later.
 const GRACE: Duration = Duration::from_millis(20);
 
-/// See the module.
 pub(super) struct GroupProbe(Child);
 
 impl GroupProbe {
@@ -35,7 +34,6 @@ impl GroupProbe {
         child.map(Self)
     }
 
-    /// Whether the group got the signal since the last call.
     pub(super) fn got(&mut self, signal: i32) -> bool {
         let is_there = self.is_pending(signal) || {
             thread::sleep(GRACE);
@@ -57,7 +55,6 @@ impl GroupProbe {
     }
 }
 
-/// The signals that are pending for a process.
 fn pending(status: &str) -> Option<u64> {
     let mask = status
         .lines()
@@ -73,7 +70,6 @@ impl Drop for GroupProbe {
     }
 }
 
-/// The probe: sleeps until the process that it belongs to has ended.
 pub(crate) fn become_probe(owner: u32) {
     // SAFETY: sets what happens at the owner's end.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };

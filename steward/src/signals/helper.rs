@@ -9,13 +9,11 @@ use std::time::Duration;
 
 use super::{HeldSignals, end_with_parent};
 
-/// Why there is no output.
 #[derive(Debug)]
 pub(crate) enum HelperError {
     Io(io::Error),
     /// This signal came meanwhile; the helper has ended.
     Interrupted(i32),
-    /// It was killed after the time limit.
     Overtime,
 }
 
@@ -26,13 +24,8 @@ impl From<io::Error> for HelperError {
 }
 
 impl HeldSignals {
-    /// Runs the helper to its end, or to the time limit, with `step` called repeatedly. It ends with this process.
-    ///
-    /// Its output goes to files without a name: a full pipe would stop it, and a process that it started and that outlives it would hold the
-    /// pipe open.
-    ///
-    /// # Errors
-    /// [`HelperError`].
+    /// `step` is called repeatedly. The helper ends with this process. Its output goes to files without a name: a full pipe would stop it,
+    /// and a process that it started and that outlives it would hold the pipe open.
     pub(crate) fn output(
         &mut self,
         command: &mut Command,
@@ -49,11 +42,8 @@ impl HeldSignals {
         })
     }
 
-    /// Runs the helper to its end. What it writes to its output goes to the error output, since the output is for this process's report. It
-    /// ends with this process.
-    ///
-    /// # Errors
-    /// [`HelperError`].
+    /// The helper ends with this process. What it writes to its output goes to the error output, since the output is for this process's
+    /// report.
     pub(crate) fn status(&mut self, command: &mut Command) -> Result<ExitStatus, HelperError> {
         self.run(command.stdout(io::stderr()), None)
     }

@@ -26,7 +26,7 @@ pub(crate) use helper::{HelperError, unnamed_file};
 
 use group_probe::GroupProbe;
 
-/// The signals that are held: those that end a process, and do not say that it is broken. `SIGKILL` cannot be held.
+/// These signals end a process, and do not say that it is broken. `SIGKILL` cannot be held.
 const ENDING: [i32; 13] = [
     libc::SIGINT,
     libc::SIGTERM,
@@ -42,12 +42,10 @@ const ENDING: [i32; 13] = [
     libc::SIGPWR,
     libc::SIGSTKFLT,
 ];
-/// Those that a terminal sends to all processes in its foreground.
 const OF_TERMINAL: [i32; 3] = [libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
 /// In a note: the kernel sent the signal, on behalf of a terminal.
 const BY_KERNEL: u8 = 0x80;
 
-/// How long a child is waited for before its `step` is called again.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The writing end of the pipe of notes, which is never closed.
@@ -64,7 +62,7 @@ pub(crate) enum ChildKind {
     Helper,
 }
 
-/// Whether a process that was ended by this signal did not do so by a mistake of its own.
+/// A process that this signal ended made no mistake of its own.
 pub(crate) fn is_from_outside(signal: i32) -> bool {
     signal == libc::SIGKILL || ENDING.contains(&signal)
 }
@@ -83,10 +81,7 @@ pub(crate) struct HeldSignals {
 }
 
 impl HeldSignals {
-    /// From now on the signals are held, also after a child's end, so that a second one does not end this process before it has reported.
-    ///
-    /// # Errors
-    /// There is no pipe, or a signal cannot be handled.
+    /// The signals are held also after a child's end, so that a second one does not end this process before it has reported.
     pub(crate) fn new(kind: ChildKind) -> io::Result<Self> {
         let mut notes = HOLDER.lock().unwrap_or_else(PoisonError::into_inner);
         if notes.is_none() {
@@ -130,9 +125,6 @@ impl HeldSignals {
     }
 
     /// Starts a child in which these signals do what they did before.
-    ///
-    /// # Errors
-    /// It cannot be started.
     pub(crate) fn spawn(&mut self, command: &mut Command) -> io::Result<Child> {
         let child = self.start(command)?;
         for (signal, _) in self.arrived() {
@@ -143,10 +135,7 @@ impl HeldSignals {
         Ok(child)
     }
 
-    /// As [`HeldSignals::spawn`], for a child beside the one that is waited for: no signal is passed on to it.
-    ///
-    /// # Errors
-    /// It cannot be started.
+    /// Starts a child beside the one that is waited for: no signal is passed on to it.
     pub(crate) fn start(&self, command: &mut Command) -> io::Result<Child> {
         // A handler becomes the default action in the child. What was ignored before stays ignored in it.
         let ignored = |held: &&(i32, libc::sigaction)| held.1.sa_sigaction == libc::SIG_IGN;
@@ -166,11 +155,7 @@ impl HeldSignals {
         child
     }
 
-    /// Waits for the child's end, and passes on the signals that it did not get. With a time limit it is killed after it, and the result is
-    /// `None`; meanwhile `step` is called repeatedly.
-    ///
-    /// # Errors
-    /// The child cannot be waited for.
+    /// Passes on the signals that the child did not get. After the time limit the child is killed, and the result is `None`.
     pub(crate) fn wait(
         &mut self,
         child: &mut Child,
@@ -202,10 +187,7 @@ impl HeldSignals {
         }
     }
 
-    /// A signal that has arrived, also after a child's end: an error, since whoever sent it wants this process to end.
-    ///
-    /// # Errors
-    /// [`HelperError::Interrupted`].
+    /// A signal that has arrived, also after a child's end, is an error, since whoever sent it wants this process to end.
     pub(crate) fn interrupted(&mut self) -> Result<(), HelperError> {
         self.last = self.arrived().last().map(|note| note.0).or(self.last);
         self.last
@@ -216,17 +198,16 @@ impl HeldSignals {
     pub(crate) fn release_quit(&self) {
         let quit = self.before.iter().find(|held| held.0 == libc::SIGQUIT);
         if let Some((signal, before)) = quit {
-            // It was accepted before.
             let _ = set_action(*signal, before);
         }
     }
 
-    /// The signal that arrived last while a child was waited for: whoever sent it wants this process to end.
+    /// The signal arrived while a child was waited for.
     pub(crate) fn last(&self) -> Option<i32> {
         self.last
     }
 
-    /// Whether the child got the signal as well: it is in this process's group, to which the signal was sent.
+    /// The child got the signal if it is in this process's group, to which the signal was sent.
     fn has_reached(&mut self, child: &Child, signal: i32, is_by_kernel: bool) -> bool {
         // SAFETY: asks for a number.
         let group = unsafe { libc::getpgid(child.id().cast_signed()) };
@@ -240,7 +221,6 @@ impl HeldSignals {
         is_in_group && (is_for_all || self.probe.as_mut().is_some_and(|probe| probe.got(signal)))
     }
 
-    /// Waits until a signal is noted, at most for the limit.
     fn wait_for_note(&self, limit: Option<Duration>) {
         let Some(reader) = self.notes.as_ref() else {
             return;
@@ -276,7 +256,6 @@ impl HeldSignals {
 impl Drop for HeldSignals {
     fn drop(&mut self) {
         for (signal, before) in &self.before {
-            // They were accepted before.
             let _ = set_action(*signal, before);
         }
         let _ = set_mask(&self.mask);
@@ -309,11 +288,7 @@ pub(crate) fn end_with_parent(command: &mut Command) {
     unsafe { command.pre_exec(bind) };
 }
 
-/// Waits for a child that ends soon, while signals do what they do. After the limit it is killed, and the result is `None`, unless it had
-/// ended.
-///
-/// # Errors
-/// The child cannot be waited for.
+/// Signals do what they do meanwhile. After the limit the child is killed, and the result is `None`.
 pub(crate) fn wait_briefly(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let began = Instant::now();
     loop {
@@ -333,14 +308,13 @@ pub(crate) fn wait_briefly(child: &mut Child, limit: Duration) -> io::Result<Opt
 
 /// Ends this process by the signal, as it would have ended if it did not hold signals.
 pub(crate) fn end_by(signal: i32) -> ! {
-    // Accepted for these signals.
     let _ = set_action(signal, &default_action());
     // SAFETY: its action is the default one.
     unsafe { libc::raise(signal) };
     std::process::exit(128 + signal)
 }
 
-/// From now on a write beyond the limit of file sizes is an error instead of this process's end. Children are ended by it as before.
+/// A write beyond the limit of file sizes becomes an error instead of this process's end. Children are ended by it as before.
 pub(crate) fn survive_file_limit() {
     extern "C" fn ignore(_: i32) {}
 
@@ -354,7 +328,6 @@ pub(crate) fn survive_file_limit() {
     }
 }
 
-/// The name of a signal, as `kill -l` has it with `SIG` in front.
 pub(crate) fn signal_name(signal: i32) -> String {
     let name = match signal {
         libc::SIGHUP => "SIGHUP",
@@ -431,7 +404,6 @@ fn noting_action() -> libc::sigaction {
     action
 }
 
-/// What the signal does.
 fn action(signal: i32) -> io::Result<libc::sigaction> {
     let mut action = default_action();
     // SAFETY: without a new action the call only writes the present one, for which there is room.
@@ -441,7 +413,6 @@ fn action(signal: i32) -> io::Result<libc::sigaction> {
     }
 }
 
-/// The action before.
 fn set_action(signal: i32, action: &libc::sigaction) -> io::Result<libc::sigaction> {
     let mut before = default_action();
     // SAFETY: a valid action: a handler above, or one that the system returned.
@@ -451,7 +422,6 @@ fn set_action(signal: i32, action: &libc::sigaction) -> io::Result<libc::sigacti
     }
 }
 
-/// Adds signals to this thread's mask or removes them, and returns the mask before.
 fn change_mask(how: i32, signals: &[i32]) -> io::Result<libc::sigset_t> {
     let mut set = MaybeUninit::uninit();
     // SAFETY: room for the set, which the call fills.
@@ -496,7 +466,6 @@ mod tests {
     /// Set in a process that runs one test of these: signals are for the whole process.
     const ALONE: &str = "STEWARD_TEST_OF_SIGNALS";
 
-    /// How this test ends in a process of its own; `None` in that process.
     fn alone(test: &str) -> Option<ExitStatus> {
         if env::var_os(ALONE).is_some() {
             return None;

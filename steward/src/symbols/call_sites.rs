@@ -6,10 +6,9 @@ use vk_report::report::{CallSites, LeakFrame, Report};
 
 use super::{Function, Symbols, number};
 
-/// The linked layer, which calls the driver. Stacks end at its bracket around the command; its frames are the same in every stack.
+/// The linked layer calls the driver. Stacks end at its bracket around the command.
 const LAYER: &str = "VkLayer_steward_memory::";
 
-/// Where the frames of driver and loader end.
 fn outer_end<'f>(frames: impl IntoIterator<Item = &'f LeakFrame>) -> usize {
     let is_driver = |frame: &&LeakFrame| {
         let mut functions = frame.functions.iter();
@@ -18,7 +17,7 @@ fn outer_end<'f>(frames: impl IntoIterator<Item = &'f LeakFrame>) -> usize {
     frames.into_iter().take_while(is_driver).count()
 }
 
-/// The same plus at least one frame of this program, which shows that the stack is whole. The compiler may have inlined the others.
+/// At least one frame of this program shows that the stack is whole. The compiler may have inlined the others.
 fn end_with_caller(frames: &[LeakFrame]) -> usize {
     let end = outer_end(frames);
     let module = |at: usize| frames.get(at).map(|frame| &frame.module);
@@ -38,7 +37,7 @@ impl Symbols {
         }
     }
 
-    /// The same for all call sites.
+    /// Names the functions of all call sites.
     pub fn name_call_sites(&mut self, sites: &mut CallSites) {
         let functions: Vec<_> = sites
             .frames
@@ -57,7 +56,6 @@ impl Symbols {
         }
     }
 
-    /// Names the functions of a frame, innermost first.
     pub(super) fn name_frame(&mut self, frame: &mut LeakFrame) -> Vec<Function> {
         frame.is_replaced = self.is_replaced(&frame.module, &frame.build_id);
         if frame.is_replaced {

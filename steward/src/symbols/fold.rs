@@ -21,21 +21,20 @@ const OURS: [&str; 5] = [
 ];
 /// Modules of these crates that call like a program: the workload, the reference driver.
 const CALLERS: [&str; 2] = ["vk_callbacks::testing", "vk_steward::workload"];
-/// Functions that allocate for a caller.
 const LIBRARY: [&str; 4] = ["alloc", "core", "std", "hashbrown"];
 /// Functions that the compiler inserts between the library and a global allocator.
 const SHIMS: [&str; 4] = ["__rust_", "__rg_", "__rdl_", "__rustc"];
 /// Marks the frame below which a Rust program's own frames are.
 const RUNTIME: &str = "__rust_begin_short_backtrace";
 
-/// The shown frames of a stack; the first frame is shown without its `inlined` innermost functions.
+/// The first frame is shown without its `inlined` innermost functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shown {
     pub(super) frames: Range<usize>,
     pub(super) inlined: usize,
 }
 
-/// Selects from frames with these functions. With `exact` the innermost frame is a stopped instruction and stays.
+/// With `exact` the innermost frame is a stopped instruction and stays.
 pub(super) fn shown(frames: &[Vec<Function>], exact: bool) -> Shown {
     let outer = outer_end(frames);
     let inner = |is_one: fn(&str) -> bool| {
@@ -88,7 +87,6 @@ pub fn program_frames(frames: &[LeakFrame]) -> &[LeakFrame] {
     frames.get(..end).unwrap_or(frames)
 }
 
-/// The start of the runtime, with its calls into the program.
 fn outer_end(frames: &[Vec<Function>]) -> usize {
     let of_runtime = |functions: &Vec<Function>| {
         functions

@@ -21,7 +21,6 @@ impl Symbols {
         shown
     }
 
-    /// Names all frames, and returns those to show.
     fn name_stack(&mut self, frames: &mut [LeakFrame]) -> Vec<LeakFrame> {
         let functions = frames.iter_mut().map(|frame| self.name_frame(frame));
         let functions: Vec<_> = functions.collect();

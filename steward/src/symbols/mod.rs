@@ -93,7 +93,6 @@ impl Symbols {
             .map(|(path, _)| path.as_str())
     }
 
-    /// At least one file was readable.
     pub(crate) fn has_read(&self) -> bool {
         self.files.values().any(Option::is_some)
     }
@@ -113,7 +112,7 @@ impl Symbols {
         read.filter(move |path| written(path).is_some_and(|written| written > when))
     }
 
-    /// Whether the file has another build id than this one, which it had when it was mapped. `false` if it is not there.
+    /// The file had this build id when it was mapped. A file that is not there is not replaced.
     pub(crate) fn is_replaced(&mut self, module: &str, build_id: &str) -> bool {
         if build_id.is_empty() {
             return false;
@@ -179,7 +178,6 @@ fn is_regular(path: &str) -> bool {
     is_file(path) && std::fs::metadata(path).is_ok_and(|file| file.is_file())
 }
 
-/// The build id of an ELF file, in hexadecimal digits; empty where it has none, or is no such file.
 fn build_id_of(path: &str) -> String {
     let Ok(file) = File::open(path) else {
         return String::new();
@@ -191,12 +189,11 @@ fn build_id_of(path: &str) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Otherwise it is a name of the kernel, such as `[vdso]`.
 fn is_file(path: &str) -> bool {
     Path::new(path).is_absolute()
 }
 
-/// A name that fits a line: a long one loses its type arguments.
+/// A long name loses its type arguments.
 fn short(name: &str) -> Cow<'_, str> {
     const ROOM: usize = 100;
     if name.len() <= ROOM {
@@ -225,12 +222,10 @@ fn short(name: &str) -> Cow<'_, str> {
     told.into()
 }
 
-/// `0x2a`.
 fn number(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-/// File and address of `path+0x..`.
 fn place(text: &str) -> Option<(&str, u64)> {
     let (module, offset) = text.rsplit_once('+')?;
     Some((module, number(offset)?))

@@ -8,16 +8,14 @@ use serde_json::value::RawValue;
 use super::fold::shown;
 use super::{Function, Symbols, number, place};
 
-/// The start of a guard's line of JSON.
 pub(super) const LINE: &str = "{\"debug_guard\":";
 /// The start of the line that explains how to get names; dropped once they are there.
 const HINT: &str = "  names of functions: steward symbols ";
-/// The start of a stack in it. Strings of JSON escape quotes, so this is always a key.
+/// Strings of JSON escape quotes, so this is always a key.
 const FRAMES: &str = "\"frames\":";
 /// Follows a stack: how many innermost frames the text leaves out.
 const TRIMMED: &str = ",\"trimmed\":";
 
-/// A frame of a line of JSON.
 #[derive(Deserialize, Serialize)]
 struct ReportFrame {
     address: String,
@@ -52,7 +50,6 @@ impl Symbols {
         told
     }
 
-    /// The lines of a stack, and the lines below each.
     fn stack(&mut self, lines: &[&str], exact: bool, told: &mut String) {
         let named = |(number, line): (usize, &&str)| {
             let Some((module, offset)) = frame(line) else {
@@ -111,7 +108,6 @@ impl Symbols {
         }
     }
 
-    /// Copies a line of JSON, and adds `functions` to each frame of a file and `trimmed` after a stack.
     fn json(&mut self, line: &str, told: &mut String) {
         let stopped = line.contains("\"moment\":\"instruction\"");
         let by = line.find("\"by\":{").filter(|_| stopped);
@@ -160,12 +156,10 @@ impl Symbols {
     }
 }
 
-/// `    #0  0x..`, with or without a file.
 fn is_frame(line: &str) -> bool {
     address(line).is_some()
 }
 
-/// The rest after a frame's number and address.
 fn address(line: &str) -> Option<&str> {
     let (place, frame) = line.strip_prefix("    #")?.trim_end().split_once(' ')?;
     place.parse::<u32>().ok()?;
@@ -174,7 +168,6 @@ fn address(line: &str) -> Option<&str> {
     number(address).map(|_| place)
 }
 
-/// File and address of `    #0  0x.. path+0x..`.
 fn frame(line: &str) -> Option<(&str, u64)> {
     address(line).and_then(place)
 }

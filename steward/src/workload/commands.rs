@@ -41,7 +41,6 @@ impl<'d, const N: usize> Commands<'d, N> {
         })
     }
 
-    /// The command buffers, each to be recorded once.
     pub(super) fn all(&self) -> [vk::CommandBuffer; N] {
         self.buffers
     }
@@ -55,18 +54,14 @@ impl<const N: usize> Drop for Commands<'_, N> {
     }
 }
 
-/// A command buffer between begin and end, with a method for each Vulkan command. Their arguments live until the recorded work has ended;
-/// the round's order of declarations ensures that.
+/// The commands' arguments live until the recorded work has ended; the round's order of declarations ensures that.
 pub(super) struct Recorder<'r> {
     device: &'r Device<'r>,
     buffer: vk::CommandBuffer,
 }
 
 impl<'r> Recorder<'r> {
-    /// Records the commands of `record` into `buffer`, which is in its initial state.
-    ///
     /// # Safety
-    ///
     /// `buffer` belongs to `device` and was never recorded. All objects that `record` uses live, in the states that it assumes, until the work
     /// has ended.
     pub(super) unsafe fn record(
@@ -76,7 +71,7 @@ impl<'r> Recorder<'r> {
     ) -> Result<(), WorkloadError> {
         let once = vk::CommandBufferBeginInfo::default()
             .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
-        // SAFETY: it was never recorded, so it is in its initial state.
+        // SAFETY: the buffer was never recorded, so it is in its initial state.
         unsafe { device.begin_command_buffer(buffer, &once) }
             .map_err(WorkloadError::of("vkBeginCommandBuffer"))?;
         record(&Self { device, buffer });
@@ -121,7 +116,6 @@ impl<'r> Recorder<'r> {
         self.barrier(from.0, to.0, &barrier, &[]);
     }
 
-    /// Changes the layout of the one layer of `image`.
     pub(super) fn image_barrier(
         &self,
         image: vk::Image,
@@ -152,7 +146,6 @@ impl<'r> Recorder<'r> {
         unsafe { vk.cmd_pipeline_barrier(this, from, to, none, memory, &[], images) };
     }
 
-    /// Binds one set and pushes the seed.
     pub(super) fn bind(
         &self,
         point: vk::PipelineBindPoint,
@@ -178,7 +171,6 @@ impl<'r> Recorder<'r> {
         unsafe { self.device.cmd_dispatch(self.buffer, groups, 1, 1) };
     }
 
-    /// Copies `size` bytes; each buffer has its own offset.
     pub(super) fn copy_buffer(
         &self,
         (from, src_offset): (vk::Buffer, u64),
@@ -212,7 +204,6 @@ impl<'r> Recorder<'r> {
         unsafe { self.device.cmd_reset_query_pool(self.buffer, pool, 0, 1) };
     }
 
-    /// Records a render pass, with the query around the commands of `draw`.
     pub(super) fn render_pass(
         &self,
         graphics: &Graphics<'_>,

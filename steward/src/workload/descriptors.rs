@@ -13,7 +13,6 @@ use super::resources::{Buffers, Images, Samplers};
 pub(super) struct Descriptors<'d> {
     _template: Guard<'d, vk::DescriptorUpdateTemplate>,
     pub(super) sets: Sets<'d>,
-    /// Destroyed after `sets`.
     _pool: Guard<'d, vk::DescriptorPool>,
     pub(super) draw_layout: Guard<'d, vk::PipelineLayout>,
     pub(super) hash_layout: Guard<'d, vk::PipelineLayout>,
@@ -118,7 +117,6 @@ fn set_layout<'d>(
     unsafe { device.create(&info) }
 }
 
-/// A layout with one set, and the seed as a push constant.
 fn pipeline_layout<'d>(
     device: &'d Device<'d>,
     set_layout: vk::DescriptorSetLayout,
@@ -137,7 +135,6 @@ fn pipeline_layout<'d>(
     unsafe { device.create(&info) }
 }
 
-/// The compute set in the layout of the update template.
 #[repr(C)]
 struct HashSet {
     result: vk::DescriptorBufferInfo,
@@ -171,7 +168,7 @@ impl HashSet {
     }
 }
 
-/// The round's two sets. They are freed one by one, before their pool is destroyed.
+/// The sets are freed one by one, before their pool is destroyed.
 pub(super) struct Sets<'d> {
     device: &'d Device<'d>,
     pool: vk::DescriptorPool,

@@ -12,7 +12,6 @@ use super::instance::{Instance, address};
 use super::phases::Phases;
 use super::physical::Physical;
 
-/// Owns the `VkDevice`.
 pub(super) struct Device<'d> {
     instance: &'d Instance<'d>,
     physical: &'d Physical,
@@ -35,7 +34,7 @@ impl<'d> Device<'d> {
             .push_next(&mut ycbcr);
         let (commands, mut handle) = (instance.fp_v1_0(), vk::Device::null());
         let (out, none) = (&raw mut handle, ptr::null());
-        // SAFETY: the physical device belongs to the instance; `info` and its chain are locals; the device has the one enabled feature.
+        // SAFETY: the physical device belongs to the instance, and has the one enabled feature; `info` is local.
         let created =
             unsafe { (commands.create_device)(physical.handle, &raw const info, none, out) };
         created
@@ -50,7 +49,7 @@ impl<'d> Device<'d> {
         };
         let v1_0 = ash::DeviceFnV1_0::load(lookup);
         if missing.get() {
-            // vkDestroyDevice itself may be missing: a leaked device is better than a call of a missing function.
+            // A leaked device is better than a call of a missing function.
             return Err(WorkloadError::MissingCommand { level: "device" });
         }
         let v1_1 = ash::DeviceFnV1_1::load(lookup);

@@ -94,7 +94,6 @@ pub enum WorkloadError {
 }
 
 impl WorkloadError {
-    /// The error of this command, from its result.
     pub(super) fn of(command: &'static str) -> impl Fn(vk::Result) -> Self {
         move |result| Self::Command { command, result }
     }

@@ -2,21 +2,14 @@
 
 #![forbid(unsafe_code)]
 
-/// Words that the fill writes, and words that each of the two dispatches writes.
 pub(super) const WORDS: u32 = 1024;
-/// Width and height of the drawn image, in pixels.
 pub(super) const SIDE: u32 = 16;
 
-/// The inputs of one round, derived from the run's seed and the round's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Inputs {
-    /// Push constant of both shaders.
     pub(super) seed: u32,
-    /// The value that `vkCmdFillBuffer` writes.
     pub(super) fill: u32,
-    /// The value that the host writes to the uniform buffer.
     pub(super) scale: u32,
-    /// The value that `vkCmdClearColorImage` writes.
     pub(super) clear: u32,
 }
 
@@ -31,18 +24,18 @@ impl Inputs {
         }
     }
 
-    /// Word `index` of the compute result, `0..2 * WORDS`.
+    /// `index` is in `0..2 * WORDS`.
     pub(super) fn hashed(self, index: u32) -> u32 {
         let (half, index) = (index / WORDS, index % WORDS);
         hash(index ^ self.seed).wrapping_add(self.fill.wrapping_mul(self.scale.wrapping_add(half)))
     }
 
-    /// Word `index` of the host's upload through the sub-allocator, `0..WORDS`.
+    /// `index` is in `0..WORDS`.
     pub(super) fn uploaded(self, index: u32) -> u32 {
         hash(index ^ hash(self.seed ^ 0x0b10c))
     }
 
-    /// Pixel `index` of the drawn image, row by row, `0..SIDE * SIDE`.
+    /// `index` goes row by row, in `0..SIDE * SIDE`.
     pub(super) fn drawn(self, index: u32) -> u32 {
         hash(index ^ self.seed) ^ self.clear
     }

@@ -9,7 +9,7 @@ use super::object::Guard;
 use super::pipelines::guard;
 use super::resources::FORMAT;
 
-/// The objects that drawing needs. Fields are in reverse order of creation.
+/// Fields are in reverse order of creation.
 pub(super) struct Graphics<'d> {
     pub(super) pipeline: Guard<'d, vk::Pipeline>,
     pub(super) framebuffer: Guard<'d, vk::Framebuffer>,
@@ -17,7 +17,6 @@ pub(super) struct Graphics<'d> {
 }
 
 impl<'d> Graphics<'d> {
-    /// `shaders` are the vertex and the fragment shader; `target` is the view to draw to.
     pub(super) fn new(
         device: &'d Device<'d>,
         cache: vk::PipelineCache,
@@ -44,7 +43,6 @@ impl<'d> Graphics<'d> {
     }
 }
 
-/// One colour attachment, cleared first, ready to be copied afterwards.
 fn render_pass<'d>(device: &'d Device<'d>) -> Result<Guard<'d, vk::RenderPass>, WorkloadError> {
     let attachments = [vk::AttachmentDescription::default()
         .format(FORMAT)
@@ -145,7 +143,6 @@ fn draw_pipeline<'d>(
     })
 }
 
-/// The whole of the drawn image.
 pub(super) fn area() -> vk::Rect2D {
     vk::Rect2D {
         offset: vk::Offset2D { x: 0, y: 0 },

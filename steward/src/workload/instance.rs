@@ -13,7 +13,6 @@ use super::phases::Phases;
 /// 1.2 has `VkPhysicalDeviceDriverProperties` in core; devices of 1.1 work as well.
 const API_VERSION: u32 = vk::API_VERSION_1_2;
 
-/// Owns the `VkInstance`.
 pub(super) struct Instance<'w> {
     phases: &'w Phases<'w>,
     entry: &'w ash::Entry,
@@ -48,7 +47,7 @@ impl<'w> Instance<'w> {
         };
         let v1_0 = ash::InstanceFnV1_0::load(lookup);
         if missing.get() {
-            // vkDestroyInstance itself may be missing: a leaked instance is better than a call of a missing function.
+            // A leaked instance is better than a call of a missing function.
             return Err(WorkloadError::MissingCommand { level: "instance" });
         }
         let v1_1 = ash::InstanceFnV1_1::load(lookup);
@@ -89,7 +88,7 @@ impl Drop for Instance<'_> {
     }
 }
 
-/// The address for a function table. Sets `missing` for a missing command: a call of its table entry would abort.
+/// Sets `missing` for a missing command: a call of its table entry would abort.
 pub(super) fn address(found: vk::PFN_vkVoidFunction, missing: &Cell<bool>) -> *const c_void {
     found.map_or_else(
         || {

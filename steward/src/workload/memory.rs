@@ -9,21 +9,21 @@ use super::device::Device;
 use super::error::WorkloadError;
 use super::object::Guard;
 
-/// The preference for memory that the host does not access: host-visible memory is scarce on some devices.
+/// Host-visible memory is scarce on some devices.
 pub(super) fn device_local() -> MemoryPreference {
     MemoryPreference::default()
         .preferring(PropertyFlags::DEVICE_LOCAL)
         .avoiding(PropertyFlags::HOST_VISIBLE)
 }
 
-/// Allocates one memory object for all `buffers` and binds them in order. Returns the memory and the offset of each buffer.
+/// Returns the memory and the offset of each buffer.
 pub(super) fn for_buffers<'d, const N: usize>(
     device: &'d Device<'d>,
     what: &'static str,
     buffers: [vk::Buffer; N],
     preference: MemoryPreference,
 ) -> Result<(Guard<'d, vk::DeviceMemory>, [u64; N]), WorkloadError> {
-    // SAFETY: the caller holds the guard of the buffer, an object of this device.
+    // SAFETY: the caller holds the guard of the buffer.
     let needs = buffers.map(|buffer| unsafe { device.get_buffer_memory_requirements(buffer) });
     let (memory, offsets) = allocate(device, what, needs, preference)?;
     for (buffer, offset) in buffers.into_iter().zip(offsets) {
@@ -34,14 +34,13 @@ pub(super) fn for_buffers<'d, const N: usize>(
     Ok((memory, offsets))
 }
 
-/// Allocates one memory object for all `images` and binds them in order.
 pub(super) fn for_images<'d, const N: usize>(
     device: &'d Device<'d>,
     what: &'static str,
     images: [vk::Image; N],
     preference: MemoryPreference,
 ) -> Result<Guard<'d, vk::DeviceMemory>, WorkloadError> {
-    // SAFETY: the caller holds the guard of the image, an object of this device.
+    // SAFETY: the caller holds the guard of the image.
     let needs = images.map(|image| unsafe { device.get_image_memory_requirements(image) });
     let (memory, offsets) = allocate(device, what, needs, preference)?;
     for (image, offset) in images.into_iter().zip(offsets) {
@@ -71,16 +70,14 @@ fn allocate<'d, const N: usize>(
     Ok((memory, placed.offsets))
 }
 
-/// The placement of several resources in one memory object.
 #[derive(Debug, PartialEq, Eq)]
 struct BoundMemory<const N: usize> {
     offsets: [u64; N],
     size: u64,
-    /// Memory types that all of them accept.
     memory_type_bits: u32,
 }
 
-/// Places resources in order, each aligned. `None` for an alignment that is no power of two and for sums beyond 2^64.
+/// Returns `None` for an alignment that is no power of two and for sums beyond 2^64.
 fn place<const N: usize>(needs: [vk::MemoryRequirements; N]) -> Option<BoundMemory<N>> {
     let mut placed = BoundMemory {
         offsets: [0; N],
@@ -98,7 +95,6 @@ fn place<const N: usize>(needs: [vk::MemoryRequirements; N]) -> Option<BoundMemo
     Some(placed)
 }
 
-/// Mapped memory. It is unmapped on drop.
 pub(super) struct Mapped<'m> {
     device: &'m Device<'m>,
     memory: vk::DeviceMemory,
@@ -106,14 +102,14 @@ pub(super) struct Mapped<'m> {
 }
 
 impl<'m> Mapped<'m> {
-    /// Maps all of `memory`, which is host-visible and not mapped.
+    /// `memory` must be host-visible and not mapped.
     pub(super) fn new(
         device: &'m Device<'m>,
         memory: &'m Guard<'m, vk::DeviceMemory>,
     ) -> Result<Self, WorkloadError> {
         let (memory, flags) = (**memory, vk::MemoryMapFlags::empty());
         // SAFETY: the guard keeps the memory alive, every preference for mapped memory requires HOST_VISIBLE, and no other `Mapped` of it
-        // exists while this one borrows the round's only thread.
+        // exists.
         let start = unsafe { device.map_memory(memory, 0, vk::WHOLE_SIZE, flags) }
             .map_err(WorkloadError::of("vkMapMemory"))?;
         match NonNull::new(start.cast()) {
@@ -129,24 +125,20 @@ impl<'m> Mapped<'m> {
         }
     }
 
-    /// The address of byte `offset`.
-    ///
     /// # Safety
-    ///
     /// `offset` lies inside the memory.
     pub(super) unsafe fn at(&self, offset: u64) -> NonNull<u32> {
         // SAFETY: the offset lies inside the memory, all of which is mapped; what was mapped fits the address space.
         unsafe { self.start.add(offset as usize) }.cast()
     }
 
-    /// Makes the host's writes visible to the device. Needed for memory that is not coherent, harmless for the rest.
+    /// Memory that is not coherent needs this before the device reads.
     pub(super) fn flush(&self) -> Result<(), WorkloadError> {
         // SAFETY: the memory is mapped, and the range is all of it.
         unsafe { self.device.flush_mapped_memory_ranges(&[self.all()]) }
             .map_err(WorkloadError::of("vkFlushMappedMemoryRanges"))
     }
 
-    /// Makes the device's writes visible to the host.
     pub(super) fn invalidate(&self) -> Result<(), WorkloadError> {
         // SAFETY: the memory is mapped, and the range is all of it.
         unsafe { self.device.invalidate_mapped_memory_ranges(&[self.all()]) }

@@ -1,11 +1,9 @@
 //! A workload of some twenty-five kinds of Vulkan objects: a plain program.
 //!
 //! [`run`] creates an instance and a device on the [`OpenDriver`] driver. Each round creates buffers, images, views, samplers, descriptors,
-//! pipelines and the rest, and buffers of gpu-suballoc. It records two command buffers, submits them, compares every result word with the
-//! processor's from the same seed, and destroys everything in reverse order. After the last round buffers are defragmented.
-//!
-//! It passes no callbacks and keeps no accounts: the layer below does. If a command fails, for example because callbacks refuse memory, all
-//! objects are destroyed, and the error is returned.
+//! pipelines and the rest, and buffers of gpu-suballoc, compares every result word with the processor's from the same seed, and destroys
+//! everything in reverse order. After the last round buffers are defragmented. It passes no callbacks and keeps no accounts: the layer below
+//! does.
 
 mod commands;
 mod descriptors;

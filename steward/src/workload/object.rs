@@ -8,11 +8,8 @@ use ash::vk;
 use super::device::Device;
 use super::error::WorkloadError;
 
-/// A handle that a device creates one at a time.
 pub(super) trait DeviceObject: Copy {
-    /// Its `Vk*CreateInfo`.
     type Info<'i>;
-    /// Its `vkCreate*`.
     const CREATE: &'static str;
     /// # Safety
     /// `info` is valid for the command.
@@ -65,7 +62,6 @@ device_objects! {
     QueryPool: QueryPoolCreateInfo, create_query_pool = "vkCreateQueryPool", destroy_query_pool;
 }
 
-/// Owns one object of a device.
 pub(super) struct Guard<'d, H: Copy> {
     device: &'d Device<'d>,
     handle: H,
@@ -73,10 +69,7 @@ pub(super) struct Guard<'d, H: Copy> {
 }
 
 impl<'d> Device<'d> {
-    /// Creates one object with its guard.
-    ///
     /// # Safety
-    ///
     /// `info`, with everything it points to, satisfies the valid usage of the create command; its handles live as long as Vulkan requires.
     pub(super) unsafe fn create<H: DeviceObject>(
         &'d self,
@@ -117,8 +110,7 @@ impl<H: Copy> Deref for Guard<'_, H> {
 impl<H: Copy> Drop for Guard<'_, H> {
     fn drop(&mut self) {
         self.device.phases().begin("teardown");
-        // SAFETY: the device created the handle, and only this guard destroys it. Guards made earlier than an `InFlight` drop after it, and it
-        // waits for the work.
+        // SAFETY: the device created the handle, and only this guard destroys it. An `InFlight` that waits for the work drops first.
         unsafe { (self.destroy)(self.device, self.handle) };
     }
 }

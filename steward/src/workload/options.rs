@@ -16,7 +16,6 @@ pub struct Options {
 }
 
 impl Options {
-    /// The actual and the expected inputs of a round.
     pub(super) fn inputs(&self, round: u32) -> (Inputs, Inputs) {
         let expected = self.expected_seed.unwrap_or(self.seed);
         (Inputs::new(self.seed, round), Inputs::new(expected, round))

@@ -16,7 +16,6 @@ pub enum Moment {
     RoundBegins(u32),
 }
 
-/// Announces phases, each once.
 pub(super) struct Phases<'w> {
     watch: &'w dyn Fn(Moment),
     current: Cell<&'static str>,
@@ -33,14 +32,13 @@ impl<'w> Phases<'w> {
         }
     }
 
-    /// Announces a phase, unless it is the current one.
+    /// Does nothing if the phase is the current one.
     pub(super) fn begin(&self, name: &'static str) {
         if !self.is_kept.get() && self.current.replace(name) != name {
             (self.watch)(Moment::PhaseBegins(name));
         }
     }
 
-    /// Runs `run` in one phase, even if it destroys objects.
     pub(super) fn keep<R>(&self, name: &'static str, run: impl FnOnce() -> R) -> R {
         self.begin(name);
         let kept = self.is_kept.replace(true);

@@ -11,21 +11,19 @@ use gpu_suballoc::{MemoryPreference, PropertyFlags};
 use super::error::WorkloadError;
 use super::instance::Instance;
 
-/// The format of the sampler conversion, on devices that support one: three planes are the most common layout of video.
+/// Three planes are the most common layout of video.
 pub(super) const YCBCR_FORMAT: vk::Format = vk::Format::G8_B8_R8_3PLANE_420_UNORM;
 
-/// The properties of a physical device that the workload needs.
 pub(super) struct Physical {
     pub(super) handle: vk::PhysicalDevice,
     pub(super) device_name: String,
     pub(super) queue_family: u32,
-    /// The position of chroma samples in [`YCBCR_FORMAT`]; `None` if the device supports no conversion.
+    /// `None` if the device supports no conversion.
     pub(super) chroma: Option<vk::ChromaLocation>,
     types: ([MemoryType; MAX_MEMORY_TYPES], usize),
 }
 
 impl Physical {
-    /// Queries device number `wanted` of its driver.
     pub(super) fn find(instance: &Instance<'_>, wanted: usize) -> Result<Self, WorkloadError> {
         let handle = nth_device(instance, wanted)?;
         let queue_family = queue_family(instance, handle)?;
@@ -49,12 +47,10 @@ impl Physical {
         })
     }
 
-    /// The memory types, by index.
     pub(super) fn memory_types(&self) -> &[MemoryType] {
         self.types.0.get(..self.types.1).unwrap_or(&self.types.0)
     }
 
-    /// The memory type for a resource that accepts `memory_type_bits`.
     pub(super) fn memory_type(
         &self,
         memory_type_bits: u32,

@@ -9,7 +9,7 @@ use super::graphics::Graphics;
 use super::object::Guard;
 use super::shaders::{Code, DRAW_FRAG, DRAW_VERT, HASH_COMP};
 
-/// The pipelines of one round, with modules and caches. Fields are in reverse order of creation.
+/// Fields are in reverse order of creation.
 pub(super) struct Pipelines<'d> {
     _merged: Guard<'d, vk::PipelineCache>,
     pub(super) graphics: Graphics<'d>,
@@ -60,7 +60,7 @@ fn module<'d>(
     unsafe { device.create(&info) }
 }
 
-/// Creates the pipelines for both halves of the compute work, one specialisation each, with one command (V44: each is destroyed on its own).
+/// One command creates both pipelines, with one specialisation each (V44: each is destroyed on its own).
 fn hash_pipelines<'d>(
     device: &'d Device<'d>,
     cache: vk::PipelineCache,
@@ -106,10 +106,9 @@ fn hash_pipelines<'d>(
     }
 }
 
-/// Guards a pipeline; `None` for NULL. Ash's wrappers of the commands that create some leave handles unwritten where a driver does.
+/// Returns `None` for NULL: ash's wrappers of the commands that create some leave handles unwritten where a driver does.
 ///
 /// # Safety
-///
 /// `handle` is NULL, or `device` created it and nothing else destroys it.
 pub(super) unsafe fn guard<'d>(
     device: &'d Device<'d>,
@@ -133,7 +132,6 @@ fn pipeline_cache<'d>(
     unsafe { device.create(&info) }
 }
 
-/// A second cache with the first one's data, into which the first one is merged.
 fn merged_cache<'d>(
     device: &'d Device<'d>,
     first: &Guard<'d, vk::PipelineCache>,

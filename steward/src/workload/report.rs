@@ -25,7 +25,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report of a run that has done nothing yet.
     pub(crate) fn new(driver: &OpenDriver) -> Self {
         let info = driver.info();
         Self {

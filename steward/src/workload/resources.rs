@@ -13,13 +13,9 @@ use super::physical::YCBCR_FORMAT;
 /// The format of every texel, pixel and buffer element: exact on every device.
 pub(super) const FORMAT: vk::Format = vk::Format::R32_UINT;
 
-/// Bytes of a word.
 const WORD: u64 = size_of::<u32>() as u64;
-/// Bytes that the fill writes.
 pub(super) const FILL_BYTES: u64 = WORDS as u64 * WORD;
-/// Bytes that the two dispatches write together.
 pub(super) const HASH_BYTES: u64 = 2 * FILL_BYTES;
-/// Bytes of the drawn image.
 pub(super) const DRAWN_BYTES: u64 = (SIDE * SIDE) as u64 * WORD;
 
 /// The layout of the read-back buffer, by byte offset:
@@ -30,7 +26,6 @@ pub(super) const DRAWN_BYTES: u64 = (SIDE * SIDE) as u64 * WORD;
 /// ```
 pub(super) const READ_BACK_BYTES: u64 = FILL_BYTES + HASH_BYTES + DRAWN_BYTES;
 
-/// Linear resources.
 pub(super) struct Buffers<'d> {
     pub(super) texel_view: Guard<'d, vk::BufferView>,
     read_back_offset: u64,
@@ -103,8 +98,8 @@ impl<'d> Buffers<'d> {
         mapped.invalidate()?;
         // SAFETY: the buffer was bound at this offset of the memory.
         let start = unsafe { mapped.at(self.read_back_offset) };
-        // SAFETY: the mapping covers the whole buffer; a buffer's offset is a multiple of 4; any bits are a `u32`; the device does not write
-        // any more.
+        // SAFETY: the mapping covers the whole buffer; its offset is a multiple of 4; any bits are a `u32`; the device does not write any
+        // more.
         let words = unsafe {
             std::slice::from_raw_parts(start.as_ptr(), (READ_BACK_BYTES / WORD) as usize)
         };
@@ -112,7 +107,6 @@ impl<'d> Buffers<'d> {
     }
 }
 
-/// A buffer of one queue family, without memory.
 pub(super) fn buffer<'d>(
     device: &'d Device<'d>,
     size: u64,
@@ -137,7 +131,6 @@ fn write_word(
     mapped.flush()
 }
 
-/// Two images: one is cleared and sampled, the other is drawn to.
 pub(super) struct Images<'d> {
     pub(super) target_view: Guard<'d, vk::ImageView>,
     pub(super) texture_view: Guard<'d, vk::ImageView>,
@@ -186,7 +179,6 @@ fn image<'d>(
     unsafe { device.create(&info) }
 }
 
-/// The one mip level and layer of each image.
 pub(super) const COLOR: vk::ImageSubresourceRange = vk::ImageSubresourceRange {
     aspect_mask: vk::ImageAspectFlags::COLOR,
     base_mip_level: 0,
@@ -208,13 +200,12 @@ fn image_view<'d>(
     unsafe { device.create(&info) }
 }
 
-/// Samplers: one that is used, and one with a conversion if the device supports it.
 pub(super) struct Samplers<'d> {
     _converting: Option<Converting<'d>>,
     pub(super) nearest: Guard<'d, vk::Sampler>,
 }
 
-/// A sampler with its conversion. They are only created and destroyed: drivers keep both in host memory alone.
+/// The sampler and its conversion are only created and destroyed: drivers keep both in host memory alone.
 struct Converting<'d> {
     _sampler: Guard<'d, vk::Sampler>,
     _conversion: Guard<'d, vk::SamplerYcbcrConversion>,
@@ -257,7 +248,6 @@ impl<'d> Converting<'d> {
     }
 }
 
-/// Nearest filter, clamped to the edge; everything else stays at Vulkan's zero.
 fn clamped<'i>() -> vk::SamplerCreateInfo<'i> {
     vk::SamplerCreateInfo::default()
         .address_mode_u(vk::SamplerAddressMode::CLAMP_TO_EDGE)

@@ -18,19 +18,13 @@ use super::submit::InFlight;
 use super::sync::Sync;
 use vk_report::report::DeviceMemory;
 
-/// Invocations in one workgroup of `hash.comp`.
 const GROUP: u32 = 64;
 
-/// The results of a round.
 pub(super) struct Done {
-    /// Compared values.
     pub(super) comparisons: u64,
-    /// The sub-allocator's division of device memory.
     pub(super) device_memory: DeviceMemory,
 }
 
-/// Runs one round with `inputs` and compares the results with those of `expected`.
-///
 /// All objects are destroyed when this returns, in reverse order, on every path: the guards are locals.
 pub(super) fn run(
     device: &Device<'_>,
@@ -192,14 +186,12 @@ fn record_draw(
     );
 }
 
-/// Compares the device's results with the processor's.
 pub(super) struct Check {
     pub(super) round: u32,
     pub(super) expected: Inputs,
 }
 
 impl Check {
-    /// The read-back buffer, part by part.
     fn words(&self, found: &[u32]) -> Result<u64, WorkloadError> {
         let (hash_words, drawn_words) = (2 * WORDS, SIDE * SIDE);
         debug_assert_eq!(

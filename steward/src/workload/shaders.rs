@@ -10,7 +10,6 @@ pub(super) const DRAW_FRAG: Code = Code(include_bytes!("../../shaders/draw.frag.
 pub(super) struct Code(&'static [u8]);
 
 impl Code {
-    /// The words, aligned as `pCode` must be.
     pub(super) fn words(&self) -> Vec<u32> {
         self.0
             .as_chunks::<4>()

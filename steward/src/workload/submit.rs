@@ -17,7 +17,7 @@ const PATIENCE_NS: u64 = 60_000_000_000;
 /// How often a failed wait is repeated: it may lack host memory only for a while.
 const TRIES: u32 = 8;
 
-/// Submitted work. Drop waits for it, so objects declared before it may be destroyed.
+/// Drop waits for the work, so objects declared before it may be destroyed.
 ///
 /// Each submit has its own fence: in the tested drivers waiting for a fence allocates nothing, while Mesa's `vkQueueWaitIdle` allocates and
 /// fails without memory.
@@ -30,11 +30,10 @@ pub(super) struct InFlight<'d> {
 }
 
 impl<'d> InFlight<'d> {
-    /// Submits both command buffers: the first signals the semaphore that the second waits for. If the second is refused, this waits for the
-    /// first before it returns the error.
+    /// The first submit signals the semaphore that the second waits for. If the second is refused, this waits for the first before it returns
+    /// the error.
     ///
     /// # Safety
-    ///
     /// The command buffers are recorded; all objects they use live until the guard is dropped.
     pub(super) unsafe fn submit(
         device: &'d Device<'d>,
@@ -55,15 +54,12 @@ impl<'d> InFlight<'d> {
             .wait_semaphores(&computed)
             .wait_dst_stage_mask(&stages);
         // SAFETY: the command buffers are recorded and their objects live until this guard is dropped; the first submit signals the
-        // semaphore, and the fence is unsignalled.
+        // semaphore.
         unsafe { in_flight.queue(&draw, *sync.second_done) }?;
         Ok(in_flight)
     }
 
-    /// Submits one command buffer.
-    ///
     /// # Safety
-    ///
     /// As for [`submit`](Self::submit); the fence is of the device and unsignalled.
     pub(super) unsafe fn submit_one(
         device: &'d Device<'d>,
@@ -73,7 +69,7 @@ impl<'d> InFlight<'d> {
         let mut in_flight = Self::nothing(device, [**fence, vk::Fence::null()]);
         let buffers = commands.all();
         let work = vk::SubmitInfo::default().command_buffers(&buffers);
-        // SAFETY: the command buffer is recorded and its objects live until this guard is dropped; it is the first of the fences.
+        // SAFETY: the command buffer is recorded and its objects live until this guard is dropped.
         unsafe { in_flight.queue(&work, **fence) }?;
         Ok(in_flight)
     }

@@ -6,17 +6,14 @@ use super::device::Device;
 use super::error::WorkloadError;
 use super::object::Guard;
 
-/// The synchronisation objects of one round. Fields are in reverse order of creation.
 pub(super) struct Sync<'d> {
-    /// One occlusion query: how many samples passed.
+    /// The query is an occlusion query.
     pub(super) samples: Guard<'d, vk::QueryPool>,
     /// Signalled between the fill and the dispatch that reads it.
     pub(super) filled: Guard<'d, vk::Event>,
     /// Orders the second submit behind the first.
     pub(super) computed: Guard<'d, vk::Semaphore>,
-    /// Signalled by the second submit.
     pub(super) second_done: Guard<'d, vk::Fence>,
-    /// Signalled by the first submit.
     pub(super) first_done: Guard<'d, vk::Fence>,
 }
 
@@ -44,14 +41,14 @@ impl<'d> Sync<'d> {
         })
     }
 
-    /// Whether the device set the event. Call it after the work is done.
+    /// Call it after the work is done.
     pub(super) fn was_filled(&self, device: &Device<'_>) -> Result<bool, WorkloadError> {
         // SAFETY: the event lives while `self` does.
         unsafe { device.get_event_status(*self.filled) }
             .map_err(WorkloadError::of("vkGetEventStatus"))
     }
 
-    /// How many samples the draw passed; without `occlusionQueryPrecise`, 0 for none and anything else for some.
+    /// Without `occlusionQueryPrecise` the result is 0 for none and anything else for some.
     pub(super) fn samples_passed(&self, device: &Device<'_>) -> Result<u32, WorkloadError> {
         let (mut answer, wait) = ([0u32], vk::QueryResultFlags::WAIT);
         // SAFETY: one 32-bit result; the query's submit has ended.

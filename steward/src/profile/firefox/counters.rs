@@ -12,17 +12,15 @@ use vk_report::report::origins::EventLog;
 use super::super::sites::ProfileSite;
 use super::{SCOPES, at, scope_label};
 
-/// The viewer's category for bytes that add up.
 const CATEGORY: &str = "Memory";
 
-/// How the viewer draws each counter of a profile, in the order in which they were added.
 #[derive(Debug, Default)]
 pub(super) struct ScopeCounters {
     displays: Vec<Display>,
 }
 
-/// The `display` of a counter, from version 62 of the format on. Without it the viewer calls all counters of [`CATEGORY`] "Memory" and sorts
-/// them by name. The crate that writes the rest writes an older version; newer readers accept this field there.
+/// Without it the viewer calls all counters of [`CATEGORY`] "Memory" and sorts them by name. It is of version 62 of the format, and the crate
+/// that writes the rest writes an older one; newer readers accept the field there.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Display {
@@ -34,7 +32,6 @@ struct Display {
     label: String,
 }
 
-/// A scope's counter, and the moment of its last sample.
 #[derive(Debug)]
 struct Track {
     counter: CounterHandle,
@@ -42,7 +39,6 @@ struct Track {
 }
 
 impl ScopeCounters {
-    /// Adds a track for each used scope, up to `end`.
     pub(super) fn add(
         &mut self,
         profile: &mut Profile,
@@ -83,7 +79,6 @@ impl ScopeCounters {
         }
     }
 
-    /// The profile with the `display` of each counter.
     pub(super) fn label(&self, profile: &str) -> Result<String, serde_json::Error> {
         let mut parts: BTreeMap<String, &RawValue> = serde_json::from_str(profile)?;
         let Some(written) = parts.get("counters") else {
@@ -102,7 +97,7 @@ impl ScopeCounters {
 }
 
 impl Track {
-    /// Adds a sample without a change at `moment`: the viewer draws a slope from sample to sample, but bytes change at once.
+    /// The viewer draws a slope from sample to sample, but bytes change at once.
     fn stay(&mut self, profile: &mut Profile, moment: Timestamp) {
         if moment > self.last {
             profile.add_counter_sample(self.counter, moment, 0.0, 0);

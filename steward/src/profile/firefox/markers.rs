@@ -9,20 +9,16 @@ use fxprof_processed_profile::{
 use vk_report::report::origins::CommandSpan;
 use vk_report::report::{Phase, one_line};
 
-/// The name and figures of a type of markers.
 pub(super) trait Schema {
     const TYPE: &'static str;
     const DESCRIPTION: &'static str;
-    /// The text of a marker in the viewer's table.
     const TABLE: &'static str;
     const FIGURES: &'static [StaticSchemaMarkerField];
 }
 
-/// A Vulkan command, with its allocations.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum VulkanCommand {}
 
-/// A phase of the run.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PhaseOfRun {}
 
@@ -124,7 +120,6 @@ impl<S: Schema + 'static> StaticSchemaMarker for SpanMarker<S> {
         self.name
     }
 
-    /// Fields are numbered in the order of the schema.
     fn number_field_value(&self, field: u32) -> f64 {
         let field = usize::try_from(field).unwrap_or(usize::MAX);
         self.figures.get(field).copied().unwrap_or(f64::NAN)

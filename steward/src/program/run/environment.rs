@@ -1,5 +1,5 @@
-//! Sets the program's environment variables for loader and layer. `VK_DRIVER_FILES` and `VK_ICD_FILENAMES` are never set: if they are, some
-//! programs open drivers without the loader and have no layers.
+//! Sets the program's environment for loader and layer. `VK_DRIVER_FILES` and `VK_ICD_FILENAMES` are never set: if they are, some programs
+//! open drivers without the loader and have no layers.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,6 @@ use crate::cli::RunArgs;
 use crate::program::layer::LAYER;
 pub(super) use crate::program::own_folder::REPORTS;
 
-/// Adds the layer, its manifest's folder and its settings to the existing variables.
 pub(super) fn set(command: &mut Command, folder: &Path, no_check: bool) {
     for name in ["VK_ADD_LAYER_PATH", "VK_LAYER_PATH"] {
         let set = env::var_os(name).unwrap_or_default();
@@ -40,7 +39,6 @@ pub(super) fn set(command: &mut Command, folder: &Path, no_check: bool) {
     }
 }
 
-/// Sets the options for stacks.
 pub(super) fn set_stacks(command: &mut Command, options: &RunArgs) {
     if options.stacks {
         command.env("VK_STEWARD_MEMORY_STACKS", "true");

@@ -10,12 +10,10 @@ use std::path::{Path, PathBuf};
 
 use vk_report::files;
 
-/// `S_ISUID` and `S_ISGID`.
 const SET_ID: u32 = 0o6000;
-/// The head of an ELF file up to `e_machine`.
 type Head = [u8; 20];
 
-/// Why the layer will count nothing in the program; `None` if there is no obstacle, or the file is not found.
+/// Returns `None` if there is no known obstacle, or the file is not found.
 pub(super) fn why_no_layer(program: &Path) -> Option<String> {
     let file = find(program)?;
     let own = head(Path::new("/proc/self/exe"));
@@ -36,9 +34,7 @@ pub(super) fn why_no_layer(program: &Path) -> Option<String> {
     })
 }
 
-/// Why the meter cannot be loaded into the program; `None` if there is no known obstacle.
 pub(super) fn why_no_meter(program: &Path) -> Option<String> {
-    /// A sanitizer's own allocator, and the name of the sanitizer.
     const RUNTIMES: [(&[u8], &str); 4] = [
         (b"__asan_init", "AddressSanitizer"),
         (b"__hwasan_init", "HWAddressSanitizer"),
@@ -65,7 +61,6 @@ pub(super) fn why_no_meter(program: &Path) -> Option<String> {
     ))
 }
 
-/// The file that the system will run.
 fn find(program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 || program.is_absolute() {
         return Some(program.to_owned());
@@ -82,7 +77,7 @@ fn head(file: &Path) -> Option<Head> {
     Some(head)
 }
 
-/// Whether both are ELF files of different classes or machines. Scripts are run by their interpreter.
+/// Scripts are run by their interpreter.
 fn is_other_architecture(own: &Head, theirs: &Head) -> bool {
     let of = |head: &Head| match *head {
         [0x7f, b'E', b'L', b'F', class, data, .., low, high] => Some((class, data, low, high)),

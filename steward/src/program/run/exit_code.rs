@@ -10,7 +10,6 @@ use vk_report::units::bytes;
 use super::reports::Reports;
 use crate::expectations::{Expectations, compare};
 
-/// What `--exit-code` fails on, besides findings and reports that cannot be read: a process without a report, and what each program left alive.
 pub(super) fn failures(reports: &Reports) -> Vec<String> {
     if reports.processes.is_empty() && reports.unreadable.is_empty() {
         return vec!["--exit-code: no report came, so nothing was tested".to_owned()];
@@ -23,7 +22,6 @@ pub(super) fn failures(reports: &Reports) -> Vec<String> {
     unjudged.chain(left).collect()
 }
 
-/// What the program never destroyed, in one sentence.
 fn left_alive(report: &Report) -> Option<String> {
     let program = report.program.as_ref()?;
     let mut alive = BTreeMap::<&str, u64>::new();
@@ -61,8 +59,8 @@ const fn plural(number: u64) -> &'static str {
     if number == 1 { "" } else { "s" }
 }
 
-/// A line for every finding that is not known, in the reports that can be read. A run that was not judged has one, too. Missing findings and counts are no differences: the
-/// program is not the workload, and need not do what a finding is about.
+/// A run that was not judged has a line, too. Missing findings and counts are no differences: the program is not the workload, and need not
+/// do what a finding is about.
 pub(super) fn unexpected(known: &Expectations, reports: &Reports) -> Vec<String> {
     if reports.processes.is_empty() && reports.unreadable.is_empty() {
         return vec!["no report came, so nothing was compared with what is expected".to_owned()];
@@ -144,7 +142,6 @@ mod tests {
             unreadable: vec!["a report cannot be read".to_owned()],
             ..Reports::default()
         };
-        // `run` names it.
         assert_eq!(unexpected(&known, &unreadable), [""; 0]);
         assert_eq!(failures(&unreadable), [""; 0]);
         assert_eq!(lines(Vec::new()).len(), 1, "no report");

@@ -11,7 +11,7 @@ use vk_report::report::{FailRun, Refusal};
 use super::environment::REPORTS;
 use super::reports::Reports;
 
-/// The layer's settings for guard and refusals, by name. Refusals are noted in `file`.
+/// Refusals are noted in `file`.
 pub(in crate::program) fn settings(
     guarding: &Guarding,
     file: &Path,
@@ -33,7 +33,6 @@ pub(in crate::program) fn settings(
         .filter_map(|(name, value)| Some((name, value?)))
 }
 
-/// Sets them for a program; `folder` is the run's own.
 pub(super) fn set_environment(command: &mut Command, guarding: &Guarding, folder: &Path) {
     for (name, value) in settings(guarding, &folder.join(REPORTS).join("%p.refusals")) {
         let name = format!("VK_STEWARD_MEMORY_{}", name.to_uppercase());
@@ -41,14 +40,13 @@ pub(super) fn set_environment(command: &mut Command, guarding: &Guarding, folder
     }
 }
 
-/// The first refused request of any process, also of one without a report.
+/// A process without a report counts, too.
 pub(super) fn first_refusal(reports: &Reports) -> Option<Refusal> {
     let mut logs = reports.refusals.iter();
     logs.find_map(|log| log.first.clone())
 }
 
-/// The errors of all processes, one sentence each. A plan is met if one process met it, also one without a report. A
-/// process that left its state alone may have been guarded.
+/// A plan is met if one process met it, also one without a report. A process that left its state alone may have been guarded.
 pub(super) fn faults(guarding: &Guarding, reports: &Reports) -> Vec<String> {
     let mut faults = Vec::new();
     let guards = reports

@@ -10,10 +10,6 @@ use crate::program::layer::Library;
 use crate::program::own_folder::{OwnFolder, REPORTS, RUN, has_living_state, names_folder};
 use crate::program::processes::{mapped, processes};
 
-/// A new folder for a run with this layer.
-///
-/// # Errors
-/// What the operating system said.
 pub(super) fn new(layer: &Library) -> io::Result<OwnFolder> {
     let folder = OwnFolder::new(RUN)?;
     fs::create_dir(folder.path().join(REPORTS))?;
@@ -22,7 +18,7 @@ pub(super) fn new(layer: &Library) -> io::Result<OwnFolder> {
     Ok(folder)
 }
 
-/// The processes, except this one, that were started with the folder in their environment, or have a state file in it.
+/// A process counts if it was started with the folder in its environment, or has a state file in it.
 pub(super) fn processes_of(folder: &Path) -> Vec<u32> {
     let has_state = has_living_state(folder);
     let maps_state = |process| {

@@ -11,14 +11,13 @@ use super::reports::Reports;
 use crate::drivers::{self, DriverInfo};
 use crate::signals::HeldSignals;
 
-/// Whether the layer's description is of this device.
 fn is_described_by(driver: &DriverInfo, description: &str) -> bool {
     let behind = description.strip_prefix(&driver.device_name);
     behind.is_some_and(|behind| behind.starts_with(", driver "))
 }
 
-/// Notes in each report the drivers of its devices; of a program without a device all drivers, since its instance opened them. `select` is the
-/// loader's filter for the program, `signals` are held for a program.
+/// A program without a device gets all drivers, since its instance opened them. `select` is the loader's filter for the program, `signals`
+/// are held for a program.
 pub(super) fn name_drivers(
     reports: &mut Reports,
     select: Option<&OsStr>,
@@ -41,7 +40,6 @@ pub(super) fn name_drivers(
     }
 }
 
-/// The installed drivers; none if they cannot be listed.
 fn list(select: Option<&OsStr>, signals: Option<&HeldSignals>) -> Vec<DriverInfo> {
     let listing = drivers::list_by(&|child| {
         // Layers show other devices, or none.

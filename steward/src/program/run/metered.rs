@@ -9,8 +9,7 @@ use std::process::Command;
 use super::{complain, executable};
 use crate::callback_coverage::Preload;
 
-/// Makes the program load the meter. Keep the returned value until the program has ended. If this fails, it is reported and the program runs
-/// without the meter. `folder` is the run's own.
+/// Keep the returned value until the program has ended. If this fails, it is reported and the program runs without the meter.
 pub(super) fn preload(command: &mut Command, folder: &Path) -> Option<Preload> {
     if env::var_os("LD_PRELOAD").is_some_and(|libraries| !libraries.is_empty()) {
         complain(

@@ -47,44 +47,28 @@ use vk_report::guard_run::Guarding;
 
 pub(super) use requested::report;
 
-/// Exit codes of shells: the program cannot be run; it does not exist.
 const NOT_RUNNABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// The time limit of a run of `--fail=each`.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
-/// The loader's variable that chooses drivers by the names of their manifests.
 const SELECT: &str = "VK_LOADER_DRIVERS_SELECT";
 
-/// Why a program could not be run with the layer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// Neither a file nor the program itself has the layer.
     #[error(
         "the layer {} was found neither beside the program nor in it, nor where STEWARD_LAYER says: build it with \
          `cargo build --release -p vk-layer`, and name it with STEWARD_LAYER or put it beside the program",
         super::layer::LIBRARY
     )]
     NoLayer,
-    /// No driver would be left.
     #[error("no manifest of a driver fits --driver {pattern:?}: there are {manifests}")]
-    NoManifest {
-        /// The pattern.
-        pattern: String,
-        /// The names of all manifests.
-        manifests: String,
-    },
-    /// The folder for temporary files could not be created.
+    NoManifest { pattern: String, manifests: String },
     #[error(
         "no folder for temporary files could be made ({reason}): {}",
         folder_remedy(reason)
     )]
-    NoFolder {
-        /// The error of the operating system.
-        reason: io::Error,
-    },
-    /// The error output could not be written to.
+    NoFolder { reason: io::Error },
     #[error("the report could not be written to the error output ({0}): name a file with --text")]
     Lost(io::Error),
 }
@@ -98,8 +82,7 @@ fn folder_remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// Runs the program, then writes the reports to the error output or to the named files. The program keeps its own streams, and its exit status is
-/// returned.
+/// The program keeps its own streams, and its exit status is returned.
 pub(super) fn command(options: &RunArgs, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let guarding = Guarding::from(options.guarding);
     if let Some(runs) = options.guarding.runs_of_sweep() {
@@ -115,13 +98,11 @@ pub(super) fn command(options: &RunArgs, out: &mut dyn Write) -> Result<Outcome,
     with_layer(&options, &guarding, expect, out)
 }
 
-/// The file, or the bundled one, of this name.
 fn expected(name: &str) -> Result<KnownOfDrivers, ProgramError> {
     check::expectations_named(name)
         .map(|(name, expectations)| KnownOfDrivers { name, expectations })
 }
 
-/// Runs the program once for each request that is refused.
 fn sweep(
     options: &RunArgs,
     guarding: &Guarding,
@@ -141,7 +122,6 @@ fn sweep(
     swept.run(out)
 }
 
-/// Runs the workload of `drive` as any program once for each request that is refused.
 pub(super) fn sweep_drive(
     job: &Job,
     guarding: &Guarding,
@@ -166,7 +146,6 @@ pub(super) fn sweep_drive(
     swept.run(out)
 }
 
-/// The options with the loader's filter for `--driver`.
 fn with_filter(options: &RunArgs) -> Result<RunArgs, ProgramError> {
     let mut options = options.clone();
     if let Some(driver) = options.driver.as_ref().and_then(|driver| driver.to_str()) {
@@ -179,7 +158,6 @@ fn with_filter(options: &RunArgs) -> Result<RunArgs, ProgramError> {
     Ok(options)
 }
 
-/// The command for the program and its options.
 fn program(options: &RunArgs) -> Command {
     // The command line has at least one word.
     let (program, arguments) = options.program.split_first().unzip();
@@ -192,7 +170,7 @@ fn program(options: &RunArgs) -> Command {
     command
 }
 
-/// Adds the layer to the command. It writes its reports into the returned folder.
+/// The layer writes its reports into the returned folder.
 fn prepare(
     command: &mut Command,
     options: &RunArgs,
@@ -212,7 +190,6 @@ fn prepare(
     Ok(folder)
 }
 
-/// The program could not be started.
 fn not_started(command: &Command, error: &io::Error) -> Outcome {
     let program = command.get_program().display();
     complain(&format!("{program} cannot be run ({error})"));
@@ -220,7 +197,6 @@ fn not_started(command: &Command, error: &io::Error) -> Outcome {
     Outcome::Exited(if is_missing { NOT_FOUND } else { NOT_RUNNABLE })
 }
 
-/// Runs the program with the layer.
 fn with_layer(
     options: &RunArgs,
     guarding: &Guarding,
@@ -345,7 +321,6 @@ fn with_layer(
     }))
 }
 
-/// A sentence about processes that outlive the program.
 fn still_running(program: &Path, living: &[u32]) -> String {
     let (s, run, they) = match living {
         [_] => ("", "runs", "it"),
@@ -360,7 +335,6 @@ fn still_running(program: &Path, living: &[u32]) -> String {
     )
 }
 
-/// Whether the disk is full on which the layer would have written its report.
 fn no_room(folder: &Path) -> Option<String> {
     // More than the state file takes.
     let tried = fs::write(folder.join("room"), [1; 1 << 16]);
@@ -374,11 +348,9 @@ fn no_room(folder: &Path) -> Option<String> {
 }
 
 fn complain(what: &str) {
-    // If the error output is closed, the exit status remains.
     let _ = writeln!(io::stderr(), "steward: {what}");
 }
 
-/// The program's exit status in the form of a shell.
 fn code(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),
@@ -386,7 +358,6 @@ fn code(status: ExitStatus) -> u8 {
     }
 }
 
-/// The exit code of a shell for a program that a signal ended.
 fn signal_code(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }

@@ -12,7 +12,6 @@ use super::reports::Reports;
 use super::search_path::installed_manifests;
 use crate::signals::signal_name;
 
-/// The known reason why there is no report.
 pub(super) fn no_report(program: &Path, status: ExitStatus) -> String {
     let program = program.display();
     match status.signal() {
@@ -30,7 +29,6 @@ pub(super) fn no_report(program: &Path, status: ExitStatus) -> String {
     }
 }
 
-/// What is set or installed here that may keep the loader from the run's layer.
 fn causes() -> String {
     let mut causes = String::new();
     let mut variables: Vec<_> = env::vars_os().collect();
@@ -52,7 +50,6 @@ fn causes() -> String {
     causes
 }
 
-/// A line for each library of the layer that was loaded instead of `expected`.
 pub(super) fn other_libraries(reports: &Reports, expected: &Path) -> Vec<String> {
     // The run's folder may have a link to it.
     let real = |file: &Path| fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());

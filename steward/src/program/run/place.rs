@@ -15,7 +15,7 @@ use crate::program::layer::{LIBRARY, MAX_PATH, manifest};
 /// Where the folder is if `TMPDIR` does not come through.
 pub(in crate::program) const FALLBACK: &str = "/tmp";
 
-/// A new folder in `parent` or the fallback, which other users cannot read.
+/// Other users cannot read the folder.
 pub(in crate::program) fn new_folder(prefix: &str, parent: &Path) -> io::Result<TempDir> {
     let folder = private_folder(prefix, parent)?;
     if comes_through(folder.path()) {
@@ -24,7 +24,6 @@ pub(in crate::program) fn new_folder(prefix: &str, parent: &Path) -> io::Result<
     private_folder(prefix, Path::new(FALLBACK))
 }
 
-/// Writes the manifest for the layer's library into the folder.
 pub(super) fn write_manifest(folder: &Path, layer: &Path) -> io::Result<()> {
     let manifest = match manifest(layer) {
         Ok(manifest) => manifest,
@@ -40,8 +39,7 @@ pub(super) fn write_manifest(folder: &Path, layer: &Path) -> io::Result<()> {
     fs::write(folder.join("steward.json"), manifest)
 }
 
-/// Whether the path can be part of the loader's lists, in which `:` separates, and of the layer's settings, which are text and in which `%`
-/// begins a placeholder.
+/// `:` separates the loader's lists. The layer's settings are text, in which `%` begins a placeholder.
 fn comes_through(path: &Path) -> bool {
     path.to_str().is_some_and(|path| {
         path.len() <= MAX_PATH

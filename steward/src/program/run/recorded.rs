@@ -13,14 +13,14 @@ use crate::program::files::write_trace;
 
 const EXTENSION: &str = "trace";
 
-/// Has the layer record into the run's folder. A trace is judged as a whole, so all commands are recorded.
+/// A trace is judged as a whole, so all commands are recorded.
 pub(super) fn set_environment(command: &mut Command, folder: &Path) {
     let file = folder.join(REPORTS).join("%p").with_extension(EXTENSION);
     command.env("VK_STEWARD_MEMORY_RECORD", file);
     command.env("VK_STEWARD_MEMORY_BRACKETS", "all");
 }
 
-/// The traces of the run's processes, in the order of their numbers' names, each about the driver if there was one alone.
+/// Each trace is about the driver if there was one alone.
 pub(super) fn read(folder: &Path, reports: &Reports) -> Vec<String> {
     let paths = paths_with_extension(folder, EXTENSION);
     let traces = paths
@@ -35,7 +35,6 @@ pub(super) fn read(folder: &Path, reports: &Reports) -> Vec<String> {
         .collect()
 }
 
-/// The trace with this driver in its header.
 fn about(trace: &str, driver: &str) -> String {
     const HEAD: &str = "# driver: ";
     let mut lines: Vec<_> = trace.split_inclusive('\n').collect();
@@ -46,7 +45,7 @@ fn about(trace: &str, driver: &str) -> String {
     lines.concat()
 }
 
-/// Writes the traces: the first to `file`, others to files with `.2`, `.3` and so on behind its name. Returns a sentence if there are none.
+/// The first trace goes to `file`, others to files with `.2`, `.3` and so on behind its name. Returns a sentence if there are none.
 pub(super) fn write(traces: &[String], file: &Path) -> Result<Option<String>, ProgramError> {
     for (number, trace) in (1_u32..).zip(traces) {
         let file = match number {

@@ -20,28 +20,23 @@ use crate::program::{ProgramError, outputs};
 use crate::report::{ReportOrList, html};
 use crate::symbols::Symbols;
 
-/// The reports of a run's processes, in the order of the files' names.
 #[derive(Default)]
 pub(super) struct Reports {
     pub(super) processes: Vec<ProcessReport>,
-    /// The planned refusals of each process, also of those without a report.
+    /// Processes without a report have refusals, too.
     pub(super) refusals: Vec<RefusalLog>,
-    /// How each process ended that wrote no report of its last commands, in a sentence.
+    /// Each sentence is about a process that wrote no report of its last commands.
     pub(super) states: Vec<String>,
     /// A sentence for each report of another version, which was said already.
     pub(super) unreadable: Vec<String>,
-    /// What may be found, if `--expect` names it.
     pub(super) known: Option<KnownOfDrivers>,
-    /// The stacks of processes without a report.
     pub(super) of_states: Vec<Report>,
     pub(super) symbols: Symbols,
 }
 
-/// The report of one process.
 pub(super) enum ProcessReport {
-    /// As the layer wrote it, with what is known of its findings and functions; and the data for a text, where that differs.
+    /// The second report is the data for a text, where that differs.
     Layer(Box<Report>, Option<Box<Report>>),
-    /// The last numbers of a process that wrote none, and their text.
     State(Box<StateEntry>, String),
 }
 
@@ -55,7 +50,6 @@ impl Serialize for ProcessReport {
 }
 
 impl Reports {
-    /// Reads the run's folder.
     pub(super) fn read(folder: &Path) -> Self {
         let mut reports = Self {
             refusals: paths_with_extension(folder, "refusals")
@@ -83,7 +77,6 @@ impl Reports {
         }
     }
 
-    /// The report of each process that wrote it.
     pub(super) fn of_layer(&self) -> impl Iterator<Item = &Report> {
         self.processes.iter().filter_map(|process| match process {
             ProcessReport::Layer(report, _) => Some(&**report),
@@ -100,7 +93,7 @@ impl Reports {
             })
     }
 
-    /// All texts, one below the other: with each finding, or without notes and what is known of the drivers, for a terminal of `columns` columns.
+    /// Without `all_findings`, notes and what is known of the drivers are left out.
     pub(super) fn text(&self, all_findings: bool, columns: usize) -> String {
         let text = |process: &ProcessReport| match process {
             ProcessReport::Layer(report, shown) => {
@@ -113,12 +106,10 @@ impl Reports {
         texts.join("\n")
     }
 
-    /// Whether a report has a violation or suspect.
     pub(super) fn has_findings(&self) -> bool {
         self.of_layer().any(Report::has_unknown_findings)
     }
 
-    /// The drivers of all reports, each once.
     pub(super) fn drivers(&self) -> Vec<String> {
         let of_report = |report: &Report| match &report.source {
             Source::Program { drivers, .. } => drivers.clone(),
@@ -130,14 +121,12 @@ impl Reports {
         drivers
     }
 
-    /// What may be found: what `--expect` names, or else what is known of the drivers.
     pub(super) fn known(&self) -> Option<KnownOfDrivers> {
         self.known
             .clone()
             .or_else(|| KnownOfDrivers::of_drivers(&self.drivers()))
     }
 
-    /// Compares the findings of each report with what is known.
     pub(super) fn compare_findings(&mut self) {
         let known = self.known.take();
         for report in self.of_layer_mut() {
@@ -149,7 +138,7 @@ impl Reports {
         self.known = known;
     }
 
-    /// Adds names of functions to the lists of live objects and blocks; the text leaves out the frames of languages' runtimes.
+    /// The text leaves out the frames of languages' runtimes.
     pub(super) fn name_functions(&mut self) {
         for process in &mut self.processes {
             if let ProcessReport::Layer(report, shown) = process
@@ -165,7 +154,7 @@ impl Reports {
         }
     }
 
-    /// Adds what the layer wrote. A report of another version is noted, and left out.
+    /// A report of another version is noted, and left out.
     pub(super) fn add(&mut self, json: &str) {
         let parsed = serde_json::from_str::<Box<Report>>(json);
         let parsed = parsed.map_err(|error| error.to_string());
@@ -184,7 +173,6 @@ impl Reports {
         }
     }
 
-    /// Writes page, profile and JSON where the options name them.
     pub(super) fn write_files(
         &self,
         output: &Output,
@@ -212,7 +200,6 @@ impl Reports {
         Ok(())
     }
 
-    /// Adds the reports of processes without one of their last commands.
     pub(super) fn add_states(&mut self, states: Vec<StateReport>) {
         for state in states {
             self.processes.push(state.written);
@@ -221,7 +208,6 @@ impl Reports {
         }
     }
 
-    /// One report as it is, several or none as an array.
     fn to_json(&self) -> serde_json::Result<String> {
         match self.processes.as_slice() {
             [one] => report::json(one),
@@ -231,7 +217,6 @@ impl Reports {
 }
 
 impl ProcessReport {
-    /// As a reader of its JSON sees it.
     fn entry(&self) -> ReportOrList {
         match self {
             Self::Layer(report, _) => ReportOrList::Report(report.clone()),
@@ -240,7 +225,7 @@ impl ProcessReport {
     }
 }
 
-/// The files of the run's reports with this extension, in the order of their names.
+/// The files are in the order of their names.
 pub(super) fn paths_with_extension(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder.join(REPORTS))
         .into_iter()

@@ -14,10 +14,8 @@ use crate::program::requests::{self, processes_named};
 use crate::program::terminal::Terminal;
 use crate::program::{Outcome, ProgramError, outputs};
 
-/// How long the processes that outlive a program may take to answer.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Requests a report of the process with this number, or of all with this name, and writes them.
 pub(in crate::program) fn report(
     options: &ReportArgs,
     out: &mut dyn Write,
@@ -59,7 +57,7 @@ pub(in crate::program) fn report(
 }
 
 /// Processes that outlive their program write what they have until now, if they are about to call a command. Returns the names of the state
-/// files of those that did; the state of the others says what they have.
+/// files of those that did.
 pub(super) fn last_reports(processes: &[u32]) -> Vec<OsString> {
     let began = Instant::now();
     let answered = |process: &u32| {

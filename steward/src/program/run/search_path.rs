@@ -1,4 +1,4 @@
-//! Where Vulkan's loader finds explicit layers, and so in which order, and which manifest it takes for a name.
+//! Where Vulkan's loader finds explicit layers.
 //!
 //! The loader of 2023 orders layers as it finds their manifests, and takes the last manifest of a name; later ones take the order of
 //! `VK_INSTANCE_LAYERS`, and the first manifest. So where there are other layers, or an installed copy of this one, the run's folder is the
@@ -16,10 +16,9 @@ use crate::program::layer::LAYER;
 
 const EXPLICIT: &str = "vulkan/explicit_layer.d";
 const IMPLICIT: &str = "vulkan/implicit_layer.d";
-/// More than any manifest.
 const MAX_MANIFEST: u64 = 1 << 20;
 
-/// The value of `VK_ADD_LAYER_PATH` or `VK_LAYER_PATH` with the run's folder; `set` is what it has now.
+/// `set` is what the variable has now.
 pub(super) fn with_folder(variable: &str, set: &OsStr, folder: &Path) -> OsString {
     let mut paths = vec![folder.to_owned()];
     paths.extend(split(set));
@@ -35,7 +34,6 @@ pub(super) fn with_folder(variable: &str, set: &OsStr, folder: &Path) -> OsStrin
     paths.join(OsStr::new(":"))
 }
 
-/// Whether the order of layers, or the choice of a manifest, matters.
 fn has_other_layers() -> bool {
     let is_set = |name| set(name).is_some();
     is_set("VK_INSTANCE_LAYERS")
@@ -71,7 +69,6 @@ fn names_the_layer(manifest: &Path) -> bool {
     text.windows(name.len()).any(|part| part == name.as_bytes())
 }
 
-/// The user's and the system's folders, in the loader's order and spelling.
 fn data_folders(below: &'static str) -> impl Iterator<Item = PathBuf> {
     let of_user = |name, default: &str| {
         set(name)
@@ -90,7 +87,6 @@ fn data_folders(below: &'static str) -> impl Iterator<Item = PathBuf> {
     paths.map(move |path| path.join(below))
 }
 
-/// The variable, unless it is empty.
 fn set(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }

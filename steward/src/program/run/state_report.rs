@@ -18,16 +18,14 @@ use crate::report::Failed;
 use crate::signals::signal_name;
 use crate::symbols::Symbols;
 
-/// A report from a state, as text and as JSON.
 pub(super) struct StateReport {
     pub(super) written: ProcessReport,
     /// Which process, how it ended, and that nothing was judged.
     pub(super) sentence: String,
-    /// With the stacks of what was alive, where the state has them, for a profile.
+    /// The report has the stacks of what was alive, where the state has them.
     pub(super) report: Option<Report>,
 }
 
-/// What the user asked for and a state does not have.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Missing {
     pub(super) findings: bool,
@@ -36,7 +34,6 @@ pub(super) struct Missing {
 }
 
 impl Missing {
-    /// The parts of a report that are missing.
     fn parts(self) -> Vec<&'static str> {
         let parts = [
             (self.findings, "findings"),
@@ -48,7 +45,6 @@ impl Missing {
     }
 }
 
-/// What programs read of one.
 #[derive(Serialize)]
 pub(super) struct StateEntry {
     /// Readers of the program's reports see this as one of a driver that could not be run.
@@ -56,14 +52,13 @@ pub(super) struct StateEntry {
     pub(super) failed: Failed,
     source: &'static str,
     ended: String,
-    /// Parts of a report that it does not have.
     missing: Vec<&'static str>,
     #[serde(flatten)]
     state: State,
 }
 
-/// The reports of all processes whose state has unreported commands, but for those that have just written a report on request: their state
-/// files are `answered`. `child` is the program's own process, which ended with its status.
+/// `answered` are the state files of those that have just written a report on request. `child` is the program's own process, which ended with
+/// its status.
 pub(super) fn of_folder(
     folder: &Path,
     (child, status): (u32, ExitStatus),
@@ -99,7 +94,6 @@ pub(super) fn of_folder(
     reports.collect()
 }
 
-/// How a process ended; unknown for other processes than the program's own.
 fn ended(status: Option<ExitStatus>) -> String {
     let Some(status) = status else {
         return "ended without a report".to_owned();
@@ -177,7 +171,6 @@ fn report(
     }
 }
 
-/// Names the functions of the stacks, and appends them to the text.
 fn name_stacks(stacks: StoredStacks, symbols: &mut Symbols, text: &mut String) -> Leaks {
     let StoredStacks {
         mut leaks,
@@ -254,7 +247,6 @@ mod tests {
         assert_eq!(found, documented);
     }
 
-    /// Of a process without kinds.
     fn state() -> State {
         State {
             process: 7,

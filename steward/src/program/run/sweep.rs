@@ -21,22 +21,17 @@ use crate::signals::{ChildKind, HeldSignals, signal_name};
 use crate::table::aligned;
 use vk_report::units::bytes;
 
-/// The most runs, and the time limit of one.
 #[derive(Clone, Copy)]
 pub(super) struct SweepLimits {
     pub(super) runs: u64,
     pub(super) time: Duration,
 }
 
-/// How a run with a refused request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Ending {
-    /// With exit status 0.
     Ok,
-    /// With another exit status.
     CleanError,
-    /// By a signal.
     Crash,
     /// Killed after the time limit.
     Hang,
@@ -53,18 +48,15 @@ struct SweptRun {
     status: Option<i32>,
 }
 
-/// The JSON of `--json`.
 #[derive(Debug, Serialize)]
 struct SweepReport {
     runs: Vec<SweptRun>,
     /// Every request of the program was refused once.
     is_complete: bool,
-    /// The signal that ended the sweep.
     #[serde(skip_serializing_if = "Option::is_none")]
     ended_by: Option<String>,
 }
 
-/// The program that is run again and again.
 pub(super) struct Swept<'a> {
     pub(super) command: &'a dyn Fn() -> io::Result<Command>,
     pub(super) options: &'a RunArgs,
@@ -73,8 +65,8 @@ pub(super) struct Swept<'a> {
 }
 
 impl Swept<'_> {
-    /// Runs the command until a run has no request of its number. The output of the runs is discarded. If no request was refused in any run,
-    /// nothing was tested, and the outcome says so.
+    /// Runs the command until a run has no request of its number. If no request was refused in any run, nothing was tested, and the outcome
+    /// says so.
     pub(super) fn run(&self, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
         let json = &self.options.output.json;
         let mut report = SweepReport {
@@ -146,7 +138,6 @@ impl Swept<'_> {
     }
 }
 
-/// Why the first run refused nothing.
 fn why_untested(program: &Path, status: Option<ExitStatus>, reports: &Reports) -> String {
     let reason = match (reports.processes.is_empty(), status) {
         (false, _) => "its driver requested no memory through callbacks".to_owned(),
@@ -158,7 +149,7 @@ fn why_untested(program: &Path, status: Option<ExitStatus>, reports: &Reports) -
     format!("--fail=each refused nothing, so nothing was tested: {reason}")
 }
 
-/// How a run ended, with its exit status or the number of the signal. `None` is a run that was killed.
+/// A run without a status was killed. The number is the exit status or that of the signal.
 fn ending(status: Option<ExitStatus>) -> (Ending, Option<i32>) {
     use std::os::unix::process::ExitStatusExt as _;
     let Some(status) = status else {

@@ -9,7 +9,7 @@ use crate::expectations::fit;
 use crate::program::{ProgramError, check};
 use vk_report::report::Report;
 
-/// Writes the file. Returns why it was not written, if it was not.
+/// Returns why the file was not written, if it was not.
 pub(super) fn write(reports: &Reports, file: &Path) -> Result<Option<String>, ProgramError> {
     let is_checked = |report: &&Report| {
         let program = report.program.as_ref();
@@ -17,7 +17,6 @@ pub(super) fn write(reports: &Reports, file: &Path) -> Result<Option<String>, Pr
     };
     let read: Vec<_> = reports.of_layer().filter(is_checked).collect();
     let not_written = |why: &str| Ok(Some(format!("{} was not written: {why}", file.display())));
-    // It would be incomplete.
     if !reports.unreadable.is_empty() {
         // Why was said where it was read.
         return not_written("a report cannot be read");
@@ -43,7 +42,6 @@ pub(super) fn write(reports: &Reports, file: &Path) -> Result<Option<String>, Pr
     let drivers = reports.drivers();
     let driver = match drivers.as_slice() {
         [one] => one,
-        // Any.
         _ => "*",
     };
     let findings: Vec<_> = read.iter().map(|report| report.findings.clone()).collect();

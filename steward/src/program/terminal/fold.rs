@@ -2,7 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-/// The additional indent of continuation lines.
 const STEP: usize = 2;
 
 /// `text` in lines of at most `width` characters, if words allow it. Lines that fit are unchanged.

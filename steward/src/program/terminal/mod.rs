@@ -14,18 +14,14 @@ use terminal_size::{Width, terminal_size_of};
 
 use clap::ColorChoice;
 
-/// The minimum width, also on narrower terminals.
 const MIN_WIDTH: usize = 40;
 
-/// What the command line says of colours.
 static COLOURS: OnceLock<ColorChoice> = OnceLock::new();
 
-/// Sets what the command line says, once.
 pub(super) fn set_colours(when: ColorChoice) {
     let _ = COLOURS.set(when);
 }
 
-/// The form of text on one of the program's outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Terminal {
     /// Columns; none if the output is no terminal: lines are not broken.
@@ -34,12 +30,10 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// The standard output, by command line and environment.
     pub(super) fn of_standard_output() -> Self {
         Self::of(io::stdout())
     }
 
-    /// The standard error, likewise.
     pub(super) fn of_standard_error() -> Self {
         Self::of(io::stderr())
     }
@@ -60,12 +54,10 @@ impl Terminal {
         }
     }
 
-    /// The width for tables.
     pub(super) fn columns(self) -> usize {
         self.width.unwrap_or(usize::MAX)
     }
 
-    /// The text in this form.
     pub(super) fn rendered(self, text: &str) -> String {
         let folded = self.width.map(|width| fold::folded(text, width));
         let text = folded.as_deref().unwrap_or(text);
@@ -76,7 +68,7 @@ impl Terminal {
     }
 }
 
-/// Whether to use colours. `NO_COLOR` and `TERM` are those of <https://no-color.org> and terminfo.
+/// `NO_COLOR` and `TERM` are those of <https://no-color.org> and terminfo.
 fn colours(
     when: ColorChoice,
     is_terminal: bool,

@@ -26,13 +26,10 @@ const LINES: [(&str, Style); 12] = [
     ("no driver:", YELLOW),
 ];
 
-/// The levels of findings, at the beginning of an indented line.
 const LEVELS: [(&str, Style); 3] = [("violation", RED), ("suspect", YELLOW), ("note", CYAN)];
 
-/// The beginnings of table headings.
 const HEADS: [&str; 3] = ["context ", "phase ", "live  "];
 
-/// `text` with colours.
 pub(super) fn painted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
     for (number, line) in text.split('\n').enumerate() {
@@ -75,7 +72,6 @@ fn paint(line: &str, out: &mut String) {
         out.push_str(line);
         return;
     }
-    // A label.
     match line.split_once(':') {
         Some((label, rest)) if label.len() < 40 => {
             styled(BOLD, label, out);
@@ -94,7 +90,6 @@ fn styled(style: Style, text: &str, out: &mut String) {
 mod tests {
     use super::painted;
 
-    /// Without escape codes.
     fn plain(text: &str) -> String {
         let mut out = String::new();
         for (nth, part) in text.split('\u{1b}').enumerate() {

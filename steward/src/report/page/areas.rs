@@ -8,44 +8,34 @@ use super::treemap::{Part, Treemap, treemap};
 use vk_report::report::{ContextRow, Report};
 use vk_report::units::{bytes, percent};
 
-/// The drawing's width in its units.
 const WIDTH: f64 = 1000.0;
 /// Rows with a smaller share than this are drawn a second time, larger, if there are several.
 const SMALL: f64 = 0.015;
 /// A character of a label: 15 units high on a narrow screen, with the widest of the usual fonts.
 const WIDE: f64 = 8.4;
-/// A bold character.
 const BOLD: f64 = 9.7;
 
-/// One treemap.
 pub(super) struct Areas {
     pub(super) height: f64,
-    /// A description for screen readers.
     pub(super) about: String,
     pub(super) boxes: Vec<Area>,
-    /// Outlines of groups.
     pub(super) groups: Vec<Rect>,
 }
 
-/// A rectangle with its texts.
 pub(super) struct Area {
     pub(super) rect: Rect,
-    /// Names its colour.
     pub(super) scope: &'static str,
-    /// The tooltip.
     pub(super) title: String,
-    /// Lines of text inside it.
     pub(super) lines: Vec<AreaLabel>,
 }
 
-/// A line of text inside of a rectangle.
 pub(super) struct AreaLabel {
     pub(super) y: f64,
     pub(super) text: String,
     pub(super) strong: bool,
 }
 
-/// The whole treemap, and another one of rows too small to see. Empty if nothing was live.
+/// The second treemap is of rows too small to see. There is none if nothing was live.
 pub(super) fn areas(report: &Report) -> Vec<Areas> {
     let whole = draw(report, 430.0, |_| true);
     let all = whole.bytes;

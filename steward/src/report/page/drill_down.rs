@@ -4,7 +4,6 @@
 
 use vk_report::report::{CallSites, DrillDown, LeakFrame};
 
-/// The most frames of a stack that are shown.
 const FRAMES: usize = 24;
 
 /// Percent of the largest one beside it.
@@ -14,7 +13,6 @@ pub(super) fn share(part: &DrillDown, siblings: &[DrillDown]) -> String {
     format!("{share:.1}")
 }
 
-/// A stack's functions, innermost first.
 pub(super) fn frames(part: &DrillDown, sites: &CallSites) -> Vec<String> {
     let frames = sites.frames_of(part.stack).take(FRAMES);
     frames.flat_map(LeakFrame::lines).collect()

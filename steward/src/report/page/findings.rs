@@ -6,7 +6,6 @@ use vk_callbacks::Rule;
 
 use vk_report::report::{FindingRow, Report};
 
-/// Findings by level and rule, the worst first, and the notes among them.
 pub(super) fn findings(report: &Report) -> (Vec<FindingRow>, Vec<FindingRow>) {
     let mut rows = report.findings.clone();
     rows.sort_by_key(FindingRow::rank);
@@ -34,13 +33,11 @@ pub(super) fn known(report: &Report, serious: &[FindingRow]) -> String {
     }
 }
 
-/// Selects the colour: a known level, or `other`.
 pub(super) fn class(row: &FindingRow) -> &'static str {
     let level = FindingRow::LEVELS.get(row.rank());
     level.copied().unwrap_or("other")
 }
 
-/// The command, callbacks and scope, if known.
 pub(super) fn place(row: &FindingRow) -> String {
     let place = [
         ("", &row.command),
@@ -61,7 +58,6 @@ pub(super) fn sentence(row: &FindingRow) -> &str {
     sentence.unwrap_or(&row.sentence)
 }
 
-/// The text and place of each rule of a finding.
 pub(super) fn duties(rules: &str) -> Vec<String> {
     let duties = rules.split('/').filter_map(|name| {
         let rule = Rule::of(name.strip_prefix('V')?.parse().ok()?)?;

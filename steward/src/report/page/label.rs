@@ -15,20 +15,17 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// Capitalises the first letter.
 pub(super) fn capitalised(line: &str) -> String {
     let mut rest = line.chars();
     let first = rest.next().map(|first| first.to_uppercase().to_string());
     first.unwrap_or_default() + rest.as_str()
 }
 
-/// `1 block`, `2 blocks`.
 pub(super) fn counted(number: u64, noun: &str) -> String {
     let s = if number == 1 { "" } else { "s" };
     format!("{} {noun}{s}", grouped(number))
 }
 
-/// As [`grouped`]; a dash for nothing.
 pub(super) fn cell(number: u64) -> String {
     if number == 0 {
         "\u{2013}".to_owned()
@@ -67,7 +64,6 @@ pub(super) fn fitted(text: &str, width: f64, wide: f64) -> Option<String> {
     (room >= 4).then(|| text.chars().take(room - 1).chain(['\u{2026}']).collect())
 }
 
-/// A place in a drawing, to a hundredth of a unit.
 pub(super) fn unit(number: f64) -> String {
     let text = format!("{number:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -78,7 +74,6 @@ pub(super) fn unit(number: f64) -> String {
     }
 }
 
-/// What templates call on numbers.
 #[expect(unreachable_pub, reason = "the macro makes its functions so")]
 pub(super) mod filters {
     use askama::{Result, Values, filter_fn};
@@ -108,7 +103,6 @@ pub(super) mod filters {
         Ok(super::unit(*number))
     }
 
-    /// `1 block`, `2 blocks`.
     #[filter_fn]
     pub(crate) fn counted(number: &u64, _: &dyn Values, noun: &str) -> Result<String> {
         Ok(super::counted(*number, noun))

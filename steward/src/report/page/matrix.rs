@@ -14,17 +14,13 @@ use crate::report::{CheckedDriver, ReportOrList};
 use vk_report::report::{ContextRow, Coverage, CoverageRun, FindingRow, Report, VulkanMemory};
 use vk_report::units::{bytes, percent};
 
-/// The most kinds of objects that are compared.
 const KINDS: usize = 16;
 
-/// All drivers of a page.
 pub(super) struct Matrix {
     pub(super) drivers: Vec<String>,
-    /// Rows that belong together, below a title.
     pub(super) groups: Vec<(&'static str, Vec<MatrixRow>)>,
 }
 
-/// One figure of each driver.
 pub(super) struct MatrixRow {
     pub(super) name: String,
     pub(super) cells: Vec<String>,
@@ -152,7 +148,6 @@ fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add)
 }
 
-/// The checks' results; no rows without checks.
 fn of_checks(drivers: &[CheckedDriver]) -> Vec<MatrixRow> {
     if drivers.iter().all(|driver| driver.check.is_none()) {
         return Vec::new();

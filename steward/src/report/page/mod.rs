@@ -32,13 +32,11 @@ use matrix::Matrix;
 use section::Section;
 use vk_report::report::steers;
 
-/// A page about one report or several.
 #[derive(Template)]
 #[template(path = "page.html")]
 struct ReportPage {
     title: String,
     version: &'static str,
-    /// The drivers side by side, if there are several.
     matrix: Option<Matrix>,
     sections: Vec<Section>,
 }

@@ -6,17 +6,14 @@ use std::borrow::Cow;
 
 use vk_report::report::{Phase, Sample};
 
-/// The drawn phases.
 pub(super) struct Folded<'r> {
     /// The phases before the rounds, the rounds, and the phases after; all phases if nothing repeats.
     pub(super) phases: Cow<'r, [Phase]>,
     /// The places of rounds; empty if nothing repeats.
     pub(super) rounds: std::ops::Range<usize>,
-    /// The folded place of each phase of the report.
     places: Vec<usize>,
 }
 
-/// Folds phases that repeat at least once.
 pub(super) fn folded(phases: &[Phase]) -> Folded<'_> {
     let Some((first, length, count)) = cycle(phases) else {
         return Folded {
@@ -43,7 +40,6 @@ pub(super) fn folded(phases: &[Phase]) -> Folded<'_> {
 }
 
 impl Folded<'_> {
-    /// The samples, with the places of folded phases.
     pub(super) fn samples(&self, samples: &[Sample]) -> Vec<Sample> {
         let last = self.phases.len().saturating_sub(1);
         let moved = |sample: &Sample| Sample {

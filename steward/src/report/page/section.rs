@@ -15,34 +15,27 @@ use vk_report::report::{
     title_of,
 };
 
-/// One driver's part of the page.
 pub(super) struct Section {
     /// The prefix of its ids; empty for the first part.
     pub(super) prefix: String,
     pub(super) heading: String,
-    /// The result of a check, if there was one.
     pub(super) check: Option<CheckSummary>,
-    /// It could not be run.
     pub(super) failed: Option<Failed>,
     pub(super) drawn: Option<Box<Drawn>>,
 }
 
-/// A report with what is drawn of it.
 pub(super) struct Drawn {
     pub(super) report: Report,
     /// All but notes, the worst first.
     pub(super) findings: Vec<FindingRow>,
     pub(super) notes: Vec<FindingRow>,
-    /// A sentence about how many are known of the driver.
     pub(super) known: String,
     pub(super) areas: Vec<Areas>,
     pub(super) contexts: FigureTable,
     /// The names of contexts without a request.
     pub(super) unused: String,
-    /// Details of each context.
     pub(super) drill: Vec<DrillDown>,
     pub(super) course: Option<Course>,
-    /// Rounds as one row each.
     pub(super) phases: FigureTable,
     /// The phases of all rounds; empty if `phases` has them.
     pub(super) all_phases: FigureTable,
@@ -73,7 +66,7 @@ impl Section {
         }
     }
 
-    /// The leak list, which may also be known of a driver or program without a report.
+    /// The list may also be known of a driver or program without a report.
     pub(super) fn leaks(&self) -> Option<&Leaks> {
         match (&self.drawn, &self.failed) {
             (Some(drawn), _) => drawn.report.leaks.as_ref(),
@@ -141,7 +134,6 @@ impl Drawn {
         }
     }
 
-    /// What ran, in sentences: the terminal's, but for the name.
     pub(super) fn about(&self) -> Vec<String> {
         let source = &self.report.source;
         let mut lines: Vec<_> = source.to_string().lines().map(capitalised).collect();
@@ -172,7 +164,6 @@ impl Drawn {
         lines
     }
 
-    /// A figure of all phases together.
     pub(super) fn sum(&self, figure: fn(&Phase) -> u64) -> u64 {
         phase_sum(&self.report, figure)
     }
@@ -185,7 +176,6 @@ impl Drawn {
         self.sum(|phase| phase.blocks)
     }
 
-    /// The blocks and bytes that were never freed.
     pub(super) fn left(&self) -> (u64, u64) {
         self.report
             .leftovers
@@ -198,12 +188,10 @@ impl Drawn {
             })
     }
 
-    /// The blocks and bytes of device memory that a program did not free.
     pub(super) fn device_memory(&self) -> Option<(u64, u64)> {
         self.report.vulkan_memory.as_deref().map(VulkanMemory::live)
     }
 
-    /// How many findings of each level there are, the worst first.
     pub(super) fn levels(&self) -> Vec<String> {
         let count = |level: &&str| {
             let rows = self
@@ -218,7 +206,6 @@ impl Drawn {
         FindingRow::LEVELS.iter().filter_map(count).collect()
     }
 
-    /// Whether a violation has no known cause.
     pub(super) fn has_unknown(&self) -> bool {
         let worst = FindingRow::LEVELS.first().copied();
         let mut violations = self
@@ -228,13 +215,11 @@ impl Drawn {
         violations.any(|row| row.known.is_none())
     }
 
-    /// The measured share, and whether it is the driver's alone.
     pub(super) fn coverage(&self) -> Option<(f64, bool)> {
         let (run, is_alone) = self.report.callback_coverage.as_ref()?.leading()?;
         Some((run.ratio()?, is_alone))
     }
 
-    /// Why callback coverage is not there.
     pub(super) fn coverage_absent(&self) -> &str {
         let coverage = self.report.callback_coverage.as_ref();
         match coverage.and_then(|coverage| coverage.absent.as_deref()) {
@@ -264,7 +249,6 @@ impl Drawn {
         contexts.any(|slack| slack > 0) || phases.any(|slack| slack > 0)
     }
 
-    /// What the sub-allocator says of device memory, in sentences.
     pub(super) fn memory(&self) -> Vec<String> {
         let lines = self
             .report
@@ -287,7 +271,6 @@ impl Drawn {
         lines
     }
 
-    /// What the terminal says of guard and refusals, but for the guard's reports.
     pub(super) fn guard(&self) -> Vec<String> {
         let guard = self.report.guard.as_ref().map(|guard| {
             let told = Vec::new();
@@ -302,7 +285,6 @@ impl Drawn {
         both.lines().map(|line| line.trim().to_owned()).collect()
     }
 
-    /// The exactness of the peak.
     pub(super) fn exactness(&self) -> String {
         match self.report.peak_slack {
             0 => "exact".to_owned(),
@@ -311,7 +293,6 @@ impl Drawn {
     }
 }
 
-/// A figure of all phases together.
 pub(super) fn phase_sum(report: &Report, figure: fn(&Phase) -> u64) -> u64 {
     let figures = report.phases.iter().map(figure);
     figures.fold(0, u64::saturating_add)

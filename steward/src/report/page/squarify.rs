@@ -13,7 +13,6 @@
 
 #![forbid(unsafe_code)]
 
-/// A rectangle in the drawing's units.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Rect {
     pub(super) x: f64,
@@ -28,7 +27,7 @@ impl Rect {
     }
 }
 
-/// A rectangle for each weight, in order. Areas are proportional to weights and fill `into`; a weight of 0 has an empty rectangle.
+/// Areas are proportional to weights and fill `into`; a weight of 0 has an empty rectangle.
 pub(super) fn squarify(weights: &[u64], into: Rect) -> Vec<Rect> {
     let mut rects = vec![
         Rect {
@@ -61,10 +60,8 @@ pub(super) fn squarify(weights: &[u64], into: Rect) -> Vec<Rect> {
     rects
 }
 
-/// The number of areas in the best row along `side`, at least one.
 fn row_length(areas: &[(usize, f64)], side: f64) -> usize {
     let largest = areas[0].1;
-    // The aspect ratio of the row's thinnest rectangle.
     let thinnest = |smallest: f64, sum: f64| {
         (side * side * largest / (sum * sum)).max(sum * sum / (side * side * smallest))
     };
@@ -133,7 +130,6 @@ pub(super) mod tests {
         h: 420.0,
     };
 
-    /// Inside, without overlaps, areas proportional to weights.
     pub(in super::super) fn check(weights: &[u64], rects: &[Rect], into: Rect) {
         assert_eq!(rects.len(), weights.len());
         let total: f64 = weights.iter().map(|weight| *weight as f64).sum();
@@ -214,7 +210,6 @@ pub(super) mod tests {
         }
     }
 
-    /// The example of the paper: 6 x 4 with these weights.
     #[test]
     fn rectangles_are_nearly_square() {
         let into = Rect {

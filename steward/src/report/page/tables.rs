@@ -8,19 +8,15 @@ use vk_report::report::{
 };
 use vk_report::units::bytes;
 
-/// The most rows of a table; data has all.
 const ROWS: usize = 300;
-/// A table that may have been cut.
 #[derive(Default)]
 pub(super) struct FigureTable {
     /// The headings of the columns after the first; narrow screens show them beside each number.
     pub(super) columns: Vec<&'static str>,
     pub(super) rows: Vec<FigureRow>,
-    /// Rows that were omitted.
     pub(super) more: usize,
 }
 
-/// A name and a row of numbers.
 #[derive(Default)]
 pub(super) struct FigureRow {
     pub(super) name: String,
@@ -55,7 +51,6 @@ impl FigureTable {
     }
 }
 
-/// Every digit.
 fn exact(shown: Cell) -> String {
     match shown {
         Cell::Bytes(number)
@@ -69,7 +64,6 @@ fn exact(shown: Cell) -> String {
     }
 }
 
-/// Contexts with requests, and the names of the others.
 pub(super) fn contexts(report: &Report) -> (FigureTable, String) {
     let (used, unused): (Vec<_>, Vec<_>) = report
         .contexts
@@ -91,7 +85,6 @@ pub(super) fn contexts(report: &Report) -> (FigureTable, String) {
     )
 }
 
-/// Numbered phases.
 pub(super) fn phases(phases: &[Phase]) -> FigureTable {
     let rows = (1..).zip(phases).map(|(number, phase)| {
         let head = FigureRow {
@@ -104,7 +97,6 @@ pub(super) fn phases(phases: &[Phase]) -> FigureTable {
     FigureTable::of(&Phase::columns(), rows.collect())
 }
 
-/// Blocks that were not freed.
 pub(super) fn leftovers(report: &Report) -> FigureTable {
     let rows = report.leftovers.iter().map(|left| {
         let head = FigureRow {
@@ -116,7 +108,6 @@ pub(super) fn leftovers(report: &Report) -> FigureTable {
     FigureTable::of(&Leftover::columns(), rows.collect())
 }
 
-/// Device memory that a program allocated: a strong row for each device, then its heaps and types.
 pub(super) fn vulkan_memory(report: &Report) -> FigureTable {
     let mut rows = Vec::new();
     for device in report.vulkan_memory.iter().flatten() {
@@ -147,12 +138,10 @@ pub(super) fn vulkan_memory(report: &Report) -> FigureTable {
     FigureTable::of(&VulkanMemoryRow::columns(), rows)
 }
 
-/// One measurement of callback coverage, as a bar and a row.
 pub(super) struct Bar {
     pub(super) name: &'static str,
     pub(super) run: CoverageRun,
     pub(super) terms: Vec<Term>,
-    /// Figures without a ratio.
     pub(super) beside: String,
 }
 
@@ -166,7 +155,6 @@ pub(super) struct Term {
     pub(super) bytes: u64,
 }
 
-/// A measurement and both terms of its ratio.
 pub(super) fn bar(name: &'static str, run: CoverageRun) -> Bar {
     let parts = [
         (

@@ -24,28 +24,21 @@ pub(super) const STACK: [Scope; 5] = [
     Scope::Object,
     Scope::Command,
 ];
-/// The least width of a phase.
 const NARROWEST: f64 = 72.0;
-/// The fewest grid lines for the highest value.
 const LINES: u64 = 6;
 
-/// A drawing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Timeline {
     /// The outlines of scopes with bytes, from the bottom up: closed polygons.
     pub(super) bands: Vec<(Scope, Vec<(f64, f64)>)>,
-    /// The left and right edges of each phase, and the height of its peak.
     pub(super) phases: Vec<PhaseSpan>,
-    /// Grid lines: height and bytes.
     pub(super) grid: Vec<(f64, u64)>,
 }
 
-/// A phase's place.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct PhaseSpan {
     pub(super) left: f64,
     pub(super) right: f64,
-    /// The height of `peak_bytes`.
     pub(super) peak: f64,
 }
 
@@ -116,7 +109,6 @@ pub(super) fn timeline(phases: &[Phase], samples: &[Sample], into: Rect) -> Time
     }
 }
 
-/// Nothing, then the live bytes at the end of each phase.
 fn at_ends(phases: &[Phase]) -> Vec<Sample> {
     let ends = phases.iter().enumerate();
     let ends = ends.map(|(index, phase)| Sample {
@@ -133,7 +125,6 @@ fn grid_step(highest: u64) -> u64 {
     least.checked_next_power_of_two().unwrap_or(1 << 63)
 }
 
-/// The places of phases, and their spans of time.
 struct Columns(Vec<Column>);
 
 #[derive(Clone, Copy, Default)]
@@ -232,7 +223,6 @@ mod tests {
         }
     }
 
-    /// Everything inside, phases side by side from edge to edge, each band on top of the one below.
     fn check(drawn: &Timeline, phases: usize) {
         let (right, bottom) = (INTO.x + INTO.w, INTO.y + INTO.h);
         let within = |x: f64, y: f64| {
@@ -301,7 +291,6 @@ mod tests {
             wide(2) > 4.0 * wide(0) && wide(0) > wide(1) && wide(1) > 72.0,
             "{drawn:?}"
         );
-        // 180 is the highest, with 8 % of space above.
         let peak = drawn.phases[1].peak;
         assert!(
             (peak - (INTO.y + INTO.h * (1.0 - 180.0 / (180.0 * 1.08)))).abs() < 1e-6,
@@ -340,7 +329,6 @@ mod tests {
             ),
             500,
         );
-        // A phase that the list does not have, and samples of one moment.
         check(
             &timeline(&nothing, &[sample(3, 0, 9, 0), sample(3, 7, 9, 9)], INTO),
             1,

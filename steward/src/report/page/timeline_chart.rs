@@ -8,11 +8,9 @@ use super::timeline::{PhaseSpan, timeline};
 use vk_report::report::{Phase, Report, Sample};
 use vk_report::units::bytes;
 
-/// The drawing in its units: 1000 wide, with the axis' labels on the left and names of phases below.
+/// The drawing is 1000 units wide, with the axis' labels on the left and names of phases below.
 const HEIGHT: f64 = 372.0;
-/// With slanted names.
 const HIGHER: f64 = 412.0;
-/// Characters of a slanted name.
 const SLANTED: usize = 13;
 const PLOT: Rect = Rect {
     x: 68.0,
@@ -20,38 +18,29 @@ const PLOT: Rect = Rect {
     w: 924.0,
     h: 300.0,
 };
-/// A character of a label: 15 units high on a narrow screen, with the widest of the usual fonts.
 const WIDE: f64 = 8.4;
 
-/// The width of a slanted name.
 const ROOM: f64 = 17.0;
-/// The free space beside a name.
 const GAP: f64 = 6.0;
 
-/// One timeline.
 pub(super) struct Course {
     pub(super) height: f64,
     pub(super) about: String,
     /// Names of phases are slanted and numbered, because they do not fit side by side.
     pub(super) slanted: bool,
-    /// The scope and outline of each band.
     pub(super) bands: Vec<(&'static str, String)>,
-    /// The height of each line of the grid, and its label.
     pub(super) grid: Vec<(f64, String)>,
     pub(super) phases: Vec<Span>,
     pub(super) peak: Peak,
 }
 
-/// A phase.
 pub(super) struct Span {
     pub(super) place: PhaseSpan,
     pub(super) width: f64,
-    /// Its name, cut to fit.
     pub(super) name: String,
     pub(super) title: String,
 }
 
-/// The place of the peak.
 pub(super) struct Peak {
     pub(super) x: f64,
     pub(super) y: f64,
@@ -59,7 +48,6 @@ pub(super) struct Peak {
     pub(super) text: String,
 }
 
-/// The drawing; none without phases.
 pub(super) fn course(report: &Report, phases: &[Phase], samples: &[Sample]) -> Option<Course> {
     let drawn = timeline(phases, samples, PLOT);
     let width = |span: &PhaseSpan| span.right - span.left;

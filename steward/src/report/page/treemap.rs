@@ -7,27 +7,22 @@ use alloc_core::Scope;
 use super::squarify::{Rect, squarify};
 use vk_report::report::ContextRow;
 
-/// The bytes of one context in one scope.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Part {
-    /// The row's place in the list.
     pub(super) row: usize,
     pub(super) scope: Scope,
     pub(super) bytes: u64,
     pub(super) rect: Rect,
 }
 
-/// A drawing of held bytes and groups of contexts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Treemap {
     pub(super) parts: Vec<Part>,
-    /// The groups below the top: rows and places.
     pub(super) groups: Vec<(usize, Rect)>,
-    /// The bytes of all parts.
     pub(super) bytes: u64,
 }
 
-/// Draws the rows that `wanted` selects, by their bytes at the peak. A group is as large as its children.
+/// A group is as large as its children.
 pub(super) fn treemap(
     rows: &[ContextRow],
     wanted: impl Fn(&ContextRow) -> bool,
@@ -66,7 +61,6 @@ pub(super) fn treemap(
         if row.group && weights[index] > 0 && row.depth > 0 {
             map.groups.push((index, rect));
         }
-        // The row's own bytes lie beside its children.
         let below: Vec<u64> = children[index]
             .iter()
             .map(|child| weights[*child])

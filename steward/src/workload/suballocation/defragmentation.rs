@@ -23,9 +23,7 @@ use vk_report::report::Defragmentation;
 
 use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
 
-/// Bytes of a buffer.
 const BYTES: u64 = 8 << 10;
-/// Bytes of a block: twelve buffers.
 const BLOCK: u64 = 12 * BYTES;
 /// Created buffers, and of how many one is kept.
 const BUFFERS: usize = 48;
@@ -33,14 +31,11 @@ const ONE_OF: usize = 6;
 /// Moves of a pass: few enough for more than one pass.
 const MOVES: usize = 4;
 
-/// The results of a defragmentation.
 pub(in crate::workload) struct Moved {
-    /// Compared words.
     pub(in crate::workload) comparisons: u64,
     pub(in crate::workload) report: Defragmentation,
 }
 
-/// Creates, frees and moves buffers, and compares every moved word with that of `expected`.
 pub(in crate::workload) fn run(
     device: &Device<'_>,
     round: u32,
@@ -147,7 +142,6 @@ fn scatter_and_gather<'d>(
     })
 }
 
-/// Records copies, which see earlier copies, runs them and waits.
 fn submit(device: &Device<'_>, record: impl FnOnce(&Recorder<'_>)) -> Result<(), WorkloadError> {
     let commands = Commands::new(device)?;
     // SAFETY: no flags, no chain.

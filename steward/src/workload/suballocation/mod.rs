@@ -39,19 +39,15 @@ use super::object::Guard;
 use super::resources::buffer;
 use vk_report::report::DeviceMemory;
 
-/// Bytes of a word.
 const WORD: u64 = size_of::<u32>() as u64;
-/// Bytes of the host's upload.
 const UPLOADED: u64 = WORDS as u64 * WORD;
 /// The offsets of three nested crops; the innermost begins at their sum in the upload.
 const CROPPED_AT: [u64; 3] = [1004, 500, 36];
-/// Bytes that are copied through all buffers.
 const THROUGH: u64 = 1024;
 /// Bytes that are copied the short way: no multiple of any granule.
 const ODD: u64 = 1000;
-/// Size of the buffers on the long way.
 const ROOM: u64 = 3000;
-/// The offsets of the crop and of the odd bytes in the read-back buffer.
+/// The first offset is of the crop, the second of the odd bytes in the read-back buffer.
 const READ_AT: [u64; 2] = [132, 2180];
 
 /// Bytes of the first block. A round needs little, and software drivers allocate device memory from this process's heap.
@@ -59,7 +55,6 @@ const FIRST_BLOCK: u64 = 256 << 10;
 
 type Allocator = GpuAllocator<AshDevice, FromGlobalAlloc<System>>;
 
-/// The sub-allocator of a round.
 pub(super) struct Suballocator<'d> {
     allocator: Allocator,
     device: PhantomData<&'d Device<'d>>,
@@ -85,8 +80,8 @@ impl<'d> Suballocator<'d> {
             memory,
             ..AllocatorOptions::default()
         };
-        // SAFETY: every info below is valid for any device; `Transfers` drops wrapped buffers after the regions that use them; the round waits
-        // for its work before it drops `Transfers`.
+        // SAFETY: every info below is valid for any device; `Transfers` drops wrapped buffers after the regions that use them, and after the
+        // round's work has ended.
         let made = unsafe { GpuAllocator::new(ours, FromGlobalAlloc::SYSTEM, options) };
         let allocator = made.map_err(|refused| refused_by("the sub-allocator", refused.error))?;
         Ok(Self {
@@ -95,12 +90,11 @@ impl<'d> Suballocator<'d> {
         })
     }
 
-    /// What there is of device memory now.
     pub(super) fn memory_report(&self) -> DeviceMemory {
         memory_report::memory_report(&self.allocator)
     }
 
-    /// Frees all memory. No region may be left.
+    /// No region may be left.
     pub(super) fn close(self) -> Result<(), WorkloadError> {
         let left =
             |outstanding: gpu_suballoc::allocator::OutstandingRegions| WorkloadError::LeftBehind {
@@ -126,7 +120,6 @@ impl<'d> Suballocator<'d> {
         self.own(name, made)
     }
 
-    /// Writes every word of a mappable buffer.
     fn write(&self, region: &Region, word: impl Fn(u32) -> u32) -> Result<(), WorkloadError> {
         let mapping = self
             .allocator
@@ -144,7 +137,7 @@ impl<'d> Suballocator<'d> {
             .map_err(|error| refused_by("the flush of what is uploaded", error))
     }
 
-    /// Calls `look` with the words of some parts of a buffer: number of the part, index, word. A part is an offset and a number of bytes.
+    /// Calls `look` with the number of the part, the index and the word. A part is an offset and a number of bytes.
     fn read(
         &self,
         region: &Region,
@@ -197,7 +190,6 @@ fn refused_by(what: &'static str, reason: GpuError) -> WorkloadError {
     WorkloadError::Suballocation { what, reason }
 }
 
-/// A region that is freed on drop.
 struct OwnedRegion<'a> {
     allocator: &'a Allocator,
     region: Option<Region>,
@@ -213,7 +205,6 @@ impl Deref for OwnedRegion<'_> {
 }
 
 impl OwnedRegion<'_> {
-    /// Updates the position after a move.
     fn refresh(&mut self) -> Result<(), GpuError> {
         self.region
             .as_mut()
@@ -232,7 +223,7 @@ impl Drop for OwnedRegion<'_> {
     }
 }
 
-/// The regions of the upload, the copies and the read-back. Fields are in reverse order of creation.
+/// Fields are in reverse order of creation.
 pub(super) struct Transfers<'a, 'd> {
     read_part: OwnedRegion<'a>,
     wrapped_part: OwnedRegion<'a>,
@@ -247,7 +238,6 @@ pub(super) struct Transfers<'a, 'd> {
 }
 
 impl<'a, 'd> Transfers<'a, 'd> {
-    /// Creates all regions, and writes the upload.
     pub(super) fn new(
         by: &'a Suballocator<'d>,
         device: &'d Device<'d>,
@@ -307,7 +297,6 @@ impl<'a, 'd> Transfers<'a, 'd> {
         })
     }
 
-    /// Records the copies up to the wrapped buffer.
     pub(super) fn record_out(&self, to: &Recorder<'_>) {
         let [inner, ..] = &self.parts;
         copy(to, (inner, 0), (&self.device_local, 2 * WORD), THROUGH);
@@ -321,7 +310,6 @@ impl<'a, 'd> Transfers<'a, 'd> {
         );
     }
 
-    /// Records the copies to the read-back buffer.
     pub(super) fn record_back(&self, to: &Recorder<'_>) {
         between_copies(to);
         copy(to, (&self.wrapped_part, 0), (&self.read_part, 0), THROUGH);
@@ -344,7 +332,6 @@ impl<'a, 'd> Transfers<'a, 'd> {
     }
 }
 
-/// Makes the writes of one copy visible to the next.
 fn between_copies(to: &Recorder<'_>) {
     use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
     to.memory_barrier(
@@ -356,7 +343,6 @@ fn between_copies(to: &Recorder<'_>) {
     );
 }
 
-/// Copies `size` bytes from an offset of one region to an offset of another.
 fn copy(to: &Recorder<'_>, from: (&Region, u64), into: (&Region, u64), size: u64) {
     let place =
         |(region, offset): (&Region, u64)| (handle(region.buffer()), region.copy_offset() + offset);
