@@ -12,6 +12,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, StringValueParser};
 use clap::{Args, ColorChoice, Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -97,7 +98,7 @@ pub enum Command {
 #[derive(Args, Clone, Debug, Default)]
 pub struct Drive {
     /// Name, id, alias, index or manifest of a driver; `all` for each; `reference` for Steward's own.
-    #[arg(long, value_name = "NAME", value_parser = Hinted::<String>::new(DRIVERS), hide_possible_values = true)]
+    #[arg(long, value_name = "NAME", value_parser = Hinted::new(DRIVERS, StringValueParser::new()), hide_possible_values = true)]
     pub driver: Option<String>,
     /// What all computed values depend on; drawn from the clock if absent.
     #[arg(long, value_name = "N", value_parser = number::<u32>(0..=MAX))]
@@ -141,7 +142,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub text: Option<PathBuf>,
     /// Only this driver: a name such as `lavapipe`, or a pattern of manifests such as `lvp*`.
-    #[arg(long, value_name = "NAME", value_parser = Hinted::<OsString>::new(INSTALLED_DRIVERS), hide_possible_values = true)]
+    #[arg(long, value_name = "NAME", value_parser = Hinted::new(INSTALLED_DRIVERS, OsStringValueParser::new()), hide_possible_values = true)]
     pub driver: Option<OsString>,
     /// Do not judge callbacks by Vulkan's rules.
     #[arg(long)]
@@ -256,7 +257,7 @@ pub struct LayerFolder {
 #[derive(Args, Clone, Debug)]
 pub struct Check {
     /// As of `drive`; `all` for each.
-    #[arg(long, value_name = "NAME", value_parser = Hinted::<String>::new(DRIVERS), hide_possible_values = true)]
+    #[arg(long, value_name = "NAME", value_parser = Hinted::new(DRIVERS, StringValueParser::new()), hide_possible_values = true)]
     pub driver: Option<String>,
     /// Judge this trace, or a bundled one, instead of a driver; `-` for the standard input.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["driver", "rounds", "seed", "guard", "fail"])]

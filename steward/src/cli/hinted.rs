@@ -2,55 +2,33 @@
 
 #![forbid(unsafe_code)]
 
-use std::error::Error;
 use std::ffi::OsStr;
-use std::fmt::Display;
-use std::marker::PhantomData;
-use std::str::FromStr;
 
-use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command};
 
-#[derive(Debug)]
-pub(super) struct Hinted<T> {
+#[derive(Clone, Debug)]
+pub(super) struct Hinted<P> {
     hints: &'static [&'static str],
-    parsed: PhantomData<fn() -> T>,
+    parser: P,
 }
 
-impl<T> Hinted<T> {
-    pub(super) const fn new(hints: &'static [&'static str]) -> Self {
-        Self {
-            hints,
-            parsed: PhantomData,
-        }
+impl<P> Hinted<P> {
+    pub(super) const fn new(hints: &'static [&'static str], parser: P) -> Self {
+        Self { hints, parser }
     }
 }
 
-impl<T> Clone for Hinted<T> {
-    fn clone(&self) -> Self {
-        Self::new(self.hints)
-    }
-}
-
-impl<T> TypedValueParser for Hinted<T>
-where
-    T: FromStr<Err: Display> + Clone + Send + Sync + 'static,
-{
-    type Value = T;
+impl<P: TypedValueParser> TypedValueParser for Hinted<P> {
+    type Value = P::Value;
 
     fn parse_ref(
         &self,
         command: &Command,
         argument: Option<&Arg>,
         value: &OsStr,
-    ) -> Result<T, clap::Error> {
-        let parse = |text: String| {
-            text.parse()
-                .map_err(|error: T::Err| Box::<dyn Error + Send + Sync>::from(error.to_string()))
-        };
-        StringValueParser::new()
-            .try_map(parse)
-            .parse_ref(command, argument, value)
+    ) -> Result<P::Value, clap::Error> {
+        self.parser.parse_ref(command, argument, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {

@@ -45,13 +45,13 @@ pub struct Detail {
 #[command(next_help_heading = "Guard and faults")]
 pub struct GuardArgs {
     /// Guard each block of the driver: fence, strict, cookie or sampled[=N].
-    #[arg(long, value_name = "MODE", value_parser = Hinted::<GuardChoice>::new(&["fence", "strict", "cookie", "sampled"]), hide_possible_values = true)]
+    #[arg(long, value_name = "MODE", value_parser = Hinted::new(&["fence", "strict", "cookie", "sampled"], str::parse::<GuardChoice>), hide_possible_values = true)]
     pub guard: Option<GuardChoice>,
     /// userfaultfd-move, userfaultfd-copy, guard-markers or mprotect.
     #[arg(long, value_name = "NAME", requires = "guard", value_parser = parse_back_end)]
     pub guard_back_end: Option<BackEnd>,
     /// Refuse requests of the driver: nth=N, scope=S, context=C, each, ..
-    #[arg(long, value_name = "FAULT", value_parser = Hinted::<FailArg>::new(&["each", "nth=", "from=", "scope=", "context=", "size>", "live-bytes=", "one-in=", "never"]), hide_possible_values = true)]
+    #[arg(long, value_name = "FAULT", value_parser = Hinted::new(&["each", "nth=", "from=", "scope=", "context=", "size>", "live-bytes=", "one-in=", "never"], str::parse::<FailArg>), hide_possible_values = true)]
     pub fail: Option<FailArg>,
 }
 

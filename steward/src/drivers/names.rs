@@ -2,6 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
 use super::alias;
 use super::info::DriverInfo;
 use super::manifest;
@@ -57,26 +61,31 @@ pub(super) fn is_manifest_of(stem: &str, name: &str) -> bool {
 ///
 /// # Errors
 /// The names of all manifests, if none fits. Without a manifest nothing is known.
-pub(crate) fn selection(pattern: &str) -> Result<String, Vec<String>> {
-    let stems: Vec<_> = manifest::find_all()
-        .into_iter()
-        .map(|manifest| manifest.stem)
-        .collect();
-    select(&stems, pattern).ok_or(stems)
+pub(crate) fn selection(pattern: &OsStr) -> Result<OsString, Vec<String>> {
+    let found = manifest::find_all();
+    let paths: Vec<_> = found.iter().map(|manifest| &*manifest.path).collect();
+    select(&paths, pattern).ok_or_else(|| found.into_iter().map(|it| it.stem).collect())
 }
 
-fn select(stems: &[String], pattern: &str) -> Option<String> {
-    let fits = |stem: &String| {
-        let file = format!("{stem}.json").to_lowercase();
-        let mut patterns = pattern.split(',');
-        patterns.any(|one| matches(one.trim().to_lowercase(), &file))
+/// Names of files and patterns may be no text.
+fn select(manifests: &[&Path], pattern: &OsStr) -> Option<OsString> {
+    let patterns = pattern.as_bytes().to_ascii_lowercase();
+    let fits = |file: &&OsStr| {
+        let file = file.as_bytes().to_ascii_lowercase();
+        let mut patterns = patterns.split(|byte| *byte == b',');
+        patterns.any(|one| matches(one.trim_ascii(), &file))
     };
-    if stems.is_empty() || stems.iter().any(fits) {
+    let files = || manifests.iter().filter_map(|path| path.file_name());
+    if manifests.is_empty() || files().any(|file| fits(&file)) {
         return Some(pattern.to_owned());
     }
-    let named = stems.iter().filter(|stem| is_manifest_of(stem, pattern));
-    let named: Vec<_> = named.map(|stem| format!("{stem}.json")).collect();
-    (!named.is_empty()).then(|| named.join(","))
+    let is_named = |file: &&OsStr| {
+        let stem = Path::new(file).file_stem().and_then(OsStr::to_str);
+        stem.zip(pattern.to_str())
+            .is_some_and(|(stem, name)| is_manifest_of(stem, name))
+    };
+    let named: Vec<_> = files().filter(is_named).collect();
+    (!named.is_empty()).then(|| named.join(OsStr::new(",")))
 }
 
 pub(super) fn like<'a>(known: &'a [DriverInfo], name: &str) -> Option<&'a str> {
@@ -185,7 +194,8 @@ mod tests {
 
     #[test]
     fn a_filter_is_a_pattern_or_a_name() {
-        let stems = ["lvp_icd.x86_64", "radeon_icd.x86_64"].map(str::to_owned);
+        let manifests = ["/a/lvp_icd.x86_64.json", "/a/radeon_icd.x86_64.json"].map(Path::new);
+        let select = |pattern: &str| select(&manifests, OsStr::new(pattern));
         for (pattern, filter) in [
             ("lvp*", Some("lvp*")),
             ("LVP*", Some("LVP*")),
@@ -195,11 +205,13 @@ mod tests {
             ("foo*", None),
             ("nvidia", None),
         ] {
-            assert_eq!(select(&stems, pattern).as_deref(), filter, "{pattern}");
+            let filter = filter.map(OsString::from);
+            assert_eq!(select(pattern), filter, "{pattern}");
         }
+        let foo = OsStr::new("foo*");
         assert_eq!(
-            select(&[], "foo*").as_deref(),
-            Some("foo*"),
+            super::select(&[], foo).as_deref(),
+            Some(foo),
             "nothing is known"
         );
     }

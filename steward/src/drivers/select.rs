@@ -2,8 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
+use std::io::{self, PipeReader, Read as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, slice};
@@ -18,12 +17,14 @@ use super::names;
 use super::open::loader;
 use super::probe;
 use super::reference::{REFERENCE, reference};
-use crate::signals::{end_with_parent, signal_name, unnamed_file, wait_briefly};
+use crate::signals::{end_with_parent, signal_name, wait_briefly};
 
 /// The argument of this hidden command is not used.
 pub(crate) const COMMAND: &str = "show-devices";
 
 const TIME_LIMIT: Duration = Duration::from_secs(20);
+/// More bytes than a pipe holds.
+const AT_ONCE: u64 = 1 << 20;
 
 #[derive(Serialize, Deserialize)]
 enum Answer {
@@ -76,18 +77,20 @@ fn list_of(found: &[IcdManifest], start: Start<'_>) -> Result<Listing, DriverErr
 struct Asked {
     child: Child,
     began: Instant,
-    /// No pipe: a process that the driver starts and that outlives the child would hold it open.
-    output: File,
+    /// A pipe, since a file may have no room to grow (`ulimit -f`). It does not block: a process that the driver starts and that outlives
+    /// the child would hold it open.
+    output: PipeReader,
 }
 
 impl Asked {
     fn start(manifest: Option<&IcdManifest>, start: Start<'_>) -> io::Result<Self> {
-        let output = unnamed_file()?;
+        let (output, its_end) = io::pipe()?;
+        rustix::io::ioctl_fionbio(&output, true)?;
         let mut command = Command::new(env::current_exe()?);
         command
             .args([COMMAND, ""])
             .stdin(Stdio::null())
-            .stdout(output.try_clone()?);
+            .stdout(its_end);
         if let Some(manifest) = manifest {
             environment::narrow(&mut command, &manifest.path);
         }
@@ -102,10 +105,13 @@ impl Asked {
 
     fn answer(&mut self) -> io::Result<Answer> {
         let left = TIME_LIMIT.saturating_sub(self.began.elapsed());
-        let status = wait_briefly(&mut self.child, left)?;
         let mut text = Vec::new();
-        self.output.rewind()?;
-        self.output.read_to_end(&mut text)?;
+        let mut read = || {
+            // It ends with an error where the pipe has no more for now.
+            let _ = (&self.output).take(AT_ONCE).read_to_end(&mut text);
+        };
+        let status = wait_briefly(&mut self.child, left, &mut read)?;
+        read();
         // A driver may write there as well, and what it left to the C library comes last.
         let text = String::from_utf8_lossy(&text);
         let answer = text

@@ -9,6 +9,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object as _};
 use rustix::fs::StatVfsMountFlags;
 use serde_json::{Value, json};
 use vk_report::files::{PRIVATE, SHARED, create_folders, write};
@@ -31,7 +33,6 @@ static EMBEDDED: OnceLock<&[u8]> = OnceLock::new();
 /// `main` calls this: a library is compiled before the layer is linked.
 pub fn embed(library: Option<&'static [u8]>) {
     if let Some(library) = library {
-        // The first one stays.
         let _ = EMBEDDED.set(library);
     }
 }
@@ -51,6 +52,10 @@ pub enum LayerError {
         "the layer's library is in the program, and no file that a manifest could name: `steward layer install --user` writes both"
     )]
     NoFile,
+    #[error(
+        "the file system of {0} is mounted with `noexec`, so that no library is loaded from it: name another folder with XDG_DATA_HOME or --dir"
+    )]
+    NotExecutable(String),
     #[error(
         "{0} is not a manifest of this layer for the library beside it: it was left as it is; remove it yourself"
     )]
@@ -107,6 +112,12 @@ impl Installed {
 
     fn write(&self, from: &Library, out: &mut dyn Write) -> Result<(), ProgramError> {
         self.refuse_other_manifest()?;
+        let mut folders = self.library.ancestors().skip(1);
+        if let Some(folder) = folders.find(|folder| folder.is_dir())
+            && is_mounted_noexec(folder)?
+        {
+            return Err(LayerError::NotExecutable(folder.display().to_string()).into());
+        }
         for file in [&self.library, &self.manifest] {
             if let Some(folder) = file.parent() {
                 create_folders(folder).map_err(|reason| unwritable(folder, reason))?;
@@ -162,15 +173,20 @@ impl Installed {
     }
 }
 
+#[derive(Clone)]
 pub(super) enum Library {
     File(PathBuf),
     Embedded(&'static [u8]),
 }
 
 impl Library {
-    /// The library that the variable names; the file beside the program, or in the folders of cargo and of packages; what the program carries.
-    /// Not what `steward layer install --user` copied: that may be another version's.
+    /// Looks once, so that what it says of another file is said once. The copy of `steward layer install --user` may be another version's.
     pub(super) fn find() -> Option<Self> {
+        static FOUND: OnceLock<Option<Library>> = OnceLock::new();
+        FOUND.get_or_init(Self::look).clone()
+    }
+
+    fn look() -> Option<Self> {
         if let Some(named) = env::var_os("STEWARD_LAYER").filter(|named| !named.is_empty()) {
             let file = fs::canonicalize(named).ok();
             return file.filter(|file| file.is_file()).map(Self::File);
@@ -182,9 +198,23 @@ impl Library {
             beside.join("deps"),
             beside.join("../lib/steward"),
         ];
-        let mut files = folders.map(|folder| folder.join(LIBRARY)).into_iter();
-        let file = files.find(|file| file.is_file()).map(Self::File);
-        file.or_else(|| EMBEDDED.get().copied().map(Self::Embedded))
+        let files = folders.map(|folder| folder.join(LIBRARY)).into_iter();
+        let mut files = files.filter(|file| file.is_file()).peekable();
+        let other = files.peek().cloned();
+        let Some(carried) = EMBEDDED.get().copied() else {
+            return other.map(Self::File);
+        };
+        if let Some(same) = files.find(|file| is_same(file, carried)) {
+            return Some(Self::File(same));
+        }
+        if let Some(other) = other {
+            let _ = writeln!(
+                io::stderr(),
+                "steward: {} is the layer of another build, and the program's own is used: remove that file, or name it with STEWARD_LAYER to use it",
+                other.display()
+            );
+        }
+        Some(Self::Embedded(carried))
     }
 
     pub(super) fn file(&self, folder: &Path) -> PathBuf {
@@ -198,9 +228,7 @@ impl Library {
         match self {
             Self::File(_) => Ok(()),
             Self::Embedded(bytes) => {
-                let mount = rustix::fs::statvfs(folder)?;
-                if mount.f_flag.contains(StatVfsMountFlags::NOEXEC) {
-                    // The loader would leave the layer out without a word.
+                if is_mounted_noexec(folder)? {
                     let folder = folder.display();
                     return Err(io::Error::other(format!(
                         "the file system of {folder} is mounted with `noexec`, so that no library is loaded from it"
@@ -220,6 +248,25 @@ impl Library {
             Self::Embedded(bytes) => Ok(Cow::Borrowed(bytes)),
         }
     }
+}
+
+/// The loader would leave the layer out without a word.
+fn is_mounted_noexec(folder: &Path) -> io::Result<bool> {
+    let mount = rustix::fs::statvfs(folder)?;
+    Ok(mount.f_flag.contains(StatVfsMountFlags::NOEXEC))
+}
+
+/// A package may have stripped the library, which leaves its build id.
+fn is_same(file: &Path, carried: &[u8]) -> bool {
+    let Ok(bytes) = fs::read(file) else {
+        return false;
+    };
+    bytes == carried || build_id(&bytes).is_some_and(|id| Some(id) == build_id(carried))
+}
+
+fn build_id(library: &[u8]) -> Option<&[u8]> {
+    let library = ElfFile64::<Endianness>::parse(library).ok()?;
+    library.build_id().ok()?
 }
 
 fn data_folder() -> Option<PathBuf> {

@@ -24,7 +24,7 @@ impl From<io::Error> for HelperError {
 }
 
 impl HeldSignals {
-    /// `step` is called repeatedly. The helper ends with this process. Its output goes to files without a name: a full pipe would stop it,
+    /// The helper ends with this process. Its output goes to files without a name: a full pipe would stop it,
     /// and a process that it started and that outlives it would hold the pipe open.
     pub(crate) fn output(
         &mut self,
@@ -63,7 +63,7 @@ impl HeldSignals {
 }
 
 /// A file without a name, in `TMPDIR`, or in `/tmp` where that refuses one.
-pub(crate) fn unnamed_file() -> io::Result<File> {
+fn unnamed_file() -> io::Result<File> {
     tempfile::tempfile().or_else(|error| tempfile::tempfile_in("/tmp").map_err(|_| error))
 }
 

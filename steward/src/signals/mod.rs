@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(crate) use group_probe::{PROBE_COMMAND, become_probe};
-pub(crate) use helper::{HelperError, unnamed_file};
+pub(crate) use helper::HelperError;
 
 use group_probe::GroupProbe;
 
@@ -288,13 +288,18 @@ pub(crate) fn end_with_parent(command: &mut Command) {
     unsafe { command.pre_exec(bind) };
 }
 
-/// Signals do what they do meanwhile. After the limit the child is killed, and the result is `None`.
-pub(crate) fn wait_briefly(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+/// Signals do what they do meanwhile, and `step` is called repeatedly. After the limit the child is killed, and the result is `None`.
+pub(crate) fn wait_briefly(
+    child: &mut Child,
+    limit: Duration,
+    step: &mut dyn FnMut(),
+) -> io::Result<Option<ExitStatus>> {
     let began = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
+        step();
         if began.elapsed() >= limit {
             break;
         }

@@ -7,7 +7,6 @@ use super::error::WorkloadError;
 use super::object::Guard;
 
 pub(super) struct Sync<'d> {
-    /// The query is an occlusion query.
     pub(super) samples: Guard<'d, vk::QueryPool>,
     /// Signalled between the fill and the dispatch that reads it.
     pub(super) filled: Guard<'d, vk::Event>,

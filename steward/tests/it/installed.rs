@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object as _};
 use serde_json::Value;
 use tempfile::TempDir;
 use testkit::{Child, Finished, skip};
@@ -129,24 +131,84 @@ fn ly55_an_installed_program_installs_its_layer_and_takes_it_away() {
 }
 
 #[test]
+fn a_layer_of_another_build_beside_the_program_is_not_used() {
+    let installed = Installed::new();
+    installed.layer(&["install", "--user"]).assert_code(0);
+    let ours = fs::read(installed.path("data/steward").join(LIBRARY)).expect("the layer");
+    installed.layer(&["uninstall", "--user"]).assert_code(0);
+    let beside = installed.path("bin").join(LIBRARY);
+    // As a package's, from which `strip` has taken something.
+    let stripped = [&ours[..], b"\0"].concat();
+    let mut cases = vec![(&b"of an older version"[..], false), (&ours, true)];
+    let elf = ElfFile64::<Endianness>::parse(&*ours).expect("a library");
+    if elf.build_id().expect("sections").is_some() {
+        cases.push((&stripped, true));
+    }
+    for (library, is_used) in cases {
+        fs::write(&beside, library).expect("a file");
+        let script = "cat \"$VK_ADD_LAYER_PATH/steward.json\"";
+        let done = installed.steward().args(["run", "sh", "-c", script]).run();
+        let manifest: Value = serde_json::from_str(&done.assert_code(0).stdout).expect("JSON");
+        let path = manifest["layer"]["library_path"].as_str().expect("a path");
+        assert_eq!(Path::new(path) == beside, is_used, "{done}");
+        let said = format!(
+            "steward: {} is the layer of another build",
+            beside.display()
+        );
+        let times = done.stderr.matches(&said).count();
+        assert_eq!(times, usize::from(!is_used), "{done}");
+    }
+}
+
+/// What the script does where `variable` names a file system of its own with these options. Nothing stays: it is in its own mount namespace.
+fn mounted(variable: &str, options: &str, script: &str, test: &str) -> Option<Finished> {
+    let installed = Installed::new();
+    let mount = format!("mount -t tmpfs -o {options} none \"${variable}\" || exit 77; {script}");
+    let child = installed.with_environment(Child::new("unshare"));
+    let done = child
+        .args(["-rm", "sh", "-c", &mount, "sh"])
+        .args([&installed.path("bin/steward")])
+        .run();
+    if done.code == Some(77) || done.stderr.contains("unshare") {
+        skip("mount", test, "no file system can be mounted here");
+        return None;
+    }
+    Some(done)
+}
+
+#[test]
 fn a_folder_from_which_no_library_is_loaded_is_said() {
     let test = "a_folder_from_which_no_library_is_loaded_is_said";
-    let installed = Installed::new();
-    // In a mount namespace of its own: nothing stays.
-    let script = "mount -t tmpfs -o \"$1\" none \"$TMPDIR\" || exit 77; exec \"$2\" run true";
-    let program = installed.path("bin/steward");
     for (options, said) in [
         ("exec", "created no instance"),
         ("noexec", "is mounted with `noexec`"),
     ] {
-        let child = installed.with_environment(Child::new("unshare"));
-        let done = child
-            .args(["-rm", "sh", "-c", script, "sh", options])
-            .args([&program])
-            .run();
-        if done.code == Some(77) || done.stderr.contains("unshare") {
-            return skip("mount", test, "no file system can be mounted here");
-        }
+        let script = "exec \"$1\" run true";
+        let Some(done) = mounted("TMPDIR", options, script, test) else {
+            return;
+        };
         assert!(done.stderr.contains(said), "{options}: {done}");
     }
+}
+
+#[test]
+fn a_data_folder_from_which_no_library_is_loaded_gets_no_layer() {
+    let test = "a_data_folder_from_which_no_library_is_loaded_gets_no_layer";
+    let script = "\"$1\" layer install --user; code=$?; ls \"$XDG_DATA_HOME\"; exit $code";
+    let Some(done) = mounted("XDG_DATA_HOME", "exec", script, test) else {
+        return;
+    };
+    done.assert_code(0);
+    let Some(done) = mounted("XDG_DATA_HOME", "noexec", script, test) else {
+        return;
+    };
+    done.assert_code(2);
+    assert!(
+        done.stderr.contains("is mounted with `noexec`")
+            && done
+                .stderr
+                .contains("name another folder with XDG_DATA_HOME or --dir"),
+        "{done}"
+    );
+    assert_eq!(done.stdout, "", "nothing is written");
 }

@@ -373,3 +373,30 @@ fn a_driver_is_found_by_the_path_of_its_manifest() {
         "{done}"
     );
 }
+
+#[test]
+fn a_pattern_that_is_no_text_chooses_drivers() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let odd = OsStr::from_bytes(b"no\xfftext_icd.json");
+    let odd = folder.path().join(odd);
+    fs::write(&odd, "{\"ICD\": {\"library_path\": \"lib.so\"}}").expect("a file");
+    let run = |pattern: &[u8]| {
+        let script = "printf %s \"$VK_LOADER_DRIVERS_SELECT\" | od -An -tx1";
+        crate::run::steward(&["run", "--driver"])
+            .args([OsStr::from_bytes(pattern)])
+            .args(["--", "sh", "-c", script])
+            .env_remove("VK_LOADER_DRIVERS_SELECT")
+            .env_remove("VK_ADD_DRIVER_FILES")
+            .env("VK_DRIVER_FILES", &odd)
+            .run()
+    };
+    let chosen = run(b"NO\xff*");
+    assert_eq!(chosen.assert_code(0).stdout.trim(), "4e 4f ff 2a");
+    assert_refused(
+        &run(b"other\xff*"),
+        &["no manifest of a driver fits --driver \"other\\xFF*\": there are no\u{fffd}text_icd"],
+    );
+}

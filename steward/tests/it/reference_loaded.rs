@@ -490,3 +490,21 @@ fn rd15_a_manifest_whose_path_is_no_text_is_driven() {
         assert!(done.stdout.contains("no\u{fffd}text_icd"), "{done}");
     }
 }
+
+#[test]
+fn drivers_are_listed_where_no_file_may_grow() {
+    let manifest = Manifest::new();
+    if !is_loader_there("drivers", &manifest) {
+        return;
+    }
+    let listed = |limit: &str| {
+        let script = format!("ulimit -f {limit}; exec \"$1\" drivers");
+        let done = manifest
+            .program("sh")
+            .args(["-c", &script, "sh", STEWARD])
+            .run();
+        done.assert_code(0);
+        (done.stdout, done.stderr)
+    };
+    assert_eq!(listed("0"), listed("unlimited"));
+}

@@ -63,7 +63,10 @@ pub enum RunError {
     )]
     NoLayer,
     #[error("no manifest of a driver fits --driver {pattern:?}: there are {manifests}")]
-    NoManifest { pattern: String, manifests: String },
+    NoManifest {
+        pattern: OsString,
+        manifests: String,
+    },
     #[error(
         "no folder for temporary files could be made ({reason}): {}",
         folder_remedy(reason)
@@ -148,12 +151,12 @@ pub(super) fn sweep_drive(
 
 fn with_filter(options: &RunArgs) -> Result<RunArgs, ProgramError> {
     let mut options = options.clone();
-    if let Some(driver) = options.driver.as_ref().and_then(|driver| driver.to_str()) {
-        let filter = drivers::selection(driver).map_err(|manifests| RunError::NoManifest {
-            pattern: driver.to_owned(),
+    if let Some(pattern) = options.driver.take() {
+        let filter = drivers::selection(&pattern).map_err(|manifests| RunError::NoManifest {
+            pattern,
             manifests: manifests.join(", "),
         })?;
-        options.driver = Some(filter.into());
+        options.driver = Some(filter);
     }
     Ok(options)
 }

@@ -33,7 +33,6 @@ enum Ending {
     Ok,
     CleanError,
     Crash,
-    /// Killed after the time limit.
     Hang,
 }
 
