@@ -21,9 +21,9 @@ const HALVINGS: u32 = 3;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Growth {
-    next: u64,
-    first: u64,
-    max: u64,
+    pub(super) next: u64,
+    pub(super) first: u64,
+    pub(super) max: u64,
     granule: u64,
     multiple: u64,
     part: u64,
@@ -35,7 +35,7 @@ impl Growth {
     pub(crate) fn new(
         heap_size: u64,
         properties: PropertyFlags,
-        soft_limit: u64,
+        (soft_limit, max_objects): (u64, u32),
         options: &MemoryOptions,
     ) -> Self {
         let default = if properties.contains(PropertyFlags::DEVICE_LOCAL) {
@@ -60,7 +60,11 @@ impl Growth {
             max,
             granule,
             multiple: options.nearest_multiple.max(1),
-            part: PART_OF_RESERVED,
+            part: if max_objects < FEW_OBJECTS {
+                1
+            } else {
+                PART_OF_RESERVED
+            },
         }
     }
 
@@ -75,15 +79,6 @@ impl Growth {
         }
     }
 
-    pub(crate) fn with_objects(self, max_objects: u32) -> Self {
-        let part = if max_objects < FEW_OBJECTS {
-            1
-        } else {
-            PART_OF_RESERVED
-        };
-        Self { part, ..self }
-    }
-
     pub(crate) fn at_most(self, bytes: u64) -> Self {
         let max = self.max.min(bytes - bytes % self.granule).max(self.granule);
         let first = self.first.min(max);
@@ -95,21 +90,8 @@ impl Growth {
         }
     }
 
-    pub(crate) fn max(&self) -> u64 {
-        self.max
-    }
-
-    #[inline]
-    pub(crate) fn first(&self) -> u64 {
-        self.first
-    }
-
     pub(crate) fn first_block(&self) -> u64 {
         self.rounded(self.first).min(self.max)
-    }
-
-    pub(crate) fn preferred(&self) -> u64 {
-        self.next
     }
 
     /// It yields nothing if a shared block cannot hold `need`.
@@ -178,20 +160,32 @@ mod tests {
     }
 
     fn growth_of(heap: u64, ceiling: u64, options: &MemoryOptions) -> Growth {
-        Growth::new(heap, PropertyFlags::DEVICE_LOCAL, ceiling, options)
+        Growth::new(
+            heap,
+            PropertyFlags::DEVICE_LOCAL,
+            (ceiling, u32::MAX),
+            options,
+        )
     }
 
     #[test]
     fn ge16_blocks_of_host_memory_stay_small() {
-        let host = |options| Growth::new(16 * GIB, PropertyFlags::HOST_VISIBLE, u64::MAX, &options);
+        let host = |options| {
+            Growth::new(
+                16 * GIB,
+                PropertyFlags::HOST_VISIBLE,
+                (u64::MAX, u32::MAX),
+                &options,
+            )
+        };
         let mut growth = host(MemoryOptions::default());
         growth.follow(u64::MAX);
-        assert_eq!((growth.preferred(), growth.max()), (32 * MIB, 32 * MIB));
+        assert_eq!((growth.next, growth.max), (32 * MIB, 32 * MIB));
         let stated = host(MemoryOptions {
             max_block: Some(100 * MIB),
             ..MemoryOptions::default()
         });
-        assert_eq!(stated.max(), 100 * MIB, "what the options say counts");
+        assert_eq!(stated.max, 100 * MIB, "what the options say counts");
     }
 
     #[test]
@@ -271,8 +265,8 @@ mod tests {
             ..MemoryOptions::default()
         };
         let growth = growth_of(700_000, 600_000, &options);
-        assert_eq!(growth.max(), 700_000 - 700_000 % 256);
-        assert_eq!(growth.preferred() % 256, 0);
-        assert_eq!(growth_of(0, u64::MAX, &MemoryOptions::default()).max(), 256);
+        assert_eq!(growth.max, 700_000 - 700_000 % 256);
+        assert_eq!(growth.next % 256, 0);
+        assert_eq!(growth_of(0, u64::MAX, &MemoryOptions::default()).max, 256);
     }
 }

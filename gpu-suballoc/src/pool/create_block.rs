@@ -66,10 +66,7 @@ impl DevicePools<'_> {
             let block = (state.blocks.reserve()).ok_or(too_many_blocks(BlockRef::BLOCKS))?;
             state.objects += 1;
             state.blocks_in_creation += 1;
-            state.room_in_creation = state
-                .room_in_creation
-                .max(state.growth.preferred())
-                .max(plan.need);
+            state.room_in_creation = state.room_in_creation.max(state.growth.next).max(plan.need);
             (config, state.growth, block)
         };
         // Without a block, also after unwinding, the slot is free again, and no thread waits for it.
@@ -92,7 +89,7 @@ impl DevicePools<'_> {
             .min(remaining);
         // If the limits leave nothing, the attempt with `need` reports which limit it is.
         let nothing = growth.sizes(plan.need, room).next().is_none();
-        let last = (nothing && plan.need <= growth.max() || plan.exact).then_some(plan.need);
+        let last = (nothing && plan.need <= growth.max || plan.exact).then_some(plan.need);
         let mut refused = None;
         for size in growth.sizes(plan.need, room).chain(last) {
             if refused.replace(size) == Some(size) {
@@ -121,7 +118,7 @@ impl DevicePools<'_> {
         self.free_idle_nodes(pool);
         Err(failure.unwrap_or(GpuError::TooLarge {
             bytes: plan.need,
-            limit: growth.max(),
+            limit: growth.max,
         }))
     }
 
@@ -133,7 +130,7 @@ impl DevicePools<'_> {
         plan: &BlockPlan,
     ) -> Result<(), GpuError> {
         let config = pool.lock().config;
-        let core = RangeAllocator::new(size, config.granule());
+        let core = RangeAllocator::new(size, config.granule(), config.options.algorithm);
         let core = core.map_err(|_| GpuError::TooLarge {
             bytes: size,
             limit: u64::from(u32::MAX) << config.granule_log2,
@@ -150,12 +147,11 @@ impl DevicePools<'_> {
         };
         let requests = size / plan.need.max(1);
         let memory = self.allocate_object(pool, &memory_request, requests, plan.within_budget)?;
-        let algorithm = config.options.algorithm;
         let live = LiveBlock {
             object: Object::new(memory, size),
-            core: core.with_algorithm(algorithm).numbered(block),
+            core: core.numbered(block),
             // A stack or a ring has no other.
-            listing: if algorithm.is_linear() {
+            listing: if config.options.algorithm.is_linear() {
                 BlockListing::Open
             } else {
                 plan.listing

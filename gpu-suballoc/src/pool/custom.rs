@@ -17,7 +17,7 @@ impl DevicePools<'_> {
         let (pool, index, generation) = self.install_custom(state)?;
         let (need, min_blocks) = {
             let state = pool.lock();
-            (state.growth.preferred(), state.config.options.min_blocks)
+            (state.growth.next, state.config.options.min_blocks)
         };
         let mut tries = 0u32;
         while pool.lock().blocks.len() < min_blocks {
@@ -91,7 +91,7 @@ impl DevicePools<'_> {
         let linear = options.algorithm.is_linear();
         let size = options
             .block_size
-            .or(linear.then_some(growth.max().min(limit)));
+            .or(linear.then_some(growth.max.min(limit)));
         let growth = match size {
             Some(size) => Growth::fixed(size, config.granule()),
             None => growth.at_most(options.max_bytes),
@@ -208,12 +208,12 @@ impl DevicePools<'_> {
                 if missing == 0 {
                     // One that is freed then leaves at least `bytes`.
                     if bytes > 0 {
-                        let kept = bytes.saturating_add(state.growth.max());
+                        let kept = bytes.saturating_add(state.growth.max);
                         state.reserved = state.reserved.max(kept);
                     }
                     return Ok(());
                 }
-                let max = state.growth.max();
+                let max = state.growth.max;
                 let objects = missing.div_ceil(max.max(1));
                 let objects = u32::try_from(objects).unwrap_or(u32::MAX);
                 if state.blocks_in_creation == 0 {

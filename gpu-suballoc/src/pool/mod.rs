@@ -177,9 +177,9 @@ impl Pools {
     }
 
     fn growth_of(&self, properties: PropertyFlags, heap_size: u64) -> Growth {
-        let soft_limit = self.device_info.max_memory_allocation_size;
-        Growth::new(heap_size, properties, soft_limit, &self.options)
-            .with_objects(self.device_info.max_objects)
+        let info = &self.device_info;
+        let limits = (info.max_memory_allocation_size, info.max_objects);
+        Growth::new(heap_size, properties, limits, &self.options)
     }
 
     fn config_of(&self, index: u16, options: PoolOptions) -> Option<(PoolConfig, Growth)> {

@@ -68,7 +68,7 @@ impl AllocationRequest {
 
 fn check_size(request: &AllocationRequest, growth: Growth, heap_size: u64) -> Result<(), GpuError> {
     let limit = if request.dedicated == DedicatedPolicy::Never && !request.must_be_dedicated() {
-        growth.max().min(heap_size)
+        growth.max.min(heap_size)
     } else {
         heap_size
     };
@@ -79,7 +79,7 @@ fn check_size(request: &AllocationRequest, growth: Growth, heap_size: u64) -> Re
         });
     }
     // A memory object begins at any alignment, but for one larger than any object.
-    if request.alignment > heap_size.max(growth.max()) {
+    if request.alignment > heap_size.max(growth.max) {
         return Err(GpuMisuse::AlignmentTooLarge.into());
     }
     Ok(())
@@ -121,7 +121,7 @@ impl DevicePools<'_> {
         let memory_type = best.ok()?;
         let pool = self.pool(self.index_of(memory_type, request.pinned))?;
         let mut state = pool.lock();
-        if request.size > state.growth.max() / LARGE_PART {
+        if request.size > state.growth.max / LARGE_PART {
             return None;
         }
         if state.blocks.store.missing().is_some() {
@@ -242,7 +242,7 @@ impl DevicePools<'_> {
     ) -> Result<Suballocation, GpuError> {
         let (config, largest) = {
             let state = pool.lock();
-            (state.config, state.growth.max())
+            (state.config, state.growth.max)
         };
         let scarce = self.budget.lock().is_scarce();
         let must = request.must_be_dedicated() || config.is_lazily_allocated();

@@ -102,7 +102,7 @@ impl PoolState {
     pub(super) fn place(&mut self, request: &AllocationRequest) -> Result<Suballocation, u64> {
         let want = self.range_request(request);
         let space = if self.config.options.algorithm.is_linear() {
-            let whole = self.growth.max() & !(self.config.granule() - 1);
+            let whole = self.growth.max & !(self.config.granule() - 1);
             self.blocks.allocate_at_end(&want).ok_or(whole)?
         } else {
             self.blocks.allocate(&want).ok_or(want.size)?
@@ -166,22 +166,19 @@ impl PoolState {
         };
         self.regions -= 1;
         self.used_bytes -= size;
-        Ok((size, more || self.keeps_too_much()))
+        let may_keep_less = self.blocks.empty_bytes > self.growth.first;
+        Ok((size, more || may_keep_less && self.keeps_too_much()))
     }
 
     #[inline]
     fn keeps_too_much(&self) -> bool {
-        self.blocks.empty_bytes > self.growth.first()
-            && !self.is_defragmenting
+        !self.is_defragmenting
             && self.blocks.len() > self.config.options.min_blocks
             && self.blocks.empty_bytes > self.kept_bytes()
     }
 
     pub(super) fn excess_block(&mut self) -> Option<u32> {
-        let is_excess = self.blocks.empty_bytes > 0
-            && !self.is_defragmenting
-            && self.blocks.len() > self.config.options.min_blocks
-            && self.blocks.empty_bytes > self.kept_bytes();
+        let is_excess = self.keeps_too_much();
         is_excess.then(|| self.blocks.removable()).flatten()
     }
 

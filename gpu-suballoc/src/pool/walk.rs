@@ -41,7 +41,7 @@ impl Pools {
             generation: state.config.generation,
             memory_type: state.config.options.memory_type,
             heap: state.config.heap,
-            preferred_block: state.growth.preferred(),
+            preferred_block: state.growth.next,
             totals: MemoryTotals {
                 blocks: state.objects.into(),
                 block_bytes: state.bytes,

@@ -33,7 +33,11 @@ pub(crate) struct RangeAllocator {
 
 impl RangeAllocator {
     /// Bytes after the last whole granule are never allocated. `granule` is a power of two up to 2^31.
-    pub(crate) fn new(size: u64, granule: u64) -> Result<Self, VirtualBlockError> {
+    pub(crate) fn new(
+        size: u64,
+        granule: u64,
+        algorithm: BlockAlgorithm,
+    ) -> Result<Self, VirtualBlockError> {
         if !granule.is_power_of_two() || granule > 1 << 31 {
             return Err(VirtualBlockError::Granule);
         }
@@ -55,13 +59,9 @@ impl RangeAllocator {
             number: 0,
             is_pooled: false,
             serial: u64::MAX,
-            algorithm: BlockAlgorithm::General,
+            algorithm,
             newest: NIL,
         })
-    }
-
-    pub(crate) fn with_algorithm(self, algorithm: BlockAlgorithm) -> Self {
-        Self { algorithm, ..self }
     }
 
     pub(crate) fn numbered(self, number: u32) -> Self {
@@ -398,7 +398,6 @@ impl RangeAllocator {
         }
         self.edge = store.allocate_node();
         self.newest = self.edge;
-        store.at(self.edge).word.set(self.number);
         let id = store.allocate_node();
         let node = store.at(id);
         Self::insert(store, id, node, self.edge, self.edge);
@@ -520,14 +519,6 @@ impl RangeAllocator {
 
     pub(crate) fn used_bytes(&self) -> u64 {
         self.bytes(self.count - self.free)
-    }
-
-    pub(crate) fn live_count(&self) -> u32 {
-        self.live
-    }
-
-    pub(crate) fn free_range_count(&self) -> u32 {
-        self.free_ranges.get()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

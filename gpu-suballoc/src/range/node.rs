@@ -6,7 +6,7 @@
 //!  free  | first | count | before | after | in front| behind | -          | state | block  |
 //!  used  | first | count | before | after | word    | serial ..           | state | slack  |
 //!  spare | -     | -     | -      | -     | -       | next   | -          | state | -      |
-//!  edge  | -     | -     | last   | first | block   | -      | -          | state | -      |
+//!  edge  | -     | -     | last   | first | -       | -      | -          | state | -      |
 //!        +-------+-------+--------+-------+---------+--------+--------------------+--------+
 //!          granules        by offset        in the bin         30 bits      2       bytes
 //! ```

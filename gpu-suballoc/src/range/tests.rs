@@ -8,6 +8,7 @@ use super::allocator::{NODES_PER_ALLOCATION, NODES_PER_RANGE, VirtualRange};
 use super::node::CHUNK_NODES;
 use super::*;
 use crate::host_memory::{GrowableTable, HostBlock};
+use crate::request::BlockAlgorithm;
 
 /// A range allocator and its store, with memory from the system. Checks that returned memory was added before, with the same layout.
 struct Core {
@@ -19,7 +20,7 @@ struct Core {
 
 impl Core {
     fn new(size: u64, granule: u64) -> Self {
-        let core = RangeAllocator::new(size, granule).unwrap();
+        let core = RangeAllocator::new(size, granule, BlockAlgorithm::General).unwrap();
         let mut index = FreeIndex::new(1);
         index.admit(core.granules());
         Self {

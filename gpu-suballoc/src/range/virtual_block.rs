@@ -166,7 +166,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         granule: u64,
         algorithm: BlockAlgorithm,
     ) -> Result<Self, VirtualBlockError> {
-        let core = RangeAllocator::new(size, granule)?.with_algorithm(algorithm);
+        let core = RangeAllocator::new(size, granule, algorithm)?;
         let mut index = FreeIndex::new(1);
         index.admit(core.granules());
         Ok(Self {
@@ -423,9 +423,9 @@ impl<A: HostAllocator> VirtualBlock<A> {
     pub fn statistics(&self) -> VirtualBlockStatistics {
         VirtualBlockStatistics {
             size: self.core.size(),
-            allocation_count: self.core.live_count(),
+            allocation_count: self.core.live,
             allocation_bytes: self.core.used_bytes(),
-            unused_range_count: self.core.free_range_count(),
+            unused_range_count: self.core.free_ranges.get(),
             largest_free_bound: if self.core.algorithm.is_linear() {
                 self.largest_free()
             } else {
