@@ -73,11 +73,10 @@ pub struct GpuAllocator<D: DeviceMemory, A: HostAllocator> {
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
-    /// Creates an allocator for `device` with its bookkeeping in `memory`. Allocates no device memory yet.
+    /// Creates an allocator for `device` with its bookkeeping in `memory`. Allocates no memory yet.
     ///
     /// # Errors
-    /// Both values, with [`GpuMisuse::BadOptions`] or [`GpuMisuse::BlockTooSmall`] for an option out of its range, or the refusal of
-    /// `memory`.
+    /// Both values, with [`GpuMisuse::BadOptions`] or [`GpuMisuse::BlockTooSmall`] for an option out of its range.
     ///
     /// # Safety
     /// For all calls:
@@ -97,19 +96,15 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             return Err(Rejected::new((device, memory), GpuMisuse::BadOptions));
         }
         let memory = CountingAllocator::new(memory);
-        let (pools, records) = match Pools::new(&device, &options.memory).and_then(|pools| {
-            let records = RegionMetadata::new(&memory, options.max_reusable_buffers)?;
-            Ok((pools, records))
-        }) {
-            Ok(parts) => parts,
+        let pools = match Pools::new(&device, &options.memory) {
+            Ok(pools) => pools,
             Err(error) => return Err(Rejected::new((device, memory.inner), error)),
         };
-        let limits = device.properties().limits;
-        Ok(Self {
+        let allocator = Self {
             pools,
-            records,
+            records: RegionMetadata::new(options.max_reusable_buffers),
             tag: next_tag(),
-            limits,
+            limits: device.properties().limits,
             reuse: AtomicBool::new(options.reuse),
             arming: AtomicU32::new(0),
             asking: AtomicU32::new(0),
@@ -117,7 +112,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             max_reusable_bytes: options.max_reusable_bytes,
             device: ManuallyDrop::new(device),
             memory: ManuallyDrop::new(memory),
-        })
+        };
+        allocator.pools().update_budgets();
+        Ok(allocator)
     }
 
     /// Its device.

@@ -210,7 +210,9 @@ impl DevicePools<'_> {
             device_address: config.has_device_address || request.own_device_address,
             ..MemoryRequest::new(request.size, config.options.memory_type)
         };
-        self.refresh_and_trim();
+        if self.refresh_budgets() {
+            self.free_over_budget();
+        }
         let memory = self.allocate_object(pool, &memory_request, 1, within_budget)?;
         let object = Object::new(memory, request.size);
         let mut state = pool.lock();

@@ -11,7 +11,7 @@ pub(super) struct DeviceMemoryInfo {
     types: [MemoryType; MAX_MEMORY_TYPES],
     type_count: usize,
     heaps: [u64; MAX_MEMORY_HEAPS],
-    heap_count: usize,
+    pub(super) heap_count: usize,
     /// The required features of these types are enabled, and their heaps have bytes.
     usable: u32,
     ordinary: u32,
@@ -81,10 +81,6 @@ impl DeviceMemoryInfo {
         let memory_type = *self.types().get(index as usize)?;
         let heap = self.heaps.get(memory_type.heap_index as usize)?;
         Some((memory_type, *heap))
-    }
-
-    pub(super) fn heap_count(&self) -> usize {
-        self.heap_count
     }
 
     #[inline]

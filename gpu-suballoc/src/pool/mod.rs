@@ -106,7 +106,7 @@ impl Pools {
         for ((heap, size), limit) in device_info.heaps().zip(options.heap_limits) {
             budget.set_heap(heap, size, limit);
         }
-        let pools = Self {
+        Ok(Self {
             device_info,
             options: *options,
             budget: StateMutex::new(budget),
@@ -114,9 +114,7 @@ impl Pools {
             longest_wait: AtomicU64::new(0),
             created: Stopwatch::start(),
             pools: [const { AtomicPtr::new(ptr::null_mut()) }; POOLS],
-        };
-        pools.update_budgets(device);
-        Ok(pools)
+        })
     }
 
     #[inline]

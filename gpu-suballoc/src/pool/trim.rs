@@ -57,16 +57,14 @@ impl DevicePools<'_> {
 
     pub(crate) fn set_frame(&self, frame: u32) -> bool {
         let answered = u64::from(frame) + 1;
-        if self.frame.swap(answered, Ordering::Relaxed) == answered
-            || !self.update_budgets(self.device)
-        {
+        if self.frame.swap(answered, Ordering::Relaxed) == answered || !self.update_budgets() {
             return false;
         }
         self.free_over_budget();
         true
     }
 
-    fn free_over_budget(&self) {
+    pub(super) fn free_over_budget(&self) {
         for pool in self.all() {
             let over = {
                 let state = pool.lock();
@@ -79,15 +77,9 @@ impl DevicePools<'_> {
     }
 
     pub(super) fn refresh_budgets(&self) -> bool {
-        let now = self.now(self.device);
+        let now = self.now();
         let begun = self.budget.lock().begin_refresh(now);
-        begun && self.query_budgets(self.device)
-    }
-
-    pub(super) fn refresh_and_trim(&self) {
-        if self.refresh_budgets() {
-            self.free_over_budget();
-        }
+        begun && self.query_budgets()
     }
 
     /// It calls `attempt` again with the budgets of now if that was refused for them.
@@ -101,36 +93,30 @@ impl DevicePools<'_> {
                 if within_budget
                     && reason.is_shortage()
                     && !crate::threads::is_in_call()
-                    && self.update_budgets(self.device) =>
+                    && self.update_budgets() =>
             {
                 attempt()
             }
             result => result,
         }
     }
-}
 
-impl Pools {
-    pub(crate) fn bytes(&self) -> u64 {
-        self.budget.lock().bytes
+    fn now(&self) -> Duration {
+        (self.device.clock()).unwrap_or_else(|| Duration::from_nanos(self.created.nanoseconds()))
     }
 
-    fn now(&self, device: &dyn DeviceMemory) -> Duration {
-        (device.clock()).unwrap_or_else(|| Duration::from_nanos(self.created.nanoseconds()))
-    }
-
-    pub(super) fn update_budgets(&self, device: &dyn DeviceMemory) -> bool {
-        let now = self.now(device);
+    pub(crate) fn update_budgets(&self) -> bool {
+        let now = self.now();
         let begun = self.budget.lock().begin_query(now);
-        begun && self.query_budgets(device)
+        begun && self.query_budgets()
     }
 
-    fn query_budgets(&self, device: &dyn DeviceMemory) -> bool {
+    fn query_budgets(&self) -> bool {
         let _ends = OnDrop(|| self.budget.lock().end_query());
         let _in_call = crate::threads::enter_call();
         let mut budgets = [HeapBudget::default(); MAX_MEMORY_HEAPS];
-        let heaps = budgets.get_mut(..self.device_info.heap_count());
-        let report = heaps.and_then(|heaps| device.budget(heaps).then_some(&*heaps));
+        let heaps = budgets.get_mut(..self.device_info.heap_count);
+        let report = heaps.and_then(|heaps| self.device.budget(heaps).then_some(&*heaps));
         if let Some(budgets) = report {
             self.budget.lock().set_driver_budgets(budgets);
         }
@@ -139,6 +125,10 @@ impl Pools {
 }
 
 impl Pools {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.budget.lock().bytes
+    }
+
     pub(crate) fn live_regions(&self) -> u64 {
         self.all()
             .map(|pool| pool.lock().regions)

@@ -18,7 +18,7 @@ use self::wrapped_buffers::ForeignMemory;
 use crate::device::DeviceMemory;
 use crate::error::GpuError;
 use crate::growable_vec::Slots;
-use crate::host_memory::{GrowableTable, Tables, fill, free_table};
+use crate::host_memory::{GrowableTable, Tables, free_table};
 use crate::id::RegionKey;
 use crate::request::RegionOptions;
 use crate::sync::StateMutex;
@@ -65,19 +65,16 @@ impl Leftovers {
 }
 
 impl RegionMetadata {
-    pub(crate) fn new(memory: &dyn HostAllocator, keep: u32) -> Result<Self, GpuError> {
-        let mut state = MetadataState::new(keep);
-        let filled =
-            fill(&mut state.kinds, memory).and_then(|()| fill(&mut state.reuse_cache, memory));
-        let mut new = Self {
-            state: StateMutex::new(state),
-        };
-        match filled {
-            Ok(()) => Ok(new),
-            Err(error) => {
-                new.free_all(None, memory);
-                Err(error.into())
-            }
+    pub(crate) fn new(keep: u32) -> Self {
+        Self {
+            state: StateMutex::new(MetadataState {
+                table: RecordTable::new(),
+                kinds: Slots::up_to(MAX_DESCRIPTIONS),
+                reuse_cache: ReuseCache::new(keep),
+                wraps: Slots::up_to(0),
+                foreign: Slots::up_to(0),
+                counts: MetadataCounts::default(),
+            }),
         }
     }
 
@@ -129,7 +126,7 @@ struct MetadataState {
 // SAFETY: the pointers are addresses of the application's mapped memory, never followed here.
 unsafe impl Send for MetadataState {}
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MetadataCounts {
     pub(crate) wrapped: u64,
     pub(crate) wrapped_bytes: u64,
@@ -137,26 +134,6 @@ pub(crate) struct MetadataCounts {
     pub(crate) pending_free: u64,
     pub(crate) reusable: u64,
     pub(crate) reusable_bytes: u64,
-}
-
-impl MetadataState {
-    const fn new(keep: u32) -> Self {
-        Self {
-            table: RecordTable::new(),
-            kinds: Slots::up_to(MAX_DESCRIPTIONS),
-            reuse_cache: ReuseCache::new(keep),
-            wraps: Slots::up_to(0),
-            foreign: Slots::up_to(0),
-            counts: MetadataCounts {
-                wrapped: 0,
-                wrapped_bytes: 0,
-                crops: 0,
-                pending_free: 0,
-                reusable: 0,
-                reusable_bytes: 0,
-            },
-        }
-    }
 }
 
 impl Tables for MetadataState {
