@@ -97,7 +97,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     fn check_external(&self, types: ExternalHandleTypes) -> Result<(), GpuMisuse> {
-        if types.is_empty() || self.pools.has_external_memory() {
+        if types.is_empty() || self.pools.features().external_memory {
             Ok(())
         } else {
             Err(GpuMisuse::NotEnabled)

@@ -280,7 +280,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     #[inline]
     fn check_options(&self, options: &RegionOptions<'_>) -> Result<(), GpuMisuse> {
-        if options.device_address && !self.pools.has_device_addresses() {
+        if options.device_address && !self.pools.features().buffer_device_address {
             return Err(GpuMisuse::NotEnabled);
         }
         if !options.min_alignment.is_power_of_two() {

@@ -83,7 +83,7 @@ impl MemoryBudget {
             .saturating_sub(heap.own_bytes)
             .min(self.max_bytes.saturating_sub(self.bytes));
         if within_budget {
-            hard.min(heap.budget_left())
+            hard.min(heap.budget().saturating_sub(heap.usage()))
         } else {
             hard
         }
@@ -192,10 +192,6 @@ impl HeapUsage {
 
     pub(crate) fn budget(&self) -> u64 {
         self.driver_budget.budget
-    }
-
-    pub(crate) fn budget_left(&self) -> u64 {
-        self.budget().saturating_sub(self.usage())
     }
 
     pub(crate) fn is_over_budget(&self) -> bool {

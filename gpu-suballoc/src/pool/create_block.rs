@@ -21,7 +21,7 @@ pub(super) struct BlockPlan {
     /// A block that is made ahead is closed: regions fill the others first.
     pub(super) listing: BlockListing,
     /// If the pool's `blocks_created` differs, there may be room.
-    pub(super) seen: Option<u64>,
+    pub(super) seen: u64,
 }
 
 impl DevicePools<'_> {
@@ -41,8 +41,7 @@ impl DevicePools<'_> {
             if !state.is_named(plan.generation) {
                 return Err(GpuMisuse::NoSuchPool.into());
             }
-            let is_old = |created| plan.seen.is_some_and(|seen| seen != created);
-            if is_old(state.blocks_created) {
+            if plan.seen != state.blocks_created {
                 return Ok(());
             }
             if state.blocks_in_creation > 0 && state.room_in_creation >= plan.need {
@@ -52,7 +51,7 @@ impl DevicePools<'_> {
                 }
                 // This thread may be the creator, in a callback: then it creates another block.
                 state = lock_filled(pool, self.memory)?;
-                if is_old(state.blocks_created) || !state.is_named(plan.generation) {
+                if plan.seen != state.blocks_created || !state.is_named(plan.generation) {
                     return Ok(());
                 }
             }

@@ -7,7 +7,7 @@ use super::{DevicePools, FIRST_CUSTOM, FIRST_PINNED, Pool};
 use crate::error::{GpuError, GpuMisuse, Limit};
 use crate::memory_type::MemoryPreference;
 use crate::request::RegionOptions;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, StateGuard};
 use core::time::Duration;
 
 impl DevicePools<'_> {
@@ -29,7 +29,7 @@ impl DevicePools<'_> {
                 exact: false,
                 within_budget: self.options.within_budget,
                 listing: BlockListing::Closed,
-                seen: None,
+                seen: pool.lock().blocks_created,
             };
             let grown =
                 self.with_budgets_of_now(plan.within_budget, || self.grow(pool, plan, &mut tries));
@@ -56,18 +56,7 @@ impl DevicePools<'_> {
         let bits = 1 << options.memory_type;
         self.device_info.best_type(bits, MemoryPreference::ANY)?;
         let (mut config, growth) = self.config_of(0, *options).ok_or(GpuMisuse::BadOptions)?;
-        if options
-            .priority
-            .is_some_and(|priority| !(0.0..=1.0).contains(&priority))
-        {
-            return Err(GpuMisuse::BadPriority.into());
-        }
-        let features = self.device_info.features;
-        if !options.export.is_empty() && !features.external_memory
-            || options.priority.is_some() && !features.memory_priority
-        {
-            return Err(GpuMisuse::NotEnabled.into());
-        }
+        (self.device_info).check(options.priority, options.export)?;
         let sound = options.min_alignment.is_power_of_two()
             && options.min_blocks <= options.max_blocks
             && options.max_blocks > 0
@@ -118,7 +107,8 @@ impl DevicePools<'_> {
                     generation: existing.config.generation + 1,
                     ..state.config
                 };
-                existing.reopen(state.growth);
+                existing.growth = state.growth;
+                existing.is_open = true;
                 let generation = existing.config.generation;
                 drop(existing);
                 return Ok((pool, index, generation));
@@ -133,34 +123,33 @@ impl DevicePools<'_> {
         Err(Limit::Pools.into())
     }
 
-    pub(super) fn custom(&self, index: u16, generation: u32) -> Result<&Pool, GpuMisuse> {
+    pub(super) fn custom(
+        &self,
+        index: u16,
+        generation: u32,
+    ) -> Result<(&Pool, StateGuard<'_, PoolState>), GpuMisuse> {
         let pool = self
             .pool(index)
             .filter(|_| (FIRST_CUSTOM..FIRST_PINNED).contains(&index))
             .ok_or(GpuMisuse::NoSuchPool)?;
         let state = pool.lock();
-        let same = state.is_named(generation);
-        drop(state);
-        same.then_some(pool).ok_or(GpuMisuse::NoSuchPool)
+        if !state.is_named(generation) {
+            return Err(GpuMisuse::NoSuchPool);
+        }
+        Ok((pool, state))
     }
 
     pub(crate) fn destroy_pool(&self, index: u16, generation: u32) -> Result<(), GpuMisuse> {
-        let pool = self.custom(index, generation)?;
-        {
-            let mut state = pool.lock();
-            if !state.is_named(generation) {
-                return Err(GpuMisuse::NoSuchPool);
-            }
-            if state.regions > 0 || state.blocks_in_creation > 0 || state.dedicated_in_creation > 0
-            {
-                return Err(GpuMisuse::PoolInUse);
-            }
-            if state.is_defragmenting {
-                return Err(GpuMisuse::Defragmenting);
-            }
-            state.is_open = false;
-            state.config.options.min_blocks = 0;
+        let (pool, mut state) = self.custom(index, generation)?;
+        if state.regions > 0 || state.blocks_in_creation > 0 || state.dedicated_in_creation > 0 {
+            return Err(GpuMisuse::PoolInUse);
         }
+        if state.is_defragmenting {
+            return Err(GpuMisuse::Defragmenting);
+        }
+        state.is_open = false;
+        state.config.options.min_blocks = 0;
+        drop(state);
         self.trim_pool(pool, u64::MAX);
         Ok(())
     }
@@ -172,7 +161,7 @@ impl DevicePools<'_> {
         options: &RegionOptions<'_>,
     ) -> Result<(), GpuError> {
         let pool = match options.pool {
-            Some(id) => (self.custom(id.index, id.generation)?, id.generation),
+            Some(id) => (self.custom(id.index, id.generation)?.0, id.generation),
             None => {
                 let types = memory_type_bits & options.memory_type_bits;
                 let best = self.device_info.best_type(types, options.preference)?;
@@ -235,7 +224,7 @@ impl DevicePools<'_> {
                     exact: false,
                     within_budget,
                     listing: BlockListing::Closed,
-                    seen: Some(seen),
+                    seen,
                 };
                 self.grow(pool, plan, &mut tries)?;
                 seen = seen.wrapping_add(1);

@@ -1,7 +1,8 @@
 #![forbid(unsafe_code)]
 
 use super::options::MemoryOptions;
-use crate::device::{DeviceFeatures, DeviceMemory, MAX_MEMORY_HEAPS};
+use crate::device::{DeviceFeatures, DeviceMemory, ExternalHandleTypes, MAX_MEMORY_HEAPS};
+use crate::error::GpuMisuse;
 use crate::memory_type::{
     MAX_MEMORY_TYPES, MemoryPreference, MemoryType, MemoryTypeError, MemoryTypesByFit,
     PropertyFlags, ordinary_types,
@@ -71,6 +72,22 @@ impl DeviceMemoryInfo {
                 .min(options.max_allocations),
             max_memory_allocation_size: limits.max_memory_allocation_size,
         }
+    }
+
+    pub(super) fn check(
+        &self,
+        priority: Option<f32>,
+        export: ExternalHandleTypes,
+    ) -> Result<(), GpuMisuse> {
+        if priority.is_some_and(|priority| !(0.0..=1.0).contains(&priority)) {
+            return Err(GpuMisuse::BadPriority);
+        }
+        if priority.is_some() && !self.features.memory_priority
+            || !export.is_empty() && !self.features.external_memory
+        {
+            return Err(GpuMisuse::NotEnabled);
+        }
+        Ok(())
     }
 
     pub(super) fn types(&self) -> &[MemoryType] {

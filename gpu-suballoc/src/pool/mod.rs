@@ -45,7 +45,7 @@ use config::PoolConfig;
 use device_info::DeviceMemoryInfo;
 use state::PoolState;
 
-use crate::device::DeviceMemory;
+use crate::device::{DeviceFeatures, DeviceMemory};
 use crate::error::{GpuError, GpuMisuse};
 use crate::host_memory::{self, HostBlock};
 use crate::id::BlockRef;
@@ -143,12 +143,8 @@ impl Pools {
     }
 
     #[inline]
-    pub(crate) fn has_device_addresses(&self) -> bool {
-        self.device_info.features.buffer_device_address
-    }
-
-    pub(crate) fn has_external_memory(&self) -> bool {
-        self.device_info.features.external_memory
+    pub(crate) fn features(&self) -> DeviceFeatures {
+        self.device_info.features
     }
 
     #[inline]

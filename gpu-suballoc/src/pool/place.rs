@@ -29,10 +29,7 @@ impl AllocationRequest {
         if self.requires_dedicated && self.resource.is_none() {
             return Err(GpuMisuse::UnnamedResource);
         }
-        match self.priority {
-            Some(priority) if !(0.0..=1.0).contains(&priority) => Err(GpuMisuse::BadPriority),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     fn is_plain(&self) -> bool {
@@ -133,12 +130,7 @@ impl DevicePools<'_> {
 
     #[cold]
     fn place_with_driver(&self, request: &AllocationRequest) -> Result<Suballocation, GpuError> {
-        let features = self.device_info.features;
-        if !request.export.is_empty() && !features.external_memory
-            || request.priority.is_some() && !features.memory_priority
-        {
-            return Err(GpuMisuse::NotEnabled.into());
-        }
+        (self.device_info).check(request.priority, request.export)?;
         let within_only = request.within_budget || self.options.within_budget;
         match self.with_budgets_of_now(within_only, || self.place_in_any_type(request)) {
             // Other pools may keep empty blocks.
@@ -205,8 +197,8 @@ impl DevicePools<'_> {
         request: &AllocationRequest,
         id: PoolId,
     ) -> Result<(&Pool, PoolConfig, u64), GpuMisuse> {
-        let pool = self.custom(id.index, id.generation)?;
-        let config = pool.lock().config;
+        let (pool, state) = self.custom(id.index, id.generation)?;
+        let config = state.config;
         let (_, heap_size) = self
             .device_info
             .memory_type(config.options.memory_type)
@@ -296,7 +288,7 @@ impl DevicePools<'_> {
                 exact: request.dedicated == DedicatedPolicy::Never,
                 within_budget,
                 listing: BlockListing::Open,
-                seen: Some(seen),
+                seen,
             };
             self.grow(pool, plan, &mut tries)?;
         }

@@ -38,20 +38,14 @@ pub(super) struct PoolState {
     pub(super) moving_bytes: u64,
 }
 
+#[derive(Default)]
 pub(super) struct DeferredFree {
     pub(super) emptied_block: Option<u32>,
     pub(super) object: Option<Object>,
 }
 
-impl DeferredFree {
-    const NONE: Self = Self {
-        emptied_block: None,
-        object: None,
-    };
-}
-
 impl PoolState {
-    pub(super) const fn new(config: PoolConfig, growth: Growth) -> Self {
+    pub(super) fn new(config: PoolConfig, growth: Growth) -> Self {
         Self {
             config,
             growth,
@@ -66,7 +60,7 @@ impl PoolState {
             regions: 0,
             used_bytes: 0,
             reserved: 0,
-            deferred: DeferredFree::NONE,
+            deferred: DeferredFree::default(),
             is_open: true,
             is_defragmenting: false,
             moving: 0,
@@ -194,7 +188,7 @@ impl PoolState {
 
     /// Must be called before the lock is released.
     pub(super) fn deferred_free(&mut self) -> DeferredFree {
-        let freed = core::mem::replace(&mut self.deferred, DeferredFree::NONE);
+        let freed = core::mem::take(&mut self.deferred);
         DeferredFree {
             emptied_block: freed.emptied_block.or_else(|| self.excess_block()),
             ..freed
@@ -243,11 +237,6 @@ impl PoolState {
         let blocks = self.blocks.slots.each().map(|(_, live)| &live.object);
         let dedicated = self.dedicated.each().map(|(_, region)| &region.object);
         blocks.chain(dedicated)
-    }
-
-    pub(super) fn reopen(&mut self, growth: Growth) {
-        self.growth = growth;
-        self.is_open = true;
     }
 }
 
