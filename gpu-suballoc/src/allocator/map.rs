@@ -67,7 +67,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// [`GpuError::MapUnsupported`] with the reason; [`Limit::Aliases`](crate::error::Limit::Aliases) for one mapping too many; [`GpuMisuse::OtherAllocator`], [`GpuMisuse::Stale`]; refusals of host allocator and driver.
     #[doc(alias("vmaMapMemory", "vkMapMemory", "mapped_ptr"))]
     pub fn map(&self, region: &Region) -> Result<Mapping<'_, D, A>, GpuError> {
-        self.check_tag(region.id)?;
         self.check_place(region)?;
         let size = usize::try_from(region.size).map_err(|_| GpuError::MapUnsupported {
             reason: MapRefusal::AddressSpace,
@@ -75,7 +74,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let key = region.id.key();
         let is_own = region.memory_type().is_some();
         if is_own && !region.properties.contains(PropertyFlags::HOST_VISIBLE) {
-            let _ = self.region_of(region.id)?;
             return Err(GpuError::MapUnsupported {
                 reason: MapRefusal::NotHostVisible,
             });
@@ -101,8 +99,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     fn map_root(&self, root: &RecordView, offset: u64) -> Result<Address, GpuError> {
         let wrap = match root {
             RecordView::Root(_, place) => {
-                let (_, first) = self.pools().map(*place)?;
-                return Ok(Address(first).offset(offset));
+                return Ok(Address(self.pools().map(*place)?).offset(offset));
             }
             RecordView::Wrapped(wrap) => wrap,
         };

@@ -119,7 +119,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if size == 0 {
             return Ok(());
         }
-        let (object, first) = self.pools().map(placed.at)?;
+        let first = self.pools().map(placed.at)?;
         let margin = first.as_ptr().wrapping_add(placed.size as usize);
         for (number, byte) in (0..size as usize).zip(PATTERN.into_iter().cycle()) {
             // SAFETY: the margin is the end of the region's range of the block, which is mapped until the unmap below.
@@ -127,7 +127,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
         let range = self.margin_from(placed, flushed);
         let flushed = self.sync_range(placed.properties, u64::MAX, range, HostAccess::Wrote);
-        self.pools().unmap(object)?;
+        self.pools().unmap(placed.at.block)?;
         flushed
     }
 
@@ -143,7 +143,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if size == 0 {
             return None;
         }
-        let (object, first) = self.pools().map(at).ok()?;
+        let first = self.pools().map(at).ok()?;
         let margin = first.as_ptr().wrapping_add(placed.size as usize);
         let range = self.margin_from(&placed, self.whole_margin(&placed));
         let find_damage = || {
@@ -170,7 +170,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
         // If another thread moved or freed the region before the mapping, these bytes may be another region's.
         let lives = is_there();
-        let unmapped = self.pools().unmap(object).is_ok();
+        let unmapped = self.pools().unmap(at.block).is_ok();
         (read.is_ok() && lives && unmapped).then_some((placed, found))
     }
 }

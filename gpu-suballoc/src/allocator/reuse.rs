@@ -108,8 +108,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if region.buffer().is_none() {
             return Err(GpuMisuse::NoBuffer);
         }
-        // A move may have replaced its buffer.
-        let _ = self.region_of(region.id)?;
         self.check_place(region)?;
         if region.size >= info.size {
             return Ok(true);

@@ -14,8 +14,8 @@ use crate::threads;
 use core::ptr::NonNull;
 
 impl DevicePools<'_> {
-    /// Each call needs an [`unmap`](Self::unmap) of the memory object, even if the region is freed.
-    pub(crate) fn map(&self, at: RegionPlace) -> Result<(BlockRef, NonNull<u8>), GpuError> {
+    /// Each call needs an [`unmap`](Self::unmap) of the place's block, even if the region is freed.
+    pub(crate) fn map(&self, at: RegionPlace) -> Result<NonNull<u8>, GpuError> {
         let pool = self.pool_at(at.block)?;
         self.map_in(pool, pool.lock(), at)
     }
@@ -26,13 +26,13 @@ impl DevicePools<'_> {
         pool: &'p Pool,
         locked: StateGuard<'p, PoolState>,
         at: RegionPlace,
-    ) -> Result<(BlockRef, NonNull<u8>), GpuError> {
+    ) -> Result<NonNull<u8>, GpuError> {
         let mut tries = 0u32;
         let mut locked = Some(locked);
         loop {
-            let (place, offset, memory, size, step) = {
+            let (offset, memory, size, step) = {
                 let mut state = locked.take().unwrap_or_else(|| pool.lock());
-                let (place, offset) = (at.block, state.locate(at)?.offset);
+                let offset = state.locate(at)?.offset;
                 if !state
                     .config
                     .properties
@@ -42,19 +42,13 @@ impl DevicePools<'_> {
                         reason: MapRefusal::NotHostVisible,
                     });
                 }
-                let object = state.object_mut(place)?;
+                let object = state.object_mut(at.block)?;
                 if isize::try_from(object.size).is_err() {
                     return Err(GpuError::MapUnsupported {
                         reason: MapRefusal::AddressSpace,
                     });
                 }
-                (
-                    place,
-                    offset,
-                    object.memory,
-                    object.size,
-                    object.map.enter(),
-                )
+                (offset, object.memory, object.size, object.map.enter())
             };
             let base = match step {
                 Step::Done(base) => base,
@@ -66,13 +60,13 @@ impl DevicePools<'_> {
                     // SAFETY: host-visible and not mapped; this thread has the turn, which keeps the object.
                     let mapped = unsafe { self.device.map(memory, 0, size) };
                     let mut state = pool.lock();
-                    state.object_mut(place)?.map.entered(mapped.ok());
+                    state.object_mut(at.block)?.map.entered(mapped.ok());
                     drop(state);
                     Some(mapped?)
                 }
             };
             return match base {
-                Some(base) => Ok((place, Address(base).offset(offset).0)),
+                Some(base) => Ok(Address(base).offset(offset).0),
                 None => Err(GpuError::Device(DeviceError::MapFailed)),
             };
         }
@@ -90,7 +84,7 @@ impl DevicePools<'_> {
             return Ok(placed);
         }
         match self.map_in(pool, locked, placed.at) {
-            Ok((_, first)) => Ok(Suballocation {
+            Ok(first) => Ok(Suballocation {
                 at: RegionPlace {
                     block: placed.at.block.mapped(),
                     ..placed.at
@@ -145,17 +139,16 @@ impl DevicePools<'_> {
     pub(crate) fn commitment(&self, at: RegionPlace) -> Result<Option<u64>, GpuMisuse> {
         let pool = self.pool_at(at.block)?;
         let mut tries = 0u32;
-        let (place, memory) = loop {
+        let memory = loop {
             let mut state = pool.lock();
-            let place = at.block;
             state.locate(at)?;
             if !state.config.is_lazily_allocated() {
                 return Ok(None);
             }
-            let object = state.object_mut(place)?;
+            let object = state.object_mut(at.block)?;
             // Lazily allocated memory is never host-visible: nobody maps it.
             match object.map.enter() {
-                Step::Driver => break (place, object.memory),
+                Step::Driver => break object.memory,
                 _ => drop(state),
             }
             if !threads::pause(&mut tries) {
@@ -168,8 +161,8 @@ impl DevicePools<'_> {
         drop(in_call);
         let leftover = {
             let mut state = pool.lock();
-            state.object_mut(place)?.map.entered(None);
-            state.detach_leftover(place)
+            state.object_mut(at.block)?.map.entered(None);
+            state.detach_leftover(at.block)
         };
         if let Some(object) = leftover {
             self.free_object(pool, &object);
@@ -184,14 +177,13 @@ impl DevicePools<'_> {
         access: HostAccess,
     ) -> Result<(), GpuError> {
         let pool = self.pool_at(at.block)?;
-        let (place, range) = {
+        let range = {
             let mut state = pool.lock();
             let found = state.locate(at)?;
             if offset.checked_add(size).is_none_or(|end| end > found.size) {
                 return Err(GpuMisuse::Outside.into());
             }
-            let place = at.block;
-            let object = state.object_mut(place)?;
+            let object = state.object_mut(at.block)?;
             if !object.map.is_mapped() {
                 return Err(GpuMisuse::NotMapped.into());
             }
@@ -207,18 +199,15 @@ impl DevicePools<'_> {
             if !matches!(object.map.enter(), Step::Done(_)) {
                 return Err(GpuMisuse::NotMapped.into());
             }
-            (
-                place,
-                MappedRange {
-                    memory: found.memory,
-                    offset: first,
-                    size: bytes,
-                },
-            )
+            MappedRange {
+                memory: found.memory,
+                offset: first,
+                size: bytes,
+            }
         };
         // SAFETY: whole atoms of mapped memory, which stays mapped until this returns.
         let synchronized = unsafe { access.sync(self.device, range) };
-        self.unmap(place)?;
+        self.unmap(at.block)?;
         synchronized.map_err(Into::into)
     }
 }

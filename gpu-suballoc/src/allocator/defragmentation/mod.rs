@@ -28,7 +28,7 @@ use alloc_core::{HostAllocator, Scope, Scoped, TryVec};
 use super::GpuAllocator;
 use super::counting_allocator::CountingAllocator;
 use crate::device::DeviceMemory;
-use crate::error::{GpuError, GpuMisuse};
+use crate::error::GpuError;
 use crate::id::{BlockRef, RegionPlace};
 use crate::region::Region;
 
@@ -115,9 +115,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// # Errors
     /// [`GpuMisuse::Stale`], [`GpuMisuse::OtherAllocator`]; then `region` is unchanged.
     pub fn refresh(&self, region: &mut Region) -> Result<(), GpuError> {
-        if region.id.tag() != self.tag {
-            return Err(GpuMisuse::OtherAllocator.into());
-        }
         *region = self.region_of(region.id)?;
         Ok(())
     }
