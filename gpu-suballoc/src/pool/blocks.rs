@@ -96,19 +96,23 @@ impl Blocks {
     pub(super) fn allocate(&mut self, want: &RangeRequest) -> Option<BlockSpace> {
         // A request that no existing block could hold needs a new one.
         let granules = GranuleRequest::new(want, self.open.largest_block(), self.granule_log2);
-        let granules = granules.ok()?;
-        let found = match self.open.find(&self.store, &granules) {
-            Some(found) => found,
-            None => self.find_slowly(&granules)?,
-        };
-        self.carve(&found, want)
+        self.carve(&granules.ok()?, want)
+    }
+
+    pub(super) fn allocate_exact(&mut self, want: &RangeRequest) -> Option<BlockSpace> {
+        let granules = GranuleRequest::new(want, self.open.largest_block(), self.granule_log2);
+        self.carve(&granules.ok()?.exact(), want)
     }
 
     #[inline(always)]
-    fn carve(&mut self, found: &FreeRange, want: &RangeRequest) -> Option<BlockSpace> {
+    fn carve(&mut self, granules: &GranuleRequest, want: &RangeRequest) -> Option<BlockSpace> {
+        let found = match self.open.find(&self.store, granules) {
+            Some(found) => found,
+            None => self.find_slowly(granules)?,
+        };
         let live = self.slots.get_mut(found.block)?;
         let emptied = live.empty_bytes();
-        let range = live.core.carve(&self.store, &self.open, found, want);
+        let range = live.core.carve(&self.store, &self.open, &found, want);
         Some(self.note_placed(found.block, emptied, range, want))
     }
 
@@ -140,16 +144,6 @@ impl Blocks {
         let granules = GranuleRequest::new(want, live.core.granules(), self.granule_log2).ok()?;
         let range = (live.core).allocate_at_end(&self.store, &self.open, &granules, want)?;
         Some(self.note_placed(block, emptied, range, want))
-    }
-
-    /// It allocates exactly `want.size`, and opens no block.
-    pub(super) fn allocate_open(&mut self, want: &RangeRequest) -> Option<BlockSpace> {
-        let largest = self.open.largest_block();
-        let granules = GranuleRequest::new(want, largest, self.granule_log2).ok()?;
-        let granules = granules.exact();
-        let found = (self.open.find(&self.store, &granules))
-            .or_else(|| self.open.find_full(&self.store, &granules))?;
-        self.carve(&found, want)
     }
 
     pub(super) fn allocate_at(
@@ -307,11 +301,6 @@ impl Blocks {
             .fold(0, |sum, (_, live)| {
                 sum.saturating_add(live.core.available_bytes(&self.store))
             })
-    }
-
-    pub(super) fn is_unmapped(&self, block: u32) -> bool {
-        self.block(block)
-            .is_ok_and(|live| live.object.map.is_idle())
     }
 
     pub(super) fn is_draining(&self, block: u32) -> bool {

@@ -186,20 +186,6 @@ impl DevicePools<'_> {
         })
     }
 
-    pub(crate) fn open_closed_blocks(&self, index: u16) {
-        let Some(pool) = self.pool(index) else { return };
-        let mut state = pool.lock();
-        for block in 0..state.blocks.slots.len() {
-            let is_closed = state
-                .blocks
-                .block(block)
-                .is_ok_and(|live| live.listing == BlockListing::Closed);
-            if is_closed {
-                state.blocks.list_as(block, BlockListing::Open);
-            }
-        }
-    }
-
     pub(crate) fn end_defragmentation(&self, index: u16) {
         if let Some(pool) = self.pool(index) {
             pool.lock().is_defragmenting = false;
@@ -254,7 +240,7 @@ impl PoolState {
             fit: Fit::Low,
             is_optimal: found.is_optimal,
         };
-        let space = self.blocks.allocate_open(&want)?;
+        let space = self.blocks.allocate_exact(&want)?;
         debug_assert_eq!(space.size, found.size, "of the same size");
         self.moving += 1;
         self.moving_bytes += space.size;
@@ -282,7 +268,7 @@ impl PoolState {
             || !is_here(to)
             || to.slot != MOVE_TARGET
             || from.block() == to.block()
-            || !blocks.is_unmapped(from.block())
+            || !(blocks.block(from.block())).is_ok_and(|live| live.object.map.is_idle())
             || size(from).is_err()
             || size(from) != size(to)
         {

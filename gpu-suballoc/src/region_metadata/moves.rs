@@ -63,6 +63,8 @@ impl RegionMetadata {
 
     /// The move [ended](Self::end_move) with its removal; the caller destroys it.
     pub(crate) fn removed_by_move(&self, key: RegionKey) -> Option<RemovedRoot> {
-        self.state.lock().removed_root(key.slot)
+        let state = self.state.lock();
+        let root = state.table.get(key.slot)?;
+        (root.is_root() && root.state == RootState::BeingRemoved).then(|| root.removed(key.slot))
     }
 }

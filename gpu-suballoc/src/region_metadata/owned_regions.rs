@@ -191,11 +191,6 @@ impl MetadataState {
             _ => None,
         }
     }
-
-    pub(super) fn removed_root(&self, slot: u32) -> Option<RemovedRoot> {
-        let root = self.table.get(slot)?;
-        (root.is_root() && root.state == RootState::BeingRemoved).then(|| root.removed(slot))
-    }
 }
 
 impl RegionRecord {

@@ -85,27 +85,21 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             skipped: SkippedRegions::default(),
             totals: DefragmentationTotals::default(),
         };
-        match options.pool {
-            Some(pool) => {
-                run.begin_pool(pool.index, Some(pool.generation))?;
-            }
-            None => {
-                for index in 0..BlockRef::POOLS as u16 {
-                    run.begin_pool(index, None)?;
-                }
-            }
+        let pools = match options.pool {
+            Some(pool) => pool.index..pool.index + 1,
+            None => 0..BlockRef::POOLS as u16,
+        };
+        for index in pools.clone() {
+            run.begin_pool(index, options.pool.map(|pool| pool.generation))?;
         }
         // Buffers kept for reuse would be obstacles.
         self.evict_reusable(0, 0);
-        match options.pool {
-            Some(pool) => run.plan_pool(pool.index)?,
-            None => {
-                let wrapped = self.records.counts().wrapped;
-                run.skipped.add(|to| &mut to.wrapped, wrapped);
-                for index in 0..BlockRef::POOLS as u16 {
-                    run.plan_pool(index)?;
-                }
-            }
+        if options.pool.is_none() {
+            let wrapped = self.records.counts().wrapped;
+            run.skipped.add(|to| &mut to.wrapped, wrapped);
+        }
+        for index in pools {
+            run.plan_pool(index)?;
         }
         Ok(run)
     }

@@ -62,7 +62,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
             let pushed = self.current.try_push(one);
             debug_assert!(pushed.is_ok(), "reserved");
         } else {
-            self.free_target(one.to.at);
+            self.allocator.pools().free_target(one.to.at);
         }
     }
 
@@ -125,7 +125,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         if result == MoveResult::Moved {
             self.totals.moves += 1;
             self.totals.moved_bytes += one.from.reserved;
-            self.free_target(RegionPlace {
+            allocator.pools().free_target(RegionPlace {
                 slot: MOVE_TARGET,
                 ..from
             });
@@ -136,7 +136,7 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
         {
             allocator.destroy_removed_root(root);
         }
-        self.free_target(to);
+        allocator.pools().free_target(to);
         result
     }
 }

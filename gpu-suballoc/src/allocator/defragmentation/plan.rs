@@ -57,7 +57,6 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
                 break;
             }
         }
-        allocator.pools().open_closed_blocks(index);
         let drained = || sums.as_slice().iter().filter(|sum| sum.is_drained);
         self.blocks.try_reserve(drained().count())?;
         for sum in drained() {
@@ -142,7 +141,7 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
             match self.reserve_region(order, region, root) {
                 Ok(Some(reserved)) => {
                     if let Err(rejected) = self.ready.try_push(reserved) {
-                        self.free_target(rejected.value.to.at);
+                        self.allocator.pools().free_target(rejected.value.to.at);
                         return Err(rejected.error.into());
                     }
                 }
@@ -179,13 +178,8 @@ impl<D: DeviceMemory, A: HostAllocator> Defragmentation<'_, D, A> {
 
     pub(super) fn cancel_last(&mut self) {
         if let Some(waiting) = self.ready.pop() {
-            self.free_target(waiting.to.at);
+            self.allocator.pools().free_target(waiting.to.at);
         }
-    }
-
-    pub(super) fn free_target(&self, target: RegionPlace) {
-        let allocator = self.allocator;
-        allocator.pools().free_target(target);
     }
 }
 
