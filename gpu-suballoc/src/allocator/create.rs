@@ -31,24 +31,51 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         info: &BufferInfo,
         options: &RegionOptions<'_>,
     ) -> Result<Region, GpuError> {
-        self.check_buffer(info)?;
-        self.check_external(info.external)?;
+        // All fields by name: one that reuse does not compare would hand out buffers of another kind.
+        let BufferInfo {
+            size,
+            usage,
+            flags,
+            sharing,
+            external,
+        } = *info;
+        if size == 0 {
+            return Err(GpuMisuse::ZeroSize.into());
+        }
+        if size > self.limits.max_buffer_size {
+            return Err(GpuError::TooLarge {
+                bytes: size,
+                limit: self.limits.max_buffer_size,
+            });
+        }
+        if usage == BufferUsage::default() {
+            return Err(GpuMisuse::NoUsage.into());
+        }
+        if flags & SPARSE_BUFFER != 0 {
+            return Err(GpuMisuse::Unbindable.into());
+        }
+        self.check_external(external)?;
         let options = &RegionOptions {
             device_address: options.device_address
-                || info.usage.contains(BufferUsage::SHADER_DEVICE_ADDRESS),
+                || usage.contains(BufferUsage::SHADER_DEVICE_ADDRESS),
             ..*options
         };
         self.check_creation(options)?;
-        let kind = ResourceDescription::of_buffer(info, options);
+        let kind = ResourceDescription::new(
+            (usage.as_raw(), flags),
+            (sharing, external),
+            ResourceKind::Linear,
+            options,
+        );
         if self.reuse.load(Ordering::Relaxed)
-            && let Some(key) = self.records.reuse(self.host(), &kind, info.size, options)?
+            && let Some(key) = self.records.reuse(self.host(), &kind, size, options)?
         {
             return Ok(self.region_of(RegionId::new(self.tag, key))?);
         }
         let new = self.records.prepare(self.host(), Some(&kind), options)?;
         // SAFETY: the info is valid (`new`).
         let create = || unsafe { self.device.create_buffer(info) }.map(ResourceHandle::Buffer);
-        self.create(new, create, info.size, ResourceKind::Linear, options)
+        self.create(new, create, size, ResourceKind::Linear, options)
     }
 
     /// Creates an image and binds it to a new region. Images are not kept for reuse.
@@ -79,11 +106,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             ImageTiling::Optimal => ResourceKind::Optimal,
             ImageTiling::Linear => ResourceKind::Linear,
         };
-        let new = self.records.prepare(
-            self.host(),
-            Some(&ResourceDescription::of_image(info, resource, options)),
+        let kind = ResourceDescription::new(
+            (info.usage.as_raw(), info.flags),
+            (info.sharing, info.external),
+            resource,
             options,
-        )?;
+        );
+        let new = self.records.prepare(self.host(), Some(&kind), options)?;
         // SAFETY: the info is valid (`new`).
         let create = || unsafe { self.device.create_image(info) }.map(ResourceHandle::Image);
         self.create(new, create, 0, resource, options)
@@ -102,25 +131,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         } else {
             Err(GpuMisuse::NotEnabled)
         }
-    }
-
-    fn check_buffer(&self, info: &BufferInfo) -> Result<(), GpuError> {
-        if info.size == 0 {
-            return Err(GpuMisuse::ZeroSize.into());
-        }
-        if info.size > self.limits.max_buffer_size {
-            return Err(GpuError::TooLarge {
-                bytes: info.size,
-                limit: self.limits.max_buffer_size,
-            });
-        }
-        if info.usage == BufferUsage::default() {
-            return Err(GpuMisuse::NoUsage.into());
-        }
-        if info.flags & SPARSE_BUFFER != 0 {
-            return Err(GpuMisuse::Unbindable.into());
-        }
-        Ok(())
     }
 
     /// The region has `asked` bytes, or if that is 0 those of the resource's requirements.

@@ -207,7 +207,7 @@ impl Blocks {
         let freed = live.core.free(&self.store, index, id, Some(at.slot));
         let size = freed.map_err(|_| GpuMisuse::Stale)?;
         let is_open = live.listing == BlockListing::Open;
-        self.turnover.note_freed(1, size, is_open);
+        self.turnover.note_freed(size, is_open);
         self.empty_bytes += live.empty_bytes();
         Ok((size, live.core.is_empty()))
     }

@@ -53,8 +53,8 @@ impl Turnover {
     }
 
     #[inline]
-    pub(super) fn note_freed(&mut self, ranges: u32, bytes: u64, is_open: bool) {
-        self.ranges = self.ranges.wrapping_sub(ranges);
+    pub(super) fn note_freed(&mut self, bytes: u64, is_open: bool) {
+        self.ranges = self.ranges.wrapping_sub(1);
         if is_open {
             self.free = self.free.wrapping_add(bytes);
             self.used = self.used.wrapping_sub(bytes);
@@ -154,7 +154,7 @@ mod tests {
         for &bytes in events {
             match u64::try_from(bytes) {
                 Ok(bytes) => is_over = turnover.note_allocation(bytes),
-                Err(_) => turnover.note_freed(1, bytes.unsigned_abs(), true),
+                Err(_) => turnover.note_freed(bytes.unsigned_abs(), true),
             }
         }
         (turnover, is_over)

@@ -33,51 +33,19 @@ pub(crate) struct ResourceDescription {
 }
 
 impl ResourceDescription {
-    pub(crate) fn of_buffer(info: &BufferInfo, options: &RegionOptions<'_>) -> Self {
-        let BufferInfo {
-            size: _,
-            usage,
-            flags,
-            sharing,
-            external,
-        } = *info;
-        Self {
-            usage: usage.as_raw(),
-            flags,
-            sharing,
-            external,
-            ..Self::new(ResourceKind::Linear, options)
-        }
-    }
-
-    pub(crate) fn of_image(
-        info: &ImageInfo,
+    /// Usage, flags, sharing and handle types are those of the resource's info.
+    pub(crate) fn new(
+        (usage, flags): (u32, u32),
+        (sharing, external): (QueueFamilies, ExternalHandleTypes),
         resource: ResourceKind,
         options: &RegionOptions<'_>,
     ) -> Self {
-        let ImageInfo {
-            flags,
+        Self {
             usage,
-            sharing,
-            external,
-            ..
-        } = *info;
-        Self {
-            usage: usage.as_raw(),
+            resource,
             flags,
             sharing,
             external,
-            ..Self::new(resource, options)
-        }
-    }
-
-    fn new(resource: ResourceKind, options: &RegionOptions<'_>) -> Self {
-        Self {
-            usage: 0,
-            resource,
-            flags: 0,
-            sharing: QueueFamilies::EXCLUSIVE,
-            external: ExternalHandleTypes::NONE,
             preference: options.preference,
             lifetime: options.lifetime,
             dedicated: options.dedicated,

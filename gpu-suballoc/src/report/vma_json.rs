@@ -122,12 +122,7 @@ impl MemoryMap<'_> {
     }
 
     fn pool(&self, json: &mut Json<'_>, of_pool: impl Fn(&BlockView) -> bool) -> fmt::Result {
-        let is_shared = |block: &BlockView| {
-            !matches!(
-                block.content,
-                BlockContent::Dedicated | BlockContent::Wrapped
-            )
-        };
+        let is_shared = |block: &BlockView| block.content == BlockContent::Shared;
         json.object_at("Blocks", |json| {
             for (number, (block, ranges)) in self
                 .blocks_with_ranges()
