@@ -16,7 +16,8 @@ use crate::host::{Notice, NoticeEvent};
 /// [`Executable`](ForeignKind::Executable) memory alone is forwarded to the context's allocator, as
 /// [`HostAllocator::notify`](crate::HostAllocator::notify) with the context's scope; for a driver this becomes
 /// `PFN_vkInternalAllocationNotification` and `PFN_vkInternalFreeNotification` (Vulkan specification, *Host Memory*). A
-/// change of size is a free and an allocation. No lock is held during these calls.
+/// change of size is a free and an allocation. Each notice of an allocation is followed by one of a free of the same
+/// size. No lock is held during these calls.
 ///
 /// A closed context counts declarations as well, as [outstanding](crate::Outstanding::foreign_bytes). Forgetting the
 /// guard (`mem::forget`) leaves its bytes declared, and keeps the root from closing.

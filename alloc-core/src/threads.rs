@@ -250,7 +250,8 @@ pub fn fold_thread() {
 /// held, and using its context may wait for ever.
 ///
 /// What threads of the parent had counted is folded, what they leased refunded, and budgets are charged with what is
-/// live. Their blocks, owners and handles stay. A fork within a call of a root's own allocator leaves that call's bytes
+/// live. Their blocks, owners and handles stay: nothing in the child frees them. A block that was being allocated or freed
+/// at the fork is counted or not. A fork within a call of a root's own allocator leaves that call's bytes
 /// out of the budgets.
 ///
 /// It allocates nothing, waits for no lock and calls no other code.

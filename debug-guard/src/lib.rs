@@ -105,6 +105,8 @@
 //!
 //! Elsewhere reports go to the standard error only, too, and there are no list at exit, no thread ids and no stacks. A
 //! free reads in front of a pointer that was never a block, which ends the program where nothing is mapped there.
+//! [`Guard::usable_size`](GuardState::usable_size) and [`HostAllocator::validate_pointer`](alloc_core::HostAllocator::validate_pointer)
+//! read nothing in front of a pointer there: all records are searched instead.
 //!
 //! # Memory that fails
 //! [`FailingAllocator`], around a guard or behind one, refuses what its plan, a [`Fault`], says: the n-th request, all

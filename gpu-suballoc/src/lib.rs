@@ -35,7 +35,8 @@
 //! **Errors.** A call whose only refusals are mistakes of the caller returns a [`GpuMisuse`]. A call that memory, a limit or the driver can
 //! refuse too returns a [`GpuError`], and a mistake is its variant [`Misuse`](GpuError::Misuse). So does every call that consumes a
 //! [`Region`], whose refusal returns it in an [`alloc_core::Rejected`]. [`GpuError`] says whose fault a refusal is and, as text, what helps.
-//! After a refusal nothing has changed.
+//! After a refusal nothing has changed, but that it may leave capacity for the next try (nodes, indices, records, an empty block), which is
+//! in `host_bytes` and freed with the allocator.
 //!
 //! All host memory comes from the [`HostAllocator`](alloc_core::HostAllocator) passed in, is counted, and may be refused at any time.
 //! Freeing allocates nothing. Wrong use is a [`GpuMisuse`], never an abort. Neither the driver nor the host allocator is called under a

@@ -83,7 +83,7 @@ pub struct RegionOptions<'n> {
     /// The caller's structures behind `VkMemoryAllocateInfo`, an import for instance; such a region gets a memory object of its own.
     pub next: Option<NextChain>,
     /// Refuse a request that needs a memory object above its heap's budget (`VK_EXT_memory_budget`). A region in a block that exists is
-    /// never refused.
+    /// never refused. [`set_frame`](crate::GpuAllocator::set_frame) says when budgets are asked.
     pub within_budget: bool,
     /// Memory for buffers with device addresses (`VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT`), which a buffer that the allocator creates with
     /// [`SHADER_DEVICE_ADDRESS`](crate::BufferUsage::SHADER_DEVICE_ADDRESS) gets without this.
@@ -95,7 +95,8 @@ pub struct RegionOptions<'n> {
     /// [`GpuMisuse::PoolNotPinned`](crate::GpuMisuse::PoolNotPinned).
     pub pinned: bool,
     /// It is mapped while it lives, if its memory is `HOST_VISIBLE`: [`Region::mapped`](crate::Region::mapped) is the pointer. It does not
-    /// move and keeps its block from being emptied.
+    /// move and keeps its block from being emptied. With `pinned` as well it lies among others that stay. If the driver does not map a
+    /// shared block, dedicated memory is tried.
     pub mapped: bool,
     /// Its name in reports. Copied, up to 255 bytes.
     pub name: Option<&'n str>,

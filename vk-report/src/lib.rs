@@ -8,6 +8,8 @@
 //!  driver --(callbacks)--> vk-layer's accounts --> guard_run::Layers --> the system's allocator
 //!                              \--> report::Report --> text, JSON
 //! ```
+//!
+//! [`report::Report`] holds what a run has shown: its [`Display`](std::fmt::Display) writes it for a terminal, [`report::json()`] for programs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_debug_implementations)]
 #![cfg_attr(

@@ -31,7 +31,8 @@ mod values;
 /// Thread rules: one thread at a time (`Send` where the base is, never `Sync`).
 ///
 /// # Errors of all its functions
-/// [`HostError::TooLarge`] when no chunk could hold the block; the base's refusal. `make` is called once there is room.
+/// [`HostError::TooLarge`] when no chunk could hold the block; the base's refusal. `make` is called once there is room;
+/// one that may fail adds its own error.
 ///
 /// # Example
 /// ```

@@ -213,6 +213,7 @@ impl<A: HostSource> Arena<A> {
         Ok(unsafe { self.put(block, value) })
     }
 
+    /// `T` has no destructor, or is `Send` and `'static`: the callers see to it.
     #[inline]
     fn place<T>(&self, value: T) -> Result<&mut T, Rejected<T, HostError>> {
         match self.try_alloc_layout(Dropped::<T>::LAYOUT) {

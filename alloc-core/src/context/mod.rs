@@ -1,3 +1,6 @@
+//! The tree of contexts: `node` is a context, `create`, `end` and `moves` change the tree, `allocate` counts, and
+//! `budget_charge` says no.
+
 mod allocate;
 mod allocators;
 mod backing;

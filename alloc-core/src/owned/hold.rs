@@ -100,7 +100,7 @@ pub struct Hold<'c, T> {
     value: NonNull<T>,
 }
 
-// SAFETY: the thread that drops it may destroy the value, which is `Send`.
+// SAFETY: it gives out `&T`, so `T` is `Sync`; the thread that drops it may destroy the value, so `T` is `Send`.
 unsafe impl<T: Send + Sync> Send for Hold<'_, T> {}
 // SAFETY: a shared one gives out `&T` only.
 unsafe impl<T: Send + Sync> Sync for Hold<'_, T> {}

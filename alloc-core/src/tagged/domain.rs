@@ -91,7 +91,7 @@ impl TaggedDomain {
         Self::create(context, Some(fallback.record))
     }
 
-    /// Creates a domain over `bytes` , reserved now as one block of `context`: a fallback for code that cannot survive
+    /// Creates a domain over `bytes`, which are reserved now as one block of `context`: a fallback for code that cannot survive
     /// a refusal. The domain's records take about 1 KiB of them; block sizes are rounded up by less than a half; freed
     /// memory serves blocks of about the same size. The context cannot be closed before this domain has ended.
     ///

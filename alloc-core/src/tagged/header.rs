@@ -169,6 +169,8 @@ impl Block {
         self.tail().domain == 0
     }
 
+    /// # Safety
+    /// `payload` is a block's or slot's payload, with its header or tail in front.
     #[inline]
     pub(super) const unsafe fn of_payload(payload: NonNull<u8>) -> Self {
         // A slot's header is never read, but begins in the slab's own memory.

@@ -70,7 +70,7 @@ impl<A> FailingAllocator<A> {
     }
 
     /// Counts a request to another allocator; `false` if the plan refuses it. Its bytes count as live during this
-    /// call only, since their free is not reported.
+    /// call only, since their free is not reported. A request for 0 bytes is none, and is not counted.
     pub fn admits(&self, bytes: usize, scope: Scope) -> bool {
         if bytes == 0 {
             return true;

@@ -74,9 +74,9 @@ pub struct Guard<A: HostAllocator> {
     slot: GuardSlotId,
 }
 
-// SAFETY: the core is `Sync` and only shared; `inner` is an `A`.
+// SAFETY: the core is `Sync` and only shared; `inner` is an `A`, which is `Send`.
 unsafe impl<A: HostAllocator + Send> Send for Guard<A> {}
-// SAFETY: the core is `Sync` and only shared; `inner` is an `A`.
+// SAFETY: the core is `Sync` and only shared; `inner` is an `A`, which is `Sync`.
 unsafe impl<A: HostAllocator + Sync> Sync for Guard<A> {}
 
 impl<A: HostAllocator> Guard<A> {

@@ -171,7 +171,7 @@ impl GuardOptions {
     }
 
     /// How many freed blocks, and bytes of them, wait in quarantine. 0 of either: none.
-    /// [`Mode::Strict`] keeps freed blocks out of reach by itself.
+    /// [`Mode::Strict`] keeps freed blocks out of reach by itself, as long as its addresses last.
     pub const fn quarantine(mut self, blocks: usize, bytes: usize) -> Self {
         self.quarantine_blocks = blocks;
         self.quarantine_bytes = bytes;

@@ -16,7 +16,8 @@ use super::state::GuardState;
 use crate::call_sites;
 use crate::mode::{Mode, Placement, Stacks};
 
-/// The mode of blocks that meet all conditions. The first matching rule decides; without one, the guard's own mode.
+/// The mode of blocks that meet all conditions. The first matching rule, in the order of the calls of
+/// [`GuardOptions::rule`](crate::GuardOptions::rule), decides; without one, the guard's own mode.
 ///
 /// ```
 /// use alloc_core::Scope;

@@ -152,7 +152,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// Makes the host's writes to `size` bytes from `offset` of a mapped region visible to the device; `u64::MAX` bytes (`VK_WHOLE_SIZE`)
-    /// reach to its end, and 0 bytes need nothing mapped. Of a wrapped region the range grows to multiples of `nonCoherentAtomSize`.
+    /// reach to its end, and 0 bytes need nothing mapped. Coherent memory needs no call of the driver. Of an owned region no other
+    /// region's bytes are affected; of a wrapped region the range grows to multiples of `nonCoherentAtomSize`.
     ///
     /// The memory object of an owned region must be mapped, by a mapping of any region of it. A wrapped region must be mapped itself,
     /// unless its [`Backing`] has a pointer.

@@ -238,7 +238,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         allocator.into_parts()
     }
 
-    /// Frees the host memory without a call of the device, which is destroyed or must not be called.
+    /// Frees the host memory without a call of the device, which is destroyed or must not be called. Device memory stays allocated until
+    /// the device is destroyed.
     pub fn abandon(self) -> (D, A) {
         let mut allocator = self;
         allocator.free_everything(false);

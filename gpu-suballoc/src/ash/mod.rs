@@ -122,8 +122,9 @@ impl fmt::Debug for AshOptions {
 
 /// A Vulkan device, as far as memory goes. It allocates and owns nothing: neither device nor instance is destroyed with it.
 ///
-/// Works from Vulkan 1.0 on. It uses, where they are there, `vkGet*MemoryRequirements2`, `vkGetPhysicalDevice*2` and
-/// `vkGetBufferDeviceAddress`, of the core version or of an extension.
+/// Works from Vulkan 1.0 on. It uses, where they are there, `vkGet*MemoryRequirements2` (1.1, or `VK_KHR_get_memory_requirements2`),
+/// `vkGetPhysicalDevice*2` (1.1, or `VK_KHR_get_physical_device_properties2`) and `vkGetBufferDeviceAddress` (1.2, or
+/// `VK_KHR_buffer_device_address`, or `VK_EXT_buffer_device_address`).
 ///
 /// Handles and flags of this crate are ash's by `From`, and back by `From` or, where they may be null, `TryFrom`.
 ///

@@ -18,7 +18,7 @@ use core::sync::atomic::Ordering::SeqCst;
 ///
 /// Clones share one cache, which is destroyed with the last of them, owner and [work reference](super::WorkRef). `P`'s destructor runs
 /// without a lock, on the thread that releases the last reference. All threads may use a cache at once, if `P` is `Send` and `Sync` and `E`
-/// is `Send`:
+/// is `Send`; one of other values stays on its thread:
 ///
 /// ```compile_fail,E0277
 /// fn is_sync<T: Sync>() {}

@@ -36,7 +36,8 @@ const NO_RESOURCES: DeviceError = DeviceError::Other(-8);
 /// under a lock of this crate, so an implementation may call the allocator. Vulkan specification, *Memory Allocation* / *Device Memory* and
 /// *Resource Memory Association*.
 ///
-/// A device with memory alone needs no other method. An implementation with a `create` method must have its siblings. After an error
+/// A device with memory alone needs no other method: creating is refused with `VK_ERROR_FEATURE_NOT_PRESENT`, and there is no address and
+/// no budget. An implementation with a `create` method must have its siblings. After an error
 /// nothing was allocated, mapped or created.
 ///
 /// # Safety

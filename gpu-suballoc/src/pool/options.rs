@@ -36,7 +36,9 @@ pub struct MemoryOptions {
     /// dedicated memory object.
     pub device_address: bool,
     /// Bytes behind each region of a shared, host-visible block that are filled with a pattern, and with them the rest of its last granule:
-    /// up to 4096; 0, the default, for none. In memory that the host must flush the margin is rounded up to whole `nonCoherentAtomSize`s.
+    /// up to 4096; 0, the default, for none. The pattern begins where the requested bytes end, of a buffer or image those that it requires.
+    /// In memory that the host must flush the margin is rounded up to whole `nonCoherentAtomSize`s, and what the device writes to the
+    /// region's last atom is found only once the host has invalidated the region.
     /// The pattern is checked when the region is freed ([`GpuMisuse::MarginOverwritten`](crate::GpuMisuse::MarginOverwritten)) and by
     /// [`GpuAllocator::check_corruption`](crate::GpuAllocator::check_corruption). A debugging aid: regions with margins are not moved, and
     /// each is mapped when it is allocated and when it is freed.

@@ -115,7 +115,7 @@ impl VirtualAllocation {
         [node, serial as u32, (serial >> 32) as u32]
     }
 
-    /// From the words of [`as_raw`](Self::as_raw). Any words are safe.
+    /// From the words of [`as_raw`](Self::as_raw). Other words give an id that every call refuses, or that of another live range.
     #[must_use]
     pub const fn from_raw([node, low, high]: [u32; 3]) -> Self {
         let serial = (high as u64) << 32 | low as u64;
@@ -222,7 +222,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     ///
     /// # Errors
     /// As [`allocate_with`](Self::allocate_with); [`VirtualBlockError::Alignment`] if the offset is no multiple of alignment and granule;
-    /// [`VirtualBlockError::Full`]; [`VirtualBlockError::PlacesItself`] for a stack or a ring.
+    /// [`VirtualBlockError::Full`] if the range is not completely free; [`VirtualBlockError::PlacesItself`] for a stack or a ring.
     pub fn allocate_at(
         &mut self,
         offset: u64,
@@ -268,7 +268,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         })
     }
 
-    /// Allocates the memory for `additional` ranges in advance.
+    /// Allocates the memory for `additional` ranges in advance, so that allocating them cannot fail for lack of host memory.
     ///
     /// # Errors
     /// [`VirtualBlockError::Host`], [`VirtualBlockError::TooManyRanges`].
@@ -347,7 +347,8 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// note of all, both parts of a split one keep it, and [`VirtualRange::note`] has it for a part. Note 0 is that of a block before its
     /// first range, and after [`clear`](Self::clear). Free all ranges of a block by this, or none. Constant time; keeps its memory.
     ///
-    /// `merge` is called at most twice, before anything changes.
+    /// `merge` is called at most twice, with the note of a neighbouring hole and the note so far, before anything changes.
+    /// [`free`](Self::free) keeps one of the notes of the holes that it joins.
     ///
     /// ```
     /// use alloc_core::FromGlobalAlloc;

@@ -117,8 +117,8 @@ pub struct CommandInfo {
     pub serial: u64,
     /// The thread's number, as [`current_thread`](super::current_thread).
     pub thread: u64,
-    /// The address of the command's frame on its thread's stack. An unwinder of a callback's stack has seen the whole command past this
-    /// address.
+    /// The address of the command's frame on its thread's stack: called functions are below, callers above. An unwinder of a callback's
+    /// stack has seen the whole command past this address.
     pub stack: usize,
 }
 

@@ -105,9 +105,8 @@ pub fn current_command() -> Option<CommandInfo> {
     unsafe { thread::top().as_ref() }.map(CommandFrame::info)
 }
 
-/// Whether this thread is inside a function of a bridge, a checker or a tap (V25). If the allocator behind calls other callbacks, false
-/// again after the inner call returned.
-///
+/// Whether this thread is inside a function of a bridge, a checker or a tap: no Vulkan command may be called then (V25). If the allocator
+/// behind calls other callbacks, it is false again after the inner call returned.
 #[must_use]
 pub fn in_callback() -> bool {
     thread::in_callback()

@@ -149,15 +149,15 @@ pub fn read() -> Option<Cells> {
 }
 
 /// `judge` sees each block that the C library is to free or reallocate within commands, or on threads that never issued one. A block that
-/// it rejects stays. False without a meter.
+/// it rejects is not freed, and its reallocation is refused. False without a meter.
 pub fn judge_frees(judge: FreeJudge) -> bool {
     let Some(table) = table() else { return false };
     (table.judge_frees)(judge);
     true
 }
 
-/// Counts this thread's allocations outside of commands as the application's. A thread that calls a command need not call this. Within a
-/// command or a callback it has no effect.
+/// Counts this thread's allocations outside of commands as the application's. A thread that calls a command need not call this; a thread
+/// that does neither counts as the driver's. Within a command or a callback it has no effect.
 pub fn this_thread_is_application() {
     let Some(table) = table() else { return };
     let before = set_activity(table, ThreadActivity::Application as u8);

@@ -23,7 +23,9 @@ pub struct DefragmentationPass<'p, 'a, D: DeviceMemory, A: HostAllocator> {
 impl<'a, D: DeviceMemory, A: HostAllocator> Defragmentation<'a, D, A> {
     /// The next regions to move, with reserved places; empty when everything is done.
     ///
-    /// # Errors The host allocator's error, if the pass has no move yet. Such an error excludes its block; the next call continues.
+    /// # Errors
+    /// The host allocator's error, if the pass has no move yet. Such an error excludes its block, which [`skipped`](Self::skipped) does not
+    /// count; the next call continues with the others.
     #[doc(alias("vmaBeginDefragmentationPass"))]
     pub fn next_pass(&mut self) -> Result<DefragmentationPass<'_, 'a, D, A>, GpuError> {
         // Ends a pass that was forgotten.
