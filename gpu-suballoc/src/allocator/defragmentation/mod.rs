@@ -63,7 +63,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Meanwhile any thread may allocate, free, map and crop.
     ///
     /// # Errors
-    /// [`GpuMisuse::Defragmenting`] if one of the pools is being defragmented; [`GpuMisuse::NoSuchPool`]; the host allocator's error, after
+    /// [`GpuMisuse::Defragmenting`](crate::GpuMisuse::Defragmenting) if one of the pools is being defragmented;
+    /// [`GpuMisuse::NoSuchPool`](crate::GpuMisuse::NoSuchPool); the host allocator's error, after
     /// which kept buffers may be destroyed.
     #[doc(alias("vmaBeginDefragmentation"))]
     pub fn defragment<'a>(
@@ -107,7 +108,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Updates the place and the resource in `region` after a defragmentation.
     ///
     /// # Errors
-    /// [`GpuMisuse::Stale`], [`GpuMisuse::OtherAllocator`]; then `region` is unchanged.
+    /// [`GpuMisuse::Stale`](crate::GpuMisuse::Stale), [`GpuMisuse::OtherAllocator`](crate::GpuMisuse::OtherAllocator); then `region` is
+    /// unchanged.
     pub fn refresh(&self, region: &mut Region) -> Result<(), GpuError> {
         *region = self.region_of(region.id)?;
         Ok(())

@@ -24,6 +24,51 @@ fn id(number: u32) -> Option<OwnerId> {
     OwnerId::from_number(number)
 }
 
+/// Without the feature `std` all threads have the number 0.
+#[test]
+fn v11_two_reallocations_around_one_address_are_told_apart_though_threads_are_not() {
+    let engine = Engine::new(&SYSTEM, CheckOptions::default(), false);
+    let owner = engine
+        .add_owner(|| CallbackOwner::of_log(id(1), "VkBuffer", 0))
+        .expect("there is memory");
+    let call = &CallbackCall::unknown(owner);
+    let live = |address| {
+        engine
+            .blocks
+            .with(&BlockRecord::at(at(address)), |block| block.state)
+    };
+    use crate::check::records::BlockState::{Live, Moving};
+    engine
+        .answered(None, call, ASKED, at(1))
+        .expect("there is memory");
+    // The first one has let go of the block, and not returned yet: another thread is given it and begins to move it.
+    let first = engine.moving(call, at(1), None).expect("live");
+    engine
+        .answered(None, call, ASKED, at(1))
+        .expect("there is memory");
+    let second = engine.moving(call, at(1), None).expect("live");
+    let room = engine.blocks.promise().expect("there is memory");
+    engine.moved(call, (at(1), at(2)), &first, 100, &room);
+    assert_eq!((live(1), live(2)), (Some(Moving), Some(Live)));
+    engine.not_moved(call, at(1), &second, true);
+    assert_eq!((live(1), engine.blocks.count()), (Some(Live), 2));
+    let findings = || {
+        engine
+            .findings(alloc_core::Scoped::new(&SYSTEM, Scope::Object))
+            .expect("there is memory")
+            .len()
+    };
+    assert_eq!(findings(), 0);
+    // The same with the failure of the first one is the application's mistake.
+    let first = engine.moving(call, at(1), None).expect("live");
+    engine
+        .answered(None, call, ASKED, at(1))
+        .expect("there is memory");
+    let _second = engine.moving(call, at(1), None).expect("live");
+    engine.not_moved(call, at(1), &first, true);
+    assert_eq!((live(1), findings()), (Some(Moving), 1));
+}
+
 /// Addresses have different counts: a block that moves must not leave its count behind.
 #[test]
 fn an_owner_may_hold_blocks_exactly_as_long_as_one_lives_wherever_it_moves() {
