@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::VecDeque;
 use std::io::{self, PipeReader, Read as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -25,6 +26,8 @@ pub(crate) const COMMAND: &str = "show-devices";
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// More bytes than a pipe holds.
 const AT_ONCE: u64 = 1 << 20;
+/// Bytes of a child's output, far more than an answer has.
+const KEPT: usize = 1 << 22;
 
 #[derive(Serialize, Deserialize)]
 enum Answer {
@@ -55,10 +58,11 @@ fn list_of(found: &[IcdManifest], start: Start<'_>) -> Result<Listing, DriverErr
     }
     let started = |manifest: &Option<&IcdManifest>| Asked::start(*manifest, start);
     // All at once: most of their time they read files.
-    let asked: Vec<_> = manifests.iter().map(started).collect();
+    let mut asked: VecDeque<_> = manifests.iter().map(started).collect();
     let mut listing = Listing::default();
-    for (manifest, asked) in manifests.into_iter().zip(asked) {
-        let answer = asked.and_then(|mut asked| asked.answer());
+    for manifest in manifests {
+        let Some(next) = asked.pop_front() else { break };
+        let answer = next.and_then(|mut next| next.answer(&mut asked));
         listing.add(
             manifest,
             match answer.unwrap_or_else(|error| Answer::Refused(error.to_string())) {
@@ -80,6 +84,7 @@ struct Asked {
     /// A pipe, since a file may have no room to grow (`ulimit -f`). It does not block: a process that the driver starts and that outlives
     /// the child would hold it open.
     output: PipeReader,
+    text: Vec<u8>,
 }
 
 impl Asked {
@@ -100,26 +105,42 @@ impl Asked {
             child,
             began: Instant::now(),
             output,
+            text: Vec::new(),
         })
     }
 
-    fn answer(&mut self) -> io::Result<Answer> {
+    /// A driver whose pipe is full would wait: the pipes of `later` ones are emptied meanwhile.
+    fn answer(&mut self, later: &mut VecDeque<io::Result<Self>>) -> io::Result<Answer> {
         let left = TIME_LIMIT.saturating_sub(self.began.elapsed());
-        let mut text = Vec::new();
-        let mut read = || {
-            // It ends with an error where the pipe has no more for now.
-            let _ = (&self.output).take(AT_ONCE).read_to_end(&mut text);
-        };
-        let status = wait_briefly(&mut self.child, left, &mut read)?;
-        read();
+        let Self {
+            child,
+            output,
+            text,
+            ..
+        } = self;
+        let status = wait_briefly(child, left, &mut || {
+            read(output, text);
+            for asked in later.iter_mut().flatten() {
+                read(&asked.output, &mut asked.text);
+            }
+        })?;
+        read(output, text);
         // A driver may write there as well, and what it left to the C library comes last.
-        let text = String::from_utf8_lossy(&text);
+        let text = String::from_utf8_lossy(text);
         let answer = text
             .lines()
             .rev()
             .find_map(|line| serde_json::from_str(line).ok());
         Ok(answer.unwrap_or_else(|| Answer::Refused(how_it_ended(status))))
     }
+}
+
+/// Adds what the pipe has now, and keeps the end: the answer is the last line but few.
+fn read(mut output: &PipeReader, text: &mut Vec<u8>) {
+    // It ends with an error where the pipe has no more for now.
+    let _ = output.by_ref().take(AT_ONCE).read_to_end(text);
+    let excess = text.len().saturating_sub(KEPT);
+    text.drain(..excess);
 }
 
 impl Drop for Asked {

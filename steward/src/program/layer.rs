@@ -49,7 +49,7 @@ pub enum LayerError {
     )]
     Unnameable(String),
     #[error(
-        "the layer's library is in the program, and no file that a manifest could name: `steward layer install --user` writes both"
+        "the layer's library is in the program, and no file that a manifest could name: `steward layer install --user` writes both, and `--library FILE` names another one"
     )]
     NoFile,
     #[error(
@@ -114,7 +114,7 @@ impl Installed {
         self.refuse_other_manifest()?;
         let mut folders = self.library.ancestors().skip(1);
         if let Some(folder) = folders.find(|folder| folder.is_dir())
-            && is_mounted_noexec(folder)?
+            && is_mounted_noexec(folder).map_err(|reason| unwritable(folder, reason))?
         {
             return Err(LayerError::NotExecutable(folder.display().to_string()).into());
         }
@@ -210,7 +210,7 @@ impl Library {
         if let Some(other) = other {
             let _ = writeln!(
                 io::stderr(),
-                "steward: {} is the layer of another build, and the program's own is used: remove that file, or name it with STEWARD_LAYER to use it",
+                "steward: {} is the layer of another build, or cannot be read, and the program's own is used: remove that file, or name it with STEWARD_LAYER to use it",
                 other.display()
             );
         }

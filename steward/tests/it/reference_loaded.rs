@@ -5,9 +5,9 @@
 pub(crate) mod manifest;
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use fake_driver::{Defect, PLANTABLE};
@@ -423,23 +423,17 @@ fn a_driver_that_crashes_as_it_is_opened_takes_no_other_with_it() {
     assert!(checked.stdout.contains("as expected"), "{checked}");
 }
 
-/// What it prints stays in the C library's buffer until its process ends, behind the answer.
-#[test]
-fn a_driver_that_prints_is_listed_all_the_same() {
-    let test = "a_driver_that_prints_is_listed_all_the_same";
-    let manifest = Manifest::new();
-    if !is_loader_there(test, &manifest) {
-        return;
-    }
+/// The library of a driver that hands on to `manifest`'s, and runs `begin` as it is opened and `end` as its process ends. None without `cc`.
+fn forwarding_driver(manifest: &Manifest, name: &str, begin: &str, end: &str) -> Option<PathBuf> {
     let text = fs::read_to_string(&manifest.path).expect("written");
     let text: Value = serde_json::from_str(&text).expect("JSON");
     let driver = text["ICD"]["library_path"].as_str().expect("a path");
-    let source = manifest.path.with_file_name("prints.c");
+    let source = manifest.path.with_file_name(name).with_extension("c");
     let code = format!(
-        "#include <dlfcn.h>\n#include <stdio.h>\n\
+        "#include <dlfcn.h>\n#include <stdio.h>\n#include <unistd.h>\n\
          static void *of(const char *name) {{ return dlsym(dlopen(\"{driver}\", RTLD_NOW), name); }}\n\
-         __attribute__((constructor)) static void begin(void) {{ puts(\"first\"); printf(\"no end\"); }}\n\
-         __attribute__((destructor)) static void end(void) {{ puts(\"last\"); }}\n\
+         __attribute__((constructor)) static void begin(void) {{ {begin} }}\n\
+         __attribute__((destructor)) static void end(void) {{ {end} }}\n\
          int vk_icdNegotiateLoaderICDInterfaceVersion(unsigned *version);\n\
          int vk_icdNegotiateLoaderICDInterfaceVersion(unsigned *version) {{\n\
            return ((int (*)(unsigned *))of(__func__))(version);\n\
@@ -450,19 +444,67 @@ fn a_driver_that_prints_is_listed_all_the_same() {
          }}\n"
     );
     fs::write(&source, code).expect("room");
-    let folder = source.parent().expect("a folder");
-    let Some(library) = testkit::compile_c_library(&source, folder) else {
-        return skip("cc", test, "no cc");
-    };
-    let both = manifest.and_another("prints_icd.json", &library);
-    let listed = steward(&["drivers"])
+    testkit::compile_c_library(&source, source.parent().expect("a folder"))
+}
+
+/// `steward drivers` over the manifests of `list`.
+fn listed(list: &OsStr) -> Finished {
+    steward(&["drivers"])
         .env_remove("VK_LOADER_DRIVERS_SELECT")
         .env_remove("VK_ADD_DRIVER_FILES")
-        .env("VK_DRIVER_FILES", &both)
-        .env("VK_ICD_FILENAMES", &both)
-        .run();
+        .env("VK_DRIVER_FILES", list)
+        .env("VK_ICD_FILENAMES", list)
+        .run()
+}
+
+/// What it prints stays in the C library's buffer until its process ends, behind the answer.
+#[test]
+fn a_driver_that_prints_is_listed_all_the_same() {
+    let test = "a_driver_that_prints_is_listed_all_the_same";
+    let manifest = Manifest::new();
+    if !is_loader_there(test, &manifest) {
+        return;
+    }
+    let begin = "puts(\"first\"); printf(\"no end\");";
+    let Some(library) = forwarding_driver(&manifest, "prints", begin, "puts(\"last\");") else {
+        return skip("cc", test, "no cc");
+    };
+    let listed = listed(&manifest.and_another("prints_icd.json", &library));
     listed.assert_code(0);
     assert!(listed.stdout.contains("prints_icd"), "{listed}");
+    assert!(!listed.to_string().contains("shows no device"), "{listed}");
+}
+
+/// It prints more than a pipe holds, and the driver in front of it waits until it has: answers are read from all drivers at once.
+#[test]
+fn a_driver_that_prints_much_waits_for_no_other() {
+    let test = "a_driver_that_prints_much_waits_for_no_other";
+    let manifest = Manifest::new();
+    if !is_loader_there(test, &manifest) {
+        return;
+    }
+    let printed = manifest.path.with_file_name("printed");
+    let waits = format!(
+        "while (access(\"{0}\", F_OK)) usleep(1000);",
+        printed.display()
+    );
+    let prints = format!(
+        "for (int i = 0; i < 40000; i++) puts(\"words\"); fflush(stdout); fclose(fopen(\"{}\", \"w\"));",
+        printed.display()
+    );
+    let drivers = [("waits", &waits), ("prints", &prints)];
+    let libraries = drivers.map(|(name, begin)| forwarding_driver(&manifest, name, begin, ""));
+    let [Some(waits), Some(prints)] = libraries else {
+        return skip("cc", test, "no cc");
+    };
+    manifest.and_another("waits_icd.json", &waits);
+    manifest.and_another("prints_icd.json", &prints);
+    let files = ["waits_icd.json", "prints_icd.json"].map(|it| manifest.path.with_file_name(it));
+    let listed = listed(&std::env::join_paths(files).expect("no colons"));
+    listed.assert_code(0);
+    for name in ["waits_icd", "prints_icd"] {
+        assert!(listed.stdout.contains(name), "{listed}");
+    }
     assert!(!listed.to_string().contains("shows no device"), "{listed}");
 }
 
@@ -475,7 +517,7 @@ fn rd15_a_manifest_whose_path_is_no_text_is_driven() {
     if !is_loader_there("rd15", &manifest) {
         return;
     }
-    let odd = std::ffi::OsStr::from_bytes(b"no\xfftext_icd.json");
+    let odd = OsStr::from_bytes(b"no\xfftext_icd.json");
     let odd = manifest.path.with_file_name(odd);
     fs::copy(&manifest.path, &odd).expect("room");
     // The loader does what is not expected, as for the other name.
