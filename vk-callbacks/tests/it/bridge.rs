@@ -124,7 +124,7 @@ fn no_memory_for_the_state_gives_the_context_back() {
     let witness = RecordingAllocator::system();
     let root = root(&witness);
     let context = root
-        .child_with(ContextOptions::new("small").budget(Budget::exact(100)))
+        .child_with(ContextOptions::new("small").budget(Budget::exact(16)))
         .expect("memory");
     let refused = Bridge::new(context).expect_err("the state does not fit");
     assert!(matches!(
