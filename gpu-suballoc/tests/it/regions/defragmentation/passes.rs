@@ -55,6 +55,35 @@ fn df1_a_plan_is_a_defragmentation_that_is_dropped() {
     });
 }
 
+/// A turnover has closed two of four blocks: one has two regions, the other eight. Two blocks are full.
+#[test]
+fn df1_a_block_that_drains_takes_what_moves() {
+    small(|scene| {
+        let mut left: Vec<_> = (0..64)
+            .map(|number| (number, scene.piece(number, &shared())))
+            .collect();
+        let first = left[0].1.memory();
+        let goes = |at: &usize| match *at {
+            at @ 0..16 => ![5, 7].contains(&at),
+            at => [1, 2].contains(&(at % 4)),
+        };
+        (0..64)
+            .rev()
+            .filter(goes)
+            .for_each(|at| scene.free(left.remove(at).1));
+        (0..64).for_each(|_| scene.free(scene.piece(0, &shared())));
+        for number in 64..80 {
+            left.push((number, scene.piece(number, &shared())));
+            assert_ne!(left.last().unwrap().1.memory(), first, "it is closed");
+        }
+        let (_, totals) = defragment(&scene, DefragmentationOptions::new());
+        assert_eq!((totals.moves, totals.freed_blocks), (2, 1), "{totals:?}");
+        assert_eq!(scene.objects(), 3);
+        scene.check(&mut left);
+        scene.free_all(left);
+    });
+}
+
 #[test]
 fn df1_limits_cut_the_same_moves_into_passes() {
     for (options, most) in [
