@@ -5,14 +5,14 @@ use std::iter;
 use alloc_core::{HostError, TryString, TryVec};
 use debug_guard::ModuleFinder;
 
-use crate::caller_module::info_of;
 use crate::chain::{
     DeviceProperties, GetProcAddr, InstanceCreateInfo, LOADER_INSTANCE, links_behind, slice_of,
 };
 use crate::hooks::get_instance_proc_addr;
+use crate::os::{self, PATH_LIST_SEPARATOR, file_name};
 use crate::per_process::PerProcess;
 use crate::record::{Own, own};
-use crate::settings::{self, LAYER};
+use crate::settings::LAYER;
 
 /// NVIDIA packs the parts of its version in a way of its own.
 const NVIDIA: u32 = 0x10de;
@@ -133,9 +133,9 @@ unsafe fn enabled_layers(
         let name = TryString::try_from_str_in(name, own())?;
         layers.try_push(name).map_err(|refused| refused.error)
     };
-    for name in settings::variable(c"VK_INSTANCE_LAYERS")?
+    for name in os::variable(c"VK_INSTANCE_LAYERS")?
         .iter()
-        .flat_map(|names| names.as_str().split(':'))
+        .flat_map(|names| names.as_str().split(PATH_LIST_SEPARATOR))
     {
         push(name)?;
     }
@@ -155,15 +155,11 @@ unsafe fn enabled_layers(
 
 fn own_file() -> Option<TryString<Own>> {
     let function: GetProcAddr = get_instance_proc_addr;
-    let info = info_of(function as *const c_void)?;
-    // SAFETY: a string of the dynamic linker for a library that is never unloaded.
-    let name = unsafe { CStr::from_ptr(info.dli_fname) }.to_str().ok()?;
-    TryString::try_from_str_in(name, own()).ok()
+    os::path_of(function as *const c_void)
 }
 
 pub(crate) fn is_loader(module: &str) -> bool {
-    let name = module.rsplit('/').next().unwrap_or_default();
-    name.starts_with("libvulkan.so")
+    os::is_loader(file_name(module))
 }
 
 #[cfg(test)]

@@ -8,11 +8,11 @@ use std::io;
 use alloc_core::{HostError, TryString};
 use vk_report::state_file::EscapedName;
 
-use crate::file_limit::remedy;
+use crate::os::{MAX_PATH, executable};
 use crate::record::{Own, own};
+use crate::remedy::remedy;
 use crate::report::number_of_report;
 use crate::settings::complain;
-use crate::settings::pattern::{MAX_PATH, executable};
 use crate::settings::table::InvalidValue;
 
 pub(crate) fn pattern(name: &str) -> Result<TryString<Own>, InvalidValue> {

@@ -9,9 +9,9 @@ use vk_callbacks::{OwnerId, Recorder};
 use vk_report::files::{self, PRIVATE};
 
 use crate::accounts::all_accounts;
-use crate::file_limit;
 use crate::file_name::write_named;
 use crate::in_process::observation;
+use crate::os::admit_file_size;
 use crate::per_process::PerProcess;
 use crate::record::{Own, SYSTEM, own};
 use crate::settings::{complain, settings};
@@ -45,7 +45,7 @@ pub(crate) fn write() {
         return complain(format_args!("no trace: {error}"));
     }
     write_named("trace", pattern, |name| {
-        file_limit::admit(trace.0.len())?;
+        admit_file_size(trace.0.len())?;
         files::write(Path::new(name), trace.0.as_bytes(), PRIVATE)
     });
 }

@@ -147,6 +147,14 @@ pub fn open_settings(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
+/// Removes the file, or the link.
+///
+/// # Errors
+/// As [`write()`].
+pub fn remove(path: &Path) -> io::Result<()> {
+    FilePlace::find(path)?.remove()
+}
+
 fn is_missing(error: &io::Error) -> bool {
     matches!(
         error.kind(),

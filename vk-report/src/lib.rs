@@ -23,7 +23,7 @@
 )]
 
 mod command_mark;
-#[cfg_attr(not(unix), path = "files/other.rs")]
+#[cfg_attr(windows, path = "files/windows.rs")]
 pub mod files;
 pub mod guard_run;
 pub mod meter;

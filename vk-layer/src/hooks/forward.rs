@@ -1,13 +1,11 @@
 //! One hook for all commands without a `pAllocator`: it passes on its arguments, whatever the command's parameters are.
 //!
-//! Parameters of Vulkan's commands are integers, pointers and floats, none larger than 8 bytes, 16 at most. The calling conventions of C on
-//! x86-64 (System V) and AArch64 (AAPCS64) put integers and pointers into one row of registers and then on the stack, 8 bytes each, and
-//! floats into a row of registers of their own; the caller removes them. So a function of 16 words and 4 floats passes all of them on
-//! unchanged: the words behind a command's own parameters are passed on and ignored.
+//! Parameters of Vulkan's commands are integers, pointers and floats, none larger than 8 bytes, 16 at most. The caller removes them. So a
+//! function that passes on 16 words, and 4 floats where these have registers, passes all of them on unchanged: the words behind a command's
+//! own parameters are passed on and ignored. `one_row` and `two_rows` have what the calling conventions say of that.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
-use std::mem::transmute;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use vk_callbacks::Command;
@@ -25,12 +23,15 @@ use crate::parent::Parent;
 use crate::settings::{Brackets, complain, settings};
 use crate::{report, state, timeline};
 
-#[cfg(not(all(
-    target_pointer_width = "64",
-    unix,
-    any(target_arch = "x86_64", target_arch = "aarch64")
-)))]
-compile_error!("the calling convention is not one of those that `forward` relies on");
+#[cfg(all(windows, target_arch = "x86_64"))]
+mod one_row;
+#[cfg(any(all(unix, target_arch = "x86_64"), target_arch = "aarch64"))]
+mod two_rows;
+
+#[cfg(all(windows, target_arch = "x86_64"))]
+use one_row::{call, hook_at};
+#[cfg(any(all(unix, target_arch = "x86_64"), target_arch = "aarch64"))]
+use two_rows::{call, hook_at};
 
 /// No command has as many parameters.
 const WORDS: usize = 16;
@@ -51,7 +52,7 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    /// Floats are not counted by `index`.
+    /// Of the words in front of floats, which Windows alone counts.
     pub(super) fn word(&self, index: usize) -> usize {
         self.words.get(index).copied().unwrap_or_default()
     }
@@ -60,43 +61,6 @@ impl Arguments {
         self.word(0) as *mut c_void
     }
 }
-
-macro_rules! forwarding {
-    (($($word:ident)*) ($($float:ident)*)) => {
-        type Forward = unsafe extern "system" fn($($word: usize,)* $($float: f64),*) -> usize;
-
-        /// A few instructions: the slot goes on as one more float, in a register of its own, so that no word moves, and the compiler
-        /// makes a jump of the call.
-        unsafe extern "system" fn forward<const SLOT: usize>($($word: usize,)* $($float: f64),*) -> usize {
-            let slot = f64::from_bits(SLOT as u64);
-            // SAFETY: the slot's arguments, as its caller passed them.
-            unsafe { forward_to($($word,)* $($float,)* slot) }
-        }
-
-        /// 768 copies of this were a twelfth of the library.
-        #[inline(never)]
-        unsafe extern "system" fn forward_to($($word: usize,)* $($float: f64,)* slot: f64) -> usize {
-            let arguments = Arguments {
-                words: [$($word),*],
-                floats: [$($float),*],
-            };
-            // SAFETY: the slot's arguments, as its caller passed them.
-            unsafe { run(slot.to_bits() as usize, &arguments) }
-        }
-
-        /// # Safety
-        /// The function may be called with these arguments.
-        unsafe fn call(function: VoidFunction, arguments: &Arguments) -> usize {
-            // SAFETY: see the module: a command with fewer parameters ignores the others.
-            let function = unsafe { transmute::<VoidFunction, Forward>(function) };
-            let ([$($word),*], [$($float),*]) = (arguments.words, arguments.floats);
-            // SAFETY: the function may be called with these arguments.
-            unsafe { function($($word,)* $($float),*) }
-        }
-    };
-}
-
-forwarding! { (w0 w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12 w13 w14 w15) (f0 f1 f2 f3) }
 
 /// Whatever goes wrong in the layer, the command is called, once, and its result is returned.
 ///
@@ -246,12 +210,6 @@ unsafe fn note_name(info: *const ObjectNameInfo) {
 
 pub(super) fn hook_of_slot(slot: usize) -> Option<VoidFunction> {
     HOOKS.get(slot).copied()
-}
-
-const fn hook_at<const SLOT: usize>() -> VoidFunction {
-    let function: Forward = forward::<SLOT>;
-    // SAFETY: a function's address; its caller casts it.
-    unsafe { transmute::<Forward, VoidFunction>(function) }
 }
 
 static HOOKS: [VoidFunction; SLOTS] = hooks!(

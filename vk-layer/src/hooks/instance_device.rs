@@ -24,6 +24,7 @@ use crate::growth;
 use crate::handle_map::HandleMap;
 use crate::leaks;
 use crate::memory_report::{ReportingDevice, reporting_device};
+use crate::os;
 use crate::parent::{CommandName, DEVICES, INSTANCES, Parent, dispatch_key};
 use crate::physical_device::PhysicalDeviceCommands;
 use crate::record::{free_record, new_record};
@@ -59,6 +60,7 @@ pub(super) unsafe extern "system" fn create_instance(
     };
     // SAFETY: the command has this signature.
     let function = unsafe { transmute::<VoidFunction, Function>(function) };
+    caught(os::stay_loaded);
     // SAFETY: Vulkan requires the command's create info.
     caught(|| unsafe { settings::load(info) });
     // Before anything exists that a child of a fork must not have.

@@ -1,6 +1,5 @@
 //! Files are noted when a stack is seen first: at the end they may be unloaded, and another file may lie at their addresses.
 
-use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloc_core::TryString;
@@ -9,6 +8,7 @@ use vk_report::state_file::stacks::MAX_BUILD_ID;
 use super::store::StackStore;
 use crate::count::get;
 use crate::description::is_loader;
+use crate::os::MAX_PATH;
 use crate::record::{Own, own};
 use crate::record_list::RecordList;
 
@@ -25,25 +25,6 @@ pub(crate) struct StackModule {
 }
 
 pub(super) struct ModuleTable(RecordList<StackModule>);
-
-/// Addresses may be in other files after the number has changed. Takes some 40 ns.
-pub(super) fn unloads() -> u64 {
-    unsafe extern "C" fn first(
-        info: *mut libc::dl_phdr_info,
-        _size: usize,
-        unloads: *mut c_void,
-    ) -> c_int {
-        // SAFETY: the C library's struct, valid for the call.
-        let number = unsafe { (*info).dlpi_subs };
-        // SAFETY: the number below.
-        unsafe { unloads.cast::<u64>().write(number) };
-        1
-    }
-    let mut number = 0_u64;
-    // SAFETY: a function that only writes the number.
-    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut number).cast()) };
-    number
-}
 
 impl StackModule {
     pub(crate) fn path(&self) -> &str {
@@ -79,7 +60,7 @@ impl StackModule {
         for (to, from) in build_id.iter_mut().zip(id) {
             *to = *from;
         }
-        let own_code = unloads as *const () as usize;
+        let own_code = Self::new as *const () as usize;
         Some(Self {
             is_inner: module.addresses().contains(&own_code) || is_loader(&path),
             path,
@@ -113,7 +94,7 @@ impl ModuleTable {
         };
         let known = there().find(|module| get(&module.seen) == unloads);
         let module = known.or_else(|| {
-            let mut name = [0; libc::PATH_MAX as usize];
+            let mut name = [0; MAX_PATH];
             let now = debug_guard::Module::at(address, &mut name)?;
             there().find(|module| module.is(&now)).or_else(|| {
                 let mut module = StackModule::new(&now)?;

@@ -8,8 +8,9 @@ use debug_guard::StackId;
 use vk_report::state_file::stacks::DEVICE_MEMORY_KIND;
 
 use super::counts::LiveCount;
-use super::modules::{ModuleTable, StackModule, unloads};
+use super::modules::{ModuleTable, StackModule};
 use super::store::{HighestMoment, OriginCounts, StackStore};
+use crate::os;
 use crate::record::{Own, own};
 use crate::record_list::RecordList;
 
@@ -138,7 +139,7 @@ impl OriginTable {
         frames: impl FnOnce() -> &'f [usize],
         (command, kind): (&'static str, &'static str),
     ) -> Option<&'static Origin> {
-        let unloads = unloads();
+        let unloads = os::unloads();
         // Under the lock only the system is called: its allocator, and for its list of mappings.
         let mut by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
         let known = by_key.get(&(stack, kind)).copied();

@@ -12,6 +12,7 @@ use super::marks::Marks;
 use super::modules::StackModule;
 use super::origins::StackFrame;
 use crate::count::get;
+use crate::os::coarse_nanoseconds;
 use crate::record::new_static;
 
 pub(crate) type StackWords = [AtomicU64];
@@ -231,19 +232,6 @@ impl RecordWriter {
         self.head.used.store(end, Ordering::Release);
         self.start
     }
-}
-
-fn coarse_nanoseconds() -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: room for the time.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut now) };
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds
-        .saturating_mul(1_000_000_000)
-        .saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use vk_report::state_file::EscapedName;
 use vk_report::state_file::stacks::{MARKS, PEAK_NAMES};
 
 use super::HAS_ENDED;
-use super::process::{arguments, command_line};
+use super::process::arguments;
 use super::rows::{Findings, kind_row, memory_row, memory_rows};
 use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS, all_accounts, all_usage};
 use crate::chain::MEMORY_USES;
@@ -25,8 +25,8 @@ use crate::growth;
 use crate::guarding;
 use crate::hooks::{passed_kinds, unknown_names};
 use crate::leaks::{self, LiveCount, StackFrame};
+use crate::os::{MAX_PATH, command_line, executable};
 use crate::record::{Own, own};
-use crate::settings::pattern::{MAX_PATH, executable};
 use crate::settings::settings;
 use crate::timeline::{self, Fullest};
 

@@ -31,11 +31,10 @@ use vk_report::files::{self, PRIVATE};
 use vk_report::report;
 
 use crate::accounts::INSTANCES;
-use crate::error_output;
-use crate::file_limit;
 use crate::file_name::write_named;
 use crate::hooks::{COMMANDS, caught, commands_called, has_live_instance};
 use crate::once::OnceAcrossForks;
+use crate::os::{self, admit_file_size, write_to_error_output};
 use crate::record::{Own, own};
 use crate::settings::{Target, complain, settings};
 use crate::state;
@@ -65,9 +64,7 @@ pub(crate) fn at_exit() {
 
     static REGISTERED: OnceAcrossForks = OnceAcrossForks::new();
     REGISTERED.call_once(|| {
-        // SAFETY: the library is never unloaded.
-        let refused = unsafe { libc::atexit(write_at_exit) } != 0;
-        if refused {
+        if !os::at_exit(write_at_exit) {
             complain(format_args!(
                 "no report will be written at exit: the C library has no room for a handler"
             ));
@@ -76,16 +73,11 @@ pub(crate) fn at_exit() {
 }
 
 /// Runs after every handler of an exit: a program's earlier handlers and static destructors may have ended objects meanwhile.
-extern "C" fn write_at_the_end() {
+pub(crate) extern "C" fn write_at_the_end() {
     if HAS_ENDED.load(Ordering::Relaxed) {
         caught(write);
     }
 }
-
-#[used]
-// SAFETY: the section has addresses of such functions, and the library is never unloaded.
-#[unsafe(link_section = ".fini_array")]
-static AT_THE_END: extern "C" fn() = write_at_the_end;
 
 pub(crate) fn can_be_due() -> bool {
     settings().interval != 0 || request::can_be_requested()
@@ -209,11 +201,11 @@ fn write_to(target: &Target, commands: u64, render: Render) -> bool {
         return false;
     }
     let Some(pattern) = pattern else {
-        error_output::write(report.as_bytes());
+        write_to_error_output(report.as_bytes());
         return true;
     };
     let write = |name: &str| {
-        file_limit::admit(report.len())?;
+        admit_file_size(report.len())?;
         files::write(Path::new(name), report.as_bytes(), PRIVATE)
     };
     write_named("report", pattern, write).is_some()

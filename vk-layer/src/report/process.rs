@@ -1,11 +1,5 @@
 #![forbid(unsafe_code)]
 
-use std::fs::File;
-
-use alloc_core::{HostError, TryVec};
-
-use crate::record::{Own, own, read_to_end};
-
 pub(super) fn arguments(command_line: &[u8]) -> impl Iterator<Item = &str> {
     let line = command_line.strip_suffix(b"\0").unwrap_or(command_line);
     line.split(|byte| *byte == 0).map(|argument| {
@@ -14,13 +8,10 @@ pub(super) fn arguments(command_line: &[u8]) -> impl Iterator<Item = &str> {
     })
 }
 
-pub(super) fn command_line() -> Result<TryVec<u8, Own>, HostError> {
-    File::open("/proc/self/cmdline").map_or(Ok(TryVec::new_in(own())), read_to_end)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{arguments, command_line};
+    use super::arguments;
+    use crate::os::command_line;
 
     #[test]
     fn ly50_arguments_are_those_of_the_process() {

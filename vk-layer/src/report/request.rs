@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use alloc_core::TryString;
-use vk_report::files::FilePlace;
+use vk_report::files;
 use vk_report::state_file::REPORT_REQUEST;
 
 use super::interval::{Schedule, milliseconds};
@@ -82,7 +82,7 @@ fn file_pattern() -> Option<&'static str> {
 }
 
 fn remove(file: &Path) -> bool {
-    file.is_file() && FilePlace::find(file).is_ok_and(|place| place.remove().is_ok())
+    file.is_file() && files::remove(file).is_ok()
 }
 
 fn request_file() -> Option<TryString<Own>> {

@@ -2,7 +2,7 @@
 
 mod create_info;
 mod entries;
-mod environment;
+pub(crate) mod environment;
 pub(crate) mod pattern;
 pub(crate) mod table;
 mod target;
@@ -15,15 +15,15 @@ use alloc_core::{HostError, TryString, TryVec};
 
 use vk_report::guard_run::Guarding;
 
-use crate::error_output;
 use crate::in_process::observation;
 use crate::leaks::Frame;
 use crate::once::ValueAcrossForks;
+use crate::os::{is_privileged, write_to_error_output};
 use crate::record::{Own, own};
+use crate::request::Signal;
 use entries::{Entries, Entry, Form, Source, full_name, push};
 
 pub(crate) use create_info::LAYER;
-pub(crate) use environment::variable;
 pub use table::{ENVIRONMENT_PREFIX, FILE_PREFIX, SETTINGS, Setting};
 pub(crate) use target::Target;
 
@@ -44,9 +44,9 @@ pub(crate) struct Settings {
     pub(crate) record: Option<TryString<Own>>,
     pub(crate) stacks: bool,
     pub(crate) frame: Frame,
-    pub(crate) mark_signal: Option<i32>,
+    pub(crate) mark_signal: Option<Signal>,
     pub(crate) meter: bool,
-    pub(crate) signal: Option<i32>,
+    pub(crate) signal: Option<Signal>,
     pub(crate) arguments: bool,
     /// Seconds between two reports; 0 for reports at the end only.
     pub(crate) interval: u64,
@@ -80,9 +80,7 @@ pub(crate) fn settings() -> &'static Settings {
 #[cold]
 pub(crate) unsafe fn load(info: *const c_void) -> &'static Settings {
     SETTINGS_OF_PROCESS.get_or_make(|| {
-        // SAFETY: reads the kernel's auxiliary vector; any index is allowed.
-        let is_privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-        if is_privileged {
+        if is_privileged() {
             return Settings::of_privileged_process();
         }
         let mut entries = TryVec::new_in(own());
@@ -223,6 +221,6 @@ pub(crate) fn complain(what: std::fmt::Arguments<'_>) {
     let mut line = TryString::new_in(own());
     let written = line.try_write_fmt(format_args!("VK_LAYER_STEWARD_memory: {what}\n"));
     if written.is_ok() {
-        error_output::write(line.as_bytes());
+        write_to_error_output(line.as_bytes());
     }
 }

@@ -7,7 +7,7 @@ use vk_report::guard_run::parse_back_end;
 use super::{Brackets, Settings, Target, pattern};
 use crate::file_name;
 use crate::leaks::Frame;
-use crate::request::signal_number;
+use crate::request::Signal;
 
 /// The prefix of a setting's name in the environment, where the name is in capitals.
 pub const ENVIRONMENT_PREFIX: &str = "VK_STEWARD_MEMORY_";
@@ -153,7 +153,7 @@ pub const SETTINGS: &[Setting] = &[
         set: |settings, value| {
             store(
                 &mut settings.mark_signal,
-                signal_number(value).map(Some).ok_or(InvalidValue),
+                Signal::of(value).map(Some).ok_or(InvalidValue),
             )
         },
     },
@@ -172,7 +172,7 @@ pub const SETTINGS: &[Setting] = &[
         set: |settings, value| {
             store(
                 &mut settings.signal,
-                signal_number(value).map(Some).ok_or(InvalidValue),
+                Signal::of(value).map(Some).ok_or(InvalidValue),
             )
         },
     },

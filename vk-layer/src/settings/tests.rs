@@ -136,7 +136,7 @@ const CASES: &[Case] = &[
         name: "mark_signal",
         shown: |settings| format!("{:?}", settings.mark_signal),
         good: "USR1",
-        expected: "Some(10)",
+        expected: "Some(Usr1)",
         bad: Some("KILL"),
     },
     Case {
@@ -150,7 +150,7 @@ const CASES: &[Case] = &[
         name: "signal",
         shown: |settings| format!("{:?}", settings.signal),
         good: "USR2",
-        expected: "Some(12)",
+        expected: "Some(Usr2)",
         bad: Some("TERM"),
     },
     Case {

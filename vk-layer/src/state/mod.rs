@@ -21,10 +21,13 @@ use crate::commands::{self, FIRST_ROWS, kind_bit, row};
 use crate::file_name::write_named;
 use crate::hooks::{self, HookPhase};
 use crate::leaks::StackWords;
+use crate::os::detach;
 use crate::settings::settings;
 use crate::turn::Turn;
 use changed::ChangedKinds;
 use mapping::{MappedState, Words};
+
+pub(crate) use mapping::admit_state_file;
 use sums::Sums;
 
 const EVERY_COMMAND_UNTIL: u64 = 1000;
@@ -69,7 +72,7 @@ pub(crate) fn stack_words() -> Option<&'static StackWords> {
 
 pub(crate) fn after_fork() {
     if let Some(state) = NonNull::new(STATE.load(Ordering::Relaxed)) {
-        mapping::detach(state, MAPPED.load(Ordering::Relaxed));
+        detach(state.cast(), MAPPED.load(Ordering::Relaxed));
     }
     STATE.store(ptr::null_mut(), Ordering::Relaxed);
     IS_OPENED.store(false, Ordering::Relaxed);

@@ -1,20 +1,8 @@
-//! Beyond the process's limit of file sizes `SIGXFSZ` ends the process: so the limit is checked
-//! before a write.
+//! What to do about a file that cannot be written.
+
+#![forbid(unsafe_code)]
 
 use std::io;
-
-pub(crate) fn admit(bytes: usize) -> io::Result<()> {
-    let mut limit = libc::rlimit {
-        rlim_cur: libc::RLIM_INFINITY,
-        rlim_max: libc::RLIM_INFINITY,
-    };
-    // SAFETY: room for the limit, which stays as it is where the call fails.
-    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
-    if bytes as u64 > limit.rlim_cur {
-        return Err(io::Error::from_raw_os_error(libc::EFBIG));
-    }
-    Ok(())
-}
 
 pub(crate) fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {

@@ -1,0 +1,24 @@
+mod environment;
+mod exit;
+mod fork;
+mod modules;
+mod process;
+mod settings_files;
+mod signals;
+mod state_file;
+
+pub(crate) use environment::{each_variable, variable};
+pub(crate) use exit::at_exit;
+pub(crate) use fork::watch_forks;
+pub(crate) use modules::{
+    base_of, call_stack, file_name, is_loader, modules_of_no_caller, path_of, stay_loaded, unloads,
+};
+pub(crate) use process::{
+    MAX_PATH, admit_file_size, coarse_nanoseconds, command_line, executable, is_privileged,
+    write_to_error_output,
+};
+pub(crate) use settings_files::find_settings;
+pub(crate) use signals::handle_signal;
+pub(crate) use state_file::{StateFile, detach};
+
+pub(crate) const PATH_LIST_SEPARATOR: char = ':';

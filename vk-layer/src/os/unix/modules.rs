@@ -1,0 +1,81 @@
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+
+use alloc_core::TryString;
+
+use crate::record::{Own, own};
+
+/// Return addresses of this thread, innermost first. Returns their number.
+#[cfg(target_env = "gnu")]
+pub(crate) fn call_stack(frames: &mut [*mut c_void]) -> usize {
+    let room = c_int::try_from(frames.len()).unwrap_or(0);
+    // SAFETY: room for `room` addresses.
+    let found = unsafe { libc::backtrace(frames.as_mut_ptr(), room) };
+    usize::try_from(found).unwrap_or(0)
+}
+
+#[cfg(not(target_env = "gnu"))]
+pub(crate) fn call_stack(_: &mut [*mut c_void]) -> usize {
+    0
+}
+
+/// Where files begin whose frames are not the caller's: this one and the C library.
+pub(crate) fn modules_of_no_caller() -> [usize; 2] {
+    let free = libc::free as unsafe extern "C" fn(*mut c_void);
+    [call_stack as *const c_void, free as *const c_void].map(base_of)
+}
+
+fn info_of(address: *const c_void) -> Option<libc::Dl_info> {
+    let mut info = libc::Dl_info {
+        dli_fname: ptr::null(),
+        dli_fbase: ptr::null_mut(),
+        dli_sname: ptr::null(),
+        dli_saddr: ptr::null_mut(),
+    };
+    // SAFETY: any address, and a place for the answer.
+    let found = unsafe { libc::dladdr(address, &raw mut info) };
+    (found != 0 && !info.dli_fname.is_null()).then_some(info)
+}
+
+/// Where the file with this address begins; 0 if it is in none.
+pub(crate) fn base_of(address: *const c_void) -> usize {
+    info_of(address).map_or(0, |info| info.dli_fbase.addr())
+}
+
+/// The path of the file with this address, which must not be unloaded meanwhile.
+pub(crate) fn path_of(address: *const c_void) -> Option<TryString<Own>> {
+    let info = info_of(address)?;
+    // SAFETY: a name of the dynamic linker, which stays while its file is loaded.
+    let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_str().ok()?;
+    TryString::try_from_str_in(path, own()).ok()
+}
+
+pub(crate) fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+pub(crate) fn is_loader(file: &str) -> bool {
+    file.starts_with("libvulkan.so")
+}
+
+/// Addresses may be in other files after the number has changed. Takes some 40 ns.
+pub(crate) fn unloads() -> u64 {
+    unsafe extern "C" fn first(
+        info: *mut libc::dl_phdr_info,
+        _size: usize,
+        unloads: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the C library's struct, valid for the call.
+        let number = unsafe { (*info).dlpi_subs };
+        // SAFETY: the number below.
+        unsafe { unloads.cast::<u64>().write(number) };
+        1
+    }
+    let mut number = 0_u64;
+    // SAFETY: a function that only writes the number.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut number).cast()) };
+    number
+}
+
+/// The library was linked to stay (`build.rs`).
+pub(crate) const fn stay_loaded() {}

@@ -1,0 +1,94 @@
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use alloc_core::TryString;
+
+use super::calls::{
+    COUNT_NO_REFERENCE, GetModuleFileNameW, GetModuleHandleExW, Handle, LdrRegisterDllNotification,
+    MODULE_UNLOADED, OF_ADDRESS, PIN_MODULE, RtlCaptureStackBackTrace,
+};
+use super::process::MAX_PATH;
+use super::text::from_wide;
+use crate::once::OnceAcrossForks;
+use crate::record::Own;
+
+/// Return addresses of this thread, innermost first. Returns their number.
+pub(crate) fn call_stack(frames: &mut [*mut c_void]) -> usize {
+    let room = u32::try_from(frames.len()).unwrap_or(0);
+    // SAFETY: room for `room` addresses.
+    unsafe { RtlCaptureStackBackTrace(0, room, frames.as_mut_ptr(), ptr::null_mut()) }.into()
+}
+
+/// Where the file begins whose frames are not the caller's: a driver calls this one's callbacks itself.
+pub(crate) fn modules_of_no_caller() -> [usize; 1] {
+    [base_of(call_stack as *const c_void)]
+}
+
+fn module_of(address: *const c_void, how: u32) -> Option<Handle> {
+    let mut module = ptr::null_mut();
+    // SAFETY: any address, and a place for the answer.
+    let found = unsafe { GetModuleHandleExW(OF_ADDRESS | how, address, &raw mut module) };
+    (found != 0 && !module.is_null()).then_some(module)
+}
+
+/// Where the file with this address begins; 0 if it is in none.
+pub(crate) fn base_of(address: *const c_void) -> usize {
+    module_of(address, COUNT_NO_REFERENCE).map_or(0, |module| module.addr())
+}
+
+/// The path of the file with this address, which must not be unloaded meanwhile.
+pub(crate) fn path_of(address: *const c_void) -> Option<TryString<Own>> {
+    path_of_module(module_of(address, COUNT_NO_REFERENCE)?, |path| {
+        from_wide(path).ok().flatten()
+    })
+}
+
+/// NULL stands for the executable. `None` also for a path that is too long.
+pub(super) fn path_of_module<R>(
+    module: Handle,
+    take: impl FnOnce(&[u16]) -> Option<R>,
+) -> Option<R> {
+    let mut path = [0; MAX_PATH];
+    // SAFETY: NULL or a module, and so many units that may be written.
+    let length = unsafe { GetModuleFileNameW(module, path.as_mut_ptr(), MAX_PATH as u32) } as usize;
+    if length == 0 || length >= MAX_PATH {
+        return None;
+    }
+    take(path.get(..length)?)
+}
+
+pub(crate) fn file_name(path: &str) -> &str {
+    path.rsplit(['\\', '/']).next().unwrap_or(path)
+}
+
+pub(crate) const fn is_loader(file: &str) -> bool {
+    file.eq_ignore_ascii_case("vulkan-1.dll")
+}
+
+/// Addresses may be in other files after the number has changed.
+pub(crate) fn unloads() -> u64 {
+    static REGISTERED: OnceAcrossForks = OnceAcrossForks::new();
+    static UNLOADS: AtomicU64 = AtomicU64::new(0);
+
+    unsafe extern "system" fn note(reason: u32, _: *const c_void, _: *mut c_void) {
+        if reason == MODULE_UNLOADED {
+            UNLOADS.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    REGISTERED.call_once(|| {
+        let mut cookie = ptr::null_mut();
+        // SAFETY: the function's library is never unloaded.
+        unsafe { LdrRegisterDllNotification(0, note, ptr::null_mut(), &raw mut cookie) };
+    });
+    UNLOADS.load(Ordering::Relaxed)
+}
+
+/// Programs unload the loader while threads of a driver, or what runs at the end, still call this library.
+pub(crate) fn stay_loaded() {
+    static PINNED: OnceAcrossForks = OnceAcrossForks::new();
+    PINNED.call_once(|| {
+        module_of(call_stack as *const c_void, PIN_MODULE);
+    });
+}

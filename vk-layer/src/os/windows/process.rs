@@ -1,0 +1,76 @@
+use std::ptr;
+
+use alloc_core::{HostError, TryVec};
+
+use super::calls::{self, GetStdHandle, GetTickCount64, STANDARD_ERROR, WriteFile};
+use super::modules::{file_name, path_of_module};
+use crate::record::{Own, own};
+use crate::report::write_at_the_end;
+
+/// A longer path is not known.
+pub(crate) const MAX_PATH: usize = 4096;
+
+/// The answer has no folders, and is empty where the name is unknown.
+pub(crate) fn executable(buffer: &mut [u8; MAX_PATH]) -> &[u8] {
+    let name = path_of_module(ptr::null_mut(), |path| {
+        let mut length = 0;
+        for character in char::decode_utf16(path.iter().copied()) {
+            let character = character.unwrap_or(char::REPLACEMENT_CHARACTER);
+            let end = length + character.len_utf8();
+            character.encode_utf8(buffer.get_mut(length..end)?);
+            length = end;
+        }
+        let path = str::from_utf8(buffer.get(..length)?).ok()?;
+        Some(file_name(path).as_bytes())
+    });
+    name.unwrap_or_default()
+}
+
+/// A 0 ends each argument.
+pub(crate) fn command_line() -> Result<TryVec<u8, Own>, HostError> {
+    let mut line = TryVec::new_in(own());
+    for argument in std::env::args_os() {
+        line.try_extend_from_slice(argument.as_encoded_bytes())?;
+        line.try_extend_from_slice(b"\0")?;
+    }
+    Ok(line)
+}
+
+/// An error is ignored: it cannot be reported.
+pub(crate) fn write_to_error_output(text: &[u8]) {
+    // SAFETY: asks for a handle.
+    let output = unsafe { GetStdHandle(STANDARD_ERROR) };
+    let mut rest = text;
+    while !rest.is_empty() {
+        let count = u32::try_from(rest.len()).unwrap_or(u32::MAX);
+        let mut written = 0;
+        // SAFETY: `count` bytes that may be read; what is no file is answered.
+        let done = unsafe {
+            WriteFile(
+                output,
+                rest.as_ptr(),
+                count,
+                &raw mut written,
+                ptr::null_mut(),
+            )
+        };
+        if done == 0 || written == 0 {
+            return;
+        }
+        rest = rest.get(written as usize..).unwrap_or_default();
+    }
+}
+
+/// Returns whether the call will be made when the process exits. A library of Windows has a list of its own, which is run with its end, the
+/// last entry first.
+pub(crate) fn at_exit(call: extern "C" fn()) -> bool {
+    [write_at_the_end, call].into_iter().all(|call| {
+        // SAFETY: the library is never unloaded.
+        unsafe { calls::atexit(call) == 0 }
+    })
+}
+
+pub(crate) fn coarse_nanoseconds() -> u64 {
+    // SAFETY: asks for a number.
+    unsafe { GetTickCount64() }.saturating_mul(1_000_000)
+}

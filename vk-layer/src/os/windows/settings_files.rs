@@ -1,0 +1,123 @@
+use std::ptr;
+
+use alloc_core::{HostError, TryString};
+
+use super::calls::{
+    CURRENT_USER, CloseHandle, GetCurrentProcess, GetSidSubAuthority, GetSidSubAuthorityCount,
+    GetTokenInformation, Handle, INTEGRITY_LEVEL, IntegrityLabel, LOCAL_MACHINE, MEDIUM_INTEGRITY,
+    MORE_DATA, OpenProcessToken, QUERY_TOKEN, READ_KEY, REG_DWORD, RegCloseKey, RegEnumValueW,
+    RegOpenKeyExW,
+};
+use super::text::{from_wide, to_wide};
+use crate::record::Own;
+
+/// Where Vulkan's tools for layers note their files: each name of a value that is 0 is a path.
+const KEY: &str = r"Software\Khronos\Vulkan\Settings";
+const MAX_NAME: usize = 4096;
+
+/// Tries the files of the registry until `read` has taken one: those of the machine, then those of the user, which an elevated process
+/// leaves out, as Vulkan's own tools do.
+pub(crate) fn find_settings(
+    mut read: impl FnMut(&str) -> Result<bool, HostError>,
+) -> Result<bool, HostError> {
+    let users = (!is_elevated()).then_some(CURRENT_USER);
+    for hive in [LOCAL_MACHINE].into_iter().chain(users) {
+        let Some(key) = Key::open(hive)? else {
+            continue;
+        };
+        let mut index = 0;
+        while let Some(path) = key.next_file(&mut index)? {
+            if read(&path)? {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+struct Key(Handle);
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        // SAFETY: opened by `open`, and closed once.
+        unsafe { RegCloseKey(self.0) };
+    }
+}
+
+impl Key {
+    fn open(hive: Handle) -> Result<Option<Self>, HostError> {
+        let name = to_wide(KEY)?;
+        let mut key = ptr::null_mut();
+        // SAFETY: a name that a 0 ends, and room for the key.
+        let error = unsafe { RegOpenKeyExW(hive, name.as_ptr(), 0, READ_KEY, &raw mut key) };
+        Ok((error == 0).then_some(Self(key)))
+    }
+
+    /// The next value from `index` on that is a number, 0.
+    fn next_file(&self, index: &mut u32) -> Result<Option<TryString<Own>>, HostError> {
+        loop {
+            let mut name = [0; MAX_NAME];
+            let (mut units, mut bytes) = (MAX_NAME as u32, size_of::<u32>() as u32);
+            let (mut kind, mut value) = (0, 0);
+            // SAFETY: an open key, and room for all answers, whose sizes are said.
+            let error = unsafe {
+                RegEnumValueW(
+                    self.0,
+                    *index,
+                    name.as_mut_ptr(),
+                    &raw mut units,
+                    ptr::null_mut(),
+                    &raw mut kind,
+                    &raw mut value,
+                    &raw mut bytes,
+                )
+            };
+            *index = index.saturating_add(1);
+            match error {
+                0 if kind == REG_DWORD && value == 0 => {
+                    let name = name.get(..units as usize).unwrap_or_default();
+                    if let Some(path) = from_wide(name)? {
+                        return Ok(Some(path));
+                    }
+                }
+                // A value of another kind, which had no room.
+                0 | MORE_DATA => {}
+                _ => return Ok(None),
+            }
+        }
+    }
+}
+
+fn is_elevated() -> bool {
+    // SAFETY: asks for a constant that stands for this process.
+    let process = unsafe { GetCurrentProcess() };
+    let mut token = ptr::null_mut();
+    // SAFETY: room for the token.
+    if unsafe { OpenProcessToken(process, QUERY_TOKEN, &raw mut token) } == 0 {
+        return false;
+    }
+    let mut label = IntegrityLabel::new();
+    let mut length = 0;
+    let room = size_of::<IntegrityLabel>() as u32;
+    // SAFETY: an open token, and so much room.
+    let known = unsafe {
+        GetTokenInformation(
+            token,
+            INTEGRITY_LEVEL,
+            &raw mut label,
+            room,
+            &raw mut length,
+        )
+    };
+    // SAFETY: opened above, and closed once.
+    unsafe { CloseHandle(token) };
+    if known == 0 {
+        return false;
+    }
+    // SAFETY: the identifier that the system wrote into the label's room.
+    let count = unsafe { *GetSidSubAuthorityCount(label.identifier) };
+    // SAFETY: as above; the last of its parts is the level.
+    let level =
+        unsafe { *GetSidSubAuthority(label.identifier, u32::from(count).saturating_sub(1)) };
+    level > MEDIUM_INTEGRITY
+}

@@ -1,0 +1,266 @@
+//! Opens files on Windows. A file's rights are those of its folder, and who else could change or replace it is not looked at.
+//!
+//! - A file is whole or not there: it is written beside its name and renamed over it. What a killed writer leaves there is removed by the
+//!   next one; while its writer has it open, nobody can.
+//! - Devices and pipes are written in place.
+
+#![forbid(unsafe_code)]
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::windows::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// The rights of a new report or state: those of its folder.
+pub const PRIVATE: u32 = 0o600;
+/// The rights of a new file that all users may read: those of its folder.
+pub const SHARED: u32 = 0o644;
+const MAX_PARTS: u32 = 1000;
+
+/// How a file was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// As a whole, under its name.
+    File,
+    /// In place, to a device or a pipe.
+    InPlace,
+}
+
+/// Writes `bytes` to the file, whole or not at all; devices and pipes are written in place. The rights are those of the folder, whatever
+/// `_mode` says.
+///
+/// # Errors
+/// Those of the operating system.
+pub fn write(path: &Path, bytes: &[u8], _mode: u32) -> io::Result<Written> {
+    if is_in_place(path) {
+        open_in_place(path)?.write_all(bytes)?;
+        return Ok(Written::InPlace);
+    }
+    let mut attempts = 0;
+    loop {
+        let (part, mut file) = create_part(path)?;
+        let written = file.write_all(bytes);
+        drop(file);
+        let renamed = written.and_then(|()| fs::rename(&part, path));
+        attempts += 1;
+        match renamed {
+            Ok(()) => return Ok(Written::File),
+            // Once it was closed another writer may have taken it for one that was left.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && attempts < MAX_PARTS => {}
+            Err(error) => {
+                let _ = fs::remove_file(&part);
+                return Err(error);
+            }
+        }
+    }
+}
+
+/// Checks whether [`write()`] could write the file now. Leaves nothing behind.
+///
+/// # Errors
+/// As [`write()`].
+pub fn check(path: &Path) -> io::Result<Written> {
+    if is_in_place(path) {
+        return Ok(Written::InPlace);
+    }
+    if path.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let (part, file) = create_part(path)?;
+    drop(file);
+    fs::remove_file(part)?;
+    Ok(Written::File)
+}
+
+/// Opens the file to add to its end.
+///
+/// # Errors
+/// Those of the operating system.
+pub fn append(path: &Path) -> io::Result<File> {
+    if is_in_place(path) {
+        return open_in_place(path);
+    }
+    OpenOptions::new().append(true).create(true).open(path)
+}
+
+/// Opens a plain file to read it.
+///
+/// # Errors
+/// Those of the operating system; [`InvalidInput`](io::ErrorKind::InvalidInput) if it is no plain file.
+pub fn open(path: &Path) -> io::Result<File> {
+    open_plain(path, OpenOptions::new().read(true))
+}
+
+/// As [`open()`], to read the file and to change bytes of it. Look at what it is before: the path may lead to any file.
+///
+/// # Errors
+/// As [`open()`].
+pub fn open_to_change(path: &Path) -> io::Result<File> {
+    open_plain(path, OpenOptions::new().read(true).write(true))
+}
+
+/// Opens a settings file. `None` if there is none.
+///
+/// # Errors
+/// As [`open()`].
+pub fn open_settings(path: &Path) -> io::Result<Option<File>> {
+    match open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Creates the folder, and those above it that are missing.
+///
+/// # Errors
+/// Those of the operating system.
+pub fn create_folders(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)
+}
+
+/// Removes the file.
+///
+/// # Errors
+/// Those of the operating system.
+pub fn remove(path: &Path) -> io::Result<()> {
+    fs::remove_file(path)
+}
+
+fn open_plain(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    if is_in_place(path) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no plain file",
+        ));
+    }
+    options.open(path)
+}
+
+fn open_in_place(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).open(path)
+}
+
+/// Whether the path is one of the system's devices, or a pipe.
+fn is_in_place(path: &Path) -> bool {
+    let name = path.as_os_str();
+    name.as_encoded_bytes().starts_with(br"\\.\")
+        || ["NUL", "CON", "CONOUT$"]
+            .iter()
+            .any(|device| name.eq_ignore_ascii_case(device))
+}
+
+/// Nobody else can open, rename or remove the part while it is open. Other threads and processes may write beside the file too.
+fn create_part(path: &Path) -> io::Result<(PathBuf, File)> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut number = 0;
+    loop {
+        let part = part_of(path, name, number);
+        match OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .share_mode(0)
+            .open(&part)
+        {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < MAX_PARTS => {
+                if fs::remove_file(&part).is_err() {
+                    number += 1;
+                }
+            }
+            created => {
+                let created = created?;
+                while number < MAX_PARTS && fs::remove_file(part_of(path, name, number + 1)).is_ok()
+                {
+                    number += 1;
+                }
+                return Ok((part, created));
+            }
+        }
+    }
+}
+
+fn part_of(path: &Path, name: &OsStr, number: u32) -> PathBuf {
+    let end = format!(".{number}.steward-part");
+    let name: OsString = [OsStr::new("."), name, OsStr::new(&end)]
+        .into_iter()
+        .collect();
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::path::Path;
+
+    use tempfile::TempDir;
+
+    use super::{
+        PRIVATE, Written, append, check, create_part, open, open_settings, part_of, remove, write,
+    };
+
+    fn names(folder: &TempDir) -> Vec<String> {
+        let entries = fs::read_dir(folder.path()).expect("a folder");
+        let name = |entry: fs::DirEntry| entry.file_name().display().to_string();
+        entries
+            .map(|entry| name(entry.expect("an entry")))
+            .collect()
+    }
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = folder.path().join("report");
+        for text in ["first, and longer", "second"] {
+            assert_eq!(check(&name).expect("it can be written"), Written::File);
+            let written = write(&name, text.as_bytes(), PRIVATE).expect("a folder");
+            assert_eq!(written, Written::File);
+            assert_eq!(fs::read_to_string(&name).expect("a file"), text);
+        }
+        assert_eq!(names(&folder), ["report"]);
+        write(folder.path(), b"text", PRIVATE).expect_err("a folder has the name");
+        check(folder.path()).expect_err("a folder has the name");
+        remove(&name).expect("a file");
+        assert_eq!(names(&folder), [""; 0]);
+    }
+
+    #[test]
+    fn a_part_stays_while_its_writer_lives_and_goes_with_the_next_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = folder.path().join("report");
+        let (part, living) = create_part(&name).expect("a folder");
+        assert_eq!(part, part_of(&name, "report".as_ref(), 0));
+        let dead = part_of(&name, "report".as_ref(), 2);
+        File::create(&dead).expect("a file of a writer that was killed");
+        write(&name, b"text", PRIVATE).expect("another part");
+        assert!(part.is_file() && !dead.exists(), "{:?}", names(&folder));
+        drop(living);
+        write(&name, b"text", PRIVATE).expect("the first part");
+        assert_eq!(names(&folder), ["report"]);
+    }
+
+    #[test]
+    fn a_device_is_written_in_place_and_is_no_file_to_read() {
+        let nul = Path::new("nul");
+        assert_eq!(
+            write(nul, b"text", PRIVATE).expect("a device"),
+            Written::InPlace
+        );
+        append(nul).expect("a device");
+        open(nul).expect_err("it is no file");
+    }
+
+    #[test]
+    fn settings_that_are_not_there_are_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = folder.path().join("settings");
+        assert!(open_settings(&name).expect("no file").is_none());
+        assert!(
+            open_settings(&name.join("below"))
+                .expect("no folder")
+                .is_none()
+        );
+        fs::write(&name, "text").expect("a file");
+        assert!(open_settings(&name).expect("a file").is_some());
+    }
+}
