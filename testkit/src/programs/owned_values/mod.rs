@@ -166,7 +166,16 @@ impl OwnedModel {
     /// Everything goes, the root last.
     fn finish(mut self) {
         self.aim_at_nothing();
+        // Then no lease is out, and what is charged is what is live.
+        alloc_core::fold_thread();
         self.compare();
+        for (at, node) in self.nodes.iter().filter(|(_, node)| node.can_be_used()) {
+            let charged = node.handle().budget().map(|budget| budget.charged);
+            assert!(
+                charged.is_none_or(|charged| charged == self.live(*at)),
+                "context {at}: {charged:?}"
+            );
+        }
         while let Some((at, arena, things)) = self.arenas.pop() {
             drop(arena);
             self.listen();

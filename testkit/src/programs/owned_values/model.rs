@@ -206,7 +206,7 @@ impl OwnedModel {
     }
 
     /// Bytes of a context and all below.
-    fn live(&self, top: usize) -> u64 {
+    pub(super) fn live(&self, top: usize) -> u64 {
         let own = |at: usize| {
             Scope::ALL
                 .iter()
