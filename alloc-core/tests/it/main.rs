@@ -23,6 +23,7 @@ mod owned_threads;
 mod reentry;
 mod refusals;
 mod requester;
+mod scene;
 mod snapshot;
 mod sums;
 mod sweep;

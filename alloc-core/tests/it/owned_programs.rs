@@ -1,4 +1,4 @@
-//! Short programs of owned values, arenas' values and declarations, where miri can watch them; testkit's own tests run long ones.
+//! Short programs of contexts, owned values, arenas' values and declarations, where miri can watch them; testkit's own tests run long ones.
 //!
 //! Runs under miri.
 
@@ -6,7 +6,13 @@ use testkit::Rng;
 use testkit::programs::{Ran, owned_values, owned_values_reentered};
 
 #[test]
-fn short_programs_of_owned_values_equal_their_model() {
+#[cfg(not(miri))]
+fn m1_m2_m20_m21_m23_short_programs_of_contexts_equal_their_model() {
+    run(testkit::programs::context_tree);
+}
+
+#[test]
+fn m3_m4_m5_m6_m11_m23_m44_v20_short_programs_of_owned_values_equal_their_model() {
     run(owned_values);
 }
 

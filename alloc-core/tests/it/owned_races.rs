@@ -9,16 +9,12 @@ use std::sync::{Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use crate::scene::{SYSTEM, charged, limited, own, root, root_over};
 use crate::witness::Witness;
 use alloc_core::{
     AllocError, AllocatorTraits, Budget, Context, ContextOptions, FromGlobalAlloc, HostAllocator,
     HostError, Misuse, Scope, fold_thread,
 };
-
-fn root(witness: &Witness) -> Context {
-    // SAFETY: every test ends its tree before the witness.
-    unsafe { Context::root(witness, ContextOptions::new("root").scope(Scope::Object)) }.unwrap()
-}
 
 /// Notices when it goes a second time.
 struct Once<'c> {
@@ -39,18 +35,19 @@ fn clearing_while_an_ancestor_ends_destroys_each_value_once() {
     static GONE: AtomicU64 = AtomicU64::new(0);
     let (rounds, values) = if cfg!(miri) { (10, 6) } else { (300, 500) };
     let witness = Witness::new();
-    let root = root(&witness);
+    let root = root_over(&witness);
     for _ in 0..rounds {
         GONE.store(0, Ordering::Relaxed);
         let parent = root.child("parent").unwrap();
         let child = parent.child("child").unwrap();
         for _ in 0..values {
-            child
-                .own(Once {
+            own(
+                &child,
+                Once {
                     whole: true,
                     gone: &GONE,
-                })
-                .unwrap_or_else(|refused| panic!("{}", refused.error));
+                },
+            );
         }
         let start = Barrier::new(2);
         thread::scope(|scope| {
@@ -87,11 +84,9 @@ impl Drop for Slow {
 fn what_is_outstanding_is_counted_while_a_child_goes() {
     static GOING: AtomicBool = AtomicBool::new(false);
     let witness = Witness::new();
-    let root = root(&witness);
+    let root = root_over(&witness);
     let child = root.child("child").unwrap();
-    let slow = child
-        .own(Slow(&GOING))
-        .unwrap_or_else(|refused| panic!("{}", refused.error));
+    let slow = child.own(Slow(&GOING)).map_err(|back| back.error).unwrap();
     let held = child.handle();
     // Forgotten, so that it goes with the last reference.
     std::mem::forget(held.get(slow).unwrap());
@@ -117,7 +112,6 @@ struct Mortal {
     late: AtomicU64,
 }
 
-static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 static MORTAL: Mortal = Mortal {
     dead: AtomicBool::new(false),
     late: AtomicU64::new(0),
@@ -181,12 +175,8 @@ fn an_allocator_is_not_called_after_try_close_was_answered() {
     let (gate, opened) = mpsc::channel();
     let (go, gone) = mpsc::channel();
     *INSIDE.lock().unwrap() = Some(is_inside);
-    closed
-        .own(Waiting(inside, opened))
-        .unwrap_or_else(|refused| panic!("{}", refused.error));
-    closed
-        .own(Trigger(Some((parent, go))))
-        .unwrap_or_else(|refused| panic!("{}", refused.error));
+    own(&closed, Waiting(inside, opened));
+    own(&closed, Trigger(Some((parent, go))));
     closed.try_close().expect("nothing but what goes with it");
     MORTAL.dead.store(true, Ordering::SeqCst);
     gate.send(()).ok();
@@ -250,9 +240,7 @@ fn a_context_that_is_going_is_not_adopted_below_a_budget() {
     let from = root.child("from").unwrap();
     let child = from.child("child").unwrap();
     for _ in 0..100 {
-        child
-            .own(())
-            .unwrap_or_else(|refused| panic!("{}", refused.error));
+        own(&child, ());
     }
     fold_thread();
     let (at_work, is_at_work) = mpsc::channel();

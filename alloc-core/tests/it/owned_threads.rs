@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Barrier, Mutex};
 
+use crate::scene::{charged, limited, root_over};
 use crate::witness::Witness;
 use alloc_core::{
     Budget, Context, ContextHandle, ContextOptions, HostError, Misuse, Owned, Scope, fold_thread,
@@ -13,11 +14,6 @@ use alloc_core::{
 
 const ROUNDS: u64 = if cfg!(miri) { 12 } else { 4000 };
 const THREADS: u64 = 3;
-
-fn root(witness: &Witness) -> Context {
-    // SAFETY: every test drops the root, and what is below it, before the witness.
-    unsafe { Context::root(witness, ContextOptions::new("root").scope(Scope::Object)) }.unwrap()
-}
 
 /// Made and destroyed so many.
 #[derive(Default)]
@@ -70,10 +66,8 @@ fn many_threads_own_hold_move_and_free() {
         gone: AtomicU64::new(0),
     };
     let witness = Witness::new();
-    let root = root(&witness);
-    let limited = root
-        .child_with(ContextOptions::new("limited").budget(Budget::limit(1 << 20)))
-        .unwrap();
+    let root = root_over(&witness);
+    let limited = limited(&root, Budget::limit(1 << 20));
     let contexts = [
         limited.child("one").unwrap(),
         limited.child("two").unwrap(),
@@ -144,7 +138,7 @@ fn many_threads_own_hold_move_and_free() {
         alive as u64
     );
     assert_eq!(
-        limited.budget().unwrap().charged,
+        charged(&limited),
         limited.subtree_usage().total().live_bytes
     );
     assert_eq!(
@@ -164,7 +158,7 @@ fn an_ancestor_may_end_while_others_use_what_is_below() {
         gone: AtomicU64::new(0),
     };
     let witness = Witness::new();
-    let root = root(&witness);
+    let root = root_over(&witness);
     for round in 0..if cfg!(miri) { 3 } else { 200 } {
         let top = root.child("top").unwrap();
         let middle = top.child("middle").unwrap();
@@ -229,12 +223,8 @@ fn an_ancestor_may_end_while_others_use_what_is_below() {
 #[test]
 fn contexts_move_while_threads_allocate_in_them() {
     let witness = Witness::new();
-    let root = root(&witness);
-    let limited = |parent: &ContextHandle, bytes| {
-        parent
-            .child_with(ContextOptions::new("limited").budget(Budget::limit(bytes)))
-            .unwrap()
-    };
+    let root = root_over(&witness);
+    let limited = |parent: &ContextHandle, bytes| limited(parent, Budget::limit(bytes));
     let above = limited(&root, 1 << 20);
     let (left, right) = (limited(&above, 1 << 18), limited(&above, 1 << 17));
     let mut moving = left.child("moving").unwrap();
@@ -270,7 +260,7 @@ fn contexts_move_while_threads_allocate_in_them() {
                     moving.reparent(parent).unwrap();
                     moves += 1;
                 }
-                assert!(left.budget().unwrap().charged <= 1 << 18);
+                assert!(charged(left) <= 1 << 18);
             }
             fold_thread();
         });
@@ -282,10 +272,7 @@ fn contexts_move_while_threads_allocate_in_them() {
     });
     fold_thread();
     for context in [&above, &left, &right] {
-        assert_eq!(
-            context.budget().unwrap().charged,
-            context.subtree_usage().total().live_bytes
-        );
+        assert_eq!(charged(context), context.subtree_usage().total().live_bytes);
     }
     assert_eq!(
         root.subtree_usage().total().live_bytes,
