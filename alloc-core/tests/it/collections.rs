@@ -2,13 +2,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::rc::Rc;
 
 use crate::witness::Witness;
-use alloc_core::{
-    HostAllocator, HostError, Rejected, Scope, Scoped, TryBox, TryMap, TryString, TryVec,
-    unsize_try_box,
-};
+use alloc_core::{HostError, Scope, TryBox, TryMap, TryString, TryVec};
 use proptest::prelude::*;
 
 fn refused(bytes: usize) -> HostError {
@@ -16,33 +12,6 @@ fn refused(bytes: usize) -> HostError {
         bytes,
         scope: Scope::Object,
     }
-}
-
-#[test]
-fn a_refused_value_comes_back() {
-    let w = Witness::limited(0);
-    let text = Rc::new("mine");
-    let mut v = TryVec::new_in(w.source());
-    let Rejected { value, error } = v.try_push(Rc::clone(&text)).unwrap_err();
-    assert!(Rc::ptr_eq(&value, &text));
-    assert_eq!(error, refused(4 * size_of::<Rc<&str>>()));
-    let Rejected { value, .. } = TryBox::try_new_in(value, w.source()).unwrap_err();
-    let mut m = TryMap::new_in(w.source());
-    let Rejected {
-        value: (key, value),
-        error,
-    } = m.try_insert("key", value).unwrap_err();
-    assert!(error.is_out_of_host_memory());
-    assert_eq!((key, Rc::strong_count(&value)), ("key", 2));
-    let Rejected { value: key, .. } = m
-        .try_get_or_insert_with("key", |_| unreachable!())
-        .unwrap_err();
-    assert_eq!(key, "key");
-    assert!(
-        format!("{}", m.try_insert(key, value).unwrap_err())
-            .starts_with("the host allocator refused")
-    );
-    assert_eq!(w.requests(), 5);
 }
 
 #[test]
@@ -91,50 +60,6 @@ fn m9_array_size_overflow_is_an_error() {
     assert_eq!(w.requests(), 0);
 }
 
-/// Counts its drops in the cell.
-struct Dropped<'a>(&'a std::cell::Cell<u32>);
-impl Drop for Dropped<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() + 1);
-    }
-}
-
-trait Speaks {
-    fn word(&self) -> String;
-}
-impl Speaks for Dropped<'_> {
-    fn word(&self) -> String {
-        format!("dropped {}", self.0.get())
-    }
-}
-
-#[test]
-fn boxes_hold_values_slices_and_traits() {
-    let w = Witness::new();
-    let drops = std::cell::Cell::new(0);
-    let b = TryBox::try_new_in(Dropped(&drops), w.source()).unwrap();
-    assert_eq!((w.blocks(), w.bytes()), (1, size_of::<Dropped<'_>>()));
-    let b: TryBox<dyn Speaks, _> = unsize_try_box!(b);
-    assert_eq!(b.word(), "dropped 0");
-    drop(b);
-    assert_eq!((drops.get(), w.blocks()), (1, 0));
-
-    let b = TryBox::try_new_in(Dropped(&drops), w.source()).unwrap();
-    let (value, allocator) = TryBox::into_raw_with_allocator(b);
-    // SAFETY: just taken apart.
-    let b = unsafe { TryBox::from_raw_in(value, allocator) };
-    let inner = TryBox::into_inner(b);
-    assert_eq!((drops.get(), w.blocks()), (1, 0));
-    drop(inner);
-    assert_eq!(drops.get(), 2);
-
-    let array: TryBox<[u8], _> =
-        unsize_try_box!(TryBox::try_new_in([1_u8, 2, 3], w.source()).unwrap());
-    assert_eq!(array.len(), 3);
-    drop(array);
-    w.assert_empty();
-}
-
 #[test]
 fn a_box_of_size_zero_asks_nobody() {
     let w = Witness::limited(0);
@@ -143,46 +68,6 @@ fn a_box_of_size_zero_asks_nobody() {
     drop(b);
     let () = TryBox::into_inner(TryBox::try_new_in((), w.source()).unwrap());
     assert_eq!(w.requests(), 0);
-}
-
-#[test]
-fn the_block_is_freed_even_when_the_destructor_unwinds() {
-    struct Bomb;
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            std::panic::resume_unwind(Box::new("bomb"));
-        }
-    }
-    let w = Witness::new();
-    let b = TryBox::try_new_in((Bomb, 1_u64), w.source()).unwrap();
-    assert_eq!(w.blocks(), 1);
-    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(b))).is_err());
-    w.assert_empty();
-}
-
-#[test]
-fn replacing_and_removing_take_no_memory() {
-    let w = Witness::new();
-    let mut m = TryMap::<u32, &str, _>::new_in(w.source());
-    m.try_reserve(1).unwrap();
-    let room = m.capacity() as u32;
-    for key in 0..room {
-        m.try_insert(key, "old").unwrap();
-    }
-    w.set_limit(Some(0));
-    assert_eq!(m.try_insert(0, "new").unwrap(), Some("old"));
-    assert_eq!(
-        m.try_get_or_insert_with(0, |_| unreachable!()).unwrap(),
-        &mut "new"
-    );
-    assert!(m.try_insert(room, "more").is_err());
-    assert_eq!(m.remove(&1), Some("old"));
-    assert_eq!(m.remove(&1), None);
-    m.try_insert(room, "more").unwrap();
-    m.retain(|key, _| *key == room);
-    assert_eq!(m.len(), 1);
-    w.set_limit(None);
-    assert_eq!(m.get(&room), Some(&"more"));
 }
 
 #[test]
@@ -219,21 +104,6 @@ fn text_is_text() {
     assert_eq!(t, *"a, 5");
     assert_eq!(format!("{t:>6}|{t:?}"), "  a, 5|\"a, 5\"");
     assert_eq!(t.into_bytes().as_slice(), b"a, 5");
-}
-
-#[test]
-fn zeroed_and_scoped_requests_go_where_they_should() {
-    let w = Witness::new();
-    let v = TryVec::try_from_slice_in(&[1_u8; 10], Scoped::new(&w, Scope::Command)).unwrap();
-    assert_eq!(v.allocator().host().bytes(), 10);
-    let error = HostAllocator::refusal(&w, std::alloc::Layout::new::<u8>(), Scope::Cache);
-    assert_eq!(
-        error,
-        HostError::OutOfHostMemory {
-            bytes: 1,
-            scope: Scope::Cache
-        }
-    );
 }
 
 #[derive(Clone, Debug)]

@@ -4,29 +4,19 @@
 
 mod budgets;
 
-use std::alloc::{Layout, System};
+use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use crate::scene::{SYSTEM, layout, root};
 use alloc_core::{
     Allocator, AllocatorTraits, Budget, CloseError, Context, ContextHandle, ContextOptions,
-    FromGlobalAlloc, HostAllocator, HostError, Misuse, Scope, TryBox, TryMap, TryString, TryVec,
-    fold_thread, held_state_locks,
+    HostAllocator, HostError, Misuse, Scope, fold_thread, held_state_locks,
 };
 use allocator_api2::vec::Vec as AVec;
-
-static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
-
-fn root() -> Context {
-    Context::root_static(&SYSTEM, ContextOptions::new("root")).expect("a root")
-}
-
-fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes, 8).expect("a layout")
-}
 
 /// A backing that counts, refuses to be called once it is dead, and asserts law 5. What was not given back goes with it.
 #[derive(Default)]
@@ -100,28 +90,6 @@ fn contexts_may_be_used_where_a_panic_is_caught() {
     may::<Context>();
     may::<ContextHandle>();
     may::<ContextOptions<'_>>();
-}
-
-#[test]
-fn a_child_inherits_the_parents_allocator_and_scope() {
-    let backing = Mortal::default();
-    // SAFETY: the backing outlives the tree, or the tree is abandoned before it dies.
-    let root = unsafe { Context::root(&backing, ContextOptions::new("root").scope(Scope::Device)) }
-        .expect("root");
-    let child = root.child("child").expect("child");
-    assert_eq!(child.scope(), Scope::Device);
-    let before = backing.live.load(Ordering::SeqCst);
-    let mut v = AVec::new_in(&child);
-    v.push(7u64);
-    assert!(backing.live.load(Ordering::SeqCst) > before);
-    assert_eq!(
-        child.usage().scope(Scope::Device).live_bytes,
-        8 * v.capacity() as u64
-    );
-    drop(v);
-    drop(child);
-    root.close_root().expect("nothing is left");
-    assert_eq!(backing.live.load(Ordering::SeqCst), 0);
 }
 
 #[test]
@@ -240,80 +208,6 @@ fn m20_what_is_left_at_the_end_is_listed_by_name() {
 }
 
 #[test]
-fn m21_total_size_and_blocks_are_those_of_a_context_and_all_below() {
-    let root = root();
-    let parent = root.child("parent").expect("child");
-    let own: AVec<u8, _> = AVec::with_capacity_in(10, &parent);
-    let child = parent.child("child").expect("child");
-    let below: AVec<u8, _> = AVec::with_capacity_in(1000, &child);
-    let (alone, all) = (parent.usage().total(), parent.subtree_usage().total());
-    assert_eq!(
-        (all.live_bytes, all.live_blocks),
-        (alone.live_bytes + 1000, alone.live_blocks + 1)
-    );
-    // The child's record is a block of its parent's.
-    assert_eq!(alone.live_blocks, 2);
-    drop((own, below));
-}
-
-#[test]
-fn a_vec_outlives_its_context() {
-    let backing = Mortal::default();
-    // SAFETY: the backing outlives the tree, or the tree is abandoned before it dies.
-    let root = unsafe { Context::root(&backing, ContextOptions::new("root")) }.expect("root");
-    let child = root.child("child").expect("child");
-    let mut v: AVec<u64, ContextHandle> = AVec::new_in(child.handle());
-    v.extend(0..100);
-    let left = child.close();
-    assert_eq!((left.blocks, left.handles, left.contexts), (1, 1, 0));
-    assert!(
-        v.try_reserve(1000).is_err(),
-        "a closed context gives nothing"
-    );
-    assert_eq!(v.iter().sum::<u64>(), 4950);
-    let refused = root.close_root().expect_err("the Vec is still there");
-    assert_eq!(refused.error.outstanding().bytes, 8 * v.capacity() as u64);
-    drop(v);
-    refused.value.close_root().expect("now it is gone");
-    assert_eq!(backing.live.load(Ordering::SeqCst), 0);
-}
-
-/// A value in memory of the context whose memory its own collection lies in: a circle only if handles kept contexts alive.
-struct Holder {
-    list: TryVec<u64, ContextHandle>,
-    map: TryMap<u32, TryString<ContextHandle>, ContextHandle>,
-}
-
-fn holder(context: &Context) -> TryBox<Holder, ContextHandle> {
-    let handle = || context.handle();
-    let mut value = Holder {
-        list: TryVec::new_in(handle()),
-        map: TryMap::new_in(handle()),
-    };
-    (0..50).for_each(|number| value.list.try_push(number).expect("room"));
-    for key in 0..5 {
-        let text = TryString::try_from_str_in("in the same context", handle()).expect("room");
-        value.map.try_insert(key, text).expect("room");
-    }
-    TryBox::try_new_in(value, handle()).expect("room")
-}
-
-#[test]
-fn a_value_that_holds_a_collection_of_its_own_context_is_dropped_after_the_backing_died() {
-    let backing = Mortal::default();
-    // SAFETY: the backing outlives the tree, or the tree is abandoned before it dies.
-    let root = unsafe { Context::root(&backing, ContextOptions::new("root")) }.expect("root");
-    let context = root.child("context").expect("child");
-    let value = holder(&context);
-    let left = root.abandon();
-    assert_eq!((left.blocks, left.handles), (8, 8));
-    backing.dead.store(true, Ordering::SeqCst);
-    drop(value);
-    assert_eq!(context.usage().total().live_blocks, 0);
-    drop(context);
-}
-
-#[test]
 fn abandon_then_dropping_everything_never_calls_the_dead_backing() {
     let backing = Mortal::default();
     // SAFETY: the backing outlives the tree, or the tree is abandoned before it dies.
@@ -351,50 +245,6 @@ fn close_root_is_for_roots() {
     let refused = child.close_root().expect_err("not a root");
     assert_eq!(refused.error, CloseError::Misuse(Misuse::NotARoot));
     assert!(!refused.value.is_closed());
-}
-
-#[test]
-fn a_block_freed_on_another_thread_is_exact_after_it_exits() {
-    let root = root();
-    let context = root.child("shared").expect("child");
-    let (send, receive) = std::sync::mpsc::channel::<Vec<usize>>();
-    let count = if cfg!(miri) { 50 } else { 5000 };
-    thread::scope(|s| {
-        let context = &context;
-        s.spawn(move || {
-            for chunk in 0..count / 50 {
-                let blocks = (0..50).map(|i| {
-                    let p = context
-                        .try_allocate(layout(8 + (chunk + i) % 512), Scope::Command)
-                        .expect("block");
-                    p.as_ptr().expose_provenance()
-                });
-                send.send(blocks.collect()).expect("receiver lives");
-            }
-        });
-        s.spawn(move || {
-            for (chunk, blocks) in receive.into_iter().enumerate() {
-                for (i, p) in blocks.into_iter().enumerate() {
-                    let p =
-                        NonNull::new(std::ptr::with_exposed_provenance_mut(p)).expect("not null");
-                    // SAFETY: a live block of this allocator, with its layout and scope.
-                    unsafe {
-                        HostAllocator::deallocate(
-                            context,
-                            p,
-                            layout(8 + (chunk + i) % 512),
-                            Scope::Command,
-                        )
-                    };
-                }
-            }
-        });
-    });
-    let usage = context.usage().scope(Scope::Command);
-    assert_eq!(
-        (usage.live_bytes, usage.live_blocks, usage.total_blocks),
-        (0, 0, count as u64)
-    );
 }
 
 #[test]
@@ -483,43 +333,4 @@ fn grow_zeroed_counts_the_growth_only() {
     assert!(bytes[64..].iter().all(|byte| *byte == 0));
     // SAFETY: a live block of this allocator, with its layout and scope.
     unsafe { Allocator::deallocate(&&c, grown.cast(), layout(4096)) };
-}
-
-#[test]
-fn grow_counts_the_growth_only() {
-    let root = root();
-    let c = root.child("c").expect("child");
-    let p = Allocator::allocate(&&c, layout(64)).expect("block").cast();
-    // SAFETY: a live block of this context, with the layout it was last given with.
-    let p = unsafe { Allocator::grow(&&c, p, layout(64), layout(4096)) }
-        .expect("grown")
-        .cast();
-    // SAFETY: a live block of this context, with the layout it was last given with.
-    let p = unsafe { Allocator::shrink(&&c, p, layout(4096), layout(16)) }
-        .expect("shrunk")
-        .cast();
-    let u = c.usage().total();
-    assert_eq!(
-        (u.live_bytes, u.live_blocks, u.total_bytes, u.total_blocks),
-        (16, 1, 4096, 1)
-    );
-    // SAFETY: a live block of this context, with the layout it was last given with.
-    let p = unsafe {
-        Allocator::shrink(
-            &&c,
-            p,
-            layout(16),
-            Layout::from_size_align(0, 8).expect("layout"),
-        )
-    }
-    .expect("shrunk");
-    assert_eq!(c.usage().total().live_blocks, 0);
-    // SAFETY: a live block of this allocator, with its layout and scope.
-    unsafe {
-        Allocator::deallocate(
-            &&c,
-            p.cast(),
-            Layout::from_size_align(0, 8).expect("layout"),
-        )
-    };
 }

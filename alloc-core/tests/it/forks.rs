@@ -1,17 +1,16 @@
 //! Contexts from before a fork, used in the child while other threads of the parent were in the middle of operations on them.
 
-use std::alloc::{Layout, System};
+use std::alloc::Layout;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use crate::scene::SYSTEM;
 use alloc_core::support::StateLock;
 use alloc_core::tagged::{Fill, TaggedDomain};
-use alloc_core::{Budget, Context, ContextOptions, FromGlobalAlloc, Scope, TryVec};
+use alloc_core::{Budget, Context, ContextOptions, Scope, TryVec};
 use testkit::{Child, fork_while};
-
-static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 const THREADS: usize = 6;
 /// Blocks that each thread keeps in each context.

@@ -2,7 +2,7 @@
 //!
 //! Runs under miri.
 
-use std::alloc::{Layout, System};
+use std::alloc::Layout;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
@@ -10,20 +10,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
+use crate::scene::{SYSTEM, charged, layout, limited, root};
 use alloc_core::{
-    AllocError, AllocatorTraits, Budget, Context, ContextOptions, FromGlobalAlloc, HostAllocator,
-    HostError, Misuse, Scope, TryVec,
+    AllocError, AllocatorTraits, Budget, Context, ContextOptions, Foreign, ForeignKind,
+    HostAllocator, HostError, Misuse, Notice, Scope, TryVec,
 };
-
-static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
-
-fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes, 8).expect("a layout")
-}
-
-fn root() -> Context {
-    Context::root_static(&SYSTEM, ContextOptions::new("root")).expect("a root")
-}
 
 /// Counts what it has given, can be made to refuse, and can stand still inside a free.
 #[derive(Default)]
@@ -32,6 +23,7 @@ struct Gate {
     panics: AtomicBool,
     live: AtomicU64,
     peak: AtomicU64,
+    notices: AtomicU64,
     refuse: AtomicBool,
     stop_in_free: AtomicBool,
     inside: AtomicBool,
@@ -71,6 +63,9 @@ unsafe impl HostAllocator for Gate {
             .remove(&block.as_ptr().addr());
         // SAFETY: this function's contract: the block is the system's.
         unsafe { SYSTEM.deallocate(block, layout, scope) }
+    }
+    fn notify(&self, _: Notice) {
+        self.notices.fetch_add(1, SeqCst);
     }
 }
 
@@ -170,9 +165,7 @@ fn a_growth_is_explained_by_what_was_missing() {
 #[test]
 fn a_limit_can_be_changed() {
     let root = root();
-    let context = root
-        .child_with(ContextOptions::new("c").budget(Budget::exact(1000)))
-        .expect("a child");
+    let context = limited(&root, Budget::exact(1000));
     let block = context
         .try_allocate(layout(800), Scope::Object)
         .expect("a block");
@@ -200,10 +193,21 @@ fn a_limit_can_be_changed() {
 #[test]
 fn no_limit_is_no_budget() {
     let root = root();
-    let context = root
-        .child_with(ContextOptions::new("c").budget(Budget::limit(u64::MAX)))
-        .expect("a child");
+    let context = limited(&root, Budget::limit(u64::MAX));
     assert_eq!(context.budget(), None);
+}
+
+#[test]
+fn an_abandoned_allocator_hears_of_nothing() {
+    let gate = Gate::default();
+    // SAFETY: the gate outlives the tree, and frees what is left when it goes.
+    let root = unsafe { Context::root(&gate, ContextOptions::new("root")) }.expect("a root");
+    let code = Foreign::declare(&root, ForeignKind::Executable, 100).expect("a statement");
+    assert_eq!(root.abandon().foreign_bytes, 100);
+    let handle = code.context().clone();
+    drop(code);
+    let live = handle.usage().foreign_total().live_bytes;
+    assert_eq!((live, gate.notices.load(SeqCst)), (0, 1));
 }
 
 #[test]
@@ -338,7 +342,7 @@ fn a_panic_of_the_allocator_leaves_the_charge_as_it_was() {
         let block = context
             .try_allocate(layout(100), Scope::Object)
             .expect("a block");
-        let before = context.budget().expect("set").charged;
+        let before = charged(&context);
         gate.panics.store(true, SeqCst);
         for bytes in [8, 200_000] {
             let attempt = std::panic::AssertUnwindSafe(|| {
@@ -353,11 +357,11 @@ fn a_panic_of_the_allocator_leaves_the_charge_as_it_was() {
         gate.panics.store(false, SeqCst);
         alloc_core::fold_thread();
         assert!(
-            context.budget().expect("set").charged <= before,
+            charged(&context) <= before,
             "{before} before, {:?}",
             context.budget()
         );
-        assert_eq!(context.budget().expect("set").charged, 100);
+        assert_eq!(charged(&context), 100);
         // SAFETY: the live block.
         unsafe { context.free(block, layout(100), Scope::Object) };
     }
@@ -392,23 +396,18 @@ fn an_impossible_request_leaves_the_largest_budget_as_it_was() {
             );
         }
         alloc_core::fold_thread();
-        assert_eq!(context.budget().expect("set").charged, 0);
+        assert_eq!(charged(&context), 0);
     }
 }
 
 #[test]
 fn lowering_a_limit_takes_this_threads_leases_back_first() {
     let root = root();
-    let context = root
-        .child_with(ContextOptions::new("c").budget(Budget::limit(64 << 20)))
-        .expect("a child");
+    let context = limited(&root, Budget::limit(64 << 20));
     let block = context
         .try_allocate(layout(1000), Scope::Object)
         .expect("a block");
-    assert!(
-        context.budget().expect("set").charged > 1000,
-        "something is leased"
-    );
+    assert!(charged(&context) > 1000, "something is leased");
     context.set_limit(1000).expect("what is live fits");
     assert!(matches!(
         context.set_limit(999),

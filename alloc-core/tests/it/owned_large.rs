@@ -3,7 +3,7 @@
 //!
 //! One test after the other: a million records are 800 MB.
 
-use std::alloc::{Layout, System};
+use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::scene::SYSTEM;
 use alloc_core::{
-    AllocError, AllocatorTraits, Context, ContextHandle, ContextOptions, FromGlobalAlloc,
-    HostAllocator, Scope, TryVec, held_state_locks,
+    AllocError, AllocatorTraits, Context, ContextHandle, ContextOptions, HostAllocator, Scope,
+    TryVec, held_state_locks,
 };
 
 const MILLION: u32 = 1_000_000;

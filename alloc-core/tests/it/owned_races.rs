@@ -2,18 +2,18 @@
 //!
 //! Runs under miri.
 
-use std::alloc::{Layout, System};
+use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::scene::{SYSTEM, charged, limited, own, root, root_over};
+use crate::scene::{SYSTEM, own, root_over};
 use crate::witness::Witness;
 use alloc_core::{
-    AllocError, AllocatorTraits, Budget, Context, ContextOptions, FromGlobalAlloc, HostAllocator,
-    HostError, Misuse, Scope, fold_thread,
+    AllocError, AllocatorTraits, Budget, Context, ContextOptions, HostAllocator, HostError, Misuse,
+    Scope, fold_thread,
 };
 
 /// Notices when it goes a second time.

@@ -8,9 +8,7 @@ use std::sync::{Barrier, Mutex};
 
 use crate::scene::{charged, limited, root_over};
 use crate::witness::Witness;
-use alloc_core::{
-    Budget, Context, ContextHandle, ContextOptions, HostError, Misuse, Owned, Scope, fold_thread,
-};
+use alloc_core::{Budget, ContextHandle, HostError, Misuse, Owned, fold_thread};
 
 const ROUNDS: u64 = if cfg!(miri) { 12 } else { 4000 };
 const THREADS: u64 = 3;

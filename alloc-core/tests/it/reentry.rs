@@ -6,17 +6,14 @@
 mod arenas;
 mod contexts;
 
-use std::alloc::{Layout, System};
+use std::alloc::Layout;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use alloc_core::{
-    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope, Scoped, held_state_locks,
-};
-
-static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+use crate::scene::{SYSTEM, layout};
+use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope, Scoped, held_state_locks};
 
 /// Which request a [`Reentrant`] has just received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -165,8 +162,4 @@ fn free_what_the_base_kept() {
         // SAFETY: live: the base has not got as far as giving it back.
         unsafe { SYSTEM.deallocate(block, layout, Scope::Object) };
     }
-}
-
-fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes, 8).expect("a layout")
 }

@@ -2,32 +2,15 @@
 //!
 //! Runs under miri.
 
-use std::alloc::{Layout, System};
+use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::mpsc;
-use std::thread;
 
+use crate::scene::{SYSTEM, layout, limited, root};
 use alloc_core::{
-    AllocError, Allocator, AllocatorTraits, Arena, Budget, Context, ContextOptions,
-    FromGlobalAlloc, HostAllocator, HostError, HostSource, Scope, TryVec,
+    AllocError, Allocator, AllocatorTraits, Arena, Budget, Context, ContextOptions, HostAllocator,
+    HostError, HostSource, Scope,
 };
-
-static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
-
-fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes, 8).expect("a layout")
-}
-
-fn root() -> Context {
-    Context::root_static(&SYSTEM, ContextOptions::new("root")).expect("memory")
-}
-
-/// A context below `root` that may hold `bytes`.
-fn limited(root: &Context, budget: Budget) -> Context {
-    root.child_with(ContextOptions::new("limited").budget(budget))
-        .expect("memory")
-}
 
 /// The backing refuses nothing here, so no refusal may be blamed on it, however soon the limit is higher again.
 #[test]
@@ -207,57 +190,6 @@ fn a_refusal_of_the_backing_is_its_own_reason_of_that_moment() {
     root.close_root().expect("nothing is left");
 }
 
-/// The very case: a limit that another thread flips, over a backing that never refuses.
-#[test]
-fn a_refusal_under_a_limit_that_flips_is_never_blamed_on_the_backing() {
-    // As few rounds as miri takes may all fall under the high limit: then there are more, up to `most`.
-    let most = 200_000_u64;
-    let rounds = if cfg!(miri) { 30 } else { most };
-    let root = root();
-    for budget in [Budget::exact(1000), Budget::limit(1000)] {
-        let context = limited(&root, budget);
-        let over = AtomicBool::new(false);
-        let refusals = thread::scope(|scope| {
-            let (context, over) = (&context, &over);
-            let (refused_once, first_refusal) = mpsc::channel();
-            scope.spawn(move || {
-                // The limit binds until it has refused once: a first lease under a higher one would outlast it.
-                if first_refusal.recv().is_err() {
-                    return;
-                }
-                for turn in 0_u64.. {
-                    let _ = context.set_limit([1 << 20, 1000][turn as usize % 2]);
-                    if over.load(SeqCst) {
-                        break;
-                    }
-                }
-            });
-            let (mut refusals, mut round) = (0_u64, 0_u64);
-            while round < rounds || refusals < 2 && round < most {
-                round += 1;
-                if round % 16 == 15 {
-                    // This thread's lease goes back, so that the low limit can be set again.
-                    let _ = context.set_limit(1000);
-                }
-                let mut list = TryVec::<u64, &Context>::new_in(context);
-                if let Err(error) = list.try_reserve_exact(500) {
-                    refusals += 1;
-                    let _ = refused_once.send(());
-                    let blames_the_budget =
-                        matches!(error, HostError::OverBudget { short_by: 1.., .. });
-                    if !blames_the_budget {
-                        over.store(true, SeqCst);
-                        panic!("refusal {refusals}: {error:?}");
-                    }
-                }
-            }
-            over.store(true, SeqCst);
-            refusals
-        });
-        assert!(refusals > 1, "the limit bound {refusals} times");
-    }
-}
-
 /// Moving a charge says what was missing when it was missing.
 #[test]
 fn a_move_that_is_refused_says_what_was_missing() {
@@ -267,6 +199,7 @@ fn a_move_that_is_refused_says_what_was_missing() {
         limited(&root, Budget::exact(1000)),
     );
     let id = from.own([0_u8; 1500]).expect("memory");
+    let empty = to.usage();
     let error = to
         .steal(&from, id)
         .expect_err("500 bytes are short, or more with the table");
@@ -274,6 +207,7 @@ fn a_move_that_is_refused_says_what_was_missing() {
         matches!(error, HostError::OverBudget { context, short_by: 500.., leased_elsewhere: 0 } if context == to.id()),
         "{error:?}"
     );
+    assert_eq!(to.usage(), empty, "no table was made either");
     let before = from.usage().total().live_bytes;
     let mut child = from.child("child").expect("memory");
     let node = from.usage().total().live_bytes - before;

@@ -2,17 +2,12 @@
 //!
 //! Runs under miri.
 
-use std::alloc::System;
-
-use alloc_core::{
-    Budget, ByteCount, Context, ContextOptions, FromGlobalAlloc, Scope, Scoped, Snapshot, TryVec,
-};
-
-static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+use crate::scene::{SYSTEM, root};
+use alloc_core::{Budget, ByteCount, ContextOptions, Scope, Scoped, Snapshot, TryVec};
 
 #[test]
 fn a_snapshot_shows_the_tree_in_order_of_birth() {
-    let root = Context::root_static(&SYSTEM, ContextOptions::new("root")).expect("root");
+    let root = root();
     let a = root
         .child_with(ContextOptions::new("a").label("first \"quoted\"\n"))
         .expect("child");
@@ -97,7 +92,7 @@ fn a_snapshot_shows_the_tree_in_order_of_birth() {
 /// A tree can be copied into its own memory: the copy is part of the figures then.
 #[test]
 fn a_tree_prints_itself_and_counts_the_copy() {
-    let root = Context::root_static(&SYSTEM, ContextOptions::new("root")).expect("root");
+    let root = root();
     let child = root
         .child_with(ContextOptions::new("child").label("a label"))
         .expect("child");

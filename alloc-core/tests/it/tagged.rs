@@ -15,19 +15,13 @@ mod sizes;
 mod slabs;
 mod trees;
 
-use std::alloc::System;
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
+use crate::scene::root;
 use alloc_core::tagged::{Fill, TaggedBlock, TaggedDomain};
-use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope};
-
-static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
-
-fn root() -> Context {
-    Context::root_static(&SYSTEM, ContextOptions::new("root")).expect("a root")
-}
+use alloc_core::{Context, ContextOptions, Scope};
 
 fn domain(root: &Context) -> TaggedDomain {
     let options = ContextOptions::new("domain").scope(Scope::Object);

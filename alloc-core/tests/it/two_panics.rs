@@ -8,8 +8,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
+use crate::scene::root_over;
 use crate::witness::Witness;
-use alloc_core::{Arena, Context, ContextHandle, ContextOptions, Scope, TryBox, TryMap, TryVec};
+use alloc_core::{Arena, Context, ContextHandle, TryBox, TryMap, TryVec};
 use testkit::Child;
 
 const SIGABRT: i32 = 6;
@@ -29,17 +30,11 @@ fn values() -> impl Iterator<Item = Speaks> {
     (0..6).map(|number| Speaks(number, matches!(number, 1 | 4)))
 }
 
-fn root(witness: &Witness) -> Context {
-    // SAFETY: every test ends the tree, or the process, before the witness goes.
-    unsafe { Context::root(witness, ContextOptions::new("root").scope(Scope::Object)) }
-        .expect("memory")
-}
-
 /// In a child process `act` must abort at the second panic, having destroyed the values in this order.
 fn aborts_at_the_second(name: &str, order: &[u32], act: impl FnOnce(&Context)) {
     if Child::is_child(name) {
         let witness = Witness::new();
-        act(&root(&witness));
+        act(&root_over(&witness));
         println!("came back");
         return;
     }
@@ -122,7 +117,7 @@ fn panics_one_at_a_time_lose_nothing() {
     let quiet = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
     let witness = Witness::new();
-    let root = root(&witness);
+    let root = root_over(&witness);
     let caught = |act: &mut dyn FnMut()| catch_unwind(AssertUnwindSafe(act)).is_err();
 
     // One that panics a time, in each kind of container.

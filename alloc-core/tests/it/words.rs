@@ -1,12 +1,11 @@
 //! What errors say: one of a thing is called one.
 
-use alloc_core::{CloseError, Context, ContextOptions, FromGlobalAlloc, Rejected, TryVec};
-
-static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
+use crate::scene::root;
+use alloc_core::{CloseError, Context, Rejected, TryVec};
 
 #[test]
 fn one_of_a_thing_has_no_plural() {
-    let root = Context::root_static(&SYSTEM, ContextOptions::new("root")).expect("memory");
+    let root = root();
     let refused = |root: Context| -> Rejected<Context, CloseError> {
         root.close_root().expect_err("something is left")
     };

@@ -100,35 +100,6 @@ fn the_ith_refused_chunk_costs_nothing_but_that_chunk() {
     }
 }
 
-#[test]
-fn a_refused_value_comes_back() {
-    let w = Witness::limited(100);
-    let arena = Arena::new_in(w.source());
-    let Rejected { value, error } = arena.try_alloc([7_u8; 200]).unwrap_err();
-    assert_eq!(
-        (value, error),
-        (
-            [7; 200],
-            HostError::OutOfHostMemory {
-                bytes: 224,
-                scope: Scope::Object
-            }
-        )
-    );
-    // `make` is not called when there is no room for what it makes.
-    assert!(
-        arena
-            .try_alloc_with(|| -> [u8; 200] { unreachable!() })
-            .is_err()
-    );
-    assert!(
-        arena
-            .try_alloc_slice_fill_with(200, |_| -> u8 { unreachable!() })
-            .is_err()
-    );
-    arena.try_alloc([7_u8; 64]).unwrap();
-}
-
 /// By an error and by a panic; of small blocks, of such that need a new chunk, and of such that get a chunk of their own.
 #[test]
 fn m11_an_initialiser_that_fails_gives_its_place_back() {

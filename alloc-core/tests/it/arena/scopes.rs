@@ -89,23 +89,3 @@ fn a_large_block_leaves_the_current_chunk_in_use() {
     assert_eq!(first - second, 8);
     assert_eq!(arena.bytes_used(), 16 + (1 << 20));
 }
-
-#[test]
-fn a_spare_too_small_is_enlarged_when_nothing_else_is_to_be_had() {
-    let w = Witness::new();
-    let mut arena = Arena::new_in(w.source());
-    drop({
-        let scope = arena.scope();
-        scope.try_alloc(1_u8).unwrap();
-        scope
-    });
-    assert_eq!(arena.chunks_held(), 1);
-    // The witness moves blocks to enlarge them, so both must fit for a moment; no chunk beside the spare does.
-    w.refuse_in(0);
-    let block = arena.try_alloc_layout(layout(20_000, 8)).unwrap();
-    // SAFETY: a new block of this size.
-    unsafe { block.write_bytes(1, 20_000) };
-    assert_eq!((arena.chunks_held(), arena.bytes_held()), (1, 20_016));
-    drop(arena);
-    w.assert_empty();
-}

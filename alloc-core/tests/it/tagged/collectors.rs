@@ -3,48 +3,10 @@
 use std::cell::Cell;
 use std::ffi::c_void;
 
-use alloc_core::tagged::{Fill, GcBlocks, TaggedBlock};
+use alloc_core::tagged::{Fill, GcBlocks};
 use alloc_core::{HostError, Misuse};
 
 use super::{SEEN, block, domain, note, root};
-
-#[test]
-fn a_sweep_frees_what_is_unmarked_and_nothing_else() {
-    let root = root();
-    let domain = domain(&root);
-    let collector = GcBlocks::new(block(&domain));
-    // SAFETY: blocks are used while they are live.
-    unsafe {
-        let plain = collector.block().allocate(8, Fill::Zeros).expect("a block");
-        for round in 0..4_u64 {
-            let blocks: Vec<TaggedBlock> = (0..10)
-                .map(|_| collector.allocate(8, Fill::Zeros).expect("a block"))
-                .collect();
-            let before = domain.context().usage().total().live_blocks;
-            collector.begin_sweep();
-            let new = collector.allocate(8, Fill::Zeros).expect("a block");
-            blocks
-                .iter()
-                .skip(round as usize)
-                .for_each(|block| collector.mark(*block));
-            collector.end_sweep();
-            let after = domain.context().usage().total().live_blocks;
-            assert_eq!(before + 1 - after, round);
-            new.free();
-            collector.begin_sweep();
-            collector.end_sweep();
-            assert_eq!(
-                domain.context().usage().total().live_blocks,
-                3,
-                "round {round}"
-            );
-        }
-        assert_eq!(plain.parent(), Some(collector.block()));
-        collector.block().free();
-    }
-    drop(domain);
-    root.close_root().expect("nothing is left");
-}
 
 #[test]
 fn a_sweep_frees_newer_blocks_before_older_ones_as_free_does() {

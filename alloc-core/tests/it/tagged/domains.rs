@@ -11,48 +11,6 @@ use testkit::{Child, Rng};
 use super::{block, domain, number, root, this};
 
 #[test]
-fn ca22_ca25_a_domain_ends_with_its_last_block_wherever_that_is_freed() {
-    let root = root();
-    let (one, two) = (domain(&root), domain(&root));
-    let (a, b) = (block(&one), block(&two));
-    // SAFETY: both are live.
-    unsafe { a.steal(Some(b)) };
-    let context = one.context().clone();
-    drop(one);
-    assert!(context.is_closed());
-    assert_eq!(
-        context.usage().total().live_blocks,
-        2,
-        "the block and the record"
-    );
-    // SAFETY: live.
-    let refused = unsafe { a.allocate(1, Fill::Zeros) };
-    assert_eq!(
-        refused,
-        Err(HostError::Closed {
-            context: context.id()
-        })
-    );
-    let address = b.payload().as_ptr() as usize;
-    std::thread::spawn(move || {
-        let payload = std::ptr::with_exposed_provenance_mut(address);
-        // SAFETY: handed over; used no more.
-        unsafe { this(payload).free() };
-    })
-    .join()
-    .expect("no panic");
-    assert_eq!(context.usage().total().live_blocks, 0);
-    assert_eq!(
-        context.parent().map(|parent| parent.id()),
-        Some(root.id()),
-        "the record goes with this handle"
-    );
-    drop(context);
-    drop(two);
-    root.close_root().expect("nothing is left");
-}
-
-#[test]
 fn a_fallback_serves_what_is_refused_and_outlives_the_domain() {
     let root = root();
     let reserve = domain(&root);

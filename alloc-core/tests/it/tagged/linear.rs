@@ -5,39 +5,6 @@ use alloc_core::{HostError, Misuse};
 
 use super::{domain, root};
 
-#[test]
-fn linear_memory_goes_on_in_the_chunk_with_more_room() {
-    let root = root();
-    let domain = domain(&root);
-    let size = LinearBlocks::block_size(0).expect("small");
-    let top = domain.allocate(size, Fill::Undefined).expect("a block");
-    let blocks = || domain.context().usage().total().live_blocks;
-    // SAFETY: the block is live and of that size.
-    unsafe {
-        let linear = LinearBlocks::init(top, 0);
-        let first = linear.allocate(100, Fill::Zeros).expect("room");
-        assert_eq!(blocks(), 2);
-        linear
-            .allocate(5000, Fill::Undefined)
-            .expect("a chunk of its own");
-        assert_eq!(blocks(), 3);
-        let second = linear.allocate(100, Fill::Undefined).expect("room");
-        assert_eq!((blocks(), second.offset_from(first)), (3, 104 + 8));
-        assert_eq!(
-            linear.allocate(usize::MAX - 8, Fill::Zeros),
-            Err(HostError::TooLarge)
-        );
-        linear
-            .allocate(1900, Fill::Undefined)
-            .expect("a further chunk");
-        assert_eq!(blocks(), 4);
-        top.free();
-    }
-    assert_eq!(blocks(), 1);
-    drop(domain);
-    root.close_root().expect("nothing is left");
-}
-
 /// As Mesa's compilers since 23.3 count on it.
 #[test]
 fn ca7_linear_memory_without_sizes_has_no_gaps_and_resizes_nothing() {
