@@ -1,6 +1,9 @@
 //! `--meter`: callback coverage of any program, on lavapipe.
 
+use std::path::Path;
+
 use serde_json::Value;
+use testkit::{compile_c, skip};
 
 use crate::ended::client;
 use crate::observers_agree::{DRIVE, is_lavapipe_there, plain_workload};
@@ -118,4 +121,21 @@ fn lc9_the_coverage_of_a_forked_child_is_of_its_own_callbacks() {
     };
     let (one, other) = (calls(0).min(calls(1)), calls(0).max(calls(1)));
     assert!(one > 0 && other * 2 < one * 3, "{one}, {other}: {reports}");
+}
+
+/// One block of the C library's does not mean that the meter sees the others.
+#[test]
+fn a_program_with_an_allocator_of_its_own_has_no_coverage() {
+    let test = "a_program_with_an_allocator_of_its_own_has_no_coverage";
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/own_malloc.c");
+    let Some(program) = compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))) else {
+        return skip("cc", test, "there is no compiler for C");
+    };
+    if !is_lavapipe_there(test) {
+        return;
+    }
+    let done = steward(&["run", "--meter", "--"]).args([&program]).run();
+    done.assert_code(0);
+    let said = "callback coverage: not measured: the program brings an allocator of its own";
+    assert!(done.stderr.contains(said), "{done}");
 }
