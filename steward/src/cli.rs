@@ -48,12 +48,8 @@ pub enum Command {
     Check(Check),
     /// Compare two reports that `--json` wrote, the largest change first.
     Diff(DiffArgs),
-    /// List the drivers that can be named.
-    Drivers {
-        /// Also write the list as JSON; `-`: standard output, no text there.
-        #[arg(long, value_name = "FILE")]
-        json: Option<PathBuf>,
-    },
+    /// List the drivers that can be named, or report on them.
+    Drivers(Drivers),
     /// Name the functions in the stacks of a guard's reports.
     #[command(after_help = help::SYMBOLS)]
     Symbols(SymbolsArgs),
@@ -92,6 +88,21 @@ pub enum Command {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
+}
+
+/// What to say about drivers.
+#[derive(Args, Clone, Debug)]
+pub struct Drivers {
+    /// Run each driver, and write one Markdown document: what it allocates, and its bugs. With files: from these reports
+    /// of `--json`, and nothing runs.
+    #[arg(long, value_name = "FILE", num_args = 0..)]
+    pub report: Option<Vec<String>>,
+    /// With --report: run only this driver, as of `drive`.
+    #[arg(long, value_name = "NAME", requires = "report", value_parser = Hinted::new(DRIVERS, StringValueParser::new()), hide_possible_values = true)]
+    pub driver: Option<String>,
+    /// Also write the list, or the reports, as JSON; `-`: standard output, no text there.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
 }
 
 /// How to run the workload.

@@ -18,11 +18,12 @@ use super::{Cli, Command, Drive, FailArg, help};
 const MIN_LIKENESS: f64 = 2.0 / 3.0;
 
 /// The ids of options that name a file, how errors call each, and whether it is written. Inputs come first: errors name them first.
-const FILES: [(&str, &str, bool); 13] = [
+const FILES: [(&str, &str, bool); 14] = [
     ("recording", "the trace", false),
     ("reports", "the reports", false),
     ("before", "the report before", false),
     ("after", "the report after", false),
+    ("report", "--report", false),
     ("driver", "--driver", false),
     ("trace", "--trace", false),
     ("expect", "--expect", false),
@@ -140,6 +141,11 @@ fn refusal(command: &str, given: &ArgMatches) -> Option<String> {
     if sweeps && command == "check" {
         return Some("--fail=each is for `run` and `drive`: use it with one of the two, or name one plan with --fail".to_owned());
     }
+    let read = given.try_get_raw("report").ok().flatten();
+    let reads = read.is_some_and(|files| files.count() > 0);
+    if reads && is_given(given, "driver") {
+        return Some("--report with files runs no driver: leave --driver out".to_owned());
+    }
     let in_sweep = || named(&NOT_IN_SWEEP).or_else(|| is_all.then(|| "--driver all".to_owned()));
     if let Some(option) = sweeps.then(in_sweep).flatten() {
         return Some(format!(
@@ -155,10 +161,10 @@ fn refusal(command: &str, given: &ArgMatches) -> Option<String> {
 /// A driver is a file if it is named by the path of its manifest.
 fn files(given: &ArgMatches) -> Vec<NamedFile> {
     let named = FILES.into_iter().filter(|(id, ..)| is_given(given, id));
-    let files = named.filter_map(|(id, by, is_written)| {
-        let file = PathBuf::from(given.get_raw(id)?.next()?);
-        let is_file = id != "driver" || file.components().count() > 1;
-        is_file.then_some(NamedFile {
+    let files = named.flat_map(|(id, by, is_written)| {
+        let files = given.get_raw(id).into_iter().flatten().map(PathBuf::from);
+        let files = files.filter(move |file| id != "driver" || file.components().count() > 1);
+        files.map(move |file| NamedFile {
             by,
             file,
             is_written,
@@ -484,6 +490,11 @@ mod tests {
             ("run --fail=each --write-expect f p", "cannot be used with"),
             ("drive --fail=each --html f", "leave --html out"),
             ("drive --fail=each --driver all", "leave --driver all out"),
+            (
+                "drivers --report f g --driver lavapipe",
+                "--report with files runs no driver",
+            ),
+            ("drivers --driver lavapipe", "--report"),
             ("drive --fail=each --record f", "leave --record out"),
             ("run --fail=each --expect f p", "leave --expect out"),
             ("run --fail=each --meter p", "leave --meter out"),
@@ -514,6 +525,7 @@ mod tests {
             "run --fail=each --time-limit 3 --json f --text g p",
             "drive --driver all --html f --fail nth=3",
             "check --driver lavapipe --profile f --expect g",
+            "drivers --report --driver lavapipe --json f",
         ] {
             assert!(read(&format!("steward {line}")).is_ok(), "{line}");
         }

@@ -225,6 +225,11 @@ pub struct Listing {
 }
 
 impl Listing {
+    pub(crate) fn selected(&self, is_direct: bool) -> impl Iterator<Item = Selected> {
+        let drivers = self.drivers.iter().cloned();
+        drivers.map(move |info| Selected { info, is_direct })
+    }
+
     pub(crate) fn no_driver(self) -> DriverError {
         DriverError::NoDriver {
             refused: self.refused,

@@ -4,14 +4,14 @@ use std::io::Write;
 use std::slice;
 
 use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::Value;
 use vk_report::report::one_line;
 use vk_report::report::origins::EventLog;
 
 use super::drive::DriveError;
-use super::{Outcome, ProgramError, outputs};
+use super::{Outcome, ProgramError, driver_list, outputs};
 use crate::cli::Output;
-use crate::drivers::{self, DriverInfo, Selected};
+use crate::drivers::Selected;
 use crate::report::{CheckedDriver, ReportOrList, html_of_checks};
 
 pub(super) struct DriverResult {
@@ -85,25 +85,15 @@ pub(super) fn or_report(
     DriverResult::of_crash(&driver, &why, format).write(None, output, out)
 }
 
-/// A driver that could not be run has an object with `error` in the array of data.
-pub(super) fn each(
-    (is_direct, format): (bool, &str),
+/// The results of the drivers, of which a number could not be run. Such a driver has an object with `error` in the array of data.
+pub(super) fn results(
+    drivers: impl IntoIterator<Item = Selected>,
+    format: &str,
     one: &dyn Fn(&Selected) -> Result<DriverResult, ProgramError>,
-    output: &Output,
-    out: &mut dyn Write,
-) -> Result<Outcome, ProgramError> {
-    let listing = drivers::list()?;
-    if listing.drivers.is_empty() {
-        return Err(listing.no_driver().into());
-    }
-    let (mut failed, mut outcome) = (0, Outcome::Done);
-    let mut results = Vec::new();
-    for info in &listing.drivers {
-        let selected = Selected {
-            info: info.clone(),
-            is_direct,
-        };
-        let result = match one(&selected) {
+) -> Result<(Vec<DriverResult>, usize), ProgramError> {
+    let (mut failed, mut results) = (0, Vec::new());
+    for selected in drivers {
+        results.push(match one(&selected) {
             Ok(result) => result,
             Err(error @ ProgramError::Interrupted(_)) => return Err(error),
             Err(ProgramError::Drive(DriveError::Died { driver, how })) => {
@@ -111,17 +101,36 @@ pub(super) fn each(
             }
             Err(error) => {
                 failed += 1;
-                let (driver, why) = (info.title(), error.to_string());
+                let (driver, why) = (selected.info.title(), error.to_string());
                 let text = format!("driver: {driver} could not be run: {why}\n");
                 let page = CheckedDriver::failed(format, driver, &why);
                 DriverResult::without_report(text, page, Outcome::Done)
             }
-        };
-        if result.outcome == Outcome::Unexpected {
-            outcome = Outcome::Unexpected;
-        }
-        results.push(result);
+        });
     }
+    Ok((results, failed))
+}
+
+/// What was written, where so many of these drivers could not be run.
+pub(super) fn unless_failed(
+    written: Result<(), ProgramError>,
+    failed: usize,
+    drivers: usize,
+) -> Result<(), ProgramError> {
+    match failed {
+        0 => written,
+        failed => written.and(Err(ProgramError::SomeFailed { failed, drivers })),
+    }
+}
+
+pub(super) fn each(
+    (is_direct, format): (bool, &str),
+    one: &dyn Fn(&Selected) -> Result<DriverResult, ProgramError>,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
+    let listing = driver_list::listing()?;
+    let (results, failed) = results(listing.selected(is_direct), format, one)?;
     let mut text: String = results
         .iter()
         .map(|result| format!("{}\n", result.text))
@@ -136,25 +145,7 @@ pub(super) fn each(
     let pages = || results.iter().map(|result| result.page.clone());
     let page = || Ok(html_of_checks(&pages().collect::<Vec<_>>())?);
     let written = outputs::write(output, &text, &results, page, out);
-    match failed {
-        0 => written.map(|()| outcome),
-        failed => written.and(Err(ProgramError::SomeFailed {
-            failed,
-            drivers: listing.drivers.len(),
-        })),
-    }
-}
-
-pub(super) fn as_data(drivers: &[DriverInfo]) -> Vec<Value> {
-    let one = |driver: &DriverInfo| {
-        json!({
-            "index": driver.index,
-            "driver": driver.driver_name,
-            "id": driver.driver_id,
-            "file": driver.stem,
-            "version": driver.driver_info,
-            "device": driver.device_name,
-        })
-    };
-    drivers.iter().map(one).collect()
+    unless_failed(written, failed, listing.drivers.len())?;
+    let mut outcomes = results.iter().map(|result| result.outcome);
+    Ok(Outcome::of(!outcomes.any(|one| one == Outcome::Unexpected)))
 }

@@ -4,6 +4,7 @@ mod all_drivers;
 mod check;
 mod child_run;
 mod drive;
+mod driver_list;
 mod files;
 mod layer;
 mod lock;
@@ -25,7 +26,7 @@ use std::io::{self, Write};
 
 use crate::cli::{Cli, Command, Detail, DiffArgs, Output};
 use crate::diff::{self, Diff, DiffFilter};
-use crate::drivers::{self, DriverError, DriverTable, Selected};
+use crate::drivers::{self, DriverError, Selected};
 use crate::expectations::{self, EXPECTATIONS, FileFault};
 use crate::replay::{self, ReplayError, TraceFile};
 use crate::report::{CheckedDriver, ReadError, ReportOrList};
@@ -297,15 +298,7 @@ pub fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
         Some(Command::Mark { process }) => mark::mark(process, out),
         Some(Command::Report(options)) => return run::report(options, out),
         Some(Command::Diff(options)) => return diff(options, out),
-        Some(Command::Drivers { json }) => {
-            let listing = drivers::list()?;
-            if listing.drivers.is_empty() {
-                return Err(listing.no_driver().into());
-            }
-            let text = format!("{}\n", DriverTable(&listing.drivers));
-            let data = all_drivers::as_data(&listing.drivers);
-            outputs::write_data(json, &text, &data, out)
-        }
+        Some(Command::Drivers(options)) => return driver_list::command(options, out),
         Some(Command::Symbols(options)) => symbols::symbols(options, out),
         Some(Command::Rules { json }) => {
             outputs::write_data(json, &rules::text(), &rules::as_data(), out)

@@ -2,9 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+mod drivers;
 mod page;
 mod read;
 
+pub use drivers::DriversReport;
 pub(crate) use page::grouped;
 pub use page::{html, html_of_checks};
 pub use read::{CheckedDriver, Failed, ReadError, ReportOrList};

@@ -7,6 +7,7 @@ mod chromium;
 mod cli;
 mod clients;
 mod diff;
+mod driver_report;
 mod ended;
 mod fail;
 mod first_use;
