@@ -7,11 +7,11 @@
 /* As in vulkan_core.h, which a driver includes. */
 struct VkAllocationCallbacks {
    void *user;
-   void *(*allocation)(void *, size_t, size_t, int32_t);
-   void *(*reallocation)(void *, void *, size_t, size_t, int32_t);
-   void (*free)(void *, void *);
-   void (*internal_allocation)(void *, size_t, int32_t, int32_t);
-   void (*internal_free)(void *, size_t, int32_t, int32_t);
+   void *(STEWARD_VKAPI *allocation)(void *, size_t, size_t, int32_t);
+   void *(STEWARD_VKAPI *reallocation)(void *, void *, size_t, size_t, int32_t);
+   void(STEWARD_VKAPI *free)(void *, void *);
+   void(STEWARD_VKAPI *internal_allocation)(void *, size_t, int32_t, int32_t);
+   void(STEWARD_VKAPI *internal_free)(void *, size_t, int32_t, int32_t);
 };
 
 struct device {

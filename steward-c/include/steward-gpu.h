@@ -165,64 +165,64 @@ typedef struct steward_gpu_options {
 /* options may be NULL, or five numbers as Halide's users write them, the last ones optional, 0 for no limit or the default:
  * "pool_MB:min_block_MB:max_block_MB:max_blocks:nearest_multiple". The context, which stays the caller's, cannot be closed before the
  * allocator. */
-int32_t steward_gpu_new(const steward_context *owner, const steward_gpu_device *device, const char *options, steward_gpu **out);
+STEWARD_API int32_t steward_gpu_new(const steward_context *owner, const steward_gpu_device *device, const char *options, steward_gpu **out);
 /* The same with options in bytes, which begin with their size. Of all others 0 is the default. */
-int32_t steward_gpu_new_with(const steward_context *owner, const steward_gpu_device *device, const steward_gpu_options *options,
-                             steward_gpu **out);
+STEWARD_API int32_t steward_gpu_new_with(const steward_context *owner, const steward_gpu_device *device, const steward_gpu_options *options,
+                                         steward_gpu **out);
 /* Frees all device memory, and ends the allocator. VK_NOT_READY while regions are left, which steward_gpu_json names; it goes on then. No other
  * call uses it meanwhile. */
-int32_t steward_gpu_close(steward_gpu *gpu);
+STEWARD_API int32_t steward_gpu_close(steward_gpu *gpu);
 /* Ends the allocator without a call of the device, as for one that is lost: its memory goes with the device. */
-void steward_gpu_abandon(steward_gpu *gpu);
+STEWARD_API void steward_gpu_abandon(steward_gpu *gpu);
 /* Frees empty blocks until so many bytes are freed, UINT64_MAX for all; returns how many were. */
-uint64_t steward_gpu_trim(const steward_gpu *gpu, uint64_t bytes);
+STEWARD_API uint64_t steward_gpu_trim(const steward_gpu *gpu, uint64_t bytes);
 /* heap is a VkMemoryHeap's index, or -1 for all together. */
-int32_t steward_gpu_usage(const steward_gpu *gpu, int32_t heap, steward_gpu_stats *out);
+STEWARD_API int32_t steward_gpu_usage(const steward_gpu *gpu, int32_t heap, steward_gpu_stats *out);
 /* A new number reads the budgets again, and frees the empty blocks of heaps above theirs: call it once a frame, or ahead of a large request.
  * False for the number of the call before, for NULL, and where the device reports none. */
-bool steward_gpu_set_frame(const steward_gpu *gpu, uint32_t frame);
+STEWARD_API bool steward_gpu_set_frame(const steward_gpu *gpu, uint32_t frame);
 /* Every block and region as JSON, with the keys of vmaBuildStatsString, in pieces. The copy that is written is memory of the context. */
-int32_t steward_gpu_json(const steward_gpu *gpu, steward_writer_fn writer, void *user);
+STEWARD_API int32_t steward_gpu_json(const steward_gpu *gpu, steward_writer_fn writer, void *user);
 /* Writes why a call of this header was refused last on this thread; false where none was. Takes no memory. */
-bool steward_gpu_last_error(steward_writer_fn writer, void *user);
+STEWARD_API bool steward_gpu_last_error(steward_writer_fn writer, void *user);
 
 /* Whether the driver owns the handle that the call which was refused last on this thread imported: the memory was allocated, and what followed
  * was refused. Else it is still the caller's, to close or to import again. */
-bool steward_gpu_driver_owns_import(void);
+STEWARD_API bool steward_gpu_driver_owns_import(void);
 
 /* Memory for what the caller binds: memory and offset of *out. */
-int32_t steward_region_alloc(const steward_gpu *gpu, const steward_region_request *wanted, steward_region *out);
+STEWARD_API int32_t steward_region_alloc(const steward_gpu *gpu, const steward_region_request *wanted, steward_region *out);
 /* A VkBuffer with its memory, bound, destroyed with the region. */
-int32_t steward_region_create_buffer(const steward_gpu *gpu, const steward_region_request *wanted, steward_region *out);
+STEWARD_API int32_t steward_region_create_buffer(const steward_gpu *gpu, const steward_region_request *wanted, steward_region *out);
 /* A VkImage likewise. Its pNext is NULL, and it is neither sparse nor disjoint; bytes and usage of the request are not read. One that
  * needs more, as DRM modifiers, the caller creates itself, and allocates for dedicated_image. */
-int32_t steward_region_create_image(const steward_gpu *gpu, const struct VkImageCreateInfo *info, const steward_region_request *wanted,
-                                    steward_region *out);
+STEWARD_API int32_t steward_region_create_image(const steward_gpu *gpu, const struct VkImageCreateInfo *info, const steward_region_request *wanted,
+                                                steward_region *out);
 /* The application's buffer as a region, never destroyed by it. */
-int32_t steward_region_wrap(const steward_gpu *gpu, const steward_wrap_request *wanted, steward_region *out);
+STEWARD_API int32_t steward_region_wrap(const steward_gpu *gpu, const steward_wrap_request *wanted, steward_region *out);
 /* A part of a region, of a crop or of a wrapped buffer. The region or wrapped buffer cannot be freed before it; a crop can, also before crops
  * of it. Offset and bytes are multiples of element_bytes. */
-int32_t steward_region_crop(const steward_gpu *gpu, steward_region_id of, uint64_t offset, uint64_t bytes, uint64_t element_bytes,
-                            steward_region *out);
+STEWARD_API int32_t steward_region_crop(const steward_gpu *gpu, steward_region_id of, uint64_t offset, uint64_t bytes, uint64_t element_bytes,
+                                        steward_region *out);
 /* Refused while the region has crops or is mapped by steward_region_map. */
-int32_t steward_region_free(const steward_gpu *gpu, steward_region_id of);
+STEWARD_API int32_t steward_region_free(const steward_gpu *gpu, steward_region_id of);
 /* The same, but a region with crops or maps goes with the last of them; its id is stale at once. So users are counted: each has a crop of the whole
  * region and frees it, and whoever made the region calls this whenever it is done. */
-int32_t steward_region_free_when_unused(const steward_gpu *gpu, steward_region_id of);
+STEWARD_API int32_t steward_region_free_when_unused(const steward_gpu *gpu, steward_region_id of);
 /* As steward_region_free, but keeps a created buffer with its memory for the next one of the same size, usage and request, and refuses wrapped
  * ones. The id is stale at once. Kept buffers are freed by steward_gpu_trim, when memory is short, and the oldest above the limits of steward_gpu_options. */
-int32_t steward_region_release(const steward_gpu *gpu, steward_region_id of);
-int32_t steward_region_info(const steward_gpu *gpu, steward_region_id of, steward_region *out);
+STEWARD_API int32_t steward_region_release(const steward_gpu *gpu, steward_region_id of);
+STEWARD_API int32_t steward_region_info(const steward_gpu *gpu, steward_region_id of, steward_region *out);
 /* The id of a slot_key of this allocator, for tables with room for one number. Any other number, and that of a freed region, gives an id that
  * every call refuses. */
-steward_region_id steward_region_of_key(const steward_gpu *gpu, uint64_t slot_key);
+STEWARD_API steward_region_id steward_region_of_key(const steward_gpu *gpu, uint64_t slot_key);
 /* Maps of one region are counted: unmap as often. */
-int32_t steward_region_map(const steward_gpu *gpu, steward_region_id of, void **out);
-int32_t steward_region_unmap(const steward_gpu *gpu, steward_region_id of);
+STEWARD_API int32_t steward_region_map(const steward_gpu *gpu, steward_region_id of, void **out);
+STEWARD_API int32_t steward_region_unmap(const steward_gpu *gpu, steward_region_id of);
 /* Of a mapped region, in bytes from its start. UINT64_MAX bytes reach to the region's end, 0 bytes do nothing. Coherent memory needs
  * neither. */
-int32_t steward_region_flush(const steward_gpu *gpu, steward_region_id of, uint64_t offset, uint64_t bytes);
-int32_t steward_region_invalidate(const steward_gpu *gpu, steward_region_id of, uint64_t offset, uint64_t bytes);
+STEWARD_API int32_t steward_region_flush(const steward_gpu *gpu, steward_region_id of, uint64_t offset, uint64_t bytes);
+STEWARD_API int32_t steward_region_invalidate(const steward_gpu *gpu, steward_region_id of, uint64_t offset, uint64_t bytes);
 
 /* Virtual blocks: ranges of something that the library never touches, as a buffer of the caller's, memory of another API, an address space or
  * descriptors, in units of the caller's choice, here called bytes. A block takes its book-keeping from a context, and is used by one thread at a
@@ -267,24 +267,24 @@ typedef void (*steward_virtual_walk_fn)(void *user, const steward_virtual_range 
 
 /* At most 2^32 - 2 granules. granule is a power of two up to 2^31 that sizes are rounded up to; 0 is 1. algorithm is a STEWARD_VIRTUAL_*. The
  * context, which stays the caller's, cannot be closed before the block. */
-int32_t steward_virtual_new(const steward_context *owner, uint64_t bytes, uint64_t granule, int32_t algorithm, steward_virtual **out);
-void steward_virtual_end(steward_virtual *of);
+STEWARD_API int32_t steward_virtual_new(const steward_context *owner, uint64_t bytes, uint64_t granule, int32_t algorithm, steward_virtual **out);
+STEWARD_API void steward_virtual_end(steward_virtual *of);
 /* align is a power of two; 0 is 1. flags are 0 or STEWARD_VIRTUAL_UPPER. */
-int32_t steward_virtual_alloc(steward_virtual *of, uint64_t bytes, uint64_t align, uint32_t flags, uint32_t tag, steward_virtual_range *out);
+STEWARD_API int32_t steward_virtual_alloc(steward_virtual *of, uint64_t bytes, uint64_t align, uint32_t flags, uint32_t tag, steward_virtual_range *out);
 /* Of a stack or a ring the range must be the next to go. */
-int32_t steward_virtual_free(steward_virtual *of, steward_virtual_id id);
+STEWARD_API int32_t steward_virtual_free(steward_virtual *of, steward_virtual_id id);
 /* The same with a note on the hole, as an index of the caller's own: until when a device may still use it. A joined hole has the merged note of all,
  * both parts of a split keep it, and steward_virtual_alloc tells it. Free all ranges of a block by this, or none. merge is called at most twice,
  * before anything changes, with the note of a hole and the other's; it must not use the block. */
-int32_t steward_virtual_free_noted(steward_virtual *of, steward_virtual_id id, uint32_t note, steward_virtual_merge_fn merge, void *user);
+STEWARD_API int32_t steward_virtual_free_noted(steward_virtual *of, steward_virtual_id id, uint32_t note, steward_virtual_merge_fn merge, void *user);
 /* Frees all ranges; the block's note is 0. */
-void steward_virtual_clear(steward_virtual *of);
-int32_t steward_virtual_set_tag(steward_virtual *of, steward_virtual_id id, uint32_t tag);
-int32_t steward_virtual_info(steward_virtual *of, steward_virtual_id id, steward_virtual_range *out);
+STEWARD_API void steward_virtual_clear(steward_virtual *of);
+STEWARD_API int32_t steward_virtual_set_tag(steward_virtual *of, steward_virtual_id id, uint32_t tag);
+STEWARD_API int32_t steward_virtual_info(steward_virtual *of, steward_virtual_id id, steward_virtual_range *out);
 /* Examines each hole of about the size of the largest. */
-int32_t steward_virtual_usage(steward_virtual *of, steward_virtual_stats *out);
+STEWARD_API int32_t steward_virtual_usage(steward_virtual *of, steward_virtual_stats *out);
 /* Every range and every hole in order of offset; together they tile the block. The function must not use the block. */
-int32_t steward_virtual_walk(steward_virtual *of, steward_virtual_walk_fn see, void *user);
+STEWARD_API int32_t steward_virtual_walk(steward_virtual *of, steward_virtual_walk_fn see, void *user);
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,10 @@
  * Nothing unwinds into the caller: a mistake of the library is printed in one line, and the process ends. Functions that are passed (an
  * allocator's, Vulkan's callbacks, writers, destructors) must not unwind, by a C++ exception or longjmp: what happens then is undefined.
  *
+ * Who frees what: a block goes back by this interface's own function, to the context or callbacks that gave it, and never by free or delete of C;
+ * and only what the caller's functions gave is passed to them. So no block goes from one C runtime to another, of which a process of Windows
+ * may have several. errno is that of the runtime which the library is linked with.
+ *
  * Contexts, handles, bridges and numbers may be used from any thread. No function may be called from a signal handler. A child of fork uses what
  * its parent made, whatever other threads were doing; what they held stays allocated there. A child of a raw clone does not. A child uses no
  * allocator of device memory (steward-gpu.h). */
@@ -17,6 +21,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* How Vulkan's commands and the functions of VkAllocationCallbacks are called. Functions of this interface, and those of steward_host, are
+ * called as C's are. */
+#if defined(_WIN32)
+#define STEWARD_VKAPI __stdcall
+#else
+#define STEWARD_VKAPI
+#endif
+
+/* What is compiled with STEWARD_DLL for steward.dll saves a jump at each call. */
+#if defined(_WIN32) && defined(STEWARD_DLL)
+#define STEWARD_API __declspec(dllimport)
+#else
+#define STEWARD_API
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -126,14 +145,14 @@ typedef struct steward_bridge {
 } steward_bridge;
 
 /* Major version << 16 | minor version. The major one changes when a program must be compiled anew. */
-uint32_t steward_abi(void);
+STEWARD_API uint32_t steward_abi(void);
 
 /* Roots. Names are copied; NULL is none. */
-int32_t steward_root_malloc(const char *name, steward_context **out);
-int32_t steward_root(const steward_host *host, const char *name, steward_context **out);
+STEWARD_API int32_t steward_root_malloc(const char *name, steward_context **out);
+STEWARD_API int32_t steward_root(const steward_host *host, const char *name, steward_context **out);
 /* Copies *callbacks, which may be NULL: then the C library serves. */
-int32_t steward_root_from_callbacks(const struct VkAllocationCallbacks *callbacks, int32_t scope, const char *name,
-                                    steward_context **out);
+STEWARD_API int32_t steward_root_from_callbacks(const struct VkAllocationCallbacks *callbacks, int32_t scope, const char *name,
+                                                steward_context **out);
 
 /* Roots over a context, for tests and for programs that are to be watched; the context, which stays the caller's, cannot be closed before them.
  * VK_ERROR_UNKNOWN is the answer to words that are not understood, and to what the kernel does not offer.
@@ -141,75 +160,70 @@ int32_t steward_root_from_callbacks(const struct VkAllocationCallbacks *callback
  * block's owner, and the process is aborted.
  * failing, as --fail=: "nth=17", "scope=object:3", "size>4096", .. : requests are refused on purpose. The root's own record is request 0, its
  * name request 1. */
-int32_t steward_root_guarded(const steward_context *owner, const char *words, const char *name, steward_context **out);
-int32_t steward_root_failing(const steward_context *owner, const char *words, const char *name, steward_context **out);
+STEWARD_API int32_t steward_root_guarded(const steward_context *owner, const char *words, const char *name, steward_context **out);
+STEWARD_API int32_t steward_root_failing(const steward_context *owner, const char *words, const char *name, steward_context **out);
 
 /* A context below another one, whose memory its record is. options may be NULL; a scope or budget that is none of the above is refused. */
-int32_t steward_child(steward_context *parent, const char *name, const steward_options *options, steward_context **out);
+STEWARD_API int32_t steward_child(steward_context *parent, const char *name, const steward_options *options, steward_context **out);
 
 /* Ends a context. VK_NOT_READY while blocks, contexts or handles are left; left, which may be NULL, says what, and the owner stays. */
-int32_t steward_close(steward_context *owner, steward_outstanding *left);
+STEWARD_API int32_t steward_close(steward_context *owner, steward_outstanding *left);
 /* Call this before a context's allocator goes away. After it returns and other threads are done with the tree, the allocator is not called
  * again. The records of contexts lie in memory that it gave, which stays readable and writable until every context, handle,
  * block and domain of the tree is gone. */
-void steward_abandon(steward_context *owner, steward_outstanding *left);
+STEWARD_API void steward_abandon(steward_context *owner, steward_outstanding *left);
 
-steward_handle *steward_retain(const steward_context *owner);
-void steward_release(steward_handle *handle);
+STEWARD_API steward_handle *steward_retain(const steward_context *owner);
+STEWARD_API void steward_release(steward_handle *handle);
 
 /* Blocks. align is a power of two, scope a STEWARD_SCOPE_*. Nothing stands in front of a block, so free and realloc name its size, alignment
  * and scope. Size 0 is an address that is not NULL and must not be read. NULL for an alignment or a scope that does not exist. */
-void *steward_alloc(const steward_context *owner, size_t size, size_t align, int32_t scope);
-void *steward_zalloc(const steward_context *owner, size_t size, size_t align, int32_t scope);
-void *steward_realloc(const steward_context *owner, void *block, size_t old_size, size_t size, size_t align, int32_t scope);
-void steward_free(const steward_context *owner, void *block, size_t size, size_t align, int32_t scope);
+STEWARD_API void *steward_alloc(const steward_context *owner, size_t size, size_t align, int32_t scope);
+STEWARD_API void *steward_zalloc(const steward_context *owner, size_t size, size_t align, int32_t scope);
+STEWARD_API void *steward_realloc(const steward_context *owner, void *block, size_t old_size, size_t size, size_t align, int32_t scope);
+STEWARD_API void steward_free(const steward_context *owner, void *block, size_t size, size_t align, int32_t scope);
 
 /* Blocks that know their size and their context, for interfaces like malloc, realloc and free: in 16 bytes in front of them, or as many as their
  * alignment if that is more. Any thread may resize and delete them. align is a power of two, 0 is 16, and stays; the scope is the context's. A
  * refused resize is NULL and leaves the block. A block goes before its context ends; that of an abandoned one while a handle of it is held.
  * size_of NULL is 0, owner_of NULL is NULL. */
-void *steward_new(const steward_context *owner, size_t size, size_t align, bool zero);
-void *steward_resize(void *block, size_t size);
-void steward_delete(void *block);
-size_t steward_size_of(const void *block);
-const steward_context *steward_owner_of(const void *block);
+STEWARD_API void *steward_new(const steward_context *owner, size_t size, size_t align, bool zero);
+STEWARD_API void *steward_resize(void *block, size_t size);
+STEWARD_API void steward_delete(void *block);
+STEWARD_API size_t steward_size_of(const void *block);
+STEWARD_API const steward_context *steward_owner_of(const void *block);
 
 /* Why a call on this thread was refused last; kind is STEWARD_REFUSAL_NONE where none was. Takes no memory. */
-void steward_last_refusal(steward_refusal *out);
+STEWARD_API void steward_last_refusal(steward_refusal *out);
 
 /* Numbers: of the context alone, and with all below it. Exact whenever all threads pause. */
-void steward_usage(const steward_context *owner, steward_usage_info *out);
-void steward_subtree_usage(const steward_context *owner, steward_usage_info *out);
+STEWARD_API void steward_usage(const steward_context *owner, steward_usage_info *out);
+STEWARD_API void steward_subtree_usage(const steward_context *owner, steward_usage_info *out);
 /* VK_ERROR_UNKNOWN where the context was made without a budget. */
-int32_t steward_budget(const steward_context *owner, steward_budget_info *out);
-int32_t steward_set_limit(const steward_context *owner, uint64_t limit);
+STEWARD_API int32_t steward_budget(const steward_context *owner, steward_budget_info *out);
+STEWARD_API int32_t steward_set_limit(const steward_context *owner, uint64_t limit);
 /* The tree from this context down, in pieces: as JSON, where the name that a context was given is its "label", or as a table for people,
  * where it stands behind "c". The copy that is written is memory of the context. */
-int32_t steward_snapshot_json(const steward_context *owner, steward_writer_fn writer, void *user);
-int32_t steward_snapshot_text(const steward_context *owner, steward_writer_fn writer, void *user);
+STEWARD_API int32_t steward_snapshot_json(const steward_context *owner, steward_writer_fn writer, void *user);
+STEWARD_API int32_t steward_snapshot_text(const steward_context *owner, steward_writer_fn writer, void *user);
 
 /* Prepares the calling thread for counting, which its first block does else. The C library takes 32 bytes a thread for it. False on a thread
  * that is ending. */
-bool steward_attach_thread(void);
+STEWARD_API bool steward_attach_thread(void);
 
 /* The application's side: the context becomes the bridge's, and *out what to pass as pAllocator. The context must be unused. A callback that is
  * called with a wrong pUserData, alignment, size, scope or pointer is answered with NULL or ignored, and told in a line on the standard error. */
-int32_t steward_bridge_init(steward_bridge *place, steward_context *owner, struct VkAllocationCallbacks *out);
+STEWARD_API int32_t steward_bridge_init(steward_bridge *place, steward_context *owner, struct VkAllocationCallbacks *out);
 /* Gives the context back. VK_NOT_READY, and the bridge stays, while Vulkan holds blocks or a callback runs on this thread; *out is NULL then. */
-int32_t steward_bridge_close(steward_bridge *place, steward_context **out);
+STEWARD_API int32_t steward_bridge_close(steward_bridge *place, steward_context **out);
 
 /* For runtimes that lose pUserData, or pass NULL for pAllocator: a slot has callbacks of its own, which find the bridge in it whatever pUserData is,
  * and take alignment 0 for 16. slot is below STEWARD_SLOTS, and holds one bridge, until that is closed, or until bridge is NULL here, which empties
  * the slot; an empty slot allocates nothing. No function of the slot runs while it is filled or emptied. Fill it before the runtime creates what its
  * callbacks serve, and leave it until that is destroyed. -13 for a slot in which another bridge is. */
 enum { STEWARD_SLOTS = 8 };
-int32_t steward_bridge_static(uint32_t slot, const steward_bridge *bridge, struct VkAllocationCallbacks *out);
+STEWARD_API int32_t steward_bridge_static(uint32_t slot, const steward_bridge *bridge, struct VkAllocationCallbacks *out);
 
-#if defined(_WIN32)
-#define STEWARD_VKAPI __stdcall
-#else
-#define STEWARD_VKAPI
-#endif
 typedef void(STEWARD_VKAPI *steward_void_fn)(void);
 /* PFN_vkGetInstanceProcAddr, to be cast: the loader's, or a driver's. */
 typedef steward_void_fn(STEWARD_VKAPI *steward_get_instance_proc_addr_fn)(void *instance, const char *name);
@@ -217,15 +231,15 @@ typedef steward_void_fn(STEWARD_VKAPI *steward_get_instance_proc_addr_fn)(void *
 /* A vkGetInstanceProcAddr over the next one, for a runtime that can be given one. Where that passes NULL to create or destroy an instance or a
  * device, the slot's callbacks stand, and drivers take all else from the device's. A slot serves instances of one loader. NULL for a slot that
  * does not exist. */
-steward_get_instance_proc_addr_fn steward_bridge_proc_addr(uint32_t slot, steward_get_instance_proc_addr_fn next);
+STEWARD_API steward_get_instance_proc_addr_fn steward_bridge_proc_addr(uint32_t slot, steward_get_instance_proc_addr_fn next);
 
 /* The driver's side: own is the object's pAllocator, parent what its device or instance keeps, each NULL where there is none; without both
  * the C library serves. A block is freed with the callbacks that it was allocated with. Size 0 is refused, as it is below. */
-void *steward_alloc2(const struct VkAllocationCallbacks *own, const struct VkAllocationCallbacks *parent, size_t size, size_t align,
-                     int32_t scope);
-void *steward_zalloc2(const struct VkAllocationCallbacks *own, const struct VkAllocationCallbacks *parent, size_t size,
-                      size_t align, int32_t scope);
-void steward_free2(const struct VkAllocationCallbacks *own, const struct VkAllocationCallbacks *parent, void *block);
+STEWARD_API void *steward_alloc2(const struct VkAllocationCallbacks *own, const struct VkAllocationCallbacks *parent, size_t size, size_t align,
+                                 int32_t scope);
+STEWARD_API void *steward_zalloc2(const struct VkAllocationCallbacks *own, const struct VkAllocationCallbacks *parent, size_t size,
+                                  size_t align, int32_t scope);
+STEWARD_API void steward_free2(const struct VkAllocationCallbacks *own, const struct VkAllocationCallbacks *parent, void *block);
 
 /* The same for a driver that keeps the callbacks in its VkInstance and VkDevice. The struct lies there, and stays where it is. */
 typedef struct steward_chain {
@@ -234,14 +248,14 @@ typedef struct steward_chain {
 
 /* Copies *own, the pAllocator of vkCreateInstance or vkCreateDevice, which may be NULL. parent is NULL in an instance, and in a device its
  * instance's chain, which outlives it. Takes no memory, and needs no end. */
-int32_t steward_chain_init(steward_chain *place, const struct VkAllocationCallbacks *own, const steward_chain *parent);
+STEWARD_API int32_t steward_chain_init(steward_chain *place, const struct VkAllocationCallbacks *own, const steward_chain *parent);
 /* Blocks from the most specific allocator for the scope: COMMAND, OBJECT and CACHE from own (the pAllocator of the command, of a pool's child
  * its pool's, of memory of a cache the cache's), DEVICE from the device's; where that is NULL, from the next of device, instance and C library. */
-void *steward_chain_alloc(const steward_chain *chain, const struct VkAllocationCallbacks *own, size_t size, size_t align, int32_t scope);
-void *steward_chain_zalloc(const steward_chain *chain, const struct VkAllocationCallbacks *own, size_t size, size_t align,
-                           int32_t scope);
+STEWARD_API void *steward_chain_alloc(const steward_chain *chain, const struct VkAllocationCallbacks *own, size_t size, size_t align, int32_t scope);
+STEWARD_API void *steward_chain_zalloc(const steward_chain *chain, const struct VkAllocationCallbacks *own, size_t size, size_t align,
+                                       int32_t scope);
 /* own is what it was at the allocation, or compatible with it. The block may be the instance or device in which the chain lies. */
-void steward_chain_free(const steward_chain *chain, const struct VkAllocationCallbacks *own, void *block, int32_t scope);
+STEWARD_API void steward_chain_free(const steward_chain *chain, const struct VkAllocationCallbacks *own, void *block, int32_t scope);
 
 /* Several arrays in one block, as many as wanted. Begin with a struct of zeros, add arrays, and allocate plan.bytes with plan.align by any
  * function above. An array without bytes has no place: STEWARD_ARRAY is NULL. A plan whose bytes are 0 needs no block. No allocator serves a
@@ -252,7 +266,7 @@ typedef struct steward_multialloc {
 } steward_multialloc;
 
 /* Where the array begins, for STEWARD_ARRAY. */
-size_t steward_multialloc_add(steward_multialloc *plan, size_t count, size_t size, size_t align);
+STEWARD_API size_t steward_multialloc_add(steward_multialloc *plan, size_t count, size_t size, size_t align);
 #define STEWARD_ARRAY(type, block, offset) ((offset) == SIZE_MAX ? (type *)NULL : (type *)((char *)(block) + (offset)))
 
 #ifdef __cplusplus

@@ -163,7 +163,7 @@ public:
    {
       void *block = count > SIZE_MAX / sizeof(T) ? nullptr : steward_alloc(owner_, count * sizeof(T), alignof(T), STEWARD_SCOPE_DEFAULT);
       if (block == nullptr) {
-#if defined(__cpp_exceptions)
+#if defined(__cpp_exceptions) || defined(_CPPUNWIND)
          throw std::bad_alloc();
 #else
          std::abort();
@@ -194,7 +194,7 @@ private:
    {
       void *block = steward_alloc(owner_, size, align, STEWARD_SCOPE_DEFAULT);
       if (block == nullptr) {
-#if defined(__cpp_exceptions)
+#if defined(__cpp_exceptions) || defined(_CPPUNWIND)
          throw std::bad_alloc();
 #else
          std::abort();

@@ -2,7 +2,7 @@
 
 use std::alloc::Layout;
 use std::ffi::c_void;
-use std::ptr::{NonNull, null_mut};
+use std::ptr::NonNull;
 
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, HostError, Misuse, Scope, dangling};
 use vk_callbacks::CallbackAllocator;
@@ -13,12 +13,13 @@ use crate::context::{layout_of, scope_of};
 use crate::edge::enter;
 use crate::refusal::{of_some, pointer};
 
-/// The allocator of last resort, where there are no callbacks. Its blocks are freed without their size, so that C can free them.
+/// The allocator of last resort, where there are no callbacks. Its blocks are freed without their size and alignment, which
+/// `steward_free2` does not get.
 pub struct CLibrary;
 
 pub static C_LIBRARY: CLibrary = CLibrary;
 
-// SAFETY: blocks of `posix_memalign`, of the requested size and alignment, which stay until they are freed.
+// SAFETY: blocks of the C library, of the requested size and alignment, which stay until they are freed.
 unsafe impl HostAllocator for CLibrary {
     fn traits(&self) -> AllocatorTraits {
         AllocatorTraits::new().never_unwinds()
@@ -28,22 +29,40 @@ unsafe impl HostAllocator for CLibrary {
         if layout.size() == 0 {
             return Ok(dangling(layout));
         }
-        let mut block = null_mut();
         let align = layout.align().max(size_of::<*mut c_void>());
-        // SAFETY: a place for the result, and an alignment that `posix_memalign` allows.
-        let refused = unsafe { libc::posix_memalign(&raw mut block, align, layout.size()) };
-        NonNull::new(block.cast())
-            .filter(|_| refused == 0)
-            .ok_or(AllocError)
+        NonNull::new(aligned_malloc(layout.size(), align).cast()).ok_or(AllocError)
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, _: Scope) {
         if layout.size() != 0 {
-            // SAFETY: the caller's live block of the C library.
-            unsafe { libc::free(block.as_ptr().cast()) };
+            // SAFETY: the caller's live block of `aligned_malloc`.
+            unsafe { aligned_free(block.as_ptr().cast()) };
         }
     }
 }
+
+#[cfg(not(windows))]
+fn aligned_malloc(size: usize, align: usize) -> *mut c_void {
+    let mut block = std::ptr::null_mut();
+    // SAFETY: a place for the result, and a power of two of at least an address's size.
+    match unsafe { libc::posix_memalign(&raw mut block, align, size) } {
+        0 => block,
+        _ => std::ptr::null_mut(),
+    }
+}
+
+#[cfg(not(windows))]
+use libc::free as aligned_free;
+
+/// Its block begins behind a prefix, which C's `free` does not know.
+#[cfg(windows)]
+fn aligned_malloc(size: usize, align: usize) -> *mut c_void {
+    // SAFETY: a power of two, and a size that a layout has: both fit together.
+    unsafe { libc::aligned_malloc(size, align) }
+}
+
+#[cfg(windows)]
+use libc::aligned_free;
 
 /// `None` where functions are missing.
 ///

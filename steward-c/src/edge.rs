@@ -77,7 +77,7 @@ struct Edge {
     inside: Cell<Option<FunctionName>>,
     /// The process ends when the panic reaches the boundary.
     is_panicking: Cell<bool>,
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", windows))]
     errno: Cell<*mut i32>,
     table: Cell<Option<ThreadTable<'static>>>,
 }
@@ -87,7 +87,7 @@ thread_local! {
         Edge {
             inside: Cell::new(None),
             is_panicking: Cell::new(false),
-            #[cfg(target_os = "linux")]
+            #[cfg(any(target_os = "linux", windows))]
             errno: Cell::new(std::ptr::null_mut()),
             table: Cell::new(None),
         }
@@ -129,9 +129,9 @@ pub fn quiet_panics() {
 }
 
 /// The saved `errno` of the thread; nothing on other systems.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 type Errno = i32;
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", windows)))]
 type Errno = ();
 
 impl Edge {
@@ -168,7 +168,7 @@ impl Edge {
         table
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", windows))]
     #[inline]
     fn save_errno(&self) -> Errno {
         let place = NonNull::new(self.errno.get()).unwrap_or_else(|| self.find_errno());
@@ -177,27 +177,35 @@ impl Edge {
     }
 
     /// Reads the place again: across the call it would take a register.
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", windows))]
     #[inline]
     fn restore_errno(&self, value: Errno) {
         // SAFETY: this thread's errno, always writable.
         unsafe { self.errno.get().write(value) };
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", windows))]
     #[cold]
     fn find_errno(&self) -> NonNull<i32> {
+        #[cfg(target_os = "linux")]
+        use libc::__errno_location as errno_of_this_thread;
+        #[cfg(windows)]
+        unsafe extern "C" {
+            /// Of the C runtime that the library is linked with.
+            #[link_name = "_errno"]
+            fn errno_of_this_thread() -> *mut i32;
+        }
         // SAFETY: returns this thread's place.
-        let place = unsafe { libc::__errno_location() };
+        let place = unsafe { errno_of_this_thread() };
         self.errno.set(place);
         // SAFETY: the place of an errno is never NULL.
         unsafe { NonNull::new_unchecked(place) }
     }
 
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(any(target_os = "linux", windows)))]
     fn save_errno(&self) -> Errno {}
 
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(any(target_os = "linux", windows)))]
     fn restore_errno(&self, (): Errno) {}
 }
 

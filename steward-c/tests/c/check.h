@@ -21,11 +21,11 @@
 /* As in vulkan_core.h. */
 typedef struct VkAllocationCallbacks {
    void *pUserData;
-   void *(*pfnAllocation)(void *, size_t, size_t, int32_t);
-   void *(*pfnReallocation)(void *, void *, size_t, size_t, int32_t);
-   void (*pfnFree)(void *, void *);
-   void (*pfnInternalAllocation)(void *, size_t, int32_t, int32_t);
-   void (*pfnInternalFree)(void *, size_t, int32_t, int32_t);
+   void *(STEWARD_VKAPI *pfnAllocation)(void *, size_t, size_t, int32_t);
+   void *(STEWARD_VKAPI *pfnReallocation)(void *, void *, size_t, size_t, int32_t);
+   void(STEWARD_VKAPI *pfnFree)(void *, void *);
+   void(STEWARD_VKAPI *pfnInternalAllocation)(void *, size_t, int32_t, int32_t);
+   void(STEWARD_VKAPI *pfnInternalFree)(void *, size_t, int32_t, int32_t);
 } VkAllocationCallbacks;
 #endif
 

@@ -4,6 +4,16 @@
 #include "check.h"
 #include "steward-ralloc.h"
 
+#ifdef _WIN32
+#include <malloc.h>
+#define aligned_alloc(align, size) _aligned_malloc(size, align)
+#define aligned_realloc(block, align, size) _aligned_realloc(block, size, align)
+#define aligned_free _aligned_free
+#else
+#define aligned_realloc(block, align, size) realloc(block, size)
+#define aligned_free free
+#endif
+
 /* The calls of Mesa's vk_alloc.h that choose between two sets of callbacks, and its vk_multialloc without a limit. */
 struct vk_object_alloc {
    steward_chain chain;
@@ -18,7 +28,7 @@ struct level {
    size_t overwritten; /* bytes of a freed block */
 };
 
-static void *allocation(void *user, size_t size, size_t align, int32_t scope)
+static void *STEWARD_VKAPI allocation(void *user, size_t size, size_t align, int32_t scope)
 {
    struct level *level = user;
    if (level->refused_from >= 0 && level->requests++ >= level->refused_from)
@@ -31,22 +41,22 @@ static void *allocation(void *user, size_t size, size_t align, int32_t scope)
    return block;
 }
 
-static void release(void *user, void *block)
+static void STEWARD_VKAPI release(void *user, void *block)
 {
    struct level *level = user;
    level->live -= block != NULL;
    if (block != NULL)
       memset(block, 0xdd, level->overwritten);
-   free(block);
+   aligned_free(block);
 }
 
-static void *reallocation(void *user, void *block, size_t size, size_t align, int32_t scope)
+static void *STEWARD_VKAPI reallocation(void *user, void *block, size_t size, size_t align, int32_t scope)
 {
    struct level *level = user;
    (void)align, (void)scope;
    if (level->refused_from >= 0 && level->requests++ >= level->refused_from)
       return NULL;
-   return realloc(block, size);
+   return aligned_realloc(block, align < 16 ? 16 : align, size);
 }
 
 static VkAllocationCallbacks callbacks_of(struct level *level)

@@ -205,7 +205,7 @@ static void mistakes(void)
    steward_ralloc_free(top);
 }
 
-static void *refuse(void *user, size_t size, size_t align, int32_t scope)
+static void *STEWARD_VKAPI refuse(void *user, size_t size, size_t align, int32_t scope)
 {
    (void)user, (void)size, (void)align, (void)scope;
    return NULL;
@@ -367,10 +367,12 @@ static void wrong_texts(void)
    CHECK(steward_linear_asprintf_rewrite_tail(linear, &linear_none, &linear_start, "%s", "tail"));
    CHECK(linear_start == 4 && strcmp(linear_none, "tail") == 0);
    steward_ralloc_free(none);
-   /* A character that the C library cannot write sets errno there. */
+   /* A character that the C library cannot write sets errno there. One of Windows has 16 bits, and mingw's writes all. */
+#ifndef _WIN32
    errno = 5;
    CHECK(steward_ralloc_asprintf(top, "%lc", (wint_t)0x7fffffff) == NULL && errno == 5 && noted(STEWARD_REFUSAL_TOO_LARGE));
    CHECK(steward_linear_asprintf(linear, "%lc", (wint_t)0x7fffffff) == NULL && errno == 5);
+#endif
    steward_ralloc_free(top);
 }
 

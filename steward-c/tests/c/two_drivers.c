@@ -1,6 +1,13 @@
 /* Loads two drivers as the Vulkan loader does, of which one brings a ralloc of its own and the other is linked with libsteward-ralloc, in either
  * order: each compiles with its own. Arguments: the two. Prints the blocks that the domain saw. */
+#ifdef _WIN32
+#include <windows.h>
+#define dlopen(path, how) ((void *)LoadLibraryA(path))
+#define dlsym(library, name) ((void *)GetProcAddress(library, name))
+#define dlerror() "it is not loaded"
+#else
 #include <dlfcn.h>
+#endif
 #include <stdio.h>
 
 #include "steward-ralloc.h"
