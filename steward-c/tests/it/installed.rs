@@ -1,5 +1,6 @@
 //! An installed tree, made once for all tests by the script that users run.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -21,7 +22,7 @@ pub(crate) fn installed(test: &str) -> Option<&'static Installed> {
     static INSTALLED: OnceLock<Option<Installed>> = OnceLock::new();
     let installed = INSTALLED.get_or_init(|| {
         let is_there = Command::new("cc").arg("--version").output().is_ok();
-        is_there.then(Installed::new)
+        is_there.then(|| Installed::with("cc", "", &archive()))
     });
     if installed.is_none() {
         testkit::skip("cc", test, "there is no C compiler called cc");
@@ -59,11 +60,14 @@ pub(crate) fn compilers(test: &str) -> impl Iterator<Item = Compilers> {
 }
 
 impl Installed {
-    fn new() -> Self {
+    /// As `compiler` makes it with `flags`, which may be none, of an archive of its system.
+    pub(crate) fn with(compiler: &str, flags: &str, archive: &Path) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let output = Command::new(package("install.sh"))
             .arg(folder.path())
-            .arg(archive())
+            .arg(archive)
+            .env("CC", compiler)
+            .env("CFLAGS", flags)
             .output();
         succeed(&output.expect("a shell"), "install.sh");
         Self { folder }
@@ -75,8 +79,12 @@ impl Installed {
 
     /// What pkg-config says of libraries, with a space between.
     pub(crate) fn flags(&self, libraries: &str) -> Vec<String> {
+        self.pkg_config(&["--cflags", "--libs"], libraries)
+    }
+
+    pub(crate) fn pkg_config(&self, options: &[&str], libraries: &str) -> Vec<String> {
         let output = Command::new("pkg-config")
-            .args(["--cflags", "--libs"])
+            .args(options)
             .args(libraries.split(' '))
             .env("PKG_CONFIG_PATH", self.path("lib/pkgconfig"))
             .output()
@@ -84,6 +92,40 @@ impl Installed {
         succeed(&output, "pkg-config");
         let flags = String::from_utf8(output.stdout).expect("text");
         flags.split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// The folder with `shared` and `alone`, the example linked with the libraries and with the archive by CMake's file; `None`, and a
+    /// printed skip of `test`, where there is no CMake.
+    pub(crate) fn built_by_cmake(&self, test: &str, system: &[&str]) -> Option<PathBuf> {
+        if Command::new("cmake").arg("--version").output().is_err() {
+            testkit::skip("cmake", test, "there is no cmake");
+            return None;
+        }
+        let project = self.path("project");
+        std::fs::create_dir(&project).expect("a folder");
+        let text = "cmake_minimum_required(VERSION 3.16)\nproject(example C)\nfind_package(steward 0.1 REQUIRED CONFIG)\n\
+            add_executable(shared ${SOURCE})\ntarget_link_libraries(shared steward::ralloc)\n\
+            add_executable(alone ${SOURCE})\ntarget_link_libraries(alone steward::static)\n";
+        std::fs::write(project.join("CMakeLists.txt"), text).expect("written");
+        let cmake = |arguments: &[&OsStr]| {
+            let output = Command::new("cmake").args(arguments).output();
+            succeed(&output.expect("cmake"), "cmake");
+        };
+        let mut arguments: Vec<OsString> = system.iter().map(Into::into).collect();
+        let source = package("examples/driver.c");
+        arguments.push(format!("-DSOURCE={}", source.display()).into());
+        arguments.push(format!("-DCMAKE_PREFIX_PATH={}", self.folder.path().display()).into());
+        let mut arguments: Vec<&OsStr> = arguments.iter().map(OsString::as_os_str).collect();
+        let folder = project.join("build");
+        arguments.extend([
+            "-S".as_ref(),
+            project.as_os_str(),
+            "-B".as_ref(),
+            folder.as_os_str(),
+        ]);
+        cmake(&arguments);
+        cmake(&["--build".as_ref(), folder.as_os_str()]);
+        Some(folder)
     }
 
     /// Compiles `source` with `options`, links it with `library`, and returns the program, which no other call makes.
@@ -123,7 +165,11 @@ impl Installed {
 /// The static library that cargo made beside this test.
 fn archive() -> PathBuf {
     let test = std::env::current_exe().expect("a path");
-    let folder = test.parent().expect("a folder");
+    archive_in(test.parent().expect("a folder"))
+}
+
+/// The newest in a folder of cargo's.
+pub(crate) fn archive_in(folder: &Path) -> PathBuf {
     let candidates = folder.read_dir().expect("a folder").flatten();
     let newest = candidates
         .filter(|entry| {
@@ -146,6 +192,7 @@ pub(crate) fn succeed(output: &Output, what: &str) {
 }
 
 /// Cargo's folder is found, what is missing is said before anything is written, and an installation is renewed.
+#[cfg(unix)]
 #[test]
 fn install_finds_the_archive_and_leaves_nothing_half_made() {
     if installed("install_finds_the_archive_and_leaves_nothing_half_made").is_none() {
@@ -180,4 +227,21 @@ fn install_finds_the_archive_and_leaves_nothing_half_made() {
     let whole = std::fs::metadata(&library).expect("a library").len();
     assert!(stripped * 2 < whole, "{stripped} of {whole} bytes");
     assert!(prefix.join("lib/libsteward.so").is_symlink());
+}
+
+#[test]
+fn ca1_cmake_finds_the_libraries_and_the_archive() {
+    const NAME: &str = "ca1_cmake_finds_the_libraries_and_the_archive";
+    let Some(installed) = installed(NAME) else {
+        return;
+    };
+    let Some(folder) = installed.built_by_cmake(NAME, &[]) else {
+        return;
+    };
+    for name in ["shared", "alone"] {
+        let output = Command::new(folder.join(name)).output().expect("it starts");
+        succeed(&output, name);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.ends_with("\neverything came back\n"), "{text}");
+    }
 }
