@@ -124,7 +124,7 @@ macro_rules! structs {
     })*};
 }
 
-fn assertions() -> String {
+pub(crate) fn assertions() -> String {
     let mut text = String::from("#include \"steward-ralloc.h\"\n#include \"steward-gpu.h\"\n");
     structs!(
         text,

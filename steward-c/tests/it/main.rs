@@ -8,3 +8,5 @@ mod mesa;
 mod pipelines;
 mod programs;
 mod symbols;
+#[cfg(unix)]
+mod windows;

@@ -282,6 +282,7 @@ fn ca10_an_exception_of_a_destructor_ends_the_process() {
     };
     let program = installed.compile("tests/c/throws.cpp", &["-std=c++17"], "steward");
     let output = run(&program);
+    assert!(!output.status.success());
     #[cfg(unix)]
     assert_eq!(
         std::os::unix::process::ExitStatusExt::signal(&output.status),
@@ -430,7 +431,7 @@ fn ca4_two_drivers_in_one_process_keep_their_rallocs_apart() {
 }
 
 /// Whether Vulkan's headers are there; a printed skip where they are not.
-fn has_vulkan_headers(test: &str) -> bool {
+pub(crate) fn has_vulkan_headers(test: &str) -> bool {
     let is_there = Path::new("/usr/include/vulkan/vulkan.h").is_file();
     if !is_there {
         testkit::skip("vulkan headers", test, "there is no vulkan/vulkan.h");

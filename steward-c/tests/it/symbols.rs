@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::installed::{installed, package, succeed};
 
 /// The names of a version script's node.
-fn listed(map: &str) -> BTreeSet<String> {
+pub(crate) fn listed(map: &str) -> BTreeSet<String> {
     let text = std::fs::read_to_string(package(map)).expect("the list");
     let global = text
         .split("global:")

@@ -20,15 +20,19 @@ fn wn1_the_gate_runs_whole_suites_under_wine() {
     let commands: Vec<&str> = body
         .lines()
         .map(str::trim)
-        .filter(|line| line.starts_with("cargo test"))
+        .filter(|line| line.contains("cargo test "))
         .collect();
     // `packages` are the libraries. Whoever adds a filter has to say so here.
-    let all = "cargo test -q --target \"$target\" $(packages) -p vk-report -p reference-driver";
+    let all = "cargo test -q --target \"$target\" $(packages) -p vk-report -p reference-driver \
+               -p steward-c";
     assert_eq!(
         commands,
         [
             format!("{all} --lib --test it -- --skip is_linear"),
             format!("{all} --test matrix --test global_guard"),
+            "STEWARD_WINDOWS=\"$folder/$target/debug/deps\" STEWARD_REQUIRE=wine,cmake \
+             cargo test -q -p steward-c --test it -- windows::"
+                .to_owned(),
         ]
     );
     let libraries = format!("libraries=({})", LIBRARIES.join(" "));
