@@ -1,6 +1,5 @@
 //! The tests of testkit itself, and the house rules of the whole repository.
 
-mod bench_table;
 mod child;
 mod common;
 mod doc_names;
