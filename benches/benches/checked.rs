@@ -13,7 +13,7 @@ use support::callbacks::{Callbacks, lifo, live};
 use support::clock::{measure, processors};
 use support::report::BenchReport;
 use support::rounds::{Case, amount, interleave, wanted};
-use support::trace::Trace;
+use support::trace::requests;
 use vk_callbacks::bridge::BareBridge;
 use vk_callbacks::check::CheckedOwner;
 use vk_callbacks::command::BracketCoverage;
@@ -21,7 +21,7 @@ use vk_callbacks::{CheckOptions, Checker, Command, OwnerId, Owners};
 
 fn main() {
     let mut report = BenchReport::new("checked", &["case", "bridge", "checked"]);
-    let sizes: Vec<Layout> = Trace::bundled("lavapipe-22.3.trace.gz").layouts().collect();
+    let sizes = requests();
     over(&mut report, "system", &SYSTEM, &sizes);
     over(&mut report, "mimalloc", &MIMALLOC, &sizes);
     report.print();

@@ -14,7 +14,6 @@ use gpu::driver::{self, Driver};
 use gpu::play::Places;
 use gpu::traces::{MemoryTrace, SizeEnding, TraceOp, TraceScale, all_traces};
 use gpu::whole::{Ours, Vma};
-use gpu_suballoc::Lifetime;
 use gpu_suballoc::allocator::{DefragmentationOptions, DefragmentationTotals, MoveOutcome};
 use support::backing::SYSTEM;
 use support::clock::{pinned, thread_ns};
@@ -140,7 +139,7 @@ fn of_ours(
     driver: &Driver,
     root: &Context,
 ) -> HeapResult {
-    let mut ours = Ours::new(driver, root, Lifetime::Unknown);
+    let mut ours = Ours::new(driver, root);
     let (left, live) = heap(trace, percent, seed, &mut ours);
     let begin = thread_ns();
     let totals = move_all(&ours);

@@ -77,17 +77,12 @@ fn main() {
 }
 
 fn one(report: &mut BenchReport, label: &str, trace: &MemoryTrace, clock: Scale, root: &Context) {
-    let (vma, min_time) = (
-        || VmaVirtual::plain(ENDLESS),
-        || VmaVirtual::min_time(ENDLESS),
-    );
+    let vma = || VmaVirtual::new(ENDLESS);
     let offset = move || Offset::new(ENDLESS, trace);
     let ours = || Ours::new(root, ENDLESS);
     let subjects = vec![
         Subject::new("ours", trace, clock, ours, ours).refusing(|size| Ours::new(root, size)),
-        Subject::new("vma-virtual", trace, clock, vma, vma).refusing(VmaVirtual::plain),
-        Subject::new("vma-min-time", trace, clock, min_time, min_time)
-            .refusing(VmaVirtual::min_time),
+        Subject::new("vma-virtual", trace, clock, vma, vma).refusing(VmaVirtual::new),
         Subject::new("offset-allocator", trace, clock, offset, offset)
             .refusing(|size| Offset::new(size, trace)),
     ];
@@ -126,7 +121,7 @@ fn crowded(
     let rows = rows(&[
         Subject::steady("ours", trace, live, clock, || Ours::new(root, ENDLESS)),
         Subject::steady("vma-virtual", trace, live, clock, || {
-            VmaVirtual::plain(ENDLESS)
+            VmaVirtual::new(ENDLESS)
         }),
         Subject::steady("offset-allocator", trace, live, clock, || {
             Offset::new(ENDLESS, trace)

@@ -1,4 +1,4 @@
-//! Whole allocators, from request to region: ours, VMA, gpu-allocator, gpu-alloc and the driver itself, on the same traces.
+//! Whole allocators, from request to region: ours, VMA, gpu-allocator and the driver itself, on the same traces.
 //!
 //! Twice: behind a driver that only counts, so that what is timed is the allocator; and on lavapipe, or the device of `--device=WORD`, with what fits its heap. Each row: ns an
 //! operation over the whole trace; the median and the 99th of a hundred single takes and gives; device bytes reserved at their most over bytes
@@ -16,9 +16,7 @@ use gpu::play::Places;
 use gpu::stamps::Scale;
 use gpu::table::{Crowds, Row, Subject, common, figures, rows};
 use gpu::traces::{MemoryTrace, SizeEnding, TraceScale, all_traces, churn};
-use gpu::whole::{GpuAlloc, Ours, Raw, Traverse, Vma};
-use gpu_alloc::UsageFlags;
-use gpu_suballoc::Lifetime;
+use gpu::whole::{Ours, Raw, Traverse, Vma};
 use support::backing::SYSTEM;
 use support::clock::pinned;
 use support::report::BenchReport;
@@ -54,9 +52,7 @@ fn main() {
                 pinned(|| {
                     let mut subjects = behind_hollow(trace, clock, &hollow, root);
                     // Who takes minutes in all plays half of the traces.
-                    let slow = |subject: &Subject<'_>| {
-                        subject.is_called(&["gpu-allocator", "gpu-alloc-transient"])
-                    };
+                    let slow = |subject: &Subject<'_>| subject.is_called(&["gpu-allocator"]);
                     subjects.retain(|subject| sizes == SizeEnding::Rounded || !slow(subject));
                     one(&mut report, &label, trace, &subjects);
                 });
@@ -108,33 +104,14 @@ fn behind_hollow<'t>(
     driver: &'t Driver,
     root: &'t Context,
 ) -> Vec<Subject<'t>> {
-    let buddy = || GpuAlloc::new(UsageFlags::FAST_DEVICE_ACCESS);
-    let transient = || GpuAlloc::new(UsageFlags::FAST_DEVICE_ACCESS | UsageFlags::TRANSIENT);
     let vma = || Vma::new(driver);
     let traverse = || Traverse::new(driver);
-    let ours = || Ours::new(driver, root, Lifetime::Unknown);
-    let ours_transient = || Ours::new(driver, root, Lifetime::Transient);
-    let mut subjects = vec![
+    let ours = || Ours::new(driver, root);
+    vec![
         Subject::new("ours", trace, clock, ours, ours).refusing(limited(ours)),
         Subject::new("vma", trace, clock, vma, vma).refusing(limited(vma)),
-        Subject::new("gpu-alloc", trace, clock, buddy, buddy).refusing(limited(buddy)),
-        Subject::new("gpu-alloc-transient", trace, clock, transient, transient)
-            .refusing(limited(transient)),
         Subject::new("gpu-allocator", trace, clock, traverse, traverse).refusing(limited(traverse)),
-    ];
-    if trace.name == "frames" {
-        subjects.push(
-            Subject::new(
-                "ours-transient",
-                trace,
-                clock,
-                ours_transient,
-                ours_transient,
-            )
-            .refusing(limited(ours_transient)),
-        );
-    }
-    subjects
+    ]
 }
 
 fn on_lavapipe<'t>(
@@ -143,7 +120,7 @@ fn on_lavapipe<'t>(
     [plain, counted]: &'t [Driver; 2],
     root: &'t Context,
 ) -> [Subject<'t>; 4] {
-    let ours = |driver| Ours::new(driver, root, Lifetime::Unknown);
+    let ours = |driver| Ours::new(driver, root);
     [
         Subject::new(
             "ours",
@@ -237,13 +214,8 @@ fn crowded(
     root: &Context,
 ) -> Vec<Row> {
     let mut subjects = vec![
-        Subject::steady("ours", trace, live, clock, || {
-            Ours::new(driver, root, Lifetime::Unknown)
-        }),
+        Subject::steady("ours", trace, live, clock, || Ours::new(driver, root)),
         Subject::steady("vma", trace, live, clock, || Vma::new(driver)),
-        Subject::steady("gpu-alloc", trace, live, clock, || {
-            GpuAlloc::new(UsageFlags::FAST_DEVICE_ACCESS)
-        }),
     ];
     // Beyond, it takes minutes.
     if live <= 10_000 {

@@ -18,7 +18,6 @@ use gpu::driver::Driver;
 use gpu::play::play;
 use gpu::traces::{MemoryTrace, SizeEnding, TraceScale, all_traces};
 use gpu::whole::{Ours, Vma};
-use gpu_suballoc::Lifetime;
 use support::backing::SYSTEM;
 use support::clock::{pin, processors, thread_ns};
 use support::report::BenchReport;
@@ -93,7 +92,7 @@ fn main() {
             if !wanted(&case) {
                 continue;
             }
-            let ours = || Ours::new(&driver, root, Lifetime::Unknown).of_type(memory_type);
+            let ours = || Ours::new(&driver, root).of_type(memory_type);
             let vma = || Vma::new(&driver).of_type(memory_type);
             let cases = vec![
                 Case::several("ours", || together(&ours(), trace, threads)),

@@ -1,8 +1,8 @@
 //! Blocks that own blocks: ours in Rust and through the installed C library (where `STEWARD_PREFIX` names its prefix), Mesa's ralloc (where
 //! `STEWARD_RALLOC` names its `ralloc.c`), talloc (where its library is installed). ns a block.
 //!
-//! `a-b`: a parents of b blocks of 48 bytes. `free`: the top goes, and all with it. `steal`: each block to another parent. `2t`: two threads
-//! with a tree each, per block and thread. `realloc`: a parent with so many children grows, ns a call. `gc`: blocks of a collector; of a sweep
+//! `a-b`: a parents of b blocks of 48 bytes. `free`: the top goes, and all with it. `steal`: each block to another parent.
+//! `realloc`: a parent with so many children grows, ns a call. `gc`: blocks of a collector; of a sweep
 //! half of them are marked. `linear`: 24 bytes each.
 
 mod support;
@@ -12,7 +12,6 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::ptr::{NonNull, null_mut};
-use std::thread;
 
 use alloc_core::tagged::{Fill, GcBlocks, LinearBlocks, TaggedBlock, TaggedDomain};
 use alloc_core::{Context, ContextOptions, Scope};
@@ -300,19 +299,6 @@ fn tree<T: Trees>(trees: &T, parents: usize, each: usize) -> Vec<f64> {
     sums.map(|sum| sum / times as f64).to_vec()
 }
 
-/// As [`tree`], on two threads at once.
-fn two_threads<T: Trees>(trees: &T, parents: usize, each: usize) -> Vec<f64> {
-    let both = thread::scope(|threads| {
-        let run = [(); 2].map(|()| threads.spawn(|| tree(trees, parents, each)));
-        run.map(|thread| thread.join().expect("no panic"))
-    });
-    let [one, two] = both;
-    one.iter()
-        .zip(two)
-        .map(|(one, two)| (one + two) / 2.0)
-        .collect()
-}
-
 /// A large block makes the C library join what was freed: else whoever comes next pays for it.
 fn settle<T: Trees>(trees: &T) {
     let large = trees.allocate(None, 1 << 20);
@@ -417,23 +403,6 @@ fn main() {
             cases,
         );
     }
-    let mut cases = vec![(
-        0,
-        Case::several("tagged", || two_threads(&tagged, 100, 1000)),
-    )];
-    for (column, names) in [(1, &library), (2, &stock)] {
-        if let Some(names) = names {
-            cases.push((
-                column,
-                Case::several("names", move || two_threads(names, 100, 1000)),
-            ));
-        }
-    }
-    rows(
-        &mut report,
-        &["build", "steal", "free"].map(|what| format!("2t-100-1000-{what}")),
-        cases,
-    );
     let mut cases = vec![(0, Case::several("tagged", || pinned(|| compiler(&tagged))))];
     for (column, names) in [(1, &library), (2, &stock)] {
         if let Some(names) = names {

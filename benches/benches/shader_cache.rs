@@ -1,7 +1,5 @@
 //! Compiled shaders found, held, read and let go, among 10 to 100 000; asked for in vain; and coming and going: by one thread, and by two.
-//! Against maps from a key to an `Arc`: one lock, sixteen locks, dashmap, papaya, and quick_cache. All hash alike.
-//!
-//! And device groups: how long one takes to make, and a question to it.
+//! Against maps from a key to an `Arc`: one lock, sixteen locks, dashmap and quick_cache. All hash alike.
 
 mod support;
 
@@ -11,12 +9,11 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use alloc_core::{Context, ContextOptions, Scope, Scoped, TryVec};
+use alloc_core::{Context, ContextOptions};
+use gpu_suballoc::ShaderCache;
 use gpu_suballoc::cache::{CacheDevice, CacheLimits, CacheOwner, CompiledShader, ShaderKey};
-use gpu_suballoc::group::{CapabilityFlags, DeviceCapabilities, GroupDevice, MembershipCell};
-use gpu_suballoc::{DeviceGroup, ShaderCache};
 use support::backing::SYSTEM;
-use support::clock::{measure, pinned, processors, thread_ns};
+use support::clock::{measure, processors};
 use support::heap::keep_pages;
 use support::report::BenchReport;
 use support::rounds::{Case, amount, interleave, wanted};
@@ -168,21 +165,6 @@ impl Keeps for Dash {
     }
 }
 
-struct Papaya(papaya::HashMap<Key, Arc<u64>, Folds>);
-
-impl Keeps for Papaya {
-    #[inline]
-    fn uses(&self, id: u64) -> u64 {
-        let held = self.0.pin().get(&key(id)).cloned();
-        held.map_or(0, |held| *held)
-    }
-    fn replaces(&self, id: u64, old: u64) {
-        let map = self.0.pin();
-        map.insert(key(id), Arc::new(id));
-        map.remove(&key(old));
-    }
-}
-
 struct Quick(quick_cache::sync::Cache<Key, Arc<u64>, quick_cache::UnitWeighter, Folds>);
 
 impl Quick {
@@ -214,7 +196,6 @@ fn all(context: &Context, most: u64) -> Vec<(&'static str, Box<dyn Keeps>)> {
         ("mutex", Box::new(OneLock(Mutex::default()))),
         ("sharded", Box::new(Sharded(Default::default()))),
         ("dashmap", Box::new(Dash(dashmap::DashMap::default()))),
-        ("papaya", Box::new(Papaya(papaya::HashMap::default()))),
         ("quick_cache", Box::new(Quick::new(most as usize))),
     ]
 }
@@ -254,15 +235,7 @@ fn asked<K: Keeps + ?Sized>(keeps: &K, asks: Asks, operations: usize) {
     black_box(sum);
 }
 
-const HEAD: [&str; 7] = [
-    "case",
-    "ours",
-    "mutex",
-    "sharded",
-    "dashmap",
-    "papaya",
-    "quick_cache",
-];
+const HEAD: [&str; 6] = ["case", "ours", "mutex", "sharded", "dashmap", "quick_cache"];
 
 fn main() {
     keep_pages();
@@ -298,7 +271,6 @@ fn main() {
         }
     }
     report.print();
-    groups();
 }
 
 fn hits(report: &mut BenchReport, root: &Context, many: u64, cases: &[(String, Asks, usize)]) {
@@ -378,89 +350,6 @@ fn figures(report: &mut BenchReport, label: &str, times: &[f64]) {
         report.ratio(label, peer, times[0], *theirs);
     }
     // Sharded, dashmap, quick_cache.
-    let best = times[2].min(times[3]).min(times[5]);
+    let best = times[2].min(times[3]).min(times[4]);
     report.ratio(label, "best", times[0], best);
-}
-
-struct Card {
-    seat: MembershipCell,
-    uuid: [u8; 16],
-}
-
-impl GroupDevice for Card {
-    type Error = std::convert::Infallible;
-    fn membership_cell(&self) -> &MembershipCell {
-        &self.seat
-    }
-    fn capabilities(&self) -> Result<DeviceCapabilities, Self::Error> {
-        let flags = CapabilityFlags::PEER_COPY | CapabilityFlags::PEER_COHERENT;
-        Ok(DeviceCapabilities {
-            driver: Some(1),
-            device_uuid: Some(self.uuid),
-            flags,
-            ..DeviceCapabilities::default()
-        })
-    }
-}
-
-fn groups() {
-    let mut report = BenchReport::new("device_group", &["devices", "make and end", "query"]);
-    for many in [2, 8, 64] {
-        let label = many.to_string();
-        if !wanted("group") {
-            continue;
-        }
-        let cards: Vec<Card> = (0..many)
-            .map(|number| Card {
-                seat: MembershipCell::new(),
-                uuid: [number; 16],
-            })
-            .collect();
-        let made = || {
-            let mut devices = TryVec::new_in(Scoped::new(&SYSTEM, Scope::Device));
-            for card in &cards {
-                let pushed = devices.try_push(card).map_err(|refused| refused.error);
-                pushed.expect("memory");
-            }
-            DeviceGroup::new(devices).expect("in no group")
-        };
-        let rounds = amount(20_000) / (usize::from(many) * usize::from(many)) + 1;
-        let make = Case::new("make", || {
-            pinned(|| {
-                let before = thread_ns();
-                (0..rounds).for_each(|_| drop(black_box(made())));
-                (thread_ns() - before) as f64 / rounds as f64
-            })
-        });
-        let query = Case::new("query", || {
-            pinned(|| {
-                let group = made();
-                let seats: Vec<_> = group
-                    .devices()
-                    .iter()
-                    .map(|card| card.seat.membership().expect("in a group"))
-                    .collect();
-                let (operations, mut random, mut sum) = (amount(200_000), 1, 0_u64);
-                let before = thread_ns();
-                for _ in 0..operations {
-                    let from = Asks::Any(u64::from(many)).next(&mut random) - 1;
-                    let to = random >> 20 & u64::from(many - 1);
-                    let edge = group
-                        .edge(seats[from as usize], seats[to as usize])
-                        .expect("one group");
-                    sum += edge.wait as u64;
-                }
-                black_box(sum);
-                (thread_ns() - before) as f64 / operations as f64
-            })
-        });
-        let times: Vec<f64> = interleave(11, vec![make, query])
-            .into_iter()
-            .map(|figures| figures[0])
-            .collect();
-        report.row(&label, &times);
-        report.ns(&format!("{label}-make"), times[0]);
-        report.ns(&format!("{label}-query"), times[1]);
-    }
-    report.print();
 }

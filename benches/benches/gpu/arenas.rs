@@ -49,28 +49,16 @@ impl Places for Ours<'_> {
 /// `VmaVirtualBlock`.
 pub struct VmaVirtual {
     block: vk_mem::VirtualBlock,
-    flags: VirtualAllocationCreateFlags,
 }
 
 impl VmaVirtual {
-    pub fn new(size: u64, flags: VirtualAllocationCreateFlags) -> Self {
+    pub fn new(size: u64) -> Self {
         let block = vk_mem::VirtualBlock::new(VirtualBlockCreateInfo {
             size,
             ..Default::default()
         })
         .expect("memory");
-        Self { block, flags }
-    }
-
-    pub fn plain(size: u64) -> Self {
-        Self::new(size, VirtualAllocationCreateFlags::empty())
-    }
-
-    pub fn min_time(size: u64) -> Self {
-        Self::new(
-            size,
-            VirtualAllocationCreateFlags::VMA_VIRTUAL_ALLOCATION_CREATE_STRATEGY_MIN_TIME_BIT,
-        )
+        Self { block }
     }
 }
 
@@ -82,7 +70,7 @@ impl Places for VmaVirtual {
             size,
             alignment,
             user_data: 0,
-            flags: self.flags,
+            flags: VirtualAllocationCreateFlags::empty(),
         };
         // SAFETY: size and alignment are not zero.
         unsafe { self.block.allocate(info) }.ok()

@@ -1,28 +1,20 @@
 //! Allocators with a driver behind them.
 
-use std::ptr::NonNull;
-
 use alloc_core::Context;
 use ash::vk;
-use gpu_alloc::{Config, MemoryBlock, Request, UsageFlags};
-use gpu_alloc_types::{
-    AllocationFlags, DeviceMapError, DeviceProperties, MappedMemoryRange, MemoryDevice, MemoryHeap,
-    MemoryPropertyFlags, MemoryType, OutOfMemory,
-};
 use gpu_allocator::vulkan::{
     Allocation, AllocationCreateDesc, AllocationScheme, AllocatorCreateDesc,
 };
 use gpu_suballoc::ash::AshOptions;
 use gpu_suballoc::{
-    AllocatorOptions, AshDevice, GpuAllocator, Lifetime, MemoryPreference, PropertyFlags, Region,
+    AllocatorOptions, AshDevice, GpuAllocator, MemoryPreference, PropertyFlags, Region,
     RegionOptions, ResourceRequirements,
 };
 use vk::Handle;
 use vk_mem::{Alloc, AllocationCreateInfo, AllocatorCreateInfo};
 
-use super::driver::{self, Driver, HEAP};
+use super::driver::Driver;
 use super::play::Places;
-use super::witness::apart;
 
 fn requirements(size: u64, alignment: u64, memory_type_bits: u32) -> vk::MemoryRequirements {
     vk::MemoryRequirements {
@@ -41,7 +33,7 @@ pub struct Ours<'c> {
 }
 
 impl<'c> Ours<'c> {
-    pub fn new(driver: &Driver, context: &'c Context, lifetime: Lifetime) -> Self {
+    pub fn new(driver: &Driver, context: &'c Context) -> Self {
         let options = AshOptions::new(driver.api_version);
         // SAFETY: all four belong together and outlive the bench; nothing is enabled, and no callbacks are passed.
         let device = unsafe {
@@ -56,8 +48,7 @@ impl<'c> Ours<'c> {
         // SAFETY: nothing is wrapped, created or used.
         let allocator = unsafe { GpuAllocator::new(device, context, AllocatorOptions::default()) };
         let options = RegionOptions::new()
-            .preference(MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL))
-            .lifetime(lifetime);
+            .preference(MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL));
         Self {
             allocator: Some(allocator.expect("a device that is fine")),
             options,
@@ -216,111 +207,6 @@ impl Places for Traverse {
     fn place(&self, piece: &Allocation) -> (u64, u64) {
         // SAFETY: the memory is not freed through the handle.
         (unsafe { piece.memory() }.as_raw(), piece.offset())
-    }
-}
-
-/// gpu-alloc on a device of its own kind, which counts as the others' does.
-pub struct GpuAlloc {
-    allocator: gpu_alloc::GpuAllocator<u64>,
-    device: Hollow,
-    usage: UsageFlags,
-}
-
-impl GpuAlloc {
-    pub fn new(usage: UsageFlags) -> Self {
-        let properties = DeviceProperties {
-            memory_types: vec![MemoryType {
-                heap: 0,
-                props: MemoryPropertyFlags::DEVICE_LOCAL,
-            }]
-            .into(),
-            memory_heaps: vec![MemoryHeap { size: HEAP }].into(),
-            max_memory_allocation_count: 4096,
-            max_memory_allocation_size: HEAP,
-            non_coherent_atom_size: 64,
-            buffer_device_address: false,
-        };
-        let allocator = gpu_alloc::GpuAllocator::new(Config::i_am_prototyping(), properties);
-        Self {
-            allocator,
-            device: Hollow::default(),
-            usage,
-        }
-    }
-}
-
-impl Places for GpuAlloc {
-    type Piece = MemoryBlock<u64>;
-    #[inline]
-    fn take(&mut self, size: u64, align: u64) -> Option<Self::Piece> {
-        let request = Request {
-            size,
-            align_mask: align - 1,
-            usage: self.usage,
-            memory_types: 1,
-        };
-        // SAFETY: always the same device.
-        unsafe { self.allocator.alloc(&self.device, request) }.ok()
-    }
-    #[inline]
-    fn give(&mut self, piece: Self::Piece) {
-        // SAFETY: a live piece of this allocator and this device.
-        unsafe { self.allocator.dealloc(&self.device, piece) };
-    }
-    fn place(&self, piece: &Self::Piece) -> (u64, u64) {
-        (*piece.memory(), piece.offset())
-    }
-}
-
-impl Drop for GpuAlloc {
-    fn drop(&mut self) {
-        // SAFETY: always the same device.
-        unsafe { self.allocator.cleanup(&self.device) };
-    }
-}
-
-#[derive(Default)]
-struct Hollow {
-    sizes: std::cell::RefCell<Vec<u64>>,
-}
-
-impl MemoryDevice<u64> for Hollow {
-    unsafe fn allocate_memory(
-        &self,
-        size: u64,
-        _: u32,
-        _: AllocationFlags,
-    ) -> Result<u64, OutOfMemory> {
-        if !driver::take(size) {
-            return Err(OutOfMemory::OutOfDeviceMemory);
-        }
-        let mut sizes = self.sizes.borrow_mut();
-        apart(|| sizes.push(size));
-        Ok(sizes.len() as u64)
-    }
-    unsafe fn deallocate_memory(&self, memory: u64) {
-        driver::gave(self.sizes.borrow()[memory as usize - 1]);
-    }
-    unsafe fn map_memory(
-        &self,
-        _: &mut u64,
-        _: u64,
-        _: u64,
-    ) -> Result<NonNull<u8>, DeviceMapError> {
-        Err(DeviceMapError::MapFailed)
-    }
-    unsafe fn unmap_memory(&self, _: &mut u64) {}
-    unsafe fn invalidate_memory_ranges(
-        &self,
-        _: &[MappedMemoryRange<'_, u64>],
-    ) -> Result<(), OutOfMemory> {
-        Ok(())
-    }
-    unsafe fn flush_memory_ranges(
-        &self,
-        _: &[MappedMemoryRange<'_, u64>],
-    ) -> Result<(), OutOfMemory> {
-        Ok(())
     }
 }
 

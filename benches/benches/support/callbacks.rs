@@ -35,13 +35,9 @@ impl Subject for Callbacks {
     }
 }
 
-pub fn layout(size: usize, align: usize) -> Layout {
-    Layout::from_size_align(size, align).expect("small")
-}
-
 /// Take, write, give back: 64 bytes.
 pub fn lifo<S: Subject>(subject: &S, operations: usize) {
-    let layout = black_box(layout(64, 8));
+    let layout = black_box(Layout::new::<[u64; 8]>());
     for _ in 0..operations {
         let block = subject.take(layout);
         write(block);

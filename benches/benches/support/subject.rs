@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::hint::black_box;
 use std::ptr::NonNull;
 
-use alloc_core::{Allocator, Context, HostAllocator, Scope};
+use alloc_core::{HostAllocator, Scope};
 
 /// 16, 24 .. 256 bytes.
 pub const LAYOUTS: [Layout; 31] = {
@@ -42,21 +42,6 @@ impl<H: HostAllocator + Sync> Subject for ByScope<H> {
     unsafe fn give(&self, block: NonNull<u8>, layout: Layout) {
         // SAFETY: this function's contract; all blocks were allocated in this scope.
         unsafe { self.0.deallocate(block, layout, Scope::Object) }
-    }
-}
-
-/// A context called as the `Allocator` of a collection.
-pub struct ByAllocator<'c>(pub &'c Context);
-
-impl Subject for ByAllocator<'_> {
-    #[inline]
-    fn take(&self, layout: Layout) -> NonNull<u8> {
-        Allocator::allocate(&self.0, layout).expect("memory").cast()
-    }
-    #[inline]
-    unsafe fn give(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: this function's contract: a live block of this allocator.
-        unsafe { Allocator::deallocate(&self.0, block, layout) }
     }
 }
 

@@ -10,7 +10,6 @@ pub struct Talloc {
     named: unsafe extern "C" fn(*const c_void, usize, *const c_char) -> *mut c_void,
     free: unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int,
     steal: unsafe extern "C" fn(*const c_void, *const c_void, *const c_char) -> *mut c_void,
-    total_size: unsafe extern "C" fn(*const c_void) -> usize,
     _library: libloading::Library,
 }
 
@@ -35,13 +34,10 @@ impl Talloc {
             let free = *unsafe { library.get(b"_talloc_free") }?;
             // SAFETY: the type is that of talloc's header.
             let steal = *unsafe { library.get(b"_talloc_steal_loc") }?;
-            // SAFETY: the type is that of talloc's header.
-            let total_size = *unsafe { library.get(b"talloc_total_size") }?;
             Ok::<Self, libloading::Error>(Self {
                 named,
                 free,
                 steal,
-                total_size,
                 _library: library,
             })
         };
@@ -70,18 +66,5 @@ impl Talloc {
         // SAFETY: live blocks of talloc's, `to` not below `chunk`.
         let answer = unsafe { (self.steal)(to.0.as_ptr(), chunk.0.as_ptr(), NAME.as_ptr()) };
         assert_eq!(answer, chunk.0.as_ptr());
-    }
-
-    /// Bytes of a block and all below it, by a walk.
-    pub fn total_size(&self, chunk: Chunk) -> usize {
-        // SAFETY: a live block of talloc's.
-        unsafe { (self.total_size)(chunk.0.as_ptr()) }
-    }
-}
-
-impl Chunk {
-    /// Where its bytes are.
-    pub fn at(self) -> NonNull<u8> {
-        self.0.cast()
     }
 }
