@@ -1,5 +1,5 @@
 //! What the tests of every crate share: an independent witness, the fail-the-i-th sweep, a child-process runner, skips that
-//! can be forbidden, op programs with naive models, a lister of public functions, the check of the contracts' rows. Unpublished;
+//! can be forbidden, op programs with naive models, a lister of public functions. Unpublished;
 //! imports alloc-core only.
 //!
 //! Used from `tests/*.rs` and from the fuzz targets. Everything here panics when something is wrong: it is for tests.
@@ -22,7 +22,6 @@
 mod child;
 mod compile;
 mod complete;
-mod contracts;
 mod example;
 mod fixture;
 #[cfg(target_os = "linux")]
@@ -46,7 +45,6 @@ mod traces;
 pub use child::{Child, Crash, Finished};
 pub use compile::{compile_c, compile_c_library};
 pub use complete::{assert_bodies_call, assert_every_function_is_named};
-pub use contracts::{ContractReport, check_contracts};
 pub use example::example;
 pub use fixture::{MemoryUse, Sink, Stage, picture};
 #[cfg(target_os = "linux")]

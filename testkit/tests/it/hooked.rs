@@ -1,13 +1,11 @@
-//! The hook of an allocator runs, and what it finds half-done is found.
+//! The hook of an allocator runs.
 
 use std::alloc::Layout;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
-use alloc_core::{
-    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Notice, NoticeEvent, Scope,
-};
+use alloc_core::{HostAllocator, Notice, NoticeEvent, Scope};
 use testkit::{
     Call, HookedAllocator, Moment, RecordingAllocator, Request, in_hook, run_hook, with_hook,
 };
@@ -137,103 +135,4 @@ fn the_outer_hook_is_back_after_one_that_panics() {
         allocate_and_free(&host);
     });
     assert_eq!(runs.get(), 4);
-}
-
-/// Moves each block that grows.
-struct Moves;
-
-// SAFETY: blocks are the system's own and go back to it as they came.
-unsafe impl HostAllocator for Moves {
-    fn traits(&self) -> AllocatorTraits {
-        FromGlobalAlloc::SYSTEM.traits()
-    }
-    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        FromGlobalAlloc::SYSTEM.allocate(layout, scope)
-    }
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: this function's contract: the block is the system's.
-        unsafe { FromGlobalAlloc::SYSTEM.deallocate(block, layout, scope) }
-    }
-}
-
-/// The simplest arena: its last chunk grows when it is full. Blocks of it are mere addresses.
-struct NaiveArena<'h> {
-    host: &'h HookedAllocator<RecordingAllocator<Moves>>,
-    /// Start, size, and how much is used.
-    chunks: RefCell<Vec<(NonNull<u8>, usize, usize)>>,
-    /// Takes the chunk out of the list while it grows, as it must.
-    is_careful: bool,
-}
-
-impl NaiveArena<'_> {
-    fn allocate(&self, size: usize) -> usize {
-        let last = self.chunks.borrow().last().copied();
-        let (start, whole, used) = match last {
-            None => (self.host.allocate(bytes(64), SCOPE).expect("memory"), 64, 0),
-            Some((start, whole, used)) => {
-                if self.is_careful || used + size <= whole {
-                    self.chunks.borrow_mut().pop();
-                }
-                if used + size <= whole {
-                    (start, whole, used)
-                } else {
-                    // SAFETY: a live block with its layout and scope.
-                    let grown = unsafe {
-                        self.host
-                            .resize(start, bytes(whole), bytes(whole + 64), SCOPE)
-                    }
-                    .expect("memory");
-                    if !self.is_careful {
-                        self.chunks.borrow_mut().pop();
-                    }
-                    (grown, whole + 64, used)
-                }
-            }
-        };
-        self.chunks.borrow_mut().push((start, whole, used + size));
-        start.addr().get() + used
-    }
-
-    fn has(&self, block: usize) -> bool {
-        self.chunks.borrow().iter().any(|(start, _, used)| {
-            (start.addr().get()..start.addr().get() + used).contains(&block)
-        })
-    }
-}
-
-impl Drop for NaiveArena<'_> {
-    fn drop(&mut self) {
-        for (start, size, _) in self.chunks.take() {
-            // SAFETY: a live block with its layout and scope.
-            unsafe { self.host.deallocate(start, bytes(size), SCOPE) };
-        }
-    }
-}
-
-#[test]
-fn an_arena_that_reenters_itself_while_its_chunk_grows_is_found() {
-    for is_careful in [true, false] {
-        let host = HookedAllocator::new(RecordingAllocator::new(Moves));
-        let arena = NaiveArena {
-            host: &host,
-            chunks: RefCell::default(),
-            is_careful,
-        };
-        arena.allocate(40);
-        let meanwhile = RefCell::new(Vec::new());
-        let hook = |request: Request| {
-            if request.call == Call::Grow {
-                meanwhile.borrow_mut().push(arena.allocate(8));
-            }
-        };
-        with_hook(1, &hook, || arena.allocate(40));
-        let meanwhile = meanwhile.take();
-        assert_eq!(meanwhile.len(), 2, "before the chunk has moved, and after");
-        let lost = meanwhile.iter().filter(|block| !arena.has(**block)).count();
-        assert_eq!(
-            lost > 0,
-            !is_careful,
-            "{lost} blocks lie in a chunk that has moved away; careful: {is_careful}"
-        );
-    }
 }

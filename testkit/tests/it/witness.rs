@@ -4,10 +4,8 @@ use std::alloc::Layout;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
-use alloc_core::{
-    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, PointerStatus, Scope,
-};
-use testkit::{HookedAllocator, RecordingAllocator, ScopeTally, Sweep, Swept, Trial};
+use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope};
+use testkit::{RecordingAllocator, ScopeTally, Sweep, Swept};
 
 fn bytes(size: usize) -> Layout {
     Layout::from_size_align(size, 8).expect("a valid layout")
@@ -223,77 +221,6 @@ fn the_sweep_passes_what_is_right_and_finds_what_is_not() {
         });
     });
     assert!(hides.contains("although nothing was refused"), "{hides}");
-}
-
-/// Moves no memory: an allocator that is asked about itself.
-struct Known(AllocatorTraits);
-
-// SAFETY: it gives no block out.
-unsafe impl HostAllocator for Known {
-    fn traits(&self) -> AllocatorTraits {
-        self.0
-    }
-    fn allocate(&self, _: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
-        Err(AllocError)
-    }
-    unsafe fn deallocate(&self, _: NonNull<u8>, _: Layout, _: Scope) {}
-    fn validate_pointer(&self, _: NonNull<u8>, front: usize) -> PointerStatus {
-        if front == 16 {
-            PointerStatus::Live
-        } else {
-            PointerStatus::Invalid
-        }
-    }
-}
-
-/// All values that traits can have.
-fn all_traits() -> impl Iterator<Item = AllocatorTraits> {
-    (0..8).map(|bits| AllocatorTraits {
-        may_unwind: bits & 1 != 0,
-        exact_alignment: bits & 2 != 0,
-        tracks_requester: bits & 4 != 0,
-    })
-}
-
-#[test]
-fn decorators_forward_traits_and_vet() {
-    let at = NonNull::<u64>::dangling().cast();
-    for traits in all_traits() {
-        let known = Known(traits);
-        let witness = RecordingAllocator::new(&known);
-        let hooked = HookedAllocator::new(&known);
-        let hosts: [&dyn HostAllocator; 5] = [&known, &&known, &witness, &witness.clone(), &hooked];
-        for host in hosts {
-            assert_eq!(host.traits(), traits);
-            assert_eq!(
-                (host.validate_pointer(at, 16), host.validate_pointer(at, 32)),
-                (PointerStatus::Live, PointerStatus::Invalid)
-            );
-        }
-    }
-}
-
-#[test]
-fn the_sweep_shows_the_traits_of_the_allocator_that_refuses() {
-    let system = FromGlobalAlloc::SYSTEM.traits();
-    let sweep = Sweep::new(
-        |witness| OnceNot(witness, None.into()),
-        |host, n| host.1.set(n),
-    );
-    let seen = |trial: &Trial<'_, OnceNot<RecordingAllocator>, _>, expected| {
-        assert_eq!(trial.host().traits(), expected);
-        give(trial.host(), trial.attempt(|| (), || take(trial.host())));
-    };
-    assert!(
-        !system.may_unwind,
-        "the trait that a decorator is most likely to forget"
-    );
-    sweep.run("forwarded", |trial| seen(trial, system));
-    sweep
-        .showing(|_| AllocatorTraits::new())
-        .run("shown otherwise", |trial| {
-            seen(trial, AllocatorTraits::new())
-        });
 }
 
 #[test]

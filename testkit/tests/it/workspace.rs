@@ -1,11 +1,9 @@
-//! The house rules that a machine can check: who imports whom, what each library's face must hold, what is never run by
-//! `cargo test`, how long a file may be.
+//! The house rules that a machine can check: who imports whom, what each library's face must hold, how long a file may be.
 
 use std::collections::BTreeSet;
 
 use crate::common::{LIBRARIES, denied, files, metadata, root, text};
-use cargo_metadata::{DependencyKind, Metadata, Package, TargetKind};
-use toml::{Table, Value};
+use cargo_metadata::{DependencyKind, Metadata, Package};
 
 fn package<'a>(metadata: &'a Metadata, directory: &str) -> &'a Package {
     let manifest = root().join(directory).join("Cargo.toml");
@@ -24,23 +22,6 @@ fn imports(package: &Package) -> BTreeSet<&str> {
         .filter(|dependency| dependency.kind != DependencyKind::Development);
     built_in
         .map(|dependency| dependency.name.as_str())
-        .collect()
-}
-
-fn manifest(directory: &str) -> Table {
-    text(&format!("{directory}/Cargo.toml"))
-        .parse()
-        .unwrap_or_else(|error| panic!("{directory}/Cargo.toml: {error}"))
-}
-
-/// The tables of a `[[kind]]` section.
-fn targets<'a>(manifest: &'a Table, kind: &str) -> Vec<&'a Table> {
-    manifest
-        .get(kind)
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_table)
         .collect()
 }
 
@@ -67,79 +48,6 @@ fn di11_the_allocator_alone_is_few_packages() {
         "{alone:?}"
     );
     assert!(packages(&["--features=cache"]).contains("blake3"));
-}
-
-#[test]
-fn fuzz_targets_are_run_by_cargo_fuzz_alone() {
-    let metadata = metadata();
-    let fuzz = package(&metadata, "fuzz");
-    let names: BTreeSet<&str> = fuzz
-        .targets
-        .iter()
-        .map(|target| target.name.as_str())
-        .collect();
-    assert!(
-        names.is_superset(&["callback_stream", "context_tree", "trace_reader"].into()),
-        "{names:?}"
-    );
-    for target in &fuzz.targets {
-        assert_eq!(
-            target.kind,
-            [TargetKind::Bin],
-            "{}: fuzz holds nothing but targets",
-            target.name
-        );
-        assert!(
-            !target.test && !target.doctest && !target.doc,
-            "{} would be run or documented",
-            target.name
-        );
-    }
-    let manifest = manifest("fuzz");
-    for target in targets(&manifest, "bin") {
-        for switch in ["test", "doc", "bench"] {
-            assert_eq!(
-                target.get(switch),
-                Some(&Value::Boolean(false)),
-                "{switch} of {target:?}"
-            );
-        }
-        let path = target.get("path").and_then(Value::as_str).expect("a path");
-        let lines = text(&format!("fuzz/{path}")).lines().count();
-        assert!(
-            lines <= 40,
-            "{path} has {lines} lines: a target only calls testkit"
-        );
-    }
-    assert_eq!(
-        targets(&manifest, "bin").len(),
-        fuzz.targets.len(),
-        "every target is declared"
-    );
-}
-
-#[test]
-fn benches_hold_nothing_else() {
-    let metadata = metadata();
-    let benches = package(&metadata, "benches");
-    assert!(!benches.targets.is_empty(), "no bench");
-    for target in &benches.targets {
-        assert_eq!(target.kind, [TargetKind::Bench], "{}", target.name);
-    }
-    let manifest = manifest("benches");
-    for target in targets(&manifest, "bench") {
-        assert_eq!(
-            target.get("harness"),
-            Some(&Value::Boolean(false)),
-            "{target:?}"
-        );
-    }
-    assert_eq!(
-        targets(&manifest, "bench").len(),
-        benches.targets.len(),
-        "a bench that is not declared has a harness"
-    );
-    assert_eq!(imports(benches), BTreeSet::new(), "dev-dependencies only");
 }
 
 #[test]
@@ -443,28 +351,6 @@ fn libraries_take_no_memory_of_their_own() {
                 .any(|word| word == "Global");
             assert!(!global, "{name} names the global allocator");
         }
-    }
-}
-
-#[test]
-fn what_serves_ourselves_is_not_published() {
-    let metadata = metadata();
-    for directory in [
-        "testkit",
-        "testkit/models",
-        "testkit/mock-device",
-        "testkit/fake-driver",
-        "testkit/planted-driver",
-        "fuzz",
-        "benches",
-        "steward/meter",
-        "steward/examples/leaky-frames",
-    ] {
-        assert_eq!(
-            package(&metadata, directory).publish,
-            Some(Vec::new()),
-            "{directory}"
-        );
     }
 }
 
