@@ -2,6 +2,11 @@
 
 #[path = "it/operations/mod.rs"]
 mod operations;
+#[path = "it/programs"]
+#[allow(dead_code, reason = "the programs use the rest")]
+mod programs {
+    pub(crate) mod side;
+}
 
 #[global_allocator]
 static HEAP: dhat::Alloc = dhat::Alloc;

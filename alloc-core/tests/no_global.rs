@@ -7,6 +7,11 @@
 
 #[path = "it/operations/mod.rs"]
 mod operations;
+#[path = "it/programs"]
+#[allow(dead_code, reason = "the programs use the rest")]
+mod programs {
+    pub(crate) mod side;
+}
 
 use testkit::Refusing;
 

@@ -1,6 +1,12 @@
-//! Random op programs, see `testkit::programs::callback_stream`.
+//! Random op programs, see the included file.
 #![no_main]
-use testkit::programs::{Stream, callback_stream};
+#[path = "../../vk-callbacks/tests/it/common/mod.rs"]
+mod common;
+#[path = "../../vk-callbacks/tests/it/callback_stream/program.rs"]
+mod program;
+
+use common::Driver;
+use program::{Stream, callback_stream};
 use vk_callbacks::bridge::BareBridge;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
@@ -10,14 +16,10 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         )))
     });
     let streams = bridges.each_ref().map(|bridge| {
-        // SAFETY: the address of a C struct of callbacks.
-        unsafe {
-            Stream::new(
-                std::ptr::from_ref(&bridge.as_ref().raw()).cast(),
-                bridge.backing().inner().clone(),
-            )
-        }
+        Stream(
+            Driver(bridge.as_ref().raw()),
+            bridge.backing().inner().clone(),
+        )
     });
-    // SAFETY: the bridges stay where they are until all callbacks have been made.
-    unsafe { callback_stream(data, &streams) };
+    callback_stream(data, &streams);
 });

@@ -1,6 +1,10 @@
-//! Random op programs, see `testkit::programs::context_tree`.
+//! Random op programs, see the included folder.
 #![no_main]
-use testkit::programs::{context_tree, context_tree_reentered};
+#[path = "../../alloc-core/tests/it/programs/mod.rs"]
+#[expect(dead_code, reason = "this target runs one of the programs")]
+mod programs;
+
+use programs::context_tree::{context_tree, context_tree_reentered};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     // Both over time, at the price of one.

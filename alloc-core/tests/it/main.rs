@@ -12,6 +12,8 @@ mod foreign;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod forks;
 mod limits;
+#[cfg(not(miri))]
+mod long_programs;
 mod operations;
 mod owned;
 mod owned_large;
@@ -20,6 +22,10 @@ mod owned_order;
 mod owned_programs;
 mod owned_races;
 mod owned_threads;
+#[cfg_attr(miri, expect(dead_code, reason = "miri runs short programs alone"))]
+mod programs;
+#[cfg(not(miri))]
+mod quiet_points;
 mod reentry;
 mod refusals;
 mod requester;

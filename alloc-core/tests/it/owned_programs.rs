@@ -1,14 +1,16 @@
-//! Short programs of contexts, owned values, arenas' values and declarations, where miri can watch them; testkit's own tests run long ones.
+//! Short programs of contexts, owned values, arenas' values and declarations, where miri can watch them; `long_programs.rs` runs long ones.
 //!
 //! Runs under miri.
 
 use testkit::Rng;
-use testkit::programs::{Ran, owned_values, owned_values_reentered};
+use testkit::programs::Ran;
+
+use crate::programs::owned_values::{owned_values, owned_values_reentered};
 
 #[test]
 #[cfg(not(miri))]
 fn m1_m2_m20_m21_m23_short_programs_of_contexts_equal_their_model() {
-    run(testkit::programs::context_tree);
+    run(crate::programs::context_tree::context_tree);
 }
 
 #[test]

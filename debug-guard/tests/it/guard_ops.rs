@@ -3,24 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use alloc_core::HostAllocator;
-use debug_guard::{BackEnd, Guard, GuardOptions, Mode, OnReport, Placement, Report, Stacks};
-use testkit::programs::{Guarded, Means, Ran, collect_report, guard_ops, replay};
+use debug_guard::{Guard, GuardOptions, OnReport, Placement, Report, Stacks};
+use testkit::programs::{Ran, replay};
 use testkit::{HookedAllocator, RecordingAllocator};
 
-fn tell(report: &Report<'_>) {
-    collect_report(report.kind.name(), report.block.map(|block| block.address));
-}
-
-const MODES: [Mode; 3] = [Mode::Cookie, Mode::Fence, Mode::Strict];
-
-fn means<A: HostAllocator>(mode: Mode, guard: &Guard<A>) -> Means {
-    match (mode, guard.stats().back_end) {
-        // Where the kernel lends no pages, blocks get cookies.
-        (Mode::Cookie, _) | (_, BackEnd::Cookies) => Means::Cookies,
-        (Mode::Fence, _) => Means::Fences,
-        _ => Means::Strict,
-    }
-}
+mod program;
+use program::{MODES, collect_report, guard_ops};
 
 fn run<A: HostAllocator>(
     bytes: &[u8],
@@ -36,14 +24,7 @@ fn run<A: HostAllocator>(
             .on_report(OnReport::Call(on_report));
         Guard::new(backing(witness.clone()), options.pages(1 << 14)).expect("a guard")
     });
-    let checks = guards.each_ref().map(|guard| || guard.check_all());
-    let guarded = [0, 1, 2].map(|n| Guarded {
-        host: &guards[n],
-        check: &checks[n],
-        means: means(MODES[n], &guards[n]),
-    });
-    // SAFETY: guards that report and go on.
-    let ran = unsafe { guard_ops(bytes, &guarded) };
+    let ran = guard_ops(bytes, &guards);
     for guard in guards {
         assert_eq!(guard.stats().live_blocks, 0);
         guard.close().expect("all blocks came back");
@@ -55,14 +36,19 @@ fn run<A: HostAllocator>(
 #[test]
 fn what_was_done_wrong_is_reported_and_nothing_else() {
     replay("guard_ops", 150, |bytes| {
-        run(bytes, tell, placement(bytes), |witness| witness)
+        run(bytes, collect_report, placement(bytes), |witness| witness)
     });
 }
 
 #[test]
 fn what_was_done_wrong_is_reported_while_the_backing_uses_the_guard() {
     let ran = replay("guard_ops", 150, |bytes| {
-        run(bytes, tell, placement(bytes), HookedAllocator::new)
+        run(
+            bytes,
+            collect_report,
+            placement(bytes),
+            HookedAllocator::new,
+        )
     });
     assert!(ran.reentered > 150, "{ran:?}");
 }
@@ -77,13 +63,13 @@ fn a_guard_that_misreports_is_found() {
     static SEEN: AtomicUsize = AtomicUsize::new(0);
     fn deaf(report: &Report<'_>) {
         if SEEN.fetch_add(1, Ordering::Relaxed) != 3 {
-            tell(report);
+            collect_report(report);
         }
     }
     fn chatty(report: &Report<'_>) {
-        tell(report);
+        collect_report(report);
         if SEEN.fetch_add(1, Ordering::Relaxed) == 3 {
-            tell(report);
+            collect_report(report);
         }
     }
     for misreports in [deaf as fn(&Report<'_>), chatty] {

@@ -1,24 +1,17 @@
-//! Programs of operations, decoded from bytes, run on the real thing and on a naive model beside it. Those of gpu-suballoc lie in its tests.
+//! What programs of operations share: they are decoded from bytes, and run on the real thing and on a naive model beside it, which lie in
+//! the tests of each crate.
 //!
 //! The same bytes always mean the same program, so a fuzzer's find is replayed by `cargo test` from `testkit/seeds/<target>/`. What is to
 //! be kept beyond the next change of the decoding is written as text, under `testkit/seeds/named/<target>/`.
 
+mod aim;
 mod bytes;
-mod callback_stream;
-mod context_tree;
-mod guard_ops;
-mod owned_values;
 mod replay;
-mod side;
 mod tried;
 
+pub use aim::Aim;
 pub use bytes::Bytes;
-pub use callback_stream::{Stream, StreamCallbacks, callback_stream};
-pub use context_tree::{context_tree, context_tree_reentered, context_tree_text};
-pub use guard_ops::{Guarded, Means, collect_report, guard_ops};
-pub use owned_values::{owned_values, owned_values_reentered};
 pub use replay::{random, random_of_both, replay, replay_named, replay_seeds, seeds_met};
-pub use side::use_context;
 pub use tried::Tried;
 
 /// How much of a program took effect. A program whose operations mostly fail tests refusals alone.

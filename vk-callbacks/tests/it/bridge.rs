@@ -5,12 +5,12 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
+use crate::callback_stream::program::{Stream, callback_stream};
 use crate::common::{Driver, assert_filled, fill};
 use alloc_core::{
     AllocError, AllocatorTraits, Budget, Context, ContextOptions, FromGlobalAlloc, HostAllocator,
     HostError, Scope, TryVec,
 };
-use testkit::programs::{Stream, callback_stream};
 use testkit::{Child, RecordingAllocator, silence_panics};
 use vk_callbacks::bridge::LeakedBridge;
 use vk_callbacks::bridge::leaked_bridges;
@@ -449,7 +449,7 @@ fn v24_two_threads_and_blocks_that_cross_end_with_nothing_live() {
     end(root, &witness);
 }
 
-/// Random streams through bridges over a bare allocator and over contexts, against the model in testkit.
+/// Random streams through bridges over a bare allocator and over contexts, against the model.
 #[test]
 fn a_wild_driver_meets_what_the_model_says() {
     let mut ran = testkit::programs::Ran::default();
@@ -464,14 +464,9 @@ fn a_wild_driver_meets_what_the_model_says() {
         let streams: Vec<_> = bridges
             .iter()
             .zip(&witnesses)
-            .map(|(bridge, witness)| {
-                let raw = bridge.raw();
-                // SAFETY: a `VkAllocationCallbacks` of ours.
-                unsafe { Stream::new((&raw const raw).cast(), witness.clone()) }
-            })
+            .map(|(bridge, witness)| Stream(driver(bridge), witness.clone()))
             .collect();
-        // SAFETY: the bridges live until the end of the round, and nothing else uses them.
-        ran.add(unsafe { callback_stream(&program, &streams) });
+        ran.add(callback_stream(&program, &streams));
         for bridge in bridges {
             drop(bridge.close().expect("nothing live"));
         }

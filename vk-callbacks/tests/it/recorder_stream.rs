@@ -3,12 +3,13 @@
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use testkit::RecordingAllocator;
-use testkit::programs::{Ran, Stream, callback_stream, replay};
+use testkit::programs::{Ran, replay};
 use vk_callbacks::bridge::BareBridge;
 use vk_callbacks::check::FindingKind;
 use vk_callbacks::{CheckOptions, Judge, Recorder, TraceReader};
 
-use crate::common::sums;
+use crate::callback_stream::program::{Stream, callback_stream};
+use crate::common::{Driver, sums};
 
 /// Of what a wild driver does, only these can be found in a trace: it is wild with its arguments, and tidy with its blocks.
 fn judged(text: &str) {
@@ -48,16 +49,9 @@ fn run(bytes: &[u8]) -> Ran {
         let bridge = bridges[index].as_ref();
         // SAFETY: the bridges outlive the recorder, and all callbacks are made before it is closed.
         let tap = unsafe { recorder.tap(index as u64 + 1, bridge.raw()) }.expect("memory");
-        // SAFETY: the address of a C struct of callbacks.
-        unsafe {
-            Stream::new(
-                (&raw const *tap.raw()).cast(),
-                bridge.get_ref().backing().clone(),
-            )
-        }
+        Stream(Driver(*tap.raw()), bridge.get_ref().backing().clone())
     });
-    // SAFETY: the bridges do not move until all callbacks have been made, and nothing else uses them.
-    let ran = unsafe { callback_stream(bytes, &streams) };
+    let ran = callback_stream(bytes, &streams);
 
     let mut text = String::new();
     let written = recorder
@@ -70,7 +64,7 @@ fn run(bytes: &[u8]) -> Ran {
     // A block of 0 bytes is one of 16 behind the bridge, so blocks are compared and not bytes.
     let given: u64 = streams
         .iter()
-        .map(|stream| stream.witness.total().allocations)
+        .map(|stream| stream.1.total().allocations)
         .sum();
     assert!(
         sums.blocks >= given,

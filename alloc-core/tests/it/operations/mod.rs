@@ -11,8 +11,8 @@ mod tagged;
 use std::cell::{Cell, RefCell};
 use std::fmt::Debug;
 
+use crate::programs::side::use_context;
 use alloc_core::{Budget, Context, ContextHandle, ContextOptions, FromAllocator, Scope, Scoped};
-use testkit::programs::use_context;
 use testkit::{MemoryUse, Once, OperationTable, Stage, picture};
 
 /// A sequence of operations.

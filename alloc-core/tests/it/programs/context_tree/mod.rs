@@ -14,9 +14,9 @@ use operation::{BudgetSpec, ContextSpec, LABEL, TreeOperation};
 use side::Side;
 use things::TreeBlock;
 
-use crate::hooked::{HookedAllocator, with_hook};
-use crate::programs::{Bytes, Ran};
-use crate::recording_allocator::RecordingAllocator;
+use testkit::RecordingAllocator;
+use testkit::programs::{Bytes, Ran};
+use testkit::{HookedAllocator, with_hook};
 
 /// Most contexts, blocks and vectors at a time.
 const MAX_CONTEXTS: usize = 24;
@@ -33,7 +33,7 @@ const MAX_VECS: usize = 12;
 ///
 /// # Panics
 /// When the contexts and the model disagree.
-pub fn context_tree(bytes: &[u8]) -> Ran {
+pub(crate) fn context_tree(bytes: &[u8]) -> Ran {
     decoded(bytes, false)
 }
 
@@ -41,7 +41,7 @@ pub fn context_tree(bytes: &[u8]) -> Ran {
 ///
 /// # Panics
 /// As [`context_tree`].
-pub fn context_tree_reentered(bytes: &[u8]) -> Ran {
+pub(crate) fn context_tree_reentered(bytes: &[u8]) -> Ran {
     decoded(bytes, true)
 }
 
@@ -71,7 +71,7 @@ fn decoded(bytes: &[u8], reenters: bool) -> Ran {
 ///
 /// # Panics
 /// As [`context_tree`]; where a line cannot be read.
-pub fn context_tree_text(text: &str) -> Ran {
+pub(crate) fn context_tree_text(text: &str) -> Ran {
     let (root, operations) = operation::parse(text);
     let mut operations = operations.into_iter();
     run(root, false, |_| operations.next().map(Some))

@@ -1,19 +1,16 @@
 //! A program that uses guarded memory well and badly: every mistake is made on purpose, and the guard must report just these.
 //!
-//! Knows no guard: it sees host allocators, and hears of reports through [`collect_report`]. For each operation the model says what has to be
-//! reported then (a bad free, a stopped access), and what at the block's free or the next check (bytes changed around or in it).
-
-use std::cell::{Cell, RefCell};
-use std::fmt;
-use std::ptr::NonNull;
+//! For each operation the model says what has to be reported then (a bad free, a stopped access), and what at the block's free or the next
+//! check (bytes changed around or in it). Guards report to [`collect_report`].
 
 use std::alloc::Layout;
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
 
 use alloc_core::{HostAllocator, Scope};
-
-use crate::hooked::with_hook;
-use crate::programs::side::Aim;
-use crate::programs::{Bytes, Ran};
+use debug_guard::{BackEnd, Guard, Mode, Report};
+use testkit::programs::{Aim, Bytes, Ran};
+use testkit::with_hook;
 
 const PAGE: usize = 4096;
 /// Blocks up to this size stay where they are, poisoned, when they are freed, where their pages can still be reached at all.
@@ -23,16 +20,17 @@ const LIVE: usize = 64;
 /// Reports that one operation may make, at most.
 const MAX_REPORTS: usize = 128;
 
-type Report = (&'static str, Option<usize>);
+type Collected = (&'static str, Option<usize>);
 
 thread_local! {
     // Const-made, and without a list that grows: a report may come out of a signal handler.
-    static REPORTS: [Cell<Report>; MAX_REPORTS] = const { [const { Cell::new(("", None)) }; MAX_REPORTS] };
+    static REPORTS: [Cell<Collected>; MAX_REPORTS] = const { [const { Cell::new(("", None)) }; MAX_REPORTS] };
     static COUNT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// To be called with every report of a guard: its kind by name, and where the block begins that it names. Signal-safe.
-pub fn collect_report(kind: &'static str, block: Option<usize>) {
+/// To be called with every report of a guard. Signal-safe.
+pub(crate) fn collect_report(report: &Report<'_>) {
+    let (kind, block) = (report.kind.name(), report.block.map(|block| block.address));
     let count = COUNT.get();
     REPORTS.with(|reports| {
         if let Some(place) = reports.get(count) {
@@ -42,43 +40,15 @@ pub fn collect_report(kind: &'static str, block: Option<usize>) {
     COUNT.set(count + 1);
 }
 
-fn collected_reports() -> Vec<Report> {
+fn collected_reports() -> Vec<Collected> {
     let count = COUNT.replace(0);
     assert!(count <= MAX_REPORTS, "{count} reports at once");
     REPORTS.with(|reports| reports.iter().take(count).map(Cell::get).collect())
 }
 
-/// What happens to a misused block, as far as the model has to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Means {
-    /// Headers and tails: nothing is stopped, all is found later.
-    Cookies,
-    /// Pages that cannot be touched beside the block; a freed one waits, poisoned.
-    Fences,
-    /// As fences, and a freed block cannot be touched.
-    Strict,
-}
-
-impl Means {
-    /// From the weakest on.
-    pub const ALL: [Self; 3] = [Self::Cookies, Self::Fences, Self::Strict];
-}
-
-/// A guard as the program sees it.
-pub struct Guarded<'g> {
-    /// Where blocks come from.
-    pub host: &'g dyn HostAllocator,
-    /// Looks at everything; how many reports that made.
-    pub check: &'g dyn Fn() -> usize,
-    /// How it guards.
-    pub means: Means,
-}
-
-impl fmt::Debug for Guarded<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Guarded({:?})", self.means)
-    }
-}
+/// The guards, by what happens to a misused block: headers and tails stop nothing, and all is found later; fences are pages beside the
+/// block that cannot be touched, and a freed one waits, poisoned; under the strict guard it cannot be touched either.
+pub(crate) const MODES: [Mode; 3] = [Mode::Cookie, Mode::Fence, Mode::Strict];
 
 /// A block, live or freed.
 #[derive(Clone, Debug)]
@@ -92,9 +62,9 @@ struct GuardedBlock {
     pending: Vec<&'static str>,
 }
 
-struct GuardProgram<'p> {
+struct GuardProgram<'p, A> {
     bytes: Bytes<'p>,
-    guards: &'p [Guarded<'p>],
+    guards: &'p [Guard<A>; 3],
     live: Vec<GuardedBlock>,
     dead: Vec<GuardedBlock>,
     /// Pages that a stopped access was given to land on.
@@ -105,20 +75,12 @@ struct GuardProgram<'p> {
     aim: &'p Aim<usize>,
 }
 
-/// Runs the program in `bytes` on `guards`, which nobody else uses and which have just been made.
+/// Runs the program in `bytes` on guards of the [`MODES`] that nobody else uses, that have just been made, and that report and go on.
 ///
-/// All blocks are given back at the end. Where a [`HookedAllocator`](crate::HookedAllocator) stands behind a guard, each of its
-/// requests uses the very guard that makes it.
-///
-/// # Panics
-/// When a guard reports what was not done, or does not report what was; when blocks are not as they were written.
-///
-/// # Safety
-/// The guards bear what it does: they report to [`collect_report`] and go on; a bad free frees nothing but where the block is certain; a stopped
-/// access gets a page to land on; no freed block of up to 2 KiB is given out again within the program.
-pub unsafe fn guard_ops(bytes: &[u8], guards: &[Guarded<'_>]) -> Ran {
+/// All blocks are freed at the end. Where a `HookedAllocator` stands behind a guard, each of its requests uses the very guard that makes it.
+pub(crate) fn guard_ops<A: HostAllocator>(bytes: &[u8], guards: &[Guard<A>; 3]) -> Ran {
     collected_reports();
-    let aim = Aim::new();
+    let aim = Aim::idle();
     let mut program = GuardProgram {
         bytes: Bytes::new(bytes),
         guards,
@@ -153,12 +115,16 @@ pub unsafe fn guard_ops(bytes: &[u8], guards: &[Guarded<'_>]) -> Ran {
 }
 
 /// Uses a guard that is in the middle of a request: a block comes and goes, or stays until the next visit. Nothing of it is a mistake.
-fn visit(guards: &[Guarded<'_>], guard: usize, number: u64, kept: &Cell<Option<GuardedBlock>>) {
+fn visit<A: HostAllocator>(
+    guards: &[Guard<A>; 3],
+    guard: usize,
+    number: u64,
+    kept: &Cell<Option<GuardedBlock>>,
+) {
     let layout =
         Layout::from_size_align(1 + number as usize * 7 % 300, 1 << (number % 7)).expect("small");
     let scope = Scope::ALL[(number % 5) as usize];
     let at = guards[guard]
-        .host
         .allocate(layout, scope)
         .expect("a guard over a willing allocator refuses nothing");
     let block = GuardedBlock {
@@ -185,17 +151,13 @@ fn visit(guards: &[Guarded<'_>], guard: usize, number: u64, kept: &Cell<Option<G
     }
 }
 
-fn free_quietly(guards: &[Guarded<'_>], block: &GuardedBlock) {
+fn free_quietly<A: HostAllocator>(guards: &[Guard<A>; 3], block: &GuardedBlock) {
     block.verify();
     // SAFETY: a live block with its layout and scope.
-    unsafe {
-        guards[block.guard]
-            .host
-            .deallocate(block.at, block.layout, block.scope)
-    };
+    unsafe { guards[block.guard].deallocate(block.at, block.layout, block.scope) };
 }
 
-impl GuardProgram<'_> {
+impl<A: HostAllocator> GuardProgram<'_, A> {
     /// One operation: whether it did what it says; `None` when the program is over.
     fn step(&mut self) -> Option<bool> {
         let (kind, which) = (self.bytes.next()?, self.bytes.below(LIVE)?);
@@ -229,9 +191,14 @@ impl GuardProgram<'_> {
     }
 
     /// To be called at once.
-    fn host(&self, guard: usize) -> &'_ dyn HostAllocator {
+    fn host(&self, guard: usize) -> &Guard<A> {
         self.aim.replace(Some(guard));
-        self.guards[guard].host
+        &self.guards[guard]
+    }
+
+    /// Where the kernel lends no pages, blocks get cookies.
+    fn has_pages(&self, guard: usize) -> bool {
+        MODES[guard] != Mode::Cookie && self.guards[guard].stats().back_end != BackEnd::Cookies
     }
 
     fn pick(&self, which: usize) -> Option<usize> {
@@ -239,7 +206,7 @@ impl GuardProgram<'_> {
     }
 
     /// What was reported is this, in any order.
-    fn expect(&mut self, what: &str, mut expected: Vec<Report>) {
+    fn expect(&mut self, what: &str, mut expected: Vec<Collected>) {
         let mut heard = collected_reports();
         heard.sort_unstable();
         expected.sort_unstable();
@@ -371,7 +338,7 @@ impl GuardProgram<'_> {
         }
         let at = if in_front { start - 1 } else { start + size };
         let edge = if in_front { start } else { at };
-        let stopped = self.guards[block.guard].means != Means::Cookies && edge.is_multiple_of(PAGE);
+        let stopped = self.has_pages(block.guard) && edge.is_multiple_of(PAGE);
         if stopped && !self.lands(at) {
             return false;
         }
@@ -411,7 +378,7 @@ impl GuardProgram<'_> {
             return Some(false);
         }
         let at = start + usize::from(offset) % size;
-        if self.guards[block.guard].means == Means::Strict {
+        if MODES[block.guard] == Mode::Strict && self.has_pages(block.guard) {
             if !self.lands(at) {
                 return Some(false);
             }
@@ -564,8 +531,7 @@ impl GuardProgram<'_> {
                     .map(|kind| (kind, Some(block.at.addr().get()))),
             );
         }
-        self.aim.replace(Some(guard));
-        let made = (self.guards[guard].check)();
+        let made = self.host(guard).check_all();
         assert_eq!(made, expected.len(), "reports that a check says it made");
         self.expect("a check", expected);
         self.live

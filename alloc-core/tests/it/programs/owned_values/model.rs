@@ -9,7 +9,7 @@ use alloc_core::{
 
 use super::side::Side;
 use super::things::{DropLog, Event, Thing};
-use crate::recording_allocator::RecordingAllocator;
+use testkit::RecordingAllocator;
 
 /// A value without a destructor, of another type than [`Thing`].
 pub(super) type Plain = [u64; 5];

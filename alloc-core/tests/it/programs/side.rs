@@ -1,44 +1,8 @@
 //! What the backing of a program does with the object that just called it: small operations on the side, which leave no block.
 
-use std::cell::Cell;
-
 use alloc_core::{
     ContextHandle, FromGlobalAlloc, HostAllocator, HostError, Scope, Scoped, Snapshot,
 };
-
-/// The object that the operation now running is about.
-pub(super) struct Aim<T> {
-    object: Cell<Option<T>>,
-    visits: Cell<u64>,
-}
-
-impl<T> Aim<T> {
-    pub(super) const fn new() -> Self {
-        Self {
-            object: Cell::new(None),
-            visits: Cell::new(0),
-        }
-    }
-
-    /// Aims at another object; the one before comes back.
-    pub(super) fn replace(&self, object: Option<T>) -> Option<T> {
-        self.object.replace(object)
-    }
-
-    /// Runs `visit` with the object and a number of its own; nothing while another visit is under way.
-    pub(super) fn visit(&self, visit: impl FnOnce(&T, u64)) {
-        let Some(object) = self.object.take() else {
-            return;
-        };
-        visit(&object, self.visits.replace(self.visits.get() + 1));
-        self.object.set(Some(object));
-    }
-
-    /// Visits so far.
-    pub(super) fn visits(&self) -> u64 {
-        self.visits.get()
-    }
-}
 
 /// Bytes and blocks that were allocated, and are freed again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,7 +69,7 @@ pub(super) fn visit_context(context: &ContextHandle, number: u64) -> Visit {
 ///
 /// # Panics
 /// When it refuses for a reason that it does not have, or gives memory when it is closed; when a block is given to two.
-pub fn use_context(context: &ContextHandle, number: u64) {
+pub(crate) fn use_context(context: &ContextHandle, number: u64) {
     visit_context(context, number);
 }
 

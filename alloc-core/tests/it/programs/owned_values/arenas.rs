@@ -6,8 +6,8 @@ use alloc_core::{Arena, ContextHandle, HostError, Misuse};
 
 use super::MAX_ARENAS;
 use super::model::OwnedModel;
-use crate::hooked::with_hook;
-use crate::programs::Bytes;
+use testkit::programs::Bytes;
+use testkit::with_hook;
 
 impl OwnedModel {
     pub(super) fn arena(&mut self, at: usize) -> bool {

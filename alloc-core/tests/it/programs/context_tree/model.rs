@@ -11,10 +11,10 @@ use alloc_core::{
 use super::is_refusal;
 use super::operation::{BudgetSpec, ContextSpec};
 use super::side::Side;
-use crate::hooked::HookedAllocator;
-use crate::programs::Bytes;
 use crate::programs::side::Visit;
-use crate::recording_allocator::RecordingAllocator;
+use testkit::HookedAllocator;
+use testkit::RecordingAllocator;
+use testkit::programs::Bytes;
 
 /// The contexts of a program, numbered in the order they were made; numbers are not used again. 0 is the root.
 pub(super) struct Tree<'a> {

@@ -4,7 +4,7 @@ use alloc_core::{HostError, Misuse};
 
 use super::MAX_VALUE_BYTES;
 use super::model::{Id, OwnedModel, OwnedValue};
-use crate::programs::Bytes;
+use testkit::programs::Bytes;
 
 impl OwnedModel {
     /// Why memory of `from` cannot become that of `to`, budgets aside.

@@ -5,7 +5,7 @@ use alloc_core::{ContextHandle, HostError, Misuse, Rejected};
 use super::model::{Deed, Id, OwnedModel, OwnedValue};
 use super::things::{Act, Thing};
 use super::{MAX_VALUE_BYTES, MAX_VALUES, is_void};
-use crate::programs::Bytes;
+use testkit::programs::Bytes;
 
 impl OwnedModel {
     /// A new thing that will do something to `at` when it goes.

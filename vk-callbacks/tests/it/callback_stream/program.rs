@@ -1,96 +1,22 @@
 //! A driver's side of the Vulkan allocation callbacks, gone wild: every size, alignment and scope, NULL, moves, frees on other
 //! threads, notifications, over several sets of callbacks at once.
 //!
-//! Knows no bridge: it drives the raw C functions, so that whatever stands behind them is tested as a driver meets it.
+//! Knows no bridge: it calls the raw C functions, so that whatever stands behind them is tested as a driver meets it.
 
 use std::collections::BTreeMap;
-use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 use std::thread;
 
 use alloc_core::Scope;
+use testkit::programs::{Aim, Bytes, Ran};
+use testkit::{RecordingAllocator, with_hook};
 
-use crate::hooked::with_hook;
-use crate::programs::side::Aim;
-use crate::programs::{Bytes, Ran};
-use crate::recording_allocator::RecordingAllocator;
+use crate::common::{Driver, raw};
 
-type Allocate = unsafe extern "system" fn(*mut c_void, usize, usize, i32) -> *mut c_void;
-type Reallocate =
-    unsafe extern "system" fn(*mut c_void, *mut c_void, usize, usize, i32) -> *mut c_void;
-type Free = unsafe extern "system" fn(*mut c_void, *mut c_void);
-type Notify = unsafe extern "system" fn(*mut c_void, usize, i32, i32);
-
-/// The functions of one `VkAllocationCallbacks`.
-#[derive(Clone, Copy, Debug)]
-pub struct StreamCallbacks {
-    /// `pUserData`.
-    pub user_data: *mut c_void,
-    /// `pfnAllocation`.
-    pub allocate: Allocate,
-    /// `pfnReallocation`.
-    pub reallocate: Reallocate,
-    /// `pfnFree`.
-    pub free: Free,
-    /// `pfnInternalAllocation` and `pfnInternalFree`, both or neither.
-    pub notify: Option<(Notify, Notify)>,
-}
-
-/// `VkAllocationCallbacks`, byte for byte.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct CStruct {
-    user_data: *mut c_void,
-    allocate: Option<Allocate>,
-    reallocate: Option<Reallocate>,
-    free: Option<Free>,
-    taken: Option<Notify>,
-    given_back: Option<Notify>,
-}
-
-/// A set of callbacks and the witness right under what stands behind them.
+/// A set of callbacks, and the witness right under what stands behind them, which sees each block that is live through these callbacks
+/// as one block of the same scope, at least 16 bytes larger.
 #[derive(Clone, Debug)]
-pub struct Stream {
-    /// The functions a driver would get.
-    pub callbacks: StreamCallbacks,
-    /// Sees each block that is live through these callbacks as one block of the same scope, at least 16 bytes larger.
-    pub witness: RecordingAllocator,
-}
-
-impl Stream {
-    /// Reads the functions out of the `VkAllocationCallbacks` at `callbacks`.
-    ///
-    /// # Safety
-    /// There is one.
-    ///
-    /// # Panics
-    /// When it lacks one of the three functions that must be there.
-    #[must_use]
-    pub unsafe fn new(callbacks: *const c_void, witness: RecordingAllocator) -> Self {
-        // SAFETY: this function's contract: a valid structure.
-        let CStruct {
-            user_data,
-            allocate,
-            reallocate,
-            free,
-            taken,
-            given_back,
-        } = unsafe { callbacks.cast::<CStruct>().read() };
-        let all = allocate.zip(reallocate).zip(free);
-        let ((allocate, reallocate), free) =
-            all.expect("three functions (VUID-VkAllocationCallbacks-pfnAllocation-00632 to 00634)");
-        Self {
-            callbacks: StreamCallbacks {
-                user_data,
-                allocate,
-                reallocate,
-                free,
-                notify: taken.zip(given_back),
-            },
-            witness,
-        }
-    }
-}
+pub(crate) struct Stream(pub(crate) Driver, pub(crate) RecordingAllocator);
 
 /// Most blocks that are live at once through one set of callbacks; beyond, the oldest goes first.
 const MAX_LIVE: usize = 48;
@@ -99,19 +25,14 @@ const MAX_LIVE: usize = 48;
 ///
 /// Checks after each operation: the answer is NULL exactly where it must be; a pointer is aligned and unique; bytes survive a
 /// `realloc` up to the smaller size; a failed one leaves the block. Compares blocks and bytes by scope with the witnesses every
-/// few operations and at the end, when all blocks have been freed. Where a [`HookedAllocator`](crate::HookedAllocator) stands behind,
+/// few operations and at the end, when all blocks have been freed. Where a `HookedAllocator` stands behind,
 /// each of its requests makes calls through the very callbacks that led to it.
-///
-/// # Safety
-/// The callbacks are valid and usable from any thread until this returns, and nobody else uses them or their witness meanwhile.
-///
-/// # Panics
-/// When the callbacks and the model disagree.
-pub unsafe fn callback_stream(bytes: &[u8], streams: &[Stream]) -> Ran {
+/// The callbacks are usable from any thread, and nobody else uses them or their witness meanwhile.
+pub(crate) fn callback_stream(bytes: &[u8], streams: &[Stream]) -> Ran {
     let mut bytes = Bytes::new(bytes);
     let mut models: Vec<StreamModel<'_>> = streams.iter().map(StreamModel::new).collect();
     let mut ran = Ran::default();
-    let aim = Aim::new();
+    let aim = Aim::idle();
     with_hook(1, &|_| aim.visit(visit), || {
         while let Some(succeeded) = step(&mut bytes, &mut models, &aim) {
             ran.count(succeeded);
@@ -121,7 +42,7 @@ pub unsafe fn callback_stream(bytes: &[u8], streams: &[Stream]) -> Ran {
             }
         }
         for model in &mut models {
-            aim.replace(Some(model.stream.callbacks));
+            aim.replace(Some(model.stream.0));
             while model.free_one(0, false) {}
             model.compare();
             ran.compared += 1;
@@ -132,67 +53,32 @@ pub unsafe fn callback_stream(bytes: &[u8], streams: &[Stream]) -> Ran {
 }
 
 /// Calls from within a call: a block comes, moves perhaps, and goes.
-fn visit(callbacks: &StreamCallbacks, number: u64) {
-    let StreamCallbacks {
-        user_data,
-        allocate,
-        reallocate,
-        free,
-        ..
-    } = *callbacks;
+fn visit(driver: &Driver, number: u64) {
     let (size, align) = (1 + number as usize * 7 % 300, 1 << (number % 8));
     let scope = Scope::ALL[(number % 5) as usize];
-    // SAFETY: valid callbacks (`Stream::new`); any size, alignment and scope may be requested.
-    let at = unsafe { allocate(user_data, size, align, scope.as_raw() as i32) };
-    let mut at = NonNull::new(at.cast::<u8>()).expect("memory within a call");
-    let fill = number as u8 | 1;
-    StreamBlock {
-        at,
+    let block = |at: *mut u8| StreamBlock {
+        at: NonNull::new(at).expect("memory within a call"),
         size,
         align,
         scope,
-        fill,
-    }
-    .write();
+        fill: number as u8 | 1,
+    };
+    let mut at = block(driver.alloc(size, align, scope));
+    at.write();
     if number.is_multiple_of(3) {
-        // SAFETY: the original is live and these callbacks' own.
-        let moved = unsafe {
-            reallocate(
-                user_data,
-                at.as_ptr().cast(),
-                2 * size,
-                align,
-                scope.as_raw() as i32,
-            )
-        };
-        at = NonNull::new(moved.cast()).expect("memory within a call");
+        at = block(driver.realloc(at.at.as_ptr(), 2 * size, align, scope));
     }
-    StreamBlock {
-        at,
-        size,
-        align,
-        scope,
-        fill,
-    }
-    .check(size);
-    assert!(
-        at.as_ptr().addr().is_multiple_of(align),
-        "{at:p} is not aligned to {align}"
-    );
-    // SAFETY: the block is live and these callbacks' own.
-    unsafe { free(user_data, at.as_ptr().cast()) };
+    at.check(size);
+    assert!(at.at.addr().get().is_multiple_of(align), "{:p}", at.at);
+    driver.free(at.at.as_ptr());
 }
 
 /// One operation; `None` at the end of the bytes, else whether it did what it says.
-fn step(
-    bytes: &mut Bytes<'_>,
-    models: &mut [StreamModel<'_>],
-    aim: &Aim<StreamCallbacks>,
-) -> Option<bool> {
+fn step(bytes: &mut Bytes<'_>, models: &mut [StreamModel<'_>], aim: &Aim<Driver>) -> Option<bool> {
     let operation = bytes.next()?;
     let index = bytes.below(models.len())?;
     let model = models.get_mut(index)?;
-    aim.replace(Some(model.stream.callbacks));
+    aim.replace(Some(model.stream.0));
     Some(match operation % 16 {
         0..=5 => {
             if model.blocks.len() >= MAX_LIVE {
@@ -245,35 +131,29 @@ struct StreamBlock {
 
 impl<'a> StreamModel<'a> {
     fn new(stream: &'a Stream) -> Self {
-        let notices = stream.witness.notices().len();
+        let notices = stream.1.notices().len();
         Self {
             stream,
             blocks: Vec::new(),
-            before: live(&stream.witness),
+            before: live(&stream.1),
             notices,
             fill: 0,
         }
     }
 
     fn allocate(&mut self, size: usize, align: usize, scope: i32) -> bool {
-        let StreamCallbacks {
-            user_data,
-            allocate,
-            ..
-        } = self.stream.callbacks;
-        // SAFETY: valid callbacks; any size, alignment and scope may be asked for.
-        let at = unsafe { allocate(user_data, size, align, scope) };
+        let at = self.stream.0.alloc_raw(size, align, scope);
         self.enter(at, size, align, scope)
     }
 
     /// The block that `at` must be.
-    fn enter(&mut self, at: *mut c_void, size: usize, align: usize, scope: i32) -> bool {
+    fn enter(&mut self, at: *mut u8, size: usize, align: usize, scope: i32) -> bool {
         let scope = u32::try_from(scope)
             .ok()
             .and_then(Scope::from_raw)
             .expect("a valid scope was asked for");
-        let at = NonNull::new(at.cast::<u8>())
-            .unwrap_or_else(|| panic!("NULL for {size} bytes, alignment {align}"));
+        let at =
+            NonNull::new(at).unwrap_or_else(|| panic!("NULL for {size} bytes, alignment {align}"));
         assert!(
             at.as_ptr().addr().is_multiple_of(align),
             "{at:p} is not aligned to {align}"
@@ -296,14 +176,10 @@ impl<'a> StreamModel<'a> {
     }
 
     fn reallocate(&mut self, which: usize, size: usize, align: Option<usize>) -> bool {
-        let StreamCallbacks {
-            user_data,
-            reallocate,
-            ..
-        } = self.stream.callbacks;
+        let driver = self.stream.0;
         let Some(which) = which.checked_rem(self.blocks.len()) else {
-            // SAFETY: as pfnAllocation (V13).
-            let at = unsafe { reallocate(user_data, null_mut(), size, 8, 1) };
+            // As pfnAllocation (V13).
+            let at = driver.realloc_raw(null_mut(), size, 8, 1);
             // NULL and size 0: nothing to free, nothing to give (V14).
             return if size == 0 {
                 at.is_null()
@@ -313,24 +189,15 @@ impl<'a> StreamModel<'a> {
         };
         let block = &mut self.blocks[which];
         block.check(block.size);
-        let (original, scope) = (block.at.as_ptr().cast(), block.scope.as_raw() as i32);
-        // SAFETY: the original is live and these callbacks' own.
-        let at = unsafe {
-            reallocate(
-                user_data,
-                original,
-                size,
-                align.unwrap_or(block.align),
-                scope,
-            )
-        };
+        let align_now = align.unwrap_or(block.align);
+        let at = driver.realloc(block.at.as_ptr(), size, align_now, block.scope);
         if size == 0 {
             // Frees (V14).
             assert!(at.is_null(), "a realloc to 0 bytes gave {at:p}");
             self.blocks.remove(which);
             return true;
         }
-        let Some(at) = NonNull::new(at.cast::<u8>()) else {
+        let Some(at) = NonNull::new(at) else {
             // The old block stays (V16).
             block.check(block.size);
             assert!(align.is_some(), "NULL for a realloc to {size} bytes");
@@ -357,14 +224,7 @@ impl<'a> StreamModel<'a> {
         };
         let block = self.blocks.remove(which);
         block.check(block.size);
-        let StreamCallbacks {
-            user_data, free, ..
-        } = self.stream.callbacks;
-        let call = StreamCall {
-            free,
-            user_data,
-            at: block.at.as_ptr().cast(),
-        };
+        let call = StreamCall(self.stream.0, block.at.as_ptr());
         if elsewhere {
             thread::scope(|threads| threads.spawn(move || call.make()).join())
                 .expect("pfnFree does not panic");
@@ -376,18 +236,12 @@ impl<'a> StreamModel<'a> {
 
     /// Calls that must do nothing: free of NULL, realloc of NULL to 0.
     fn nothing(&self, which: u8, align: usize) -> bool {
-        let StreamCallbacks {
-            user_data,
-            reallocate,
-            free,
-            ..
-        } = self.stream.callbacks;
         if which.is_multiple_of(2) {
-            // SAFETY: NULL may always be freed (V18).
-            unsafe { free(user_data, null_mut()) };
+            // NULL may always be freed (V18).
+            self.stream.0.free(null_mut());
         } else {
-            // SAFETY: NULL may always be reallocated (V13, V14).
-            let at = unsafe { reallocate(user_data, null_mut(), 0, align, 0) };
+            // NULL may always be reallocated (V13, V14).
+            let at = self.stream.0.realloc_raw(null_mut(), 0, align, 0);
             assert!(at.is_null(), "a realloc of NULL to 0 bytes gave {at:p}");
         }
         true
@@ -395,11 +249,7 @@ impl<'a> StreamModel<'a> {
 
     /// Requests that nobody can fulfil: NULL, and a block that was to be resized stays.
     fn impossible(&mut self, kind: u8, which: usize) -> bool {
-        let StreamCallbacks {
-            user_data,
-            allocate,
-            ..
-        } = self.stream.callbacks;
+        let driver = self.stream.0;
         let huge = [
             usize::MAX,
             usize::MAX - 15,
@@ -413,25 +263,15 @@ impl<'a> StreamModel<'a> {
             6 => (16, 24, 1),
             _ => (16, 8, 5 + i32::from(kind)),
         };
-        // SAFETY: valid callbacks; what they are asked for is theirs to judge.
-        let at = unsafe { allocate(user_data, size, align, scope) };
+        let at = driver.alloc_raw(size, align, scope);
         assert!(
             at.is_null(),
             "{at:p} for {size} bytes, alignment {align}, scope {scope}"
         );
         if let Some(which) = which.checked_rem(self.blocks.len()) {
             let block = &self.blocks[which];
-            let (original, raw) = (block.at.as_ptr().cast(), block.scope.as_raw() as i32);
-            // SAFETY: the original is live and these callbacks' own.
-            let at = unsafe {
-                (self.stream.callbacks.reallocate)(
-                    user_data,
-                    original,
-                    huge[usize::from(kind % 5)],
-                    block.align,
-                    raw,
-                )
-            };
+            let size = huge[usize::from(kind % 5)];
+            let at = driver.realloc_raw(block.at.as_ptr(), size, block.align, raw(block.scope));
             assert!(
                 at.is_null(),
                 "{at:p} for a realloc to a size that cannot be"
@@ -442,16 +282,8 @@ impl<'a> StreamModel<'a> {
     }
 
     fn notify(&mut self, size: usize, kind: i32, scope: i32) -> bool {
-        let StreamCallbacks {
-            user_data, notify, ..
-        } = self.stream.callbacks;
-        let Some((taken, given_back)) = notify else {
-            return false;
-        };
-        // SAFETY: valid callbacks; a notification is purely informational (V21).
-        unsafe { taken(user_data, size, kind, scope) };
-        // SAFETY: valid callbacks; a notification is purely informational (V21).
-        unsafe { given_back(user_data, size, kind, scope) };
+        // A notification is purely informational (V21).
+        [true, false].map(|taken| self.stream.0.internal(taken, size, kind, scope));
         // There is one kind, executable memory, and there are five scopes; anything else is not passed on.
         let valid = kind == 0 && scope < Scope::COUNT as i32;
         self.notices += if valid { 2 } else { 0 };
@@ -468,7 +300,7 @@ impl<'a> StreamModel<'a> {
         }
         for (scope, (before, now)) in Scope::ALL
             .into_iter()
-            .zip(self.before.into_iter().zip(live(&self.stream.witness)))
+            .zip(self.before.into_iter().zip(live(&self.stream.1)))
         {
             let (bytes, blocks) = model.get(&scope).copied().unwrap_or_default();
             assert_eq!(now.1 - before.1, blocks, "live blocks of scope {scope}");
@@ -483,7 +315,7 @@ impl<'a> StreamModel<'a> {
             );
         }
         assert_eq!(
-            self.stream.witness.notices().len(),
+            self.stream.1.notices().len(),
             self.notices,
             "notifications passed on"
         );
@@ -508,19 +340,14 @@ impl StreamBlock {
 }
 
 /// A free that can be made on another thread.
-struct StreamCall {
-    free: Free,
-    user_data: *mut c_void,
-    at: *mut c_void,
-}
+struct StreamCall(Driver, *mut u8);
 
 // SAFETY: callbacks may be used from any thread, says the caller of `callback_stream`; the block goes with the call.
 unsafe impl Send for StreamCall {}
 
 impl StreamCall {
     fn make(self) {
-        // SAFETY: the block is live and these callbacks' own.
-        unsafe { (self.free)(self.user_data, self.at) };
+        self.0.free(self.1);
     }
 }
 

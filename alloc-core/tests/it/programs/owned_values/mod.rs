@@ -18,9 +18,9 @@ use model::{OwnedModel, OwnedNode};
 use side::Side;
 use things::DropLog;
 
-use crate::hooked::{HookedAllocator, with_hook};
-use crate::programs::{Bytes, Ran};
-use crate::recording_allocator::RecordingAllocator;
+use testkit::RecordingAllocator;
+use testkit::programs::{Bytes, Ran};
+use testkit::{HookedAllocator, with_hook};
 
 /// Most contexts, values of a context, arenas and declarations at a time.
 const MAX_CONTEXTS: usize = 16;
@@ -40,7 +40,7 @@ const MAX_VALUE_BYTES: u64 = 256 + 64 * 64;
 ///
 /// # Panics
 /// When the contexts and the model disagree.
-pub fn owned_values(bytes: &[u8]) -> Ran {
+pub(crate) fn owned_values(bytes: &[u8]) -> Ran {
     program(bytes, false)
 }
 
@@ -49,7 +49,7 @@ pub fn owned_values(bytes: &[u8]) -> Ran {
 ///
 /// # Panics
 /// As [`owned_values`].
-pub fn owned_values_reentered(bytes: &[u8]) -> Ran {
+pub(crate) fn owned_values_reentered(bytes: &[u8]) -> Ran {
     program(bytes, true)
 }
 

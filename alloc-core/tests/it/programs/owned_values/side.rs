@@ -5,7 +5,8 @@ use std::cell::Cell;
 use alloc_core::{ContextHandle, HostError};
 
 use super::model::OwnedModel;
-use crate::programs::side::{Aim, visit_context};
+use crate::programs::side::visit_context;
+use testkit::programs::Aim;
 
 /// The context that the operation now running is about, and what its table of values has grown by.
 pub(super) struct Side {
@@ -17,7 +18,7 @@ pub(super) struct Side {
 impl Side {
     pub(super) const fn new() -> Self {
         Self {
-            aim: Aim::new(),
+            aim: Aim::idle(),
             grown: Cell::new((0, (0, 0))),
         }
     }

@@ -4,7 +4,7 @@ use alloc_core::{Budget, ContextOptions, HostError, Outstanding, Scope};
 
 use super::MAX_CONTEXTS;
 use super::model::{OwnedModel, OwnedNode};
-use crate::programs::Bytes;
+use testkit::programs::Bytes;
 
 impl OwnedModel {
     pub(super) fn child(&mut self, at: usize, bytes: &mut Bytes<'_>) -> Option<bool> {

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 
 use alloc_core::ContextHandle;
 
-use crate::programs::side::{Aim, Visit, visit_context};
+use crate::programs::side::{Visit, visit_context};
+use testkit::programs::Aim;
 
 /// The context that the operation now running is about, and what the backing has done with it.
 pub(super) struct Side {
@@ -15,7 +16,7 @@ pub(super) struct Side {
 impl Side {
     pub(super) const fn new() -> Self {
         Self {
-            aim: Aim::new(),
+            aim: Aim::idle(),
             done: RefCell::new(Vec::new()),
         }
     }

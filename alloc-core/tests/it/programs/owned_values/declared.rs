@@ -4,7 +4,7 @@ use alloc_core::{Foreign, ForeignKind, HostAllocator, Notice, NoticeEvent};
 
 use super::MAX_GUARDS;
 use super::model::OwnedModel;
-use crate::programs::Bytes;
+use testkit::programs::Bytes;
 
 impl OwnedModel {
     pub(super) fn declare(&mut self, at: usize, bytes: &mut Bytes<'_>) -> Option<bool> {
