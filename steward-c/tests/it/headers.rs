@@ -396,6 +396,12 @@ fn ca1_functions_are_short_and_pkg_config_finds_the_libraries() {
             assert!(lines <= 45, "{lines} lines: {}", function.trim_start());
         }
     }
+    // What is listed and defined nowhere is not exported (`symbols.rs`), and what no header declares is found above.
+    let list = std::fs::read_to_string(package("steward.map")).expect("the list");
+    for function in functions() {
+        let name = function.sig.ident;
+        assert!(list.contains(&format!("  {name};")), "{name} is not listed");
+    }
     let Some(installed) = installed("ca1") else {
         return;
     };
@@ -409,49 +415,5 @@ fn ca1_functions_are_short_and_pkg_config_finds_the_libraries() {
     }
     for library in ["steward", "steward-ralloc"] {
         assert!(installed.flags(library).contains(&format!("-l{library}")));
-    }
-}
-
-#[test]
-fn every_function_of_the_headers_is_defined_and_listed() {
-    let strip = |text: String| -> String {
-        let mut rest = text.as_str();
-        let mut code = String::new();
-        while let Some((before, after)) = rest.split_once("/*") {
-            code.push_str(before);
-            rest = after.split_once("*/").expect("a comment ends").1;
-        }
-        code + rest
-    };
-    let header = |name: &str| strip(std::fs::read_to_string(package(name)).expect("text"));
-    let headers = ["steward", "steward-ralloc", "steward-gpu"]
-        .map(|name| header(&format!("include/{name}.h")))
-        .concat();
-    let list = std::fs::read_to_string(package("steward.map")).expect("the list");
-    let c = std::fs::read_to_string(package("c/ralloc_text.c")).expect("text");
-    let rust: Vec<String> = functions()
-        .iter()
-        .map(|function| function.sig.ident.to_string())
-        .collect();
-    for name in rust.iter() {
-        assert!(
-            headers.contains(&format!("{name}(")),
-            "{name} is in no header"
-        );
-        assert!(
-            list.contains(&format!("  {name};")),
-            "{name} is not exported"
-        );
-    }
-    for name in list
-        .lines()
-        .filter_map(|line| line.trim().strip_suffix(';'))
-        .filter(|name| name.starts_with("steward_"))
-    {
-        let is_c = c.contains(&format!("{name}("));
-        assert!(
-            is_c || rust.iter().any(|rust| rust == name),
-            "{name} is defined nowhere"
-        );
     }
 }
