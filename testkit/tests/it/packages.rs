@@ -10,7 +10,7 @@ fn a_package_is_described_and_holds_its_licences_and_no_tests() {
     let published = metadata.packages.iter().filter(|p| p.publish.is_none());
     let mut names = 0;
     for package in published {
-        let name = &package.name;
+        let name = package.name.as_str();
         let is_described = package.description.as_ref().is_some_and(|d| d.len() < 200)
             && package.license.as_deref() == Some("MIT OR Apache-2.0")
             && package.readme().is_some()

@@ -62,7 +62,7 @@ struct GuardedBlock {
     pending: Vec<&'static str>,
 }
 
-struct GuardProgram<'p, A> {
+struct GuardProgram<'p, A: HostAllocator> {
     bytes: Bytes<'p>,
     guards: &'p [Guard<A>; 3],
     live: Vec<GuardedBlock>,

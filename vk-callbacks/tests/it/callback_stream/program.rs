@@ -283,7 +283,9 @@ impl<'a> StreamModel<'a> {
 
     fn notify(&mut self, size: usize, kind: i32, scope: i32) -> bool {
         // A notification is purely informational (V21).
-        [true, false].map(|taken| self.stream.0.internal(taken, size, kind, scope));
+        for taken in [true, false] {
+            self.stream.0.internal(taken, size, kind, scope);
+        }
         // There is one kind, executable memory, and there are five scopes; anything else is not passed on.
         let valid = kind == 0 && scope < Scope::COUNT as i32;
         self.notices += if valid { 2 } else { 0 };
