@@ -92,6 +92,16 @@ impl Child {
         crate::terminal::shown(self.command, columns, output)
     }
 
+    /// Starts it with all its streams on a terminal of its own, of so many rows and columns.
+    ///
+    /// # Panics
+    /// When it cannot be started, or no terminal can be opened.
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    pub fn start_on_terminal(self, (rows, columns): (u16, u16)) -> crate::OnTerminal {
+        crate::OnTerminal::start(self.command, (rows, columns))
+    }
+
     /// Runs it and waits for the end.
     ///
     /// # Panics

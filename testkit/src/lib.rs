@@ -61,7 +61,7 @@ pub use require::{skip, swiftshader};
 pub use rng::Rng;
 pub use sweep::{Counted, Sweep, Swept, Trial};
 #[cfg(target_os = "linux")]
-pub use terminal::TerminalOutput;
+pub use terminal::{OnTerminal, TerminalOutput};
 pub use traces::{TraceTruth, host_trace};
 
 /// The samples of README.md, tested.

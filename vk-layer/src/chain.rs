@@ -237,6 +237,11 @@ struct MemoryHeap {
 }
 
 impl MemoryProperties {
+    pub(crate) fn heap_sizes(&self) -> impl Iterator<Item = u64> {
+        let heaps = self.heaps.iter().take(self.heap_count as usize);
+        heaps.map(|heap| heap.size)
+    }
+
     pub(crate) fn heap_of(&self, memory_type: u32) -> Option<usize> {
         let is_there = memory_type < self.type_count;
         let found = self.types.get(memory_type as usize).filter(|_| is_there)?;

@@ -14,6 +14,8 @@ pub(crate) struct MemoryCount {
     pub(crate) total_bytes: AtomicU64,
     pub(crate) total_blocks: AtomicU64,
     pub(crate) refusals: AtomicU64,
+    /// Of a heap.
+    size: AtomicU64,
 }
 
 #[derive(Default)]
@@ -42,7 +44,7 @@ pub(crate) struct MemoryBlocks {
 }
 
 impl MemoryCount {
-    pub(crate) fn numbers(&self) -> [u64; 6] {
+    pub(crate) fn numbers(&self) -> [u64; 7] {
         [
             get(&self.live_bytes),
             get(&self.live_blocks),
@@ -50,6 +52,7 @@ impl MemoryCount {
             get(&self.total_bytes),
             get(&self.total_blocks),
             get(&self.refusals),
+            get(&self.size),
         ]
     }
 
@@ -69,6 +72,12 @@ impl MemoryCount {
 }
 
 impl DeviceMemory {
+    pub(crate) fn set_sizes(&self, properties: &MemoryProperties) {
+        for (count, size) in self.heaps.iter().zip(properties.heap_sizes()) {
+            count.size.store(size, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         let live = |count: &MemoryCount| count.live_blocks.load(Ordering::Relaxed);
         self.types.iter().map(live).sum::<u64>() == 0

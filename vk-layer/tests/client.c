@@ -112,6 +112,20 @@ static void use_buffers(void *instance, void *device, int number, int stay) {
     }
 }
 
+struct MemoryInfo { int type; const void *next; uint64_t size; uint32_t index; };
+
+static uint64_t allocate_memory(void *instance, void *device, uint64_t size) {
+    int (*allocate)(void *, const void *, const void *, uint64_t *) = (void *)of_instance(instance, "vkAllocateMemory");
+    struct MemoryInfo info = {.type = 5, .size = size};
+    uint64_t memory = 0;
+    if (allocate(device, &info, NULL, &memory) != 0) fail("no memory");
+    return memory;
+}
+
+static void free_memory(void *instance, void *device, uint64_t memory) {
+    ((void (*)(void *, uint64_t, const void *))of_instance(instance, "vkFreeMemory"))(device, memory, NULL);
+}
+
 struct ModuleInfo { int type; const void *next; uint32_t flags; size_t size; const uint32_t *code; };
 struct LayoutInfo { int type; const void *next; uint32_t flags, sets; const void *set; uint32_t ranges; const void *range; };
 struct StageInfo { int type; const void *next; uint32_t flags, stage; uint64_t module; const char *name; const void *special; };
@@ -286,8 +300,11 @@ static void count_signal(int number) {
 }
 
 // Works until a signal ends it. With `handle` it ends by itself a moment after the first one and says how many came; with `once` the second
-// one ends it. With `retitle` it overwrites its environment, as programs do that show a title of their own.
+// one ends it. With `retitle` it overwrites its environment, as programs do that show a title of their own. With `memory` it has device memory:
+// 4 MiB, and every other time 1 MiB more.
 static void serve(const char *how) {
+    int has_memory = strcmp(how, "memory") == 0;
+    uint64_t held = 0, passing = 0;
     int is_once = strcmp(how, "once") == 0;
     struct sigaction action = {.sa_handler = count_signal, .sa_flags = is_once ? (int)SA_RESETHAND : 0};
     const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -297,11 +314,18 @@ static void serve(const char *how) {
     for (char **variable = environ; strcmp(how, "retitle") == 0 && *variable; variable++) memset(*variable, 0, strlen(*variable));
     printf("%d\n", getpid());
     fflush(stdout);
+    if (has_memory) held = allocate_memory(instance, device, 4 << 20);
     for (int after = 0; after < 40; after += signals_seen && !is_once) {
         use_buffers(instance, device, 1, 0);
+        if (has_memory && passing) {
+            free_memory(instance, device, passing);
+            passing = 0;
+        } else if (has_memory) passing = allocate_memory(instance, device, 1 << 20);
         usleep(10000);
     }
     printf("%d\n", (int)signals_seen);
+    free_memory(instance, device, held);
+    free_memory(instance, device, passing);
     destroy_device(instance, device);
     destroy_instance(instance);
 }

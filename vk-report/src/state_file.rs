@@ -12,14 +12,15 @@
 //!       9 REPORT_REQUEST, 10 MARK_REQUEST: 1 when another process requests it; the layer's next command takes it and stores 0
 //!      11 ANSWERS: requested reports that were written           12 REPORTS: all reports that were written
 //!      13 HAS_STACKS: 1 with the setting `stacks`                14 to 31 zero
-//!      32 HEAPS: 16 of 8 words   live bytes, live blocks, peak bytes, total bytes, total blocks, refusals, 0, 0
+//!      32 HEAPS: 16 of 8 words   live bytes, live blocks, peak bytes, total bytes, total blocks, refusals, size, 0
 //!     160 KINDS: 64 of 16 words  name in 5 words, live bytes, live blocks, peak bytes, total bytes, total blocks,
 //!                                objects created, objects ended, commands with callbacks of the program, 0, 0, 0
 //! ```
 //!
 //! With the setting `stacks` the [stacks] follow.
 //!
-//! Numbers of a kind are sums over all instances and devices; so are peaks, which are exact as long as there is one of each.
+//! Numbers of a kind are sums over all instances and devices; so are peaks, which are exact as long as there is one of each. The size of a
+//! heap is the largest of all devices'.
 
 #![forbid(unsafe_code)]
 
@@ -151,6 +152,8 @@ pub struct StateHeap {
     pub usage: StateUsage,
     /// Requests that were refused.
     pub refusals: u64,
+    /// The heap's size; 0 if the driver does not say it.
+    pub size: u64,
 }
 
 /// The contents of a state file.
@@ -275,6 +278,18 @@ pub fn request(path: &Path, word: usize) -> Result<(), ReadStateError> {
 }
 
 impl State {
+    /// The kind of this name.
+    #[must_use]
+    pub fn kind(&self, name: &str) -> Option<&StateKind> {
+        self.kinds.iter().find(|kind| kind.kind == name)
+    }
+
+    /// The heap of this index.
+    #[must_use]
+    pub fn heap(&self, index: usize) -> Option<&StateHeap> {
+        self.heaps.iter().find(|heap| heap.index == index)
+    }
+
     /// Reads the bytes of a state file. Any bytes may be passed.
     ///
     /// # Errors
@@ -367,6 +382,7 @@ fn heap(bytes: &[u8], index: usize) -> Option<StateHeap> {
         index,
         usage,
         refusals,
+        size: word(bytes, at + 6),
     })
 }
 
@@ -540,6 +556,7 @@ mod tests {
                 index: 1,
                 usage: usage(200),
                 refusals: 205,
+                size: 206,
             }],
         };
         assert_eq!(state, expected);

@@ -28,7 +28,8 @@ alone is on the standard output, and the program's own output goes to the error 
 `drive --help` lists what --guard and --fail can be, vk-layer/README.md the layer's settings.";
 
 pub(super) const TOP: &str = "\
-Programs that `steward run` started have a state file. Ends when the program does.";
+Programs that `steward run` started have a state file. On a terminal q, Esc and Ctrl-C end it, letters sort (the
+foot names them), and arrows scroll; without one it writes lines. Ends when the program does, with its last numbers.";
 
 pub(super) const REPORT: &str = "\
 The program writes it in its next command that has a pAllocator, or submit, and goes on. Programs that

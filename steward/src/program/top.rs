@@ -2,19 +2,19 @@
 
 #![forbid(unsafe_code)]
 
+mod screen;
+
 use std::io::{IsTerminal as _, Write};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
-use std::{fs, io, thread};
+use std::time::Instant;
+use std::{env, fs, io, thread};
 
-use vk_report::state_file::{self, ReadStateError, State};
+use vk_report::state_file::{self, ReadStateError, State, StateUsage};
 use vk_report::units::bytes;
 
 use super::processes::{own_number, processes, state_of};
 use super::{Outcome, ProgramError};
 use crate::cli::TopArgs;
-
-const CLEAR: &str = "\x1b[H\x1b[2J";
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -36,6 +36,12 @@ pub enum TopError {
     Several(String),
 }
 
+/// A process and where its state is.
+struct Watched {
+    file: PathBuf,
+    known: Option<u32>,
+}
+
 pub(super) fn top(options: &TopArgs, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let (file, known) = match (&options.state, options.process) {
         (Some(file), known) => (file.clone(), known),
@@ -45,77 +51,132 @@ pub(super) fn top(options: &TopArgs, out: &mut dyn Write) -> Result<Outcome, Pro
         ),
         (None, None) => only_state().map(|(process, file)| (file, Some(process)))?,
     };
-    let read = || state_file::read(&file);
-    let unreadable = |reason| TopError::Unreadable {
-        file: file.clone(),
-        reason,
-    };
-    let clear = if io::stdout().is_terminal() && !options.once {
-        CLEAR
-    } else {
-        ""
-    };
-    let mut before: Option<(Instant, State)> = None;
+    let watched = Watched { file, known };
+    let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
+    let is_screen = io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb;
+    if is_screen && !options.once {
+        if let Some(last) = screen::show(&watched, options.interval)? {
+            write!(out, "{last}")?;
+        }
+        return Ok(Outcome::Done);
+    }
+    let mut before: Option<Reading> = None;
     loop {
-        // Before the state is read, so that the last shown state is the process's last.
-        let running = read().map(|state| Whereabouts::of(state.process, known));
-        let (process, state) = match (running, read()) {
-            (Ok(process), Ok(state)) => (process, state),
-            // The run has ended, and removed its folder.
-            (_, Err(ReadStateError::Io(error)))
-                if before.is_some() && error.kind() == io::ErrorKind::NotFound =>
-            {
-                return Ok(Outcome::Done);
-            }
-            (Err(reason), _) | (_, Err(reason)) => return Err(unreadable(reason).into()),
-        };
-        let now = Instant::now();
-        let since = before
-            .as_ref()
-            .map(|(then, state)| (now.duration_since(*then), state));
-        write!(out, "{clear}{}\n{state}", head(&state, process, since))?;
+        let now = watched.read(before.as_ref())?;
+        write!(out, "{}", now.text(before.as_ref()))?;
         out.flush()?;
-        if options.once || !process.is_running() {
+        if options.once || !now.process.is_running() {
             return Ok(Outcome::Done);
         }
-        before = Some((now, state));
+        before = Some(now);
         thread::sleep(options.interval);
         writeln!(out)?;
     }
 }
 
-/// Rates are those since the last time.
-fn head(state: &State, process: Whereabouts, since: Option<(Duration, &State)>) -> String {
-    let total = |state: &State| -> u64 {
-        let totals = state.kinds.iter().map(|kind| kind.usage.total_bytes);
-        totals.fold(0, u64::saturating_add)
-    };
-    let mut head = format!(
-        "process {}, {} commands begun",
-        state.process, state.commands
-    );
-    if let Some((time, before)) = since {
-        let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / time.as_secs_f64();
-        head += &format!(
-            ", {:.0} commands and {} a second",
-            rate(state.commands, before.commands),
-            bytes(rate(total(state), total(before)) as u64),
+impl Watched {
+    fn read(&self, before: Option<&Reading>) -> Result<Reading, TopError> {
+        let read = || state_file::read(&self.file);
+        // Before the state is read, so that the last shown state is the process's last.
+        let process = read().map(|state| Whereabouts::of(state.process, self.known));
+        let (process, state) = match (process, read(), before) {
+            (Ok(process), Ok(state), _) => (process, state),
+            // The run has ended, and removed its folder.
+            (_, Err(ReadStateError::Io(error)), Some(before))
+                if error.kind() == io::ErrorKind::NotFound =>
+            {
+                (Whereabouts::Ended, before.state.clone())
+            }
+            (Err(reason), ..) | (_, Err(reason), _) => {
+                let file = self.file.clone();
+                return Err(TopError::Unreadable { file, reason });
+            }
+        };
+        let at = Instant::now();
+        Ok(Reading { at, process, state })
+    }
+}
+
+/// What a state file said at a moment.
+struct Reading {
+    at: Instant,
+    process: Whereabouts,
+    state: State,
+}
+
+impl Reading {
+    fn text(&self, before: Option<&Self>) -> String {
+        format!("{}\n{}", self.head(before), self.state)
+    }
+
+    /// Rates are those since `before`.
+    fn head(&self, before: Option<&Self>) -> String {
+        let state = &self.state;
+        let mut head = format!(
+            "process {}, {} commands begun",
+            state.process, state.commands
         );
-    }
-    match process {
-        Whereabouts::Here => {}
-        Whereabouts::Elsewhere(number) => {
-            head += &format!(", which is {number} in this PID namespace");
+        if let Some(rates) = self.rates(before, |state| Some(all_kinds(state))) {
+            let [commands, allocations, taken] = rates;
+            head += &format!(
+                ", {commands} commands, {allocations} allocations and {} a second",
+                bytes(taken)
+            );
         }
-        Whereabouts::Unseen => {
-            head += ", ended or in a PID namespace that is not seen from here";
+        match self.process {
+            Whereabouts::Here => {}
+            Whereabouts::Elsewhere(number) => {
+                head += &format!(", which is {number} in this PID namespace");
+            }
+            Whereabouts::Unseen => {
+                head += ", ended or in a PID namespace that is not seen from here";
+            }
+            Whereabouts::Ended => head += ", ended",
         }
-        Whereabouts::Ended => head += ", ended",
+        if let Some(command) = state.last_command {
+            head += &format!("; last began: {command}");
+        }
+        head + "\n"
     }
-    if let Some(command) = state.last_command {
-        head += &format!("; last began: {command}");
+
+    /// Commands, allocations and bytes a second since `before`. The usage is none where nothing was used yet.
+    fn rates(
+        &self,
+        before: Option<&Self>,
+        usage: impl Fn(&State) -> Option<StateUsage>,
+    ) -> Option<[u64; 3]> {
+        let time = self.at.duration_since(before?.at).as_secs_f64();
+        let totals = |reading: &Self| {
+            let usage = usage(&reading.state).unwrap_or_default();
+            [
+                reading.state.commands,
+                usage.total_blocks,
+                usage.total_bytes,
+            ]
+        };
+        let (now, before) = (totals(self), totals(before?));
+        let rate = |place: usize| (now[place].saturating_sub(before[place]) as f64 / time) as u64;
+        Some([rate(0), rate(1), rate(2)])
     }
-    head + "\n"
+}
+
+/// The peak is not known of all together.
+fn all_kinds(state: &State) -> StateUsage {
+    let mut all = StateUsage::default();
+    for StateUsage {
+        live_bytes,
+        live_blocks,
+        total_bytes,
+        total_blocks,
+        ..
+    } in state.kinds.iter().map(|kind| kind.usage)
+    {
+        all.live_bytes = all.live_bytes.saturating_add(live_bytes);
+        all.live_blocks = all.live_blocks.saturating_add(live_blocks);
+        all.total_bytes = all.total_bytes.saturating_add(total_bytes);
+        all.total_blocks = all.total_blocks.saturating_add(total_blocks);
+    }
+    all
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

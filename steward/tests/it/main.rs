@@ -39,6 +39,7 @@ mod support;
 mod symbols;
 mod terminal;
 mod text;
+mod top_screen;
 mod validated;
 mod vkcube;
 mod words;

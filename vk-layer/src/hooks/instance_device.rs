@@ -192,6 +192,7 @@ pub(super) unsafe extern "system" fn create_device(
     parent.instance_owner = instance.owner;
     // SAFETY: a physical device of the instance.
     let memory = unsafe { instance.physical.memory_properties(physical_device) };
+    accounts.device_memory.set_sizes(&memory);
     parent.memory = Some(MemoryBlocks::new(memory));
     if !settings().passes_through {
         // SAFETY: a physical device of the instance.

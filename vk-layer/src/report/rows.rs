@@ -72,6 +72,7 @@ pub(super) fn memory_row(index: u32, count: &MemoryCount) -> Option<VulkanMemory
         total_bytes,
         total_blocks,
         refusals,
+        size,
     ] = count.numbers();
     (total_blocks != 0 || refusals != 0).then_some(VulkanMemoryRow {
         index,
@@ -81,6 +82,7 @@ pub(super) fn memory_row(index: u32, count: &MemoryCount) -> Option<VulkanMemory
         total_bytes,
         total_blocks,
         refusals,
+        size,
     })
 }
 

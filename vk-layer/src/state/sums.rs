@@ -9,7 +9,7 @@ use crate::count::get;
 use crate::foreign::ForeignOwner;
 
 pub(super) type KindNumbers = [u64; 8];
-pub(super) type HeapNumbers = [u64; 6];
+pub(super) type HeapNumbers = [u64; 7];
 
 const ALLOCATE_MEMORY: usize = known_row("vkAllocateMemory");
 
@@ -64,9 +64,12 @@ fn kind_numbers(accounts: &Accounts, place: usize) -> Option<KindNumbers> {
 fn add_heaps(heaps: &mut [Option<HeapNumbers>; MAX_HEAPS], accounts: &Accounts) {
     for (sum, count) in heaps.iter_mut().zip(&accounts.device_memory.heaps) {
         let numbers = count.numbers();
-        let [.., total_blocks, refusals] = numbers;
+        let [.., total_blocks, refusals, size] = numbers;
         if total_blocks | refusals != 0 {
-            add_all(sum.get_or_insert_default(), numbers);
+            let sum = sum.get_or_insert_default();
+            let largest = sum[6].max(size);
+            add_all(sum, numbers);
+            sum[6] = largest;
         }
     }
 }

@@ -64,4 +64,7 @@ pub struct VulkanMemoryRow {
     pub total_blocks: u64,
     /// Requests that were refused.
     pub refusals: u64,
+    /// The size of the heap; 0 where the driver does not say it, and for anything else.
+    #[serde(default)]
+    pub size: u64,
 }

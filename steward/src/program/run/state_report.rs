@@ -219,6 +219,7 @@ mod tests {
             index: 0,
             usage,
             refusals: 0,
+            size: 0,
         };
         let state = State {
             kinds: vec![kind],

@@ -86,6 +86,7 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
         total_bytes: 8192,
         total_blocks: 2,
         refusals: 1,
+        size: 1 << 20,
     };
     report.vulkan_memory = Some(vec![VulkanMemory {
         device: "instance 1, device 1".into(),
