@@ -34,6 +34,15 @@ mod caller_module;
 mod chain;
 mod commands;
 mod count;
+#[cfg_attr(
+    not(test),
+    expect(
+        clippy::disallowed_methods,
+        clippy::disallowed_macros,
+        reason = "a report is made of std's collections, once there is memory for them"
+    )
+)]
+mod courses;
 mod coverage;
 mod description;
 mod device_memory;

@@ -6,9 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use alloc_core::TryVec;
-use vk_report::report::{ByScope, Counts, PhaseStart, PhaseStarts, Sample, Sampler};
+use vk_report::report::{ByScope, Counts, Courses, PhaseStart, PhaseStarts, Sample, Sampler};
 
 use crate::accounts::{Accounts, KindAccount, all_accounts, all_usage, restart_peak};
+use crate::chain::MAX_HEAPS;
+use crate::commands::{MAX_KINDS, places};
+use crate::count::get;
+use crate::courses::{Live, Points};
 use crate::foreign::ForeignOwner;
 use crate::hooks::commands_called;
 use crate::in_process::observation;
@@ -28,6 +32,7 @@ const MAX_PHASES: usize = 64;
 struct Timeline {
     phases: TryVec<PhaseRow, Own>,
     sampler: Sampler,
+    points: Points,
     lost_phases: u64,
     fullest: Fullest,
 }
@@ -78,8 +83,9 @@ pub(crate) fn sample() {
         return;
     };
     let at = commands_called();
-    if let Some(live_by_scope) = live_by_scope() {
+    if let Some((live_by_scope, live)) = live() {
         timeline.add_sample(at, live_by_scope);
+        timeline.points.add(at, &live);
     }
 }
 
@@ -192,6 +198,13 @@ pub(crate) fn copy(commands: u64) -> Option<(PhaseStarts, Vec<Sample>, u64)> {
     Some((phases, samples, timeline.lost_phases))
 }
 
+/// `None` before the first instance.
+pub(crate) fn courses(commands: u64) -> Option<Courses> {
+    let timeline = lock(TIMELINE.get()?);
+    let now = live().map(|(_, live)| (commands, live));
+    Some(timeline.points.courses(now))
+}
+
 /// After a panic under the lock a sample or a phase is missing.
 fn lock(timeline: &Mutex<Timeline>) -> MutexGuard<'_, Timeline> {
     timeline.lock().unwrap_or_else(PoisonError::into_inner)
@@ -202,6 +215,7 @@ impl Timeline {
         Some(Self {
             phases: TryVec::try_with_capacity_in(MAX_PHASES, own()).ok()?,
             sampler: Sampler::default(),
+            points: Points::new(),
             lost_phases: 0,
             fullest: Fullest::default(),
         })
@@ -272,18 +286,37 @@ fn used_accounts() -> impl Iterator<Item = &'static KindAccount> {
 }
 
 /// `None` where a number would have to be waited for.
-fn live_by_scope() -> Option<ByScope> {
-    let mut live = ByScope::default();
-    for kind in used_accounts() {
-        if let Some(owner) = kind.owner() {
-            let usage = owner.try_usage()?;
-            live.add(&ByScope::of(|scope| usage.scope(scope).live_bytes));
+fn live() -> Option<(ByScope, Live)> {
+    let mut live_by_scope = ByScope::default();
+    let mut live: Live = [0; MAX_KINDS + MAX_HEAPS];
+    for accounts in all_accounts() {
+        for place in places(accounts.used_kinds()) {
+            let of_kind = live_of(accounts.kind_at(place)?)?;
+            live_by_scope.add(&of_kind);
+            add(live.get_mut(place)?, of_kind.sum());
         }
-        if let Some(usage) = kind.foreign().and_then(ForeignOwner::usage_by_scope) {
-            live.add(&ByScope::of(|scope| usage.scope(scope).live_bytes));
+        let heaps = live.iter_mut().skip(MAX_KINDS);
+        for (sum, heap) in heaps.zip(&accounts.device_memory.heaps) {
+            add(sum, get(&heap.live_bytes));
         }
     }
+    Some((live_by_scope, live))
+}
+
+fn live_of(kind: &KindAccount) -> Option<ByScope> {
+    let mut live = ByScope::default();
+    if let Some(owner) = kind.owner() {
+        let usage = owner.try_usage()?;
+        live.add(&ByScope::of(|scope| usage.scope(scope).live_bytes));
+    }
+    if let Some(usage) = kind.foreign().and_then(ForeignOwner::usage_by_scope) {
+        live.add(&ByScope::of(|scope| usage.scope(scope).live_bytes));
+    }
     Some(live)
+}
+
+fn add(sum: &mut u64, bytes: u64) {
+    *sum = sum.saturating_add(bytes);
 }
 
 fn counts_of_all() -> Counts {

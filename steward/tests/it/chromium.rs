@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::support::full_report::{empty, full};
 use crate::support::parts::{PARTS, part, text_of};
+use serde_json::Value;
 use tempfile::TempDir;
 use testkit::{Child, skip};
 use vk_report::report::Report;
@@ -100,20 +101,25 @@ impl Browser {
         fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
     }
 
-    /// The boxes of a page `width` wide that stand out of it, and what the page measures. Narrower than a window can be: in a frame.
+    /// The boxes of a page `width` wide that stand out of it, and what the page measures.
     fn outside(&self, page: &Path, width: u32) -> String {
-        let probe = "<script>const wide = document.documentElement.clientWidth, out = [];\
+        let probe = "const wide = document.documentElement.clientWidth, out = [];\
             for (const e of document.querySelectorAll('main *')) {\
               if (e.closest('figure, caption, thead, svg')) continue;\
               const box = e.getBoundingClientRect();\
               if (box.width > 0 && (box.right > wide + 1 || box.left < -1)) out.push(e.tagName + ' ' + e.className);\
             }\
-            parent.postMessage(wide + ' ' + document.documentElement.scrollWidth + ' boxes outside: ' + out.join(', '), '*');\
-            </script></body>";
+            parent.postMessage(wide + ' ' + document.documentElement.scrollWidth + ' boxes outside: ' + out.join(', '), '*');";
+        self.said(page, width, probe)
+    }
+
+    /// What a script in a page `width` wide posts to its parent. Narrower than a window can be: in a frame.
+    fn said(&self, page: &Path, width: u32, script: &str) -> String {
+        let probe = format!("<script>{script}</script></body>");
         let text = fs::read_to_string(page).expect("a page");
         fs::write(
             self.file("probe.html"),
-            text.replace(POLICY, "").replace("</body>", probe),
+            text.replace(POLICY, "").replace("</body>", &probe),
         )
         .expect("a file");
         let frame = format!(
@@ -147,7 +153,7 @@ impl Browser {
             );
             assert_eq!(text, text_of(part(&still, id)), "a script ran");
         }
-        for width in [360, 1400] {
+        for width in [360, 390, 1400] {
             let said = self.outside(page, width);
             let expected = format!("said: {width} {width} boxes outside:");
             assert_eq!(said.trim(), expected, "nothing is cut off");
@@ -456,4 +462,102 @@ fn what_lies_below_a_context_unfolds_to_its_call_stacks() {
             "colours mean scopes"
         );
     }
+}
+
+/// The numbers of a point of a drawing, `x,y`.
+fn point(text: &str) -> (f64, f64) {
+    let (x, y) = text.split_once(',').expect("two numbers");
+    (x.parse().expect("x"), y.parse().expect("y"))
+}
+
+/// The lowest of all `y` of the polygons in a part of a page.
+fn highest(part: &str) -> f64 {
+    let polygons = part.split("points=\"").skip(1);
+    let points = polygons.flat_map(|rest| rest.split('"').next().unwrap_or_default().split(' '));
+    points
+        .map(|text| point(text).1)
+        .fold(f64::INFINITY, f64::min)
+}
+
+#[test]
+fn a_programs_device_memory_and_courses_are_drawn_with_the_reports_numbers() {
+    let test = "a_programs_device_memory_and_courses_are_drawn_with_the_reports_numbers";
+    let Some(browser) = Browser::new(test) else {
+        return;
+    };
+    let Some(client) = crate::ended::client(test) else {
+        return;
+    };
+    let [page, json] = ["program.html", "program.json"].map(|name| browser.file(name));
+    let client = client.to_str().expect("a name");
+    let script = format!("{client} serve memory & sleep 1; kill $!; wait");
+    let options = [Path::new("--html"), &page, Path::new("--json"), &json];
+    let done = crate::run::steward(&["run"])
+        .args(options)
+        .args(["--", "sh", "-c", &script])
+        .run();
+    done.assert_code(0);
+    let report = crate::run::json(&json);
+    let report = match &report {
+        Value::Array(several) => &several[0],
+        one => one,
+    };
+    let dom = browser.check(&page);
+
+    let heap = &report["vulkan_memory"][0]["heaps"][0];
+    let number = |of: &Value| of.as_u64().expect("a number");
+    assert_eq!(number(&heap["peak_bytes"]), 5 << 20, "{heap}");
+    let size = vk_report::units::bytes(number(&heap["size"]));
+    let script = "const tiles = [...document.querySelectorAll('.figures div')];\
+        const tile = tiles.find(tile => tile.querySelector('dt').textContent == 'Device memory');\
+        const box = tile.getBoundingClientRect();\
+        const small = [...document.querySelectorAll('svg text')]\
+            .filter(text => text.getBoundingClientRect().height < 10).map(text => text.textContent);\
+        parent.postMessage(tile.innerText.replace(/\\s+/g, ' ') + '; in sight: ' + (box.width > 100 && box.right <= innerWidth)\
+            + '; small letters: ' + small, '*');";
+    for width in [390, 1400] {
+        assert_eq!(
+            browser.said(&page, width, script).trim(),
+            format!(
+                "said: Device memory 5.00 MiB heap 0: at most 5.00 MiB of {size}; in sight: true; small letters:"
+            ),
+            "{width}"
+        );
+    }
+
+    let timeline = part(&dom, "timeline");
+    let (large, small) = timeline.split_once("class=\"small\"").expect("drawings");
+    let by_scope = |sample: &Value| -> u64 {
+        let scopes = sample["live_by_scope"].as_object().expect("scopes");
+        scopes.values().map(number).sum()
+    };
+    let samples = report["timeline"].as_array().expect("samples");
+    let most = samples.iter().map(by_scope).max().expect("samples") as f64;
+    let phases = report["phases"].as_array().expect("phases").iter();
+    let peak = phases.map(|phase| number(&phase["peak_bytes"])).max();
+    // The plot's height is 300 below 22, and the highest peak leaves 8 % above.
+    let expected = 22.0 + 300.0 * (1.0 - most / (peak.expect("phases") as f64 * 1.08));
+    assert!(
+        (highest(large) - expected).abs() < 0.01,
+        "{expected}: {large}"
+    );
+    let courses = &report["program"]["courses"];
+    let rows = courses["rows"].as_array().expect("rows");
+    assert!(
+        courses["at"].as_array().is_some_and(|at| at.len() > 30),
+        "{courses}"
+    );
+    let drawn: Vec<_> = small.split("<figure").skip(1).collect();
+    assert_eq!(drawn.len(), rows.len().min(12), "{small}");
+    for one in &drawn {
+        let (caption, _) = one.split_once("</figcaption>").expect("its end");
+        let caption = text_of(&caption[caption.find('>').expect("its end") + 1..]);
+        let (name, bytes) = caption.split_once(": at most ").expect("its peak");
+        let row = rows.iter().find(|row| row["name"] == name).expect("a row");
+        let live = row["live_bytes"].as_array().expect("numbers");
+        let peak = live.iter().map(number).max().expect("numbers");
+        assert_eq!(bytes.trim(), vk_report::units::bytes(peak), "{name}");
+        assert!(highest(one).abs() < 0.01, "{name} reaches the top: {one}");
+    }
+    assert!(drawn[0].contains("heap 0: at most 5.00 MiB"), "{small}");
 }

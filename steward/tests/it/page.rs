@@ -347,6 +347,63 @@ fn the_head_has_the_device_memory_that_a_program_left_behind() {
     assert_eq!(tile(&page(&empty()), name), None);
 }
 
+#[test]
+fn the_head_has_each_heap_of_device_memory_with_its_peak_and_size() {
+    let name = "Device memory";
+    let mut report = of_program();
+    report.vulkan_memory = Some(Vec::new());
+    assert_eq!(tile(&page(&report), name), None, "nothing was allocated");
+    let heap = |index, peak_bytes, size| VulkanMemoryRow {
+        index,
+        peak_bytes,
+        size,
+        ..VulkanMemoryRow::default()
+    };
+    let device = VulkanMemory {
+        device: "instance 1, device 1".into(),
+        heaps: vec![heap(0, 3 << 20, 0), heap(2, 5 << 20, 1 << 30)],
+        ..VulkanMemory::default()
+    };
+    report.vulkan_memory = Some(vec![device.clone()]);
+    let (is_bad, text) = tile(&page(&report), name).expect("a tile");
+    assert!(!is_bad);
+    assert_eq!(
+        text,
+        "5.00 MiB heap 2: at most 5.00 MiB of 1.00 GiB heap 0: at most 3.00 MiB"
+    );
+    let other = VulkanMemory {
+        device: "instance 1, device 2".into(),
+        heaps: vec![heap(0, 9 << 20, 0)],
+        ..VulkanMemory::default()
+    };
+    report.vulkan_memory = Some(vec![device, other]);
+    let (_, text) = tile(&page(&report), name).expect("a tile");
+    let first = "9.00 MiB heap 0 of instance 1, device 2: at most 9.00 MiB";
+    assert!(text.starts_with(first), "{text}");
+}
+
+/// Each by its own scale, heaps first.
+#[test]
+fn kinds_and_heaps_are_drawn_over_time() {
+    let mut report = of_program();
+    report.phases = full(&TRACES[0]).phases;
+    let page = page(&report);
+    let timeline = part(&page, "timeline");
+    let (_, small) = timeline.split_once("class=\"small\"").expect("drawings");
+    let heap = "heap 0: at most 1.00 MiB";
+    let kind = "VkBuffer: at most 4.00 KiB";
+    assert!(small.find(heap) < small.find(kind), "{small}");
+    for points in [
+        "0,60 0,0 75,60 300,60 300,60",
+        "0,60 0,60 75,0 300,45 300,60",
+    ] {
+        assert!(small.contains(&format!("points=\"{points}\"")), "{small}");
+    }
+    let program = report.program.as_mut().expect("a program");
+    program.courses.rows.clear();
+    assert!(!self::page(&report).contains("class=\"small\""));
+}
+
 /// A leak in a frame of two submits, which falls into either half of the intervals.
 #[test]
 fn growth_is_marked_by_one_rule_and_both_forms_list_the_same() {

@@ -17,9 +17,9 @@ use crate::ended::client;
 use crate::run::{STEWARD, steward};
 
 /// A program that runs until this is dropped.
-struct Program {
-    started: std::process::Child,
-    number: i32,
+pub(crate) struct Program {
+    pub(crate) started: std::process::Child,
+    pub(crate) number: i32,
 }
 
 impl Program {
@@ -44,11 +44,11 @@ impl Program {
         Self { started, number }
     }
 
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.number.to_string()
     }
 
-    fn signal(&self, signal: i32) {
+    pub(crate) fn signal(&self, signal: i32) {
         // SAFETY: sends a signal to a program of this test.
         unsafe { libc::kill(self.number, signal) };
     }
@@ -61,7 +61,7 @@ impl Drop for Program {
     }
 }
 
-fn run(options: &[&str], client: &Path, mode: &[&str]) -> Program {
+pub(crate) fn run(options: &[&str], client: &Path, mode: &[&str]) -> Program {
     let mut command = Command::new(STEWARD);
     Program::start(
         command

@@ -2,59 +2,25 @@
 
 #![cfg(target_os = "linux")]
 
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use testkit::{Child, OnTerminal};
 
 use crate::ended::client;
+use crate::requests::{self, Program};
 use crate::run::{STEWARD, steward};
 
 /// A program with 4 or 5 MiB of device memory, which ends a moment after SIGTERM.
-struct Program {
-    started: std::process::Child,
-    number: i32,
+fn start(client: &Path) -> Program {
+    requests::run(&[], client, &["serve", "memory"])
 }
 
-impl Program {
-    fn start(client: &Path) -> Self {
-        let test = std::env::current_exe().expect("a path");
-        let layer = test.with_file_name("libVkLayer_steward_memory.so");
-        let mut started = Command::new(STEWARD)
-            .args(["run", "--"])
-            .arg(client)
-            .args(["serve", "memory"])
-            .env("STEWARD_LAYER", layer)
-            .env("VK_LOADER_DRIVERS_SELECT", "lvp*")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("it is there");
-        let mut line = String::new();
-        let output = started.stdout.as_mut().expect("a pipe");
-        BufReader::new(output).read_line(&mut line).expect("a line");
-        let number = line.trim().parse().expect("a number");
-        Self { started, number }
-    }
-
-    fn end(&mut self) {
-        kill(self.number, libc::SIGTERM);
-        assert!(self.started.wait().expect("its end").success());
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        if self.started.try_wait().is_ok_and(|ended| ended.is_none()) {
-            kill(self.number, libc::SIGKILL);
-            let _ = self.started.wait();
-        }
-    }
+fn end(program: &mut Program) {
+    program.signal(libc::SIGTERM);
+    assert!(program.started.wait().expect("its end").success());
 }
 
 fn kill(process: i32, signal: i32) {
@@ -78,7 +44,7 @@ impl Screen {
     }
 
     fn top(program: &Program, size: (u16, u16)) -> Self {
-        let number = program.number.to_string();
+        let number = program.name();
         Self::of(steward(&["top", &number, "--interval", "0.2"]), size)
     }
 
@@ -144,7 +110,7 @@ fn bytes(text: &[&str]) -> f64 {
 fn ly74_top_shows_rates_heaps_and_kinds_sorted_by_a_key() {
     let test = "ly74_top_shows_rates_heaps_and_kinds_sorted_by_a_key";
     let Some(client) = client(test) else { return };
-    let program = Program::start(&client);
+    let program = start(&client);
     let mut screen = Screen::top(&program, (30, 100));
     let text = screen.ready();
     let begin = format!("process {}, ", program.number);
@@ -231,7 +197,7 @@ fn gibibytes(text: &[&str]) -> f64 {
 fn ly74_keys_signals_and_the_programs_end_restore_the_terminal() {
     let test = "ly74_keys_signals_and_the_programs_end_restore_the_terminal";
     let Some(client) = client(test) else { return };
-    let mut program = Program::start(&client);
+    let mut program = start(&client);
     for key in ["\x1b", "\x03"] {
         let mut screen = Screen::top(&program, (24, 80));
         let text = screen.ready();
@@ -252,7 +218,7 @@ fn ly74_keys_signals_and_the_programs_end_restore_the_terminal() {
 
     let mut screen = Screen::top(&program, (40, 120));
     screen.ready();
-    program.end();
+    end(&mut program);
     assert_eq!(screen.top.wait().code(), Some(0));
     let text = screen.restored();
     let begin = format!("process {}, ", program.number);
@@ -265,7 +231,7 @@ fn ly74_keys_signals_and_the_programs_end_restore_the_terminal() {
 fn ly74_top_ends_when_its_terminal_closes() {
     let test = "ly74_top_ends_when_its_terminal_closes";
     let Some(client) = client(test) else { return };
-    let program = Program::start(&client);
+    let program = start(&client);
     let mut screen = Screen::top(&program, (24, 80));
     screen.ready();
     screen.top.close();
@@ -282,8 +248,8 @@ fn ly74_top_ends_when_its_terminal_closes() {
 fn ly74_without_a_terminal_top_writes_lines() {
     let test = "ly74_without_a_terminal_top_writes_lines";
     let Some(client) = client(test) else { return };
-    let mut program = Program::start(&client);
-    let number = program.number.to_string();
+    let mut program = start(&client);
+    let number = program.name();
     let top = |on_terminal| {
         let top = steward(&["top", &number, "--interval", "0.2"]);
         match on_terminal {
@@ -297,7 +263,7 @@ fn ly74_without_a_terminal_top_writes_lines() {
     thread::scope(|scope| {
         let tops = [true, false].map(|on_terminal| scope.spawn(move || top(on_terminal)));
         thread::sleep(Duration::from_secs(2));
-        program.end();
+        end(&mut program);
         for top in tops {
             let text = top.join().expect("it ended well");
             assert!(!text.contains('\x1b'), "{text}");

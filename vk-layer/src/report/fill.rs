@@ -60,6 +60,7 @@ pub(super) fn report(commands: u64) -> Result<Report, HostError> {
         lost_phases,
         has_ended: HAS_ENDED.load(Ordering::Relaxed),
         unseen_growth: growth::unseen_bytes(),
+        courses: timeline::courses(commands).unwrap_or_default(),
     };
     let source = Source::Program {
         executable: executable_name(),

@@ -167,6 +167,26 @@ fn ly64_every_number_of_a_programs_report_is_the_truth() {
         assert_eq!(sample["live_by_scope"], object(after), "{sample}");
         assert!(if phase == 0 { at <= 2 } else { at >= 2 }, "{sample}");
     }
+    // LY75: these are few moments, and each is a point.
+    let courses = &report["program"]["courses"];
+    let moments = courses["at"].as_array().expect("moments");
+    assert!(moments.len() >= commands, "{courses}");
+    let rows = courses["rows"].as_array().expect("rows");
+    let names: Vec<_> = rows.iter().map(|row| &row["name"]).collect();
+    assert!(
+        names.len() == 4 && names.contains(&&json!("VkBuffer")),
+        "{names:?}"
+    );
+    for (place, at) in moments.iter().enumerate() {
+        let live = rows.iter().map(|row| row["live_bytes"][place].as_u64());
+        let at = at.as_u64().and_then(|at| at.checked_sub(1));
+        let expected = at.map_or(0, |at| LIVE[usize::try_from(at).expect("few")]);
+        assert_eq!(
+            live.sum::<Option<u64>>(),
+            Some(expected),
+            "{place}: {courses}"
+        );
+    }
     // The driver of these tests has one memory type, and says nothing of its heap.
     let memory_row = json!({
         "index": 0, "live_bytes": 4096, "live_blocks": 1, "peak_bytes": 8192, "total_bytes": 8192, "total_blocks": 2, "refusals": 1,
@@ -266,7 +286,7 @@ fn ly64_every_number_of_a_programs_report_is_the_truth() {
     let program = json!({
         "library": here, "instances": [{ "in_use": true, "kinds": of_instance, "devices": [device] }],
         "all": { "live_bytes": live, "peak_bytes": 5 * CHARGED + 32 }, "passed_through": [], "settings": [], "lost_phases": 0,
-        "has_ended": true, "unseen_growth": null,
+        "has_ended": true, "unseen_growth": null, "courses": courses,
         "check": { "between_commands": 0, "lost": 0, "unchecked_kinds": 0, "without_brackets": [] },
     });
     assert_eq!(report["program"], program, "{report:#}");

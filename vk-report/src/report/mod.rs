@@ -5,6 +5,7 @@
 mod by_scope;
 mod call_sites;
 mod columns;
+mod courses;
 mod coverage;
 mod device_memory;
 mod drill_down;
@@ -33,6 +34,7 @@ use serde::{Deserialize, Serialize};
 pub use by_scope::ByScope;
 pub use call_sites::{BlockSum, CallSite, CallSites};
 pub use columns::{Cell, Column};
+pub use courses::{CourseRow, Courses};
 pub use coverage::{Coverage, CoverageRun};
 pub use device_memory::{Defragmentation, DeviceMemory};
 pub use drill_down::DrillDown;

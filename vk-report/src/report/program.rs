@@ -5,8 +5,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ByScope, ContextRow, Counts, Leaks, Leftover, Phase, PhaseStart, Report, Source, VulkanMemory,
-    VulkanMemoryRow,
+    ByScope, ContextRow, Counts, Courses, Leaks, Leftover, Phase, PhaseStart, Report, Source,
+    VulkanMemory, VulkanMemoryRow,
 };
 
 /// What the layer knows of a process, beside what every report has.
@@ -32,6 +32,9 @@ pub struct ProgramAccounts {
     /// Bytes by which the process grew since its first instance, and which neither callbacks nor device memory account for, if they are many.
     #[serde(default)]
     pub unseen_growth: Option<u64>,
+    /// Live bytes over time, by kind and heap.
+    #[serde(default)]
+    pub courses: Courses,
 }
 
 /// Charged bytes.

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod areas;
+mod courses;
 mod drill_down;
 mod findings;
 mod label;

@@ -2,7 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+use std::cmp::Reverse;
+
 use super::areas::{Areas, areas};
+use super::courses::{SmallCourse, courses};
 use super::findings::{self, findings};
 use super::label::{capitalised, grouped};
 use super::rounds::folded;
@@ -12,7 +15,7 @@ use crate::expectations::{CheckSummary, name_known};
 use crate::report::{CheckedDriver, Failed, ReportOrList};
 use vk_report::report::{
     DrillDown, FindingRow, GuardRun, Leaks, Phase, Report, RunEnvironment, Source, VulkanMemory,
-    title_of,
+    VulkanMemoryRow, title_of,
 };
 
 pub(super) struct Section {
@@ -36,6 +39,7 @@ pub(super) struct Drawn {
     pub(super) unused: String,
     pub(super) drill: Vec<DrillDown>,
     pub(super) course: Option<Course>,
+    pub(super) courses: Vec<SmallCourse>,
     pub(super) phases: FigureTable,
     /// The phases of all rounds; empty if `phases` has them.
     pub(super) all_phases: FigureTable,
@@ -122,6 +126,7 @@ impl Drawn {
                 .map(|sites| sites.drill_down())
                 .unwrap_or_default(),
             course: course(&report, &rounds.phases, &samples),
+            courses: courses(&report),
             phases: tables::phases(&rounds.phases),
             all_phases: match rounds.rounds.is_empty() {
                 true => FigureTable::default(),
@@ -186,6 +191,21 @@ impl Drawn {
                     left.bytes.saturating_add(bytes),
                 )
             })
+    }
+
+    /// The heaps that were used, with their names, the one with the highest peak first.
+    pub(super) fn heaps(&self) -> Vec<(String, &VulkanMemoryRow)> {
+        let devices = self.report.vulkan_memory.as_deref().unwrap_or_default();
+        let heaps = devices.iter().flat_map(|device| {
+            device.heaps.iter().map(move |heap| match devices.len() {
+                1 => (format!("heap {}", heap.index), heap),
+                _ => (format!("heap {} of {}", heap.index, device.device), heap),
+            })
+        });
+        let mut heaps: Vec<_> = heaps.collect();
+        heaps.sort_by_key(|(_, heap)| Reverse(heap.peak_bytes));
+        heaps.truncate(4);
+        heaps
     }
 
     pub(super) fn device_memory(&self) -> Option<(u64, u64)> {

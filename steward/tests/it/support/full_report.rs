@@ -1,11 +1,12 @@
 //! A report in which nothing is empty, and one in which everything is.
 
 use vk_report::report::{
-    ActiveLayer, ByScope, CallSite, CallSites, CheckLimits, Coverage, CoverageRun, Defragmentation,
-    DeviceAccounts, DeviceMemory, DiskCache, DriverMemory, FailRun, FindingRow, GuardReport,
-    GuardRun, InstanceAccounts, KindAccounts, KnownFindings, LeakFrame, LeakObject, LeakPeak,
-    LeakStack, Leaks, Leftover, LiveAndPeak, LoaderFile, PeakStack, ProgramAccounts, Refusal,
-    Report, RunEnvironment, Source, Unjudged, VulkanMemory, VulkanMemoryRow,
+    ActiveLayer, ByScope, CallSite, CallSites, CheckLimits, CourseRow, Courses, Coverage,
+    CoverageRun, Defragmentation, DeviceAccounts, DeviceMemory, DiskCache, DriverMemory, FailRun,
+    FindingRow, GuardReport, GuardRun, InstanceAccounts, KindAccounts, KnownFindings, LeakFrame,
+    LeakObject, LeakPeak, LeakStack, Leaks, Leftover, LiveAndPeak, LoaderFile, PeakStack,
+    ProgramAccounts, Refusal, Report, RunEnvironment, Source, Unjudged, VulkanMemory,
+    VulkanMemoryRow,
 };
 use vk_steward::replay::bundled::BundledTrace;
 use vk_steward::replay::{self, TraceFile};
@@ -292,6 +293,20 @@ pub(crate) fn of_program() -> Report {
         lost_phases: 1,
         has_ended: true,
         unseen_growth: Some(9 << 20),
+        courses: Courses {
+            at: vec![0, 10, 40],
+            rows: vec![
+                course("VkBuffer", [0, 4096, 1024]),
+                course("heap 0", [1 << 20, 0, 0]),
+            ],
+        },
     });
     report
+}
+
+fn course(name: &str, live_bytes: [u64; 3]) -> CourseRow {
+    CourseRow {
+        name: name.into(),
+        live_bytes: live_bytes.into(),
+    }
 }
