@@ -29,6 +29,9 @@ fn compile(library: &Path) -> Result<(), String> {
     let variable = |name: &str| env::var(name).unwrap_or_default();
     let of_target = |name: &str| variable(&format!("CARGO_CFG_TARGET_{name}"));
     let possible = of_target("OS") == "linux" && of_target("ENV") == "gnu";
+    if of_target("OS") == "windows" {
+        return Err("not on Windows, where nothing is preloaded into a program".into());
+    }
     if !possible || !["x86_64", "aarch64"].contains(&of_target("ARCH").as_str()) {
         return Err("the meter is for Linux with the GNU C library on x86-64 and AArch64".into());
     }

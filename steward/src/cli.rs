@@ -54,7 +54,7 @@ pub enum Command {
     #[command(after_help = help::SYMBOLS)]
     Symbols(SymbolsArgs),
     /// Run a program with the layer, and report what its driver allocated through callbacks.
-    #[command(after_help = help::RUN)]
+    #[command(after_help = help::run())]
     Run(RunArgs),
     /// Show what a running program's driver has allocated, again and again.
     #[command(after_help = help::TOP)]

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::io::{self, Write as _};
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 
 use vk_steward::cli::Cli;
 use vk_steward::program::{self, Outcome};
@@ -21,7 +21,8 @@ fn main() -> ExitCode {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Unexpected) => ExitCode::FAILURE,
         Ok(Outcome::Failed) => ExitCode::from(2),
-        Ok(Outcome::Exited(status)) => ExitCode::from(status),
+        // An exit code of Windows has 32 bits.
+        Ok(Outcome::Exited(status)) => process::exit(status),
         Err(error) if error.is_closed_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             error.end_if_interrupted();

@@ -17,6 +17,7 @@ use VkLayer_steward_memory::in_process;
 use serde::{Deserialize, Serialize};
 
 use crate::drivers::{self, OpenDriver, Selected, chained};
+use crate::os::run_folder::STATE;
 use crate::progress::Progress;
 use crate::symbols::Symbols;
 use crate::workload::{self, Moment, Options, WorkloadError};
@@ -28,7 +29,6 @@ pub(crate) const COMMAND: &str = "workload-child";
 
 /// What the layer writes, in the job's folder.
 const LAYER: &str = "layer.json";
-pub(crate) const STATE: &str = "state";
 pub(crate) const REFUSALS: &str = "refusals";
 const ANSWER: &str = "answer.json";
 pub(crate) const TRACE: &str = "trace";

@@ -49,14 +49,14 @@ fn beside(rlib: &Path) -> Vec<PathBuf> {
     let is_hash = |end: &str| end.len() == 16 && end.bytes().all(|it| it.is_ascii_hexdigit());
     let plain = stem.rsplit_once('-').filter(|(_, end)| is_hash(end));
     let stems = [Some(stem), plain.map(|(plain, _)| plain)];
-    let name = |stem: &str| {
-        format!(
-            "{}{stem}{}",
-            env::consts::DLL_PREFIX,
-            env::consts::DLL_SUFFIX
-        )
-    };
-    let names = stems.into_iter().flatten().map(name);
+    // This runs on another system than the library, where a program is built for one.
+    let own = [
+        (env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX),
+        ("", ".dll"),
+    ];
+    let names = stems.into_iter().flatten();
+    let names =
+        names.flat_map(|stem| own.map(|(prefix, suffix)| format!("{prefix}{stem}{suffix}")));
     names.map(|name| rlib.with_file_name(name)).collect()
 }
 

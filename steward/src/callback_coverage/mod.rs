@@ -26,7 +26,7 @@ use std::time::Duration;
 pub use preload::Preload;
 
 use crate::drivers::Selected;
-use crate::signals::{HeldSignals, HelperError};
+use crate::os::{HeldSignals, HelperError};
 use crate::workload_child::{self, Job, Stacks};
 pub use vk_report::meter;
 use vk_report::report::{Coverage, CoverageRun};
@@ -194,7 +194,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::signals::ChildKind;
+    use crate::os::ChildKind;
 
     fn run(command: &mut Command, limit: Duration) -> Result<Output, CoverageError> {
         let mut signals = HeldSignals::new(ChildKind::Helper).expect("signals");

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use crate::os::NOT_HERE;
+
 pub(super) const DRIVE: &str = "\
 Exit code: 0 after a run; 1 if a guard reported a mistake, a refusal left or broke something, or
 nothing met --fail, and with --exit-code after leaks and unknown findings; 2 if it could not run.
@@ -19,7 +21,11 @@ expectations: lavapipe-22.3, swiftshader-5.0, nvidia-580, reference-0.1.";
 pub(super) const SYMBOLS: &str = "\
 What `steward --guard` writes has names already. This is for reports of other programs, on this machine.";
 
-pub(super) const RUN: &str = "\
+pub(super) fn run() -> String {
+    format!("{RUN}{NOT_HERE}")
+}
+
+const RUN: &str = "\
 Exit code: the program's. 1 instead of 0 if a guard reported a mistake or guarded nothing, nothing
 met --fail, --expect met something else, and with --exit-code after leaks, unknown findings or no
 report; 128 and the signal's number; 126 if it cannot be run, 127 if it is not there, 2 without the

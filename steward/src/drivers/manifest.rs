@@ -1,6 +1,6 @@
 //! The manifests of drivers that the Vulkan loader reads, in its order.
 //!
-//! Vulkan-Loader documentation, *Driver interface to the Vulkan Loader*, *Linux driver discovery*.
+//! Vulkan-Loader documentation, *Driver interface to the Vulkan Loader*, *Driver discovery*.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ use std::{fs, io};
 use vk_report::files;
 
 use crate::input;
+use crate::os::manifests;
 
 const MAX_MANIFEST: u64 = 1 << 20;
 
@@ -58,10 +59,7 @@ fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
         return paths(&named).collect();
     }
     let added = variable("VK_ADD_DRIVER_FILES").unwrap_or_default();
-    let roots = roots(variable).into_iter();
-    paths(&added)
-        .chain(roots.map(|root| root.join("vulkan/icd.d")))
-        .collect()
+    paths(&added).chain(manifests::drivers(variable)).collect()
 }
 
 pub(super) fn layers() -> Vec<(String, PathBuf)> {
@@ -74,11 +72,7 @@ pub(super) fn layers() -> Vec<(String, PathBuf)> {
     let mut places: Vec<_> = named
         .flat_map(|value| env::split_paths(&value).collect::<Vec<_>>())
         .collect();
-    for root in roots(&set) {
-        places.extend(
-            ["vulkan/explicit_layer.d", "vulkan/implicit_layer.d"].map(|name| root.join(name)),
-        );
-    }
+    places.extend(manifests::layers(&set));
     let files = places.iter().flat_map(|place| files_at(place));
     files.flat_map(|file| layers_of(&file)).collect()
 }
@@ -111,25 +105,6 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 fn paths(list: &OsStr) -> impl Iterator<Item = PathBuf> {
     env::split_paths(list).filter(|path| !path.as_os_str().is_empty())
-}
-
-fn roots(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
-    let home = variable("HOME").map(PathBuf::from);
-    let below_home = |name: &str, usual: &str| {
-        variable(name)
-            .map(PathBuf::from)
-            .or_else(|| home.as_ref().map(|home| home.join(usual)))
-            .into_iter()
-    };
-    let several = |name: &str, usual: &str| {
-        paths(&variable(name).unwrap_or_else(|| usual.into())).collect::<Vec<_>>()
-    };
-    below_home("XDG_CONFIG_HOME", ".config")
-        .chain(several("XDG_CONFIG_DIRS", "/etc/xdg"))
-        .chain(["/usr/local/etc".into(), "/etc".into()])
-        .chain(below_home("XDG_DATA_HOME", ".local/share"))
-        .chain(several("XDG_DATA_DIRS", "/usr/local/share:/usr/share"))
-        .collect()
 }
 
 /// Files are sorted by name: indices must not change from run to run.
@@ -196,37 +171,8 @@ mod tests {
         ];
         assert_eq!(places(&with(&set)), [PathBuf::from("/a.json"), "/b".into()]);
         assert_eq!(places(&with(&set[..1])), [PathBuf::from("/old.json")]);
-    }
-
-    #[test]
-    fn the_usual_places_come_in_the_loaders_order() {
-        let set = [
-            ("HOME", "/h"),
-            ("XDG_DATA_HOME", "/d"),
-            ("VK_ADD_DRIVER_FILES", "/more.json"),
-        ];
-        let expected = [
-            "/more.json",
-            "/h/.config/vulkan/icd.d",
-            "/etc/xdg/vulkan/icd.d",
-            "/usr/local/etc/vulkan/icd.d",
-            "/etc/vulkan/icd.d",
-            "/d/vulkan/icd.d",
-            "/usr/local/share/vulkan/icd.d",
-            "/usr/share/vulkan/icd.d",
-        ];
-        assert_eq!(places(&with(&set)), expected.map(PathBuf::from));
-    }
-
-    #[test]
-    fn without_a_home_the_systems_places_remain() {
-        let found = places(&with(&[
-            ("XDG_CONFIG_DIRS", "/x:/y"),
-            ("XDG_DATA_DIRS", "/z"),
-        ]));
-        let expected = ["/x", "/y", "/usr/local/etc", "/etc", "/z"]
-            .map(|root| Path::new(root).join("vulkan/icd.d"));
-        assert_eq!(found, expected);
+        let added = places(&with(&set[2..]));
+        assert!(added.len() > 1 && added.first() == Some(&"/c".into()));
     }
 
     #[test]

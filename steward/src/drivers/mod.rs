@@ -10,7 +10,6 @@ mod environment;
 mod error;
 mod info;
 mod instance;
-mod loaded_files;
 mod manifest;
 mod names;
 mod open;

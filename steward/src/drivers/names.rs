@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use super::alias;
@@ -69,9 +68,9 @@ pub(crate) fn selection(pattern: &OsStr) -> Result<OsString, Vec<String>> {
 
 /// Names of files and patterns may be no text.
 fn select(manifests: &[&Path], pattern: &OsStr) -> Option<OsString> {
-    let patterns = pattern.as_bytes().to_ascii_lowercase();
+    let patterns = pattern.as_encoded_bytes().to_ascii_lowercase();
     let fits = |file: &&OsStr| {
-        let file = file.as_bytes().to_ascii_lowercase();
+        let file = file.as_encoded_bytes().to_ascii_lowercase();
         let mut patterns = patterns.split(|byte| *byte == b',');
         patterns.any(|one| matches(one.trim_ascii(), &file))
     };

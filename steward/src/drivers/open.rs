@@ -4,7 +4,7 @@
 //! a driver's library in place of the loader, without debug messengers, surfaces and layers. Handles are the driver's own.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, is_separator};
 use std::{env, fmt};
 
 use ash::vk;
@@ -153,7 +153,7 @@ fn refused(result: vk::Result) -> OpenError {
 
 /// The system searches for a bare name; other paths are relative to the manifest.
 fn file_name(manifest: &Path, library: &str) -> OsString {
-    let bare = !library.contains('/');
+    let bare = !library.contains(is_separator);
     match manifest.parent() {
         Some(folder) if !bare => folder.join(library).into_os_string(),
         _ => library.into(),

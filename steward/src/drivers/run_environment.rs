@@ -9,9 +9,9 @@ use vk_report::report::{ActiveLayer, DiskCache, LoaderFile, RunEnvironment};
 
 use super::info::DriverInfo;
 use super::instance::version_text;
-use super::loaded_files::{LoadedFiles, VulkanPart};
 use super::manifest;
 use super::open::OpenDriver;
+use crate::os::{LoadedFiles, VulkanPart};
 
 /// Reads which libraries this process has loaded. Call it while an instance of the driver lives.
 #[must_use]

@@ -3,7 +3,8 @@
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
-use std::io::{self, PipeReader, Read as _};
+use std::io::{self, PipeReader};
+use std::path::is_separator;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, slice};
@@ -18,7 +19,7 @@ use super::names;
 use super::open::loader;
 use super::probe;
 use super::reference::{REFERENCE, reference};
-use crate::signals::{end_with_parent, signal_name, wait_briefly};
+use crate::os::{ended_by, files, signal_name, start_bound, wait_briefly};
 
 /// The argument of this hidden command is not used.
 pub(crate) const COMMAND: &str = "show-devices";
@@ -89,8 +90,7 @@ struct Asked {
 
 impl Asked {
     fn start(manifest: Option<&IcdManifest>, start: Start<'_>) -> io::Result<Self> {
-        let (output, its_end) = io::pipe()?;
-        rustix::io::ioctl_fionbio(&output, true)?;
+        let (output, its_end) = files::pipe()?;
         let mut command = Command::new(env::current_exe()?);
         command
             .args([COMMAND, ""])
@@ -99,8 +99,7 @@ impl Asked {
         if let Some(manifest) = manifest {
             environment::narrow(&mut command, &manifest.path);
         }
-        end_with_parent(&mut command);
-        let child = start(&mut command)?;
+        let child = start_bound(&mut command, start)?;
         Ok(Self {
             child,
             began: Instant::now(),
@@ -136,9 +135,8 @@ impl Asked {
 }
 
 /// Adds what the pipe has now, and keeps the end: the answer is the last line but few.
-fn read(mut output: &PipeReader, text: &mut Vec<u8>) {
-    // It ends with an error where the pipe has no more for now.
-    let _ = output.by_ref().take(AT_ONCE).read_to_end(text);
+fn read(output: &PipeReader, text: &mut Vec<u8>) {
+    files::read_available(output, AT_ONCE, text);
     let excess = text.len().saturating_sub(KEPT);
     text.drain(..excess);
 }
@@ -151,11 +149,10 @@ impl Drop for Asked {
 }
 
 fn how_it_ended(status: Option<ExitStatus>) -> String {
-    use std::os::unix::process::ExitStatusExt as _;
     let Some(status) = status else {
         return format!("no answer after {} s", TIME_LIMIT.as_secs());
     };
-    match status.signal() {
+    match ended_by(status) {
         Some(signal) => format!("its process crashed ({})", signal_name(signal)),
         None => format!("its process ended with {status}"),
     }
@@ -172,7 +169,7 @@ pub(crate) fn show_devices(out: &mut dyn io::Write) -> io::Result<()> {
 }
 
 /// Selects the driver that `name` means (`names::is_called`), or the first one without a name. `reference` is the program's own
-/// driver, which needs no loader. A name with a `/` is the path of a manifest, even of one that the loader would not find.
+/// driver, which needs no loader. A name with a `/`, on Windows also a `\`, is the path of a manifest, even of one that the loader would not find.
 ///
 /// # Errors
 /// [`DriverError`]: no loader, no driver, no driver of that name, or no manifest at that path.
@@ -187,7 +184,7 @@ pub fn select(name: Option<&str>) -> Result<Selected, DriverError> {
         });
     }
     let path = name
-        .filter(|name| name.contains('/'))
+        .filter(|name| name.contains(is_separator))
         .map(manifest_at)
         .transpose()?;
     let listing = match &path {

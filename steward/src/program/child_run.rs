@@ -2,10 +2,9 @@
 
 #![forbid(unsafe_code)]
 
-use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
-use crate::signals::signal_name;
+use crate::os::{ended_by, is_abort, signal_name};
 use vk_report::guard_run::refused::RefusalLog;
 use vk_report::report::{Refusal, one_line};
 
@@ -22,8 +21,10 @@ pub(super) fn sentence(
             |(command, number)| format!("in or after {command}, command {number} with callbacks"),
         );
         // This program's own code, which runs there too, ends so when memory is short, and has said it.
-        let unless = match status.signal() {
-            Some(libc::SIGABRT) => ", unless the lines above say that memory was short",
+        let unless = match ended_by(status) {
+            Some(signal) if is_abort(signal) => {
+                ", unless the lines above say that memory was short"
+            }
             _ => "",
         };
         return format!(
@@ -58,7 +59,7 @@ pub(super) fn sentence(
 }
 
 fn ended(status: ExitStatus) -> String {
-    match status.signal() {
+    match ended_by(status) {
         Some(signal) => format!("crashed ({})", signal_name(signal)),
         None => format!("ended with {status}"),
     }
@@ -66,6 +67,8 @@ fn ended(status: ExitStatus) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
     use super::*;
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -16,9 +15,10 @@ use super::{Outcome, ProgramError, files, outputs, select, shown};
 use crate::callback_coverage::{self, CoverageError};
 use crate::cli::{Drive, is_all};
 use crate::drivers::{self, Selected};
+use crate::os::run_folder::STATE;
+use crate::os::{ChildKind, HeldSignals, ended_by, is_from_outside, signal_name};
 use crate::progress::Progress;
-use crate::signals::{ChildKind, HeldSignals, is_from_outside, signal_name};
-use crate::workload_child::{self, Job, JobResult, OWN_FAILURE, REFUSALS, STATE, Stacks, TRACE};
+use crate::workload_child::{self, Job, JobResult, OWN_FAILURE, REFUSALS, Stacks, TRACE};
 use vk_report::guard_run::Guarding;
 use vk_report::guard_run::refused::RefusalLog;
 use vk_report::report::origins::EventLog;
@@ -194,7 +194,7 @@ pub(super) fn unobserved(selected: &Selected, options: &Drive) -> Job {
 }
 
 fn died(driver: &str, status: ExitStatus, guarding: &Guarding, folder: &Path) -> DriveError {
-    if let Some(signal) = status.signal().filter(|signal| is_from_outside(*signal)) {
+    if let Some(signal) = ended_by(status).filter(|signal| is_from_outside(*signal)) {
         return DriveError::Failed(format!(
             "{driver}: the workload was ended by {}, which comes from another process, or from the system where memory or a limit is used up: \
              free memory or raise the limit (ulimit), and run it again",

@@ -2,16 +2,13 @@
 
 #![forbid(unsafe_code)]
 
-use std::fs::Permissions;
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use tempfile::TempDir;
 use vk_report::files::{self, PRIVATE, Written};
 
 use super::ProgramError;
@@ -55,13 +52,6 @@ fn write_to_reader(file: &Path, bytes: &[u8]) -> io::Result<Written> {
             written => return written,
         }
     }
-}
-
-pub(super) fn private_folder(prefix: &str, parent: &Path) -> io::Result<TempDir> {
-    tempfile::Builder::new()
-        .prefix(prefix)
-        .permissions(Permissions::from_mode(0o700))
-        .tempdir_in(parent)
 }
 
 pub(super) fn unwritable(file: &Path, reason: io::Error) -> ProgramError {

@@ -11,7 +11,6 @@ use std::sync::OnceLock;
 
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object as _};
-use rustix::fs::StatVfsMountFlags;
 use serde_json::{Value, json};
 use vk_report::files::{PRIVATE, SHARED, create_folders, write};
 
@@ -19,11 +18,11 @@ use super::files::unwritable;
 use super::run::RunError;
 use super::{Outcome, ProgramError};
 use crate::cli::{LayerAction, LayerArgs, LayerFolder};
+use crate::os::layer_place::{
+    DATA_VARIABLES, LIBRARY, MANIFEST, data_folder, enlist, is_mounted_noexec, is_nameable, strike,
+};
 
 pub(super) const LAYER: &str = "VK_LAYER_STEWARD_memory";
-pub(super) const LIBRARY: &str = "libVkLayer_steward_memory.so";
-/// The manifest below a data folder, where the loader finds explicit layers.
-const MANIFEST: &str = "vulkan/explicit_layer.d/VkLayer_steward_memory.json";
 /// The loader cuts off longer paths; in bytes.
 pub(super) const MAX_PATH: usize = 900;
 const LIBRARY_FOLDER: &str = "steward";
@@ -41,7 +40,7 @@ pub fn embed(library: Option<&'static [u8]>) {
 #[non_exhaustive]
 pub enum LayerError {
     #[error(
-        "there is no folder for the user's data: set HOME or XDG_DATA_HOME, or name a folder with --dir"
+        "there is no folder for the user's data: set {DATA_VARIABLES}, or name a folder with --dir"
     )]
     NoDataFolder,
     #[error(
@@ -133,12 +132,13 @@ impl Installed {
         put(&self.manifest, manifest.as_bytes())?;
         writeln!(out, "wrote {}", self.library.display())?;
         writeln!(out, "wrote {}", self.manifest.display())?;
-        Ok(())
+        self.said(enlist(&self.manifest), "wrote", out)
     }
 
     fn remove(&self, out: &mut dyn Write) -> Result<(), ProgramError> {
         self.refuse_other_manifest()?;
         let is_installed = self.manifest.exists();
+        self.said(strike(&self.manifest), "removed", out)?;
         for file in [&self.manifest, &self.library] {
             if is_installed && file.exists() {
                 fs::remove_file(file).map_err(|reason| unwritable(file, reason))?;
@@ -156,6 +156,18 @@ impl Installed {
                 self.manifest.display()
             )?;
         }
+        Ok(())
+    }
+
+    /// What lists the manifest, where something does.
+    fn said(
+        &self,
+        entry: io::Result<Option<String>>,
+        what: &str,
+        out: &mut dyn Write,
+    ) -> Result<(), ProgramError> {
+        let entry = entry.map_err(|reason| unwritable(&self.manifest, reason))?;
+        entry.map_or(Ok(()), |entry| writeln!(out, "{what} {entry}"))?;
         Ok(())
     }
 
@@ -250,12 +262,6 @@ impl Library {
     }
 }
 
-/// The loader would leave the layer out without a word.
-fn is_mounted_noexec(folder: &Path) -> io::Result<bool> {
-    let mount = rustix::fs::statvfs(folder)?;
-    Ok(mount.f_flag.contains(StatVfsMountFlags::NOEXEC))
-}
-
 /// A package may have stripped the library, which leaves its build id.
 fn is_same(file: &Path, carried: &[u8]) -> bool {
     let Ok(bytes) = fs::read(file) else {
@@ -267,14 +273,6 @@ fn is_same(file: &Path, carried: &[u8]) -> bool {
 fn build_id(library: &[u8]) -> Option<&[u8]> {
     let library = ElfFile64::<Endianness>::parse(library).ok()?;
     library.build_id().ok()?
-}
-
-fn data_folder() -> Option<PathBuf> {
-    let set = |name| env::var_os(name).filter(|value| !value.is_empty());
-    let absolute = set("XDG_DATA_HOME").map(PathBuf::from);
-    absolute
-        .filter(|folder| folder.is_absolute())
-        .or_else(|| Some(PathBuf::from(set("HOME")?).join(".local/share")))
 }
 
 pub(super) fn manifest(library: &Path) -> Result<String, LayerError> {
@@ -295,11 +293,9 @@ fn implicit_manifest(library: &Path) -> Result<String, LayerError> {
 }
 
 fn description(library: &Path) -> Result<Value, LayerError> {
-    // Loaders of 2023 keep the backslash of what JSON escapes.
-    let path = library.to_str().filter(|path| {
-        path.len() <= MAX_PATH
-            && !path.contains(|one: char| one == '"' || one == '\\' || one.is_control())
-    });
+    let path = library
+        .to_str()
+        .filter(|path| path.len() <= MAX_PATH && path.chars().all(is_nameable));
     let path = path.ok_or_else(|| LayerError::Unnameable(library.display().to_string()))?;
     Ok(json!({
         "name": LAYER,

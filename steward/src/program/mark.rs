@@ -5,8 +5,8 @@
 use std::io::Write;
 
 use super::ProgramError;
-use super::processes::listed;
 use super::requests::{self, processes_named};
+use crate::os::processes::listed;
 
 pub(super) fn mark(process: &str, out: &mut dyn Write) -> Result<(), ProgramError> {
     for process in processes_named(process)? {

@@ -7,13 +7,11 @@ mod drive;
 mod driver_list;
 mod files;
 mod layer;
-mod lock;
 mod manual;
 mod mark;
 mod output_paths;
 mod outputs;
 pub(crate) mod own_folder;
-mod processes;
 mod requests;
 mod rules;
 mod run;
@@ -28,9 +26,9 @@ use crate::cli::{Cli, Command, Detail, DiffArgs, Output};
 use crate::diff::{self, Diff, DiffFilter};
 use crate::drivers::{self, DriverError, Selected};
 use crate::expectations::{self, EXPECTATIONS, FileFault};
+use crate::os::{self, HelperError, signal_name};
 use crate::replay::{self, ReplayError, TraceFile};
 use crate::report::{CheckedDriver, ReadError, ReportOrList};
-use crate::signals::{self, HelperError, signal_name};
 use crate::workload_child;
 use all_drivers::DriverResult;
 use drive::{DriveError, Driven};
@@ -49,7 +47,7 @@ pub enum Outcome {
     /// A child of the program failed, and wrote its error to the error output.
     Failed,
     /// A started program ended with this status.
-    Exited(u8),
+    Exited(i32),
 }
 
 impl Outcome {
@@ -225,7 +223,7 @@ impl ProgramError {
     /// Ends this process by the signal that [`Interrupted`](Self::Interrupted) names, if the error is that.
     pub fn end_if_interrupted(&self) {
         if let Self::Interrupted(signal) = self {
-            signals::end_by(*signal);
+            os::end_by(*signal);
         }
     }
 
@@ -257,20 +255,16 @@ pub fn run_as_child(words: &[OsString]) -> Option<Result<Outcome, ProgramError>>
     let argument = argument.to_str()?;
     match name.to_str()? {
         workload_child::COMMAND => {
-            signals::survive_file_limit();
-            let code = workload_child::run(argument).map(Outcome::Exited);
+            os::survive_file_limit();
+            let code = workload_child::run(argument).map(|code| Outcome::Exited(code.into()));
             Some(code.map_err(ProgramError::from))
         }
         drivers::COMMAND => {
-            signals::survive_file_limit();
+            os::survive_file_limit();
             let shown = drivers::show_devices(&mut io::stdout());
             Some(shown.map(|()| Outcome::Done).map_err(ProgramError::from))
         }
-        signals::PROBE_COMMAND => {
-            signals::become_probe(argument.parse().ok()?);
-            Some(Ok(Outcome::Done))
-        }
-        _ => None,
+        name => os::run_as_helper(name, argument).map(|()| Ok(Outcome::Done)),
     }
 }
 
@@ -279,7 +273,7 @@ pub fn run_as_child(words: &[OsString]) -> Option<Result<Outcome, ProgramError>>
 /// # Errors
 /// [`ProgramError`].
 pub fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
-    signals::survive_file_limit();
+    os::survive_file_limit();
     terminal::set_colours(cli.color);
     output_paths::check(&cli.files)?;
     let done = match &cli.command {

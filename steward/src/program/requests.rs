@@ -5,17 +5,18 @@
 #![forbid(unsafe_code)]
 
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use vk_report::files;
 use vk_report::state_file::{self, MARK_REQUEST, REPORT_REQUEST, ReadStateError};
 
 use super::own_folder;
-use super::processes::{is_running, is_stopped, listed, named_file, shown, state_of, with_layer};
+use crate::os;
+use crate::os::processes::{
+    is_running, is_stopped, listed, named_file, shown, state_of, with_layer,
+};
 
 /// The process answers at its next command.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -93,8 +94,11 @@ pub(super) fn report(process: u32) -> Result<String, RequestError> {
         .parent()
         .and_then(Path::parent)
         .and_then(Path::file_name);
-    let is_of_run =
-        folder.is_some_and(|folder| folder.as_bytes().starts_with(own_folder::RUN.as_bytes()));
+    let is_of_run = folder.is_some_and(|folder| {
+        folder
+            .as_encoded_bytes()
+            .starts_with(own_folder::RUN.as_bytes())
+    });
     let name = |number| match is_of_run {
         // A run has all files beside each other.
         true => Some(state.with_extension("json")),
@@ -130,9 +134,9 @@ pub(super) fn request_by_state(
 }
 
 /// A report that is written anew has another inode or time.
-fn identity(file: &Path) -> Option<(u64, Option<SystemTime>)> {
+fn identity(file: &Path) -> Option<impl PartialEq + use<>> {
     let metadata = fs::metadata(file).ok()?;
-    Some((metadata.ino(), metadata.modified().ok()))
+    Some((os::files::identity(&metadata), metadata.modified().ok()))
 }
 
 fn wait<T>(

@@ -7,14 +7,14 @@ mod screen;
 use std::io::{IsTerminal as _, Write};
 use std::path::PathBuf;
 use std::time::Instant;
-use std::{env, fs, io, thread};
+use std::{env, io, thread};
 
 use vk_report::state_file::{self, ReadStateError, State, StateUsage};
 use vk_report::units::bytes;
 
-use super::processes::{own_number, processes, state_of};
 use super::{Outcome, ProgramError};
 use crate::cli::TopArgs;
+use crate::os::processes::{is_there, own_number, processes, sees_all, state_of};
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -192,7 +192,6 @@ enum Whereabouts {
 
 impl Whereabouts {
     fn of(own: u64, known: Option<u32>) -> Self {
-        let is_there = |process: u64| fs::exists(format!("/proc/{process}")).unwrap_or(false);
         if let Some(known) = known {
             return match is_there(known.into()) {
                 false => Self::Ended,
@@ -203,11 +202,10 @@ impl Whereabouts {
         if is_there(own) {
             return Self::Here;
         }
-        let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         let elsewhere = processes().find(|process| own_number(*process) == own);
         match elsewhere {
             Some(process) => Self::Elsewhere(process),
-            None if namespace.as_os_str() == FIRST_NAMESPACE => Self::Ended,
+            None if sees_all() => Self::Ended,
             None => Self::Unseen,
         }
     }
@@ -216,8 +214,6 @@ impl Whereabouts {
         matches!(self, Self::Here | Self::Elsewhere(_))
     }
 }
-
-const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 fn only_state() -> Result<(u32, PathBuf), TopError> {
     let mut found: Vec<(u32, PathBuf)> = processes()

@@ -132,6 +132,8 @@ impl Symbols {
             .entry(module.to_owned())
             .or_insert_with(|| open(module));
         let Some(file) = file else { return Vec::new() };
+        // Tables of Windows have addresses as if the file lay where it would like to.
+        let address = address.saturating_add(file.relative_address_base());
         let mut found = Vec::new();
         if let Ok(mut frames) = file.find_frames(address) {
             while let Ok(Some(frame)) = frames.next() {

@@ -10,7 +10,7 @@ use super::{Function, Symbols, number, place};
 
 pub(super) const LINE: &str = "{\"debug_guard\":";
 /// The start of the line that explains how to get names; dropped once they are there.
-const HINT: &str = "  names of functions: steward symbols ";
+const HINT: &str = "  names of functions: ";
 /// Strings of JSON escape quotes, so this is always a key.
 const FRAMES: &str = "\"frames\":";
 /// Follows a stack: how many innermost frames the text leaves out.

@@ -33,6 +33,7 @@ fn wn1_the_gate_runs_whole_suites_under_wine() {
             "STEWARD_WINDOWS=\"$folder/$target/debug/deps\" STEWARD_REQUIRE=wine,cmake \
              cargo test -q -p steward-c --test it -- windows::"
                 .to_owned(),
+            "cargo test -q --target \"$target\" -p vk-steward --test windows".to_owned(),
         ]
     );
     let libraries = format!("libraries=({})", LIBRARIES.join(" "));

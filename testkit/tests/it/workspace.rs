@@ -116,7 +116,7 @@ const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
         "steward",
         50,
         &[
-            &["input", "progress", "signals", "table"],
+            &["input", "os", "progress", "table"],
             &["drivers", "expectations", "profile", "symbols"],
             &["replay", "report", "workload"],
             &["diff"],

@@ -4,13 +4,13 @@
 #![forbid(unsafe_code)]
 
 use std::env;
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 
 use super::search_path;
 use crate::cli::RunArgs;
+use crate::os::files::LIST_SEPARATOR;
 use crate::program::layer::LAYER;
 pub(super) use crate::program::own_folder::REPORTS;
 
@@ -24,11 +24,13 @@ pub(super) fn set(command: &mut Command, folder: &Path, no_check: bool) {
     }
     // The last one is next to the driver.
     let layers = env::var_os("VK_INSTANCE_LAYERS").unwrap_or_default();
-    let others = layers.as_bytes().split(|byte| *byte == b':');
-    let others = others.filter(|name| !name.is_empty() && *name != LAYER.as_bytes());
-    let mut layers: Vec<_> = others.collect();
-    layers.push(LAYER.as_bytes());
-    command.env("VK_INSTANCE_LAYERS", OsString::from_vec(layers.join(&b':')));
+    let others = env::split_paths(&layers).map(OsString::from);
+    let others = others.filter(|name| !name.is_empty() && name != LAYER);
+    let layers: Vec<_> = others.chain([LAYER.into()]).collect();
+    command.env(
+        "VK_INSTANCE_LAYERS",
+        layers.join(OsStr::new(LIST_SEPARATOR)),
+    );
     let reports = folder.join(REPORTS);
     // The text is made of the JSON: what the user's variable or settings file says of it would be another one.
     command.env("VK_STEWARD_MEMORY_TEXT", "none");

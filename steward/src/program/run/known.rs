@@ -9,7 +9,7 @@ use vk_report::report::Source;
 
 use super::reports::Reports;
 use crate::drivers::{self, DriverInfo};
-use crate::signals::HeldSignals;
+use crate::os::HeldSignals;
 
 fn is_described_by(driver: &DriverInfo, description: &str) -> bool {
     let behind = description.strip_prefix(&driver.device_name);

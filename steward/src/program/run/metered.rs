@@ -6,8 +6,9 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-use super::{complain, executable};
+use super::complain;
 use crate::callback_coverage::Preload;
+use crate::os::executable;
 
 /// Keep the returned value until the program has ended. If this fails, it is reported and the program runs without the meter.
 pub(super) fn preload(command: &mut Command, folder: &Path) -> Option<Preload> {

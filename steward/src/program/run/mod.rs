@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 mod environment;
-mod executable;
 mod exit_code;
 pub(super) mod faults;
 mod folder;
@@ -22,7 +21,6 @@ mod write_expect;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
@@ -31,13 +29,15 @@ use std::time::Duration;
 use super::files;
 use super::layer::Library;
 use super::own_folder::OwnFolder;
-use super::processes::{is_running, listed};
 use super::terminal::Terminal;
 use super::{Outcome, ProgramError, check, outputs};
 use crate::cli::{Output, RunArgs};
 use crate::drivers;
 use crate::expectations::KnownOfDrivers;
-use crate::signals::{ChildKind, HeldSignals};
+use crate::os::executable;
+use crate::os::own_folder::processes_of;
+use crate::os::processes::{is_running, listed};
+use crate::os::{ChildKind, HeldSignals, ended_by, exit_code as code_of};
 use crate::workload_child::{self, Job};
 use no_report::{no_report, other_libraries};
 use reports::Reports;
@@ -47,8 +47,8 @@ use vk_report::guard_run::Guarding;
 
 pub(super) use requested::report;
 
-const NOT_RUNNABLE: u8 = 126;
-const NOT_FOUND: u8 = 127;
+const NOT_RUNNABLE: i32 = 126;
+const NOT_FOUND: i32 = 127;
 
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 const SELECT: &str = "VK_LOADER_DRIVERS_SELECT";
@@ -59,7 +59,7 @@ pub enum RunError {
     #[error(
         "the layer {} was found neither beside the program nor in it, nor where STEWARD_LAYER says: build it with \
          `cargo build --release -p vk-layer`, and name it with STEWARD_LAYER or put it beside the program",
-        super::layer::LIBRARY
+        crate::os::layer_place::LIBRARY
     )]
     NoLayer,
     #[error("no manifest of a driver fits --driver {pattern:?}: there are {manifests}")]
@@ -231,7 +231,7 @@ fn with_layer(
         Err(error) => return Ok(not_started(&command, &error)),
     };
     signals.release_quit();
-    let living = folder::processes_of(folder.path());
+    let living = processes_of(folder.path());
     let answered = requested::last_reports(&living);
     let mut reports = Reports::read(folder.path());
     reports.known = expect;
@@ -354,13 +354,8 @@ fn complain(what: &str) {
     let _ = writeln!(io::stderr(), "steward: {what}");
 }
 
-fn code(status: ExitStatus) -> u8 {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),
-        (None, signal) => signal.map_or(u8::MAX, signal_code),
-    }
-}
-
-fn signal_code(signal: i32) -> u8 {
-    u8::try_from(128 + signal).unwrap_or(u8::MAX)
+fn code(status: ExitStatus) -> i32 {
+    const UNKNOWN: i32 = 255;
+    let by_signal = || ended_by(status).map_or(UNKNOWN, code_of);
+    status.code().unwrap_or_else(by_signal)
 }

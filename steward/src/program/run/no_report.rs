@@ -4,17 +4,17 @@
 
 use std::env;
 use std::fs;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
 
 use super::reports::Reports;
 use super::search_path::installed_manifests;
-use crate::signals::signal_name;
+use crate::os::executable::why_variables_are_ignored;
+use crate::os::{ended_by, signal_name};
 
 pub(super) fn no_report(program: &Path, status: ExitStatus) -> String {
     let program = program.display();
-    match status.signal() {
+    match ended_by(status) {
         Some(signal) => format!(
             "no report: {program} was ended by {}, and had created no instance through the Vulkan loader",
             signal_name(signal)
@@ -40,6 +40,9 @@ fn causes() -> String {
         } else if name.to_string() == "VK_STEWARD_MEMORY_MATCH" {
             causes += &format!("; {name} is set ({value}), and leaves other programs out");
         }
+    }
+    if let Some(why) = why_variables_are_ignored() {
+        causes += &format!("; {why}");
     }
     for manifest in installed_manifests() {
         causes += &format!(

@@ -4,16 +4,16 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::program::files::private_folder;
-use crate::program::layer::{LIBRARY, MAX_PATH, manifest};
+use crate::os::files::{FALLBACK_FOLDER, LIST_SEPARATOR, link, private_folder};
+use crate::os::layer_place::LIBRARY;
+use crate::program::layer::{MAX_PATH, manifest};
 
 /// Where the folder is if `TMPDIR` does not come through.
-pub(in crate::program) const FALLBACK: &str = "/tmp";
+pub(in crate::program) const FALLBACK: &str = FALLBACK_FOLDER;
 
 /// Other users cannot read the folder.
 pub(in crate::program) fn new_folder(prefix: &str, parent: &Path) -> io::Result<TempDir> {
@@ -31,7 +31,7 @@ pub(super) fn write_manifest(folder: &Path, layer: &Path) -> io::Result<()> {
         Err(_) => {
             let beside = folder.join(LIBRARY);
             if layer != beside {
-                symlink(layer, beside)?;
+                link(layer, &beside)?;
             }
             manifest(&Path::new(".").join(LIBRARY)).map_err(io::Error::other)?
         }
@@ -39,11 +39,12 @@ pub(super) fn write_manifest(folder: &Path, layer: &Path) -> io::Result<()> {
     fs::write(folder.join("steward.json"), manifest)
 }
 
-/// `:` separates the loader's lists. The layer's settings are text, in which `%` begins a placeholder.
+/// [`LIST_SEPARATOR`] is in no name of the loader's lists. The layer's settings are text, in which `%` begins a placeholder.
 fn comes_through(path: &Path) -> bool {
     path.to_str().is_some_and(|path| {
         path.len() <= MAX_PATH
-            && !path.contains(|one: char| one == ':' || one == '%' || one.is_control())
+            && !path.contains(|one: char| one == '%' || one.is_control())
+            && !path.contains(LIST_SEPARATOR)
     })
 }
 

@@ -141,9 +141,13 @@ impl Reports {
     /// The text leaves out the frames of languages' runtimes.
     pub(super) fn name_functions(&mut self) {
         for process in &mut self.processes {
-            if let ProcessReport::Layer(report, shown) = process
-                && let Some(leaks) = &mut report.leaks
-            {
+            let ProcessReport::Layer(report, shown) = process else {
+                continue;
+            };
+            if let Some(guard) = &mut report.guard {
+                self.symbols.annotate_run(guard);
+            }
+            if let Some(leaks) = &mut report.leaks {
                 leaks.merge();
                 let named = self.symbols.name_leaks(leaks);
                 *shown = Some(Box::new(Report {

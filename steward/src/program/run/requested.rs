@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::reports::Reports;
 use super::{complain, known};
 use crate::cli::ReportArgs;
-use crate::program::processes::state_of;
+use crate::os::processes::state_of;
 use crate::program::requests::{self, processes_named};
 use crate::program::terminal::Terminal;
 use crate::program::{Outcome, ProgramError, outputs};

@@ -9,13 +9,12 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::os::files::LIST_SEPARATOR;
+use crate::os::manifests;
 use crate::program::layer::LAYER;
 
-const EXPLICIT: &str = "vulkan/explicit_layer.d";
-const IMPLICIT: &str = "vulkan/implicit_layer.d";
 const MAX_MANIFEST: u64 = 1 << 20;
 
 /// `set` is what the variable has now.
@@ -25,13 +24,13 @@ pub(super) fn with_folder(variable: &str, set: &OsStr, folder: &Path) -> OsStrin
     if has_other_layers() {
         if variable == "VK_ADD_LAYER_PATH" {
             // The loader drops the second of two equal paths, so these come before the last one.
-            paths.extend(data_folders(EXPLICIT));
+            paths.extend(manifests::explicit_layers());
         }
         // Another spelling, for the same reason.
         paths.push(folder.join("."));
     }
     let paths: Vec<_> = paths.iter().map(|path| path.as_os_str()).collect();
-    paths.join(OsStr::new(":"))
+    paths.join(OsStr::new(LIST_SEPARATOR))
 }
 
 fn has_other_layers() -> bool {
@@ -47,8 +46,8 @@ pub(super) fn installed_manifests() -> impl Iterator<Item = PathBuf> {
         .into_iter()
         .flat_map(|name| split(&set(name).unwrap_or_default()));
     let folders = named
-        .chain(data_folders(EXPLICIT))
-        .chain(data_folders(IMPLICIT));
+        .chain(manifests::explicit_layers())
+        .chain(manifests::implicit_layers());
     let files = folders.flat_map(|path| match fs::read_dir(&path) {
         Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
         // The loader takes single manifests, too.
@@ -69,32 +68,11 @@ fn names_the_layer(manifest: &Path) -> bool {
     text.windows(name.len()).any(|part| part == name.as_bytes())
 }
 
-fn data_folders(below: &'static str) -> impl Iterator<Item = PathBuf> {
-    let of_user = |name, default: &str| {
-        set(name)
-            .or_else(|| Some(PathBuf::from(set("HOME")?).join(default).into_os_string()))
-            .unwrap_or_default()
-    };
-    let of_system = |name, default: &str| set(name).unwrap_or_else(|| default.into());
-    let lists = [
-        of_user("XDG_CONFIG_HOME", ".config"),
-        of_system("XDG_CONFIG_DIRS", "/etc/xdg"),
-        "/etc".into(),
-        of_user("XDG_DATA_HOME", ".local/share"),
-        of_system("XDG_DATA_DIRS", "/usr/local/share:/usr/share"),
-    ];
-    let paths = lists.into_iter().flat_map(|list| split(&list));
-    paths.map(move |path| path.join(below))
-}
-
 fn set(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
 fn split(paths: &OsStr) -> Vec<PathBuf> {
-    let parts = paths.as_bytes().split(|byte| *byte == b':');
-    let parts = parts.filter(|part| !part.is_empty());
-    parts
-        .map(|part| PathBuf::from(OsStr::from_bytes(part)))
-        .collect()
+    let paths = env::split_paths(paths);
+    paths.filter(|path| !path.as_os_str().is_empty()).collect()
 }

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
@@ -13,9 +12,9 @@ use vk_report::state_file::stacks::{self, StoredStacks};
 use vk_report::state_file::{self, State};
 
 use super::reports::{ProcessReport, paths_with_extension};
-use crate::program::own_folder::is_locked;
+use crate::os::own_folder::is_locked;
+use crate::os::{ended_by, signal_name};
 use crate::report::Failed;
-use crate::signals::signal_name;
 use crate::symbols::Symbols;
 
 pub(super) struct StateReport {
@@ -98,7 +97,7 @@ fn ended(status: Option<ExitStatus>) -> String {
     let Some(status) = status else {
         return "ended without a report".to_owned();
     };
-    match (status.signal(), status.code()) {
+    match (ended_by(status), status.code()) {
         (Some(signal), _) => format!("ended by {}", signal_name(signal)),
         (None, Some(code)) => {
             format!(
@@ -193,6 +192,8 @@ fn name_stacks(stacks: StoredStacks, symbols: &mut Symbols, text: &mut String) -
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
     use serde_json::Value;
     use vk_report::state_file::{StateHeap, StateKind, StateUsage};
 

@@ -14,10 +14,11 @@ use vk_report::guard_run::Guarding;
 use vk_report::report::{self, Refusal};
 
 use super::reports::Reports;
-use super::{complain, executable, faults, no_report, prepare, signal_code};
+use super::{complain, faults, no_report, prepare};
 use crate::cli::RunArgs;
+use crate::os::executable;
+use crate::os::{ChildKind, HeldSignals, ended_by, exit_code, signal_name};
 use crate::program::{Outcome, ProgramError, files, outputs};
-use crate::signals::{ChildKind, HeldSignals, signal_name};
 use crate::table::aligned;
 use vk_report::units::bytes;
 
@@ -130,10 +131,10 @@ impl Swept<'_> {
             complain(why);
         }
         if let Some(signal) = signals.last() {
-            return Ok(Outcome::Exited(signal_code(signal)));
+            return Ok(Outcome::Exited(exit_code(signal)));
         }
         let is_harmed = report.count(Ending::Crash) + report.count(Ending::Hang) > 0;
-        Ok(Outcome::Exited(u8::from(is_harmed || untested.is_some())))
+        Ok(Outcome::Exited(i32::from(is_harmed || untested.is_some())))
     }
 }
 
@@ -150,14 +151,13 @@ fn why_untested(program: &Path, status: Option<ExitStatus>, reports: &Reports) -
 
 /// A run without a status was killed. The number is the exit status or that of the signal.
 fn ending(status: Option<ExitStatus>) -> (Ending, Option<i32>) {
-    use std::os::unix::process::ExitStatusExt as _;
     let Some(status) = status else {
         return (Ending::Hang, None);
     };
-    match (status.code(), status.signal()) {
-        (Some(0), _) => (Ending::Ok, Some(0)),
-        (Some(code), _) => (Ending::CleanError, Some(code)),
-        (None, signal) => (Ending::Crash, signal),
+    match (ended_by(status), status.code()) {
+        (Some(signal), _) => (Ending::Crash, Some(signal)),
+        (None, Some(0)) => (Ending::Ok, Some(0)),
+        (None, code) => (Ending::CleanError, code),
     }
 }
 

@@ -7,12 +7,13 @@ mod paint;
 
 use std::env;
 use std::io::{self, IsTerminal};
-use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
 use terminal_size::{Width, terminal_size_of};
 
 use clap::ColorChoice;
+
+use crate::os::files::{Stream, takes_escapes};
 
 const MIN_WIDTH: usize = 40;
 
@@ -38,9 +39,9 @@ impl Terminal {
         Self::of(io::stderr())
     }
 
-    fn of(stream: impl IsTerminal + AsFd) -> Self {
+    fn of(stream: impl IsTerminal + Stream) -> Self {
         let color = COLOURS.get().copied().unwrap_or_default();
-        let is_terminal = stream.is_terminal();
+        let is_terminal = stream.is_terminal() && takes_escapes(&stream);
         let variable = || env::var("COLUMNS").ok()?.parse().ok();
         let width = terminal_size_of(&stream).map(|(Width(width), _)| usize::from(width));
         let width = width.or_else(variable).filter(|_| is_terminal);

@@ -17,8 +17,8 @@ use vk_report::state_file::{MAX_HEAPS, State, StateUsage};
 use vk_report::units::bytes;
 
 use super::{Reading, Watched, all_kinds};
+use crate::os::{ChildKind, HeldSignals};
 use crate::program::ProgramError;
-use crate::signals::{ChildKind, HeldSignals};
 
 /// Signals and a closed terminal are noticed after this time.
 const PAUSE: Duration = Duration::from_millis(250);

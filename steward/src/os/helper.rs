@@ -4,10 +4,19 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
-use std::process::{Command, ExitStatus, Output, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
 
-use super::{HeldSignals, end_with_parent};
+use super::{HeldSignals, start_bound};
+
+/// Whether a child has handlers of its own, which must run once for each signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChildKind {
+    /// A program of the user.
+    Program,
+    /// This program, which ends by the first of these signals, unless it is ignored.
+    Helper,
+}
 
 #[derive(Debug)]
 pub(crate) enum HelperError {
@@ -54,12 +63,34 @@ impl HeldSignals {
         limit: Option<(Duration, &dyn Fn())>,
     ) -> Result<ExitStatus, HelperError> {
         self.interrupted()?;
-        end_with_parent(command.stdin(Stdio::null()));
-        let mut child = self.spawn(command)?;
+        let mut child = start_bound(command.stdin(Stdio::null()), |command| self.spawn(command))?;
         let status = self.wait(&mut child, limit)?;
         self.interrupted()?;
         status.ok_or(HelperError::Overtime)
     }
+}
+
+/// Signals do what they do meanwhile, and `step` is called repeatedly. After the limit the child is killed, and the result is `None`.
+pub(crate) fn wait_briefly(
+    child: &mut Child,
+    limit: Duration,
+    step: &mut dyn FnMut(),
+) -> io::Result<Option<ExitStatus>> {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        step();
+        if began.elapsed() >= limit {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // Refused if it has ended by itself meanwhile.
+    let _ = child.kill();
+    child.wait()?;
+    Ok(None)
 }
 
 /// A file without a name, in `TMPDIR`, or in `/tmp` where that refuses one.

@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use std::{env, fs, io, thread};
 
-use super::{change_mask, set_mask};
+use super::signals::{change_mask, set_mask};
 
 /// The command's argument is the number of the process that the probe belongs to.
-pub(crate) const PROBE_COMMAND: &str = "signal-probe";
+pub(super) const PROBE_COMMAND: &str = "signal-probe";
 
 /// The kernel sends to a group's newest process first, so that the probe has a signal before this process has it. Elsewhere it may be later.
 const GRACE: Duration = Duration::from_millis(20);
@@ -70,7 +70,7 @@ impl Drop for GroupProbe {
     }
 }
 
-pub(crate) fn become_probe(owner: u32) {
+pub(super) fn become_probe(owner: u32) {
     // SAFETY: sets what happens at the owner's end.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     // SAFETY: a text that ends with 0.

@@ -8,9 +8,6 @@
 //!
 //! The kernel does not tell the two kinds of `kill` apart. [`GroupProbe`] does.
 
-mod group_probe;
-mod helper;
-
 use std::io::{self, PipeReader, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, IntoRawFd as _};
@@ -21,13 +18,11 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-pub(crate) use group_probe::{PROBE_COMMAND, become_probe};
-pub(crate) use helper::HelperError;
-
-use group_probe::GroupProbe;
+use super::group_probe::{GroupProbe, PROBE_COMMAND, become_probe};
+use crate::os::{ChildKind, HelperError};
 
 /// These signals end a process, and do not say that it is broken. `SIGKILL` cannot be held.
-const ENDING: [i32; 13] = [
+pub(super) const ENDING: [i32; 13] = [
     libc::SIGINT,
     libc::SIGTERM,
     libc::SIGHUP,
@@ -52,20 +47,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 static NOTES: AtomicI32 = AtomicI32::new(-1);
 /// The reading end. Locked by the one holder of the process's signals.
 static HOLDER: Mutex<Option<PipeReader>> = Mutex::new(None);
-
-/// Whether a child has handlers of its own, which must run once for each signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ChildKind {
-    /// A program of the user.
-    Program,
-    /// This program, which ends by the first of these signals, unless it is ignored.
-    Helper,
-}
-
-/// A process that this signal ended made no mistake of its own.
-pub(crate) fn is_from_outside(signal: i32) -> bool {
-    signal == libc::SIGKILL || ENDING.contains(&signal)
-}
 
 /// The process's signals, held until this is dropped. One holder at a time; another one waits. A signal that has a handler already is not held:
 /// it does not end the process. With a helper, one that came after the last [`interrupted`](HeldSignals::interrupted) is raised again on drop.
@@ -270,8 +251,11 @@ impl Drop for HeldSignals {
     }
 }
 
-/// The child is killed when this thread ends, in whatever way.
-pub(crate) fn end_with_parent(command: &mut Command) {
+/// Starts a child, which is killed when this thread ends, in whatever way.
+pub(crate) fn start_bound(
+    command: &mut Command,
+    start: impl FnOnce(&mut Command) -> io::Result<Child>,
+) -> io::Result<Child> {
     let parent = std::process::id().cast_signed();
     let bind = move || {
         // SAFETY: sets a number of the child's.
@@ -286,29 +270,13 @@ pub(crate) fn end_with_parent(command: &mut Command) {
     };
     // SAFETY: the closure makes two system calls and nothing else.
     unsafe { command.pre_exec(bind) };
+    start(command)
 }
 
-/// Signals do what they do meanwhile, and `step` is called repeatedly. After the limit the child is killed, and the result is `None`.
-pub(crate) fn wait_briefly(
-    child: &mut Child,
-    limit: Duration,
-    step: &mut dyn FnMut(),
-) -> io::Result<Option<ExitStatus>> {
-    let began = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        step();
-        if began.elapsed() >= limit {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    // Refused if it has ended by itself meanwhile.
-    let _ = child.kill();
-    child.wait()?;
-    Ok(None)
+/// What this module starts the program as. `None` for other words.
+pub(crate) fn run_as_helper(name: &str, argument: &str) -> Option<()> {
+    (name == PROBE_COMMAND).then_some(())?;
+    argument.parse().ok().map(become_probe)
 }
 
 /// Ends this process by the signal, as it would have ended if it did not hold signals.
@@ -331,43 +299,6 @@ pub(crate) fn survive_file_limit() {
     {
         let _ = set_action(libc::SIGXFSZ, &before);
     }
-}
-
-pub(crate) fn signal_name(signal: i32) -> String {
-    let name = match signal {
-        libc::SIGHUP => "SIGHUP",
-        libc::SIGINT => "SIGINT",
-        libc::SIGQUIT => "SIGQUIT",
-        libc::SIGILL => "SIGILL",
-        libc::SIGTRAP => "SIGTRAP",
-        libc::SIGABRT => "SIGABRT",
-        libc::SIGBUS => "SIGBUS",
-        libc::SIGFPE => "SIGFPE",
-        libc::SIGKILL => "SIGKILL",
-        libc::SIGUSR1 => "SIGUSR1",
-        libc::SIGSEGV => "SIGSEGV",
-        libc::SIGUSR2 => "SIGUSR2",
-        libc::SIGPIPE => "SIGPIPE",
-        libc::SIGALRM => "SIGALRM",
-        libc::SIGTERM => "SIGTERM",
-        libc::SIGSTKFLT => "SIGSTKFLT",
-        libc::SIGXCPU => "SIGXCPU",
-        libc::SIGXFSZ => "SIGXFSZ",
-        libc::SIGVTALRM => "SIGVTALRM",
-        libc::SIGPROF => "SIGPROF",
-        libc::SIGIO => "SIGIO",
-        libc::SIGPWR => "SIGPWR",
-        libc::SIGSYS => "SIGSYS",
-        _ => {
-            let first = libc::SIGRTMIN();
-            return if signal >= first {
-                format!("SIGRTMIN+{}", signal - first)
-            } else {
-                format!("signal {signal}")
-            };
-        }
-    };
-    name.to_owned()
 }
 
 /// Notes the signal. It does only what a handler may do.
@@ -427,7 +358,7 @@ fn set_action(signal: i32, action: &libc::sigaction) -> io::Result<libc::sigacti
     }
 }
 
-fn change_mask(how: i32, signals: &[i32]) -> io::Result<libc::sigset_t> {
+pub(super) fn change_mask(how: i32, signals: &[i32]) -> io::Result<libc::sigset_t> {
     let mut set = MaybeUninit::uninit();
     // SAFETY: room for the set, which the call fills.
     unsafe { libc::sigemptyset(set.as_mut_ptr()) };
@@ -444,7 +375,7 @@ fn change_mask(how: i32, signals: &[i32]) -> io::Result<libc::sigset_t> {
     }
 }
 
-fn set_mask(mask: &libc::sigset_t) -> io::Result<()> {
+pub(super) fn set_mask(mask: &libc::sigset_t) -> io::Result<()> {
     // SAFETY: a set of the system's.
     match unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, ptr::null_mut()) } {
         0 => Ok(()),
@@ -489,33 +420,15 @@ mod tests {
     }
 
     #[test]
-    fn every_signal_that_ends_a_program_has_a_name() {
-        const HARMLESS: [i32; 8] = [
-            libc::SIGCHLD,
-            libc::SIGCONT,
-            libc::SIGSTOP,
-            libc::SIGTSTP,
-            libc::SIGTTIN,
-            libc::SIGTTOU,
-            libc::SIGURG,
-            libc::SIGWINCH,
-        ];
-        for signal in (1..32).filter(|signal| !HARMLESS.contains(signal)) {
-            let name = signal_name(signal);
-            assert!(name.starts_with("SIG") && !name.contains('+'), "{name}");
-        }
-        let last = libc::SIGRTMAX();
-        assert!(signal_name(last).starts_with("SIGRTMIN+"), "{last}");
-    }
-
-    #[test]
     fn a_signal_with_a_handler_is_not_held() {
         static TICKS: AtomicU32 = AtomicU32::new(0);
         extern "C" fn tick(_: i32) {
             TICKS.fetch_add(1, Ordering::Relaxed);
         }
 
-        if let Some(status) = alone("signals::tests::a_signal_with_a_handler_is_not_held") {
+        if let Some(status) =
+            alone("os::system::signals::tests::a_signal_with_a_handler_is_not_held")
+        {
             assert!(status.success(), "{status}");
             return;
         }
@@ -533,7 +446,8 @@ mod tests {
 
     #[test]
     fn a_signal_after_the_last_question_is_not_lost() {
-        if let Some(status) = alone("signals::tests::a_signal_after_the_last_question_is_not_lost")
+        if let Some(status) =
+            alone("os::system::signals::tests::a_signal_after_the_last_question_is_not_lost")
         {
             assert_eq!(status.signal(), Some(libc::SIGTERM), "{status}");
             return;

@@ -12,19 +12,20 @@ use std::{env, fs};
 
 use vk_report::state_file::{self, EscapedName};
 
-use super::layer::LIBRARY;
+use super::layer_place::LIBRARY;
 
 const SETTING: &str = "VK_STEWARD_MEMORY_";
 /// The unit is the same on all of Linux.
 const TICKS_A_SECOND: u64 = 100;
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
-pub(super) fn processes() -> impl Iterator<Item = u32> {
+pub(crate) fn processes() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// A process counts if it has the layer mapped; `None` selects all.
-pub(super) fn with_layer(named: Option<&str>) -> Vec<u32> {
+pub(crate) fn with_layer(named: Option<&str>) -> Vec<u32> {
     let is_named = |process: &u32| {
         named
             .is_none_or(|name| name.parse() == Ok(*process) || names(*process).any(|it| it == name))
@@ -38,17 +39,17 @@ pub(super) fn with_layer(named: Option<&str>) -> Vec<u32> {
 }
 
 /// Returns an empty text if the file cannot be read. Names in it may be no UTF-8.
-pub(super) fn text_of(process: u32, file: &str) -> String {
+pub(crate) fn text_of(process: u32, file: &str) -> String {
     let bytes = fs::read(format!("/proc/{process}/{file}")).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-pub(super) fn listed(processes: &[u32]) -> String {
+pub(crate) fn listed(processes: &[u32]) -> String {
     let all: Vec<_> = processes.iter().map(|process| shown(*process)).collect();
     all.join(", ")
 }
 
-pub(super) fn shown(process: u32) -> String {
+pub(crate) fn shown(process: u32) -> String {
     // What another user's executable is may not be read, nor that of a process that has ended and is not waited for.
     let name = Some(executable(process)).filter(|name| !name.is_empty());
     match name.or_else(|| thread_name(process)) {
@@ -80,14 +81,14 @@ fn names(process: u32) -> impl Iterator<Item = String> {
     names.into_iter().filter(|name| !name.is_empty())
 }
 
-pub(super) fn executable(process: u32) -> String {
+pub(crate) fn executable(process: u32) -> String {
     let path = fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
     let name = path.file_name().unwrap_or_default().as_bytes();
     EscapedName(name.strip_suffix(b" (deleted)").unwrap_or(name)).to_string()
 }
 
 /// A process's own number: that in the innermost PID namespace.
-pub(super) fn own_number(process: u32) -> u64 {
+pub(crate) fn own_number(process: u32) -> u64 {
     let status = text_of(process, "status");
     innermost(&status).unwrap_or(process.into())
 }
@@ -99,7 +100,7 @@ fn innermost(status: &str) -> Option<u64> {
     numbers.split_whitespace().last()?.parse().ok()
 }
 
-pub(super) fn started(process: u32) -> Option<SystemTime> {
+pub(crate) fn started(process: u32) -> Option<SystemTime> {
     let stat = text_of(process, "stat");
     // The name is in brackets and may have any character; the state is the third field.
     let (_, fields) = stat.rsplit_once(')')?;
@@ -110,12 +111,22 @@ pub(super) fn started(process: u32) -> Option<SystemTime> {
     Some(SystemTime::UNIX_EPOCH + Duration::from_secs(boot.trim().parse().ok()?) + since_boot)
 }
 
-pub(super) fn is_stopped(process: u32) -> bool {
+pub(crate) fn is_stopped(process: u32) -> bool {
     state_letter(process) == Some('T')
 }
 
+pub(crate) fn is_there(process: u64) -> bool {
+    fs::exists(format!("/proc/{process}")).unwrap_or(false)
+}
+
+/// Whether no process is outside of this PID namespace.
+pub(crate) fn sees_all() -> bool {
+    let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    namespace.as_os_str() == FIRST_NAMESPACE
+}
+
 /// A process that nobody has waited for has ended as well.
-pub(super) fn is_running(process: u32) -> bool {
+pub(crate) fn is_running(process: u32) -> bool {
     state_letter(process).is_some_and(|state| !['Z', 'X'].contains(&state))
 }
 
@@ -138,7 +149,7 @@ fn setting(process: u32, name: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-pub(super) fn named_file(process: u32, name: &str, number: u64) -> Option<PathBuf> {
+pub(crate) fn named_file(process: u32, name: &str, number: u64) -> Option<PathBuf> {
     let pattern = setting(process, name).filter(|pattern| pattern != "-" && pattern != "none")?;
     let mut file = String::new();
     let mut rest = pattern.as_str();
@@ -160,7 +171,7 @@ pub(super) fn named_file(process: u32, name: &str, number: u64) -> Option<PathBu
 
 /// A file that the process has mapped comes first: programs that change their title, such as chromium, overwrite the environment that others
 /// see, and a file that an earlier process with the number has left is mapped by nobody.
-pub(super) fn state_of(process: u32) -> Option<PathBuf> {
+pub(crate) fn state_of(process: u32) -> Option<PathBuf> {
     let mapped = mapped(process);
     let folder = default_folder().into_iter();
     let names = mapped.iter().map(|file| file.path.clone());
@@ -177,12 +188,12 @@ pub(super) fn state_of(process: u32) -> Option<PathBuf> {
     })
 }
 
-pub(super) struct MappedFile {
+pub(crate) struct MappedFile {
     inode: u64,
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
-pub(super) fn mapped(process: u32) -> Vec<MappedFile> {
+pub(crate) fn mapped(process: u32) -> Vec<MappedFile> {
     let maps = text_of(process, "maps");
     let shared = maps.lines().filter(|line| line.contains(" rw-s "));
     let files = shared.filter_map(|line| {

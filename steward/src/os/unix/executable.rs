@@ -14,7 +14,7 @@ const SET_ID: u32 = 0o6000;
 type Head = [u8; 20];
 
 /// Returns `None` if there is no known obstacle, or the file is not found.
-pub(super) fn why_no_layer(program: &Path) -> Option<String> {
+pub(crate) fn why_no_layer(program: &Path) -> Option<String> {
     let file = find(program)?;
     let own = head(Path::new("/proc/self/exe"));
     let shown = file.display();
@@ -34,7 +34,12 @@ pub(super) fn why_no_layer(program: &Path) -> Option<String> {
     })
 }
 
-pub(super) fn why_no_meter(program: &Path) -> Option<String> {
+/// Elsewhere than in a set-uid program they are not.
+pub(crate) const fn why_variables_are_ignored() -> Option<&'static str> {
+    None
+}
+
+pub(crate) fn why_no_meter(program: &Path) -> Option<String> {
     const RUNTIMES: [(&[u8], &str); 4] = [
         (b"__asan_init", "AddressSanitizer"),
         (b"__hwasan_init", "HWAddressSanitizer"),

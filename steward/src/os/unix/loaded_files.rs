@@ -4,6 +4,8 @@ use std::ffi::c_void;
 #[cfg(target_os = "linux")]
 use std::fs;
 
+use crate::os::VulkanPart;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LoadedPart {
     from: usize,
@@ -12,16 +14,10 @@ struct LoadedPart {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct LoadedFiles(Vec<LoadedPart>);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum VulkanPart {
-    Driver,
-    Layer,
-}
+pub(crate) struct LoadedFiles(Vec<LoadedPart>);
 
 impl LoadedFiles {
-    pub(super) fn read() -> Self {
+    pub(crate) fn read() -> Self {
         #[cfg(target_os = "linux")]
         let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
         #[cfg(not(target_os = "linux"))]
@@ -29,7 +25,7 @@ impl LoadedFiles {
         Self(maps.lines().filter_map(part).collect())
     }
 
-    pub(super) fn file_of(&self, address: *const c_void) -> Option<&str> {
+    pub(crate) fn file_of(&self, address: *const c_void) -> Option<&str> {
         let at = address.addr();
         let part = self
             .0
@@ -39,7 +35,7 @@ impl LoadedFiles {
     }
 
     /// Each part is listed once; `loader` is neither a driver nor a layer.
-    pub(super) fn vulkan_parts(&self, loader: Option<&str>) -> Vec<(VulkanPart, String)> {
+    pub(crate) fn vulkan_parts(&self, loader: Option<&str>) -> Vec<(VulkanPart, String)> {
         let mut files: Vec<_> = self.0.iter().map(|part| part.file.as_str()).collect();
         files.sort_unstable();
         files.dedup();

@@ -1,0 +1,47 @@
+//! Where the layer is installed, for a user.
+
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::{env, io};
+
+use super::registry;
+
+pub(crate) const LIBRARY: &str = "VkLayer_steward_memory.dll";
+/// The manifest below a data folder.
+pub(crate) const MANIFEST: &str = r"steward\VkLayer_steward_memory.json";
+/// The variables of [`data_folder`].
+pub(crate) const DATA_VARIABLES: &str = "LOCALAPPDATA";
+const KEY: &str = "ExplicitLayers";
+
+pub(crate) fn data_folder() -> Option<PathBuf> {
+    let folder = env::var_os(DATA_VARIABLES).filter(|value| !value.is_empty())?;
+    Some(folder.into())
+}
+
+/// File systems have no such option.
+pub(crate) const fn is_mounted_noexec(_: &Path) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// Whether a manifest may have the character in a path.
+pub(crate) fn is_nameable(one: char) -> bool {
+    one != '"' && !one.is_control()
+}
+
+/// Lists the manifest for the loader. Returns what was written.
+pub(crate) fn enlist(manifest: &Path) -> io::Result<Option<String>> {
+    registry::enlist(KEY, manifest)?;
+    Ok(Some(entry(manifest)))
+}
+
+/// Undoes [`enlist`]. Returns what was removed.
+pub(crate) fn strike(manifest: &Path) -> io::Result<Option<String>> {
+    let was_there = registry::strike(KEY, manifest)?;
+    Ok(was_there.then(|| entry(manifest)))
+}
+
+fn entry(manifest: &Path) -> String {
+    let manifest = manifest.display();
+    format!(r"the value {manifest} of HKEY_CURRENT_USER\SOFTWARE\Khronos\Vulkan\{KEY}")
+}
