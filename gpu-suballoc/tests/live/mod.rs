@@ -38,15 +38,10 @@ pub(crate) struct Live {
 impl Live {
     /// The first device, with everything switched on that an [`AshDevice`] can use; or why there is none.
     pub(crate) fn open() -> Result<Self, String> {
-        Self::of(|_| true)
+        Self::made_with(None, |_| true)
     }
 
-    /// The first device of a driver, by its name.
-    pub(crate) fn of(which: impl Fn(&str) -> bool) -> Result<Self, String> {
-        Self::made_with(None, which)
-    }
-
-    /// The same, with callbacks for the device.
+    /// The first device of a driver, by its name, with callbacks for the device.
     pub(crate) fn made_with(
         callbacks: Option<&'static vk::AllocationCallbacks<'static>>,
         which: impl Fn(&str) -> bool,
@@ -124,43 +119,26 @@ impl Live {
                 .any(|one| one.extension_name_as_c_str() == Ok(name))
         };
         let newer = version >= vk::API_VERSION_1_1;
-        let (budget, priority, has_memory_fd) = (
+        let (budget, has_memory_fd) = (
             newer && has(ash::ext::memory_budget::NAME),
-            newer && has(ash::ext::memory_priority::NAME),
             newer && has(ash::khr::external_memory_fd::NAME),
         );
 
         let mut one_2 = vk::PhysicalDeviceVulkan12Features::default();
-        let mut wish = vk::PhysicalDeviceMemoryPriorityFeaturesEXT::default();
-        if newer {
-            let mut all = vk::PhysicalDeviceFeatures2::default();
-            all = if version >= vk::API_VERSION_1_2 {
-                all.push_next(&mut one_2)
-            } else {
-                all
-            };
-            all = if priority {
-                all.push_next(&mut wish)
-            } else {
-                all
-            };
-            // SAFETY: the chain holds what the version and the extensions know.
+        if version >= vk::API_VERSION_1_2 {
+            let mut all = vk::PhysicalDeviceFeatures2::default().push_next(&mut one_2);
+            // SAFETY: the chain holds what the version knows.
             unsafe { instance.get_physical_device_features2(physical, &mut all) };
         }
-        let (address, priority) = (
-            one_2.buffer_device_address == vk::TRUE,
-            priority && wish.memory_priority == vk::TRUE,
-        );
+        let address = one_2.buffer_device_address == vk::TRUE;
         let mut one_2 =
             vk::PhysicalDeviceVulkan12Features::default().buffer_device_address(address);
-        let mut wish = vk::PhysicalDeviceMemoryPriorityFeaturesEXT::default().memory_priority(true);
         let priorities = [1.0];
         let queues = [vk::DeviceQueueCreateInfo::default()
             .queue_family_index(family)
             .queue_priorities(&priorities)];
         let names: Vec<_> = [
             (budget, ash::ext::memory_budget::NAME),
-            (priority, ash::ext::memory_priority::NAME),
             (has_memory_fd, ash::khr::external_memory_fd::NAME),
         ]
         .into_iter()
@@ -174,11 +152,6 @@ impl Live {
         } else {
             info
         };
-        info = if priority {
-            info.push_next(&mut wish)
-        } else {
-            info
-        };
         // SAFETY: a valid info with what the device has; destroyed in `drop`.
         let device = unsafe { instance.create_device(physical, &info, callbacks) }
             .map_err(|result| format!("no device: {result:?}"))?;
@@ -187,7 +160,6 @@ impl Live {
         let mut options = AshOptions::new(version);
         options.features = DeviceFeatures {
             memory_budget: budget,
-            memory_priority: priority,
             buffer_device_address: address,
             ..options.features
         };

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
-use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI64, AtomicPtr, Ordering::SeqCst};
 use std::sync::{LazyLock, Mutex};
 
 use ash::vk::{self, Handle};
@@ -12,8 +12,6 @@ use crate::live::in_command;
 static INSTANCE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 static DEVICE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 static MEMORY: LazyLock<Mutex<HashMap<u64, u64>>> = LazyLock::new(Mutex::default);
-/// Functions that were asked for.
-pub(crate) static LOADS: AtomicU64 = AtomicU64::new(0);
 
 type Function = vk::PFN_vkVoidFunction;
 
@@ -56,7 +54,6 @@ unsafe extern "system" fn get_device_proc_addr(
     device: vk::Device,
     name: *const c_char,
 ) -> Function {
-    LOADS.fetch_add(1, SeqCst);
     // SAFETY: set above, from a function of this type.
     let real =
         unsafe { std::mem::transmute::<*mut (), vk::PFN_vkGetDeviceProcAddr>(DEVICE.load(SeqCst)) };

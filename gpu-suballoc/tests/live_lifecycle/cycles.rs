@@ -1,7 +1,6 @@
-//! A thousand cycles: acquire, compile, copy on the queue, release.
+//! What a context does on a real driver, and that its kernels go through a file.
 
-use std::sync::atomic::Ordering::SeqCst;
-
+use crate::live::{CALLBACKS, Live};
 use alloc_core::{Context, ContextOptions, TryVec};
 use ash::vk;
 use gpu_suballoc::ash::{
@@ -16,18 +15,11 @@ use gpu_suballoc::{
     AllocatorOptions, BufferInfo, BufferUsage, GpuError, MemoryPreference, PropertyFlags, Region,
     RegionOptions,
 };
-use testkit::RecordingAllocator;
-
-use crate::counting;
-use crate::live::{CALLBACKS, Live, live_blocks, taken_blocks};
 
 /// A test by its name.
 pub(crate) type Test = (&'static str, fn(&Live));
 
-pub(crate) const TESTS: &[Test] = &[
-    ("h31_a_thousand_cycles_leave_nothing", thousand),
-    ("kernels_go_through_a_file", file),
-];
+pub(crate) const TESTS: &[Test] = &[("kernels_go_through_a_file", file)];
 
 /// `void main() {}`, one invocation a group.
 pub(crate) const CODE: &[u32] = &[
@@ -147,103 +139,6 @@ pub(crate) fn copied(live: &Live, context: &AshContext, from: &Region, to: &Regi
     // SAFETY: mapped, and the queue is idle.
     let bytes = unsafe { std::slice::from_raw_parts(mapping.as_ptr(), 4096) };
     assert!(bytes.iter().all(|byte| *byte == value));
-}
-
-/// Kibibytes that the process has in memory.
-fn resident() -> u64 {
-    let told = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    told.split_whitespace()
-        .nth(1)
-        .and_then(|pages| pages.parse::<u64>().ok())
-        .map_or(0, |pages| pages * 4)
-}
-
-fn cycle(live: &Live, home: &AshContexts, memory: &Context) {
-    // SAFETY: all of one another, and alive while `live` is.
-    let context =
-        unsafe { home.acquire_ash(info(live, memory, counting::get_instance_proc_addr)) }.unwrap();
-    (0..2).for_each(|number| drop(kernel(&context, number)));
-    let [from, to] = [filled(&context, 7), filled(&context, 9)];
-    copied(live, &context, &from, &to, 7);
-    // What would be left, if it were.
-    let there = |kind| {
-        counting::live()
-            .into_iter()
-            .find(|(name, _)| *name == kind)
-            .map_or(0, |(_, live)| live)
-    };
-    let made = [
-        "VkBuffer",
-        "VkShaderModule",
-        "VkDescriptorSetLayout",
-        "VkPipelineLayout",
-        "VkPipeline",
-        "VkPipelineCache",
-    ]
-    .map(there);
-    assert!(
-        made == [2, 2, 2, 2, 2, 1] && there("VkDeviceMemory") > 0 && counting::device_bytes() > 0,
-        "{:?}",
-        counting::live()
-    );
-    [from, to]
-        .into_iter()
-        .for_each(|region| context.allocator().free(region).unwrap());
-    let released = context.release().unwrap();
-    assert_eq!((released.shaders, released.held), (2, 0));
-}
-
-fn thousand(live: &Live) {
-    counting::forward_to(live.entry.static_fn().get_instance_proc_addr);
-    let witness = RecordingAllocator::system();
-    // SAFETY: the witness outlives it.
-    let root = unsafe { Context::root(&witness, ContextOptions::new("application")) }.unwrap();
-    let (shared, memory) = (
-        root.child("shared").unwrap(),
-        root.child("contexts").unwrap(),
-    );
-    let home = AshContexts::new(shared.handle(), CacheLimits::NONE).unwrap();
-    let (before, taken) = (live_blocks(), taken_blocks());
-    cycle(live, &home, &memory);
-    assert!(
-        taken_blocks() > taken,
-        "the driver asks the callbacks: something would be seen"
-    );
-    let loads = counting::LOADS.load(SeqCst);
-    let baseline = (witness.total().live_bytes, live_blocks());
-    assert_eq!(baseline.1, before);
-    let mut flat = 0;
-    for number in 1..=1000 {
-        cycle(live, &home, &memory);
-        assert!(
-            counting::live().iter().all(|(_, live)| *live == 0),
-            "{:?}",
-            counting::live()
-        );
-        assert_eq!(
-            (counting::device_bytes(), memory.usage().total().live_bytes),
-            (0, 0)
-        );
-        assert_eq!(
-            (witness.total().live_bytes, live_blocks()),
-            baseline,
-            "cycle {number}"
-        );
-        if number == 200 {
-            flat = resident();
-        }
-    }
-    let grown = resident().saturating_sub(flat);
-    let loaded = counting::LOADS.load(SeqCst);
-    assert_eq!(loaded, 1001 * loads, "one table a context");
-    println!(
-        "  1001 cycles: {} kinds, none left; {loads} loads each; resident {flat} KiB, then {grown} more",
-        counting::live().len()
-    );
-    assert!(grown < 2048, "{grown} KiB grew in 800 cycles");
-    drop((home, shared, memory));
-    root.close_root().unwrap();
-    witness.assert_empty("after a thousand cycles");
 }
 
 fn file(live: &Live) {
