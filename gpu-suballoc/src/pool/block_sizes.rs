@@ -189,33 +189,6 @@ mod tests {
     }
 
     #[test]
-    fn di7_a_first_block_is_kept_or_an_eighth_of_what_lives() {
-        let options = MemoryOptions {
-            nearest_multiple: 3 * MIB,
-            ..MemoryOptions::default()
-        };
-        let growth = growth_of(16 * GIB, u64::MAX, &options);
-        for (live, kept) in [
-            (0, 9 * MIB),
-            (64 * MIB, 9 * MIB),
-            (80 * MIB, 12 * MIB),
-            (240 * MIB, 30 * MIB),
-            (u64::MAX, 256 * MIB),
-        ] {
-            assert_eq!(growth.kept(live), kept, "{live}");
-            let mut next = growth;
-            next.shrink(u64::MAX, live);
-            assert_eq!(
-                sizes(&next, 1, u64::MAX)[0],
-                kept,
-                "what is created next is kept"
-            );
-            next.shrink(0, live);
-            assert_eq!(sizes(&next, 1, u64::MAX)[0], 9 * MIB);
-        }
-    }
-
-    #[test]
     fn a_refused_block_is_halved_three_times_and_never_below_the_need() {
         let growth = growth_of(16 * GIB, u64::MAX, &MemoryOptions::default());
         assert_eq!(
@@ -255,18 +228,5 @@ mod tests {
             [],
             "refused up front"
         );
-    }
-
-    #[test]
-    fn odd_limits_leave_whole_granules() {
-        let options = MemoryOptions {
-            max_block: Some(1_000_001),
-            first_block: Some(99_999),
-            ..MemoryOptions::default()
-        };
-        let growth = growth_of(700_000, 600_000, &options);
-        assert_eq!(growth.max, 700_000 - 700_000 % 256);
-        assert_eq!(growth.next % 256, 0);
-        assert_eq!(growth_of(0, u64::MAX, &MemoryOptions::default()).max, 256);
     }
 }

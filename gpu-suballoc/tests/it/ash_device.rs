@@ -1,16 +1,9 @@
 //! What [`AshDevice`] passes to a driver, seen from the driver: a fake of Vulkan's entry points in this process. Runs under miri.
-#![cfg(feature = "ash")]
 
-use std::ptr::NonNull;
+use crate::*;
 
 use crate::fake_vulkan::{COMMANDS, Fake, fake, set, vulkan};
-use ash::vk::{self, StructureType};
-use gpu_suballoc::ash::AshOptions;
-use gpu_suballoc::device::{
-    BufferHandle, DeviceError, DeviceFeatures, ExternalHandleTypes, HeapBudget, HeapFlags,
-    MappedRange, MemoryRequest, NextChain, QueueFamilies, ResourceHandle,
-};
-use gpu_suballoc::{AshDevice, BufferInfo, BufferUsage, DeviceMemory, ImageInfo, ImageUsage};
+use ash::vk::StructureType;
 
 /// A device over the fake, as it is now.
 fn device(options: AshOptions) -> AshDevice {

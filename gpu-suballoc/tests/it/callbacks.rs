@@ -1,17 +1,8 @@
 //! Rows about whose callbacks a driver is passed.
-#![cfg(feature = "ash")]
 
-use std::ffi::c_void;
+use crate::*;
 
 use crate::fake_vulkan::{Fake, fake, set, vulkan};
-use crate::over;
-use alloc_core::FromGlobalAlloc;
-use ash::vk;
-use gpu_suballoc::ash::AshOptions;
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{
-    AshDevice, BufferInfo, BufferUsage, ImageInfo, ImageUsage, RegionOptions, ResourceRequirements,
-};
 
 fn device_with(options: AshOptions) -> AshDevice {
     let (entry, instance, device) = vulkan();
@@ -35,14 +26,14 @@ fn device(user: *mut c_void) -> (AshDevice, usize) {
     });
     // Lent, for this call alone.
     let made = device_with(AshOptions::new(vk::API_VERSION_1_1).with_callbacks(&theirs));
-    theirs.p_user_data = std::ptr::null_mut();
-    (made, std::ptr::from_ref(&*theirs).addr())
+    theirs.p_user_data = ptr::null_mut();
+    (made, ptr::from_ref(&*theirs).addr())
 }
 
 /// What the fake was last passed with a command, while the device that passed it lives.
 fn passed(command: &str) -> (usize, *mut c_void) {
     let address = fake().allocator(command);
-    let callbacks = std::ptr::with_exposed_provenance::<vk::AllocationCallbacks<'_>>(address);
+    let callbacks = ptr::with_exposed_provenance::<vk::AllocationCallbacks<'_>>(address);
     // SAFETY: the device's own copy, which is not written to.
     (address, unsafe { (*callbacks).p_user_data })
 }
@@ -92,9 +83,9 @@ fn h120_the_users_own_data_is_passed_exactly() {
     }
     let mut data = 7_u8;
     for user in [
-        std::ptr::from_mut(&mut data).cast::<c_void>(),
-        std::ptr::null_mut(),
-        std::ptr::without_provenance_mut(usize::MAX),
+        ptr::from_mut(&mut data).cast::<c_void>(),
+        ptr::null_mut(),
+        ptr::without_provenance_mut(usize::MAX),
     ] {
         let (device, _) = device(user);
         let before = ASKED.map(|command| fake().calls(command));
@@ -109,7 +100,7 @@ fn h120_the_users_own_data_is_passed_exactly() {
 #[test]
 fn h121_the_callbacks_are_copied() {
     set(Fake::NEW);
-    let (device, theirs) = device(std::ptr::without_provenance_mut(0x1234));
+    let (device, theirs) = device(ptr::without_provenance_mut(0x1234));
     take_and_give(&device);
     for command in ASKED {
         let (address, user) = passed(command);

@@ -1,7 +1,6 @@
 //! Every example of the folder runs, as a person would run it.
 
-use std::ffi::OsStr;
-use std::path::Path;
+use crate::*;
 
 /// Names of the examples: files of the folder.
 fn examples() -> Vec<String> {
@@ -27,7 +26,29 @@ fn run(name: &str, manifest: Option<&OsStr>) -> Option<String> {
     }
     let done = example.run();
     done.assert_code(0);
+    assert!(!done.stderr.contains("was dropped"), "{done}");
     Some(done.stdout)
+}
+
+/// What the first lines of an example promise.
+fn promised(name: &str) -> &'static [&'static str] {
+    match name {
+        "tracked_application" => &[
+            "application",
+            "instance",
+            "gpu-suballoc",
+            "vertices",
+            "staging",
+            "nothing is left",
+        ],
+        "two_contexts" => &[
+            "first: 4 kernels compiled, 4 found in the cache\nsecond: 4 kernels compiled, 4 found in the cache\n",
+            "\nfirst released: 4 kernels, 1 memory objects of ",
+            "\nsecond goes on: its own kernels are found, 4 of first's compiled anew\n",
+            "\nnothing is left\n",
+        ],
+        _ => &[],
+    }
 }
 
 /// Runs all of them on a driver; `None` where there is none.
@@ -46,17 +67,20 @@ fn run_all(manifest: Option<&OsStr>) -> Option<String> {
             device = Some(on.to_owned());
         }
         assert!(text.lines().count() > 2, "{name} shows something: {text}");
+        for said in promised(name) {
+            assert!(text.contains(said), "{name}: {said}: {text}");
+        }
         println!("{name} {first}");
     }
     device
 }
 
 #[test]
-fn every_example_runs_on_the_first_device() {
+fn h26_every_example_runs_on_the_first_device() {
     if run_all(None).is_none() {
-        testkit::skip(
+        skip(
             "lavapipe",
-            "every_example_runs_on_the_first_device",
+            "h26_every_example_runs_on_the_first_device",
             "no driver",
         );
     }
@@ -66,7 +90,7 @@ fn every_example_runs_on_the_first_device() {
 fn every_example_runs_on_swiftshader() {
     let name = "every_example_runs_on_swiftshader";
     match std::env::var_os("STEWARD_SWIFTSHADER") {
-        None => testkit::skip("swiftshader", name, "STEWARD_SWIFTSHADER names no manifest"),
+        None => skip("swiftshader", name, "STEWARD_SWIFTSHADER names no manifest"),
         Some(manifest) => {
             let device = run_all(Some(&manifest)).unwrap_or_default();
             assert!(device.contains("SwiftShader"), "{device}");

@@ -1,18 +1,7 @@
 //! Stacks, double stacks and rings: what the random programs of `range_model` do not show of virtual blocks, and pools on every profile.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-use crate::over;
-use alloc_core::FromGlobalAlloc;
-use debug_guard::{FailingAllocator, Fault};
-use gpu_suballoc::virtual_block::{VirtualAllocationOptions, VirtualBlockError};
-use gpu_suballoc::{
-    BlockAlgorithm, GpuAllocator, GpuMisuse, PoolOptions, Region, RegionOptions,
-    ResourceRequirements, VirtualBlock,
-};
-use mock_device::{MockCall, MockDevice, MockProfile};
-use testkit::RecordingAllocator;
+use crate::regions::{Gpu, everywhere};
+use crate::*;
 
 const LINEAR: [BlockAlgorithm; 3] = [
     BlockAlgorithm::Stack,
@@ -36,36 +25,6 @@ fn ge6_a_ring_is_used_to_the_last_byte() {
         let next = ring.allocate(SIZE / 4, 1).unwrap();
         assert_eq!(next.offset, oldest.offset);
         live.push_back(next);
-    }
-}
-
-#[test]
-fn ge6_linear_blocks_survive_every_refusal() {
-    for nth in 0..4 {
-        let host = FailingAllocator::new(RecordingAllocator::system(), Fault::Never);
-        let mut block =
-            VirtualBlock::with_algorithm(&host, SIZE, 256, BlockAlgorithm::DoubleStack).unwrap();
-        host.arm(Fault::Nth(nth));
-        let mut refused = 0;
-        for turn in 0..150u64 {
-            let options = VirtualAllocationOptions {
-                upper_address: turn % 2 == 1,
-                ..VirtualAllocationOptions::new(256, 1)
-            };
-            if let Err(error) = block.allocate_with(&options) {
-                assert!(matches!(error, VirtualBlockError::Host(_)), "{error:?}");
-                assert_eq!(u64::from(block.statistics().allocation_count), turn);
-                refused += 1;
-                block
-                    .allocate_with(&options)
-                    .expect("the next try succeeds");
-            }
-        }
-        assert_eq!(refused, 1, "bins, the table of chunks, two chunks of nodes");
-        host.arm(Fault::Never);
-        block.reserve(100).unwrap();
-        host.arm(Fault::From(0));
-        assert!((0..100).all(|_| block.allocate(1, 1).is_ok()), "reserved");
     }
 }
 
@@ -121,29 +80,17 @@ fn h98_ge6_blocks_of_each_algorithm_refuse_what_makes_no_sense() {
 }
 
 /// A pool of this kind in the first memory type, on every profile.
-fn pools(
-    algorithm: BlockAlgorithm,
-    body: impl Fn(&GpuAllocator<&MockDevice<RecordingAllocator>, RecordingAllocator>, RegionOptions<'_>),
-) {
-    for profile in MockProfile::ALL {
-        let mock = MockDevice::new(profile, RecordingAllocator::system());
-        let host = RecordingAllocator::system();
-        // SAFETY: a mock, and nothing runs on it.
-        let gpu = over(&mock, host.clone());
-        let pool = gpu
-            .create_pool(&PoolOptions {
-                algorithm,
-                block_size: Some(SIZE),
-                ..PoolOptions::new(0)
-            })
-            .unwrap();
-        body(&gpu, RegionOptions::new().pool(pool));
-        gpu.destroy_pool(pool).expect("no region lives");
-        gpu.close().unwrap();
-        assert_eq!(mock.live_counts().memory, 0);
-        host.assert_empty("by the allocator");
-        assert!(mock.violations().is_empty(), "{}", mock.violations());
-    }
+fn pools(algorithm: BlockAlgorithm, body: impl Fn(&Gpu<'_>, RegionOptions<'_>)) {
+    everywhere(AllocatorOptions::default(), |s| {
+        let options = PoolOptions {
+            algorithm,
+            block_size: Some(SIZE),
+            ..PoolOptions::new(0)
+        };
+        let pool = s.gpu.create_pool(&options).unwrap();
+        body(s.gpu, RegionOptions::new().pool(pool));
+        s.gpu.destroy_pool(pool).expect("no region lives");
+    });
 }
 
 const QUARTER: ResourceRequirements = ResourceRequirements::new(SIZE / 4, 256);
@@ -379,5 +326,35 @@ fn ge16_a_pool_in_the_place_of_another_allocates_as_its_own_algorithm_does() {
         }
         assert!(gpu.close().is_ok());
         host.assert_empty("after the allocator was closed");
+    }
+}
+
+#[test]
+fn ge6_linear_blocks_survive_every_refusal() {
+    for nth in 0..4 {
+        let host = FailingAllocator::new(RecordingAllocator::system(), Fault::Never);
+        let mut block =
+            VirtualBlock::with_algorithm(&host, SIZE, 256, BlockAlgorithm::DoubleStack).unwrap();
+        host.arm(Fault::Nth(nth));
+        let mut refused = 0;
+        for turn in 0..150u64 {
+            let options = VirtualAllocationOptions {
+                upper_address: turn % 2 == 1,
+                ..VirtualAllocationOptions::new(256, 1)
+            };
+            if let Err(error) = block.allocate_with(&options) {
+                assert!(matches!(error, VirtualBlockError::Host(_)), "{error:?}");
+                assert_eq!(u64::from(block.statistics().allocation_count), turn);
+                refused += 1;
+                block
+                    .allocate_with(&options)
+                    .expect("the next try succeeds");
+            }
+        }
+        assert_eq!(refused, 1, "bins, the table of chunks, two chunks of nodes");
+        host.arm(Fault::Never);
+        block.reserve(100).unwrap();
+        host.arm(Fault::From(0));
+        assert!((0..100).all(|_| block.allocate(1, 1).is_ok()), "reserved");
     }
 }

@@ -7,8 +7,6 @@ mod callbacks;
 mod churn;
 #[cfg(not(miri))]
 mod every_example;
-#[cfg(not(miri))]
-mod examples;
 mod fake_vulkan;
 mod group;
 mod lifecycle;
@@ -29,8 +27,44 @@ mod topology_model;
 mod unwinding_host;
 mod virtual_block;
 
-use alloc_core::HostAllocator;
-use gpu_suballoc::{AllocatorOptions, DeviceMemory, GpuAllocator};
+use alloc_core::{
+    Context, ContextHandle, ContextOptions, FromGlobalAlloc, HostAllocator, HostError, Rejected,
+    Scope, Scoped, TryVec,
+};
+use ash::vk;
+use ash::vk::Handle;
+use debug_guard::{FailingAllocator, Fault};
+use gpu_suballoc::{
+    AllocatorOptions, AshDevice, BlockAlgorithm, BufferInfo, BufferUsage, DeviceContexts,
+    DeviceGroup, DeviceMemory, GpuAllocator, GpuError, GpuMisuse, ImageInfo, ImageUsage, Lifetime,
+    MemoryPreference, PoolId, PoolOptions, PropertyFlags, Region, RegionId, RegionOptions,
+    ResourceKind, ResourceRequirements, ShaderCache, VirtualBlock,
+};
+use gpu_suballoc::{
+    allocator::*, ash::*, cache::*, context::*, device::*, error::*, group::*, memory_type::*,
+    pool::*, region::*, report::*, request::*, virtual_block::*,
+};
+use mock_device::*;
+use std::alloc::{Layout, System};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::convert::Infallible;
+use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::num::NonZeroU64;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Barrier, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use std::{ptr, thread};
+use testkit::programs::{Ran, Tried, random_of_both, replay, replay_seeds, seeds_met};
+use testkit::{
+    Counted, MemoryUse, RecordingAllocator, Rng, Sweep, Swept, Trial, assert_bodies_call,
+    assert_every_function_is_named,
+};
 
 fn over<D: DeviceMemory, A: HostAllocator>(device: D, host: A) -> GpuAllocator<D, A> {
     over_with(device, host, AllocatorOptions::default())

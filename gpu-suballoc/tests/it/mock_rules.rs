@@ -4,16 +4,7 @@ mod content;
 mod rules;
 mod threads;
 
-use std::ptr::NonNull;
-
-use gpu_suballoc::device::{
-    BufferHandle, DeviceError, ImageHandle, MappedRange, MemoryHandle, MemoryRequest,
-};
-use gpu_suballoc::{
-    BufferInfo, BufferUsage, DeviceMemory, ImageInfo, ImageUsage, ResourceRequirements,
-};
-use mock_device::{Breach, MockDevice};
-use testkit::RecordingAllocator;
+use crate::*;
 
 const COPIED: BufferUsage =
     BufferUsage::from_raw(BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw());

@@ -1,16 +1,11 @@
 //! A host request and a device command refused within one call, 2500 sampled pairs: an error or a way round it, never half of
 //! what was asked for, and the next try succeeds.
 
-use std::alloc::System;
+use crate::*;
 
-use alloc_core::FromGlobalAlloc;
-use debug_guard::{FailingAllocator, Fault as HostFault};
-use gpu_suballoc::{GpuError, Region};
-use mock_device::{MockDevice, MockFault, MockLiveCounts, MockProfile};
-use testkit::{RecordingAllocator, Rng};
+use debug_guard::Fault as HostFault;
 
 use crate::operations::asks::{asks, seen, whole};
-use crate::over;
 
 type Mock = MockDevice<FromGlobalAlloc<System>>;
 type Host = FailingAllocator<RecordingAllocator>;

@@ -1,21 +1,7 @@
 //! One allocator under four threads: regions cross threads, are cropped, mapped, written, freed by whoever comes.
 //! Whenever all pause, regions lie apart and the sums are right. Runs under ThreadSanitizer too, which sees what lies over another.
 
-use std::alloc::System;
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-
-use crate::over_with;
-use alloc_core::FromGlobalAlloc;
-use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
-use gpu_suballoc::region::Ownership;
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{
-    AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, Lifetime, MemoryPreference,
-    PropertyFlags, Region, RegionOptions, ResourceRequirements,
-};
-use mock_device::{MockDevice, MockProfile};
-use testkit::{RecordingAllocator, Rng};
+use crate::*;
 
 type Mock = MockDevice<FromGlobalAlloc<System>>;
 type Over<'m> = GpuAllocator<&'m Mock, RecordingAllocator>;
@@ -203,7 +189,7 @@ fn race(profile: MockProfile, maps: MapPolicy) {
         pool: Mutex::default(),
     };
     for round in 0..ROUNDS {
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             for thread in 0..THREADS {
                 let shared = &shared;
                 scope.spawn(move || {

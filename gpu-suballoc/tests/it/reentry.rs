@@ -3,31 +3,13 @@
 
 mod margins;
 
-use std::alloc::Layout;
-use std::cell::Cell;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
-use std::sync::mpsc::channel;
-use std::sync::{Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use testkit::{HookedAllocator, Moment, Request, with_hook};
 
-use crate::over_with;
-use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope};
-use gpu_suballoc::allocator::{Backing, WrapInfo};
-use gpu_suballoc::device::MemoryRequest;
-use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
-use gpu_suballoc::report::{CorruptedMargin, RangeUse};
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{
-    AllocatorOptions, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError, GpuMisuse,
-    Lifetime, MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions,
-    ResourceRequirements,
-};
-use mock_device::{MockCall, MockDevice, MockProfile};
+use crate::*;
 
 type System = FromGlobalAlloc<std::alloc::System>;
 type Mock = MockDevice<System>;
-type Gpu = GpuAllocator<&'static Mock, ReentryHost>;
+type Gpu = GpuAllocator<&'static Mock, HookedAllocator<System>>;
 
 const ANY: RegionOptions<'static> = RegionOptions::new();
 const NESTED: GpuError = GpuError::Misuse(GpuMisuse::NestedMap);
@@ -35,29 +17,6 @@ const NESTED: GpuError = GpuError::Misuse(GpuMisuse::NestedMap);
 thread_local! {
     /// How far in.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-}
-
-/// The system's memory, with a hook before each request.
-struct ReentryHost(Option<Hook>);
-type Hook = &'static (dyn Fn() + Sync);
-
-// SAFETY: every block is the system's.
-unsafe impl HostAllocator for ReentryHost {
-    fn traits(&self) -> AllocatorTraits {
-        FromGlobalAlloc::SYSTEM.traits()
-    }
-
-    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        if let Some(hook) = self.0 {
-            hook();
-        }
-        FromGlobalAlloc::SYSTEM.allocate(layout, scope)
-    }
-
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
-        unsafe { FromGlobalAlloc::SYSTEM.deallocate(block, layout, scope) }
-    }
 }
 
 /// A device and an allocator that stay, so that a hook can have them.
@@ -70,10 +29,10 @@ struct Scene {
 
 impl Scene {
     fn new(profile: MockProfile) -> &'static Self {
-        Self::with(profile, AllocatorOptions::default(), None)
+        Self::with(profile, AllocatorOptions::default())
     }
 
-    fn with(profile: MockProfile, options: AllocatorOptions, host: Option<Hook>) -> &'static Self {
+    fn with(profile: MockProfile, options: AllocatorOptions) -> &'static Self {
         let mock: &'static Mock =
             Box::leak(Box::new(MockDevice::new(profile, FromGlobalAlloc::SYSTEM)));
         let scene = Box::leak(Box::new(Self {
@@ -81,7 +40,7 @@ impl Scene {
             gpu: OnceLock::new(),
             entered: AtomicU64::new(0),
         }));
-        let gpu = over_with(mock, ReentryHost(host), options);
+        let gpu = over_with(mock, HookedAllocator::new(FromGlobalAlloc::SYSTEM), options);
         scene
             .gpu
             .set(gpu)
@@ -149,7 +108,7 @@ fn once(run: impl FnOnce()) {
 /// Runs it on a thread of its own, which is left behind where it does not end.
 fn ends(run: impl FnOnce() + Send + 'static) {
     let (ended, end) = channel();
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         run();
         ended.send(()).unwrap();
     });
@@ -254,7 +213,7 @@ fn di7_a_block_that_empties_during_a_flush_is_not_kept() {
             let mut options = AllocatorOptions::default();
             options.memory.map_policy = map_policy;
             options.memory.keep_empty = Some(0);
-            let scene = Scene::with(MockProfile::Tiler, options, None);
+            let scene = Scene::with(MockProfile::Tiler, options);
             let region = scene.take(&visible());
             let id = region.id();
             scene.gpu().map_id(id).unwrap();
@@ -272,45 +231,32 @@ fn di7_a_block_that_empties_during_a_flush_is_not_kept() {
 #[test]
 fn a_host_allocator_that_reenters_while_a_block_is_made_gets_one_of_its_own() {
     ends(|| {
-        let mut requests = 0;
-        for nth in 0..=u64::MAX {
-            let (there, inner): (&OnceLock<&Scene>, &Mutex<Vec<Region>>) =
-                (Box::leak(Box::default()), Box::leak(Box::default()));
-            let counted: &AtomicU64 = Box::leak(Box::default());
-            let hook: Hook = Box::leak(Box::new(move || {
-                let Some(scene) = there.get() else { return };
-                once(|| {
-                    if counted.fetch_add(1, SeqCst) == nth {
-                        scene.entered.fetch_add(1, SeqCst);
-                        let region = scene.take(&ANY);
-                        inner.lock().unwrap().push(region);
-                    }
-                });
-            }));
-            let scene = Scene::with(MockProfile::Nvidia, AllocatorOptions::default(), Some(hook));
-            there
-                .set(scene)
-                .unwrap_or_else(|_| unreachable!("the first"));
-            let outer = scene.take(&ANY);
-            let named = scene.take(&ANY.name("named"));
-            let crop = scene.gpu().crop(&outer, 0, 16, 1).unwrap();
-            let regions = std::mem::take(&mut *inner.lock().unwrap());
-            regions
-                .iter()
-                .for_each(|region| assert_apart(&outer, region));
-            scene.free(crop);
-            let entered = !regions.is_empty();
-            regions
-                .into_iter()
-                .chain([outer, named])
-                .for_each(|region| scene.free(region));
+        for nth in 0.. {
+            let scene = Scene::new(MockProfile::Nvidia);
+            let (counted, inner) = (Cell::new(0), RefCell::new(None));
+            let hook = |request: Request| {
+                if request.moment == Moment::Before && counted.replace(counted.get() + 1) == nth {
+                    scene.entered.fetch_add(1, SeqCst);
+                    *inner.borrow_mut() = Some(scene.take(&ANY));
+                }
+            };
+            let [outer, named, crop] = with_hook(1, &hook, || {
+                let outer = scene.take(&ANY);
+                let named = scene.take(&ANY.name("named"));
+                let crop = scene.gpu().crop(&outer, 0, 16, 1).unwrap();
+                [outer, named, crop]
+            });
+            let inner = inner.take();
+            inner.iter().for_each(|inner| assert_apart(&outer, inner));
+            let entered = inner.is_some();
+            let all = [crop, outer, named].into_iter().chain(inner);
+            all.for_each(|region| scene.free(region));
             if !entered {
+                assert!(nth > 5, "{nth}");
                 break;
             }
             scene.end();
-            requests += 1;
         }
-        assert!(requests > 5, "{requests}");
     });
 }
 
@@ -325,7 +271,7 @@ fn a_device_that_reenters_from_two_threads_for_one_anothers_blocks_ends_both() {
             inside.fetch_add(1, SeqCst);
             let begin = Instant::now();
             while inside.load(SeqCst) < 2 && begin.elapsed() < Duration::from_millis(500) {
-                std::thread::yield_now();
+                thread::yield_now();
             }
             for wish in [
                 MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE),
@@ -335,7 +281,7 @@ fn a_device_that_reenters_from_two_threads_for_one_anothers_blocks_ends_both() {
                 scene.free(region);
             }
         });
-        std::thread::scope(|threads| {
+        thread::scope(|threads| {
             for wish in [
                 MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE),
                 MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL),
@@ -356,7 +302,7 @@ fn a_device_that_reenters_from_map_or_unmap_is_refused_the_same_memory_and_has_a
         ends(move || {
             let mut options = AllocatorOptions::default();
             options.memory.map_policy = MapPolicy::Counted;
-            let scene = Scene::with(MockProfile::Nvidia, options, None);
+            let scene = Scene::with(MockProfile::Nvidia, options);
             let alone = RegionOptions {
                 dedicated: DedicatedPolicy::Required,
                 ..visible()
@@ -443,7 +389,7 @@ fn a_device_that_reenters_from_flush_may_free_what_is_flushed() {
     ends(|| {
         let mut options = AllocatorOptions::default();
         options.memory.map_policy = MapPolicy::Counted;
-        let scene = Scene::with(MockProfile::Tiler, options, None);
+        let scene = Scene::with(MockProfile::Tiler, options);
         let alone = RegionOptions {
             dedicated: DedicatedPolicy::Required,
             ..visible()
@@ -497,34 +443,21 @@ fn a_device_that_reenters_from_flush_may_free_what_is_flushed() {
 #[test]
 fn a_host_allocator_that_reenters_a_picture_with_more_to_see_does_not_keep_it_for_ever() {
     ends(|| {
-        static SCENE: OnceLock<&'static Scene> = OnceLock::new();
-        let hook: Hook = &|| {
-            let Some(scene) = SCENE.get() else { return };
-            once(|| {
-                scene.entered.fetch_add(1, SeqCst);
-                let _kept = scene.take(&ANY);
-            });
+        let scene = Scene::new(MockProfile::Nvidia);
+        let _first = scene.take(&ANY);
+        let hook = |_| {
+            scene.entered.fetch_add(1, SeqCst);
+            let _kept = scene.take(&ANY);
         };
-        let scene = Scene::with(MockProfile::Nvidia, AllocatorOptions::default(), Some(hook));
-        let _ = SCENE.set(scene);
-        once(|| drop(scene.take(&ANY)));
-        let picture = scene.gpu().memory_map().unwrap();
+        let picture = || scene.gpu().memory_map().unwrap();
+        let seen = with_hook(1, &hook, picture);
         let entered = scene.entered.load(SeqCst);
         assert!((1..100).contains(&entered), "{entered} times");
-        assert!(picture.leaks().count() > 0);
-        DEPTH.set(1);
-        picture
+        assert!(seen.leaks().count() > 0);
+        drop(seen);
+        picture()
             .leaks()
             .for_each(|leak| scene.gpu().free_id(leak.id).unwrap());
-        let rest: Vec<_> = scene
-            .gpu()
-            .memory_map()
-            .unwrap()
-            .leaks()
-            .map(|leak| leak.id)
-            .collect();
-        rest.into_iter()
-            .for_each(|id| scene.gpu().free_id(id).unwrap());
         scene.end();
     });
 }
@@ -540,7 +473,6 @@ fn a_device_that_reenters_from_free_or_destroy_with_more_to_free_does_not_keep_a
                     reuse: true,
                     ..AllocatorOptions::default()
                 },
-                None,
             );
             let info = BufferInfo::new(5000, BufferUsage::TRANSFER_SRC);
             let kept = || {
@@ -572,10 +504,7 @@ fn a_device_that_reenters_from_free_or_destroy_with_more_to_free_does_not_keep_a
             );
             scene.mock.set_hook(None);
             scene.gpu().trim(u64::MAX);
-            assert_eq!(
-                scene.mock.live_counts(),
-                mock_device::MockLiveCounts::default()
-            );
+            assert_eq!(scene.mock.live_counts(), MockLiveCounts::default());
             scene.end();
         });
     }
@@ -609,7 +538,7 @@ fn h111_a_buffer_in_the_making_is_nobodys_to_collect() {
         let bound = regions
             .iter()
             .map(|region| scene.mock.buffer_bound(region.buffer().unwrap()));
-        let bound: std::collections::HashSet<_> = bound.collect();
+        let bound: HashSet<_> = bound.collect();
         assert!(
             bound.len() == 19 && !bound.contains(&None),
             "each has a place of its own"

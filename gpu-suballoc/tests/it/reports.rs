@@ -1,54 +1,20 @@
 //! What an allocator tells of itself, against what the mock device knows: totals, pictures, leaks, JSON, plans of moves.
 
-use std::collections::BTreeSet;
+use crate::regions::{Gpu, Mock, everywhere, with_memory};
+use crate::*;
 
-use crate::{over, over_with};
-use gpu_suballoc::allocator::WrapInfo;
-use gpu_suballoc::device::BufferHandle;
-use gpu_suballoc::pool::MemoryOptions;
-use gpu_suballoc::report::{
-    BlockContent, MemoryMap, RangePlacement, RangeUse, RangeView, RegionResource,
-};
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{
-    AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, ImageInfo, ImageUsage, Lifetime,
-    PoolOptions, Region, RegionOptions, ResourceRequirements,
-};
-use mock_device::{MockDevice, MockProfile};
 use serde_json::Value;
-use testkit::RecordingAllocator;
-
-type Mock = MockDevice<RecordingAllocator>;
-type Gpu<'m> = GpuAllocator<&'m Mock, RecordingAllocator>;
 
 const COPIED: BufferUsage =
     BufferUsage::from_raw(BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw());
 
-/// Runs `body` on each profile, and sees that everything was given back and nobody broke a rule.
+/// On each profile, with small blocks, so that there are several.
 fn on_every_profile(body: impl Fn(&Mock, &Gpu<'_>)) {
-    for profile in MockProfile::ALL {
-        let mock = Mock::new(profile, RecordingAllocator::system());
-        let host = RecordingAllocator::system();
-        // Small blocks, so that there are several.
-        let memory = MemoryOptions {
-            first_block: Some(1 << 20),
-            ..MemoryOptions::default()
-        };
-        let options = AllocatorOptions {
-            memory,
-            ..AllocatorOptions::default()
-        };
-        let gpu = over_with(&mock, host.clone(), options);
-        body(&mock, &gpu);
-        gpu.close()
-            .unwrap_or_else(|refused| panic!("{profile:?}: {refused}"));
-        host.assert_empty("by the allocator");
-        assert!(
-            mock.violations().is_empty(),
-            "{profile:?}: {}",
-            mock.violations()
-        );
-    }
+    let memory = MemoryOptions {
+        first_block: Some(1 << 20),
+        ..MemoryOptions::default()
+    };
+    everywhere(with_memory(memory), |s| body(s.mock, s.gpu));
 }
 
 fn wrapped(mock: &Mock, size: u64) -> BufferHandle {
@@ -115,7 +81,7 @@ fn give_back(mock: &Mock, gpu: &Gpu<'_>, (regions, own): (Vec<Region>, BufferHan
 }
 
 fn regions<'p>(picture: &'p MemoryMap<'_>) -> impl Iterator<Item = (&'p RangeView, BlockContent)> {
-    let of = |(block, ranges): (&'p gpu_suballoc::report::BlockView, &'p [RangeView])| {
+    let of = |(block, ranges): (&'p BlockView, &'p [RangeView])| {
         ranges.iter().map(move |range| (range, block.content))
     };
     picture
@@ -165,7 +131,7 @@ fn h114_a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
             (stats.total.blocks, stats.total.block_bytes),
             (live.memory, live.bytes)
         );
-        let sum = |of: &[gpu_suballoc::report::MemoryTotals]| {
+        let sum = |of: &[MemoryTotals]| {
             of.iter().fold((0, 0, 0), |sum, each| {
                 (
                     sum.0 + each.blocks,
@@ -285,80 +251,14 @@ fn h114_a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
         drop(picture);
         assert_eq!(gpu.host_bytes(), stats.host_bytes);
         give_back(mock, gpu, all);
-        assert_eq!(
-            gpu.stats().total,
-            gpu_suballoc::report::MemoryTotals::default()
-        );
+        assert_eq!(gpu.stats().total, MemoryTotals::default());
         assert!(gpu.memory_map().unwrap().blocks().is_empty());
-    });
-}
-
-#[test]
-fn the_json_reads_and_tools_for_vmas_can_draw_it() {
-    on_every_profile(|mock, gpu| {
-        let all = everything(mock, gpu);
-        let picture = gpu.memory_map().unwrap();
-        let mut text = String::new();
-        gpu.write_json(&picture, &mut text)
-            .expect("a String takes all");
-        let json: Value =
-            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-        let (mut blocks, mut names) = (0, BTreeSet::new());
-        // As `GpuMemDumpVis.py` goes through it.
-        assert_eq!(json["General"]["API"], "Vulkan");
-        for pool in json["DefaultPools"].as_object().expect("pools").values() {
-            for dedicated in pool["DedicatedAllocations"].as_array().expect("a list") {
-                assert!(
-                    dedicated["Size"].is_u64() && dedicated["Usage"].is_u64(),
-                    "{dedicated}"
-                );
-                names.insert(dedicated["Name"].as_str().unwrap_or_default().to_owned());
-                blocks += 1;
-            }
-            for block in pool["Blocks"].as_object().expect("blocks").values() {
-                let mut end = 0;
-                for part in block["Suballocations"].as_array().expect("a list") {
-                    assert_eq!(part["Offset"], end);
-                    end += part["Size"].as_u64().expect("a size");
-                    let known = [
-                        "FREE",
-                        "UNKNOWN",
-                        "BUFFER",
-                        "IMAGE_UNKNOWN",
-                        "IMAGE_LINEAR",
-                        "IMAGE_OPTIMAL",
-                    ];
-                    assert!(
-                        known.contains(&part["Type"].as_str().expect("a type")),
-                        "{part}"
-                    );
-                    names.extend(part["Name"].as_str().map(str::to_owned));
-                }
-                assert_eq!(block["TotalBytes"], end);
-                blocks += 1;
-            }
-        }
-        assert_eq!(
-            (
-                json["Total"]["BlockCount"].as_u64(),
-                json["Total"]["BlockBytes"].as_u64()
-            ),
-            (Some(blocks), Some(mock.live_counts().bytes))
-        );
-        assert!(
-            ["general", "image", "large", "lasting", "transient"]
-                .iter()
-                .all(|name| names.contains(*name)),
-            "{names:?}"
-        );
-        drop(picture);
-        give_back(mock, gpu, all);
     });
 }
 
 /// Totals, the leaks and VMA's JSON of one device read as in `reports.txt`.
 #[test]
-fn reports_read_as_they_did() {
+fn h97_reports_read_as_they_did() {
     let mock = Mock::new(MockProfile::IntelUma, RecordingAllocator::system());
     let host = RecordingAllocator::system();
     let gpu = over(&mock, host);
@@ -388,39 +288,6 @@ fn reports_read_as_they_did() {
     give_back(&mock, &gpu, all);
     gpu.close().unwrap_or_else(|refused| panic!("{refused}"));
     assert!(text == include_str!("reports.txt"), "{text}");
-}
-
-#[test]
-fn h97_what_keeps_an_allocator_from_closing_is_on_the_leak_list() {
-    let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
-    let gpu = over(&mock, RecordingAllocator::system());
-    let all = everything(&mock, &gpu);
-    let Err(refused) = gpu.close() else {
-        panic!("there are regions")
-    };
-    let gpu = refused.value;
-    let picture = gpu.memory_map().unwrap();
-    let mut ids: BTreeSet<_> = all.0.iter().map(Region::id).collect();
-    for leak in picture.leaks() {
-        assert!(ids.remove(&leak.id), "{leak}");
-        let owned = leak.range.root.is_none() && leak.range.placement != RangePlacement::Wrapped;
-        if owned && leak.name.is_some() {
-            assert!(
-                leak.range.tag == 7 && leak.range.site == 0xabc && leak.memory != 0,
-                "{leak}"
-            );
-        }
-    }
-    assert!(ids.is_empty(), "on no list: {ids:?}");
-    let text: Vec<_> = picture.leaks().map(|leak| leak.to_string()).collect();
-    assert!(
-        text.iter().any(|line| line.contains(" of 100000 bytes at ")
-            && line.ends_with(", \"general\", tag 0x7, allocated at site 2748")),
-        "{text:?}"
-    );
-    drop(picture);
-    give_back(&mock, &gpu, all);
-    gpu.close().unwrap_or_else(|refused| panic!("{refused}"));
 }
 
 #[test]
@@ -459,9 +326,6 @@ fn a_custom_pool_is_told_as_one() {
     drop(picture);
     gpu.free(region).unwrap();
     gpu.destroy_pool(pool).unwrap();
-    assert_eq!(
-        gpu.pool_stats(pool),
-        Err(gpu_suballoc::GpuMisuse::NoSuchPool.into())
-    );
+    assert_eq!(gpu.pool_stats(pool), Err(GpuMisuse::NoSuchPool.into()));
     gpu.close().unwrap_or_else(|refused| panic!("{refused}"));
 }

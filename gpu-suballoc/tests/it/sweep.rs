@@ -2,14 +2,9 @@
 //!
 //! The table in `operations` names every public function that is not `const`; one that it lacks fails here.
 
-use std::path::Path;
+use crate::*;
 
 use crate::operations::table;
-use debug_guard::{FailingAllocator, Fault};
-use testkit::{
-    MemoryUse, RecordingAllocator, Sweep, Swept, Trial, assert_bodies_call,
-    assert_every_function_is_named,
-};
 
 type Host = FailingAllocator<RecordingAllocator>;
 type Refuse = fn(&Host, Option<u64>);

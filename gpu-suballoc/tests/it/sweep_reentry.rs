@@ -1,22 +1,13 @@
 //! Law 2 with a device that calls back: each request of the host allocator is refused once, those that the calls from within make among
 //! them. What is refused inside is no reason to fail outside, and the other way round; nothing is lost either way.
 
-use std::ptr::NonNull;
-use std::sync::atomic::Ordering::Relaxed;
-
-use alloc_core::FromGlobalAlloc;
-use debug_guard::{FailingAllocator, Fault};
-use gpu_suballoc::pool::MapPolicy;
-use gpu_suballoc::{AllocatorOptions, GpuAllocator};
-use mock_device::{MockDevice, MockProfile};
-use testkit::{Counted, RecordingAllocator, Sweep};
+use crate::*;
 
 use crate::operations::asks::asks;
-use crate::over_with;
 use crate::region_model::program::again::{Again, How, TIMES};
 
 type Host = Counted<FailingAllocator<RecordingAllocator>>;
-type Mock = MockDevice<FromGlobalAlloc<std::alloc::System>>;
+type Mock = MockDevice<FromGlobalAlloc<System>>;
 type Gpu = GpuAllocator<&'static Mock, &'static Host>;
 
 #[test]

@@ -1,58 +1,34 @@
 //! A host allocator that unwinds breaks its contract. What happens then all the same: nothing is half done, and at most one block of host
 //! memory is lost for each call that unwound, the one that was allocated last before it.
 
-use std::alloc::Layout;
-use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::NonNull;
-use std::rc::Rc;
+use testkit::{Call, HookedAllocator, Moment, Request, with_hook};
 
-use crate::{over, over_with};
-use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
-use gpu_suballoc::allocator::{DefragmentationOptions, MoveOutcome, MoveResult, WrapInfo};
-use gpu_suballoc::device::BufferHandle;
-use gpu_suballoc::pool::MemoryOptions;
-use gpu_suballoc::request::{DedicatedPolicy, Lifetime};
-use gpu_suballoc::{
-    AllocatorOptions, BlockAlgorithm, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator,
-    MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions, ResourceRequirements,
-    VirtualBlock,
-};
-use mock_device::{MockDevice, MockProfile};
-use testkit::RecordingAllocator;
+use crate::*;
 
-/// Unwinds at the n-th request, counted from 0.
-#[derive(Clone)]
-struct Unwinding {
-    inner: RecordingAllocator,
-    left: Rc<Cell<Option<u64>>>,
+type Host = HookedAllocator<RecordingAllocator>;
+
+fn host() -> Host {
+    HookedAllocator::new(RecordingAllocator::system())
 }
 
-// SAFETY: the recording allocator's; where it unwinds nothing was taken. That it does is what is tested.
-unsafe impl HostAllocator for Unwinding {
-    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        match self.left.get() {
-            Some(0) => {
-                self.left.set(None);
+/// Runs it, and unwinds at the n-th request, counted from 0: what came of it, and whether there were so many.
+fn unwinding<R>(nth: u64, body: impl FnOnce() -> R) -> (thread::Result<R>, bool) {
+    let left = Cell::new(Some(nth));
+    let hook = |request: Request| {
+        if request.moment == Moment::Before && request.call != Call::Deallocate {
+            let now = left.take();
+            if now == Some(0) {
                 // Quietly: no hook is run.
-                std::panic::resume_unwind(Box::new("planted"));
+                resume_unwind(Box::new("planted"));
             }
-            left => self.left.set(left.map(|left| left - 1)),
+            left.set(now.map(|now| now - 1));
         }
-        self.inner.allocate(layout, scope)
-    }
-
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: forwarded.
-        unsafe { self.inner.deallocate(block, layout, scope) };
-    }
-
-    fn traits(&self) -> AllocatorTraits {
-        self.inner.traits()
-    }
+    };
+    let ran = with_hook(1, &hook, || catch_unwind(AssertUnwindSafe(body)));
+    (ran, left.get().is_none())
 }
 
-type Gpu<'m> = GpuAllocator<&'m MockDevice<RecordingAllocator>, Unwinding>;
+type Gpu<'m> = GpuAllocator<&'m MockDevice<RecordingAllocator>, Host>;
 
 const COPIED: BufferUsage = BufferUsage::TRANSFER_SRC;
 
@@ -78,7 +54,7 @@ fn make(gpu: &Gpu<'_>, kind: usize, foreign: BufferHandle) -> Option<Region> {
             if mapped.is_err() {
                 gpu.free(region)
                     .expect("a mapping that unwound leaves the region free to go");
-                std::panic::resume_unwind(Box::new("planted"));
+                resume_unwind(Box::new("planted"));
             }
             Some(region)
         }
@@ -111,15 +87,10 @@ fn ge11_a_host_allocator_that_unwinds_loses_one_block_at_most_and_breaks_nothing
             let mock = MockDevice::new(MockProfile::Nvidia, RecordingAllocator::system());
             // SAFETY: a mock, and a valid info.
             let foreign = unsafe { mock.create_buffer(&BufferInfo::new(1000, COPIED)) }.unwrap();
-            let host = Unwinding {
-                inner: RecordingAllocator::system(),
-                left: Rc::default(),
-            };
+            let host = host();
             // SAFETY: a mock, on which nothing runs.
             let gpu = over(&mock, host.clone());
-            host.left.set(Some(nth));
-            let first = catch_unwind(AssertUnwindSafe(|| make(&gpu, kind, foreign)));
-            let came = host.left.take().is_none();
+            let (first, came) = unwinding(nth, || make(&gpu, kind, foreign));
             // The same again, and everything else: nothing is in its way.
             let kept = first.ok().flatten();
             let again: Vec<Region> = (0..KINDS)
@@ -133,7 +104,7 @@ fn ge11_a_host_allocator_that_unwinds_loses_one_block_at_most_and_breaks_nothing
                 outstanding, None,
                 "kind {kind}, request {nth}, unwound: {came}"
             );
-            let left = host.inner.total().live_blocks;
+            let left = host.inner().total().live_blocks;
             assert!(
                 left <= u64::from(came),
                 "{left} blocks are lost by kind {kind}, request {nth}"
@@ -158,23 +129,18 @@ fn ge11_a_host_allocator_that_unwinds_loses_one_block_at_most_and_breaks_nothing
 fn ge11_a_virtual_block_loses_one_block_at_most() {
     for algorithm in [BlockAlgorithm::General, BlockAlgorithm::Ring] {
         for nth in 0.. {
-            let host = Unwinding {
-                inner: RecordingAllocator::system(),
-                left: Rc::default(),
-            };
+            let host = host();
             let mut block =
                 VirtualBlock::with_algorithm(host.clone(), 1 << 20, 256, algorithm).unwrap();
-            host.left.set(Some(nth));
-            let tried = catch_unwind(AssertUnwindSafe(|| {
+            let (tried, came) = unwinding(nth, || {
                 (0..200).try_for_each(|_| block.allocate(256, 1).map(|_| ()))
-            }));
-            let came = host.left.take().is_none();
+            });
             assert_eq!(tried.is_err(), came);
             let live = block.statistics().allocation_count;
             block.allocate(256, 1).expect("it goes on");
             assert_eq!(block.statistics().allocation_count, live + 1);
             drop(block);
-            assert!(host.inner.total().live_blocks <= u64::from(came));
+            assert!(host.inner().total().live_blocks <= u64::from(came));
             if !came {
                 assert!(nth > 1, "{nth}");
                 break;
@@ -190,17 +156,13 @@ fn ge11_a_virtual_block_asks_for_no_more_after_a_reservation_that_unwound() {
         BlockAlgorithm::Stack,
         BlockAlgorithm::Ring,
     ] {
-        let host = Unwinding {
-            inner: RecordingAllocator::system(),
-            left: Rc::default(),
-        };
+        let host = host();
         let mut block =
             VirtualBlock::with_algorithm(host.clone(), 1 << 20, 256, algorithm).unwrap();
-        host.left.set(Some(0));
-        let reserved = catch_unwind(AssertUnwindSafe(|| block.reserve(1 << 20)));
+        let (reserved, _) = unwinding(0, || block.reserve(1 << 20));
         assert!(reserved.is_err());
         block.allocate(256, 1).unwrap();
-        let bytes = host.inner.total().live_bytes;
+        let bytes = host.inner().total().live_bytes;
         assert!(bytes < 16 << 10, "{algorithm:?}: {bytes}");
     }
 }
@@ -239,10 +201,7 @@ fn ge11_a_host_allocator_that_unwinds_in_a_defragmentation_leaves_every_region_w
     let info = BufferInfo::new(PIECE, COPIED | BufferUsage::TRANSFER_DST);
     for nth in 0.. {
         let mock = MockDevice::new(MockProfile::Nvidia, RecordingAllocator::system());
-        let host = Unwinding {
-            inner: RecordingAllocator::system(),
-            left: Rc::default(),
-        };
+        let host = host();
         let gpu = over_with(&mock, host.clone(), options);
         let all: Vec<_> = (0..48)
             .map(|_| gpu.create_buffer(&info, &shared).unwrap())
@@ -255,9 +214,7 @@ fn ge11_a_host_allocator_that_unwinds_in_a_defragmentation_leaves_every_region_w
                 gpu.free(region).unwrap();
             }
         }
-        host.left.set(Some(nth));
-        let ran = catch_unwind(AssertUnwindSafe(|| defragment(&gpu)));
-        let came = host.left.take().is_none();
+        let (ran, came) = unwinding(nth, || defragment(&gpu));
         assert_eq!(ran.is_err(), came);
         let lie_where_they_should = || {
             for region in &left {
@@ -276,7 +233,7 @@ fn ge11_a_host_allocator_that_unwinds_in_a_defragmentation_leaves_every_region_w
             gpu.free(region).unwrap();
         }
         assert!(gpu.close().is_ok(), "request {nth}");
-        assert!(host.inner.total().live_blocks <= u64::from(came));
+        assert!(host.inner().total().live_blocks <= u64::from(came));
         assert!(mock.violations().is_empty(), "{}", mock.violations());
         if !came {
             assert!(nth > 5, "{nth}");

@@ -1,11 +1,6 @@
 //! A cache with contexts, and shaders that say when they are destroyed.
 
-use std::alloc::System;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-
-use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
-use gpu_suballoc::ShaderCache;
-use gpu_suballoc::cache::{CacheDevice, CacheLimits, CacheOwner, CompiledShader, ShaderKey};
+use super::*;
 
 pub(crate) static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
@@ -115,7 +110,7 @@ pub(crate) fn get<'o, 'c>(
     owner: &'o Owner<'c>,
     counts: &'c Counts,
     number: u64,
-) -> gpu_suballoc::cache::ShaderRef<'o, Shader<'c>, Broken> {
+) -> ShaderRef<'o, Shader<'c>, Broken> {
     let hold = owner
         .get_or_compile(key(owner.device(), number), || counts.make(number))
         .expect("it compiles");

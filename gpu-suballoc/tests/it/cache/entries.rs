@@ -1,10 +1,6 @@
 //! What the list of `cache_model` cannot see: keys, growth, what outlives the cache: H59, H60, H68.
 
-use std::sync::atomic::Ordering::SeqCst;
-
-use gpu_suballoc::cache::{CacheDevice, CompiledShader};
-
-use super::bench::{Broken, Contexts, get, key};
+use super::*;
 
 #[test]
 fn h59_h60_any_number_of_64_bits_is_a_key() {
@@ -58,7 +54,7 @@ fn work_keeps_its_shader_and_the_cache() {
     let work = get(&owner, &counts, 5).into_work_ref();
     assert_eq!(owner.release().held, 1);
     drop(cache);
-    let work = std::thread::scope(|threads| threads.spawn(move || work).join().expect("no panic"));
+    let work = thread::scope(|threads| threads.spawn(move || work).join().expect("no panic"));
     assert_eq!((work.number, counts.alive.load(SeqCst)), (5, 1));
     drop(work);
     assert_eq!(counts.now(), (1, 0));
@@ -68,11 +64,8 @@ fn work_keeps_its_shader_and_the_cache() {
 #[test]
 fn a_compiler_may_make_nothing_of_no_size() {
     let contexts = Contexts::new();
-    let cache = gpu_suballoc::ShaderCache::<(), Broken>::new(
-        contexts.shared.handle(),
-        gpu_suballoc::cache::CacheLimits::NONE,
-    )
-    .expect("memory");
+    let cache = ShaderCache::<(), Broken>::new(contexts.shared.handle(), CacheLimits::NONE)
+        .expect("memory");
     let owner = cache
         .owner(CacheDevice::new_unique(), contexts.a.handle())
         .expect("memory");

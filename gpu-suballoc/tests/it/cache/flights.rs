@@ -1,15 +1,6 @@
 //! H70: a compile is nobody's lock, and one for all who ask.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
-use std::time::Duration;
-
-use gpu_suballoc::cache::{CacheDevice, CacheError, CompiledShader};
-
-use super::bench::{Broken, Cache, Contexts, Counts, Owner, Shader, get, key};
+use super::*;
 
 const THREADS: u64 = 16;
 
@@ -87,7 +78,7 @@ fn h70_a_compile_that_panics_lets_another_one_try() {
     cache_scene!(contexts, counts, cache, owner);
     let answers = sixteen_ask(std::slice::from_ref(&owner), |before| match before {
         // Quietly: no hook is run.
-        0 => std::panic::resume_unwind(Box::new("planted")),
+        0 => resume_unwind(Box::new("planted")),
         _ => counts.make(9),
     });
     let unwound = answers.iter().filter(|answer| answer.is_err()).count();
@@ -244,54 +235,6 @@ fn compile_each_in_the_other(of: [usize; 2]) {
     );
 }
 
-/// One waits for what another compiles, which asks for what a third one has just made: no circle, though all lead and wait in turn.
-#[test]
-fn ge12_a_thread_that_has_landed_is_waited_for_by_nobody() {
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let caches = [contexts.cache(), contexts.cache()];
-    let device = CacheDevice::new_unique();
-    let owners = caches
-        .each_ref()
-        .map(|cache| cache.owner(device, contexts.a.handle()).expect("memory"));
-    let refused = AtomicU64::new(0);
-    thread::scope(|threads| {
-        for thread in 0..4usize {
-            let (owners, counts, refused) = (&owners, &counts, &refused);
-            threads.spawn(move || {
-                for round in 0..300u64 {
-                    // Each compile asks for the one before it, alternately in one cache and the other: no circle anywhere.
-                    fn chain<'c>(
-                        owners: &[Owner<'c>; 2],
-                        counts: &'c Counts,
-                        number: u64,
-                        end: u64,
-                        refused: &AtomicU64,
-                    ) {
-                        let owner = &owners[number as usize % 2];
-                        let asked = owner.get_or_compile(key(owner.device(), number), || {
-                            if number > end {
-                                chain(owners, counts, number - 1, end, refused);
-                            }
-                            counts.make(number)
-                        });
-                        if asked.is_err() {
-                            refused.fetch_add(1, SeqCst);
-                        }
-                    }
-                    chain(
-                        owners,
-                        counts,
-                        round * 10 + 4 + thread as u64,
-                        round * 10,
-                        refused,
-                    );
-                }
-            });
-        }
-    });
-    assert_eq!(refused.load(SeqCst), 0, "nobody waited for itself");
-}
-
 /// The leader unwinds, the one that waited leads now, and the first asks again: it waits, for that one waits for nobody any more.
 #[test]
 fn ge12_who_leads_after_waiting_is_waited_for() {
@@ -305,7 +248,7 @@ fn ge12_who_leads_after_waiting_is_waited_for() {
                     thread::yield_now();
                 }
                 // Quietly: no hook is run.
-                std::panic::resume_unwind(Box::new("planted"))
+                resume_unwind(Box::new("planted"))
             };
             assert!(
                 catch_unwind(AssertUnwindSafe(|| owner

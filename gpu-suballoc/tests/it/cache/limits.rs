@@ -1,9 +1,6 @@
 //! H73: a limit lets go what nobody needs.
 
-use alloc_core::HostError;
-use gpu_suballoc::cache::{CacheDevice, CacheError, CacheLimits, CompiledShader};
-
-use super::bench::{Contexts, Counts, get, key};
+use super::*;
 
 #[test]
 fn h73_what_was_used_least_goes_and_what_is_held_stays() {
@@ -159,27 +156,6 @@ fn h68_ge9_a_trim_frees_tables_that_nothing_lies_in_whoever_uses_the_cache() {
     contexts.end();
 }
 
-/// However many shaders came and went, the tables are as large as what lives needs.
-#[test]
-fn h69_what_came_and_went_leaves_no_trace_in_the_tables() {
-    let rounds = if cfg!(miri) { 500 } else { 50_000 };
-    let (contexts, counts) = (Contexts::new(), Counts::default());
-    let cache = contexts.cache();
-    cache.set_limits(CacheLimits {
-        entries: 100,
-        ..CacheLimits::NONE
-    });
-    let owner = cache
-        .owner(CacheDevice::new_unique(), contexts.a.handle())
-        .expect("memory");
-    (0..rounds / 10).for_each(|number| drop(get(&owner, &counts, number)));
-    let early = contexts.bytes()[2];
-    (rounds / 10..rounds).for_each(|number| drop(get(&owner, &counts, number)));
-    assert_eq!((counts.now(), cache.stats().entries), ((rounds, 100), 100));
-    assert!(contexts.bytes()[2] <= 2 * early, "{early}");
-    assert!(early < 64 << 10, "{early}");
-}
-
 /// Whichever tables the shaders of a device lay in, they go with its owner.
 #[test]
 fn h69_owners_that_come_and_go_leave_no_memory() {
@@ -218,10 +194,10 @@ fn ge9_a_trim_during_compiles_loses_nothing() {
     (0..2000).for_each(|number| drop(get(&owner, &counts, number)));
     cache.delete_where(|_, _| true);
     fn nested<'c>(
-        owner: &super::bench::Owner<'c>,
+        owner: &Owner<'c>,
         counts: &'c Counts,
         number: u64,
-    ) -> Result<CompiledShader<super::bench::Shader<'c>>, super::bench::Broken> {
+    ) -> Result<CompiledShader<Shader<'c>>, Broken> {
         if number > 0 {
             let before = owner.get_or_compile(key(owner.device(), number), || {
                 nested(owner, counts, number - 1)
@@ -242,4 +218,25 @@ fn ge9_a_trim_during_compiles_loses_nothing() {
     drop(owner);
     drop(cache);
     contexts.end();
+}
+
+/// However many shaders came and went, the tables are as large as what lives needs.
+#[test]
+fn h69_what_came_and_went_leaves_no_trace_in_the_tables() {
+    let rounds = if cfg!(miri) { 500 } else { 50_000 };
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    cache.set_limits(CacheLimits {
+        entries: 100,
+        ..CacheLimits::NONE
+    });
+    let owner = cache
+        .owner(CacheDevice::new_unique(), contexts.a.handle())
+        .expect("memory");
+    (0..rounds / 10).for_each(|number| drop(get(&owner, &counts, number)));
+    let early = contexts.bytes()[2];
+    (rounds / 10..rounds).for_each(|number| drop(get(&owner, &counts, number)));
+    assert_eq!((counts.now(), cache.stats().entries), ((rounds, 100), 100));
+    assert!(contexts.bytes()[2] <= 2 * early, "{early}");
+    assert!(early < 64 << 10, "{early}");
 }

@@ -1,5 +1,8 @@
 //! The shader cache: rows H58 to H75 of the contract.
 
+use crate::*;
+use bench::*;
+
 /// Contexts, counts of shaders, a cache, and an owner of a device of its own.
 macro_rules! cache_scene {
     ($contexts:ident, $counts:ident, $cache:ident, $owner:ident) => {

@@ -1,8 +1,6 @@
 //! In whose memory entries lie: H74, H75.
 
-use gpu_suballoc::cache::CacheDevice;
-
-use super::bench::{Contexts, Counts, get};
+use super::*;
 
 #[test]
 fn h74_h75_an_entry_lies_in_its_owners_memory_whoever_runs_and_drops_it() {
@@ -19,7 +17,7 @@ fn h74_h75_an_entry_lies_in_its_owners_memory_whoever_runs_and_drops_it() {
     assert_eq!(contexts.bytes()[..2], [of_a, 0]);
     drop(a);
     assert_eq!(contexts.bytes()[..2], [of_a, 0], "B still runs it");
-    std::thread::scope(|threads| {
+    thread::scope(|threads| {
         threads.spawn(move || drop(by_b));
     });
     assert_eq!(

@@ -1,13 +1,6 @@
 //! H73: shaders that outlive the program, in a file that is refused as a whole if anything in it is not right.
 
-use alloc_core::{ContextHandle, HostError, TryVec};
-use gpu_suballoc::ShaderCache;
-use gpu_suballoc::cache::{
-    CacheDevice, CacheLimits, CacheOwner, CompiledShader, ContentHash, ShaderKey, StoreError,
-    StoreIdentity, StoreWriter, StoredShaders,
-};
-
-use super::bench::{Broken, Contexts};
+use super::*;
 
 const IDENTITY: StoreIdentity = StoreIdentity {
     vendor: 0x10005,

@@ -1,11 +1,6 @@
 //! H72, and all at once.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::thread;
-
-use gpu_suballoc::cache::{CacheDevice, CacheLimits};
-
-use super::bench::{Contexts, Counts, get, key};
+use super::*;
 
 /// Finding, compiling, deleting, evicting, owners that come and go, holds that are dropped elsewhere.
 #[test]
@@ -18,7 +13,7 @@ fn h72_everything_at_once_balances() {
         entries: 40,
     });
     let device = CacheDevice::new_unique();
-    let (send, receive) = std::sync::mpsc::channel();
+    let (send, receive) = channel();
     thread::scope(|threads| {
         for seed in 0..4_u64 {
             let (cache, counts, contexts, send) = (&cache, &counts, &contexts, send.clone());
@@ -120,7 +115,7 @@ fn ge9_references_that_two_threads_drop_leave_nothing_above_the_limit() {
         ..CacheLimits::NONE
     });
     let device = CacheDevice::new_unique();
-    let barrier = std::sync::Barrier::new(2);
+    let barrier = Barrier::new(2);
     thread::scope(|threads| {
         for context in [&contexts.a, &contexts.b] {
             let (cache, counts, barrier) = (&cache, &counts, &barrier);

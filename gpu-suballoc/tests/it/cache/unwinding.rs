@@ -1,12 +1,6 @@
 //! Destructors of shaders that unwind: what was counted is counted out, and the others go all the same.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-
-use gpu_suballoc::ShaderCache;
-use gpu_suballoc::cache::{CacheDevice, CacheLimits, CacheOwner, CompiledShader};
-
-use super::bench::{Contexts, key};
+use super::*;
 
 /// Counts its end, and unwinds at it if it is told to.
 struct Wild<'c> {
@@ -19,7 +13,7 @@ impl Drop for Wild<'_> {
         self.ended.fetch_add(1, SeqCst);
         if self.unwinds {
             // Quietly: no hook is run.
-            std::panic::resume_unwind(Box::new("planted"));
+            resume_unwind(Box::new("planted"));
         }
     }
 }

@@ -2,11 +2,10 @@
 
 mod program;
 
-use std::sync::atomic::Ordering::Relaxed;
+use crate::*;
 
 use program::cache_ops;
 use program::subject::{CacheSubject, TIMES};
-use testkit::programs::{Ran, Tried, random_of_both, replay, seeds_met};
 
 /// What a program can meet.
 const EVENTS: [&str; 18] = [

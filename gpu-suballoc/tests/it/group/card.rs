@@ -1,14 +1,6 @@
 //! A device that unwinds at a question, and a log of what it was asked.
 
-use std::alloc::System;
-use std::cell::RefCell;
-use std::convert::Infallible;
-
-use alloc_core::{FromGlobalAlloc, Rejected, Scope, Scoped, TryVec};
-use gpu_suballoc::DeviceGroup;
-use gpu_suballoc::group::{
-    DeviceCapabilities, Edge, GroupDevice, GroupError, LinkClass, MembershipCell,
-};
+use super::*;
 
 pub(crate) static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 pub(crate) type Memory = Scoped<&'static FromGlobalAlloc<System>>;
@@ -51,7 +43,7 @@ impl<'l> Card<'l> {
         self.log.borrow_mut().push(format!("{what} {}", self.name));
         if self.unwinds == Some(what) {
             // Quietly: no hook is run.
-            std::panic::resume_unwind(Box::new("planted"));
+            resume_unwind(Box::new("planted"));
         }
     }
 }
@@ -96,7 +88,7 @@ impl GroupDevice for Card<'_> {
         let question = format!("refine {} {}", self.name, other.name);
         self.log.borrow_mut().push(question);
         if self.unwinds == Some("refine") {
-            std::panic::resume_unwind(Box::new("planted"));
+            resume_unwind(Box::new("planted"));
         }
         edge.link = self.link.unwrap_or(edge.link);
         Ok(())

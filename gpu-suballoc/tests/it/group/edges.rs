@@ -1,6 +1,8 @@
 //! What two devices say for themselves, compared: I4 to I7, I21 to I31, IW6 to IW10.
 
-use gpu_suballoc::group::{CapabilityFlags as Flags, DeviceCapabilities, Edge, LinkClass, UseMode};
+use super::*;
+
+use gpu_suballoc::group::CapabilityFlags as Flags;
 
 fn driver(driver: u32) -> DeviceCapabilities {
     DeviceCapabilities {

@@ -1,12 +1,6 @@
 //! Making and ending groups: I32 to I37, I42, I44, IW3, IW6, and what a refusal leaves behind.
 
-use std::cell::RefCell;
-use std::convert::Infallible;
-
-use gpu_suballoc::DeviceGroup;
-use gpu_suballoc::group::{DeviceCapabilities, GroupDevice, GroupError, LinkClass, MembershipCell};
-
-use super::card::{Card, Log, cards, group};
+use super::*;
 
 fn taken(log: &Log) -> Vec<String> {
     std::mem::take(&mut log.borrow_mut())
@@ -96,7 +90,7 @@ fn a_device_that_unwinds_leaves_no_seat_taken() {
         let log = RefCell::default();
         let mut all = cards(3, &log);
         all[1].unwinds = Some(what);
-        let unwinds = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let unwinds = catch_unwind(AssertUnwindSafe(|| {
             drop(group(&all).map(DeviceGroup::dissolve))
         }));
         assert!(unwinds.is_err(), "{what}");
@@ -116,7 +110,7 @@ fn a_device_that_unwinds_leaves_no_seat_taken() {
 #[test]
 fn ge13_a_group_takes_whatever_points_at_a_device() {
     let log = Log::default();
-    let shared = [1, 2].map(|name| std::rc::Rc::new(Card::new(name, &log)));
+    let shared = [1, 2].map(|name| Rc::new(Card::new(name, &log)));
     let of_shared = group(shared.iter().cloned()).expect("in no group");
     assert!(shared.iter().all(|card| card.seat.membership().is_some()));
     drop(of_shared);

@@ -1,10 +1,6 @@
 //! The matrix of a group: I1, IW1, IW5.
 
-use std::cell::RefCell;
-
-use gpu_suballoc::group::{CapabilityFlags, GroupError, LinkClass};
-
-use super::card::{cards, group};
+use super::*;
 
 #[test]
 fn iw1_what_is_out_of_range_has_no_edge() {

@@ -5,3 +5,6 @@ mod edges;
 mod making;
 mod matrix;
 mod queries;
+
+use crate::*;
+use card::*;

@@ -1,12 +1,6 @@
 //! Asking a group: I10, I39, I41, I43, I46, I48, IW2.
 
-use std::cell::RefCell;
-use std::convert::Infallible;
-
-use gpu_suballoc::RegionId;
-use gpu_suballoc::group::{DeviceCapabilities, GroupDevice, HandleTypes, MembershipCell, UseMode};
-
-use super::card::{Card, cards, group};
+use super::*;
 
 /// A thousand groups, most of them in the memory of the one before: nobody ever answers for another.
 #[test]
@@ -53,7 +47,7 @@ impl GroupDevice for QuietCard {
 #[test]
 fn i48_queries_run_on_all_threads_at_once() {
     let group = group([(); 3].map(|()| QuietCard(MembershipCell::new()))).expect("three devices");
-    std::thread::scope(|threads| {
+    thread::scope(|threads| {
         for _ in 0..4 {
             threads.spawn(|| {
                 for round in 0..10_000 {

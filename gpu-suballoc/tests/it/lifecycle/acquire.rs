@@ -1,9 +1,6 @@
 //! Acquiring through ash: H5, H7, H8, H13. The rest of H1 to H9 is `lifecycle_model` and `sweeps`.
 
-use gpu_suballoc::context::{CommandSource, ContextError};
-
-use super::fake::LifecycleDriver;
-use super::scene::{SceneHost, SceneMemory, acquire, buffer, handles, info, kernel, try_acquire};
+use super::*;
 
 #[test]
 fn h5_h7_h13_commands_are_loaded_once_a_context_and_every_one_must_be_there() {
@@ -53,7 +50,7 @@ fn h8_callbacks_are_captured_when_the_context_is_acquired() {
     info.options.callbacks = Some(*theirs);
     let context = try_acquire(&home, info).unwrap();
     // The application's own struct changes: the fake would tell of a destroy with another user data.
-    *theirs = ash::vk::AllocationCallbacks::default();
+    *theirs = vk::AllocationCallbacks::default();
     drop(kernel(&context, 1));
     let region = buffer(&context);
     assert!(

@@ -1,12 +1,7 @@
 //! A Vulkan driver in this process that notes what it is asked, makes objects out of numbers, and takes 32 bytes through the callbacks for
 //! each. Its handles lead to it, so that two of them are two drivers.
 
-use std::collections::HashMap;
-use std::ffi::{CStr, c_char, c_void};
-use std::ptr;
-use std::sync::Mutex;
-
-use ash::vk::{self, Handle};
+use super::*;
 
 /// A driver with one instance, physical device and device.
 pub(crate) struct LifecycleDriver {
@@ -29,7 +24,7 @@ struct FakeState {
 
 thread_local! {
     /// Without an instance nobody says which driver is meant.
-    static WITHOUT_INSTANCE: std::cell::Cell<bool> = const { std::cell::Cell::new(true) };
+    static WITHOUT_INSTANCE: Cell<bool> = const { Cell::new(true) };
 }
 
 impl LifecycleDriver {
@@ -113,7 +108,7 @@ impl Drop for LifecycleDriver {
     fn drop(&mut self) {
         let live = &self.state.get_mut().unwrap().live;
         assert!(
-            live.is_empty() || std::thread::panicking(),
+            live.is_empty() || thread::panicking(),
             "left with the driver: {live:?}"
         );
     }

@@ -1,14 +1,6 @@
 //! Compiled kernels: H29, their rollback, and files of them.
 
-use alloc_core::TryVec;
-use ash::vk;
-use gpu_suballoc::cache::{
-    CacheError, ContentHash, ShaderKey, StoreIdentity, StoreWriter, StoredShaders,
-};
-
-use gpu_suballoc::device::DeviceError;
-
-use super::scene::{CODE, SceneHost, acquire, info, kernel, try_acquire, try_kernel};
+use super::*;
 
 #[test]
 fn h29_a_kernel_goes_pipelines_first_and_module_last() {
@@ -104,13 +96,13 @@ fn kernels_and_the_pipeline_cache_go_through_a_file() {
 
     let stored = StoredShaders::open(&cache, &MINE).unwrap();
     let blob = stored
-        .iter(gpu_suballoc::cache::CacheDevice::new_unique())
+        .iter(CacheDevice::new_unique())
         .next()
         .unwrap()
         .binary;
     let context = try_acquire(
         &home,
-        gpu_suballoc::ash::AshContextInfo {
+        AshContextInfo {
             pipeline_cache_data: blob,
             ..info(&memory, &driver, None)
         },
@@ -126,7 +118,7 @@ fn kernels_and_the_pipeline_cache_go_through_a_file() {
             .map(|word| u32::from_le_bytes(*word))
             .collect();
         assert_eq!(words, CODE);
-        let info = gpu_suballoc::ash::KernelInfo {
+        let info = KernelInfo {
             code: &words,
             set_layouts: &[],
             push_constant_ranges: &[],

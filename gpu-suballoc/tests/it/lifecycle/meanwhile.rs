@@ -1,20 +1,6 @@
 //! What other threads, and functions of the user's, do while a context is released.
 
-use std::alloc::System;
-use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-
-use alloc_core::FromGlobalAlloc;
-use gpu_suballoc::cache::{CacheLimits, CompiledShader, ShaderKey};
-use gpu_suballoc::context::{
-    ContextError, ContextHandlers, ContextTable, DeviceContext, DeviceContextId, VulkanHandles,
-};
-use gpu_suballoc::{AllocatorOptions, DeviceContexts};
-use mock_device::{MockDevice, MockProfile};
-
-use super::scene::{SYSTEM, SceneHost, SceneMemory, acquire, info, kernel, try_acquire};
+use super::*;
 
 /// Says that it is over, also where this thread unwinds.
 struct Over<'o>(&'o AtomicBool);
@@ -38,7 +24,7 @@ fn h16_h26_a_strict_release_and_a_hold_never_pass_one_another() {
     let stays = acquire(&home, &memory, &driver);
     let key = ShaderKey::kernel(stays.shaders().device(), 0);
     let (over, mut refused) = (AtomicBool::new(false), 0);
-    let found = std::thread::scope(|threads| {
+    let found = thread::scope(|threads| {
         let asks = threads.spawn(|| {
             let mut found = 0;
             while !over.load(SeqCst) {
@@ -55,7 +41,7 @@ fn h16_h26_a_strict_release_and_a_hold_never_pass_one_another() {
             while !over.load(SeqCst) {
                 let stats = home.cache().stats();
                 assert!(stats.entries <= KERNELS);
-                std::thread::yield_now();
+                thread::yield_now();
             }
         });
         let end = Over(&over);

@@ -1,5 +1,8 @@
 //! Contexts on an application's device, rows H1 to H31, over a driver in this process that notes what it is asked.
-#![cfg(feature = "ash")]
+
+use crate::*;
+use fake::*;
+use scene::*;
 
 /// An application's memory, a driver, a home for contexts.
 macro_rules! application {

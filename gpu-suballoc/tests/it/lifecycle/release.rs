@@ -1,15 +1,6 @@
 //! Releasing through ash: H10, H14 to H17, H31. H11, H12, H28, H30 are in `lifecycle_model`.
 
-use gpu_suballoc::GpuError;
-use gpu_suballoc::allocator::OutstandingRegions;
-use gpu_suballoc::cache::ShaderKey;
-use gpu_suballoc::context::{ContextOutstanding, ReleaseBlocker, VulkanHandles};
-use gpu_suballoc::device::DeviceError;
-use gpu_suballoc::region::Ownership;
-
-use super::scene::{
-    SceneHost, SceneMemory, acquire, buffer, info, kernel, try_acquire, try_buffer, try_kernel,
-};
+use super::*;
 
 #[test]
 fn h10_releasing_nothing_is_no_error() {

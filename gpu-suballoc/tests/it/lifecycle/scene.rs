@@ -1,20 +1,9 @@
 //! An application: its memory, its callbacks, a home for contexts, and what it does with one.
 
-use std::alloc::{Layout, System, alloc, dealloc};
-use std::ffi::c_void;
-use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use super::*;
 
-use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostAllocator};
-use ash::vk;
-use gpu_suballoc::ash::{
-    AshContext, AshContextInfo, AshContextTable, AshContexts, AshOptions, CompiledKernel,
-    KernelInfo, KernelPipeline,
-};
-use gpu_suballoc::cache::{CacheError, CacheLimits, ShaderKey, ShaderRef};
-use gpu_suballoc::context::{ContextError, VulkanHandles};
-use gpu_suballoc::{AllocatorOptions, BufferInfo, BufferUsage, Region, RegionOptions};
-
-use super::fake::{LifecycleDriver, get_instance_proc_addr};
+use std::alloc::alloc;
+use std::alloc::dealloc;
 
 pub(crate) static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
@@ -59,7 +48,7 @@ impl SceneHost {
 
     pub(crate) fn callbacks(&self) -> vk::AllocationCallbacks<'static> {
         vk::AllocationCallbacks {
-            p_user_data: std::ptr::from_ref(self).cast_mut().cast(),
+            p_user_data: ptr::from_ref(self).cast_mut().cast(),
             pfn_allocation: Some(take),
             pfn_free: Some(give),
             ..Default::default()
@@ -174,8 +163,7 @@ pub(crate) const CODE: &[u32] = &[0x0723_0203, 1, 2, 3];
 pub(crate) fn try_kernel(
     context: &AshContext,
     number: u64,
-) -> Result<ShaderRef<'_, CompiledKernel, gpu_suballoc::GpuError>, CacheError<gpu_suballoc::GpuError>>
-{
+) -> Result<ShaderRef<'_, CompiledKernel, GpuError>, CacheError<GpuError>> {
     let sets = [vk::DescriptorSetLayoutCreateInfo::default(); 2];
     let main = KernelPipeline {
         name: c"main",
@@ -195,14 +183,11 @@ pub(crate) fn try_kernel(
     })
 }
 
-pub(crate) fn kernel(
-    context: &AshContext,
-    number: u64,
-) -> ShaderRef<'_, CompiledKernel, gpu_suballoc::GpuError> {
+pub(crate) fn kernel(context: &AshContext, number: u64) -> ShaderRef<'_, CompiledKernel, GpuError> {
     try_kernel(context, number).expect("it compiles")
 }
 
-pub(crate) fn try_buffer(context: &AshContext) -> Result<Region, gpu_suballoc::GpuError> {
+pub(crate) fn try_buffer(context: &AshContext) -> Result<Region, GpuError> {
     let info = BufferInfo::new(4000, BufferUsage::STORAGE_BUFFER);
     context
         .allocator()

@@ -1,9 +1,6 @@
 //! Contexts beside one another: H25 to H27, and two drivers.
 
-use gpu_suballoc::cache::CacheDevice;
-
-use super::fake::LifecycleDriver;
-use super::scene::{SceneHost, SceneMemory, acquire, buffer, info, kernel, try_acquire};
+use super::*;
 
 #[test]
 fn h25_h26_h27_contexts_of_a_device_share_and_each_takes_its_own_along() {
@@ -88,30 +85,6 @@ fn hw26_a_kernel_that_outlives_its_context_goes_with_the_callbacks_it_was_made_w
     let held = kernel(&context, 1).into_work_ref();
     assert_eq!(context.release_forced().released.held, 1);
     assert!(host.live() > 0);
-    std::thread::spawn(move || drop(held)).join().unwrap();
+    thread::spawn(move || drop(held)).join().unwrap();
     assert_eq!((host.live(), driver.live(), memory.bytes()[1]), (0, 0, 0));
-}
-
-#[test]
-fn h25_threads_that_ask_at_once_share_one_compile() {
-    application!(memory, driver, home);
-    let contexts = [
-        acquire(&home, &memory, &driver),
-        acquire(&home, &memory, &driver),
-    ];
-    std::thread::scope(|threads| {
-        for context in contexts.iter().cycle().take(8) {
-            threads.spawn(|| {
-                (0..20).for_each(|number| drop(kernel(context, number)));
-                let region = buffer(context);
-                context.allocator().free(region).unwrap();
-            });
-        }
-    });
-    assert_eq!(driver.live_of("VkShaderModule"), 20);
-    let gone: u64 = contexts
-        .into_iter()
-        .map(|context| context.release().unwrap().shaders)
-        .sum();
-    assert_eq!((gone, driver.live()), (20, 0));
 }

@@ -1,15 +1,7 @@
 //! Law 2 over a whole cycle: each request of host memory, of ours or through the callbacks, and each command is refused once; everything is
 //! as before then, and the next try succeeds.
 
-use ash::vk;
-use debug_guard::{FailingAllocator, Fault};
-use gpu_suballoc::GpuError;
-use gpu_suballoc::ash::AshContexts;
-use gpu_suballoc::device::DeviceError;
-use testkit::RecordingAllocator;
-
-use super::fake::LifecycleDriver;
-use super::scene::{SceneHost, SceneMemory, info, try_acquire, try_buffer, try_kernel};
+use super::*;
 
 /// Acquire, compile, take, give, release.
 fn cycle(
@@ -93,22 +85,4 @@ fn h9_hw27_every_refusal_of_the_driver_leaves_everything_as_it_was() {
         }
         assert!(failed >= 7, "{result:?}: {failed}");
     }
-}
-
-#[test]
-fn an_error_says_that_the_device_is_lost() {
-    application!(memory, driver, home);
-    let context = super::scene::acquire(&home, &memory, &driver);
-    driver.fail(Some((1, vk::Result::ERROR_DEVICE_LOST)));
-    let error = try_buffer(&context).unwrap_err();
-    assert_eq!(error, GpuError::Device(DeviceError::DeviceLost));
-    assert!(
-        error.is_device_lost(),
-        "the program says so to the context, which then calls no driver"
-    );
-    context.device_lost();
-    driver.log();
-    assert!(context.release().unwrap().device_lost);
-    assert_eq!(driver.log(), [""; 0]);
-    driver.lose();
 }

@@ -2,12 +2,11 @@
 
 mod program;
 
-use std::sync::atomic::Ordering::Relaxed;
+use crate::*;
 
 use program::calling_back::TIMES;
 use program::lifecycle_ops;
 use program::subject::LifecycleSubject;
-use testkit::programs::{Ran, Tried, random_of_both, replay, seeds_met};
 
 /// What a program can meet.
 const EVENTS: [&str; 55] = [

@@ -1,8 +1,5 @@
 //! What the host writes is seen by the device when it should be, and not before.
 
-use mock_device::{MockDevice, MockProfile};
-use testkit::RecordingAllocator;
-
 use super::*;
 
 fn device_sees(mock: &Mock<'_>, buffer: BufferHandle, size: usize) -> Vec<u8> {

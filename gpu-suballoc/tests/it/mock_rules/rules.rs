@@ -1,10 +1,5 @@
 //! Every kind of breach is provoked once and seen as itself.
 
-use gpu_suballoc::device::{ExternalHandleTypes, ImageTiling, MemoryRequest, ResourceHandle};
-use gpu_suballoc::{BufferInfo, BufferUsage, DeviceMemory};
-use mock_device::{Breach, MockDevice, MockProfile};
-use testkit::RecordingAllocator;
-
 use super::*;
 
 /// Does one wrong thing to a fresh device: what is then seen.
@@ -291,25 +286,6 @@ fn no_kind_of_breach_is_without_a_row() {
             "{breach:?} is never provoked"
         );
     }
-}
-
-#[test]
-fn what_was_destroyed_is_no_neighbour_any_more() {
-    assert_eq!(
-        provoke(MockProfile::Lavapipe, |mock| {
-            let memory = memory(mock, 1024, 0);
-            let there: Vec<_> = (0..4).map(|_| buffer(mock, 64)).collect();
-            for (place, buffer) in (0u64..).zip(&there) {
-                bind(mock, *buffer, memory, place * 64).unwrap();
-            }
-            // From the middle, the end and the front of the list.
-            for at in [1, 3, 0, 2] {
-                destroy(mock, there[at]);
-                bind(mock, buffer(mock, 64), memory, at as u64 * 64).expect("the place is free");
-            }
-        }),
-        []
-    );
 }
 
 #[test]

@@ -1,18 +1,13 @@
 //! Allocators and their regions.
 
-use alloc_core::FromGlobalAlloc;
-use gpu_suballoc::allocator::{Backing, DescriptorUse, WrapInfo};
-use gpu_suballoc::report::MemoryTotals;
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{
-    AllocatorOptions, GpuAllocator, GpuMisuse, PoolOptions, PropertyFlags, RegionOptions,
-};
-use mock_device::{MockDevice, MockProfile};
-use testkit::{MemoryUse, Sink, Stage};
+use super::*;
 
-use super::asks::{self, Ask, needs, seen, visible, whole};
+use super::asks::Ask;
+use super::asks::needs;
+use super::asks::seen;
+use super::asks::visible;
+use super::asks::whole;
 use super::driver_heap::DriverHeap;
-use super::{GpuOperation, operation};
 
 pub(super) type Mock = MockDevice<&'static FromGlobalAlloc<DriverHeap>>;
 pub(super) type Over<'s, S> = GpuAllocator<&'s Mock, &'s <S as Stage>::Host>;
@@ -29,7 +24,7 @@ fn new<'s, S: Stage>(
     stage: &'s S,
     mock: &'s Mock,
     options: AllocatorOptions,
-) -> Result<Over<'s, S>, gpu_suballoc::GpuError> {
+) -> Result<Over<'s, S>, GpuError> {
     // SAFETY: what is asked here is valid.
     unsafe { GpuAllocator::new(mock, stage.host(), options) }.map_err(|refused| refused.error)
 }

@@ -1,15 +1,7 @@
 //! Ways to ask an allocator for something: with one request of host memory refused, or one command, or both, with a device that calls back,
 //! on a heap that refuses. One list, so that no net can forget what another one holds.
 
-use alloc_core::HostAllocator;
-use gpu_suballoc::allocator::WrapInfo;
-use gpu_suballoc::report::MemoryTotals;
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{
-    BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError, ImageInfo, ImageUsage,
-    MemoryPreference, PoolOptions, PropertyFlags, Region, RegionOptions, ResourceRequirements,
-};
-use mock_device::MockDevice;
+use super::*;
 
 /// One way. What it leaves is freed afterwards.
 pub(crate) struct Ask<D: DeviceMemory, A: HostAllocator> {

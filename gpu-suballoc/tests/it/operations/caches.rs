@@ -1,12 +1,6 @@
 //! The shader cache, and its file.
 
-use alloc_core::{Context, ContextOptions};
-use gpu_suballoc::ShaderCache;
-use gpu_suballoc::cache::{
-    CacheDevice, CacheLimits, CompiledShader, ContentHash, ShaderKey, StoreIdentity, StoreSink,
-    StoreWriter, StoredShaders,
-};
-use testkit::Stage;
+use super::*;
 
 /// A root over the stage's memory, which ends after what is made in it.
 pub(super) fn with_root<S: Stage>(stage: &S, run: impl FnOnce(&Context)) {

@@ -1,12 +1,6 @@
 //! Contexts on an application's device: over the mock, and over ash's tables.
 
-use alloc_core::{ContextHandle, TryVec};
-use ash::vk;
-use gpu_suballoc::ash::{AshContextInfo, AshContexts, AshOptions, KernelInfo, KernelPipeline};
-use gpu_suballoc::cache::{CacheLimits, CompiledShader, ShaderKey};
-use gpu_suballoc::context::{ContextError, ContextTable, DeviceContext, VulkanHandles};
-use gpu_suballoc::{AllocatorOptions, DeviceContexts, RegionOptions};
-use testkit::Stage;
+use super::*;
 
 use super::allocator::{Mock, mock};
 use super::asks::needs;

@@ -1,12 +1,6 @@
 //! Passes that move regions.
 
-use gpu_suballoc::allocator::{DefragmentationOptions, MoveOutcome, MoveResult};
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{
-    BufferInfo, BufferUsage, ImageInfo, ImageUsage, PoolId, PoolOptions, Region, RegionId,
-    RegionOptions,
-};
-use testkit::Stage;
+use super::*;
 
 use super::allocator::{Over, over};
 use super::asks::seen;
@@ -109,7 +103,7 @@ pub(super) fn moves<S: Stage>(stage: &S, _: usize) {
                 pass.set_outcomes(MoveOutcome::Copied);
                 let mut moves = 0;
                 pass.finish(|_, result| moves += u32::from(result == MoveResult::Moved));
-                Ok::<u32, gpu_suballoc::GpuError>(moves)
+                Ok::<u32, GpuError>(moves)
             },
         );
         assert!(refused || moves > 0);

@@ -1,11 +1,6 @@
 //! Devices: the mock through the trait, and ash over functions of this process.
 
-use ash::vk;
-use gpu_suballoc::ash::{AshOptions, physical_device_capabilities, physical_device_identity};
-use gpu_suballoc::device::{DeviceError, HeapBudget, MappedRange, MemoryHandle, MemoryRequest};
-use gpu_suballoc::group::DeviceCapabilities;
-use gpu_suballoc::{AshDevice, BufferInfo, BufferUsage, DeviceMemory, ImageInfo, ImageUsage};
-use testkit::Stage;
+use super::*;
 
 use super::allocator::mock;
 use crate::fake_vulkan::{Fake, set, vulkan};

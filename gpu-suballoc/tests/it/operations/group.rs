@@ -1,14 +1,6 @@
 //! Groups of devices.
 
-use std::cell::Cell;
-use std::convert::Infallible;
-
-use alloc_core::{Scope, Scoped, TryVec};
-use gpu_suballoc::group::{
-    CapabilityFlags, DeviceCapabilities, Edge, GroupDevice, LinkClass, MembershipCell,
-};
-use gpu_suballoc::{DeviceGroup, RegionId};
-use testkit::{Sink, Stage};
+use super::*;
 
 #[derive(Default)]
 struct Card(MembershipCell);

@@ -15,7 +15,21 @@ mod group;
 mod ranges;
 mod words;
 
-use testkit::{MemoryUse, Once, OperationTable, Stage};
+use alloc_core::{
+    Context, ContextHandle, ContextOptions, FromGlobalAlloc, HostAllocator, Scope, Scoped, TryVec,
+};
+use ash::vk;
+use gpu_suballoc::{
+    AllocatorOptions, AshDevice, BlockAlgorithm, BufferInfo, BufferUsage, DeviceContexts,
+    DeviceGroup, DeviceMemory, GpuAllocator, GpuError, GpuMisuse, ImageInfo, ImageUsage,
+    MemoryPreference, PoolId, PoolOptions, PropertyFlags, Region, RegionId, RegionOptions,
+    ResourceRequirements, ShaderCache, VirtualBlock, allocator::*, ash::*, cache::*, context::*,
+    device::*, error::*, group::*, memory_type::*, report::*, request::*, virtual_block::*,
+};
+use mock_device::*;
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use testkit::{MemoryUse, Once, OperationTable, Sink, Stage};
 
 /// A scenario: its steps that take memory are attempts, the others take none.
 pub(crate) struct GpuOperation<S: Stage> {

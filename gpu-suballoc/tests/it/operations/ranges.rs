@@ -1,10 +1,6 @@
 //! Virtual blocks.
 
-use std::cell::RefCell;
-
-use gpu_suballoc::virtual_block::{VirtualAllocationOptions, VirtualBlockError};
-use gpu_suballoc::{BlockAlgorithm, VirtualBlock};
-use testkit::Stage;
+use super::*;
 
 pub(super) const CALLS: &[&str] = &[
     "VirtualBlock::allocate",

@@ -1,13 +1,8 @@
 //! Functions that ask nobody: memory types, numbers of errors, sums.
 
-use std::fmt::Write;
+use super::*;
 
-use gpu_suballoc::device::DeviceError;
-use gpu_suballoc::error::Limit;
-use gpu_suballoc::memory_type::{MemoryType, choose_memory_type};
-use gpu_suballoc::report::MemoryTotals;
-use gpu_suballoc::{GpuError, GpuMisuse, MemoryPreference, PropertyFlags};
-use testkit::{Sink, Stage};
+use std::fmt::Write;
 
 pub(super) const CALLS: &[&str] = &["choose_memory_type"];
 

@@ -2,9 +2,9 @@
 
 mod program;
 
-use gpu_suballoc::BlockAlgorithm;
+use crate::*;
+
 use program::{LINEAR, range_ops};
-use testkit::programs::{Ran, Tried, random_of_both, replay, seeds_met};
 
 const EVENTS: [&str; 7] = [
     "refused for lack of a hole",
@@ -33,7 +33,7 @@ fn the_seeds_meet_everything() {
 
 /// 10^5 operations; with `STEWARD_LONG` (for release builds) 10^7, in which each class came up a thousand times.
 #[test]
-fn h85_h87_h88_h92_h96_ge6_ranges_are_the_models() {
+fn h85_h87_h88_h92_h94_h96_ge6_ranges_are_the_models() {
     replay("range_ops", 200, |bytes| run(bytes).0);
     let (tried, long) = random_of_both("range_ops", [256, 16 << 10], 50_000, run);
     tried.assert_at_least(

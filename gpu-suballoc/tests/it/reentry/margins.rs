@@ -13,7 +13,7 @@ fn with_margins() -> &'static Scene {
         memory,
         ..AllocatorOptions::default()
     };
-    Scene::with(MockProfile::Tiler, options, None)
+    Scene::with(MockProfile::Tiler, options)
 }
 
 /// A region whose margin is being read is freed, and another one is written where the margin was: that is not its damage.
@@ -124,7 +124,7 @@ fn what_is_placed_where_a_margin_is_being_asked_for_loses_nothing() {
         let wait = move |wanted: u32, time: Duration| {
             let begun = Instant::now();
             while phase.load(SeqCst) != wanted && begun.elapsed() < time {
-                std::thread::yield_now();
+                thread::yield_now();
             }
         };
         scene.mock.set_hook(Some(Box::leak(Box::new(move |called| {
@@ -132,7 +132,7 @@ fn what_is_placed_where_a_margin_is_being_asked_for_loses_nothing() {
                 wait(WRITTEN, Duration::from_millis(300));
             }
         }))));
-        let other = std::thread::spawn(move || {
+        let other = thread::spawn(move || {
             wait(ASKED, Duration::from_secs(10));
             gpu.free(region).expect("nobody else has it");
             let larger = gpu.allocate(&needs(2 * SIZE), &visible()).unwrap();

@@ -2,15 +2,11 @@
 
 pub(crate) mod program;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering::Relaxed;
+use crate::*;
 
-use gpu_suballoc::{RegionOptions, ResourceRequirements};
-use mock_device::MockCall;
 use program::again::{How, TIMES};
 use program::region_ops;
 use program::subject::{RegionSubject, SHAPES};
-use testkit::programs::{Ran, Tried, random_of_both, replay, replay_seeds};
 
 /// That no hole would have done is looked at where something is refused for lack of one: it must happen.
 const EVENTS: [&str; 21] = [
@@ -78,8 +74,8 @@ fn the_seeds_meet_everything() {
 
 /// 4 * 10^4 operations; with `STEWARD_LONG` (for release builds) 10^7, in which each class came up a thousand times.
 #[test]
-fn h33_h35_h38_h39_h40_h41_h48_h50_h51_h53_h55_h57_h77_h90_h91_h92_h93_h113_regions_are_the_models()
-{
+fn h33_h35_h38_h39_h40_h41_h45_h48_h50_h51_h52_h53_h55_h56_h57_h77_h90_h91_h92_h93_h113_regions_are_the_models()
+ {
     let mut shape = 0;
     let (tried, long) = random_of_both("region_ops", [512, 16 << 10], 20_000, |bytes| {
         shape = (shape + 1) % SHAPES;
@@ -97,7 +93,7 @@ fn h33_h35_h38_h39_h40_h41_h48_h50_h51_h53_h55_h57_h77_h90_h91_h92_h93_h113_regi
 /// The program would see what a call from within could do to a state that is half done: a region that goes.
 #[test]
 fn harm_by_a_device_that_reenters_is_seen() {
-    let mut rng = testkit::Rng::new(13);
+    let mut rng = Rng::new(13);
     let bytes: Vec<u8> = (0..4096).map(|_| rng.next() as u8).collect();
     for shape in [0, 7, 20] {
         let at = |how| {
@@ -114,34 +110,9 @@ fn harm_by_a_device_that_reenters_is_seen() {
     }
 }
 
-/// Else the model counts one crop fewer than the allocator, whichever call of the device that was.
-#[test]
-fn a_device_that_reenters_frees_its_crops_when_the_host_refuses() {
-    let subject = RegionSubject::with(0, Some(How::Keeping));
-    let (gpu, again) = (subject.allocator(), subject.again.expect("calls back"));
-    let root = gpu.allocate(&ResourceRequirements::new(4096, 1), &RegionOptions::new());
-    let root = root.expect("nothing is refused");
-    let mut crops = Vec::new();
-    for _ in 0..9 * 80 {
-        let turn = again.turns.load(Relaxed);
-        // The table of regions is full before, between and behind the two crops of some turn.
-        subject.refuse((turn % 9 == 4).then_some(0), None);
-        again.at(MockCall::Unmap);
-        subject.refuse(None, None);
-        assert_eq!(gpu.stats().total.crops, crops.len() as u64, "turn {turn}");
-        if turn % 9 == 8 {
-            crops.push(gpu.crop(&root, 0, 1, 1).expect("nothing is refused"));
-        }
-    }
-    for region in crops.into_iter().chain([root]) {
-        gpu.free(region).map_err(|no| no.error).expect("unused");
-    }
-    subject.close();
-}
-
 /// A program in which small regions that last lie between large ones, of which some go before each defragmentation.
 fn sparse_program(seed: u64) -> Vec<u8> {
-    let mut rng = testkit::Rng::new(seed);
+    let mut rng = Rng::new(seed);
     let mut bytes = Vec::new();
     for round in 0..6 {
         for _ in 0..if round == 0 { 50 } else { 15 } {
@@ -174,4 +145,29 @@ fn df3_df6_df8_df9_df11_regions_move_with_every_end() {
         tried.add(&run(shape, &sparse_program(seed)).1);
     }
     tried.assert_at_least(10, 0..0, &MOVES);
+}
+
+/// Else the model counts one crop fewer than the allocator, whichever call of the device that was.
+#[test]
+fn a_device_that_reenters_frees_its_crops_when_the_host_refuses() {
+    let subject = RegionSubject::with(0, Some(How::Keeping));
+    let (gpu, again) = (subject.allocator(), subject.again.expect("calls back"));
+    let root = gpu.allocate(&ResourceRequirements::new(4096, 1), &RegionOptions::new());
+    let root = root.expect("nothing is refused");
+    let mut crops = Vec::new();
+    for _ in 0..9 * 80 {
+        let turn = again.turns.load(Relaxed);
+        // The table of regions is full before, between and behind the two crops of some turn.
+        subject.refuse((turn % 9 == 4).then_some(0), None);
+        again.at(MockCall::Unmap);
+        subject.refuse(None, None);
+        assert_eq!(gpu.stats().total.crops, crops.len() as u64, "turn {turn}");
+        if turn % 9 == 8 {
+            crops.push(gpu.crop(&root, 0, 1, 1).expect("nothing is refused"));
+        }
+    }
+    for region in crops.into_iter().chain([root]) {
+        gpu.free(region).map_err(|no| no.error).expect("unused");
+    }
+    subject.close();
 }

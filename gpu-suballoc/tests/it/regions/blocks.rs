@@ -70,7 +70,7 @@ fn h76_the_next_block_is_a_part_of_all() {
 }
 
 #[test]
-fn h80_every_block_is_tried_before_there_is_another() {
+fn h80_h106_every_block_is_tried_before_there_is_another() {
     everywhere(
         with_memory(MemoryOptions {
             keep_empty: Some(u64::MAX),
@@ -168,29 +168,6 @@ fn ge7_a_place_in_a_block_that_drains_is_had() {
         s.free_each(left);
         s.gpu.destroy_pool(pool).unwrap();
     });
-}
-
-#[test]
-fn h94_neighbours_are_one_hole_as_soon_as_they_are_free() {
-    everywhere(
-        with_memory(MemoryOptions {
-            max_bytes: MIB,
-            ..blocks_of(MIB)
-        }),
-        |s| {
-            for order in [[0, 1, 2, 3], [3, 2, 1, 0], [0, 2, 1, 3], [1, 3, 0, 2]] {
-                let mut pieces = [(); 4].map(|()| Some(s.place(256 * KIB)));
-                s.free_each(
-                    order
-                        .into_iter()
-                        .filter_map(|piece: usize| pieces[piece].take()),
-                );
-                s.free(s.place(MIB));
-                assert_eq!(s.made(), 1);
-            }
-            assert_eq!(s.gpu.trim(u64::MAX), MIB, "and the block can go");
-        },
-    );
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Budgets of a program that has no frames: they are asked again by count and by age, and before a refusal, but not for each request.
 
-use std::time::Duration;
-
 use super::*;
 
 fn within() -> RegionOptions<'static> {

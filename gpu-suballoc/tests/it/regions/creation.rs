@@ -204,29 +204,3 @@ fn what_says_nothing_lies_near_the_device_and_what_asks_for_the_host_is_taken_at
         });
     }
 }
-
-#[test]
-fn ge16_room_is_reserved_ahead_and_the_longest_wait_is_told() {
-    nvidia(|scene| {
-        let bits = u32::MAX;
-        scene.gpu.reserve(100 << 20, bits, &any()).unwrap();
-        let total = scene.gpu.stats().total;
-        assert!(
-            total.block_bytes >= 100 << 20 && total.regions == 0,
-            "{total:?}"
-        );
-        scene.gpu.reserve(100 << 20, bits, &any()).unwrap();
-        assert_eq!(scene.gpu.stats().total, total, "there is as much");
-        // No region of so many that fit asks the driver.
-        let calls = scene.made();
-        let needs = ResourceRequirements::new(1 << 20, 256);
-        let regions: Vec<_> = (0..90)
-            .map(|_| scene.gpu.allocate(&needs, &any()).unwrap())
-            .collect();
-        assert_eq!(scene.made(), calls);
-        assert!(scene.gpu.stats().longest_wait > Duration::ZERO);
-        scene.free_each(regions);
-        scene.gpu.trim(u64::MAX);
-        assert_eq!(scene.gpu.stats().total.blocks, 0);
-    });
-}

@@ -32,35 +32,6 @@ impl Scene<'_> {
     }
 }
 
-#[test]
-fn di8_kinds_share_the_first_block() {
-    for page in PAGES {
-        with_pages(page, |s| {
-            let mut live = Vec::new();
-            for turn in 1..=64 {
-                live.push(s.buffer(20 * KIB + turn));
-                live.push(s.image(16));
-            }
-            let blocks = s.gpu.stats().total.blocks;
-            assert_eq!((blocks, s.reserved()), (1, 8 * MIB), "pages of {page}");
-            s.free_each(live);
-        });
-    }
-}
-
-/// Rounded to pages each would have 64 or 128 KiB.
-#[test]
-fn di8_small_images_lie_side_by_side() {
-    for page in PAGES {
-        with_pages(page, |s| {
-            let mut live = vec![s.buffer(100)];
-            live.extend((0..1900).map(|_| s.image(8)));
-            assert_eq!(s.reserved(), 16 * MIB, "pages of {page}");
-            s.free_each(live);
-        });
-    }
-}
-
 /// What wgpu makes, on a device like SwiftShader: one memory type, pages of 4096 bytes, and gpu-allocator's blocks of 64 MiB, with which
 /// it had 67 MB after the textures and 201 MB at the peak. With a pool for each kind we had 134 and 268. As many blocks as the bytes fill
 /// is the least that any allocator can have.

@@ -2,59 +2,6 @@
 
 use super::*;
 
-/// One block of 1 MiB and no more.
-fn one_block() -> AllocatorOptions {
-    with_memory(MemoryOptions {
-        max_bytes: MIB,
-        ..blocks_of(MIB)
-    })
-}
-
-#[test]
-fn h106_released_ones_are_reserved_again() {
-    nvidia(|s| {
-        let mut rng = Rng::new(1061);
-        for _ in 0..1000 {
-            let region = s.buffer(4 * (1 + rng.below(31)));
-            s.gpu.release(region).unwrap();
-        }
-        let made = s.mock.calls(MockCall::CreateBuffer);
-        assert!(made <= 31, "{made} buffers were made for 31 sizes");
-    });
-}
-
-/// A freed region of a few bytes leaves nothing in the way, whatever its lifetime.
-#[test]
-fn h106_after_a_small_one_that_is_gone_two_halves_fit() {
-    for lifetime in [Lifetime::Unknown, Lifetime::Transient, Lifetime::Persistent] {
-        let options: AllocatorOptions = "4:4:4:1".parse().expect("sound");
-        scene(MockProfile::Lavapipe, options, |s| {
-            s.free(s.take(4, &any().lifetime(lifetime)));
-            let halves = [0, 1].map(|_| s.take(2 << 20, &any().lifetime(lifetime)));
-            assert_eq!(s.objects(), 1);
-            halves.into_iter().for_each(|half| s.free(half));
-        });
-    }
-}
-
-#[test]
-fn h106_half_and_half_and_a_third_fails_then_the_whole() {
-    scene(MockProfile::Lavapipe, one_block(), |s| {
-        let never = shared();
-        let half = || s.gpu.allocate(&bytes(512 << 10), &never);
-        let (first, second) = (half().unwrap(), half().unwrap());
-        let refused = half().unwrap_err();
-        assert!(refused.is_out_of_device_memory(), "{refused}");
-        assert_eq!(s.objects(), 1);
-        s.free(first);
-        s.free(second);
-        let whole = s.gpu.allocate(&bytes(1 << 20), &never).unwrap();
-        assert_eq!((whole.offset(), whole.size()), (0, 1 << 20));
-        assert!(s.gpu.allocate(&bytes(1), &never).is_err());
-        s.free(whole);
-    });
-}
-
 /// One rule for both: never a block that is too small for the region it was made for, and then another one.
 #[test]
 fn h101_the_block_made_for_a_request_holds_its_region() {

@@ -1,6 +1,8 @@
 //! Regions of buffers and images, wrapped buffers, crops, mappings and kept buffers, on the mock device: what each call promises,
 //! and what is left when one is refused.
 
+use crate::*;
+
 /// What a device does with memory is another one's. Resources are the user's.
 macro_rules! forward_memory {
     ($device:ident) => {
@@ -79,45 +81,9 @@ mod users_meet;
 mod wrapping;
 
 use crate::operations::asks::{asks, seen};
-use crate::{over, over_with};
-use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Rejected, Scope};
-use core::num::NonZeroU64;
-use debug_guard::{FailingAllocator, Fault};
-use gpu_suballoc::allocator::{
-    Backing, Defragmentation, DefragmentationOptions, DefragmentationPass, DefragmentationTotals,
-    DescriptorUse, Mapping, MoveOutcome, MoveResult, OutstandingRegions, SkippedRegions, WrapInfo,
-};
-use gpu_suballoc::device::{
-    BufferHandle, DeviceError, ExternalHandleTypes, HeapFlags, MemoryHandle, MemoryHeap,
-    MemoryRequest, NextChain, ResourceHandle,
-};
-use gpu_suballoc::error::{Limit, MapRefusal};
-use gpu_suballoc::memory_type::{MemoryType, MemoryTypeError};
-use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
-use gpu_suballoc::region::Ownership;
-use gpu_suballoc::report::{CorruptedMargin, MemoryTotals, RangePlacement, RangeUse, RangeView};
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{
-    AllocatorOptions, BlockAlgorithm, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator,
-    GpuError, GpuMisuse, ImageInfo, ImageUsage, Lifetime, MemoryPreference, PoolId, PoolOptions,
-    PropertyFlags, Region, RegionId, RegionOptions, ResourceKind, ResourceRequirements,
-};
-use mock_device::{MockCall, MockConfig, MockDevice, MockFault, MockProfile};
-use std::alloc::Layout;
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::ptr::NonNull;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Barrier, Mutex, OnceLock};
-use std::thread;
-use std::time::{Duration, Instant};
-use testkit::{RecordingAllocator, Rng};
 
-type Mock = MockDevice<RecordingAllocator>;
-type Gpu<'m> = GpuAllocator<&'m Mock, RecordingAllocator>;
+pub(crate) type Mock = MockDevice<RecordingAllocator>;
+pub(crate) type Gpu<'m> = GpuAllocator<&'m Mock, RecordingAllocator>;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -128,9 +94,9 @@ const VISIBLE: PropertyFlags = PropertyFlags::from_raw(
 );
 
 /// A device, an allocator over it, and whoever counts the allocator's host memory.
-struct Scene<'a> {
-    mock: &'a Mock,
-    gpu: &'a Gpu<'a>,
+pub(crate) struct Scene<'a> {
+    pub(crate) mock: &'a Mock,
+    pub(crate) gpu: &'a Gpu<'a>,
     host: &'a RecordingAllocator,
 }
 
@@ -162,7 +128,7 @@ fn scene_on(mock: &Mock, options: AllocatorOptions, body: impl FnOnce(Scene<'_>)
     assert_eq!(mock.live_counts().memory, 0);
 }
 
-fn with_memory(memory: MemoryOptions) -> AllocatorOptions {
+pub(crate) fn with_memory(memory: MemoryOptions) -> AllocatorOptions {
     AllocatorOptions {
         memory,
         ..AllocatorOptions::default()
@@ -170,7 +136,7 @@ fn with_memory(memory: MemoryOptions) -> AllocatorOptions {
 }
 
 /// On each profile.
-fn everywhere(options: AllocatorOptions, body: impl Fn(&Scene<'_>)) {
+pub(crate) fn everywhere(options: AllocatorOptions, body: impl Fn(&Scene<'_>)) {
     for profile in MockProfile::ALL {
         println!("profile: {profile:?}");
         scene(profile, options, |s| body(&s));
@@ -321,19 +287,6 @@ impl Scene<'_> {
                 .read_buffer(region.buffer().unwrap(), region.copy_offset(), &mut into)
         );
         into
-    }
-
-    /// Writes through a mapping.
-    fn write(&self, region: &Region, bytes: &[u8]) {
-        let mapping = self.gpu.map(region).unwrap();
-        assert!(bytes.len() <= mapping.len());
-        // SAFETY: mapped, as long as that, and nobody else uses it now.
-        unsafe {
-            mapping
-                .as_ptr()
-                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
-        };
-        self.gpu.flush(region, 0, bytes.len() as u64).unwrap();
     }
 }
 

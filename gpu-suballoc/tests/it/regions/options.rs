@@ -1,7 +1,5 @@
 //! Options as text, and where defaults come from.
 
-use gpu_suballoc::allocator::{OptionField, OptionsParseError};
-
 use super::*;
 
 fn parse(text: &str) -> Result<AllocatorOptions, OptionsParseError> {
@@ -34,67 +32,30 @@ fn h115_options_are_read_strictly() {
         17_592_186_044_415 << 20
     );
 
+    use OptionField::*;
+    let large = |field| OptionsParseError::TooLarge { field };
+    let no_number = |field| OptionsParseError::NotANumber { field };
     let bad = |text| parse(text).unwrap_err();
-    assert_eq!(
-        bad("17592186044416"),
-        OptionsParseError::TooLarge {
-            field: OptionField::Pool
-        }
-    );
-    assert_eq!(
-        bad("18446744073709551616"),
-        OptionsParseError::TooLarge {
-            field: OptionField::Pool
-        }
-    );
-    assert_eq!(
-        bad("1:1:1:4294967296"),
-        OptionsParseError::TooLarge {
-            field: OptionField::MaxBlocks
-        }
-    );
+    for (text, error) in [
+        ("17592186044416", large(Pool)),
+        ("18446744073709551616", large(Pool)),
+        ("1:1:1:4294967296", large(MaxBlocks)),
+        ("1:", no_number(MinBlock)),
+        ("1::1", no_number(MinBlock)),
+        ("1:1:1:1:", no_number(NearestMultiple)),
+        ("1:1:1:1:1:1", OptionsParseError::TooManyFields),
+        ("1;2", no_number(Pool)),
+        ("0:3:2", OptionsParseError::MinAboveMax),
+        // No block of 64 MiB fits into 1.
+        ("1:64", OptionsParseError::MinAbovePool),
+    ] {
+        assert_eq!(bad(text), error, "{text:?}");
+    }
     for text in [
         "", "x", " 1", "1 ", "+1", "-1", "0x10", "1.5", "12MB", "\u{661}",
     ] {
-        assert_eq!(
-            bad(text),
-            OptionsParseError::NotANumber {
-                field: OptionField::Pool
-            },
-            "{text:?}"
-        );
+        assert_eq!(bad(text), no_number(Pool), "{text:?}");
     }
-    assert_eq!(
-        bad("1:"),
-        OptionsParseError::NotANumber {
-            field: OptionField::MinBlock
-        }
-    );
-    assert_eq!(
-        bad("1::1"),
-        OptionsParseError::NotANumber {
-            field: OptionField::MinBlock
-        }
-    );
-    assert_eq!(
-        bad("1:1:1:1:"),
-        OptionsParseError::NotANumber {
-            field: OptionField::NearestMultiple
-        }
-    );
-    assert_eq!(bad("1:1:1:1:1:1"), OptionsParseError::TooManyFields);
-    assert_eq!(
-        bad("1;2"),
-        OptionsParseError::NotANumber {
-            field: OptionField::Pool
-        }
-    );
-    assert_eq!(bad("0:3:2"), OptionsParseError::MinAboveMax);
-    assert_eq!(
-        bad("1:64"),
-        OptionsParseError::MinAbovePool,
-        "no block of 64 MiB fits into 1"
-    );
     assert!(parse("64:64").is_ok());
     assert!(
         bad("0:x").to_string().contains("min_block_MB"),

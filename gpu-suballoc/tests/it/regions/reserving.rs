@@ -133,6 +133,7 @@ fn ge16_what_is_reserved_outlives_frees_and_goes_with_a_trim() {
             let calls = scene.made();
             let all: Vec<_> = (0..128).map(|_| piece()).collect();
             assert_eq!(scene.made(), calls, "it is there");
+            assert!(scene.gpu.stats().longest_wait > Duration::ZERO);
             scene.free_each(all);
             if let Some(pool) = pool {
                 let at = |block| scene.gpu.allocate_at(block, 0, &needs, &options);

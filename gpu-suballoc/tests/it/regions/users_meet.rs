@@ -17,18 +17,6 @@ fn ge13_a_dropped_refusal_loses_the_value_and_not_the_region() {
     });
 }
 
-#[test]
-fn ge13_infos_of_one_region_are_equal() {
-    nvidia(|s| {
-        let (one, two) = (s.buffer(64), s.buffer(64));
-        let info = |region: &Region| s.gpu.info(region.id()).unwrap();
-        assert_eq!(info(&one), info(&one));
-        assert_ne!(info(&one), info(&two));
-        s.free(one);
-        s.free(two);
-    });
-}
-
 /// Memory that the host sees, coherent or not, as every profile has some.
 /// Memory alone: no buffers, no images, no addresses, no budgets.
 struct BareMemory {

@@ -44,22 +44,6 @@ fn h32_h42_each_region_says_whose_it_is_and_knows_the_buffer_of_its_root() {
 }
 
 #[test]
-fn h36_tables_of_wrapped_buffers_begin_with_the_first_of_them() {
-    nvidia(|s| {
-        let owned = s.buffer(256);
-        let foreign = s.foreign(4096, 1);
-        let before = s.gpu.host_bytes();
-        let wrapped = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 4096)).unwrap();
-        let with_tables = s.gpu.host_bytes();
-        assert!(with_tables > before, "no other region has paid for them");
-        let another = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 64)).unwrap();
-        assert_eq!(s.gpu.host_bytes(), with_tables);
-        s.free_each([another, wrapped]);
-        s.free(owned);
-    });
-}
-
-#[test]
 fn h36_a_wrap_that_is_refused_leaves_no_tables_for_other_calls_to_fill() {
     let bytes_of_many = |is_refused: bool| {
         let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
@@ -212,37 +196,6 @@ fn h44_a_misaligned_offset_is_an_aligned_base_and_an_index() {
             s.free(odd);
         });
     }
-}
-
-#[test]
-fn h45_h52_h56_copies_begin_where_wrap_and_crops_say() {
-    nvidia(|s| {
-        let foreign = s.foreign(4096, 1);
-        let owned = s.visible_buffer(1000);
-        let data: Vec<u8> = (0..1000).map(|n| (n * 7 % 251) as u8).collect();
-        s.write(&owned, &data);
-        let wrapped = s
-            .gpu
-            .wrap(&WrapInfo::new(foreign.buffer, 2000).offset(3))
-            .unwrap();
-        let to = s.gpu.crop(&wrapped, 5, 500, 1).unwrap();
-        let to = (s.gpu.crop(&to, 11, 300, 1).unwrap(), to);
-        let from = s.gpu.crop(&owned, 13, 400, 1).unwrap();
-        assert!(s.mock.copy_buffer(
-            from.buffer().unwrap(),
-            from.copy_offset(),
-            to.0.buffer().unwrap(),
-            to.0.copy_offset(),
-            300
-        ));
-        assert_eq!(s.read(&to.0, 300), data[13..313]);
-        let mut around = vec![9; 400];
-        assert!(s.mock.read_buffer(foreign.buffer, 0, &mut around));
-        assert_eq!(around[..19], [0; 19], "nothing before");
-        assert_eq!(around[19..319], data[13..313]);
-        assert_eq!(around[319..], [0; 81], "nothing behind");
-        s.free_each([to.0, to.1, from, wrapped, owned]);
-    });
 }
 
 #[test]

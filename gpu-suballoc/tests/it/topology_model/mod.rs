@@ -2,9 +2,10 @@
 
 mod program;
 
+use crate::*;
+
 use program::subject::TopologySubject;
 use program::topology_ops;
-use testkit::programs::{Ran, Tried, random_of_both, replay, seeds_met};
 
 /// What a program can meet.
 const EVENTS: [&str; 16] = [

@@ -7,11 +7,18 @@
 
 pub(crate) mod subject;
 
+use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
+use debug_guard::{FailingAllocator, Fault};
+use gpu_suballoc::{ShaderCache, cache::*};
+use std::alloc::System;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use subject::*;
 use testkit::programs::{Bytes, Ran, Tried};
-
-use subject::CacheSubject;
 
 /// Owners, devices, keys of a device, holds at a time.
 const OWNERS: usize = 6;

@@ -1,20 +1,6 @@
 //! The cache as the list sees it, on a host allocator of which one request can be refused.
 
-use std::alloc::System;
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use super::{CacheSums, Compile, CompileOutcome, ShaderQuery};
-use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
-use debug_guard::{FailingAllocator, Fault};
-use gpu_suballoc::ShaderCache;
-use gpu_suballoc::cache::{
-    CacheDevice, CacheError, CacheLimits, CacheOwner, CompiledShader, ContentHash, RemovalCounts,
-    ShaderKey, WorkRef,
-};
+use super::*;
 
 type Numbers = Arc<Mutex<BTreeSet<u64>>>;
 

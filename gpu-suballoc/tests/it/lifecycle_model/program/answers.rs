@@ -1,12 +1,6 @@
 //! What the program asks of contexts, and what they may answer.
 
-use gpu_suballoc::context::{
-    ContextError, ContextOutstanding, ReleaseReport, VulkanHandleKind, VulkanHandles,
-};
-use gpu_suballoc::{GpuError, GpuMisuse};
-use mock_device::MockCall;
-
-use super::subject::Mock;
+use super::*;
 
 /// `VkInstance`, `VkPhysicalDevice`, `VkDevice`.
 pub(super) type HandleValues = [u64; 3];

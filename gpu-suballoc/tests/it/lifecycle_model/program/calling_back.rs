@@ -1,14 +1,6 @@
 //! What devices, destructors and handlers call from within.
 
-use std::cell::Cell;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-use gpu_suballoc::context::{ContextError, DeviceContextId};
-use gpu_suballoc::{BufferInfo, BufferUsage, DeviceContexts, GpuError, RegionOptions};
-
-use super::answers::refused;
-use super::subject::{SubjectShader, Table};
+use super::*;
 
 thread_local! {
     /// What destructors and handlers call from within.

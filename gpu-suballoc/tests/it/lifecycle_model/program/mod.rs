@@ -9,16 +9,25 @@ pub(crate) mod calling_back;
 mod model;
 pub(crate) mod subject;
 
-use std::collections::BTreeMap;
-
-use answers::{
-    CallRefusal, ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues,
-    ReleaseOutcome, SubjectAnswer,
+use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
+use answers::*;
+use calling_back::*;
+use debug_guard::FailingAllocator;
+use gpu_suballoc::{
+    AllocatorOptions, BufferInfo, BufferUsage, DeviceContexts, GpuError, GpuMisuse,
+    MemoryPreference, PropertyFlags, Region, RegionOptions, cache::*, context::*, pool::*,
 };
-use model::{
-    CONTEXTS, ContextShader, Device, HOLDS, Life, LifecycleModel, PIECES, Piece, not_null, same,
-};
-use subject::LifecycleSubject;
+use mock_device::*;
+use model::*;
+use std::alloc::System;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use subject::*;
 use testkit::programs::{Bytes, Ran, Tried};
 
 const KEYS: usize = 6;

@@ -1,9 +1,6 @@
 //! The list: devices, contexts, what each has, and what goes with whom.
 
-use std::collections::BTreeMap;
-
-use super::answers::{ContextRemains, Denied, HandleValues, ReleaseOutcome};
-use testkit::programs::Tried;
+use super::*;
 
 /// At a time.
 pub(super) const CONTEXTS: usize = 6;

@@ -1,29 +1,8 @@
 //! Contexts as the list sees them, over mock devices and a host allocator of which one request can be refused.
 
-use std::alloc::System;
-use std::cell::Cell;
-use std::collections::BTreeSet;
-use std::ffi::c_void;
-use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use super::*;
 
-use super::answers::*;
-use super::calling_back::{AROUND, Around};
-use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
-use debug_guard::{FailingAllocator, Fault as HostFault};
-use gpu_suballoc::cache::{
-    CacheDevice, CacheError, CacheLimits, CompiledShader, ShaderKey, WorkRef,
-};
-use gpu_suballoc::context::{
-    CommandSource, ContextError, ContextHandlers, ContextTable, DeviceContext, DeviceContextId,
-    DeviceState,
-};
-use gpu_suballoc::pool::MemoryOptions;
-use gpu_suballoc::{
-    AllocatorOptions, BufferInfo, BufferUsage, DeviceContexts, MemoryPreference, PropertyFlags,
-    Region, RegionOptions,
-};
-use mock_device::{MockCall, MockDevice, MockFault, MockHook, MockProfile};
+use debug_guard::Fault as HostFault;
 
 pub(super) type Mock = MockDevice<FromGlobalAlloc<System>>;
 type Own = DeviceContext<SubjectDriver, SubjectShader, ()>;

@@ -5,14 +5,10 @@
 //! block's walk is the model's list of intervals, hole by hole. A general block may refuse only where the model has no hole that fits; stacks
 //! and rings free in their order.
 
-use std::collections::BTreeMap;
-
 use alloc_core::Scope;
 use debug_guard::{FailingAllocator, Fault};
-use gpu_suballoc::virtual_block::{
-    VirtualAllocation, VirtualAllocationOptions, VirtualBlockError, VirtualRange,
-};
-use gpu_suballoc::{BlockAlgorithm, VirtualBlock};
+use gpu_suballoc::{BlockAlgorithm, VirtualBlock, virtual_block::*};
+use std::collections::BTreeMap;
 use testkit::RecordingAllocator;
 use testkit::programs::{Bytes, Ran, Tried};
 

@@ -1,16 +1,7 @@
 //! A device that calls back whoever called it, at every call: allocates, maps, crops, frees, looks at all of it, and keeps some regions
 //! from one call to the next, so that what is half done somewhere meets it.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-use alloc_core::HostAllocator;
-use gpu_suballoc::report::RangeUse;
-use gpu_suballoc::{
-    BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError, GpuMisuse, Lifetime,
-    MemoryPreference, PropertyFlags, Region, RegionId, RegionOptions, ResourceRequirements,
-};
-use mock_device::MockCall;
+use super::*;
 
 /// How often any of them did something.
 pub(crate) static TIMES: AtomicU64 = AtomicU64::new(0);
@@ -175,11 +166,7 @@ impl<D: DeviceMemory, A: HostAllocator> Again<D, A> {
                 let Some(mine) = kept.iter().find(|mine| Some(mine.id()) == range.id) else {
                     continue;
                 };
-                let place = (
-                    mine.memory()
-                        .map_or(0, gpu_suballoc::device::MemoryHandle::as_raw),
-                    mine.offset(),
-                );
+                let place = (mine.memory().map_or(0, MemoryHandle::as_raw), mine.offset());
                 assert_eq!(
                     place,
                     (block.memory, range.offset),

@@ -1,10 +1,6 @@
 //! Crops, crops of crops, wrapped buffers.
 
-use gpu_suballoc::{GpuError, GpuMisuse};
-
-use super::RegionProgram;
-use super::model::Kind;
-use super::subject::{Class, RegionFacts, WRAPPED, Wrap};
+use super::*;
 
 impl RegionProgram<'_> {
     /// A part of a region: where in its root it must lie is added up here.

@@ -1,12 +1,6 @@
 //! Maps: what may be mapped, where, and that what was written is still there.
 
-use std::ptr::NonNull;
-
-use gpu_suballoc::{GpuError, PropertyFlags};
-
-use super::RegionProgram;
-use super::model::{Entry, Kind};
-use super::subject::Class;
+use super::*;
 
 /// Regions above this size are not written to: a device of the tests has all its memory from the machine's.
 const WRITTEN: u64 = 1 << 20;

@@ -10,9 +10,27 @@ mod moves;
 pub(crate) mod subject;
 mod wrong;
 
-use gpu_suballoc::{GpuError, GpuMisuse, Lifetime, PropertyFlags, Region};
-use model::{Kind, RegionModel};
-use subject::{Class, FreeMethod, RegionFacts, RegionRequest, RegionSubject, Resource, is_short};
+use again::*;
+use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
+use debug_guard::FailingAllocator;
+use gpu_suballoc::{
+    AllocatorOptions, BlockAlgorithm, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator,
+    GpuError, GpuMisuse, Lifetime, MemoryPreference, PoolId, PoolOptions, PropertyFlags, Region,
+    RegionId, RegionOptions, ResourceKind, ResourceRequirements, allocator::*, device::*, pool::*,
+    region::*, report::*, request::*,
+};
+use mock_device::*;
+use model::*;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ptr;
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use subject::*;
+use testkit::RecordingAllocator;
 use testkit::programs::{Bytes, Ran, Tried};
 
 /// Live regions at most, of one allocator.

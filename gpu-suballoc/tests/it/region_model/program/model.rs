@@ -1,12 +1,6 @@
 //! What must be true of one allocator's regions: intervals by memory object, owners of crops, maps.
 
-use std::collections::{BTreeMap, HashMap};
-
-use gpu_suballoc::{Region, RegionId};
-
-use super::subject::{
-    Class, DeviceTraits, Piece, RegionFacts, RegionRequest, RegionSubject, Resource, Sums,
-};
+use super::*;
 
 /// A live region.
 pub(super) struct Entry {

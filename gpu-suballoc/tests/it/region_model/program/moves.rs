@@ -1,16 +1,6 @@
 //! Defragmentations: every outcome of a move.
 
-use std::collections::HashSet;
-
-use gpu_suballoc::allocator::{
-    DefragmentationOptions, DefragmentationPass, MoveOutcome, MoveResult, RegionMove,
-};
-use gpu_suballoc::{GpuError, GpuMisuse, RegionId};
-use testkit::programs::{Bytes, Tried};
-
-use super::model::{Kind, RegionModel};
-use super::subject::{Class, Device, FreeMethod, Host, RegionSubject, Resource};
-use super::{RegionProgram, Side};
+use super::*;
 
 /// Buffers above this size are not copied: nothing is written to them.
 const COPIED: u64 = 1 << 20;

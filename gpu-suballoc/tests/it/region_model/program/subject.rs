@@ -1,27 +1,8 @@
 //! The whole allocator over a mock device, as the model sees it.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
-use std::ptr::{self, NonNull};
+use super::*;
 
-use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
-use debug_guard::{FailingAllocator, Fault as HostFault};
-use gpu_suballoc::allocator::{Backing, Mapping, RegionInfo, WrapInfo};
-use gpu_suballoc::device::{BufferHandle, MemoryHandle, MemoryRequest};
-use gpu_suballoc::pool::{MapPolicy, MemoryOptions};
-use gpu_suballoc::region::Ownership;
-use gpu_suballoc::report::{BlockContent, RangePlacement, RangeUse};
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{
-    AllocatorOptions, BlockAlgorithm, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator,
-    GpuError, GpuMisuse, Lifetime, MemoryPreference, PoolId, PoolOptions, PropertyFlags, Region,
-    RegionId, RegionOptions, ResourceKind, ResourceRequirements,
-};
-use mock_device::{MockDevice, MockFault, MockHook, MockLiveCounts, MockProfile};
-use testkit::RecordingAllocator;
-
-use super::again::{Again, How};
+use debug_guard::Fault as HostFault;
 
 pub(super) type Host = FailingAllocator<RecordingAllocator>;
 pub(super) type Device = MockDevice<Lazy>;

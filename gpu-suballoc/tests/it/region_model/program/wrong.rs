@@ -1,10 +1,6 @@
 //! Bad input and failures on purpose: each gets its own error, and nothing changes.
 
-use gpu_suballoc::{GpuError, GpuMisuse, Lifetime, PropertyFlags};
-
-use super::RegionProgram;
-use super::model::Kind;
-use super::subject::{Class, FreeMethod, RegionRequest, Resource, is_short};
+use super::*;
 
 impl RegionProgram<'_> {
     /// The n-th host request fails, the n-th device command, or both; then the same again without.

@@ -3,48 +3,6 @@
 use super::*;
 
 #[test]
-fn df6_a_region_that_is_freed_meanwhile_is_stale_at_once_and_goes_with_the_pass() {
-    small(|scene| {
-        let mut left = scene.sparse(4, 4);
-        let mut run = scene.gpu.defragment(DefragmentationOptions::new()).unwrap();
-        let mut pass = run.next_pass().unwrap();
-        copy(scene.mock, &mut pass);
-        let ids: Vec<_> = pass.moves().iter().map(|one| one.region()).collect();
-        let olds: Vec<_> = pass
-            .moves()
-            .iter()
-            .map(|one| one.old_buffer().unwrap())
-            .collect();
-        let freed = ids.len() / 2;
-        for id in &ids[..freed] {
-            scene.gpu.free_id(*id).unwrap();
-            assert_eq!(scene.gpu.free_id(*id), Err(GpuMisuse::Stale.into()));
-            assert!(scene.gpu.info(*id).is_err());
-        }
-        // The device may still read it.
-        assert!(
-            olds.iter()
-                .all(|old| scene.mock.buffer_bound(*old).is_some())
-        );
-        pass.finish(|one, result| {
-            let is_freed = ids[..freed].contains(&one.region());
-            let expected = if is_freed {
-                MoveResult::Freed
-            } else {
-                MoveResult::Moved
-            };
-            assert_eq!(result, expected);
-        });
-        assert!(olds.iter().all(|old| scene.mock.buffer(*old).is_none()));
-        drop(run);
-        left.retain(|(_, region)| scene.gpu.info(region.id()).is_ok());
-        assert_eq!((left.len(), scene.mock.live_counts().buffers), (12, 12));
-        scene.check(&mut left);
-        scene.free_all(left);
-    });
-}
-
-#[test]
 fn df5_a_region_that_is_mapped_meanwhile_keeps_its_block_and_those_beside_it() {
     scene(MockProfile::IntelUma, small_blocks(), |scene| {
         let mut left = scene.sparse_with(2, 4, &mappable());

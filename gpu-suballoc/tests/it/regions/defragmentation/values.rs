@@ -3,55 +3,6 @@
 use super::*;
 
 #[test]
-fn df4_a_crop_of_a_crop_follows_through_three_moves() {
-    small(|scene| {
-        let (mut root, mut moves) = (None, 0);
-        let mut crops = None;
-        for turn in 0..3 {
-            // The block with the root in it is the emptiest: it moves each time.
-            let filler: Vec<_> = (0..40).map(|n| (n, scene.piece(n, &shared()))).collect();
-            if root.is_none() {
-                let named = shared().name("root").tag(9);
-                root = Some(scene.piece(99, &named));
-                let region = root.as_ref().unwrap();
-                let outer = scene.gpu.crop(region, 1024, 4096, 4).unwrap();
-                let inner = scene.gpu.crop(&outer, 512, 256, 4).unwrap();
-                crops = Some((outer, inner));
-            }
-            let at = scene.gpu.info(root.as_ref().unwrap().id()).unwrap();
-            let (stay, go): (Vec<_>, Vec<_>) = filler.into_iter().partition(|(_, region)| {
-                region.memory() != at.memory && region.offset() % (2 * PIECE) == 0
-            });
-            scene.free_all(go);
-            let (_, totals) = defragment(&scene, DefragmentationOptions::new());
-            assert!(totals.freed_blocks > 0, "turn {turn}: {totals:?}");
-            let now = scene.gpu.info(root.as_ref().unwrap().id()).unwrap();
-            moves += u32::from((now.memory, now.offset) != (at.memory, at.offset));
-            assert_eq!((now.name(), now.tag(), now.crops()), ("root", 9, 2));
-            let (outer, inner) = crops.as_mut().unwrap();
-            scene.gpu.refresh(inner).unwrap();
-            assert_eq!((inner.copy_offset(), inner.buffer()), (1536, now.buffer));
-            assert_eq!(
-                (inner.memory(), inner.offset()),
-                (now.memory, now.offset + 1536)
-            );
-            assert_eq!(scene.read(inner, 256), [99; 256]);
-            let seen = scene.gpu.info(outer.id()).unwrap();
-            assert_eq!(
-                (seen.root, seen.offset),
-                (root.as_ref().unwrap().id(), now.offset + 1024)
-            );
-            scene.free_all(stay);
-        }
-        assert_eq!(moves, 3, "it was moved each time");
-        let (outer, inner) = crops.unwrap();
-        scene.free(inner);
-        scene.free(outer);
-        scene.free(root.unwrap());
-    });
-}
-
-#[test]
 fn df4_a_value_from_before_its_move_is_refused_until_it_is_refreshed() {
     let options = AllocatorOptions {
         reuse: true,

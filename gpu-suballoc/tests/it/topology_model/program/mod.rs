@@ -5,11 +5,16 @@
 
 pub(crate) mod subject;
 
+use alloc_core::{FromGlobalAlloc, Scope, Scoped, TryVec};
+use debug_guard::{FailingAllocator, Fault};
+use gpu_suballoc::{DeviceGroup, group::*};
+use std::alloc::System;
+use std::cell::Cell;
 use std::collections::BTreeMap;
-
+use std::rc::Rc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use subject::*;
 use testkit::programs::{Bytes, Ran, Tried};
-
-use subject::TopologySubject;
 
 /// Devices and groups at a time.
 const DEVICES: usize = 80;

@@ -1,18 +1,6 @@
 //! Groups as the list sees them, on a host allocator of which one request can be refused.
 
-use std::alloc::System;
-use std::cell::Cell;
-use std::rc::Rc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use super::{DeviceSpec, EdgeSeen, GroupOutcome, Question};
-use alloc_core::{FromGlobalAlloc, Scope, Scoped, TryVec};
-use debug_guard::{FailingAllocator, Fault};
-use gpu_suballoc::DeviceGroup;
-use gpu_suballoc::group::{
-    CapabilityFlags, DeviceCapabilities, Edge, GroupDevice, GroupError, HandleTypes, LinkClass,
-    MembershipCell,
-};
+use super::*;
 
 type Failing = FailingAllocator<FromGlobalAlloc<System>>;
 static MEMORY: Failing = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never);
