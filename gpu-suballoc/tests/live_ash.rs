@@ -6,6 +6,23 @@ mod live;
 #[path = "live_ash/tests.rs"]
 mod tests;
 
+use alloc_core::HostAllocator;
+use ash::vk;
+use gpu_suballoc::{
+    AllocatorOptions, AshDevice, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError,
+    MemoryPreference, PropertyFlags, Region, RegionOptions, ResourceRequirements, ash::*,
+    device::*, error::*, request::*,
+};
+use std::alloc::{Layout, alloc, dealloc};
+use std::ffi::{CStr, c_void};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::ptr;
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicI64, AtomicU64};
+use testkit::RecordingAllocator;
+
 fn main() {
     tests::run();
 }

@@ -18,6 +18,27 @@ mod sweep;
 #[path = "live_lifecycle/validated.rs"]
 mod validated;
 
+use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostAllocator, TryVec};
+use ash::vk;
+use debug_guard::{FailingAllocator, Fault};
+use gpu_suballoc::{
+    AllocatorOptions, AshDevice, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError,
+    ImageInfo, ImageUsage, Lifetime, MemoryPreference, PropertyFlags, Region, RegionOptions,
+    allocator::*, ash::*, cache::*, device::*, pool::*, request::*,
+};
+use std::alloc::{Layout, alloc, dealloc};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_void};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::ptr;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64};
+use std::sync::{Barrier, LazyLock, Mutex, PoisonError};
+use testkit::{Child, Finished, RecordingAllocator};
+
 fn main() {
     if sweep::is_child() {
         return sweep::child();

@@ -78,7 +78,7 @@ fn run_all(manifest: Option<&OsStr>) -> Option<String> {
 #[test]
 fn h26_every_example_runs_on_the_first_device() {
     if run_all(None).is_none() {
-        skip(
+        testkit::skip(
             "lavapipe",
             "h26_every_example_runs_on_the_first_device",
             "no driver",
@@ -90,7 +90,7 @@ fn h26_every_example_runs_on_the_first_device() {
 fn every_example_runs_on_swiftshader() {
     let name = "every_example_runs_on_swiftshader";
     match std::env::var_os("STEWARD_SWIFTSHADER") {
-        None => skip("swiftshader", name, "STEWARD_SWIFTSHADER names no manifest"),
+        None => testkit::skip("swiftshader", name, "STEWARD_SWIFTSHADER names no manifest"),
         Some(manifest) => {
             let device = run_all(Some(&manifest)).unwrap_or_default();
             assert!(device.contains("SwiftShader"), "{device}");

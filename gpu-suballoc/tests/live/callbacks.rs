@@ -1,12 +1,6 @@
 //! An application's callbacks: the system's memory, counted, and refused on purpose.
 
-use std::alloc::{Layout, alloc, dealloc};
-use std::ffi::c_void;
-use std::ptr;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
-
-use ash::vk;
+use crate::*;
 
 static LIVE: AtomicI64 = AtomicI64::new(0);
 static TAKEN: AtomicU64 = AtomicU64::new(0);

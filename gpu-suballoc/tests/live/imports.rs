@@ -1,15 +1,10 @@
 //! Memory that leaves as a file descriptor and comes back, on a driver that can do so.
 
-use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd};
-use std::ptr::NonNull;
+use crate::*;
 
-use alloc_core::HostAllocator;
-use ash::vk::{self, Handle as _};
-use gpu_suballoc::device::{ExternalHandleTypes, NextChain};
-use gpu_suballoc::{
-    BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError, MemoryPreference, PropertyFlags,
-    Region, RegionOptions,
-};
+use std::os::fd::FromRawFd as _;
+
+use ash::vk::Handle as _;
 
 use super::Live;
 

@@ -3,12 +3,7 @@
 mod callbacks;
 mod imports;
 
-use std::ffi::CStr;
-
-use ash::vk;
-use gpu_suballoc::AshDevice;
-use gpu_suballoc::ash::AshOptions;
-use gpu_suballoc::device::{BufferHandle, DeviceFeatures};
+use crate::*;
 
 pub(crate) use callbacks::{CALLBACKS, in_command, live_blocks, refuse, requests, taken_blocks};
 pub(crate) use imports::imported;

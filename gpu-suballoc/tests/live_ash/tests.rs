@@ -1,16 +1,7 @@
 //! An allocator over a real device, and what the device says of itself. Each case has an allocator of its own, and says what the device
 //! gives no chance to show.
 
-use ash::vk;
-use gpu_suballoc::ash::AshOptions;
-use gpu_suballoc::device::{DeviceError, HeapBudget, HeapFlags, ImageHandle, ResourceHandle};
-use gpu_suballoc::error::Limit;
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{
-    AllocatorOptions, AshDevice, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator, GpuError,
-    MemoryPreference, PropertyFlags, Region, RegionOptions, ResourceRequirements,
-};
-use testkit::RecordingAllocator;
+use crate::*;
 
 use crate::live::{self, Live, live_blocks, refuse};
 

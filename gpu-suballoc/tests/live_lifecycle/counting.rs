@@ -1,16 +1,13 @@
 //! A dispatch table's functions, counted on their way to the driver: what is created and destroyed, and the bytes of device memory.
 
-use std::collections::HashMap;
-use std::ffi::{CStr, c_char, c_void};
-use std::sync::atomic::{AtomicI64, AtomicPtr, Ordering::SeqCst};
-use std::sync::{LazyLock, Mutex};
+use crate::*;
 
-use ash::vk::{self, Handle};
+use ash::vk::Handle;
 
 use crate::live::in_command;
 
-static INSTANCE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
-static DEVICE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+static INSTANCE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+static DEVICE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static MEMORY: LazyLock<Mutex<HashMap<u64, u64>>> = LazyLock::new(Mutex::default);
 
 type Function = vk::PFN_vkVoidFunction;
@@ -26,7 +23,7 @@ pub(crate) fn device_bytes() -> u64 {
 }
 
 fn address(function: Function) -> *mut () {
-    function.map_or(std::ptr::null_mut(), |function| function as *mut ())
+    function.map_or(ptr::null_mut(), |function| function as *mut ())
 }
 
 pub(crate) unsafe extern "system" fn get_instance_proc_addr(
@@ -69,8 +66,8 @@ macro_rules! objects {
     ($($kind:literal $make:literal $create:ident $end:literal $destroy:ident, $live:ident $real:ident $gone:ident;)*) => {
         $(
             static $live: AtomicI64 = AtomicI64::new(0);
-            static $real: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
-            static $gone: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+            static $real: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+            static $gone: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
             unsafe extern "system" fn $create(device: vk::Device, info: *const c_void, with: *const c_void, made: *mut u64) -> vk::Result {
                 type Create = unsafe extern "system" fn(vk::Device, *const c_void, *const c_void, *mut u64) -> vk::Result;
@@ -132,11 +129,11 @@ objects! {
     "VkPipelineCache" "vkCreatePipelineCache" create_cache "vkDestroyPipelineCache" destroy_cache, CACHES CACHE_MADE CACHE_GONE;
 }
 
-static ALLOCATE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
-static FREE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+static ALLOCATE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+static FREE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static PIPELINES: AtomicI64 = AtomicI64::new(0);
-static PIPELINES_MADE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
-static PIPELINE_GONE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+static PIPELINES_MADE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+static PIPELINE_GONE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 unsafe extern "system" fn allocate(
     device: vk::Device,

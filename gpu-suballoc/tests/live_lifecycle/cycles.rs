@@ -1,20 +1,8 @@
 //! What a context does on a real driver, and that its kernels go through a file.
 
+use crate::*;
+
 use crate::live::{CALLBACKS, Live};
-use alloc_core::{Context, ContextOptions, TryVec};
-use ash::vk;
-use gpu_suballoc::ash::{
-    AshContext, AshContextInfo, AshContexts, AshOptions, CompiledKernel, KernelInfo,
-    KernelPipeline, physical_device_identity,
-};
-use gpu_suballoc::cache::{
-    CacheError, CacheLimits, ShaderKey, ShaderRef, StoreError, StoreWriter, StoredShaders,
-};
-use gpu_suballoc::device::BufferHandle;
-use gpu_suballoc::{
-    AllocatorOptions, BufferInfo, BufferUsage, GpuError, MemoryPreference, PropertyFlags, Region,
-    RegionOptions,
-};
 
 /// A test by its name.
 pub(crate) type Test = (&'static str, fn(&Live));
@@ -169,7 +157,7 @@ fn file(live: &Live) {
         .unwrap();
     writer.finish().unwrap();
     context.release().unwrap();
-    let other = gpu_suballoc::cache::StoreIdentity {
+    let other = StoreIdentity {
         driver_version: mine.driver_version ^ 1,
         ..mine
     };

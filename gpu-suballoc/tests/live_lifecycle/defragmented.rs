@@ -1,16 +1,9 @@
 //! Buffers, small ones too, and images with optimal tiling keep their contents through defragmentations on a real driver, with copies as a
 //! program records them; the validation layer hears an intended error first, and nothing then.
 
-use alloc_core::FromGlobalAlloc;
-use ash::vk;
+use crate::*;
+
 use ash::vk::Handle as _;
-use gpu_suballoc::allocator::{DefragmentationOptions, MoveOutcome, MoveResult};
-use gpu_suballoc::pool::MemoryOptions;
-use gpu_suballoc::request::DedicatedPolicy;
-use gpu_suballoc::{
-    AllocatorOptions, AshDevice, BufferInfo, BufferUsage, GpuAllocator, ImageInfo, ImageUsage,
-    Lifetime, MemoryPreference, PropertyFlags, Region, RegionOptions,
-};
 
 use crate::layer::{Missing, on_each_driver, said, watched};
 use crate::live::Live;

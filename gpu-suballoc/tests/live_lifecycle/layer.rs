@@ -1,10 +1,6 @@
 //! A device under the Khronos validation layer, synchronization validation included, and what the layer says of it.
 
-use std::borrow::Cow;
-use std::ffi::{CStr, c_char, c_void};
-use std::sync::{Mutex, PoisonError};
-
-use ash::vk;
+use crate::*;
 
 use crate::live::{Between, Live, is_selected, loader};
 

@@ -1,11 +1,6 @@
 //! A cycle of a context on a real driver, each of whose requests of ours is refused once: everything is as it was, and the next try succeeds.
 
-use alloc_core::{Context, ContextOptions, HostAllocator};
-use debug_guard::{FailingAllocator, Fault};
-use gpu_suballoc::ash::{AshContextInfo, AshContexts};
-use gpu_suballoc::cache::CacheLimits;
-use gpu_suballoc::{BufferInfo, BufferUsage, RegionOptions};
-use testkit::RecordingAllocator;
+use crate::*;
 
 use crate::counting;
 use crate::cycles::{Test, info, try_kernel};

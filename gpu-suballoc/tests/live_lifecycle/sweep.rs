@@ -4,10 +4,7 @@
 //! Right is an error of ours that says so, or success; nothing is left in either, and the next try succeeds. What the driver is known to
 //! do otherwise stands in `steward/tests/expectations`, by command, scope and size of the request: that, and nothing else, is its own.
 
-use std::path::Path;
-
-use ash::vk;
-use testkit::{Child, Finished, RecordingAllocator};
+use crate::*;
 
 use crate::live::{CALLBACKS, Live, live_blocks, refuse, requests};
 use crate::refusals::{RefusingApplication, cycle};
@@ -166,7 +163,7 @@ fn known(driver: &str, version: &str) -> Option<Vec<([String; 3], Vec<String>)>>
 
 /// Runs the test on each driver that is there.
 pub(crate) fn run() {
-    if crate::live::is_selected(NAME) {
+    if live::is_selected(NAME) {
         DRIVERS
             .into_iter()
             .for_each(|(name, driver)| sweep(name, driver));

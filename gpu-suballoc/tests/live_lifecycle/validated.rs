@@ -1,17 +1,6 @@
 //! The validation layer hears an intended error, made through a context's own functions, and then nothing, whatever contexts do.
 
-use std::sync::{Barrier, Mutex};
-
-use alloc_core::{Context, ContextOptions};
-use ash::vk;
-use gpu_suballoc::allocator::WrapInfo;
-use gpu_suballoc::ash::{AshContext, AshContexts, CompiledKernel};
-use gpu_suballoc::cache::{CacheLimits, WorkRef};
-use gpu_suballoc::{
-    BufferInfo, BufferUsage, GpuError, ImageInfo, ImageUsage, Lifetime, MemoryPreference,
-    PropertyFlags, Region, RegionOptions,
-};
-use testkit::RecordingAllocator;
+use crate::*;
 
 use crate::cycles::{copied, filled, info, kernel};
 use crate::layer::{Missing, on_each_driver, said, watched};
@@ -73,20 +62,20 @@ fn heard(driver: &'static str, which: fn(&str) -> bool) -> Result<usize, Missing
             (commands.create_semaphore)(
                 device,
                 &raw const reserved,
-                std::ptr::null(),
+                ptr::null(),
                 &raw mut semaphore,
             )
         };
         assert_eq!(made, vk::Result::SUCCESS);
         // SAFETY: made above.
-        unsafe { (commands.destroy_semaphore)(device, semaphore, std::ptr::null()) };
+        unsafe { (commands.destroy_semaphore)(device, semaphore, ptr::null()) };
         let buffer = vk::BufferCreateInfo::default()
             .size(64)
             .usage(vk::BufferUsageFlags::TRANSFER_DST);
         let mut left = vk::Buffer::null();
         // SAFETY: a valid info.
         let made = unsafe {
-            (commands.create_buffer)(device, &raw const buffer, std::ptr::null(), &raw mut left)
+            (commands.create_buffer)(device, &raw const buffer, ptr::null(), &raw mut left)
         };
         context.release().unwrap();
         (made, left)
@@ -185,7 +174,7 @@ fn cycle(live: &Live, home: &AshContexts, memory: &Context, number: u8) {
         .usage(vk::BufferUsageFlags::STORAGE_BUFFER);
     // SAFETY: a valid info; destroyed below.
     let own = unsafe { live.device.create_buffer(&raw, Some(&CALLBACKS)) }.unwrap();
-    let handle = gpu_suballoc::device::BufferHandle::from_raw(vk::Handle::as_raw(own));
+    let handle = BufferHandle::from_raw(vk::Handle::as_raw(own));
     let wrapped = gpu.wrap(&WrapInfo::new(handle, 512)).unwrap();
     if number % 3 == 2 {
         let report = context.release_forced();

@@ -110,7 +110,7 @@ fn a_device_that_unwinds_leaves_no_seat_taken() {
 #[test]
 fn ge13_a_group_takes_whatever_points_at_a_device() {
     let log = Log::default();
-    let shared = [1, 2].map(|name| Rc::new(Card::new(name, &log)));
+    let shared = [1, 2].map(|name| std::rc::Rc::new(Card::new(name, &log)));
     let of_shared = group(shared.iter().cloned()).expect("in no group");
     assert!(shared.iter().all(|card| card.seat.membership().is_some()));
     drop(of_shared);

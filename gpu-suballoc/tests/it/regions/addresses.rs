@@ -11,7 +11,7 @@ fn everywhere(feature: bool, body: impl Fn(&Scene<'_>, bool)) {
         for in_blocks in [true, false] {
             let mut config = profile.config();
             config.features.buffer_device_address = feature;
-            let mock = Mock::with_config(config, RecordingAllocator::system());
+            let mock = mock_with(config);
             let options = with_memory(MemoryOptions {
                 device_address: in_blocks,
                 ..MemoryOptions::default()

@@ -146,7 +146,7 @@ fn vma204_ge10_a_refusal_asks_once_before_it_refuses() {
 #[test]
 fn vma204_a_budget_is_asked_again_when_it_is_old() {
     for is_std in [false, true] {
-        let mock = Mock::new(MockProfile::IntelUma, RecordingAllocator::system());
+        let mock = mock_of(MockProfile::IntelUma);
         mock.set_clock((!is_std).then_some(Duration::from_secs(7)));
         scene_on(&mock, AllocatorOptions::default(), |s| {
             let first = s.take(MIB, &within());

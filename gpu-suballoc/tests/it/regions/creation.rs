@@ -58,7 +58,7 @@ fn h84_a_refused_block_does_not_count_against_its_pools_limit() {
 fn h112_a_buffer_gets_all_the_memory_it_asks_for() {
     let mut config = MockProfile::Nvidia.config();
     config.rules.buffer_alignment = 1024;
-    let mock = Mock::with_config(config, RecordingAllocator::system());
+    let mock = mock_with(config);
     mock.require_more(3072);
     scene_on(&mock, AllocatorOptions::default(), |s| {
         let regions: Vec<Region> = (1..40).map(|n| s.buffer(n * 100)).collect();
@@ -133,7 +133,7 @@ fn external_types_are_refused_where_external_memory_is_not_enabled() {
     for enabled in [true, false] {
         let mut config = MockProfile::Nvidia.config();
         config.features.external_memory = enabled;
-        let mock = Mock::with_config(config, RecordingAllocator::system());
+        let mock = mock_with(config);
         scene_on(&mock, AllocatorOptions::default(), |s| {
             let external = ExternalHandleTypes::from_raw(1);
             let buffer = BufferInfo {

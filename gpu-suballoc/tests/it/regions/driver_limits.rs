@@ -4,16 +4,12 @@ use super::*;
 
 const GIB: u64 = 1 << 30;
 
-fn mock(profile: MockProfile) -> Mock {
-    Mock::new(profile, RecordingAllocator::system())
-}
-
 /// A twelfth of the heap is a piece; a driver that pages has room for any number.
 #[test]
 fn di5_the_driver_decides_how_much_lives_in_a_heap() {
     for profile in MockProfile::ALL {
         for oversubscribed in [true, false] {
-            let mock = mock(profile);
+            let mock = mock_of(profile);
             mock.oversubscribe(oversubscribed);
             let heap = mock.properties().heaps[0].size;
             let types = (0u32..).zip(mock.properties().types);
@@ -59,7 +55,7 @@ fn di5_the_driver_decides_how_much_lives_in_a_heap() {
 fn di5_a_limit_of_the_options_holds() {
     let mut memory = MemoryOptions::default();
     memory.heap_limits[0] = GIB;
-    let mock = mock(MockProfile::Lavapipe);
+    let mock = mock_of(MockProfile::Lavapipe);
     mock.oversubscribe(true);
     scene_on(&mock, with_memory(memory), |s| {
         let regions: Vec<_> = (0..40)
@@ -74,7 +70,7 @@ fn di5_a_limit_of_the_options_holds() {
 /// VUID-vkAllocateMemory-pAllocateInfo-01713: the scene sees a breach.
 #[test]
 fn di5_one_object_larger_than_its_heap_lies_in_another_or_nowhere() {
-    let mock = mock(MockProfile::Nvidia);
+    let mock = mock_of(MockProfile::Nvidia);
     scene_on(&mock, AllocatorOptions::default(), |s| {
         let wish = MemoryPreference::ANY.preferring(PropertyFlags::DEVICE_LOCAL);
         let options = any().preference(wish);
@@ -114,7 +110,7 @@ fn u119_a_heap_of_0_bytes_has_no_pool_and_serves_nothing() {
     let heap = |size| MemoryHeap::new(size, HeapFlags::NONE);
     let heaps = [heap(0), heap(100), heap(GIB)];
     let config = MockProfile::Nvidia.config().with_memory(&types, &heaps);
-    let mock = Mock::with_config(config, RecordingAllocator::system());
+    let mock = mock_with(config);
     scene_on(&mock, AllocatorOptions::default(), |s| {
         let region = s.take(1000, &any());
         assert_eq!(region.memory_type(), Some(2));
@@ -152,7 +148,7 @@ fn u103_a_soft_limit_is_the_drivers_to_refuse() {
     for refuses in [false, true] {
         let mut config = MockProfile::Nvidia.config();
         config.limits.max_buffer_size = 1 << 40;
-        let mock = Mock::with_config(config, RecordingAllocator::system());
+        let mock = mock_with(config);
         if refuses {
             mock.refuse_from(config.limits.max_memory_allocation_size + 1);
         }
@@ -193,7 +189,7 @@ fn u104_an_error_that_another_object_avoids_is_no_refusal() {
                 DedicatedPolicy::Allowed,
                 DedicatedPolicy::Never,
             ] {
-                let mock = mock(profile);
+                let mock = mock_of(profile);
                 let fault = MockFault::nth(1).of(MockCall::Allocate).with(error);
                 assert!(mock.plant(fault));
                 scene_on(&mock, AllocatorOptions::default(), |s| {
@@ -225,7 +221,7 @@ fn u104_the_first_error_is_reported_and_a_final_one_ends_the_search() {
         DedicatedPolicy::Required,
     ] {
         for first in AVOIDABLE {
-            let mock = mock(MockProfile::AmdSmallBar);
+            let mock = mock_of(MockProfile::AmdSmallBar);
             scene_on(&mock, AllocatorOptions::default(), |s| {
                 let faults = MockFault::always().of(MockCall::Allocate);
                 assert!(mock.plant(faults.times(1).with(first)) && mock.plant(faults.with(last)));
@@ -238,7 +234,7 @@ fn u104_the_first_error_is_reported_and_a_final_one_ends_the_search() {
         }
         let ends = [DeviceError::DeviceLost, DeviceError::InvalidExternalHandle];
         for (end, others) in ends.into_iter().flat_map(|end| [(end, 0), (end, 1)]) {
-            let mock = mock(MockProfile::AmdSmallBar);
+            let mock = mock_of(MockProfile::AmdSmallBar);
             scene_on(&mock, AllocatorOptions::default(), |s| {
                 let faults = MockFault::always().of(MockCall::Allocate);
                 assert!(others == 0 || mock.plant(faults.times(others)));
@@ -294,7 +290,7 @@ fn a_pool_that_cannot_exist_costs_one_driver_call_at_most() {
             max_bytes: 64 * MIB,
             ..MemoryOptions::default()
         };
-        let mock = mock(profile);
+        let mock = mock_of(profile);
         scene_on(&mock, with_memory(memory), |s| {
             let good = PoolOptions {
                 min_blocks: 2,

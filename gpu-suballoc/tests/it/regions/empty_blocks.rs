@@ -92,7 +92,7 @@ fn di6_blocks_have_sizes_by_kind_of_memory_and_larger_regions_are_dedicated() {
         ..MemoryOptions::default()
     };
     for profile in MockProfile::ALL {
-        let mock = Mock::new(profile, RecordingAllocator::system());
+        let mock = mock_of(profile);
         scene_on(&mock, with_memory(memory), |s| {
             let mut regions = Vec::new();
             for options in [any(), visible()] {
@@ -186,7 +186,7 @@ fn di7_reserving_and_draining_blocks_is_linear() {
     const PIECES: u64 = 16;
     assert_linear(|count| {
         let mut taken = [Duration::MAX; 2];
-        scene(MockProfile::Nvidia, AllocatorOptions::default(), |s| {
+        nvidia(|s| {
             let pool = s.gpu.create_pool(&pool_options(4 * KIB, 1)).expect("room");
             let options = any().pool(pool);
             let begin = Instant::now();

@@ -52,7 +52,7 @@ fn h101_the_block_made_for_a_request_holds_its_region() {
 #[test]
 fn h119_a_cache_under_threads_that_switch_it() {
     let facts = MockProfile::MoltenVk.config().with_heap_size(0, 64 << 20);
-    let mock = Mock::with_config(facts, RecordingAllocator::system());
+    let mock = mock_with(facts);
     scene_on(&mock, AllocatorOptions::default(), |s| {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {

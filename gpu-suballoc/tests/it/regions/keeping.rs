@@ -125,7 +125,7 @@ fn u8_the_longest_unwanted_makes_room() {
 #[test]
 fn kept_buffers_go_before_anything_is_refused() {
     let facts = MockProfile::Nvidia.config().with_heap_size(0, 64 << 20);
-    let mock = Mock::with_config(facts, RecordingAllocator::system());
+    let mock = mock_with(facts);
     let mut options = AllocatorOptions {
         max_reusable_bytes: u64::MAX,
         ..AllocatorOptions::default()
@@ -177,7 +177,7 @@ fn kept_buffers_go_when_the_driver_has_none_left() {
 
 #[test]
 fn h95_trimming_counts_kept_buffers_and_stops_when_it_has_enough() {
-    scene(MockProfile::Nvidia, AllocatorOptions::default(), |s| {
+    nvidia(|s| {
         let own = alone();
         let made: Vec<_> = (0..20).map(|_| s.buffer_with(1 << 20, &own)).collect();
         for buffer in made {

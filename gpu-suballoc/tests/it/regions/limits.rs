@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn ge2_a_largest_block_below_the_granule_is_refused_with_the_reason() {
     for profile in MockProfile::ALL {
-        let mock = Mock::new(profile, RecordingAllocator::system());
+        let mock = mock_of(profile);
         let granule = mock.properties().limits.non_coherent_atom_size.max(256);
         let make = |max_block| {
             let memory = MemoryOptions {
@@ -30,7 +30,7 @@ fn ge2_a_largest_block_below_the_granule_is_refused_with_the_reason() {
 #[test]
 fn ge2_no_shared_block_is_larger_than_an_odd_largest_block() {
     for profile in MockProfile::ALL {
-        let mock = Mock::new(profile, RecordingAllocator::system());
+        let mock = mock_of(profile);
         let granule = mock.properties().limits.non_coherent_atom_size.max(256);
         let most = 5 * granule + granule / 2 + 1;
         let memory = MemoryOptions {
@@ -55,7 +55,7 @@ fn ge2_no_shared_block_is_larger_than_an_odd_largest_block() {
 #[test]
 fn ge2_a_pool_of_blocks_below_the_granule_is_refused() {
     for profile in MockProfile::ALL {
-        let mock = Mock::new(profile, RecordingAllocator::system());
+        let mock = mock_of(profile);
         let granule = mock.properties().limits.non_coherent_atom_size.max(256);
         scene_on(&mock, AllocatorOptions::default(), |s| {
             for options in [
@@ -80,7 +80,7 @@ fn ge2_a_pool_of_blocks_below_the_granule_is_refused() {
 fn ge3_preferred_is_dedicated_below_three_quarters_of_the_objects() {
     for profile in MockProfile::ALL {
         for limit in [1u32, 2, 3, 4, 5, 8, 13, 20] {
-            let mock = Mock::new(profile, RecordingAllocator::system());
+            let mock = mock_of(profile);
             let memory = MemoryOptions {
                 max_allocations: limit,
                 ..MemoryOptions::default()

@@ -100,13 +100,17 @@ pub(crate) struct Scene<'a> {
     host: &'a RecordingAllocator,
 }
 
+fn mock_of(profile: MockProfile) -> Mock {
+    mock_with(profile.config())
+}
+
+fn mock_with(config: MockConfig) -> Mock {
+    Mock::with_config(config, RecordingAllocator::system())
+}
+
 /// Runs `body` and sees that everything was given back, and nobody broke a rule.
 fn scene(profile: MockProfile, options: AllocatorOptions, body: impl FnOnce(Scene<'_>)) {
-    scene_on(
-        &Mock::new(profile, RecordingAllocator::system()),
-        options,
-        body,
-    );
+    scene_on(&mock_of(profile), options, body);
 }
 
 fn scene_on(mock: &Mock, options: AllocatorOptions, body: impl FnOnce(Scene<'_>)) {

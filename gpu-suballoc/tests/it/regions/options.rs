@@ -76,7 +76,7 @@ fn h116_what_is_not_said_is_the_default() {
 
 #[test]
 fn options_out_of_range_give_device_and_memory_back() {
-    let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
+    let mock = mock_of(MockProfile::Nvidia);
     let mut bad = [AllocatorOptions::default(); 3];
     bad[0].max_reusable_buffers = 1025;
     bad[1].memory.granule = 100;

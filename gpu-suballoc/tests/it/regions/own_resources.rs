@@ -198,10 +198,7 @@ fn u107_an_error_says_who_owns_the_imported_handle() {
 /// Else an import would be consumed, and the error would be that of a pool.
 #[test]
 fn u107_a_pool_stays_while_the_driver_allocates_an_object_in_it() {
-    let mock: &'static Mock = Box::leak(Box::new(Mock::new(
-        MockProfile::Nvidia,
-        RecordingAllocator::system(),
-    )));
+    let mock: &'static Mock = Box::leak(Box::new(mock_of(MockProfile::Nvidia)));
     // SAFETY: a mock, on which no resource is made.
     let gpu = unsafe {
         GpuAllocator::new(

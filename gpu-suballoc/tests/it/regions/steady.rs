@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn ge15_regions_are_freed_in_any_order_in_linear_time() {
-    scene(MockProfile::Nvidia, AllocatorOptions::default(), |scene| {
+    nvidia(|scene| {
         testkit::assert_linear("regions that are freed in any order", 4_000, |count| {
             let mut rng = Rng::new(count as u64);
             let mut live: Vec<_> = (0..count)
@@ -25,7 +25,7 @@ fn ge15_regions_are_freed_in_any_order_in_linear_time() {
 /// A slot of 48 bytes and a node of 32, whether it is mapped for its life or not.
 #[test]
 fn di1_a_region_costs_80_bytes_of_host_memory() {
-    scene(MockProfile::Nvidia, AllocatorOptions::default(), |scene| {
+    nvidia(|scene| {
         let one = |number: usize| {
             let needs = ResourceRequirements::new(256, 256);
             let options = [any(), visible().mapped()][number % 2];
@@ -73,7 +73,7 @@ fn refused_blocks_leave_no_slots_behind() {
 /// Nodes of freed regions serve the next ones, and a pool that loses its last block keeps none.
 #[test]
 fn a_pool_without_blocks_frees_the_memory_of_its_nodes() {
-    scene(MockProfile::Nvidia, AllocatorOptions::default(), |scene| {
+    nvidia(|scene| {
         let needs = ResourceRequirements::new(256, 256);
         let many = || {
             let some: Vec<_> = (0..4000)
@@ -98,10 +98,7 @@ fn a_pool_without_blocks_frees_the_memory_of_its_nodes() {
 #[test]
 fn a_pool_that_loses_its_last_block_while_another_is_refused_frees_its_nodes() {
     for unwinds in [false, true] {
-        let mock: &'static Mock = Box::leak(Box::new(Mock::new(
-            MockProfile::Nvidia,
-            RecordingAllocator::system(),
-        )));
+        let mock: &'static Mock = Box::leak(Box::new(mock_of(MockProfile::Nvidia)));
         let gpu: &'static Gpu<'static> =
             Box::leak(Box::new(over(mock, RecordingAllocator::system())));
         let needs = ResourceRequirements::new(256, 256);

@@ -46,7 +46,7 @@ fn h32_h42_each_region_says_whose_it_is_and_knows_the_buffer_of_its_root() {
 #[test]
 fn h36_a_wrap_that_is_refused_leaves_no_tables_for_other_calls_to_fill() {
     let bytes_of_many = |is_refused: bool| {
-        let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
+        let mock = mock_of(MockProfile::Nvidia);
         let host = FailingAllocator::new(RecordingAllocator::system(), Fault::Never);
         let gpu = over(&mock, &host);
         let foreign = Foreign::new(&mock, 4096, 1);

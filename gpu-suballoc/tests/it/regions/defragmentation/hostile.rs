@@ -185,7 +185,7 @@ unsafe impl DeviceMemory for Reusing<'_> {
 /// back wants no place.
 #[test]
 fn df13_a_kept_buffer_lies_where_it_was_moved_to() {
-    let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
+    let mock = mock_of(MockProfile::Nvidia);
     let device = Reusing {
         inner: &mock,
         live: Mutex::default(),

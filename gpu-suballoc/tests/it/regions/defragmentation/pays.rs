@@ -8,7 +8,7 @@ const SEEDS: u64 = 8;
 /// Bytes of blocks afterwards and bytes moved, in hundredths of the bytes that live, where so many of a hundred regions were freed.
 fn left_and_moved(seed: u64, freed: u64) -> [u64; 2] {
     let mut parts = [0; 2];
-    scene(MockProfile::Nvidia, AllocatorOptions::default(), |scene| {
+    nvidia(|scene| {
         let mut rng = Rng::new(seed);
         let all: Vec<_> = (0..REGIONS)
             .map(|_| {

@@ -144,7 +144,7 @@ fn df5_a_buffer_that_others_may_share_keeps_its_block() {
     // A device whose external buffers may lie in blocks.
     let mut config = MockProfile::Nvidia.config();
     config.rules.external_requires_dedicated = false;
-    let mock = MockDevice::with_config(config, RecordingAllocator::system());
+    let mock = mock_with(config);
     scene_on(&mock, small_blocks(), |scene| {
         let mut left = scene.sparse(2, 4);
         let info = BufferInfo {
