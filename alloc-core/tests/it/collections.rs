@@ -61,6 +61,13 @@ fn m9_array_size_overflow_is_an_error() {
 }
 
 #[test]
+fn a_value_taken_out_of_a_box_leaves_no_block() {
+    let w = Witness::new();
+    let b = TryBox::try_new_in(7_u64, w.source()).unwrap();
+    assert_eq!((TryBox::into_inner(b), w.blocks()), (7, 0));
+}
+
+#[test]
 fn a_box_of_size_zero_asks_nobody() {
     let w = Witness::limited(0);
     let b = TryBox::try_new_in([0_u64; 0], w.source()).unwrap();

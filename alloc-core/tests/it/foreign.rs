@@ -57,6 +57,17 @@ fn m44_what_cannot_be_routed_is_reported_apart_and_not_passed_off_as_routed() {
     close(root);
 }
 
+/// V21: notices only inform, so one that never came does not keep anything open.
+#[test]
+fn v21_a_notice_that_is_missing_does_not_keep_a_root_open() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    root.notify(notice(NoticeEvent::Allocated, 4096, Scope::Device));
+    assert_eq!(live(&root, ForeignKind::Executable), 4096);
+    close(root);
+    witness.assert_empty("after the root was closed");
+}
+
 fn notice(event: NoticeEvent, bytes: usize, scope: Scope) -> Notice {
     Notice {
         event,

@@ -41,6 +41,32 @@ fn every_held_value_is_passed_once_when_its_context_is_cleared_and_ends() {
     });
 }
 
+#[test]
+fn a_context_that_ends_keeps_what_is_held_and_takes_nothing() {
+    let witness = Witness::new();
+    let root = root_over(&witness);
+    let child = root.child("child").unwrap();
+    let handle = child.handle();
+    let id = child.own(8).unwrap();
+    own(&child, 9);
+    let (first, second) = (handle.get(id).unwrap(), handle.get(id).unwrap());
+    let left = child.close();
+    assert_eq!((*first, handle.owned_values()), (8, 0));
+    assert_eq!((left.blocks, left.handles), (1, 1), "{left}");
+    assert!(handle.get(id).is_err());
+    drop(first);
+    assert_eq!(*second, 8);
+    let refused = handle.own(9).unwrap_err();
+    let context = handle.id();
+    assert_eq!(
+        (refused.value, refused.error),
+        (9, HostError::Closed { context })
+    );
+    drop(second);
+    drop((handle, root));
+    witness.assert_empty();
+}
+
 /// Panics at the request with this number, counted from 1.
 struct Unwinding(Witness, AtomicUsize);
 
