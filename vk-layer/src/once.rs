@@ -167,15 +167,12 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::thread;
 
-    use super::{DONE, FORKS, OnceAcrossForks, ValueAcrossForks, claim_of, own_claim};
+    use super::{DONE, OnceAcrossForks, ValueAcrossForks, claim_of, forks, own_claim};
 
     #[test]
     fn ly37_what_a_thread_of_the_parent_has_begun_the_child_does() {
         // A fork leaves it so: claimed by a thread of another process, which in another namespace may have the same number.
-        let parent = claim_of(
-            FORKS.load(Ordering::Relaxed).wrapping_sub(1),
-            std::process::id(),
-        );
+        let parent = claim_of(forks().wrapping_sub(1), std::process::id());
         for claim in [own_claim() + 1, parent] {
             let value = ValueAcrossForks::new();
             value.once.0.store(claim, Ordering::Relaxed);

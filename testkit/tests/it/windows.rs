@@ -28,7 +28,7 @@ fn wn1_the_gate_runs_whole_suites_under_wine() {
     assert_eq!(
         commands,
         [
-            format!("{all} --lib --test it -- --skip is_linear"),
+            format!("{all} -p vk-layer --lib --test it -- --skip is_linear"),
             format!("{all} --test matrix --test global_guard"),
             "STEWARD_WINDOWS=\"$folder/$target/debug/deps\" STEWARD_REQUIRE=wine,cmake \
              cargo test -q -p steward-c --test it -- windows::"

@@ -5,6 +5,7 @@ use std::fs;
 use std::ptr;
 
 use alloc_core::TryVec;
+use debug_guard::BackEnd;
 
 use super::create_info::{LayerSetting, push_setting};
 use super::entries::{Entries, push_file, push_variable};
@@ -99,9 +100,15 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "back_end",
-        shown: |settings| format!("{:?}", settings.guarding.back_end),
-        good: "mprotect",
-        expected: "Some(Mprotect)",
+        shown: |settings| {
+            settings
+                .guarding
+                .back_end
+                .map_or("", BackEnd::name)
+                .to_owned()
+        },
+        good: BackEnd::ALL[0].name(),
+        expected: BackEnd::ALL[0].name(),
         bad: Some("uffb"),
     },
     Case {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 use std::sync::Mutex;
-use std::{fs, ptr, thread};
+use std::{ptr, thread};
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use crate::driver::{
     Layer, create_object, create_with_table_of, destroy_object, do_meanwhile, seen,
 };
 use crate::judging::{of_device, report_of};
+use crate::system::resident_kilobytes;
 
 const NONE: *const RawCallbacks = ptr::null();
 type Handle = *mut c_void;
@@ -164,13 +165,6 @@ fn ly18_each_kind_of_each_device_and_instance_has_an_account() {
         })
         .collect();
     assert_eq!(found, [[Some(1), Some(2)], [Some(3), Some(4)]], "{report}");
-}
-
-fn resident_kilobytes() -> u64 {
-    let numbers = fs::read_to_string("/proc/self/statm").expect("the kernel says it");
-    let pages = numbers.split(' ').nth(1).expect("the second number");
-    // 4 KiB each, or more: then the bound below is only stricter.
-    pages.parse::<u64>().expect("a number") * 4
 }
 
 #[test]

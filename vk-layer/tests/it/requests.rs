@@ -11,6 +11,7 @@ use testkit::Child;
 use vk_callbacks::raw::RawCallbacks;
 
 use crate::driver::{Layer, VoidFunction, create_object, destroy_object};
+use crate::system::{report_requests, request_report};
 
 const NONE: *const RawCallbacks = ptr::null();
 const JSON: &str = "VK_STEWARD_MEMORY_JSON";
@@ -22,9 +23,10 @@ fn ly54_reports_of_one_run_lie_beside_each_other() {
         return create_and_request();
     }
     let folder = tempfile::tempdir().expect("a folder");
+    let (setting, value) = report_requests(folder.path());
     let child = Child::this_test(test)
         .env(JSON, folder.path().join("%n.json"))
-        .env("VK_STEWARD_MEMORY_SIGNAL", "USR2")
+        .env(setting, value)
         .env("VK_STEWARD_MEMORY_STACKS", "true");
     child.run().assert_code(0);
     let buffers = |number: u32| alive(&folder.path().join(format!("{number}.json")));
@@ -57,8 +59,7 @@ fn create_and_request() {
     let mut buffers = vec![one_more()];
     for more in [0, 2] {
         buffers.extend((0..more).map(|_| one_more()));
-        // SAFETY: the layer handles the signal: it stores to an atomic.
-        assert_eq!(unsafe { libc::raise(libc::SIGUSR2) }, 0);
+        request_report();
         // Its hook writes the report.
         buffers.push(one_more());
         let oldest = buffers.remove(0);
@@ -85,11 +86,12 @@ fn ly34_requests_are_met_while_the_program_only_submits() {
     // Without the checker, stacks and a state file only the request needs submits.
     for check in ["true", "false"] {
         let folder = tempfile::tempdir().expect("a folder");
+        let (setting, value) = report_requests(folder.path());
         let child = Child::this_test(test)
             .env("STEWARD_TEST_FOLDER", folder.path())
             .env(JSON, folder.path().join("%n.json"))
             .env("VK_STEWARD_MEMORY_CHECK", check)
-            .env("VK_STEWARD_MEMORY_SIGNAL", "USR2");
+            .env(setting, value);
         child.run().assert_code(0);
     }
 }
@@ -110,8 +112,7 @@ fn submit_and_request(folder: &Path) {
     };
     let report = |number: u32| folder.join(format!("{number}.json"));
     for number in [1, 2] {
-        // SAFETY: the layer handles the signal: it stores to an atomic.
-        assert_eq!(unsafe { libc::raise(libc::SIGUSR2) }, 0);
+        request_report();
         submit(1);
         assert!(report(number).exists(), "{number}");
     }

@@ -1,6 +1,7 @@
 //! The state file while the program runs, over the fake driver.
 
 use std::ffi::c_void;
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::mem::transmute;
 use std::path::{Path, PathBuf};
 use std::{env, fs, ptr};
@@ -101,10 +102,10 @@ fn ly35_a_submit_updates_the_kinds_that_commands_came_about_and_writes_nothing_e
 
 /// Writes a word of ones into the file, which is mapped.
 fn spoil(file: &Path, at: usize) {
-    use std::os::unix::fs::FileExt as _;
     let file = fs::OpenOptions::new().write(true).open(file);
-    let file = file.expect("a file");
-    file.write_all_at(&[0xff; 8], at as u64).expect("a word");
+    let mut file = file.expect("a file");
+    file.seek(SeekFrom::Start(at as u64)).expect("a file");
+    file.write_all(&[0xff; 8]).expect("a word");
 }
 
 #[test]
@@ -138,4 +139,38 @@ fn ly35_after_a_panic_in_an_update_the_next_one_is_whole_again() {
     // The report was written after the last command, and the numbers go with it.
     assert_eq!((last.commands, last.reported_commands), (8, 8));
     assert_eq!(kind(&last, "VkDevice").objects_alive, 0);
+}
+
+/// A second process has the same name for its state: the first one lives, and then it has ended.
+#[test]
+fn ly82_a_state_that_a_living_process_writes_is_refused_to_the_next_and_one_that_was_left_is_not() {
+    const SECOND: &str = "STEWARD_TEST_SECOND";
+    let test = "ly82_a_state_that_a_living_process_writes_is_refused_to_the_next_and_one_that_was_left_is_not";
+    let Some(file) = env::var_os(STATE).filter(|_| Child::is_child(test)) else {
+        let folder = tempfile::tempdir().expect("a folder");
+        let child = || Child::this_test(test).env(STATE, folder.path().join("state"));
+        let complaint = "another process that runs writes it";
+        for _ in 0..2 {
+            let first = child().run();
+            first.assert_code(0);
+            assert!(!first.stderr.contains(complaint), "{first}");
+        }
+        return;
+    };
+    let layer = Layer::new();
+    let instance = layer.create_instance(NONE).expect("an instance");
+    if env::var_os(SECOND).is_none() {
+        let state = || state_file::read(Path::new(&file)).expect("a state");
+        let own = u64::from(std::process::id());
+        assert_eq!(state().process, own);
+        let second = Child::this_test(test).env(SECOND, "1").run();
+        second.assert_code(0);
+        let complaint = "another process that runs writes it";
+        assert!(second.stderr.contains(complaint), "{second}");
+        let commands = state().commands;
+        let device = layer.create_device(instance, NONE).expect("a device");
+        layer.destroy_device(device, NONE);
+        assert_eq!((state().process, state().commands), (own, commands + 2));
+    }
+    layer.destroy_instance(instance, NONE);
 }

@@ -10,6 +10,7 @@ use vk_callbacks::raw::RawCallbacks;
 use vk_report::report::{Phase, Report, Sampler, Source};
 
 use crate::driver::{Layer, VoidFunction, create_object, destroy_object, seen};
+use crate::system::{report_requests, request_report};
 
 const NONE: *const RawCallbacks = ptr::null();
 
@@ -39,8 +40,7 @@ fn live_and_submit() {
         assert_eq!(unsafe { submit(device, 0, ptr::null(), 0) }, 0);
     }
     buffers(3);
-    // SAFETY: the layer handles the signal: it stores to an atomic.
-    assert_eq!(unsafe { libc::raise(libc::SIGUSR2) }, 0);
+    request_report();
     // The next command writes a report.
     buffers(1);
     // More commands than there are samples.
@@ -57,9 +57,10 @@ fn ly23_phases_begin_at_what_divides_a_run_and_samples_are_thinned() {
     }
     let run = || {
         let folder = tempfile::tempdir().expect("a folder");
+        let (setting, value) = report_requests(folder.path());
         let child = Child::this_test(test)
             .env("VK_STEWARD_MEMORY_JSON", folder.path().join("%n.json"))
-            .env("VK_STEWARD_MEMORY_SIGNAL", "USR2");
+            .env(setting, value);
         child.run().assert_code(0);
         let read = |number: u32| {
             let file = folder.path().join(format!("{number}.json"));

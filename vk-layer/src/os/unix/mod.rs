@@ -1,6 +1,7 @@
 mod environment;
 mod exit;
 mod fork;
+mod memory;
 mod modules;
 mod process;
 mod settings_files;
@@ -10,6 +11,7 @@ mod state_file;
 pub(crate) use environment::{each_variable, variable};
 pub(crate) use exit::at_exit;
 pub(crate) use fork::watch_forks;
+pub(crate) use memory::anonymous_bytes;
 pub(crate) use modules::{
     base_of, call_stack, file_name, is_loader, modules_of_no_caller, path_of, stay_loaded, unloads,
 };

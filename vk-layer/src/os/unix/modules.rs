@@ -79,3 +79,14 @@ pub(crate) fn unloads() -> u64 {
 
 /// The library was linked to stay (`build.rs`).
 pub(crate) const fn stay_loaded() {}
+
+#[cfg(test)]
+mod tests {
+    use crate::description::is_loader;
+
+    #[test]
+    fn the_loader_is_known_by_its_name() {
+        assert!(is_loader("/usr/lib/x86_64-linux-gnu/libvulkan.so.1.3.239"));
+        assert!(!is_loader("/usr/lib/libvulkan_lvp.so") && !is_loader(""));
+    }
+}

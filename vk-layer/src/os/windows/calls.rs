@@ -75,6 +75,28 @@ impl IntegrityLabel {
     }
 }
 
+/// `PROCESS_MEMORY_COUNTERS`.
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct MemoryCounters {
+    length: u32,
+    faults: u32,
+    others: [usize; 6],
+    /// What the process has for itself alone.
+    pub(super) page_file: usize,
+    most_page_file: usize,
+}
+
+impl MemoryCounters {
+    /// The system wants to see the length.
+    pub(super) fn new() -> Self {
+        Self {
+            length: size_of::<Self>() as u32,
+            ..Self::default()
+        }
+    }
+}
+
 pub(super) type ModuleNotice = unsafe extern "system" fn(u32, *const c_void, *mut c_void);
 
 #[link(name = "kernel32")]
@@ -128,6 +150,11 @@ unsafe extern "system" {
     pub(super) fn FreeEnvironmentStringsW(strings: *mut u16) -> i32;
     pub(super) fn GetTickCount64() -> u64;
     pub(super) fn GetCurrentProcess() -> Handle;
+    pub(super) fn K32GetProcessMemoryInfo(
+        process: Handle,
+        counters: *mut MemoryCounters,
+        bytes: u32,
+    ) -> i32;
 }
 
 #[link(name = "advapi32")]

@@ -4,6 +4,8 @@ mod modules;
 mod process;
 mod settings_files;
 mod state_file;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use std::ffi::c_void;
@@ -17,7 +19,8 @@ pub(crate) use modules::{
     base_of, call_stack, file_name, is_loader, modules_of_no_caller, path_of, stay_loaded, unloads,
 };
 pub(crate) use process::{
-    MAX_PATH, at_exit, coarse_nanoseconds, command_line, executable, write_to_error_output,
+    MAX_PATH, anonymous_bytes, at_exit, coarse_nanoseconds, command_line, executable,
+    write_to_error_output,
 };
 pub(crate) use settings_files::find_settings;
 pub(crate) use state_file::StateFile;

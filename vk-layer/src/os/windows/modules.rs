@@ -25,7 +25,11 @@ pub(crate) fn modules_of_no_caller() -> [usize; 1] {
     [base_of(call_stack as *const c_void)]
 }
 
+/// NULL would stand for the executable.
 fn module_of(address: *const c_void, how: u32) -> Option<Handle> {
+    if address.is_null() {
+        return None;
+    }
     let mut module = ptr::null_mut();
     // SAFETY: any address, and a place for the answer.
     let found = unsafe { GetModuleHandleExW(OF_ADDRESS | how, address, &raw mut module) };

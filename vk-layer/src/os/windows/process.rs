@@ -2,7 +2,10 @@ use std::ptr;
 
 use alloc_core::{HostError, TryVec};
 
-use super::calls::{self, GetStdHandle, GetTickCount64, STANDARD_ERROR, WriteFile};
+use super::calls::{
+    self, GetCurrentProcess, GetStdHandle, GetTickCount64, K32GetProcessMemoryInfo, MemoryCounters,
+    STANDARD_ERROR, WriteFile,
+};
 use super::modules::{file_name, path_of_module};
 use crate::record::{Own, own};
 use crate::report::write_at_the_end;
@@ -68,6 +71,17 @@ pub(crate) fn at_exit(call: extern "C" fn()) -> bool {
         // SAFETY: the library is never unloaded.
         unsafe { calls::atexit(call) == 0 }
     })
+}
+
+/// What this process has of the system's memory and page files, for itself alone.
+pub(crate) fn anonymous_bytes() -> Option<u64> {
+    let mut counters = MemoryCounters::new();
+    // SAFETY: asks for a constant that stands for this process.
+    let process = unsafe { GetCurrentProcess() };
+    let room = size_of::<MemoryCounters>() as u32;
+    // SAFETY: so much room.
+    let known = unsafe { K32GetProcessMemoryInfo(process, &raw mut counters, room) };
+    (known != 0).then_some(counters.page_file as u64)
 }
 
 pub(crate) fn coarse_nanoseconds() -> u64 {

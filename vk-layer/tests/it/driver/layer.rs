@@ -34,11 +34,17 @@ pub(crate) struct CreateInfo {
     rest: [usize; 8],
 }
 
-pub(crate) const LINK: Link = Link {
-    next: ptr::null(),
-    instance: Some(next_instance_proc_addr),
-    device: Some(next_device_proc_addr),
-};
+pub(crate) const LINK: Link = Link::new(next_instance_proc_addr, next_device_proc_addr);
+
+impl Link {
+    pub(crate) const fn new(instance: GetProcAddr, device: GetProcAddr) -> Self {
+        Self {
+            next: ptr::null(),
+            instance: Some(instance),
+            device: Some(device),
+        }
+    }
+}
 
 impl LinkInfo {
     pub(crate) fn new(s_type: i32, link: &Link) -> Self {
@@ -61,6 +67,8 @@ impl CreateInfo {
     }
 }
 
+type Negotiate = unsafe extern "system" fn(*mut NegotiateLayerInterface) -> i32;
+
 /// The layer, as the loader knows it.
 pub(crate) struct Layer {
     pub(crate) instance: GetProcAddr,
@@ -80,13 +88,13 @@ pub(crate) const fn interface(version: u32) -> NegotiateLayerInterface {
 
 impl Layer {
     pub(crate) fn new() -> Self {
+        Self::negotiated(vkNegotiateLoaderLayerInterfaceVersion)
+    }
+
+    pub(crate) fn negotiated(negotiate: Negotiate) -> Self {
         let mut interface = interface(2);
         // SAFETY: a struct that may be written.
-        assert_eq!(
-            // SAFETY: a struct that may be written.
-            unsafe { vkNegotiateLoaderLayerInterfaceVersion(&raw mut interface) },
-            0
-        );
+        assert_eq!(unsafe { negotiate(&raw mut interface) }, 0);
         Self {
             instance: interface.pfn_get_instance_proc_addr.expect("a function"),
             device: interface.pfn_get_device_proc_addr.expect("a function"),
@@ -104,19 +112,29 @@ impl Layer {
     }
 
     pub(crate) fn create_instance(&self, callbacks: Callbacks) -> Result<Handle, i32> {
-        type Function = unsafe extern "system" fn(*const c_void, Callbacks, *mut Handle) -> i32;
         let mut chain = LinkInfo::new(47, &LINK);
         let info = CreateInfo::new(&mut chain);
+        let instance = self.create_instance_with(&info, callbacks)?;
+        assert!(chain.link.is_null(), "the link was moved on");
+        Ok(instance)
+    }
+
+    /// As the loader calls the layer, with this create info.
+    pub(crate) fn create_instance_with(
+        &self,
+        info: &CreateInfo,
+        callbacks: Callbacks,
+    ) -> Result<Handle, i32> {
+        type Function = unsafe extern "system" fn(*const c_void, Callbacks, *mut Handle) -> i32;
         let function = self.of_instance(ptr::null_mut(), c"vkCreateInstance");
         // SAFETY: the command has this signature.
         let function = unsafe { transmute::<VoidFunction, Function>(function.expect("a hook")) };
         let mut instance = ptr::null_mut();
         // SAFETY: as the loader calls a layer.
-        let result = unsafe { function((&raw const info).cast(), callbacks, &raw mut instance) };
+        let result = unsafe { function(ptr::from_ref(info).cast(), callbacks, &raw mut instance) };
         if result != 0 {
             return Err(result);
         }
-        assert!(chain.link.is_null(), "the link was moved on");
         Ok(instance)
     }
 
