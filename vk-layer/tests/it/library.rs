@@ -228,6 +228,33 @@ fn wn8_settings_are_read_from_the_file_that_the_registry_names() {
 }
 
 #[test]
+fn wn8_settings_are_read_from_a_named_folder_and_from_the_working_folder() {
+    const NAMED: &str = "VK_LAYER_SETTINGS_PATH";
+    let test = "wn8_settings_are_read_from_a_named_folder_and_from_the_working_folder";
+    if let Some(folder) = env::var_os("STEWARD_TEST_FOLDER").filter(|_| Child::is_child(test)) {
+        env::set_current_dir(&folder).expect("a folder");
+        let layer = Layer::new();
+        let instance = layer.create_instance(NONE).expect("an instance");
+        return layer.destroy_instance(instance, NONE);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = |folder: &Path, report: &str| {
+        let text = format!("steward_memory.json = {report}\n");
+        fs::write(folder.join("vk_layer_settings.txt"), text).expect("a file");
+    };
+    let named = folder.path().join("named");
+    fs::create_dir(&named).expect("a folder");
+    settings(&named, "by name.json");
+    settings(folder.path(), "by place.json");
+    let child = || Child::this_test(test).env("STEWARD_TEST_FOLDER", folder.path());
+    let report = |name: &str| folder.path().join(name).is_file();
+    child().env(NAMED, &named).run().assert_code(0);
+    assert!(report("by name.json") && !report("by place.json"));
+    child().env_remove(NAMED).run().assert_code(0);
+    assert!(report("by place.json"));
+}
+
+#[test]
 fn wn8_a_signal_is_refused_with_the_reason() {
     let test = "wn8_a_signal_is_refused_with_the_reason";
     if Child::is_child(test) {
